@@ -1,1 +1,96 @@
-//! text
+//! Tokenises code and English, for lexical search and for static models.
+//!
+//! Both start from the same two steps: a text is cut into [`identifiers`] (runs of letters, digits and `_`),
+//! an identifier into its [`parts`] (`parseHTTPHeader2` → `parse`, `HTTP`, `Header2`).
+//!
+//! ```
+//! let parts: Vec<&str> = quarry_text::parts("parseHTTPHeader_v2").collect();
+//! assert_eq!(parts, ["parse", "HTTP", "Header", "v2"]);
+//! ```
+
+mod lexical;
+mod stop_words;
+
+pub use lexical::{lexical_terms, query_terms};
+pub use stop_words::is_stop_word;
+
+/// The identifiers of a text in order: maximal runs of letters, digits and `_`, in any script.
+pub fn identifiers(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let start = rest.find(is_identifier_char)?;
+        let tail = &rest[start..];
+        let end = tail.find(|c| !is_identifier_char(c)).unwrap_or(tail.len());
+        rest = &tail[end..];
+        Some(&tail[..end])
+    })
+}
+
+/// The parts of an identifier in order: cut at `_`, where lower case turns into upper (`readFile`), and before
+/// the last capital of a run that goes on in lower case (`HTTPHeader`). Digits stay with what they follow, so
+/// that `utf8` and `base64` stay whole.
+pub fn parts(identifier: &str) -> impl Iterator<Item = &str> {
+    identifier.split('_').flat_map(|run| {
+        let mut rest = run;
+        std::iter::from_fn(move || {
+            if rest.is_empty() {
+                return None;
+            }
+            let (part, tail) = rest.split_at(part_length(rest));
+            rest = tail;
+            Some(part)
+        })
+    })
+}
+
+fn is_identifier_char(c: char) -> bool {
+    if c.is_ascii() { c.is_ascii_alphanumeric() || c == '_' } else { c.is_alphanumeric() }
+}
+
+/// Bytes of the first part of `run`, which holds no `_` and is not empty.
+fn part_length(run: &str) -> usize {
+    let mut before_previous_is_upper = false;
+    let mut previous = None::<(usize, char)>;
+    for (at, c) in run.char_indices() {
+        if let Some((previous_at, p)) = previous {
+            if c.is_uppercase() && !p.is_uppercase() {
+                return at;
+            }
+            if c.is_lowercase() && p.is_uppercase() && before_previous_is_upper {
+                return previous_at;
+            }
+            before_previous_is_upper = p.is_uppercase();
+        }
+        previous = Some((at, c));
+    }
+    run.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &[&str]) {
+        let found: Vec<&str> = identifiers(text).flat_map(parts).collect();
+        assert_eq!(found, expected, "{text:?}");
+    }
+
+    #[test]
+    fn cuts_identifiers_where_people_read_a_border() {
+        check("readFile(path_name)", &["read", "File", "path", "name"]);
+        check("HTTPHeader XMLHttpRequest", &["HTTP", "Header", "XML", "Http", "Request"]);
+        check("__init__ _x", &["init", "x"]);
+        check("utf8 base64_encode sha256Sum", &["utf8", "base64", "encode", "sha256", "Sum"]);
+        check("HTML5Parser", &["HTML5", "Parser"]);
+        check("aB AB ABc A", &["a", "B", "AB", "A", "Bc", "A"]);
+        check("", &[]);
+        check("+-*/ ::", &[]);
+    }
+
+    #[test]
+    fn reads_every_script() {
+        check("größeBerechnen", &["größe", "Berechnen"]);
+        check("длинаСтроки 長さ", &["длина", "Строки", "長さ"]);
+        check("e\u{301}tat naïve", &["e", "tat", "naïve"]);
+    }
+}

@@ -1,0 +1,96 @@
+//! Terms for lexical search.
+
+use std::ops::Range;
+
+use rust_stemmers::{Algorithm, Stemmer};
+
+use crate::{identifiers, is_stop_word, parts};
+
+/// Calls `emit` with each term of a text, in order, and the byte range that it was read from: every part of an
+/// identifier, lower-cased and reduced to its English stem, and after the parts of an identifier of several the
+/// whole of it, lower-cased, without `_` and unstemmed (`read_csv`, `readCSV` and `ReadCsv` all give `read`,
+/// `csv`, `readcsv`).
+pub fn lexical_terms(text: &str, mut emit: impl FnMut(&str, Range<usize>)) {
+    let stemmer = Stemmer::create(Algorithm::English);
+    let offset = |part: &str| part.as_ptr() as usize - text.as_ptr() as usize;
+    let (mut lower, mut whole) = (String::new(), String::new());
+    for identifier in identifiers(text) {
+        whole.clear();
+        let mut n_parts = 0;
+        for part in parts(identifier) {
+            lower_case(part, &mut lower);
+            let start = offset(part);
+            emit(&stemmer.stem(&lower), start..start + part.len());
+            whole.push_str(&lower);
+            n_parts += 1;
+        }
+        if n_parts > 1 {
+            let start = offset(identifier);
+            emit(&whole, start..start + identifier.len());
+        }
+    }
+}
+
+/// The distinct terms of a query, in order of first use, without the stop words; a query of stop words alone
+/// keeps them.
+#[must_use]
+pub fn query_terms(query: &str) -> Vec<String> {
+    let (mut terms, mut all) = (Vec::new(), Vec::new());
+    lexical_terms(query, |term, at| {
+        let list = if is_stop_word(&query[at]) { &mut all } else { &mut terms };
+        if !list.iter().any(|known| known == term) {
+            list.push(term.to_owned());
+        }
+    });
+    if terms.is_empty() { all } else { terms }
+}
+
+/// Replaces the content of `out` with `text` in lower case.
+fn lower_case(text: &str, out: &mut String) {
+    out.clear();
+    if text.is_ascii() {
+        out.push_str(text);
+        out.make_ascii_lowercase();
+    } else {
+        out.extend(text.chars().flat_map(char::to_lowercase));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(text: &str) -> Vec<String> {
+        let mut terms = Vec::new();
+        lexical_terms(text, |term, _| terms.push(term.to_owned()));
+        terms
+    }
+
+    #[test]
+    fn one_concept_has_one_term_however_it_is_written() {
+        let expected = ["read", "csv", "readcsv"];
+        for name in ["read_csv", "readCSV", "ReadCsv", "__read_csv__"] {
+            assert_eq!(terms(name), expected, "{name}");
+        }
+        assert_eq!(terms("reading reads Read"), ["read", "read", "read"]);
+    }
+
+    #[test]
+    fn ranges_point_at_what_was_read() {
+        let text = "x = parseURL(line)";
+        lexical_terms(text, |term, at| {
+            let read = text[at].to_lowercase();
+            assert!(read.starts_with(&term[..1]), "{term} from {read}");
+        });
+        let mut ranges = Vec::new();
+        lexical_terms(text, |_, at| ranges.push(at));
+        assert_eq!(ranges, [0..1, 4..9, 9..12, 4..12, 13..17]);
+    }
+
+    #[test]
+    fn queries_lose_stop_words_unless_nothing_is_left() {
+        assert_eq!(query_terms("how to read the file, and Read it again"), ["read", "file", "again"]);
+        assert_eq!(query_terms("how to"), ["how", "to"]);
+        assert_eq!(query_terms("?!"), Vec::<String>::new());
+    }
+}

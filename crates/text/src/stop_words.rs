@@ -1,0 +1,32 @@
+/// English words that say nothing about what a function does, in alphabetical order.
+const STOP_WORDS: &[&str] = &[
+    "a", "about", "am", "an", "and", "any", "are", "as", "at", "be", "been", "being", "but", "by", "can",
+    "could", "did", "do", "does", "doing", "for", "from", "had", "has", "have", "having", "how", "i", "if",
+    "in", "into", "is", "it", "its", "me", "my", "of", "on", "or", "our", "s", "should", "so", "some",
+    "such", "t", "than", "that", "the", "their", "them", "then", "there", "these", "they", "this", "those",
+    "to", "us", "was", "way", "we", "were", "what", "when", "where", "which", "while", "who", "whom",
+    "whose", "why", "will", "with", "would", "you", "your",
+];
+
+/// Whether a word of a query says nothing about what a function does (`how`, `to`, `the`); case does not matter.
+#[must_use]
+pub fn is_stop_word(word: &str) -> bool {
+    let lower = word.to_ascii_lowercase();
+    STOP_WORDS.binary_search(&lower.as_str()).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_sorted() {
+        assert!(STOP_WORDS.is_sorted());
+    }
+
+    #[test]
+    fn knows_function_words_in_any_case() {
+        assert!(is_stop_word("The") && is_stop_word("how"));
+        assert!(!is_stop_word("sort") && !is_stop_word(""));
+    }
+}

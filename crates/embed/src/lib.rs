@@ -1,5 +1,10 @@
 //! Embeds text: the static model in the binary, and transformers.
 
+pub mod static_model;
+pub mod vocabulary;
+
+pub use static_model::StaticModel;
+
 /// A matrix of row vectors, one row a text, L2-normalised (a zero row where the text held nothing known).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Vectors {

@@ -1,9 +1,11 @@
 //! Embeds text: the static model in the binary, and transformers.
 
 pub mod static_model;
+pub mod transformer;
 pub mod vocabulary;
 
 pub use static_model::StaticModel;
+pub use transformer::TransformerModel;
 
 /// A matrix of row vectors, one row a text, L2-normalised (a zero row where the text held nothing known).
 #[derive(Debug, Clone, PartialEq)]
@@ -42,5 +44,16 @@ pub enum EmbedError {
         path: String,
         /// What is wrong with it and what to do.
         problem: String,
+    },
+    /// A step on a model file failed; says which file and what to do.
+    #[error("{path}: {problem}")]
+    ModelFile {
+        /// File that is broken.
+        path: String,
+        /// What is wrong with it and what to do.
+        problem: String,
+        /// What the step reported.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
 }

@@ -1,0 +1,123 @@
+//! Reads named tensors from a checkpoint file.
+
+use std::path::{Path, PathBuf};
+
+use candle_core::safetensors::BufferedSafetensors;
+use candle_core::{DType, Device, Tensor, pickle::PthTensors};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::config::{failed, model_error};
+use crate::EmbedError;
+
+/// A checkpoint file whose tensors are read by name, each checked against the shape that the reader expects.
+pub struct Weights {
+    path: PathBuf,
+    source: Source,
+    prefix: &'static str,
+}
+
+enum Source {
+    Safetensors(Box<BufferedSafetensors>),
+    Pickle(PthTensors),
+}
+
+/// The name that a whole model gives to its encoder, the name that a bare encoder gives to itself last.
+const PREFIXES: [&str; 3] = ["bert.", "roberta.", ""];
+
+impl Weights {
+    /// Opens `model.safetensors` of a folder, else `pytorch_model.bin`, and adds its bytes to `hash`. No code of a
+    /// pickle file is run.
+    ///
+    /// # Errors
+    /// When the folder has neither file or the file cannot be parsed.
+    pub fn open(folder: &Path, hash: &mut Xxh3) -> Result<Weights, EmbedError> {
+        let path = folder.join("model.safetensors");
+        let (path, source) = if path.is_file() {
+            let bytes = std::fs::read(&path).map_err(|error| failed(&path, "cannot be read", error))?;
+            hash.update(&bytes);
+            let damaged = |error| failed(&path, "is no complete safetensors file; copy it again", error);
+            let source = Source::Safetensors(Box::new(BufferedSafetensors::new(bytes).map_err(damaged)?));
+            (path, source)
+        } else {
+            let path = folder.join("pytorch_model.bin");
+            if !path.is_file() {
+                let problem =
+                    "has neither model.safetensors nor pytorch_model.bin; copy the model's weights into it";
+                return Err(model_error(folder, problem));
+            }
+            let bytes = std::fs::read(&path).map_err(|error| failed(&path, "cannot be read", error))?;
+            hash.update(&bytes);
+            let source = Source::Pickle(guarded(&path, || PthTensors::new(&path, None))?);
+            (path, source)
+        };
+        let mut weights = Weights { path, source, prefix: "" };
+        weights.prefix = PREFIXES
+            .into_iter()
+            .find(|prefix| weights.shape(&format!("{prefix}embeddings.word_embeddings.weight")).is_some())
+            .unwrap_or_default();
+        Ok(weights)
+    }
+
+    /// The values of a tensor in row-major order, as 32-bit floats whatever the file holds.
+    ///
+    /// # Errors
+    /// When the file lacks the tensor, it has another shape, or it holds values that are not finite.
+    pub fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EmbedError> {
+        let name = format!("{}{name}", self.prefix);
+        // Old checkpoints, converted from TensorFlow, call the scale and the shift of a normalisation by letters.
+        let old_name =
+            name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta");
+        let (name, found) = [name.as_str(), old_name.as_str()]
+            .into_iter()
+            .find_map(|name| Some((name, self.shape(name)?)))
+            .ok_or_else(|| {
+                let problem = format!(
+                    "holds no tensor {name}, which config.json asks for; expected the weights of the model that \
+                     config.json describes"
+                );
+                model_error(&self.path, problem)
+            })?;
+        if found != shape {
+            let problem = format!(
+                "holds {name} with shape {found:?}, expected {shape:?} from config.json; use the two files of one \
+                 model"
+            );
+            return Err(model_error(&self.path, problem));
+        }
+        let tensor = match &self.source {
+            Source::Safetensors(source) => source.load(name, &Device::Cpu),
+            Source::Pickle(source) => {
+                guarded(&self.path, || source.get(name)?.ok_or_else(|| candle_core::Error::msg("no tensor")))
+                    .map(Ok)?
+            }
+        };
+        let values = tensor
+            .and_then(|tensor: Tensor| tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>())
+            .map_err(|error| {
+                failed(&self.path, &format!("holds {name} in a form that cannot be read"), error)
+            })?;
+        if !values.iter().all(|value| value.is_finite()) {
+            let problem = format!("holds NaN or infinity in {name}; train or copy the model again");
+            return Err(model_error(&self.path, problem));
+        }
+        Ok(values)
+    }
+
+    /// Shape of a tensor, if the file has it.
+    fn shape(&self, name: &str) -> Option<Vec<usize>> {
+        match &self.source {
+            Source::Safetensors(source) => Some(source.get(name).ok()?.shape().to_vec()),
+            Source::Pickle(source) => Some(source.tensor_infos().get(name)?.layout.dims().to_vec()),
+        }
+    }
+}
+
+/// Runs a step of candle's pickle reader, which indexes into what the file says without checking it.
+fn guarded<T>(path: &Path, step: impl FnOnce() -> candle_core::Result<T>) -> Result<T, EmbedError> {
+    let damaged =
+        "is no complete checkpoint of PyTorch 1.6 or later; copy it again, or convert it to safetensors";
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(step)) {
+        Ok(result) => result.map_err(|error| failed(path, damaged, error)),
+        Err(_) => Err(model_error(path, damaged)),
+    }
+}

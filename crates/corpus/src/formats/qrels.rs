@@ -1,0 +1,201 @@
+//! Relevance judgements: TREC qrels and BEIR qrels.
+
+use super::{FormatError, Line, excerpt, for_each_line, open};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::io::BufRead;
+use std::path::Path;
+
+/// Grades by query id, then document id. A grade of 1 or more is relevant; a negative one counts as unjudged.
+pub type Qrels = BTreeMap<String, BTreeMap<String, i32>>;
+
+/// One judgement.
+pub(crate) struct Judgement<'a> {
+    pub(crate) query: &'a str,
+    pub(crate) document: &'a str,
+    pub(crate) grade: i32,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Layout {
+    /// `query-id TAB corpus-id TAB score`, ids may hold spaces.
+    Beir,
+    /// `query iteration document grade`, any white space between.
+    Trec,
+}
+
+/// Reads a qrels file. See [`parse`].
+///
+/// # Errors
+/// When the file cannot be read, and as [`parse`].
+pub fn read(path: &Path) -> Result<Qrels, FormatError> {
+    parse(open(path)?, path)
+}
+
+/// Reads TREC qrels (`query iteration document grade`) or BEIR qrels (`query-id TAB corpus-id TAB score`, header
+/// line optional). The first line decides which; `path` is used in messages only.
+///
+/// # Errors
+/// A line with another number of fields, a grade that is no 32-bit integer, a document judged twice with
+/// different grades, or no judgement at all.
+pub fn parse(reader: impl BufRead, path: &Path) -> Result<Qrels, FormatError> {
+    parse_checked(reader, path, |_, _| Ok(()))
+}
+
+/// As [`parse`]; `check` may refuse a judgement.
+pub(crate) fn parse_checked(
+    reader: impl BufRead,
+    path: &Path,
+    mut check: impl FnMut(&Line<'_>, &Judgement<'_>) -> Result<(), FormatError>,
+) -> Result<Qrels, FormatError> {
+    let mut qrels = Qrels::new();
+    let mut layout = None;
+    for_each_line(reader, path, |line| {
+        if layout.is_none() {
+            layout = Some(layout_of(line)?);
+            if is_header(line) {
+                return Ok(());
+            }
+        }
+        let judgement = judgement(line, layout == Some(Layout::Beir))?;
+        check(line, &judgement)?;
+        match qrels.entry(judgement.query.to_owned()).or_default().entry(judgement.document.to_owned()) {
+            Entry::Vacant(free) => {
+                free.insert(judgement.grade);
+            }
+            Entry::Occupied(taken) if *taken.get() != judgement.grade => {
+                return Err(line.error(
+                    format!(
+                        "one grade for query {:?} and document {:?}",
+                        judgement.query, judgement.document
+                    ),
+                    format!("{} after {}", judgement.grade, taken.get()),
+                    "remove one of the two lines",
+                ));
+            }
+            Entry::Occupied(_) => {}
+        }
+        Ok(())
+    })?;
+    if qrels.is_empty() {
+        return Err(FormatError::File {
+            path: path.to_owned(),
+            expected: "at least one judgement".into(),
+            found: "none".into(),
+            remedy: "check that this is the right file".into(),
+        });
+    }
+    Ok(qrels)
+}
+
+fn layout_of(line: &Line<'_>) -> Result<Layout, FormatError> {
+    if line.text.split('\t').count() == 3 {
+        Ok(Layout::Beir)
+    } else if line.text.split_whitespace().count() == 4 {
+        Ok(Layout::Trec)
+    } else {
+        Err(line.error(
+            "TREC qrels (query iteration document grade) or BEIR qrels (query-id TAB corpus-id TAB score)",
+            excerpt(line.text),
+            "check that this is a qrels file",
+        ))
+    }
+}
+
+/// BEIR's header is `query-id corpus-id score`; other tools write `query_id` or `qid`.
+fn is_header(line: &Line<'_>) -> bool {
+    let first = line.text.split('\t').next().unwrap_or_default().trim();
+    ["query-id", "query_id", "qid", "query"].iter().any(|name| first.eq_ignore_ascii_case(name))
+}
+
+fn judgement<'a>(line: &Line<'a>, beir: bool) -> Result<Judgement<'a>, FormatError> {
+    let (query, document, grade) = if beir {
+        let mut fields = line.text.split('\t');
+        match (fields.next(), fields.next(), fields.next(), fields.next()) {
+            (Some(query), Some(document), Some(grade), None) => (query, document, grade.trim()),
+            _ => {
+                return Err(line.error(
+                    "3 fields with tabs between: query-id, corpus-id, score",
+                    excerpt(line.text),
+                    "mend the line, or remove it",
+                ));
+            }
+        }
+    } else {
+        let fields: Vec<&str> = line.text.split_whitespace().collect();
+        match fields[..] {
+            [query, _iteration, document, grade] => (query, document, grade),
+            _ => {
+                return Err(line.error(
+                    "4 fields: query, iteration, document, grade",
+                    format!("{} in {}", fields.len(), excerpt(line.text)),
+                    "mend the line, or remove it",
+                ));
+            }
+        }
+    };
+    let grade = grade.parse().map_err(|_| {
+        line.error(
+            "a whole number as grade",
+            excerpt(grade),
+            "write 0 for not relevant, 1 or more for relevant",
+        )
+    })?;
+    Ok(Judgement { query, document, grade })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse_text(text: &str) -> Result<Qrels, String> {
+        parse(text.as_bytes(), Path::new("q")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn both_layouts_read_the_same() {
+        let expected = Qrels::from([
+            ("1".into(), BTreeMap::from([("a".into(), 2), ("b".into(), -1)])),
+            ("2".into(), BTreeMap::from([("a".into(), 0)])),
+        ]);
+        let beir = parse_text("query-id\tcorpus-id\tscore\n1\ta\t2\n1\tb\t-1\n2\ta\t0\n");
+        let bare = parse_text("1\ta\t2\n1\tb\t-1\n2\ta\t0\n");
+        let trec = parse_text("1 0 a 2\n1\t0\tb\t-1\n2 Q0 a  0\n");
+        assert_eq!(beir.as_ref(), Ok(&expected));
+        assert_eq!(bare.as_ref(), Ok(&expected));
+        assert_eq!(trec.as_ref(), Ok(&expected));
+    }
+
+    #[test]
+    fn beir_ids_may_hold_spaces() {
+        let qrels = parse_text("query-id\tcorpus-id\tscore\nq 1\ta b\t1\n").unwrap();
+        assert_eq!(qrels["q 1"]["a b"], 1);
+    }
+
+    #[test]
+    fn equal_judgements_merge_and_contradictory_ones_are_refused() {
+        assert_eq!(parse_text("1 0 a 1\n1 0 a 1\n").unwrap()["1"]["a"], 1);
+        let error = parse_text("1 0 a 1\n1 0 a 2\n").unwrap_err();
+        assert!(
+            error.starts_with("q:2: expected one grade for query \"1\" and document \"a\", found 2 after 1")
+        );
+    }
+
+    #[test]
+    fn wrong_lines_are_named() {
+        for (text, start) in [
+            ("1 0 a 1\n1 0 a\n", "q:2: expected 4 fields"),
+            ("1\ta\t1\n1\ta\n", "q:2: expected 3 fields"),
+            ("1 0 a x\n", "q:1: expected a whole number as grade, found \"x\""),
+            ("1\ta\tx\n", "q:1: expected a whole number as grade, found \"x\""),
+            ("1\ta\t1.5\n", "q:1: expected a whole number as grade, found \"1.5\""),
+            ("1 0 a 99999999999\n", "q:1: expected a whole number"),
+            ("hello\n", "q:1: expected TREC qrels"),
+            ("", "q: expected at least one judgement"),
+            ("query-id\tcorpus-id\tscore\n", "q: expected at least one judgement"),
+        ] {
+            let error = parse_text(text).unwrap_err();
+            assert!(error.starts_with(start), "{error}");
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Repository search: questions about whole repositories and the files that answer them, as a table.
+//!
+//! Columns, in any order, tabs between, named in a header line: `repo`, `revision`, `root` (the folder that is
+//! indexed, relative to the repository, empty for all of it), `category`, `query`, `relevant` and optionally
+//! `secondary`. The last two hold paths relative to the repository, commas between, each a whole file (`path`)
+//! or a range of lines (`path:start-end`).
+
+use super::{FormatError, Line, excerpt, for_each_line, open};
+use std::io::BufRead;
+use std::path::Path;
+
+/// A repository at one revision, and what is asked of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repository {
+    /// Short name, unique in the file.
+    pub name: String,
+    /// Commit that the judgements are made for.
+    pub revision: String,
+    /// Folder that is indexed, relative to the repository, `/` between parts; empty for the whole of it.
+    pub root: String,
+    /// Questions, in the order of the file.
+    pub queries: Vec<RepositoryQuery>,
+}
+
+/// A question about a repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepositoryQuery {
+    /// Kind of question (`symbol`, `semantic`, ...).
+    pub category: String,
+    /// What is asked.
+    pub text: String,
+    /// What answers it, relevant ones first, then secondary ones; at least one, none twice.
+    pub targets: Vec<Target>,
+}
+
+/// A file, or some lines of it, that answers a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Path relative to the repository's `root`, as results have it.
+    pub path: String,
+    /// First and last line, 1-based, inclusive; `None` for the whole file.
+    pub lines: Option<(u32, u32)>,
+}
+
+/// Reads a repository search file. See [`parse`].
+///
+/// # Errors
+/// When the file cannot be read, and as [`parse`].
+pub fn read(path: &Path) -> Result<Vec<Repository>, FormatError> {
+    parse(open(path)?, path)
+}
+
+/// Reads a repository search table, repositories in the order in which they first appear.
+///
+/// # Errors
+/// A missing column, a row with another number of fields, an empty query, no target, a target that is no
+/// `path` or `path:start-end`, lies outside `root` or comes twice, or a repository with two revisions or roots.
+pub fn parse(reader: impl BufRead, path: &Path) -> Result<Vec<Repository>, FormatError> {
+    let mut columns: Option<Columns> = None;
+    let mut repositories: Vec<Repository> = Vec::new();
+    for_each_line(reader, path, |line| {
+        let Some(columns) = &columns else {
+            columns = Some(Columns::from_header(line)?);
+            return Ok(());
+        };
+        let [name, revision, root, category, query, relevant, secondary] = columns.fields(line)?;
+        let root = root.trim_matches('/');
+        if query.trim().is_empty() {
+            return Err(line.error("a query", "none", "write the question, or remove the line"));
+        }
+        let query = RepositoryQuery {
+            category: category.to_owned(),
+            text: query.to_owned(),
+            targets: targets(line, root, [relevant, secondary])?,
+        };
+        match repositories.iter_mut().find(|repository| repository.name == name) {
+            None => repositories.push(Repository {
+                name: name.to_owned(),
+                revision: revision.to_owned(),
+                root: root.to_owned(),
+                queries: vec![query],
+            }),
+            Some(repository) if repository.revision == revision && repository.root == root => {
+                repository.queries.push(query);
+            }
+            Some(repository) => {
+                return Err(line.error(
+                    format!("revision {} and root {:?} for {name}", repository.revision, repository.root),
+                    format!("{revision} and {root:?}"),
+                    "give the other revision or root a repository name of its own",
+                ));
+            }
+        }
+        Ok(())
+    })?;
+    if repositories.is_empty() {
+        return Err(FormatError::File {
+            path: path.to_owned(),
+            expected: "a header line and at least one query".into(),
+            found: "no query".into(),
+            remedy: "check that this is the right file".into(),
+        });
+    }
+    Ok(repositories)
+}
+
+const COLUMNS: [&str; 7] = ["repo", "revision", "root", "category", "query", "relevant", "secondary"];
+
+/// Where each of [`COLUMNS`] stands; the last may be absent.
+struct Columns {
+    positions: [Option<usize>; COLUMNS.len()],
+    count: usize,
+}
+
+impl Columns {
+    fn from_header(line: &Line<'_>) -> Result<Self, FormatError> {
+        let names: Vec<&str> = line.text.split('\t').collect();
+        let positions = COLUMNS.map(|column| names.iter().position(|name| *name == column));
+        let missing: Vec<&str> = COLUMNS
+            .into_iter()
+            .zip(positions)
+            .filter(|(column, position)| position.is_none() && *column != "secondary")
+            .map(|(column, _)| column)
+            .collect();
+        if missing.is_empty() {
+            return Ok(Self { positions, count: names.len() });
+        }
+        Err(line.error(
+            format!("a header with the columns {}", COLUMNS.join(", ")),
+            format!("none named {}", missing.join(", ")),
+            "add the columns, tabs between them",
+        ))
+    }
+
+    fn fields<'a>(&self, line: &Line<'a>) -> Result<[&'a str; COLUMNS.len()], FormatError> {
+        let fields: Vec<&str> = line.text.split('\t').collect();
+        if fields.len() == self.count {
+            return Ok(self.positions.map(|position| position.map_or("", |position| fields[position])));
+        }
+        Err(line.error(
+            format!("{} fields with tabs between", self.count),
+            format!("{} in {}", fields.len(), excerpt(line.text)),
+            "mend the line, or remove it",
+        ))
+    }
+}
+
+fn targets(line: &Line<'_>, root: &str, cells: [&str; 2]) -> Result<Vec<Target>, FormatError> {
+    let mut targets = Vec::new();
+    for text in
+        cells.into_iter().flat_map(|cell| cell.split(',')).map(str::trim).filter(|text| !text.is_empty())
+    {
+        let target = target(line, root, text)?;
+        if targets.contains(&target) {
+            return Err(line.error(
+                "each target once",
+                format!("{} again", excerpt(text)),
+                "remove one of the two",
+            ));
+        }
+        targets.push(target);
+    }
+    if targets.is_empty() {
+        return Err(line.error("at least one target", "none", "name a file that answers the query"));
+    }
+    Ok(targets)
+}
+
+fn target(line: &Line<'_>, root: &str, text: &str) -> Result<Target, FormatError> {
+    let (path, lines) = match text.split_once(':') {
+        None => (text, None),
+        Some((path, range)) => {
+            let range = range
+                .split_once('-')
+                .and_then(|(start, end)| Some((start.parse::<u32>().ok()?, end.parse::<u32>().ok()?)))
+                .filter(|(start, end)| 1 <= *start && start <= end);
+            if range.is_none() {
+                return Err(line.error(
+                    "a target as path or path:start-end, lines counted from 1",
+                    excerpt(text),
+                    "mend the range of lines",
+                ));
+            }
+            (path, range)
+        }
+    };
+    let inside = if root.is_empty() {
+        Some(path)
+    } else {
+        path.strip_prefix(root).and_then(|rest| rest.strip_prefix('/'))
+    };
+    match inside {
+        Some(path) if !path.is_empty() => Ok(Target { path: path.to_owned(), lines }),
+        _ => Err(line.error(
+            format!("a path within the root {root:?}"),
+            excerpt(text),
+            "only what is indexed can be found: mend the path or the root",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = "repo\trevision\troot\tcategory\tquery\trelevant\tsecondary\n";
+
+    fn parse_rows(rows: &str) -> Result<Vec<Repository>, String> {
+        parse(format!("{HEADER}{rows}").as_bytes(), Path::new("t")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn rows_are_grouped_by_repository_and_paths_are_relative_to_the_root() {
+        let repositories = parse_rows(
+            "a\tr1\tsrc/lib\tsymbol\tFoo\tsrc/lib/x/foo.py:3-9\tsrc/lib/b.py,src/lib/c.py\n\
+             b\tr2\t\tsemantic\twho\tm.go\t\n\
+             a\tr1\tsrc/lib\tsemantic\thow\tsrc/lib/b.py\t\n",
+        )
+        .unwrap();
+        let target = |path: &str, lines| Target { path: path.into(), lines };
+        assert_eq!(repositories.len(), 2);
+        assert_eq!(repositories[0].root, "src/lib");
+        assert_eq!(repositories[0].queries.len(), 2);
+        assert_eq!(
+            repositories[0].queries[0].targets,
+            [target("x/foo.py", Some((3, 9))), target("b.py", None), target("c.py", None)]
+        );
+        assert_eq!(repositories[1].queries[0].targets, [target("m.go", None)]);
+    }
+
+    #[test]
+    fn columns_are_found_by_name() {
+        let text = "query\trelevant\tcategory\troot\trevision\trepo\nhow\tf.py\tk\t\tr\ta\n";
+        let repositories = parse(text.as_bytes(), Path::new("t")).unwrap();
+        assert_eq!((repositories[0].name.as_str(), repositories[0].revision.as_str()), ("a", "r"));
+        assert_eq!(repositories[0].queries[0].category, "k");
+    }
+
+    #[test]
+    fn wrong_rows_are_named() {
+        for (rows, start) in [
+            ("a\tr\t\tk\tq\tf.py\n", "t:2: expected 7 fields with tabs between, found 6"),
+            ("a\tr\t\tk\t \tf.py\t\n", "t:2: expected a query"),
+            ("a\tr\t\tk\tq\t,\t\n", "t:2: expected at least one target"),
+            ("a\tr\t\tk\tq\tf.py:9-3\t\n", "t:2: expected a target as path or path:start-end"),
+            ("a\tr\t\tk\tq\tf.py:0-3\t\n", "t:2: expected a target as path"),
+            ("a\tr\t\tk\tq\tf.py:3\t\n", "t:2: expected a target as path"),
+            ("a\tr\tsrc\tk\tq\tsrcs/f.py\t\n", "t:2: expected a path within the root \"src\""),
+            ("a\tr\tsrc\tk\tq\tsrc/\t\n", "t:2: expected a path within the root"),
+            ("a\tr\t\tk\tq\tf.py\tf.py\n", "t:2: expected each target once"),
+            ("a\tr\t\tk\tq\tf\t\na\ts\t\tk\tq\tf\t\n", "t:3: expected revision r and root \"\" for a"),
+            ("", "t: expected a header line and at least one query"),
+        ] {
+            let error = parse_rows(rows).unwrap_err();
+            assert!(error.starts_with(start), "{error}");
+        }
+        let error = parse("repo\tquery\n".as_bytes(), Path::new("t")).unwrap_err().to_string();
+        assert!(
+            error.contains("t:1:") && error.contains("none named revision, root, category, relevant"),
+            "{error}"
+        );
+    }
+}

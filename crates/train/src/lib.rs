@@ -1,1 +1,43 @@
-//! train
+//! Trains retrieval models. What is in here sees training pairs only: evaluation labels never reach it.
+
+mod pairs;
+pub mod static_model;
+
+pub use pairs::{Pair, read_pairs};
+
+use std::path::{Path, PathBuf};
+
+/// Why training could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    /// A file could not be read or written.
+    #[error("{}: {problem}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong and what to do.
+        problem: String,
+    },
+    /// A line of a data file is not what it should be.
+    #[error("{}:{line}: {problem}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Line, 1-based.
+        line: usize,
+        /// What was expected.
+        problem: String,
+    },
+    /// The settings or the data do not allow training.
+    #[error("{0}")]
+    Settings(String),
+    /// Arithmetic on matrices failed.
+    #[error("matrix arithmetic failed")]
+    Matrix(#[from] candle_core::Error),
+}
+
+impl TrainError {
+    pub(crate) fn file(path: &Path, problem: impl ToString) -> TrainError {
+        TrainError::File { path: path.to_owned(), problem: problem.to_string() }
+    }
+}

@@ -1,0 +1,127 @@
+//! `quarry train`: training models.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use quarry_embed::static_model::write_model;
+use quarry_train::read_pairs;
+use quarry_train::static_model::{Progress, Settings, train};
+
+/// Arguments of `quarry train`.
+#[derive(Debug, Args)]
+pub struct TrainArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Train a static model on question–function pairs
+    Static(StaticArgs),
+}
+
+#[derive(Debug, Args)]
+struct StaticArgs {
+    /// File of pairs, as `quarry data pairs` writes it
+    #[arg(long, value_name = "FILE")]
+    pairs: PathBuf,
+    /// Recipe: a TOML file of settings; what it leaves out has its default
+    #[arg(long, value_name = "FILE")]
+    recipe: Option<PathBuf>,
+    /// A setting that replaces the recipe's, as KEY=VALUE in TOML
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+    /// Folder for the model (model.bin), its vocabulary, its settings and the run's state; a run that was cut
+    /// off goes on from there
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+/// Runs `quarry train`.
+///
+/// # Errors
+/// When a file cannot be used or the settings do not allow training.
+pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
+    match args.command {
+        Command::Static(args) => train_static(&args),
+    }
+}
+
+fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
+    let settings = read_settings(args)?;
+    let pairs = read_pairs(&args.pairs)?;
+    std::fs::create_dir_all(&args.out).with_context(|| format!("{}: cannot be made", args.out.display()))?;
+    let bar = progress_bar();
+    let mut mean_loss = None;
+    let (weights, vocabulary) = train(&pairs, &settings, Some(&args.out), |progress| match progress {
+        Progress::Ready { n_pairs, n_validation, n_tokens, n_steps } => {
+            bar.set_length(n_steps);
+            say(&bar, &format!("{n_pairs} pairs, {n_validation} held out, {n_tokens} tokens, {n_steps} steps"));
+        }
+        Progress::Step { step, loss } => {
+            let mean = mean_loss.get_or_insert(loss);
+            *mean += (loss - *mean) * 0.02;
+            bar.set_position(step);
+            bar.set_message(format!("{mean:.3}"));
+        }
+        Progress::Validated { step, code, documented } => {
+            let loss = mean_loss.unwrap_or(f32::NAN);
+            say(
+                &bar,
+                &format!("step {step}: loss {loss:.3}, held-out MRR {code:.4} on code, {documented:.4} documented"),
+            );
+        }
+    })?;
+    bar.finish_and_clear();
+    let model = write_model(&weights);
+    let write = |name: &str, bytes: &[u8]| {
+        let path = args.out.join(name);
+        std::fs::write(&path, bytes).with_context(|| format!("{}: cannot be written", path.display()))
+    };
+    write("vocabulary.txt", (vocabulary.texts.join("\n") + "\n").as_bytes())?;
+    write("settings.toml", toml::to_string(&settings)?.as_bytes())?;
+    write("model.bin", &model)?;
+    say(&bar, &format!("{}: {} bytes", args.out.join("model.bin").display(), model.len()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read_settings(args: &StaticArgs) -> anyhow::Result<Settings> {
+    let mut table = match &args.recipe {
+        Some(path) => std::fs::read_to_string(path)
+            .with_context(|| format!("{}: cannot be read", path.display()))?
+            .parse::<toml::Table>()
+            .with_context(|| format!("{}: is no TOML", path.display()))?,
+        None => toml::Table::new(),
+    };
+    for setting in &args.settings {
+        let new = setting.parse::<toml::Table>().with_context(|| format!("--set {setting}: expected KEY=VALUE"))?;
+        for (key, value) in new {
+            match (table.get_mut(&key), value) {
+                (Some(toml::Value::Table(old)), toml::Value::Table(new)) => old.extend(new),
+                (_, value) => _ = table.insert(key, value),
+            }
+        }
+    }
+    match table.try_into() {
+        Ok(settings) => Ok(settings),
+        Err(error) => bail!("the recipe is not valid: {error}"),
+    }
+}
+
+fn progress_bar() -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed}/{duration} loss {msg}");
+    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// A line on standard error, above the bar where there is one.
+#[expect(clippy::print_stderr, reason = "the command line speaks to the person who runs it")]
+fn say(bar: &ProgressBar, line: &str) {
+    if bar.is_hidden() { eprintln!("{line}") } else { bar.println(line) }
+}

@@ -1,0 +1,422 @@
+//! Question–function pairs for training, read out of source trees.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::Path;
+
+use quarry_source::{Language, Unit, UnitKind, extract, language_named};
+use quarry_text::{identifiers, parts};
+use rayon::prelude::*;
+use serde::Serialize;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::walk::{FileFlags, WalkError, WalkOptions, base_folder, list, read};
+
+/// Words of a summary that is worth asking.
+const SUMMARY_WORDS: std::ops::RangeInclusive<usize> = 3..=40;
+/// Fewest words of a function's code; shorter ones do nothing that could be asked for.
+const MIN_CODE_WORDS: usize = 8;
+/// Longest code and longest rest of the documentation, in bytes.
+const MAX_CODE_BYTES: usize = 4000;
+const MAX_DOC_BYTES: usize = 1500;
+
+/// A function with its documentation taken apart. The fields are those of a line of a pairs file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FunctionPair {
+    /// First sentence of the documentation; empty where there is none that says something.
+    pub query: String,
+    /// The rest of the documentation.
+    pub doc: String,
+    /// Qualified name.
+    pub name: String,
+    /// Source text without the documentation.
+    pub code: String,
+    /// Language, as [`Language::name`] gives it.
+    pub language: String,
+    /// Repository, as `owner/name`.
+    pub repository: String,
+}
+
+/// Texts that no pair may hold, whatever their spacing, punctuation and case.
+#[derive(Debug, Default, Clone)]
+pub struct Exclusion {
+    /// Hashes of the normalised texts, and of name and summary of the functions in them.
+    hashes: std::collections::HashSet<u64>,
+}
+
+impl Exclusion {
+    /// Adds every text of a JSON value, keys of objects included, whole and cut at ` [CODESPLIT] `.
+    pub fn add_json(&mut self, value: &serde_json::Value) {
+        match value {
+            serde_json::Value::String(text) => self.add(text),
+            serde_json::Value::Array(values) => values.iter().for_each(|value| self.add_json(value)),
+            serde_json::Value::Object(entries) => {
+                for (key, value) in entries {
+                    self.add(key);
+                    self.add_json(value);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds a text: itself, and where it holds Python functions these with their summaries, so that other
+    /// versions of them are known too.
+    pub fn add(&mut self, text: &str) {
+        for text in std::iter::once(text).chain(text.split("[CODESPLIT]")) {
+            if identifiers(text).take(MIN_CODE_WORDS).count() == MIN_CODE_WORDS {
+                self.hashes.insert(fingerprint(text));
+            }
+        }
+        let Some(python) = language_named("python").filter(|_| text.trim_start().starts_with("def ")) else {
+            return;
+        };
+        for unit in extract(python, text.as_bytes()).units {
+            let code = cut_out(text.as_bytes(), unit.bytes.clone(), &unit.doc_bytes);
+            self.hashes.insert(fingerprint(&code));
+            let (summary, _) = split_summary(&unit.doc, &unit.name);
+            self.hashes.extend(summary_fingerprint(&unit.name, &summary));
+        }
+    }
+
+    /// Number of fingerprints.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.hashes.len()
+    }
+
+    /// Whether nothing is excluded.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.hashes.is_empty()
+    }
+
+    /// Whether a function is excluded: by its code from any of its first lines on (decorators and comments may
+    /// stand before what is excluded), with or without its documentation, or by name and summary together.
+    fn holds(&self, whole: &str, pair: &FunctionPair) -> bool {
+        let from_any_line = |text: &str| {
+            let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).take(12);
+            starts.into_iter().any(|at| self.hashes.contains(&fingerprint(&text[at..])))
+        };
+        summary_fingerprint(&pair.name, &pair.query).is_some_and(|hash| self.hashes.contains(&hash))
+            || from_any_line(whole)
+            || from_any_line(&pair.code)
+    }
+}
+
+/// Hash of the letters and digits of a text in lower case.
+fn fingerprint(text: &str) -> u64 {
+    let normalised: String =
+        text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
+    xxh3_64(normalised.as_bytes())
+}
+
+/// Hash of a function's own name and its summary, where the summary is long enough to tell it from others.
+fn summary_fingerprint(name: &str, summary: &str) -> Option<u64> {
+    let own = name.rsplit('.').next().unwrap_or(name);
+    (identifiers(summary).count() >= 4).then(|| fingerprint(&format!("{own} {summary}")))
+}
+
+/// Reads the functions of one source tree, in order of path and line. Files of tests, examples, documentation,
+/// stubs, and generated or vendored ones are left out; so are functions too short to do anything, and
+/// excluded ones. Code repeated within the tree is kept once.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn read_tree(
+    root: &Path,
+    repository: &str,
+    exclusion: &Exclusion,
+) -> Result<Vec<FunctionPair>, WalkError> {
+    let listing = list(root, &WalkOptions::default())?;
+    let base = base_folder(root)?;
+    let files: Vec<Vec<FunctionPair>> = listing
+        .files
+        .par_iter()
+        .map(|file| match read(base, file) {
+            Ok(content) if content.flags.difference(FileFlags::DOCUMENTATION).is_empty() => {
+                read_functions(file.language, &content.bytes, repository, exclusion)
+            }
+            _ => Vec::new(),
+        })
+        .collect();
+    let mut seen = std::collections::HashSet::new();
+    Ok(files.into_iter().flatten().filter(|pair| seen.insert(fingerprint(&pair.code))).collect())
+}
+
+fn read_functions(
+    language: Language,
+    bytes: &[u8],
+    repository: &str,
+    exclusion: &Exclusion,
+) -> Vec<FunctionPair> {
+    let is_function = |unit: &Unit| matches!(unit.kind, UnitKind::Function | UnitKind::Method);
+    let units = extract(language, bytes).units;
+    units
+        .iter()
+        .filter(|unit| is_function(unit) && !unit.signature.is_empty())
+        .filter_map(|unit| {
+            let code = cut_out(bytes, unit.bytes.clone(), &unit.doc_bytes);
+            let words = identifiers(&code).take(MIN_CODE_WORDS).count();
+            let own_name = unit.name.rsplit('.').next().unwrap_or(&unit.name);
+            if words < MIN_CODE_WORDS || own_name.is_empty() || own_name.to_lowercase().starts_with("test") {
+                return None;
+            }
+            let (query, doc) = split_summary(&unit.doc, own_name);
+            let query = if is_worth_asking(&query) { query } else { String::new() };
+            let pair = FunctionPair {
+                query,
+                doc: truncate(doc, MAX_DOC_BYTES),
+                name: unit.name.clone(),
+                code: truncate(code, MAX_CODE_BYTES),
+                language: language.name().to_owned(),
+                repository: repository.to_owned(),
+            };
+            let whole = String::from_utf8_lossy(&bytes[unit.bytes.clone()]);
+            (!exclusion.holds(&whole, &pair)).then_some(pair)
+        })
+        .collect()
+}
+
+/// The text of `span` without the ranges in `holes`, which are ascending and lie in it.
+fn cut_out(bytes: &[u8], span: Range<usize>, holes: &[Range<usize>]) -> String {
+    let mut kept = Vec::with_capacity(span.len());
+    let mut at = span.start;
+    for hole in holes {
+        kept.extend_from_slice(&bytes[at..hole.start.max(at)]);
+        at = hole.end.max(at);
+    }
+    kept.extend_from_slice(&bytes[at..span.end.max(at)]);
+    String::from_utf8_lossy(&kept).trim().to_owned()
+}
+
+fn truncate(mut text: String, max_bytes: usize) -> String {
+    text.truncate(text.floor_char_boundary(max_bytes));
+    text
+}
+
+/// The first sentence of a documentation, on one line and without mark-up, and what follows it. A summary that
+/// starts with the function's name, as in Go, loses it: nobody asks for a name that they do not know.
+#[must_use]
+pub fn split_summary(doc: &str, own_name: &str) -> (String, String) {
+    let is_tag = |line: &str| {
+        let line = line.trim_start();
+        line.starts_with(['@', ':', '\\', '>']) || line.ends_with(':') && line.split(' ').count() < 3
+    };
+    let mut lines = doc.lines();
+    let mut summary = String::new();
+    let mut rest = String::new();
+    for line in lines.by_ref() {
+        let text = line.trim().trim_start_matches("@brief").trim_start_matches("\\brief").trim();
+        if text.is_empty() && !summary.is_empty() || is_tag(text) {
+            rest.push_str(line);
+            break;
+        }
+        let is_rule = text.chars().all(|c| !c.is_alphanumeric());
+        if !is_rule {
+            if !summary.is_empty() {
+                summary.push(' ');
+            }
+            summary.push_str(text);
+        }
+    }
+    lines.for_each(|line| {
+        rest.push('\n');
+        rest.push_str(line);
+    });
+    let summary = without_markup(&summary);
+    let end = sentence_end(&summary);
+    let (first, others) = summary.split_at(end);
+    let first = match first.trim().split_once(' ') {
+        Some((name, tail)) if name.trim_matches('`') == own_name => tail,
+        _ => first,
+    };
+    (first.trim().to_owned(), format!("{} {}", others.trim(), rest.trim()).trim().to_owned())
+}
+
+/// Where the first sentence ends: after a full stop, question or exclamation mark before white space, save after
+/// an abbreviation.
+fn sentence_end(text: &str) -> usize {
+    text.char_indices()
+        .filter(|&(_, c)| matches!(c, '.' | '!' | '?'))
+        .map(|(at, _)| at + 1)
+        .find(|&end| {
+            let before = &text[..end];
+            let abbreviated = ["e.g.", "i.e.", "etc.", "vs.", "cf."].iter().any(|a| before.ends_with(a));
+            !abbreviated && text[end..].starts_with(char::is_whitespace)
+        })
+        .unwrap_or(text.len())
+}
+
+/// Text without HTML tags, with `{@link x}` and the like as `x`, white space collapsed.
+fn without_markup(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(['<', '{', '}']) {
+        out.push_str(&rest[..at]);
+        let tail = &rest[at..];
+        let tag = tail.starts_with('<').then(|| tail.find('>')).flatten();
+        rest = match tag {
+            Some(end) if end < 40 && tail[1..].starts_with(|c: char| c == '/' || c.is_ascii_alphabetic()) => {
+                &tail[end + 1..]
+            }
+            _ if tail.starts_with("{@") => tail.split_once(' ').map_or("", |(_, rest)| rest),
+            _ => {
+                if tail.starts_with('<') {
+                    out.push('<');
+                }
+                &tail[1..]
+            }
+        };
+    }
+    out.push_str(rest);
+    out.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a summary is a question that somebody could ask: some words, mostly in the Latin alphabet, and no
+/// remark about the code itself.
+fn is_worth_asking(summary: &str) -> bool {
+    let words = identifiers(summary).flat_map(parts).count();
+    let latin = summary.chars().filter(|c| c.is_ascii_alphabetic() || *c == ' ').count();
+    let lower = summary.to_lowercase();
+    let remarks = [
+        "todo",
+        "fixme",
+        "deprecated",
+        "see ",
+        "inheritdoc",
+        "copyright",
+        "noqa",
+        "eslint",
+        "pylint",
+        "auto-generated",
+        "non-javadoc",
+        "@",
+        "http",
+        "=",
+        "safety",
+        "istanbul",
+    ];
+    SUMMARY_WORDS.contains(&words)
+        && latin * 10 >= summary.chars().count() * 8
+        && !remarks.iter().any(|remark| lower.starts_with(remark))
+}
+
+/// Keeps at most `max_repeats` pairs with one summary, at most `max_tree` pairs of one repository (every n-th),
+/// and code that several repositories share once. Order is kept.
+#[must_use]
+pub fn thin(pairs: Vec<FunctionPair>, max_repeats: usize, max_tree: usize) -> Vec<FunctionPair> {
+    let mut sizes: HashMap<String, usize> = HashMap::new();
+    for pair in &pairs {
+        *sizes.entry(pair.repository.clone()).or_default() += 1;
+    }
+    let mut taken: HashMap<String, usize> = HashMap::new();
+    let mut asked: HashMap<u64, usize> = HashMap::new();
+    let mut seen = std::collections::HashSet::new();
+    pairs
+        .into_iter()
+        .filter(|pair| {
+            let at = taken.entry(pair.repository.clone()).or_default();
+            *at += 1;
+            let step = sizes[&pair.repository].div_ceil(max_tree);
+            if *at % step != 0 || !seen.insert(fingerprint(&pair.code)) {
+                return false;
+            }
+            let repeats = asked.entry(fingerprint(&pair.query)).or_default();
+            *repeats += 1;
+            pair.query.is_empty() || *repeats <= max_repeats
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_summary(doc: &str, name: &str, summary: &str, rest: &str) {
+        assert_eq!(split_summary(doc, name), (summary.to_owned(), rest.to_owned()), "{doc:?}");
+    }
+
+    #[test]
+    fn the_summary_is_the_first_sentence() {
+        check_summary("Sort a list.", "f", "Sort a list.", "");
+        check_summary("Sort a list. Stable.\n\nMore.", "f", "Sort a list.", "Stable. More.");
+        check_summary(
+            "Sort a list,\ne.g. of words, in place\n@param x what",
+            "f",
+            "Sort a list, e.g. of words, in place",
+            "@param x what",
+        );
+        check_summary("\nArgs:\n  x: what", "f", "", "Args:\n  x: what");
+        check_summary("Returns the {@link Foo} of <b>bar</b>.", "f", "Returns the Foo of bar.", "");
+        check_summary("whether a < b", "f", "whether a < b", "");
+        check_summary("", "f", "", "");
+    }
+
+    #[test]
+    fn a_leading_name_is_dropped() {
+        check_summary("ReadFile reads the file.", "ReadFile", "reads the file.", "");
+        check_summary("ReadFiles reads the file.", "ReadFile", "ReadFiles reads the file.", "");
+    }
+
+    #[test]
+    fn remarks_are_not_asked() {
+        assert!(is_worth_asking("Sort the list in place"));
+        for remark in
+            ["TODO sort this list", "Sort", "见下面的说明 以及 其他 说明", "See other function for details"]
+        {
+            assert!(!is_worth_asking(remark), "{remark}");
+        }
+    }
+
+    fn python(code: &str, exclusion: &Exclusion) -> Vec<FunctionPair> {
+        read_functions(language_named("python").unwrap(), code.as_bytes(), "owner/name", exclusion)
+    }
+
+    const CODE: &str = "@cached\ndef add_all(numbers, start):\n    \"\"\"Add up all the given numbers.\n\n    From start on.\n    \"\"\"\n    total = start\n    for number in numbers:\n        total += number\n    return total\n";
+
+    #[test]
+    fn a_function_is_taken_apart() {
+        let pairs = python(CODE, &Exclusion::default());
+        assert_eq!(pairs.len(), 1);
+        assert_eq!(pairs[0].query, "Add up all the given numbers.");
+        assert_eq!(pairs[0].doc, "From start on.");
+        assert!(!pairs[0].code.contains("Add up") && pairs[0].code.starts_with("@cached\ndef add_all"));
+    }
+
+    #[test]
+    fn excluded_functions_are_known_in_any_form() {
+        let undecorated = CODE.split_once('\n').unwrap().1;
+        let bare = "def add_all(numbers, start):\n  total = start\n  for number in numbers: total += number\n  return total";
+        let other_version = undecorated.replace("total", "sum_so_far");
+        for text in [undecorated, bare, &other_version] {
+            let mut exclusion = Exclusion::default();
+            exclusion.add_json(&serde_json::json!([{ "code": text }]));
+            assert_eq!(python(CODE, &exclusion), [], "{text}");
+        }
+        let mut exclusion = Exclusion::default();
+        exclusion.add("def add_all(numbers, start):\n    return start + len(numbers) * numbers[0]");
+        assert_eq!(python(CODE, &exclusion).len(), 1);
+    }
+
+    #[test]
+    fn thinning_bounds_repeats_and_trees() {
+        let pair = |n: usize, repository: &str, query: &str| FunctionPair {
+            query: query.to_owned(),
+            doc: String::new(),
+            name: format!("f{n}"),
+            code: format!("def f{n}()"),
+            language: "python".to_owned(),
+            repository: repository.to_owned(),
+        };
+        let same: Vec<_> = (0..10).map(|n| pair(n, "a/b", "the same question")).collect();
+        assert_eq!(thin(same, 3, 100).len(), 3);
+        let many: Vec<_> = (0..10).map(|n| pair(n, "a/b", &format!("question {n}"))).collect();
+        assert_eq!(thin(many.clone(), 3, 5).len(), 5);
+        let copied = many
+            .iter()
+            .cloned()
+            .chain(many.iter().cloned().map(|p| FunctionPair { repository: "c/d".into(), ..p }));
+        assert_eq!(thin(copied.collect(), 3, 100).len(), 10);
+    }
+}

@@ -1,0 +1,48 @@
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::TrainError;
+
+/// A training pair: a text that asks for a function, and the function. One JSON object a line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pair {
+    /// First sentence of the function's documentation; empty where it has none.
+    pub query: String,
+    /// The rest of the documentation.
+    pub doc: String,
+    /// Qualified name.
+    pub name: String,
+    /// Source text without its documentation.
+    pub code: String,
+    /// Language of the code.
+    pub language: String,
+    /// Repository that it comes from, as `owner/name`.
+    pub repository: String,
+}
+
+/// Reads a file of pairs.
+///
+/// # Errors
+/// When the file cannot be read; at the first line that is no pair.
+pub fn read_pairs(path: &Path) -> Result<Vec<Pair>, TrainError> {
+    let file = File::open(path).map_err(|error| TrainError::file(path, error))?;
+    let mut pairs = Vec::new();
+    for (line, text) in BufReader::new(file).lines().enumerate() {
+        let text = text.map_err(|error| TrainError::file(path, error))?;
+        let pair = serde_json::from_str(&text).map_err(|error| TrainError::Line {
+            path: path.to_owned(),
+            line: line + 1,
+            problem: format!(
+                "expected an object with query, doc, name, code, language and repository, all strings: {error}"
+            ),
+        })?;
+        pairs.push(pair);
+    }
+    if pairs.is_empty() {
+        return Err(TrainError::file(path, "holds no pair; make one with `quarry data pairs`"));
+    }
+    Ok(pairs)
+}

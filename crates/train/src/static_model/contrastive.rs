@@ -1,0 +1,172 @@
+//! The contrastive objective: a question is closer to its answer than to the batch's other answers.
+
+use candle_core::{Device, Tensor};
+use rayon::prelude::*;
+
+use super::examples::Batch;
+use crate::TrainError;
+
+/// Gradients and loss of one batch.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Mean loss in nats: half the cross-entropy over the rows plus half that over the columns.
+    pub loss: f32,
+    /// Gradient by the unnormalised question vectors, one row a question.
+    pub queries: Vec<f32>,
+    /// Gradient by the unnormalised document vectors.
+    pub documents: Vec<f32>,
+}
+
+/// Symmetric InfoNCE over in-batch negatives (van den Oord et al. 2018; both directions as in CLIP): with
+/// S = cos(q, d) / τ, the mean over i of −½ ln softmax(S[i, ·])[i] − ½ ln softmax(S[·, i])[i]. Off-diagonal cells
+/// whose question or document equals the row's own are no negatives and left out.
+///
+/// # Errors
+/// When the matrix library fails.
+pub fn info_nce(
+    mut queries: Vec<f32>,
+    mut documents: Vec<f32>,
+    dimension: usize,
+    temperature: f32,
+    batch: &Batch,
+) -> Result<Outcome, TrainError> {
+    let n = batch.query_hash.len();
+    let query_norms = normalise_rows(&mut queries, dimension);
+    let document_norms = normalise_rows(&mut documents, dimension);
+    let q = Tensor::from_slice(&queries, (n, dimension), &Device::Cpu)?;
+    let d = Tensor::from_slice(&documents, (n, dimension), &Device::Cpu)?;
+    let mut cells = q.matmul(&d.t()?)?.flatten_all()?.to_vec1::<f32>()?;
+
+    // Cosines are at most 1, so subtracting 1/τ keeps every exponential in 0..=1, for rows and columns alike.
+    let diagonal: Vec<f32> = (0..n).map(|i| cells[i * n + i]).collect();
+    let row_sums: Vec<f32> = cells
+        .par_chunks_exact_mut(n)
+        .enumerate()
+        .map(|(i, row)| {
+            for (j, cell) in row.iter_mut().enumerate() {
+                let same =
+                    batch.query_hash[i] == batch.query_hash[j] || batch.code_hash[i] == batch.code_hash[j];
+                *cell = if same && i != j { 0.0 } else { ((*cell - 1.0) / temperature).exp() };
+            }
+            row.iter().sum()
+        })
+        .collect();
+    let mut column_sums = vec![0.0f32; n];
+    for row in cells.chunks_exact(n) {
+        column_sums.iter_mut().zip(row).for_each(|(sum, cell)| *sum += cell);
+    }
+    let loss = (0..n)
+        .map(|i| {
+            let positive = (diagonal[i] - 1.0) / temperature;
+            0.5 * (row_sums[i].ln() + column_sums[i].ln()) - positive
+        })
+        .sum::<f32>()
+        / n as f32;
+
+    let share = 0.5 / (n as f32 * temperature);
+    cells.par_chunks_exact_mut(n).enumerate().for_each(|(i, row)| {
+        let by_row = share / row_sums[i];
+        for (cell, column_sum) in row.iter_mut().zip(&column_sums) {
+            *cell *= by_row + share / column_sum;
+        }
+        row[i] -= 2.0 * share;
+    });
+    let cells = Tensor::from_vec(cells, (n, n), &Device::Cpu)?;
+    let mut query_gradient = cells.matmul(&d)?.flatten_all()?.to_vec1::<f32>()?;
+    let mut document_gradient = cells.t()?.matmul(&q)?.flatten_all()?.to_vec1::<f32>()?;
+    through_normalisation(&mut query_gradient, &queries, &query_norms, dimension);
+    through_normalisation(&mut document_gradient, &documents, &document_norms, dimension);
+    Ok(Outcome { loss, queries: query_gradient, documents: document_gradient })
+}
+
+/// Scales each row to length 1 and returns the lengths; rows of zeros stay, with length 1.
+pub(super) fn normalise_rows(rows: &mut [f32], dimension: usize) -> Vec<f32> {
+    rows.par_chunks_exact_mut(dimension)
+        .map(|row| {
+            let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt();
+            let norm = if norm > 0.0 { norm } else { 1.0 };
+            row.iter_mut().for_each(|x| *x /= norm);
+            norm
+        })
+        .collect()
+}
+
+/// Turns gradients by normalised rows into gradients by the rows before: (g − u (u·g)) / ‖v‖ with u = v / ‖v‖.
+pub(super) fn through_normalisation(gradient: &mut [f32], unit: &[f32], norms: &[f32], dimension: usize) {
+    gradient.par_chunks_exact_mut(dimension).zip(unit.par_chunks_exact(dimension)).zip(norms).for_each(
+        |((gradient, unit), norm)| {
+            let along: f32 = gradient.iter().zip(unit).map(|(g, u)| g * u).sum();
+            gradient.iter_mut().zip(unit).for_each(|(g, u)| *g = (*g - along * u) / norm);
+        },
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(query_hash: &[u64], code_hash: &[u64]) -> Batch {
+        Batch { query_hash: query_hash.to_vec(), code_hash: code_hash.to_vec(), ..Batch::default() }
+    }
+
+    fn random(n: usize, seed: u64) -> Vec<f32> {
+        let mut random = fastrand::Rng::with_seed(seed);
+        (0..n).map(|_| random.f32() * 2.0 - 1.0).collect()
+    }
+
+    fn loss(q: &[f32], d: &[f32], batch: &Batch) -> f32 {
+        info_nce(q.to_vec(), d.to_vec(), 4, 0.1, batch).unwrap().loss
+    }
+
+    fn check_gradient(batch: &Batch) {
+        let (q, d) = (random(12, 1), random(12, 2));
+        let outcome = info_nce(q.clone(), d.clone(), 4, 0.1, batch).unwrap();
+        for at in 0..12 {
+            let by = |change: f32, of_query: bool| {
+                let (mut q, mut d) = (q.clone(), d.clone());
+                if of_query {
+                    q[at] += change
+                } else {
+                    d[at] += change
+                }
+                loss(&q, &d, batch)
+            };
+            for (of_query, found) in [(true, outcome.queries[at]), (false, outcome.documents[at])] {
+                let expected = (by(1e-2, of_query) - by(-1e-2, of_query)) / 2e-2;
+                assert!(
+                    (found - expected).abs() < 2e-2 * (1.0 + expected.abs()),
+                    "{found} is not {expected}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn gradients_agree_with_differences() {
+        check_gradient(&batch(&[1, 2, 3], &[1, 2, 3]));
+    }
+
+    #[test]
+    fn repeated_questions_and_answers_are_no_negatives() {
+        check_gradient(&batch(&[1, 1, 3], &[1, 2, 2]));
+        let all_equal = batch(&[1, 1, 1], &[1, 2, 3]);
+        assert!(loss(&random(12, 1), &random(12, 2), &all_equal).abs() < 1e-5);
+    }
+
+    #[test]
+    fn a_perfect_match_costs_little_and_a_wrong_one_much() {
+        let unit = [1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0];
+        let rotated = [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0];
+        let distinct = batch(&[1, 2, 3], &[1, 2, 3]);
+        assert!(loss(&unit, &unit, &distinct) < 1e-3);
+        assert!(loss(&unit, &rotated, &distinct) > 9.0);
+    }
+
+    #[test]
+    fn empty_texts_do_no_harm() {
+        let outcome =
+            info_nce(vec![0.0; 12], random(12, 2), 4, 0.01, &batch(&[1, 2, 3], &[1, 2, 3])).unwrap();
+        assert!(outcome.loss.is_finite());
+        assert!(outcome.queries.iter().chain(&outcome.documents).all(|x| x.is_finite()));
+    }
+}

@@ -1,0 +1,349 @@
+//! Trains the static model of `quarry-embed`: a contrastive objective over question–function pairs.
+
+mod checkpoint;
+mod contrastive;
+mod examples;
+mod table;
+mod validation;
+mod vocabulary;
+
+use std::path::Path;
+
+use quarry_embed::static_model::StaticWeights;
+use quarry_embed::vocabulary::{Tokenizer, build_slots};
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::{Pair, TrainError};
+use checkpoint::Checkpoint;
+pub use contrastive::info_nce;
+pub use examples::{Bag, Batch, Examples};
+pub use table::Table;
+pub use validation::Validation;
+pub use vocabulary::{Vocabulary, VocabularySize, choose};
+
+/// What may share a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BatchesOf {
+    /// Anything.
+    All,
+    /// Functions in one language, so that the language tells nothing.
+    Language,
+    /// Functions of one repository, so that the subject tells nothing.
+    Repository,
+}
+
+impl BatchesOf {
+    fn key(self, pair: &Pair) -> &str {
+        match self {
+            BatchesOf::All => "",
+            BatchesOf::Language => &pair.language,
+            BatchesOf::Repository => &pair.repository,
+        }
+    }
+}
+
+/// A training recipe. Shares are probabilities in 0..=1, drawn anew for each example and epoch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Columns of a token vector.
+    pub dimension: usize,
+    /// Tokens of the model.
+    pub vocabulary: VocabularySize,
+    /// Number of position weights, see [`quarry_embed::static_model::position_bucket`].
+    pub positions: usize,
+    /// Words read from a document.
+    pub max_words: usize,
+    /// Words read from the documentation within a document.
+    pub max_doc_words: usize,
+    /// Words read from a question.
+    pub max_query_words: usize,
+    /// Pairs a step.
+    pub batch: usize,
+    /// What may share a batch.
+    pub batches_of: BatchesOf,
+    /// Times that each pair is seen.
+    pub epochs: usize,
+    /// Adam's step size after warm-up; it falls linearly to zero.
+    pub rate: f32,
+    /// Steps over which the step size rises from zero.
+    pub warm_up: u64,
+    /// Temperature τ of the contrastive loss.
+    pub temperature: f32,
+    /// Share of questions that are the function's name, though it has documentation.
+    pub ask_name: f32,
+    /// Share of name questions whose words are removed from the document.
+    pub hide_name: f32,
+    /// Share of documents that start with the qualified name.
+    pub with_name: f32,
+    /// Share of documents that hold the documentation after its first sentence.
+    pub with_doc: f32,
+    /// Share of documents that hold the question itself.
+    pub with_query: f32,
+    /// Share of question words that are left out.
+    pub drop_query_words: f32,
+    /// Functions without documentation are used, asked for by name, up to this many for each with documentation.
+    pub undocumented: f32,
+    /// Share of repositories held out for validation.
+    pub validation: f32,
+    /// Seed of all randomness.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            dimension: 256,
+            vocabulary: VocabularySize { words: 40_000, bigrams: 0, query: 20_000 },
+            positions: 10,
+            max_words: 256,
+            max_doc_words: 64,
+            max_query_words: 32,
+            batch: 1024,
+            batches_of: BatchesOf::Language,
+            epochs: 3,
+            rate: 2e-3,
+            warm_up: 100,
+            temperature: 0.05,
+            ask_name: 0.1,
+            hide_name: 0.5,
+            with_name: 0.3,
+            with_doc: 0.4,
+            with_query: 0.1,
+            drop_query_words: 0.1,
+            undocumented: 0.0,
+            validation: 0.04,
+            seed: 1,
+        }
+    }
+}
+
+impl Settings {
+    /// Checks that the values make sense together.
+    ///
+    /// # Errors
+    /// Names the first that does not.
+    pub fn check(&self) -> Result<(), TrainError> {
+        let shares = [
+            ("ask_name", self.ask_name),
+            ("hide_name", self.hide_name),
+            ("with_name", self.with_name),
+            ("with_doc", self.with_doc),
+            ("with_query", self.with_query),
+            ("drop_query_words", self.drop_query_words),
+            ("validation", self.validation),
+        ];
+        let bad = |problem: String| Err(TrainError::Settings(problem));
+        if let Some((name, value)) = shares.into_iter().find(|(_, value)| !(0.0..=1.0).contains(value)) {
+            return bad(format!("{name}: expected a share in 0..=1, found {value}"));
+        }
+        if self.dimension == 0 || self.dimension % 4 != 0 {
+            return bad(format!("dimension: expected a multiple of 4, found {}", self.dimension));
+        }
+        if self.batch < 2 || self.positions == 0 || self.positions > 64 {
+            return bad("batch must be at least 2, positions 1 to 64".to_owned());
+        }
+        if !(self.temperature > 0.0 && self.rate > 0.0) {
+            return bad("temperature and rate must be greater than 0".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// What a run reports as it goes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Progress {
+    /// Data are ready: numbers of training and validation pairs, of tokens, and of steps to do.
+    Ready {
+        /// Pairs to learn from.
+        n_pairs: usize,
+        /// Pairs of held-out repositories.
+        n_validation: usize,
+        /// Tokens of the model.
+        n_tokens: usize,
+        /// Steps in all.
+        n_steps: u64,
+    },
+    /// A step is done.
+    Step {
+        /// Counted from 1.
+        step: u64,
+        /// Loss of its batch, in nats.
+        loss: f32,
+    },
+    /// Retrieval quality on the held-out repositories.
+    Validated {
+        /// Steps done.
+        step: u64,
+        /// See [`Validation::measure`].
+        code: f64,
+        /// See [`Validation::measure`].
+        documented: f64,
+    },
+}
+
+/// The state of a run between two steps.
+#[derive(Debug, Clone, PartialEq)]
+struct State {
+    step: u64,
+    documents: Table,
+    queries: Table,
+}
+
+/// Trains a model. With `folder`, the state is kept there after each epoch and a run that was cut off goes on
+/// from it; the result is the same as without the cut. Equal pairs, settings and number of threads give an
+/// equal model on one type of machine.
+///
+/// # Errors
+/// When settings or pairs do not allow it, or the folder cannot be used.
+pub fn train(
+    pairs: &[Pair],
+    settings: &Settings,
+    folder: Option<&Path>,
+    mut report: impl FnMut(Progress),
+) -> Result<(StaticWeights, Vocabulary), TrainError> {
+    settings.check()?;
+    let (learned, held_out) = split(pairs, settings);
+    if learned.len() < settings.batch {
+        return Err(TrainError::Settings(format!(
+            "{} training pairs do not fill one batch of {}: give more pairs or a smaller batch",
+            learned.len(),
+            settings.batch
+        )));
+    }
+    let vocabulary = choose(&learned, settings.vocabulary);
+    let slots = build_slots(&vocabulary.hashes);
+    let tokenizer = Tokenizer { slots: &slots, max_words: settings.max_words };
+    let examples = Examples::new(&learned, tokenizer, settings);
+    let validation = Validation::new(&held_out, tokenizer, settings);
+    let steps_an_epoch = examples.plan(settings, 0).len() as u64;
+    let n_steps = steps_an_epoch * settings.epochs as u64;
+    report(Progress::Ready {
+        n_pairs: learned.len(),
+        n_validation: held_out.len(),
+        n_tokens: vocabulary.hashes.len(),
+        n_steps,
+    });
+
+    let checkpoint = folder.map(|folder| Checkpoint::new(folder, settings, run_identity(pairs)));
+    let restored = checkpoint.as_ref().map(Checkpoint::read).transpose()?.flatten();
+    let mut state = restored.unwrap_or_else(|| start(&vocabulary, settings));
+    let first_epoch = (state.step / steps_an_epoch.max(1)) as usize;
+    for epoch in first_epoch..settings.epochs {
+        for batch in examples.plan(settings, epoch) {
+            state.step += 1;
+            let rate = rate(settings, state.step, n_steps);
+            let loss = state.learn(&examples.draw(&batch, settings, epoch), settings, rate)?;
+            report(Progress::Step { step: state.step, loss });
+        }
+        let (code, documented) = validation.measure(&state.queries, &state.documents);
+        report(Progress::Validated { step: state.step, code, documented });
+        if let Some(checkpoint) = &checkpoint {
+            checkpoint.write(&state)?;
+        }
+    }
+    let weights = StaticWeights {
+        dimension: settings.dimension,
+        max_words: settings.max_words,
+        slots,
+        position_weights: state.documents.positions.iter().map(|position| position[0]).collect(),
+        document_rows: state.documents.vectors(),
+        query_rows: state.queries.vectors(),
+    };
+    Ok((weights, vocabulary))
+}
+
+fn start(vocabulary: &Vocabulary, settings: &Settings) -> State {
+    let (n, dimension) = (vocabulary.hashes.len(), settings.dimension);
+    let documents = Table::new(n, dimension, settings.positions, settings.seed);
+    let mut queries = Table::new(vocabulary.n_query, dimension, 0, settings.seed);
+    // Both tables start from one point, so that from the first step equal words of both sides attract.
+    let shared = queries.values.len();
+    queries.values.copy_from_slice(&documents.values[..shared]);
+    State { step: 0, documents, queries }
+}
+
+impl State {
+    fn learn(&mut self, batch: &Batch, settings: &Settings, rate: f32) -> Result<f32, TrainError> {
+        let queries = query_sums(&self.queries, &self.documents, &batch.queries);
+        let documents = self.documents.sums(&batch.documents);
+        let outcome = info_nce(queries, documents, settings.dimension, settings.temperature, batch)?;
+        let n_query = self.queries.n_rows() as u32;
+        let (own, shared) = split_bag(&batch.queries, n_query);
+        self.queries.learn(&own, &outcome.queries, rate, self.step);
+        if shared.tokens.is_empty() {
+            self.documents.learn(&batch.documents, &outcome.documents, rate, self.step);
+        } else {
+            let (bag, gradient) = join(&batch.documents, &outcome.documents, &shared, &outcome.queries);
+            self.documents.learn(&bag, &gradient, rate, self.step);
+        }
+        Ok(outcome.loss)
+    }
+}
+
+/// The sums of questions' token vectors: tokens with a query row from `queries`, others from `documents`.
+fn query_sums(queries: &Table, documents: &Table, bag: &Bag) -> Vec<f32> {
+    let (own, shared) = split_bag(bag, queries.n_rows() as u32);
+    let mut sums = queries.sums(&own);
+    let others = documents.sums(&shared);
+    sums.iter_mut().zip(others).for_each(|(sum, x)| *sum += x);
+    sums
+}
+
+/// The entries with tokens below `n`, and the others; both bags have all rows.
+fn split_bag(bag: &Bag, n: u32) -> (Bag, Bag) {
+    let (mut own, mut shared) = (Bag::default(), Bag::default());
+    for row in 0..bag.len() {
+        for at in bag.row(row) {
+            let part = if bag.tokens[at] < n { &mut own } else { &mut shared };
+            part.rows.push(row as u32);
+            part.tokens.push(bag.tokens[at]);
+            part.buckets.push(bag.buckets[at]);
+        }
+        own.ends.push(own.tokens.len());
+        shared.ends.push(shared.tokens.len());
+    }
+    (own, shared)
+}
+
+/// Both bags, one after the other, with their gradients.
+fn join(a: &Bag, a_gradient: &[f32], b: &Bag, b_gradient: &[f32]) -> (Bag, Vec<f32>) {
+    let mut bag = a.clone();
+    let (n_rows, n_tokens) = (a.len() as u32, a.tokens.len());
+    bag.ends.extend(b.ends.iter().map(|end| end + n_tokens));
+    bag.rows.extend(b.rows.iter().map(|row| row + n_rows));
+    bag.tokens.extend_from_slice(&b.tokens);
+    bag.buckets.extend_from_slice(&b.buckets);
+    (bag, [a_gradient, b_gradient].concat())
+}
+
+fn rate(settings: &Settings, step: u64, n_steps: u64) -> f32 {
+    let warm = (step as f32 / settings.warm_up.max(1) as f32).min(1.0);
+    let left = 1.0 - (step - 1) as f32 / n_steps.max(1) as f32;
+    settings.rate * warm * left
+}
+
+/// Training and validation pairs: whole repositories are held out, chosen by the hash of their name.
+fn split<'a>(pairs: &'a [Pair], settings: &Settings) -> (Vec<&'a Pair>, Vec<&'a Pair>) {
+    let held_out = |pair: &Pair| {
+        let hash = xxh3_64(pair.repository.as_bytes()) % 10_000;
+        (hash as f32) < settings.validation * 10_000.0
+    };
+    let (held_out, mut learned): (Vec<&Pair>, Vec<&Pair>) = pairs.iter().partition(|pair| held_out(pair));
+    let n_documented = learned.iter().filter(|pair| !pair.query.is_empty()).count();
+    let n_undocumented = learned.len() - n_documented;
+    let share =
+        (f64::from(settings.undocumented) * n_documented as f64 / n_undocumented.max(1) as f64).min(1.0);
+    let limit = (share * u32::MAX as f64) as u64;
+    learned.retain(|pair| !pair.query.is_empty() || xxh3_64(pair.code.as_bytes()) >> 32 < limit);
+    (learned, held_out)
+}
+
+/// Tells the pairs of one run from those of another, for resuming.
+fn run_identity(pairs: &[Pair]) -> u64 {
+    pairs.iter().fold(pairs.len() as u64, |hash, pair| {
+        hash.rotate_left(5) ^ xxh3_64(pair.code.as_bytes()) ^ xxh3_64(pair.query.as_bytes()).rotate_left(17)
+    })
+}

@@ -1,19 +1,51 @@
 //! Turns source code into searchable units: bytes in, units and diagnostics out, no I/O.
+//!
+//! [`language_for`] decides from a file's name (or its `#!` line) what a file is written in, [`extract`] cuts its
+//! bytes into [`Unit`]s: one for every function, method and type, and further ones for the lines between them, so
+//! that every non-blank line of a file can be found. What is a function in which language is data: one file in
+//! `rules/` for each language, holding tree-sitter queries and settings; no code knows a language by name.
+//!
+//! ```
+//! use quarry_source::{UnitKind, extract, language_for};
+//!
+//! let language = language_for("shop/cart.py".as_ref(), b"").unwrap();
+//! let extraction = extract(language, b"class Cart:\n    def total(self):\n        \"\"\"Sum of prices.\"\"\"\n        return 0\n");
+//! let total = &extraction.units[1];
+//! assert_eq!((total.kind, total.name.as_str()), (UnitKind::Method, "Cart.total"));
+//! assert_eq!((total.signature.as_str(), total.doc.as_str()), ("def total(self)", "Sum of prices."));
+//! assert_eq!((total.start_line, total.end_line), (2, 4));
+//! ```
+//!
+//! Bad input is never an error: broken syntax, other encodings and files that take too long to parse give
+//! [`Diagnostic`]s and as many units as can be had. Nothing here recurses, so nesting depth is bounded by memory only.
+
+mod comment;
+mod definition;
+mod language;
+mod layout;
+mod line;
+mod markdown;
+mod parse;
+mod rules;
 
 use std::ops::Range;
+use std::time::Duration;
+
+pub use language::{Language, language_for, language_named, languages};
 
 /// What a unit is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UnitKind {
-    /// A free function.
+    /// A free function, or a function held by a variable or an object literal.
     Function,
     /// A function that belongs to a type.
     Method,
-    /// A class, struct, trait, interface, enum, ...: its header and what is not a unit of its own.
+    /// A class, struct, trait, interface, enum, impl block, ...: its doc, header and fields up to the first method
+    /// that is a unit of its own.
     Type,
-    /// Lines between functions.
+    /// Lines between functions and types: imports, constants, top-level code, what follows a type's first method.
     Module,
-    /// A section of a text document.
+    /// A section of a text document, from a heading to the next one.
     Section,
 }
 
@@ -22,18 +54,77 @@ pub enum UnitKind {
 pub struct Unit {
     /// What it is.
     pub kind: UnitKind,
-    /// Qualified name within the file (`Class.method`); empty for module parts.
+    /// Name qualified within the file, joined by dots whatever the language writes (`Class.method`, and
+    /// `outer.inner` for a function in a function); of a section its headings, outermost first, joined by ` > `;
+    /// empty for module parts. Packages and namespaces that span files are left out.
     pub name: String,
-    /// Declaration without body, white space collapsed; empty for module parts.
+    /// Declaration without body, decorators and comments, white space collapsed, at most [`MAX_SIGNATURE_BYTES`];
+    /// of a section its heading; empty for module parts and for all but the first part of a long unit.
     pub signature: String,
-    /// Docstring or leading comment, markers removed.
+    /// Docstring, else the comment directly above; markers, gutters and quotes removed, lines kept. Empty for all
+    /// but the first part of a long unit.
     pub doc: String,
-    /// Where `doc` stands in the file: byte ranges, ascending, disjoint.
+    /// Where `doc` stands in the file, markers and quotes included: byte ranges, ascending, disjoint. Cutting them
+    /// out of the file removes the doc and nothing else.
     pub doc_bytes: Vec<Range<usize>>,
-    /// Byte range of the unit in the file, leading comment and decorators included.
+    /// Byte range of the unit in the file, leading comment and decorators included. Ranges of different units are
+    /// disjoint, and units are in ascending order; there may be gaps of white space and punctuation between them.
     pub bytes: Range<usize>,
     /// First line, 1-based.
     pub start_line: u32,
-    /// Last line, 1-based, inclusive.
+    /// Last line, 1-based, inclusive. Two units share a line where one ends and the next begins on it.
     pub end_line: u32,
+}
+
+/// Longest [`Unit::signature`], in bytes; a longer one is cut at a character border.
+pub const MAX_SIGNATURE_BYTES: usize = 1024;
+
+/// Something about a file that kept it from being read as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// Line it was noticed on, 1-based.
+    pub line: u32,
+    /// What was found and what was done about it.
+    pub message: String,
+}
+
+/// What a file was cut into.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Extraction {
+    /// Every non-blank line lies in at least one of them; ascending and disjoint in bytes.
+    pub units: Vec<Unit>,
+    /// In ascending order of lines; at most [`MAX_SYNTAX_DIAGNOSTICS`] of them for broken syntax.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Syntax errors of one file that are reported; the rest is not counted.
+pub const MAX_SYNTAX_DIAGNOSTICS: usize = 10;
+
+/// How much work a file may cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Wall-clock time for parsing one file; a file that takes longer is cut into line windows.
+    pub parse_time: Duration,
+    /// Largest file that is parsed, in bytes; a larger one is cut into line windows. A syntax tree takes some ten
+    /// times the memory of its text.
+    pub parse_bytes: usize,
+}
+
+impl Default for Limits {
+    /// 5 seconds and 32 MiB.
+    fn default() -> Self {
+        Self { parse_time: Duration::from_secs(5), parse_bytes: 32 << 20 }
+    }
+}
+
+/// Cuts `source`, the bytes of one file in `language`, into units, within the default [`Limits`].
+///
+/// All spans are in the original bytes, whatever their encoding and line ends. Linear in the length of `source`.
+pub fn extract(language: Language, source: &[u8]) -> Extraction {
+    extract_within(language, source, &Limits::default())
+}
+
+/// As [`extract`], within other limits.
+pub fn extract_within(language: Language, source: &[u8], limits: &Limits) -> Extraction {
+    parse::extract(language, source, limits)
 }

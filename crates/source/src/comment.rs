@@ -1,0 +1,144 @@
+//! The text of comments and docstrings, without the characters that mark them.
+
+/// Text of a run of comments, given as they stand in the file: markers (`//`, `///`, `#`, `#'`, `--`, `/* */`, ...)
+/// and `*` gutters removed, common indentation removed, lines that only draw a rule (`// -----`) dropped.
+pub(crate) fn comment_text<'a>(comments: impl Iterator<Item = &'a str>) -> String {
+    let mut lines = Vec::new();
+    let mut line_comments = Vec::new();
+    for comment in comments {
+        match block_comment_body(comment) {
+            Some(body) => {
+                append_dedented(&mut lines, &mut line_comments);
+                lines.extend(clean_block(body.lines().map(without_gutter).filter(is_text)));
+            }
+            None => line_comments.extend(comment.lines().map(without_line_marker).filter(is_text)),
+        }
+    }
+    append_dedented(&mut lines, &mut line_comments);
+    join(&lines)
+}
+
+/// Text of a string literal that stands as documentation: prefix and quotes removed, indentation removed as Python's
+/// `inspect.cleandoc` does. Escapes stay as written.
+pub(crate) fn docstring_text(literal: &str) -> String {
+    let quoted = literal.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    let body = ["\"\"\"", "'''", "\"", "'"]
+        .iter()
+        .find_map(|quote| quoted.strip_prefix(quote).map(|rest| rest.strip_suffix(quote).unwrap_or(rest)))
+        .unwrap_or(quoted);
+    join(&clean_block(body.lines()))
+}
+
+/// What stands between the markers of a comment that has an end marker.
+fn block_comment_body(comment: &str) -> Option<&str> {
+    if let Some(body) = comment.strip_prefix("/*") {
+        let body = body.trim_start_matches(['*', '!']);
+        return Some(body.strip_suffix('/').unwrap_or(body).trim_end_matches('*'));
+    }
+    if let Some(body) = comment.strip_prefix("=begin") {
+        return Some(body.strip_suffix("=end").unwrap_or(body));
+    }
+    if let Some(body) = comment.strip_prefix("<!--") {
+        return Some(body.strip_suffix("-->").unwrap_or(body));
+    }
+    // Lua: `--[[ ]]` and `--[==[ ]==]`.
+    let level = comment.strip_prefix("--[")?;
+    let body = level.trim_start_matches('=').strip_prefix('[')?;
+    Some(body.strip_suffix(']').unwrap_or(body).trim_end_matches('=').trim_end_matches(']'))
+}
+
+fn without_gutter(line: &str) -> &str {
+    let text = line.trim_start();
+    match text.strip_prefix('*') {
+        Some(rest) => rest.strip_prefix(' ').unwrap_or(rest),
+        None => line,
+    }
+}
+
+fn without_line_marker(line: &str) -> &str {
+    let line = line.trim_start();
+    let Some(marker) = line.chars().next().filter(|c| "/#-;%".contains(*c)) else { return line };
+    line.trim_start_matches(marker).trim_start_matches(['!', '\'', '|'])
+}
+
+/// First line without indentation, the rest without what is common to it.
+fn clean_block<'a>(mut lines: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut cleaned: Vec<&str> = lines.next().map(str::trim).into_iter().collect();
+    append_dedented(&mut cleaned, &mut lines.collect());
+    cleaned
+}
+
+/// Moves `block` to the end of `lines`, without the indentation that its non-blank lines share.
+fn append_dedented<'a>(lines: &mut Vec<&'a str>, block: &mut Vec<&'a str>) {
+    let indentation = |line: &&str| line.len() - line.trim_start().len();
+    let margin = block.iter().filter(|line| !line.trim().is_empty()).map(indentation).min().unwrap_or(0);
+    lines.extend(block.drain(..).map(|line| {
+        // A margin counts bytes of white space; a line with another kind of white space may have no border there.
+        line.get(margin..).unwrap_or_else(|| line.trim_start()).trim_end()
+    }));
+}
+
+/// Whether a line is more than a rule drawn with punctuation.
+fn is_text(line: &&str) -> bool {
+    let line = line.trim();
+    line.len() < 3 || !line.chars().all(|c| "=-*#~/_+.".contains(c))
+}
+
+/// Lines without the blank ones at both ends.
+fn join(lines: &[&str]) -> String {
+    let is_filled = |line: &&str| !line.is_empty();
+    let (Some(first), Some(last)) = (lines.iter().position(is_filled), lines.iter().rposition(is_filled))
+    else {
+        return String::new();
+    };
+    lines[first..=last].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(comments: &[&str], expected: &str) {
+        assert_eq!(comment_text(comments.iter().copied()), expected);
+    }
+
+    #[test]
+    fn line_comments() {
+        check(&["// One", "//   indented", "//", "// two"], "One\n  indented\n\ntwo");
+        check(&["/// Rust doc.", "///", "/// # Errors"], "Rust doc.\n\n# Errors");
+        check(&["#' Roxygen title", "#' @param x number"], "Roxygen title\n@param x number");
+        check(&["--- Lua doc", "-- more"], "Lua doc\nmore");
+        check(&["#"], "");
+    }
+
+    #[test]
+    fn block_comments() {
+        check(&["/** One line. */"], "One line.");
+        check(&["/**\n * Text.\r\n *\n *   code\n * @return x\n */"], "Text.\n\n  code\n@return x");
+        check(&["/*\n   No gutter,\n     kept indentation.\n*/"], "No gutter,\n  kept indentation.");
+        check(&["/*! Qt style */", "// and a line"], "Qt style\nand a line");
+        check(&["--[==[ Lua\n  block ]==]"], "Lua\nblock");
+        check(&["=begin\nRuby\n=end"], "Ruby");
+        check(&["/*"], "");
+        check(&["/*/"], "");
+    }
+
+    #[test]
+    fn rules_are_dropped() {
+        check(&["//------", "// Title", "//======"], "Title");
+        check(&["/*****************\n * Title\n ****************/"], "Title");
+    }
+
+    #[test]
+    fn docstrings() {
+        assert_eq!(
+            docstring_text("\"\"\"Sum.\n\n    More:\n      code\n    \"\"\""),
+            "Sum.\n\nMore:\n  code"
+        );
+        assert_eq!(docstring_text("r'''\n  Raw \\d.\n'''"), "Raw \\d.");
+        assert_eq!(docstring_text("'one'"), "one");
+        assert_eq!(docstring_text("\"\"\""), "");
+        // A no-break space is white space of two bytes: dedenting must not cut it in half.
+        assert_eq!(docstring_text("\"\"\"a\n b\n\u{a0}c\"\"\""), "a\nb\nc");
+    }
+}

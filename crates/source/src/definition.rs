@@ -1,0 +1,476 @@
+//! Finds the functions and types of a syntax tree.
+
+use std::ops::Range;
+
+use tree_sitter::{Node, QueryCursor, StreamingIterator, Tree, TreeCursor};
+
+use crate::layout::is_long;
+use crate::line::Lines;
+use crate::rules::{Capture, Role, Rules};
+use crate::{MAX_SIGNATURE_BYTES, UnitKind, comment};
+
+/// Something with a name that becomes one unit or, when it is long, several.
+#[derive(Debug)]
+pub(crate) struct Definition {
+    pub(crate) kind: UnitKind,
+    pub(crate) name: String,
+    pub(crate) signature: String,
+    pub(crate) doc: String,
+    pub(crate) doc_bytes: Vec<Range<usize>>,
+    /// Leading comment and decorators included.
+    pub(crate) bytes: Range<usize>,
+    /// Whether other definitions may lie in it and are cut out of it.
+    pub(crate) is_open: bool,
+}
+
+/// What a file is made of.
+#[derive(Debug, Default)]
+pub(crate) struct Structure {
+    /// In ascending order of starts; disjoint, except that those in an open one follow it.
+    pub(crate) definitions: Vec<Definition>,
+    /// For each row how deep in the tree the thing that begins there is: the lower, the better to cut before it.
+    /// `u16::MAX` where nothing begins, where a comment belongs to what begins, and within definitions that are not
+    /// open. Empty for files without a tree.
+    pub(crate) row_depths: Vec<u16>,
+}
+
+/// Finds the definitions of `tree` in one walk, which does not go into functions that are not long.
+pub(crate) fn find_definitions(
+    tree: &Tree,
+    rules: &Rules,
+    lines: &Lines,
+    query_cursor: &mut QueryCursor,
+) -> Structure {
+    let mut cursor = tree.walk();
+    let mut finder = Finder {
+        rules,
+        lines,
+        source: lines.source(),
+        query_cursor,
+        header_cursor: tree.walk(),
+        names: Vec::new(),
+        run: None,
+        wrapped: None,
+        path: String::new(),
+        containers: Vec::new(),
+        last_row: None,
+        structure: Structure { definitions: Vec::new(), row_depths: vec![u16::MAX; lines.count()] },
+    };
+    let mut depth = 0;
+    'walk: loop {
+        if finder.visit(cursor.node(), depth) && cursor.goto_first_child() {
+            depth += 1;
+            continue;
+        }
+        while !cursor.goto_next_sibling() {
+            if !cursor.goto_parent() {
+                break 'walk;
+            }
+            depth -= 1;
+        }
+    }
+    finder.structure
+}
+
+/// Comments and prefixes without blank lines between them.
+struct Run {
+    bytes: Range<usize>,
+    /// Whether it begins on a line that something else stands on, and so belongs to that.
+    is_trailing: bool,
+    comments: Vec<Range<usize>>,
+}
+
+/// The outermost of the wrappers around a definition.
+struct Wrapped<'tree> {
+    node: Node<'tree>,
+    run: Option<Run>,
+}
+
+/// A definition or scope that the walk is in.
+struct Container {
+    depth: usize,
+    /// Length of the path of names around it.
+    path_length: usize,
+    is_type: bool,
+    /// Members begin here; what stands before is its header.
+    body_start: usize,
+}
+
+/// What the matches at one node say, besides its names.
+#[derive(Default)]
+struct Matched<'tree> {
+    is_function: bool,
+    is_method: bool,
+    is_type: bool,
+    is_scope: bool,
+    has_owner: bool,
+    body: Option<Node<'tree>>,
+    doc: Option<Node<'tree>>,
+}
+
+struct Finder<'a, 'tree> {
+    rules: &'a Rules,
+    lines: &'a Lines<'a>,
+    source: &'a [u8],
+    query_cursor: &'a mut QueryCursor,
+    header_cursor: TreeCursor<'tree>,
+    /// Names of the node that was matched last: owner, then name.
+    names: Vec<Node<'tree>>,
+    run: Option<Run>,
+    wrapped: Option<Wrapped<'tree>>,
+    /// Qualified name of the innermost container.
+    path: String,
+    containers: Vec<Container>,
+    last_row: Option<usize>,
+    structure: Structure,
+}
+
+impl<'tree> Finder<'_, 'tree> {
+    /// Takes in a node, in document order; returns whether its children are to be visited.
+    fn visit(&mut self, node: Node<'tree>, depth: usize) -> bool {
+        while let Some(container) = self.containers.pop_if(|container| container.depth >= depth) {
+            self.path.truncate(container.path_length);
+        }
+        let role = self.rules.role(node.kind_id());
+        self.note_row(node, depth, role);
+        if role.is(Role::COMMENT) || role.is(Role::PREFIX) {
+            self.extend_run(node.byte_range(), role.is(Role::COMMENT));
+            return false;
+        }
+        if let Some(container) = self.containers.last()
+            && node.start_byte() < container.body_start
+        {
+            return node.end_byte() > container.body_start;
+        }
+        if role.is(Role::WRAPPER) {
+            if !self.holds_one_thing(node) {
+                self.wrapped = None;
+            } else if self.wrapped.is_none() {
+                self.wrapped = Some(Wrapped { node, run: self.take_run(node.start_byte()) });
+            }
+        }
+        if role.is(Role::CANDIDATE)
+            && let Some(matched) = self.match_node(node)
+        {
+            return self.define(node, depth, &matched);
+        }
+        if role.is(Role::NAMED) && !role.is(Role::WRAPPER) {
+            self.wrapped = None;
+        }
+        true
+    }
+
+    /// Keeps the depth of the outermost thing that begins a row.
+    fn note_row(&mut self, node: Node, depth: usize, role: Role) {
+        let row = node.start_position().row;
+        if self.last_row == Some(row) {
+            return;
+        }
+        self.last_row = Some(row);
+        let follows_comment =
+            || self.run.as_ref().is_some_and(|run| self.is_adjacent(run, node.start_byte()));
+        if role.is(Role::NAMED) && !follows_comment() {
+            self.structure.row_depths[row] = u16::try_from(depth).unwrap_or(u16::MAX);
+        }
+    }
+
+    /// Adds a comment or prefix to the run that it continues, or begins a new run.
+    fn extend_run(&mut self, bytes: Range<usize>, is_comment: bool) {
+        // Some grammars count the line end to a line comment.
+        let bytes = bytes.start..bytes.start + self.source[bytes].trim_ascii_end().len();
+        let mut run = match self.run.take() {
+            Some(run) if self.is_adjacent(&run, bytes.start) => run,
+            _ => Run {
+                bytes: bytes.clone(),
+                is_trailing: !self.begins_line(bytes.start),
+                comments: Vec::new(),
+            },
+        };
+        run.bytes.end = bytes.end;
+        if is_comment {
+            run.comments.push(bytes);
+        }
+        self.run = Some(run);
+    }
+
+    /// The run that ends directly above `byte` or on its line.
+    fn take_run(&mut self, byte: usize) -> Option<Run> {
+        // Either way it is used up, so that no white space is looked at twice.
+        self.run.take().filter(|run| self.is_adjacent(run, byte))
+    }
+
+    fn is_adjacent(&self, run: &Run, byte: usize) -> bool {
+        let Some(between) = self.source.get(run.bytes.end..byte) else { return false };
+        let max_newlines = usize::from(!run.is_trailing);
+        let mut newlines = 0;
+        between.iter().all(|byte| {
+            newlines += usize::from(*byte == b'\n');
+            byte.is_ascii_whitespace() && newlines <= max_newlines
+        })
+    }
+
+    fn begins_line(&self, byte: usize) -> bool {
+        let before =
+            self.source[..byte].iter().rev().find(|byte| **byte == b'\n' || !byte.is_ascii_whitespace());
+        before.is_none_or(|byte| *byte == b'\n')
+    }
+
+    fn holds_one_thing(&mut self, node: Node<'tree>) -> bool {
+        self.header_cursor.reset(node);
+        let mut things = 0;
+        let mut more = self.header_cursor.goto_first_child();
+        while more && things < 2 {
+            let role = self.rules.role(self.header_cursor.node().kind_id());
+            let is_thing = role.is(Role::NAMED) && !role.is(Role::COMMENT) && !role.is(Role::PREFIX);
+            things += usize::from(is_thing);
+            more = self.header_cursor.goto_next_sibling();
+        }
+        things == 1
+    }
+
+    /// Takes all matches at `node` together; of several that capture the same thing, the first counts.
+    fn match_node(&mut self, node: Node<'tree>) -> Option<Matched<'tree>> {
+        let mut matched = Matched::default();
+        let mut owner = None;
+        let mut name_match = None;
+        self.names.clear();
+        let mut matches = self.query_cursor.matches(&self.rules.query, node, self.source);
+        while let Some(query_match) = matches.next() {
+            for capture in query_match.captures() {
+                match self.rules.captures[capture.index as usize] {
+                    Capture::Function => matched.is_function = true,
+                    Capture::Method => matched.is_method = true,
+                    Capture::Type => matched.is_type = true,
+                    Capture::Scope => matched.is_scope = true,
+                    Capture::Name if *name_match.get_or_insert(query_match.id()) == query_match.id() => {
+                        self.names.push(capture.node);
+                    }
+                    Capture::Owner => {
+                        owner.get_or_insert(capture.node);
+                    }
+                    Capture::Body => {
+                        matched.body.get_or_insert(capture.node);
+                    }
+                    Capture::Doc => {
+                        matched.doc.get_or_insert(capture.node);
+                    }
+                    Capture::Name | Capture::Ignored => {}
+                }
+            }
+        }
+        matched.has_owner = owner.is_some();
+        if let Some(owner) = owner {
+            self.names.insert(0, owner);
+        }
+        (matched.is_function || matched.is_method || matched.is_type || matched.is_scope).then_some(matched)
+    }
+
+    /// Records what was matched; returns whether definitions are looked for in it.
+    fn define(&mut self, node: Node<'tree>, depth: usize, matched: &Matched<'tree>) -> bool {
+        let wrapped = self.wrapped.take();
+        let outer = wrapped.as_ref().map_or(node, |wrapped| wrapped.node);
+        let outer_run = wrapped.and_then(|wrapped| wrapped.run);
+        let is_function = matched.is_function || matched.is_method;
+        let path_length = self.path.len();
+        self.append_names();
+        let mut is_open = true;
+        if is_function || matched.is_type {
+            let in_type = self.containers.last().is_some_and(|container| container.is_type);
+            let inner_run = self.take_run(node.start_byte());
+            let runs = [outer_run, inner_run].into_iter().flatten();
+            let mut start = outer.start_byte();
+            let mut comments = Vec::new();
+            for run in runs {
+                start = start.min(run.bytes.start);
+                if comments.is_empty() {
+                    comments = run.comments;
+                }
+            }
+            let end = start + self.source[start..outer.end_byte()].trim_ascii_end().len();
+            is_open = matched.is_type || is_long(self.lines, &(start..end));
+            let (doc, doc_bytes) = self.doc(matched.doc, &comments);
+            let body_start = matched.body.map_or(outer.end_byte(), |body| body.start_byte());
+            let signature = self.signature(outer, body_start);
+            self.structure.definitions.push(Definition {
+                kind: match () {
+                    () if matched.is_type => UnitKind::Type,
+                    () if matched.is_method || matched.has_owner || in_type => UnitKind::Method,
+                    () => UnitKind::Function,
+                },
+                name: self.path.clone(),
+                signature,
+                doc,
+                doc_bytes,
+                bytes: start..end,
+                is_open,
+            });
+        }
+        if is_open {
+            let body_start = matched.body.map_or(node.start_byte(), |body| body.start_byte());
+            self.containers.push(Container { depth, path_length, is_type: matched.is_type, body_start });
+        } else {
+            self.path.truncate(path_length);
+        }
+        is_open
+    }
+
+    /// Appends the parts of the names that were matched last to the path.
+    fn append_names(&mut self) {
+        let length = self.path.len();
+        let mut append = |part: &str| {
+            if !self.path.is_empty() {
+                self.path.push('.');
+            }
+            self.path.push_str(part);
+        };
+        let mut last = None;
+        for node in &self.names {
+            let text = String::from_utf8_lossy(&self.source[node.byte_range()]);
+            for part in name_parts(&text, &self.rules.name_separators) {
+                if !self.rules.name_omits.iter().any(|omit| omit == part) {
+                    append(part);
+                }
+                last = Some(part.to_owned());
+            }
+        }
+        // A name made of omitted parts only, such as `module.exports`.
+        if let (true, Some(last)) = (self.path.len() == length, last) {
+            self.path.push_str(if length > 0 { "." } else { "" });
+            self.path.push_str(&last);
+        }
+    }
+
+    /// The docstring, else the text of `comments`, and where it stands.
+    fn doc(&self, docstring: Option<Node>, comments: &[Range<usize>]) -> (String, Vec<Range<usize>>) {
+        let text = |bytes: &Range<usize>| String::from_utf8_lossy(&self.source[bytes.clone()]);
+        if let Some(docstring) = docstring {
+            return (comment::docstring_text(&text(&docstring.byte_range())), vec![docstring.byte_range()]);
+        }
+        let texts: Vec<_> = comments.iter().map(text).collect();
+        let doc = comment::comment_text(texts.iter().map(AsRef::as_ref));
+        if doc.is_empty() {
+            return (doc, Vec::new());
+        }
+        let mut doc_bytes: Vec<Range<usize>> = Vec::new();
+        for comment in comments {
+            match doc_bytes.last_mut() {
+                Some(last) if self.source[last.end..comment.start].trim_ascii().is_empty() => {
+                    last.end = comment.end
+                }
+                _ => doc_bytes.push(comment.clone()),
+            }
+        }
+        (doc, doc_bytes)
+    }
+
+    /// The text from the start of `outer` to the body, without comments and without the prefixes before the name.
+    fn signature(&mut self, outer: Node<'tree>, body_start: usize) -> String {
+        let name_start = self.names.last().map_or(body_start, Node::start_byte);
+        let mut header = Vec::new();
+        let mut position = outer.start_byte();
+        let cursor = &mut self.header_cursor;
+        cursor.reset(outer);
+        'walk: loop {
+            let node = cursor.node();
+            if node.start_byte() >= body_start || header.len() > MAX_HEADER_BYTES {
+                break;
+            }
+            let role = self.rules.role(node.kind_id());
+            if role.is(Role::COMMENT) || role.is(Role::PREFIX) && node.start_byte() < name_start {
+                header.extend_from_slice(&self.source[position..node.start_byte()]);
+                position = node.end_byte();
+            } else if cursor.goto_first_child() {
+                continue;
+            }
+            while !cursor.goto_next_sibling() {
+                if !cursor.goto_parent() {
+                    break 'walk;
+                }
+            }
+        }
+        let rest = self.source.get(position..body_start).unwrap_or_default();
+        header.extend_from_slice(&rest[..rest.len().min(MAX_HEADER_BYTES)]);
+        collapse_header(&String::from_utf8_lossy(&header))
+    }
+}
+
+/// Enough of a header to fill a signature, unless it is mostly white space.
+const MAX_HEADER_BYTES: usize = 4 * MAX_SIGNATURE_BYTES;
+
+/// A declaration on one line, without the `{`, `:`, `=` or `;` after it.
+fn collapse_header(header: &str) -> String {
+    let mut signature = String::new();
+    for word in header.split_whitespace() {
+        if !signature.is_empty() {
+            signature.push(' ');
+        }
+        signature.push_str(word);
+    }
+    signature.truncate(signature.floor_char_boundary(MAX_SIGNATURE_BYTES));
+    signature.truncate(signature.trim_end_matches([' ', '{', ':', '=', ';']).len());
+    signature
+}
+
+/// The parts of a name as the source writes it: `a.b` of `a::b`, type arguments, quotes and brackets left out.
+fn name_parts<'text>(text: &'text str, separators: &[String]) -> Vec<&'text str> {
+    let mut parts = Vec::new();
+    let mut nesting = 0usize;
+    let (mut start, mut position) = (0, 0);
+    while let Some(character) = text[position..].chars().next() {
+        match character {
+            '<' | '(' | '[' => nesting += 1,
+            '>' | ')' | ']' => nesting = nesting.saturating_sub(1),
+            _ => {}
+        }
+        let separator = separators.iter().find(|separator| text[position..].starts_with(separator.as_str()));
+        if let (0, Some(separator)) = (nesting, separator) {
+            parts.push(&text[start..position]);
+            position += separator.len();
+            start = position;
+        } else {
+            position += character.len_utf8();
+        }
+    }
+    parts.push(&text[start..]);
+    for part in &mut parts {
+        *part = part.trim().trim_matches(['"', '\'', '`']);
+        *part = part.strip_prefix('[').and_then(|part| part.strip_suffix(']')).unwrap_or(part);
+        if let (Some(arguments), true) = (part.find('<'), part.ends_with('>')) {
+            *part = part[..arguments].trim_end();
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        let check = |text, separators: &[&str], expected: &[&str]| {
+            let separators: Vec<String> = separators.iter().map(ToString::to_string).collect();
+            assert_eq!(name_parts(text, &separators), expected);
+        };
+        check("f", &[], &["f"]);
+        check("print.data.frame", &[], &["print.data.frame"]);
+        check("Foo.prototype.bar", &["."], &["Foo", "prototype", "bar"]);
+        check("Map<K, a::V>::get", &["::"], &["Map", "get"]);
+        check("'quoted key'", &["."], &["quoted key"]);
+        check("[Symbol.iterator]", &["."], &["Symbol.iterator"]);
+        check("M:f", &[".", ":"], &["M", "f"]);
+        check("operator<<", &["::"], &["operator<<"]);
+        check("", &["."], &[]);
+    }
+
+    #[test]
+    fn headers() {
+        let check = |header: &str, expected| assert_eq!(collapse_header(header), expected);
+        check("def f(\n    a,\n    b,\n):", "def f( a, b, )");
+        check("fn f() {", "fn f()");
+        check("const f = (a) => ", "const f = (a) =>");
+        check("fun f() =", "fun f()");
+        assert_eq!(collapse_header(&"é".repeat(1000)).len(), MAX_SIGNATURE_BYTES);
+    }
+}

@@ -1,0 +1,283 @@
+//! The languages there are, and how to tell which one a file is written in.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::path::Path;
+use std::sync::{LazyLock, OnceLock};
+
+use serde::Deserialize;
+use tree_sitter_language::LanguageFn;
+
+use crate::rules::{RuleFile, Rules};
+
+/// One line for every language that has rules of its own: its rule file and its grammar.
+const REGISTRY: &[(&str, Reader)] = &[
+    (include_str!("../rules/ecmascript.toml"), Reader::Template),
+    (include_str!("../rules/go.toml"), Reader::Syntax(tree_sitter_go::LANGUAGE)),
+    (include_str!("../rules/java.toml"), Reader::Syntax(tree_sitter_java::LANGUAGE)),
+    (include_str!("../rules/javascript.toml"), Reader::Syntax(tree_sitter_javascript::LANGUAGE)),
+    (include_str!("../rules/markdown.toml"), Reader::Markdown),
+    (include_str!("../rules/python.toml"), Reader::Syntax(tree_sitter_python::LANGUAGE)),
+    (include_str!("../rules/rust.toml"), Reader::Syntax(tree_sitter_rust::LANGUAGE)),
+    (include_str!("../rules/tsx.toml"), Reader::Syntax(tree_sitter_typescript::LANGUAGE_TSX)),
+    (include_str!("../rules/typescript.toml"), Reader::Syntax(tree_sitter_typescript::LANGUAGE_TYPESCRIPT)),
+];
+
+/// Languages and formats that are cut into line windows, all in one file.
+const PLAIN: &str = include_str!("../rules/plain.toml");
+
+/// What cuts a language into units.
+#[derive(Clone, Copy)]
+pub(crate) enum Reader {
+    /// A grammar and the rule file's query.
+    Syntax(LanguageFn),
+    /// Headings.
+    Markdown,
+    /// Blank lines.
+    Lines,
+    /// Nothing: rules that languages inherit, no language of its own.
+    Template,
+}
+
+struct Entry {
+    file: RuleFile,
+    reader: Reader,
+    rules: OnceLock<Rules>,
+}
+
+/// A language that can be cut into units: a cheap handle. Equal where the names are.
+#[derive(Clone, Copy)]
+pub struct Language(&'static Entry);
+
+impl Language {
+    /// Lower-case name, such as `python`, `cpp` or `csharp`; [`language_named`] leads back from it.
+    pub fn name(self) -> &'static str {
+        &self.0.file.name
+    }
+
+    pub(crate) fn reader(self) -> Reader {
+        self.0.reader
+    }
+
+    /// Its rules compiled for `grammar`, once for all threads.
+    pub(crate) fn rules(self, grammar: LanguageFn) -> &'static Rules {
+        self.0.rules.get_or_init(|| {
+            Rules::compile(&self.0.file, grammar.into()).unwrap_or_else(|error| broken_rules(&error))
+        })
+    }
+}
+
+impl fmt::Debug for Language {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        formatter.debug_tuple("Language").field(&self.name()).finish()
+    }
+}
+
+impl PartialEq for Language {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Language {}
+
+impl Hash for Language {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name().hash(state);
+    }
+}
+
+/// The language of a file: by its name, by its extension (as written, else in lower case), else by its first line
+/// if that is a `#!` line. `None` where none of them is known: the file may be anything, binary data included.
+///
+/// `first_line` may be empty, and may hold more than one line. C headers count as C++, which nearly all of them are
+/// valid as.
+///
+/// ```
+/// use quarry_source::language_for;
+///
+/// let name = |path: &str, line: &[u8]| language_for(path.as_ref(), line).map(|language| language.name());
+/// assert_eq!(name("src/main.rs", b""), Some("rust"));
+/// assert_eq!(name("bin/serve", b"#!/usr/bin/env -S python3.12 -u\n"), Some("python"));
+/// assert_eq!(name("cat.jpeg", b"\xff\xd8"), None);
+/// ```
+pub fn language_for(path: &Path, first_line: &[u8]) -> Option<Language> {
+    let part = |part: Option<&OsStr>| part.and_then(OsStr::to_str).unwrap_or_default().to_owned();
+    let extension = part(path.extension());
+    let index = &*INDEX;
+    index
+        .by_file_name
+        .get(part(path.file_name()).as_str())
+        .or_else(|| index.by_extension.get(extension.as_str()))
+        .or_else(|| index.by_extension.get(extension.to_ascii_lowercase().as_str()))
+        .or_else(|| index.by_interpreter.get(interpreter(first_line)?))
+        .copied()
+}
+
+/// The language with this [`Language::name`].
+pub fn language_named(name: &str) -> Option<Language> {
+    languages().find(|language| language.name() == name)
+}
+
+/// All languages, in ascending order of their names.
+pub fn languages() -> impl Iterator<Item = Language> {
+    ENTRIES.iter().filter(|entry| !matches!(entry.reader, Reader::Template)).map(Language)
+}
+
+/// The program that a `#!` line names, without folder and version: `python` of `#!/usr/bin/env python3.12 -u`.
+fn interpreter(first_line: &[u8]) -> Option<&str> {
+    let line = first_line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(first_line).strip_prefix(b"#!")?;
+    let line = str::from_utf8(line.split(|&byte| byte == b'\n').next()?).ok()?;
+    let mut words = line.split_whitespace().filter_map(|word| word.rsplit('/').next());
+    let program = match words.next()? {
+        // Its options and variable assignments come before the program.
+        "env" => words.find(|word| !word.starts_with('-') && !word.contains('='))?,
+        program => program,
+    };
+    Some(program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-'))
+}
+
+struct Index {
+    by_extension: HashMap<&'static str, Language>,
+    by_file_name: HashMap<&'static str, Language>,
+    by_interpreter: HashMap<&'static str, Language>,
+}
+
+static INDEX: LazyLock<Index> = LazyLock::new(|| {
+    let table = |keys: fn(&RuleFile) -> &[String]| {
+        languages()
+            .flat_map(|language| keys(&language.0.file).iter().map(move |key| (key.as_str(), language)))
+            .collect()
+    };
+    Index {
+        by_extension: table(|file| &file.extensions),
+        by_file_name: table(|file| &file.file_names),
+        by_interpreter: table(|file| &file.interpreters),
+    }
+});
+
+/// In ascending order of names.
+static ENTRIES: LazyLock<Vec<Entry>> =
+    LazyLock::new(|| read_entries().unwrap_or_else(|error| broken_rules(&error)));
+
+/// Rule files are part of the program, so a broken one is no state that a caller could handle but a defect of the
+/// program, which the tests of this module find.
+fn broken_rules(error: &dyn std::error::Error) -> ! {
+    panic!("broken rule file: {error}: {:?}", error.source())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlainFile {
+    language: Vec<RuleFile>,
+}
+
+fn read_entries() -> Result<Vec<Entry>, toml::de::Error> {
+    let mut files: Vec<(RuleFile, Reader)> = Vec::new();
+    for (text, reader) in REGISTRY {
+        files.push((toml::from_str(text)?, *reader));
+    }
+    let plain: PlainFile = toml::from_str(PLAIN)?;
+    files.extend(plain.language.into_iter().map(|file| (file, Reader::Lines)));
+    let bases: HashMap<String, RuleFile> =
+        files.iter().map(|(file, _)| (file.name.clone(), file.clone())).collect();
+    let mut entries: Vec<Entry> = files
+        .into_iter()
+        .map(|(mut file, reader)| {
+            let mut next = file.inherits.as_ref();
+            while let Some(base) = next.and_then(|name| bases.get(name)) {
+                file.add_base(base);
+                next = base.inherits.as_ref();
+            }
+            Entry { file, reader, rules: OnceLock::new() }
+        })
+        .collect();
+    entries.sort_by(|a, b| a.file.name.cmp(&b.file.name));
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rule_files_compile() {
+        for language in languages() {
+            if let Reader::Syntax(grammar) = language.reader()
+                && let Err(error) = Rules::compile(&language.0.file, grammar.into())
+            {
+                panic!("{error}: {:?}", std::error::Error::source(&error));
+            }
+        }
+    }
+
+    #[test]
+    fn names_and_keys_are_unique() {
+        let all = |keys: fn(&RuleFile) -> Vec<&String>| {
+            let mut all: Vec<_> = languages().flat_map(|language| keys(&language.0.file)).collect();
+            all.sort();
+            all
+        };
+        for keys in [
+            all(|file| vec![&file.name]),
+            all(|file| file.extensions.iter().collect()),
+            all(|file| file.file_names.iter().collect()),
+            all(|file| file.interpreters.iter().collect()),
+        ] {
+            assert!(!keys.is_empty());
+            for pair in keys.windows(2) {
+                assert_ne!(pair[0], pair[1]);
+            }
+        }
+    }
+
+    #[test]
+    fn bases_exist() {
+        for entry in ENTRIES.iter() {
+            if let Some(base) = &entry.file.inherits {
+                assert!(ENTRIES.iter().any(|entry| &entry.file.name == base), "{base}");
+            }
+        }
+    }
+
+    #[test]
+    fn interpreters() {
+        let check = |line: &str, expected| assert_eq!(interpreter(line.as_bytes()), expected, "{line}");
+        check("#!/bin/sh", Some("sh"));
+        check("#! /usr/bin/python2.7 -u\nimport os", Some("python"));
+        check("#!/usr/bin/env -S VAR=1 node --test\r\n", Some("node"));
+        check("\u{feff}#!/usr/bin/env bash", Some("bash"));
+        check("#!", None);
+        check("#!/usr/bin/env", None);
+        check("import os", None);
+        check("", None);
+    }
+
+    #[test]
+    fn detection() {
+        let check = |path: &str, line: &str, expected| {
+            let language = language_for(path.as_ref(), line.as_bytes());
+            assert_eq!(language.map(Language::name), expected, "{path}");
+        };
+        check("a/b.py", "", Some("python"));
+        check("A.PY", "", Some("python"));
+        check("x.tsx", "", Some("tsx"));
+        check("x.d.ts", "", Some("typescript"));
+        check("script", "#!/usr/bin/env node", Some("javascript"));
+        check("README.md", "", Some("markdown"));
+        check("Makefile", "", Some("make"));
+        check("ecmascript", "", None);
+        check("photo.png", "\u{fffd}PNG", None);
+        check("", "", None);
+    }
+
+    #[test]
+    fn names_lead_back() {
+        for language in languages() {
+            assert_eq!(language_named(language.name()), Some(language));
+        }
+        assert_eq!(language_named("ecmascript"), None);
+    }
+}

@@ -1,0 +1,211 @@
+//! Lays a file out as units: definitions, what lies between them, and parts of what is too long.
+
+use std::ops::Range;
+
+use crate::definition::{Definition, Structure};
+use crate::line::{Lines, line_number};
+use crate::{Unit, UnitKind};
+
+/// A longer function or type becomes several units.
+const MAX_DEFINITION_LINES: usize = 200;
+/// What lies between definitions is cut into units of at most so many lines.
+const MAX_WINDOW_LINES: usize = 60;
+/// No unit has more bytes, whatever its kind: minified files have few lines.
+const MAX_UNIT_BYTES: usize = 32 << 10;
+/// What stands before or after a unit on its line, such as a `;`, becomes a unit of its own only if it has more bytes.
+const MAX_REST_BYTES: usize = 200;
+
+/// Whether a definition is to be cut into parts.
+pub(crate) fn is_long(lines: &Lines, bytes: &Range<usize>) -> bool {
+    bytes.len() > MAX_UNIT_BYTES || lines.row(bytes.end) - lines.row(bytes.start) >= MAX_DEFINITION_LINES
+}
+
+/// The units of a file: together they hold every line that is not blank. What belongs to no definition becomes
+/// units of the kind `between`.
+pub(crate) fn lay_out(lines: &Lines, structure: Structure, between: UnitKind) -> Vec<Unit> {
+    let mut layout = Layout { lines, row_depths: structure.row_depths, units: Vec::new() };
+    let length = lines.source().len();
+    let mut position = if lines.source().starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+    let mut file = Open { end: length, head: None, kind: between, name: String::new() };
+    let mut open: Vec<Open> = Vec::new();
+    for definition in structure.definitions {
+        let bytes = position.max(definition.bytes.start)..definition.bytes.end;
+        while let Some(mut container) = open.pop_if(|container| container.end <= bytes.start) {
+            let end = container.end;
+            layout.add_gap(&mut container, position..end, false);
+            position = end;
+        }
+        layout.add_gap(open.last_mut().unwrap_or(&mut file), position..bytes.start, true);
+        let (kind, name) = (definition.kind, definition.name.clone());
+        if definition.is_open {
+            position = bytes.start;
+            let (kind, name) =
+                if kind == UnitKind::Type { (UnitKind::Module, String::new()) } else { (kind, name) };
+            open.push(Open { end: bytes.end, head: Some(definition), kind, name });
+        } else {
+            position = bytes.end;
+            layout.add(bytes, kind, &name, Some(definition));
+        }
+    }
+    while let Some(mut container) = open.pop() {
+        let end = container.end;
+        layout.add_gap(&mut container, position..end, false);
+        position = end;
+    }
+    layout.add_gap(&mut file, position..length, false);
+    layout.units
+}
+
+/// Something that the definitions in it are cut out of.
+struct Open {
+    end: usize,
+    /// Describes the unit that holds its beginning; taken by it.
+    head: Option<Definition>,
+    /// Kind and name of its other units.
+    kind: UnitKind,
+    name: String,
+}
+
+struct Layout<'a> {
+    lines: &'a Lines<'a>,
+    /// See [`Structure::row_depths`].
+    row_depths: Vec<u16>,
+    units: Vec<Unit>,
+}
+
+impl Layout<'_> {
+    /// Adds what lies in `container` between two of its definitions, or between one of them and its border.
+    fn add_gap(&mut self, container: &mut Open, bytes: Range<usize>, is_before_unit: bool) {
+        if let Some(head) = container.head.take() {
+            let name = head.name.clone();
+            return self.add(bytes, head.kind, &name, Some(head));
+        }
+        let Range { mut start, mut end } = bytes;
+        let row = self.lines.range(self.lines.row(start));
+        if start > row.start && row.end - start <= MAX_REST_BYTES {
+            start = row.end;
+        }
+        let row = self.lines.range(self.lines.row(end));
+        if is_before_unit && end - row.start <= MAX_REST_BYTES {
+            end = row.start;
+        }
+        if start < end {
+            self.add(start..end, container.kind, &container.name, None);
+        }
+    }
+
+    /// Adds the units that `bytes` are cut into; the first is described by `head`.
+    fn add(&mut self, bytes: Range<usize>, kind: UnitKind, name: &str, mut head: Option<Definition>) {
+        let max_rows = match kind {
+            UnitKind::Function | UnitKind::Method | UnitKind::Type => MAX_DEFINITION_LINES,
+            UnitKind::Module | UnitKind::Section => MAX_WINDOW_LINES,
+        };
+        let source = self.lines.source();
+        let text = source[bytes.clone()].trim_ascii_end();
+        let bytes = bytes.start..bytes.start + text.len();
+        let mut position = bytes.end - text.trim_ascii_start().len();
+        while position < bytes.end {
+            let row = self.lines.row(position);
+            let end = self.part_end(row..self.lines.row(bytes.end - 1) + 1, max_rows).min(bytes.end);
+            // The indentation of a part's first line is kept, so that its lines stay aligned.
+            let mut start = bytes.start.max(self.lines.start(row));
+            while start < end {
+                let piece_end = piece_end(source, start..end);
+                self.push(start..piece_end, kind, name, &mut head);
+                start = piece_end;
+            }
+            position = bytes.end - source[end..bytes.end].trim_ascii_start().len();
+        }
+    }
+
+    /// Where to end a part that begins with `rows`: before a row that begins as high in the tree as can be, after a
+    /// blank line if possible, and such that the parts come out about equally long.
+    fn part_end(&self, rows: Range<usize>, max_rows: usize) -> usize {
+        let max_end = self.lines.start(rows.start) + MAX_UNIT_BYTES;
+        let mut limit = rows.end.min(rows.start + max_rows);
+        while limit > rows.start + 1 && self.lines.start(limit) > max_end {
+            limit -= 1;
+        }
+        if limit == rows.end {
+            return self.lines.start(limit);
+        }
+        let target = rows.len().div_ceil(rows.len().div_ceil(limit - rows.start));
+        let cost = |row: &usize| {
+            let depth = self.row_depths.get(*row).copied().unwrap_or(u16::MAX);
+            (depth, !self.lines.is_blank(row - 1), row.abs_diff(rows.start + target))
+        };
+        let end = (rows.start + target.div_ceil(2)..=limit).min_by_key(cost).unwrap_or(limit);
+        self.lines.start(end)
+    }
+
+    fn push(&mut self, bytes: Range<usize>, kind: UnitKind, name: &str, head: &mut Option<Definition>) {
+        let text = self.lines.source()[bytes.clone()].trim_ascii_end();
+        if text.is_empty() {
+            return;
+        }
+        let bytes = bytes.start..bytes.start + text.len();
+        let (signature, doc, doc_bytes) =
+            head.take().map(|head| (head.signature, head.doc, head.doc_bytes)).unwrap_or_default();
+        self.units.push(Unit {
+            kind,
+            name: name.to_owned(),
+            signature,
+            doc,
+            doc_bytes,
+            start_line: line_number(self.lines.row(bytes.start)),
+            end_line: line_number(self.lines.row(bytes.end - 1)),
+            bytes,
+        });
+    }
+}
+
+/// The end of the first unit of `bytes`, which is all of them unless they are a line that is too long: such a line
+/// is cut after white space or punctuation, never within a character.
+fn piece_end(source: &[u8], bytes: Range<usize>) -> usize {
+    if bytes.len() <= MAX_UNIT_BYTES {
+        return bytes.end;
+    }
+    let limit = bytes.start + MAX_UNIT_BYTES;
+    let earliest = bytes.start + MAX_UNIT_BYTES / 2;
+    let is_border = |byte: &u8| byte.is_ascii_whitespace() || b";,})]>".contains(byte);
+    if let Some(border) = source[earliest..limit].iter().rposition(is_border) {
+        return earliest + border + 1;
+    }
+    let is_character_start = |at: &usize| source[*at] & 0xc0 != 0x80;
+    (limit - 3..=limit).rev().find(is_character_start).unwrap_or(limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines of the units that plain text is cut into.
+    fn windows(source: &str) -> Vec<(u32, u32)> {
+        let units = lay_out(&Lines::new(source.as_bytes()), Structure::default(), UnitKind::Module);
+        units.iter().map(|unit| (unit.start_line, unit.end_line)).collect()
+    }
+
+    #[test]
+    fn windows_end_at_blank_lines() {
+        assert_eq!(windows(""), []);
+        assert_eq!(windows(" \n\t\r\n"), []);
+        assert_eq!(windows("\n\na\nb\n\n"), [(3, 4)]);
+        assert_eq!(windows(&"x\n".repeat(60)), [(1, 60)]);
+        assert_eq!(windows(&"x\n".repeat(61)), [(1, 31), (32, 61)]);
+        let paragraph = "x\n".repeat(24) + "\n";
+        assert_eq!(windows(&paragraph.repeat(4)), [(1, 49), (51, 99)]);
+    }
+
+    #[test]
+    fn long_lines_are_cut() {
+        let units =
+            |source: &str| lay_out(&Lines::new(source.as_bytes()), Structure::default(), UnitKind::Module);
+        for source in ["word ".repeat(20_000), "\u{20ac}".repeat(30_000), "\0".repeat(100_000)] {
+            let units = units(&source);
+            assert!(units.len() >= 3);
+            assert!(units.iter().all(|unit| unit.bytes.len() <= MAX_UNIT_BYTES && unit.end_line == 1));
+            let text: String = units.iter().map(|unit| &source[unit.bytes.clone()]).collect();
+            assert_eq!(text.replace(' ', ""), source.replace(' ', ""));
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Cuts Markdown into sections.
+
+use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+
+use crate::UnitKind;
+use crate::definition::{Definition, Structure};
+
+/// The sections of a Markdown text, each from its heading to the next heading of any level.
+pub(crate) fn find_sections(source: &[u8]) -> Structure {
+    let text = as_text(source);
+    let mut options = Options::empty();
+    options.insert(Options::ENABLE_YAML_STYLE_METADATA_BLOCKS);
+    let mut definitions: Vec<Definition> = Vec::new();
+    let mut path: Vec<(HeadingLevel, String)> = Vec::new();
+    let mut in_heading = false;
+    for (event, bytes) in Parser::new_ext(&text, options).into_offset_iter() {
+        match event {
+            Event::Start(Tag::Heading { level, .. }) => {
+                in_heading = true;
+                path.truncate(path.iter().take_while(|(outer, _)| *outer < level).count());
+                path.push((level, String::new()));
+                if let Some(previous) = definitions.last_mut() {
+                    previous.bytes.end = bytes.start;
+                }
+                definitions.push(Definition {
+                    kind: UnitKind::Section,
+                    name: String::new(),
+                    signature: String::new(),
+                    doc: String::new(),
+                    doc_bytes: Vec::new(),
+                    bytes: bytes.start..source.len(),
+                    is_open: false,
+                });
+            }
+            Event::Text(words) | Event::Code(words) if in_heading => {
+                if let Some((_, title)) = path.last_mut() {
+                    title.push_str(&words);
+                }
+            }
+            Event::End(TagEnd::Heading(_)) => {
+                in_heading = false;
+                if let (Some(section), Some((_, title))) = (definitions.last_mut(), path.last()) {
+                    section.signature.clone_from(title);
+                    let titles: Vec<&str> = path.iter().map(|(_, title)| title.as_str()).collect();
+                    section.name = titles.join(" > ");
+                }
+            }
+            _ => {}
+        }
+    }
+    Structure { definitions, row_depths: Vec::new() }
+}
+
+/// `source` as text of equal length, so that offsets stay the same: bad bytes become question marks.
+fn as_text(source: &[u8]) -> String {
+    let mut text = String::with_capacity(source.len());
+    for chunk in source.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| '?'));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(source: &[u8], expected: &[(&str, usize)]) {
+        let structure = find_sections(source);
+        let sections: Vec<_> =
+            structure.definitions.iter().map(|d| (d.name.as_str(), d.bytes.start)).collect();
+        assert_eq!(sections, expected);
+    }
+
+    #[test]
+    fn headings() {
+        check(
+            b"intro\n\n# A\n\n## B `c`\ntext\n### D\n## E\n",
+            &[("A", 7), ("A > B c", 12), ("A > B c > D", 26), ("A > E", 32)],
+        );
+        check(b"Title\n=====\n\nSub\n---\n", &[("Title", 0), ("Title > Sub", 13)]);
+        check(b"---\ntitle: x\n---\n\n```\n# no heading\n```\n", &[]);
+        check(b"#no heading\n\n    # code\n", &[]);
+        check(b"\xff\xfe\n\n# A\xff\r\n", &[("A?", 4)]);
+        check(b"", &[]);
+    }
+}

@@ -1,0 +1,129 @@
+//! From bytes to units: parsing within limits, and what happens when that fails.
+
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use tree_sitter::{LanguageError, ParseOptions, ParseState, Parser, QueryCursor, Tree};
+
+use crate::definition::{Structure, find_definitions};
+use crate::language::Reader;
+use crate::layout::lay_out;
+use crate::line::{Lines, line_number};
+use crate::rules::Rules;
+use crate::{Diagnostic, Extraction, Language, Limits, MAX_SYNTAX_DIAGNOSTICS, UnitKind, markdown};
+
+/// What parsing needs and what is costly to make anew for every file.
+struct Workspace {
+    parser: Parser,
+    query_cursor: QueryCursor,
+}
+
+thread_local! {
+    static WORKSPACE: RefCell<Workspace> = RefCell::new(Workspace::new());
+}
+
+impl Workspace {
+    fn new() -> Self {
+        let mut query_cursor = QueryCursor::new();
+        // Queries look at one node and what their patterns name below it; the walk decides at which.
+        query_cursor.set_max_start_depth(Some(0));
+        Self { parser: Parser::new(), query_cursor }
+    }
+}
+
+/// Why a file has no syntax tree.
+#[derive(Debug, thiserror::Error)]
+enum ParseError {
+    #[error("{bytes} bytes are more than the {limit} that are parsed; cut into line windows")]
+    TooLarge { bytes: usize, limit: usize },
+    #[error("parsing took longer than {} s; cut into line windows", .0.as_secs_f64())]
+    TooSlow(Duration),
+    #[error("the grammar cannot be used; cut into line windows")]
+    Grammar(#[from] LanguageError),
+}
+
+pub(crate) fn extract(language: Language, source: &[u8], limits: &Limits) -> Extraction {
+    let lines = Lines::new(source);
+    let mut diagnostics: Vec<Diagnostic> = encoding_diagnostic(&lines).into_iter().collect();
+    let (structure, between) = match language.reader() {
+        Reader::Syntax(grammar) => {
+            let rules = language.rules(grammar);
+            let result = WORKSPACE.with_borrow_mut(|workspace| {
+                let tree = parse(&mut workspace.parser, rules, source, limits)?;
+                diagnostics.extend(syntax_diagnostics(&tree, &lines));
+                Ok(find_definitions(&tree, rules, &lines, &mut workspace.query_cursor))
+            });
+            let structure = result.unwrap_or_else(|error: ParseError| {
+                diagnostics.push(Diagnostic { line: 1, message: error.to_string() });
+                Structure::default()
+            });
+            (structure, UnitKind::Module)
+        }
+        Reader::Markdown => (markdown::find_sections(source), UnitKind::Section),
+        Reader::Lines | Reader::Template => (Structure::default(), UnitKind::Module),
+    };
+    diagnostics.sort_by_key(|diagnostic| diagnostic.line);
+    Extraction { units: lay_out(&lines, structure, between), diagnostics }
+}
+
+fn parse(parser: &mut Parser, rules: &Rules, source: &[u8], limits: &Limits) -> Result<Tree, ParseError> {
+    if source.len() > limits.parse_bytes {
+        return Err(ParseError::TooLarge { bytes: source.len(), limit: limits.parse_bytes });
+    }
+    parser.set_language(&rules.grammar)?;
+    let start = Instant::now();
+    let mut watch = |_: &ParseState| match start.elapsed() > limits.parse_time {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
+    let options = ParseOptions::new().progress_callback(&mut watch);
+    let tree = parser.parse_with_options(
+        &mut |position, _| source.get(position..).unwrap_or_default(),
+        None,
+        Some(options),
+    );
+    tree.ok_or_else(|| {
+        // Otherwise the next parse would go on where this one stopped.
+        parser.reset();
+        ParseError::TooSlow(limits.parse_time)
+    })
+}
+
+fn encoding_diagnostic(lines: &Lines) -> Option<Diagnostic> {
+    let error = str::from_utf8(lines.source()).err()?;
+    let line = line_number(lines.row(error.valid_up_to()));
+    Some(Diagnostic { line, message: "not UTF-8; bad bytes are replaced in names and docs".into() })
+}
+
+/// The first broken places of `tree`.
+fn syntax_diagnostics(tree: &Tree, lines: &Lines) -> Vec<Diagnostic> {
+    let mut diagnostics = Vec::new();
+    let mut cursor = tree.walk();
+    while diagnostics.len() < MAX_SYNTAX_DIAGNOSTICS {
+        let node = cursor.node();
+        let found = node.is_error() || node.is_missing();
+        if found {
+            let message = match node.is_missing() {
+                true => format!("syntax error: {} is missing", node.kind()),
+                false => format!("syntax error at {:?}", excerpt(&lines.source()[node.byte_range()])),
+            };
+            diagnostics.push(Diagnostic { line: line_number(node.start_position().row), message });
+        }
+        if !found && node.has_error() && cursor.goto_first_child() {
+            continue;
+        }
+        while !cursor.goto_next_sibling() {
+            if !cursor.goto_parent() {
+                return diagnostics;
+            }
+        }
+    }
+    diagnostics
+}
+
+/// The beginning of a broken stretch of code, short enough for a message.
+fn excerpt(bytes: &[u8]) -> String {
+    let line = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    String::from_utf8_lossy(&line[..line.len().min(160)]).trim().chars().take(40).collect()
+}

@@ -1,0 +1,197 @@
+//! Rule files: what is a function, a type and a comment in a language, as data.
+
+use serde::Deserialize;
+use tree_sitter::Query;
+
+/// A rule file, as written. Every list may be left out.
+///
+/// The patterns of `query` are matched at single nodes, so the outermost thing of each must be a node with a kind.
+/// All matches at one node are taken together. Captures:
+///
+/// | capture | stands for |
+/// |---|---|
+/// | `@function` | a function; a method where the next container around it is a `@type` |
+/// | `@method` | a method wherever it stands |
+/// | `@type` | a type: a unit, and a container |
+/// | `@scope` | a container that only lends its name |
+/// | `@name` | its name; several are joined by dots |
+/// | `@owner` | the type that a method written outside its type belongs to |
+/// | `@body` | where the signature ends and, for containers, where members are looked for |
+/// | `@doc` | a docstring |
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RuleFile {
+    /// Lower-case name of the language.
+    pub(crate) name: String,
+    /// Name of a rule file whose query and lists of node kinds are used as well.
+    pub(crate) inherits: Option<String>,
+    /// File name extensions without dot; case matters where two languages differ by it only.
+    #[serde(default)]
+    pub(crate) extensions: Vec<String>,
+    /// Whole file names.
+    #[serde(default)]
+    pub(crate) file_names: Vec<String>,
+    /// Programs named by a `#!` line, without version.
+    #[serde(default)]
+    pub(crate) interpreters: Vec<String>,
+    /// Node kinds of comments.
+    #[serde(default)]
+    pub(crate) comments: Vec<String>,
+    /// Node kinds that may stand between a comment and what it describes, and belong to the latter: decorators,
+    /// attributes, annotations. Left out of signatures.
+    #[serde(default)]
+    pub(crate) prefixes: Vec<String>,
+    /// Node kinds that belong to a definition when they hold nothing else besides prefixes: `export`, a declaration
+    /// with one declarator.
+    #[serde(default)]
+    pub(crate) wrappers: Vec<String>,
+    /// What separates the parts of a qualified name in the source.
+    #[serde(default)]
+    pub(crate) name_separators: Vec<String>,
+    /// Parts of qualified names that say nothing, such as `prototype`.
+    #[serde(default)]
+    pub(crate) name_omits: Vec<String>,
+    /// tree-sitter patterns.
+    #[serde(default)]
+    pub(crate) query: String,
+}
+
+impl RuleFile {
+    /// Puts the query and the lists of node kinds of `base` under these.
+    pub(crate) fn add_base(&mut self, base: &Self) {
+        for (own, inherited) in [
+            (&mut self.comments, &base.comments),
+            (&mut self.prefixes, &base.prefixes),
+            (&mut self.wrappers, &base.wrappers),
+            (&mut self.name_separators, &base.name_separators),
+            (&mut self.name_omits, &base.name_omits),
+        ] {
+            own.extend_from_slice(inherited);
+        }
+        self.query.insert_str(0, &base.query);
+    }
+}
+
+/// Why a rule file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RuleError {
+    #[error(
+        "rules/{language}.toml: {kind:?} is no node kind of the grammar; see node-types.json of its crate"
+    )]
+    UnknownKind { language: String, kind: String },
+    #[error("rules/{language}.toml: pattern {pattern:?} must begin with a node kind: (kind ...)")]
+    UnrootedPattern { language: String, pattern: String },
+    #[error("rules/{language}.toml: @{capture} is not one of the captures that extraction knows")]
+    UnknownCapture { language: String, capture: String },
+    #[error("rules/{language}.toml: bad query")]
+    Query { language: String, source: tree_sitter::QueryError },
+}
+
+/// What a node is to extraction; a set, as some kinds are two things.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Role(u8);
+
+impl Role {
+    pub(crate) const COMMENT: Self = Self(1);
+    pub(crate) const PREFIX: Self = Self(2);
+    pub(crate) const WRAPPER: Self = Self(4);
+    pub(crate) const CANDIDATE: Self = Self(8);
+    /// Has a name in the grammar, other than punctuation and keywords.
+    pub(crate) const NAMED: Self = Self(16);
+
+    pub(crate) fn is(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// What a capture of a rule file's query stands for; see [`RuleFile`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Capture {
+    Function,
+    Method,
+    Type,
+    Scope,
+    Name,
+    Owner,
+    Body,
+    Doc,
+    /// Begins with `_`: used by a predicate of the query only.
+    Ignored,
+}
+
+/// A rule file made ready for one grammar.
+pub(crate) struct Rules {
+    pub(crate) grammar: tree_sitter::Language,
+    pub(crate) query: Query,
+    /// By index of capture in `query`.
+    pub(crate) captures: Vec<Capture>,
+    pub(crate) name_separators: Vec<String>,
+    pub(crate) name_omits: Vec<String>,
+    /// By id of node kind.
+    roles: Vec<Role>,
+}
+
+impl Rules {
+    pub(crate) fn compile(file: &RuleFile, grammar: tree_sitter::Language) -> Result<Self, RuleError> {
+        let language = || file.name.clone();
+        let query = Query::new(&grammar, &file.query)
+            .map_err(|source| RuleError::Query { language: language(), source })?;
+        let captures = query
+            .capture_names()
+            .iter()
+            .map(|name| match *name {
+                "function" => Ok(Capture::Function),
+                "method" => Ok(Capture::Method),
+                "type" => Ok(Capture::Type),
+                "scope" => Ok(Capture::Scope),
+                "name" => Ok(Capture::Name),
+                "owner" => Ok(Capture::Owner),
+                "body" => Ok(Capture::Body),
+                "doc" => Ok(Capture::Doc),
+                name if name.starts_with('_') => Ok(Capture::Ignored),
+                name => Err(RuleError::UnknownCapture { language: language(), capture: name.into() }),
+            })
+            .collect::<Result<_, _>>()?;
+        let mut roles: Vec<Role> = (0..=u16::MAX)
+            .take(grammar.node_kind_count())
+            .map(|id| if grammar.node_kind_is_named(id) { Role::NAMED } else { Role::default() })
+            .collect();
+        let mut assign = |kind: &str, role: Role| match grammar.id_for_node_kind(kind, true) {
+            0 => Err(RuleError::UnknownKind { language: language(), kind: kind.into() }),
+            id => {
+                roles[usize::from(id)].0 |= role.0;
+                Ok(())
+            }
+        };
+        for (kinds, role) in
+            [(&file.comments, Role::COMMENT), (&file.prefixes, Role::PREFIX), (&file.wrappers, Role::WRAPPER)]
+        {
+            kinds.iter().try_for_each(|kind| assign(kind, role))?;
+        }
+        for index in 0..query.pattern_count() {
+            let pattern = &file.query[query.start_byte_for_pattern(index)..query.end_byte_for_pattern(index)];
+            let kind = pattern
+                .strip_prefix('(')
+                .and_then(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next())
+                .filter(|kind| !kind.is_empty() && *kind != "_")
+                .ok_or_else(|| RuleError::UnrootedPattern {
+                    language: language(),
+                    pattern: pattern.into(),
+                })?;
+            assign(kind, Role::CANDIDATE)?;
+        }
+        Ok(Self {
+            grammar,
+            query,
+            captures,
+            name_separators: file.name_separators.clone(),
+            name_omits: file.name_omits.clone(),
+            roles,
+        })
+    }
+
+    pub(crate) fn role(&self, kind_id: u16) -> Role {
+        // The kind of an ERROR node has the largest id there is.
+        self.roles.get(usize::from(kind_id)).copied().unwrap_or(Role::NAMED)
+    }
+}

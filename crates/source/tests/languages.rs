@@ -1,0 +1,53 @@
+//! What each language's fixture is cut into.
+
+use std::fmt::Write;
+
+use expect_test::{ExpectFile, expect_file};
+use quarry_source::{extract, language_named};
+
+/// Compares the units of a fixture with the file of what is expected; `UPDATE_EXPECT=1` writes the latter.
+fn check(language: &str, source: &str, expected: ExpectFile) {
+    let extraction = extract(language_named(language).unwrap(), source.as_bytes());
+    let mut text = String::new();
+    for unit in extraction.units {
+        writeln!(text, "{}-{} {:?} {}", unit.start_line, unit.end_line, unit.kind, unit.name).unwrap();
+        let mut field = |label: &str, value: &str| {
+            if !value.is_empty() {
+                writeln!(text, "    {label}: {value}").unwrap();
+            }
+        };
+        field("signature", &unit.signature);
+        field("doc", &unit.doc.replace('\n', "\n         "));
+        for bytes in unit.doc_bytes {
+            field("cut", &format!("{:?}", &source[bytes]));
+        }
+        let code = &source[unit.bytes];
+        let (first, last) = (code.lines().next().unwrap(), code.lines().last().unwrap());
+        field("from", first);
+        field("to", last);
+    }
+    for diagnostic in extraction.diagnostics {
+        writeln!(text, "line {}: {}", diagnostic.line, diagnostic.message).unwrap();
+    }
+    expected.assert_eq(&text);
+}
+
+macro_rules! fixtures {
+    ($($language:ident: $file:literal,)*) => {$(
+        #[test]
+        fn $language() {
+            let language = stringify!($language);
+            check(language, include_str!(concat!("fixtures/", $file)), expect_file![concat!("fixtures/", $file, ".txt")]);
+        }
+    )*};
+}
+
+fixtures! {
+    go: "go.go",
+    java: "java.java",
+    javascript: "javascript.js",
+    python: "python.py",
+    rust: "rust.rs",
+    tsx: "tsx.tsx",
+    typescript: "typescript.ts",
+}

@@ -1,8 +1,9 @@
 //! The text of comments and docstrings, without the characters that mark them.
 
 /// Text of a run of comments, given as they stand in the file: markers (`//`, `///`, `#`, `#'`, `--`, `/* */`, ...)
-/// and `*` gutters removed, common indentation removed, lines that only draw a rule (`// -----`) dropped.
-pub(crate) fn comment_text<'a>(comments: impl Iterator<Item = &'a str>) -> String {
+/// and `*` gutters removed, common indentation removed, lines that only draw a rule (`// -----`) dropped, and each of
+/// `omits` cut out.
+pub(crate) fn comment_text<'a>(comments: impl Iterator<Item = &'a str>, omits: &[String]) -> String {
     let mut lines = Vec::new();
     let mut line_comments = Vec::new();
     for comment in comments {
@@ -15,7 +16,8 @@ pub(crate) fn comment_text<'a>(comments: impl Iterator<Item = &'a str>) -> Strin
         }
     }
     append_dedented(&mut lines, &mut line_comments);
-    join(&lines)
+    let text = omits.iter().fold(lines.join("\n"), |text, omit| text.replace(omit, ""));
+    join(&text.lines().map(str::trim_end).collect::<Vec<_>>())
 }
 
 /// Text of a string literal that stands as documentation: prefix and quotes removed, indentation removed as Python's
@@ -58,7 +60,8 @@ fn without_gutter(line: &str) -> &str {
 fn without_line_marker(line: &str) -> &str {
     let line = line.trim_start();
     let Some(marker) = line.chars().next().filter(|c| "/#-;%".contains(*c)) else { return line };
-    line.trim_start_matches(marker).trim_start_matches(['!', '\'', '|'])
+    let text = line.trim_start_matches(marker).trim_start_matches(['!', '\'', '|']);
+    text.strip_prefix(' ').unwrap_or(text)
 }
 
 /// First line without indentation, the rest without what is common to it.
@@ -99,7 +102,7 @@ mod tests {
     use super::*;
 
     fn check(comments: &[&str], expected: &str) {
-        assert_eq!(comment_text(comments.iter().copied()), expected);
+        assert_eq!(comment_text(comments.iter().copied(), &["<summary>".to_owned()]), expected);
     }
 
     #[test]
@@ -109,6 +112,7 @@ mod tests {
         check(&["#' Roxygen title", "#' @param x number"], "Roxygen title\n@param x number");
         check(&["--- Lua doc", "-- more"], "Lua doc\nmore");
         check(&["#"], "");
+        check(&["/// <summary>", "/// C# doc.", "/// <summary>"], "C# doc.");
     }
 
     #[test]

@@ -143,7 +143,7 @@ impl<'tree> Finder<'_, 'tree> {
             return node.end_byte() > container.body_start;
         }
         if role.is(Role::WRAPPER) {
-            if !self.holds_one_thing(node) {
+            if !self.holds_one_definition(node) {
                 self.wrapped = None;
             } else if self.wrapped.is_none() {
                 self.wrapped = Some(Wrapped { node, run: self.take_run(node.start_byte()) });
@@ -154,7 +154,7 @@ impl<'tree> Finder<'_, 'tree> {
         {
             return self.define(node, depth, &matched);
         }
-        if role.is(Role::NAMED) && !role.is(Role::WRAPPER) {
+        if role.is(Role::CANDIDATE) && !role.is(Role::WRAPPER) {
             self.wrapped = None;
         }
         true
@@ -187,7 +187,10 @@ impl<'tree> Finder<'_, 'tree> {
             },
         };
         run.bytes.end = bytes.end;
-        if is_comment {
+        let is_directive = || {
+            self.rules.directives.iter().any(|start| self.source[bytes.clone()].starts_with(start.as_bytes()))
+        };
+        if is_comment && !is_directive() {
             run.comments.push(bytes);
         }
         self.run = Some(run);
@@ -215,17 +218,17 @@ impl<'tree> Finder<'_, 'tree> {
         before.is_none_or(|byte| *byte == b'\n')
     }
 
-    fn holds_one_thing(&mut self, node: Node<'tree>) -> bool {
+    /// Whether exactly one child of `node` may be a definition.
+    fn holds_one_definition(&mut self, node: Node<'tree>) -> bool {
         self.header_cursor.reset(node);
-        let mut things = 0;
+        let mut candidates = 0;
         let mut more = self.header_cursor.goto_first_child();
-        while more && things < 2 {
+        while more && candidates < 2 {
             let role = self.rules.role(self.header_cursor.node().kind_id());
-            let is_thing = role.is(Role::NAMED) && !role.is(Role::COMMENT) && !role.is(Role::PREFIX);
-            things += usize::from(is_thing);
+            candidates += usize::from(role.is(Role::CANDIDATE) || role.is(Role::WRAPPER));
             more = self.header_cursor.goto_next_sibling();
         }
-        things == 1
+        candidates == 1
     }
 
     /// Takes all matches at `node` together; of several that capture the same thing, the first counts.
@@ -347,7 +350,7 @@ impl<'tree> Finder<'_, 'tree> {
             return (comment::docstring_text(&text(&docstring.byte_range())), vec![docstring.byte_range()]);
         }
         let texts: Vec<_> = comments.iter().map(text).collect();
-        let doc = comment::comment_text(texts.iter().map(AsRef::as_ref));
+        let doc = comment::comment_text(texts.iter().map(AsRef::as_ref), &self.rules.doc_omits);
         if doc.is_empty() {
             return (doc, Vec::new());
         }
@@ -401,12 +404,16 @@ const MAX_HEADER_BYTES: usize = 4 * MAX_SIGNATURE_BYTES;
 fn collapse_header(header: &str) -> String {
     let mut signature = String::new();
     for word in header.split_whitespace() {
-        if !signature.is_empty() {
+        let is_tight = signature.ends_with(['(', '[']) || word.starts_with([')', ']', ',']);
+        if !signature.is_empty() && !is_tight {
             signature.push(' ');
         }
         signature.push_str(word);
     }
-    signature.truncate(signature.floor_char_boundary(MAX_SIGNATURE_BYTES));
+    if signature.len() > MAX_SIGNATURE_BYTES {
+        let border = (0..=MAX_SIGNATURE_BYTES).rev().find(|at| signature.is_char_boundary(*at));
+        signature.truncate(border.unwrap_or_default());
+    }
     signature.truncate(signature.trim_end_matches([' ', '{', ':', '=', ';']).len());
     signature
 }
@@ -467,7 +474,7 @@ mod tests {
     #[test]
     fn headers() {
         let check = |header: &str, expected| assert_eq!(collapse_header(header), expected);
-        check("def f(\n    a,\n    b,\n):", "def f( a, b, )");
+        check("def f(\n    a,\n    b,\n):", "def f(a, b,)");
         check("fn f() {", "fn f()");
         check("const f = (a) => ", "const f = (a) =>");
         check("fun f() =", "fun f()");

@@ -14,13 +14,24 @@ use crate::rules::{RuleFile, Rules};
 
 /// One line for every language that has rules of its own: its rule file and its grammar.
 const REGISTRY: &[(&str, Reader)] = &[
+    (include_str!("../rules/bash.toml"), Reader::Syntax(tree_sitter_bash::LANGUAGE)),
+    (include_str!("../rules/c.toml"), Reader::Syntax(tree_sitter_c::LANGUAGE)),
+    (include_str!("../rules/cpp.toml"), Reader::Syntax(tree_sitter_cpp::LANGUAGE)),
+    (include_str!("../rules/csharp.toml"), Reader::Syntax(tree_sitter_c_sharp::LANGUAGE)),
     (include_str!("../rules/ecmascript.toml"), Reader::Template),
     (include_str!("../rules/go.toml"), Reader::Syntax(tree_sitter_go::LANGUAGE)),
     (include_str!("../rules/java.toml"), Reader::Syntax(tree_sitter_java::LANGUAGE)),
     (include_str!("../rules/javascript.toml"), Reader::Syntax(tree_sitter_javascript::LANGUAGE)),
+    (include_str!("../rules/kotlin.toml"), Reader::Syntax(tree_sitter_kotlin_ng::LANGUAGE)),
+    (include_str!("../rules/lua.toml"), Reader::Syntax(tree_sitter_lua::LANGUAGE)),
     (include_str!("../rules/markdown.toml"), Reader::Markdown),
+    (include_str!("../rules/php.toml"), Reader::Syntax(tree_sitter_php::LANGUAGE_PHP)),
     (include_str!("../rules/python.toml"), Reader::Syntax(tree_sitter_python::LANGUAGE)),
+    (include_str!("../rules/r.toml"), Reader::Syntax(tree_sitter_r::LANGUAGE)),
+    (include_str!("../rules/ruby.toml"), Reader::Syntax(tree_sitter_ruby::LANGUAGE)),
     (include_str!("../rules/rust.toml"), Reader::Syntax(tree_sitter_rust::LANGUAGE)),
+    (include_str!("../rules/scala.toml"), Reader::Syntax(tree_sitter_scala::LANGUAGE)),
+    (include_str!("../rules/swift.toml"), Reader::Syntax(tree_sitter_swift::LANGUAGE)),
     (include_str!("../rules/tsx.toml"), Reader::Syntax(tree_sitter_typescript::LANGUAGE_TSX)),
     (include_str!("../rules/typescript.toml"), Reader::Syntax(tree_sitter_typescript::LANGUAGE_TYPESCRIPT)),
 ];
@@ -55,6 +66,14 @@ impl Language {
     /// Lower-case name, such as `python`, `cpp` or `csharp`; [`language_named`] leads back from it.
     pub fn name(self) -> &'static str {
         &self.0.file.name
+    }
+
+    /// The tree-sitter grammar that reads it; `None` for Markdown and for what is cut into line windows.
+    pub fn grammar(self) -> Option<tree_sitter::Language> {
+        match self.0.reader {
+            Reader::Syntax(grammar) => Some(grammar.into()),
+            Reader::Markdown | Reader::Lines | Reader::Template => None,
+        }
     }
 
     pub(crate) fn reader(self) -> Reader {

@@ -25,15 +25,19 @@ pub(crate) fn is_long(lines: &Lines, bytes: &Range<usize>) -> bool {
 pub(crate) fn lay_out(lines: &Lines, structure: Structure, between: UnitKind) -> Vec<Unit> {
     let mut layout = Layout { lines, row_depths: structure.row_depths, units: Vec::new() };
     let length = lines.source().len();
-    let mut position = if lines.source().starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+    let mut position = lines.start(0);
     let mut file = Open { end: length, head: None, kind: between, name: String::new() };
     let mut open: Vec<Open> = Vec::new();
     for definition in structure.definitions {
+        // Broken syntax can put a comment and what follows it into different containers, which then overlap.
         let bytes = position.max(definition.bytes.start)..definition.bytes.end;
+        if bytes.is_empty() {
+            continue;
+        }
         while let Some(mut container) = open.pop_if(|container| container.end <= bytes.start) {
             let end = container.end;
             layout.add_gap(&mut container, position..end, false);
-            position = end;
+            position = position.max(end);
         }
         layout.add_gap(open.last_mut().unwrap_or(&mut file), position..bytes.start, true);
         let (kind, name) = (definition.kind, definition.name.clone());
@@ -50,7 +54,7 @@ pub(crate) fn lay_out(lines: &Lines, structure: Structure, between: UnitKind) ->
     while let Some(mut container) = open.pop() {
         let end = container.end;
         layout.add_gap(&mut container, position..end, false);
-        position = end;
+        position = position.max(end);
     }
     layout.add_gap(&mut file, position..length, false);
     layout.units

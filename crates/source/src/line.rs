@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-/// The lines of a file: rows are 0-based, a row ends after its `\n` or at the end of the file.
+/// The lines of a file: rows are 0-based, a row ends after its `\n` or at the end of the file. A byte order mark
+/// belongs to no row.
 pub(crate) struct Lines<'source> {
     source: &'source [u8],
     starts: Vec<usize>,
@@ -10,7 +11,8 @@ pub(crate) struct Lines<'source> {
 
 impl<'source> Lines<'source> {
     pub(crate) fn new(source: &'source [u8]) -> Self {
-        let mut starts = vec![0];
+        let byte_order_mark = if source.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+        let mut starts = vec![byte_order_mark];
         starts.extend(memchr::memchr_iter(b'\n', source).map(|newline| newline + 1));
         Self { source, starts }
     }

@@ -37,12 +37,18 @@ pub(crate) struct RuleFile {
     /// Node kinds of comments.
     #[serde(default)]
     pub(crate) comments: Vec<String>,
+    /// What comments begin with that are for tools, and so are no docs.
+    #[serde(default)]
+    pub(crate) directives: Vec<String>,
+    /// Tags that docs are cleared of.
+    #[serde(default)]
+    pub(crate) doc_omits: Vec<String>,
     /// Node kinds that may stand between a comment and what it describes, and belong to the latter: decorators,
     /// attributes, annotations. Left out of signatures.
     #[serde(default)]
     pub(crate) prefixes: Vec<String>,
-    /// Node kinds that belong to a definition when they hold nothing else besides prefixes: `export`, a declaration
-    /// with one declarator.
+    /// Node kinds that belong to the definition they hold if it is the only one: `export`, a declaration with one
+    /// declarator.
     #[serde(default)]
     pub(crate) wrappers: Vec<String>,
     /// What separates the parts of a qualified name in the source.
@@ -61,6 +67,8 @@ impl RuleFile {
     pub(crate) fn add_base(&mut self, base: &Self) {
         for (own, inherited) in [
             (&mut self.comments, &base.comments),
+            (&mut self.directives, &base.directives),
+            (&mut self.doc_omits, &base.doc_omits),
             (&mut self.prefixes, &base.prefixes),
             (&mut self.wrappers, &base.wrappers),
             (&mut self.name_separators, &base.name_separators),
@@ -125,6 +133,8 @@ pub(crate) struct Rules {
     pub(crate) query: Query,
     /// By index of capture in `query`.
     pub(crate) captures: Vec<Capture>,
+    pub(crate) directives: Vec<String>,
+    pub(crate) doc_omits: Vec<String>,
     pub(crate) name_separators: Vec<String>,
     pub(crate) name_omits: Vec<String>,
     /// By id of node kind.
@@ -184,6 +194,8 @@ impl Rules {
             grammar,
             query,
             captures,
+            directives: file.directives.clone(),
+            doc_omits: file.doc_omits.clone(),
             name_separators: file.name_separators.clone(),
             name_omits: file.name_omits.clone(),
             roles,

@@ -37,17 +37,30 @@ macro_rules! fixtures {
         #[test]
         fn $language() {
             let language = stringify!($language);
-            check(language, include_str!(concat!("fixtures/", $file)), expect_file![concat!("fixtures/", $file, ".txt")]);
+            let source = include_str!(concat!("fixtures/", $file));
+            check(language, source, expect_file![concat!("fixtures/", $file, ".txt")]);
         }
     )*};
 }
 
 fixtures! {
+    bash: "bash.sh",
+    c: "c.c",
+    cpp: "cpp.cpp",
+    csharp: "csharp.cs",
     go: "go.go",
     java: "java.java",
     javascript: "javascript.js",
+    kotlin: "kotlin.kt",
+    lua: "lua.lua",
+    markdown: "markdown.md",
+    php: "php.php",
     python: "python.py",
+    r: "r.R",
+    ruby: "ruby.rb",
     rust: "rust.rs",
+    scala: "scala.scala",
+    swift: "swift.swift",
     tsx: "tsx.tsx",
     typescript: "typescript.ts",
 }

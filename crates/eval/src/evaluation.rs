@@ -1,0 +1,352 @@
+//! Scores runs and methods over a benchmark.
+
+use crate::EvalError;
+use crate::method::Scorer;
+use crate::metrics::{Gain, Measure};
+use crate::ranking::{Hit, TiePolicy, rank_relevant};
+use crate::significance::{Bootstrap, Interval, PairedDifference, mean, mean_interval, paired_difference};
+use quarry_corpus::formats::beir::Benchmark;
+use quarry_corpus::formats::qrels::Qrels;
+use quarry_corpus::formats::run::Run;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+
+/// Queries that a method scores at once: enough for a model to make a batch of, few enough to hold their scores
+/// over a corpus of millions.
+const QUERIES_PER_BATCH: usize = 32;
+
+/// Which queries a mean is taken over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QuerySet {
+    /// Those that the qrels and the run both hold, also when nothing is judged relevant: trec_eval.
+    #[default]
+    Both,
+    /// All that have a relevant document; 0 for those that the run lacks.
+    WithPositive,
+}
+
+/// How the scores of a run are held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScorePrecision {
+    /// As 32-bit floats, so that close scores tie: trec_eval up to version 9 and pytrec_eval.
+    #[default]
+    Single,
+    /// As 64-bit floats: newer trec_eval.
+    Double,
+}
+
+/// What evaluation tools disagree on. The default is trec_eval's, as pytrec_eval has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Conventions {
+    /// Order among equal scores.
+    pub ties: TiePolicy,
+    /// Worth of a grade to NDCG.
+    pub gain: Gain,
+    /// Queries that means are taken over.
+    pub queries: QuerySet,
+    /// Precision of a run's scores; methods always give single precision.
+    pub scores: ScorePrecision,
+}
+
+/// Values of some measures for every query.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evaluation {
+    /// What was measured.
+    pub measures: Vec<Measure>,
+    /// Query id and one value a measure, ids ascending.
+    pub queries: Vec<(String, Vec<f64>)>,
+}
+
+/// Means over queries, keys being the measures' names.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Number of queries.
+    pub queries: usize,
+    /// Means.
+    pub metrics: BTreeMap<String, f64>,
+    /// Bootstrap intervals of the means.
+    pub intervals: BTreeMap<String, Interval>,
+}
+
+impl Evaluation {
+    /// Values of one measure, by its place in `measures`, one a query.
+    #[must_use]
+    pub fn values(&self, measure: usize) -> Vec<f64> {
+        self.queries.iter().map(|(_, values)| values[measure]).collect()
+    }
+
+    /// Means and their intervals.
+    ///
+    /// # Errors
+    /// Without queries.
+    pub fn summary(&self, bootstrap: &Bootstrap) -> Result<Summary, EvalError> {
+        let rows: Vec<(String, f64, Interval)> = (0..self.measures.len())
+            .into_par_iter()
+            .map(|measure| {
+                let values = self.values(measure);
+                let interval = mean_interval(&[&values], bootstrap)?;
+                Ok((self.measures[measure].to_string(), mean(&[&values]), interval))
+            })
+            .collect::<Result<_, EvalError>>()?;
+        Ok(Summary {
+            queries: self.queries.len(),
+            metrics: rows.iter().map(|(name, mean, _)| (name.clone(), *mean)).collect(),
+            intervals: rows.into_iter().map(|(name, _, interval)| (name, interval)).collect(),
+        })
+    }
+}
+
+/// Scores a run against judgements.
+///
+/// # Errors
+/// When no query is left to average over.
+pub fn evaluate_run(
+    qrels: &Qrels,
+    run: &Run,
+    measures: &[Measure],
+    conventions: &Conventions,
+) -> Result<Evaluation, EvalError> {
+    let mut queries = Vec::new();
+    for (query, judged) in qrels {
+        let found = run.get(query);
+        let grades = relevant_grades(judged);
+        let counts = match conventions.queries {
+            QuerySet::Both => found.is_some(),
+            QuerySet::WithPositive => !grades.is_empty(),
+        };
+        if !counts {
+            continue;
+        }
+        let found = found.map_or(&[][..], Vec::as_slice);
+        let ids: Vec<&str> = found.iter().map(|found| found.document.as_str()).collect();
+        let scores: Vec<f64> = found
+            .iter()
+            .map(|found| match conventions.scores {
+                ScorePrecision::Single => f64::from(found.score as f32),
+                ScorePrecision::Double => found.score,
+            })
+            .collect();
+        let relevant: Vec<(usize, i32)> = ids
+            .iter()
+            .enumerate()
+            .filter_map(|(position, id)| Some((position, *judged.get(*id).filter(|grade| **grade > 0)?)))
+            .collect();
+        let hits = rank_relevant(&ids, &scores, &relevant, conventions.ties)?;
+        queries.push((query.clone(), values(measures, &hits, &grades, conventions.gain)));
+    }
+    if queries.is_empty() {
+        return Err(EvalError::NoQueries {
+            remedy: "the run holds no query of the qrels; check that they belong together",
+        });
+    }
+    Ok(Evaluation { measures: measures.to_vec(), queries })
+}
+
+/// Lets a method rank all documents for every judged query; `conventions.scores` does not matter here.
+///
+/// `on_scores` gets each query's id and the scores of all documents in corpus order, queries in ascending order
+/// of their ids: to write a run, or to show progress.
+///
+/// # Errors
+/// When the method fails or gives scores that cannot be ranked, `on_scores` fails, or no query is left to average
+/// over.
+///
+/// # Panics
+/// When a judgement names a query or document that the benchmark lacks, which its reader refuses.
+pub fn evaluate_method(
+    benchmark: &Benchmark,
+    scorer: &dyn Scorer,
+    measures: &[Measure],
+    conventions: &Conventions,
+    mut on_scores: impl FnMut(&str, &[f32]) -> Result<(), EvalError>,
+) -> Result<Evaluation, EvalError> {
+    let ids: Vec<&str> = benchmark.documents.iter().map(|document| document.id.as_str()).collect();
+    let positions: HashMap<&str, usize> =
+        ids.iter().enumerate().map(|(position, id)| (*id, position)).collect();
+    let texts: HashMap<&str, &str> =
+        benchmark.queries.iter().map(|query| (query.id.as_str(), query.text.as_str())).collect();
+    let judged: Vec<(&String, &BTreeMap<String, i32>)> = benchmark
+        .qrels
+        .iter()
+        .filter(|(_, judged)| {
+            conventions.queries == QuerySet::Both || judged.values().any(|grade| *grade > 0)
+        })
+        .collect();
+    if judged.is_empty() {
+        return Err(EvalError::NoQueries { remedy: "no query has a relevant document; check the qrels" });
+    }
+    let mut queries = Vec::with_capacity(judged.len());
+    for batch in judged.chunks(QUERIES_PER_BATCH) {
+        let batch_texts: Vec<&str> = batch.iter().map(|(query, _)| texts[query.as_str()]).collect();
+        let scores = scorer.scores(&batch_texts)?;
+        let evaluated = batch.par_iter().zip(&scores).map(|((query, judged), scores)| {
+            let mut relevant: Vec<(usize, i32)> = judged
+                .iter()
+                .filter(|(_, grade)| **grade > 0)
+                .map(|(document, grade)| (positions[document.as_str()], *grade))
+                .collect();
+            relevant.sort_unstable();
+            let hits = rank_relevant(&ids, scores, &relevant, conventions.ties)?;
+            Ok(((*query).clone(), values(measures, &hits, &relevant_grades(judged), conventions.gain)))
+        });
+        queries.extend(evaluated.collect::<Result<Vec<_>, EvalError>>()?);
+        for ((query, _), scores) in batch.iter().zip(&scores) {
+            on_scores(query, scores)?;
+        }
+    }
+    Ok(Evaluation { measures: measures.to_vec(), queries })
+}
+
+fn relevant_grades(judged: &BTreeMap<String, i32>) -> Vec<i32> {
+    judged.values().copied().filter(|grade| *grade > 0).collect()
+}
+
+fn values(measures: &[Measure], hits: &[Hit], grades: &[i32], gain: Gain) -> Vec<f64> {
+    measures.iter().map(|measure| measure.value(hits, grades, gain)).collect()
+}
+
+/// Compares two evaluations on the queries that both hold, measure by measure, in the order of `a`'s measures.
+///
+/// # Errors
+/// When they share no query, or measured different things.
+pub fn compare(
+    a: &Evaluation,
+    b: &Evaluation,
+    bootstrap: &Bootstrap,
+) -> Result<Vec<(Measure, PairedDifference)>, EvalError> {
+    if a.measures != b.measures {
+        return Err(EvalError::Values { found: "different measures".into() });
+    }
+    let of_b: HashMap<&str, &[f64]> =
+        b.queries.iter().map(|(query, values)| (query.as_str(), values.as_slice())).collect();
+    let pairs: Vec<(&[f64], &[f64])> = a
+        .queries
+        .iter()
+        .filter_map(|(query, values)| Some((values.as_slice(), *of_b.get(query.as_str())?)))
+        .collect();
+    a.measures
+        .par_iter()
+        .enumerate()
+        .map(|(index, measure)| {
+            let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().map(|(a, b)| (a[index], b[index])).unzip();
+            Ok((*measure, paired_difference(&[&a], &[&b], bootstrap)?))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quarry_corpus::formats::{Document, Query, qrels, run};
+    use std::path::Path;
+
+    const QRELS: &str = "1 0 a 1\n1 0 b 0\n2 0 a -1\n3 0 c 2\n3 0 a 1\n";
+    const RUN: &str = "1 Q0 b 1 0.5 t\n1 Q0 a 2 0.5 t\n2 Q0 a 1 1 t\n9 Q0 a 1 1 t\n";
+
+    fn evaluate(run: &str, conventions: Conventions) -> Result<Evaluation, EvalError> {
+        let qrels = qrels::parse(QRELS.as_bytes(), Path::new("qrels")).unwrap();
+        let run = run::parse(run.as_bytes(), Path::new("run")).unwrap();
+        let measures = [Measure::ReciprocalRank(None), Measure::Recall(1)];
+        evaluate_run(&qrels, &run, &measures, &conventions)
+    }
+
+    fn reciprocal_ranks(evaluation: &Evaluation) -> Vec<(&str, f64)> {
+        evaluation.queries.iter().map(|(query, values)| (query.as_str(), values[0])).collect()
+    }
+
+    #[test]
+    fn query_sets_differ_in_what_is_missing_and_what_has_no_answer() {
+        let both = evaluate(RUN, Conventions::default()).unwrap();
+        assert_eq!(reciprocal_ranks(&both), [("1", 0.5), ("2", 0.0)]);
+        let with_positive = Conventions { queries: QuerySet::WithPositive, ..Conventions::default() };
+        assert_eq!(reciprocal_ranks(&evaluate(RUN, with_positive).unwrap()), [("1", 0.5), ("3", 0.0)]);
+        assert!(matches!(evaluate("9 Q0 a 1 1 t", Conventions::default()), Err(EvalError::NoQueries { .. })));
+    }
+
+    #[test]
+    fn close_scores_tie_in_single_precision_only() {
+        let close = "1 Q0 a 1 0.50000000001 t\n1 Q0 b 2 0.5 t\n";
+        let mut conventions = Conventions::default();
+        assert_eq!(reciprocal_ranks(&evaluate(close, conventions).unwrap()), [("1", 0.5)]);
+        conventions.scores = ScorePrecision::Double;
+        assert_eq!(reciprocal_ranks(&evaluate(close, conventions).unwrap()), [("1", 1.0)]);
+    }
+
+    #[test]
+    fn a_summary_holds_means_and_their_intervals_by_name() {
+        let summary = evaluate(RUN, Conventions::default()).unwrap().summary(&Bootstrap::default()).unwrap();
+        assert_eq!((summary.queries, summary.metrics["mrr"]), (2, 0.25));
+        assert_eq!(summary.intervals["mrr"], Interval { low: 0.0, high: 0.5 });
+        let json = serde_json::to_value(&summary).unwrap();
+        assert_eq!(json["intervals"]["mrr"], serde_json::json!([0.0, 0.5]));
+    }
+
+    /// Scores a document by how many letters of the query it holds.
+    struct Letters<'a>(&'a Benchmark);
+
+    impl Scorer for Letters<'_> {
+        fn scores(&self, queries: &[&str]) -> Result<Vec<Vec<f32>>, EvalError> {
+            let score = |query: &str, text: &str| query.chars().filter(|&c| text.contains(c)).count() as f32;
+            Ok(queries
+                .iter()
+                .map(|query| self.0.documents.iter().map(|document| score(query, &document.text)).collect())
+                .collect())
+        }
+    }
+
+    fn benchmark() -> Benchmark {
+        // More queries than a batch takes.
+        let name = |i: usize| format!("{:03}", i * 7 % 100);
+        let text = |i: usize| ["abc", "bcd", "cde", "efg", "ab"][i % 5].to_owned();
+        Benchmark {
+            documents: (0..50)
+                .map(|i| Document { id: name(i), title: String::new(), text: text(i * 3) })
+                .collect(),
+            queries: (0..80).map(|i| Query { id: format!("q{i}"), text: text(i) }).collect(),
+            qrels: (0..80)
+                .filter(|i| i % 9 != 0)
+                .map(|i| {
+                    let grades = [(name(i % 50), 1), (name((i + 3) % 50), 2), (name((i + 5) % 50), 0)];
+                    (format!("q{i}"), BTreeMap::from(grades))
+                })
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn a_method_scores_as_the_run_that_it_writes() {
+        let benchmark = benchmark();
+        let measures = Measure::standard();
+        let conventions = Conventions::default();
+        let ids: Vec<&str> = benchmark.documents.iter().map(|document| document.id.as_str()).collect();
+        let mut bytes = Vec::new();
+        let evaluation =
+            evaluate_method(&benchmark, &Letters(&benchmark), &measures, &conventions, |query, scores| {
+                let ranking = ids.iter().copied().zip(scores.iter().copied());
+                run::write_ranking(&mut bytes, query, ranking, "letters").unwrap();
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(evaluation.queries.len(), 71);
+        let run = run::parse(&bytes[..], Path::new("run")).unwrap();
+        assert_eq!(evaluation, evaluate_run(&benchmark.qrels, &run, &measures, &conventions).unwrap());
+        let mrr = evaluation.summary(&Bootstrap::default()).unwrap().metrics["mrr"];
+        assert!(mrr > 0.0 && mrr < 1.0, "{mrr}");
+    }
+
+    #[test]
+    fn comparison_is_over_the_queries_that_both_hold() {
+        let conventions = Conventions::default();
+        let a = evaluate("1 Q0 a 1 1 t\n2 Q0 a 1 1 t\n", conventions).unwrap();
+        let b = evaluate("1 Q0 b 1 1 t\n3 Q0 c 1 1 t\n", conventions).unwrap();
+        let compared = compare(&a, &b, &Bootstrap::default()).unwrap();
+        assert_eq!(compared[0].0, Measure::ReciprocalRank(None));
+        assert_eq!((compared[0].1.mean_a, compared[0].1.mean_b, compared[0].1.difference), (1.0, 0.0, -1.0));
+        let c = evaluate("3 Q0 c 1 1 t\n", conventions).unwrap();
+        assert!(matches!(compare(&a, &c, &Bootstrap::default()), Err(EvalError::NoQueries { .. })));
+    }
+}

@@ -1,1 +1,5 @@
-//! corpus
+//! Walks source trees and reads data set files.
+
+pub mod formats;
+pub mod pairs;
+pub mod walk;

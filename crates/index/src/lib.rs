@@ -1,1 +1,23 @@
-//! index
+//! The on-disk index of a source tree: lexical and dense search, fusion, ranking rules.
+//!
+//! [`Index::open_or_build`] opens the index of a tree, first building or refreshing it where that is needed;
+//! [`Index::search`] ranks its units for a query. The pieces of a ranking are leaves of their own that work without
+//! an index: [`lexical`] (BM25F), [`vectors`] (exact int8 scan), [`fusion`] and [`rules`].
+
+mod build;
+mod error;
+mod folder;
+pub mod fusion;
+pub mod lexical;
+mod open;
+pub mod rules;
+mod search;
+pub mod snippet;
+mod storage;
+mod table;
+pub mod vectors;
+
+pub use build::embedding_text;
+pub use error::Error;
+pub use open::{BuildReport, Event, Index, OpenOptions, Opened, Stale};
+pub use search::{DEFAULT_THRESHOLD, Hit, Ranking, ScoreParts, SearchRequest, SearchResponse};

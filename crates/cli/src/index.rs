@@ -1,0 +1,143 @@
+//! `quarry index`: building and refreshing an index.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use quarry_corpus::walk::{Skipped, WalkOptions};
+use quarry_index::{Event, Index, OpenOptions, Opened, Stale};
+use serde::Serialize;
+
+use crate::{model, output};
+
+/// Where the index of a tree is and what it is made with; `search` and `index` share them.
+#[derive(Debug, Args)]
+pub struct SourceArgs {
+    /// Folder of sources, or one file
+    #[arg(default_value = ".")]
+    pub path: PathBuf,
+    /// Folder of the index [default: one in the user's cache, named after PATH]
+    #[arg(long, value_name = "DIR")]
+    index: Option<PathBuf>,
+    /// Embedding model: a transformer's folder, or a static model's file or folder [default: the one built in]
+    #[arg(long, value_name = "DIR")]
+    model: Option<PathBuf>,
+    /// Skip files greater than this
+    #[arg(long, value_name = "BYTES", default_value_t = WalkOptions::default().max_bytes)]
+    max_bytes: u64,
+}
+
+/// Arguments of `quarry index`.
+#[derive(Debug, Args)]
+pub struct IndexArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Build it even if it is fresh
+    #[arg(long)]
+    rebuild: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Summary<'a> {
+    path: &'a Path,
+    files: usize,
+    units: usize,
+    /// Whether the index had to be built, and why.
+    built: bool,
+    reason: Option<String>,
+    embedded_units: usize,
+    skipped: BTreeMap<String, usize>,
+    took_ms: f64,
+}
+
+/// Runs `quarry index`.
+///
+/// # Errors
+/// When the tree cannot be indexed.
+pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
+    let start = Instant::now();
+    let Opened { index, built } = args.source.open(args.rebuild)?;
+    let summary = Summary {
+        path: &args.source.path,
+        files: index.n_files(),
+        units: index.n_units(),
+        built: built.is_some(),
+        reason: built.as_ref().map(|report| report.reason.to_string()),
+        embedded_units: built.as_ref().map_or(0, |report| report.n_embedded),
+        skipped: built.as_ref().map_or_else(BTreeMap::new, |report| count_by_reason(&report.skipped)),
+        took_ms: output::milliseconds(start.elapsed()),
+    };
+    if args.json {
+        output::print_json(&summary)?;
+    } else {
+        output::note(&sentence(&summary));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl SourceArgs {
+    /// Opens the index, with a progress bar where stderr is a terminal.
+    ///
+    /// # Errors
+    /// When the tree cannot be indexed.
+    pub fn open(&self, rebuild: bool) -> anyhow::Result<Opened> {
+        let model = model::load(self.model.as_deref())?;
+        let options = OpenOptions {
+            folder: self.index.clone(),
+            rebuild,
+            walk: WalkOptions { max_bytes: self.max_bytes },
+        };
+        // Draws nothing where stderr is no terminal.
+        let bar = ProgressBar::new(0).with_style(
+            ProgressStyle::with_template("{msg:>9} {bar:40} {human_pos}/{human_len} {elapsed}")
+                .unwrap_or_else(|_| ProgressStyle::default_bar()),
+        );
+        let opened = Index::open_or_build(&self.path, &options, Some(model), &|event| show(&bar, &event));
+        bar.finish_and_clear();
+        Ok(opened?)
+    }
+}
+
+fn show(bar: &ProgressBar, event: &Event) {
+    let (name, done, total) = match event {
+        Event::Stale(Stale::Missing | Stale::Requested | Stale::Files(_)) => return,
+        Event::Stale(reason) => return bar.suspend(|| output::note(&format!("{reason}; building it anew"))),
+        Event::Waiting => {
+            return bar.suspend(|| output::note("another process is building this index; waiting for it"));
+        }
+        Event::Read { done, total } => ("reading", done, total),
+        Event::Embedded { done, total } => ("embedding", done, total),
+    };
+    bar.set_message(name);
+    bar.set_length(*total as u64);
+    bar.set_position(*done as u64);
+}
+
+fn count_by_reason(skipped: &[Skipped]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for file in skipped {
+        *counts.entry(file.reason.to_string()).or_default() += 1;
+    }
+    counts
+}
+
+fn sentence(summary: &Summary) -> String {
+    let Summary { path, files, units, reason, took_ms, .. } = summary;
+    let Some(reason) = reason else {
+        return format!("{}: {units} units in {files} files, up to date", path.display());
+    };
+    let skipped: Vec<String> = summary.skipped.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
+    let skipped =
+        if skipped.is_empty() { String::new() } else { format!("; skipped {}", skipped.join(", ")) };
+    format!(
+        "{}: indexed {units} units in {files} files in {:.1} s ({reason}){skipped}",
+        path.display(),
+        took_ms / 1000.0
+    )
+}

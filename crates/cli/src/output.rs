@@ -1,0 +1,158 @@
+//! What commands print: results and JSON to stdout, everything else to stderr.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write};
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use clap::ColorChoice;
+use serde::Serialize;
+
+const PATH_STYLE: Style = AnsiColor::Cyan.on_default();
+const MATCH_STYLE: Style = AnsiColor::Yellow.on_default().bold();
+const NAME_STYLE: Style = Style::new().bold();
+const FAINT_STYLE: Style = Style::new().dimmed();
+
+/// Longest line that is printed, in characters; the rest is cut off.
+const MAX_LINE_CHARS: usize = 200;
+
+/// What the terminal can do and the user wants.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Terminal {
+    /// Colours may be used.
+    pub colour: bool,
+    /// Links (OSC 8) may be used.
+    pub links: bool,
+}
+
+impl Terminal {
+    /// Of stdout; `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` count where the user leaves the choice to us.
+    pub fn of_stdout(choice: ColorChoice) -> Self {
+        let colour = match choice {
+            ColorChoice::Auto => anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never,
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+        };
+        let links = colour
+            && io::stdout().is_terminal()
+            && supports_hyperlinks::on(supports_hyperlinks::Stream::Stdout);
+        Self { colour, links }
+    }
+
+    fn paint(self, style: Style, text: &str) -> String {
+        if self.colour { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    }
+
+    /// `text` as a link to a file.
+    fn link(self, file: &Path, text: &str) -> String {
+        match url::Url::from_file_path(file) {
+            Ok(url) if self.links => format!("\x1b]8;;{url}\x1b\\{text}\x1b]8;;\x1b\\"),
+            _ => text.to_owned(),
+        }
+    }
+
+    /// `text` on one line with the byte ranges of `matches` (ascending) in the match style.
+    fn highlight(self, text: &str, matches: &[Range<usize>]) -> String {
+        let end = text.char_indices().nth(MAX_LINE_CHARS).map_or(text.len(), |(end, _)| end);
+        let (mut out, mut done) = (String::new(), 0);
+        for range in matches {
+            // Of overlapping ones the part that is left.
+            let (start, stop) = (range.start.max(done), range.end.min(end));
+            if start < stop {
+                out.push_str(&text[done..start]);
+                out.push_str(&self.paint(MATCH_STYLE, &text[start..stop]));
+                done = stop;
+            }
+        }
+        out.push_str(&text[done..end]);
+        if end < text.len() {
+            out.push('…');
+        }
+        out
+    }
+}
+
+/// A result as a person reads it.
+pub struct HitView<'a> {
+    /// From 1.
+    pub rank: usize,
+    /// As shown, relative to the searched path.
+    pub path: &'a str,
+    /// For the link.
+    pub file: &'a Path,
+    /// First line of the unit, 1-based.
+    pub start_line: u32,
+    /// Empty for a unit without a name.
+    pub name: &'a str,
+    /// Empty for a unit without a declaration.
+    pub signature: &'a str,
+    /// What the unit is, in a word.
+    pub kind: &'a str,
+    pub score: f32,
+    /// Lines of the unit.
+    pub snippet: &'a str,
+    /// Line of the file that `snippet` starts on, 1-based.
+    pub snippet_line: u32,
+}
+
+/// Three parts: where and what, the declaration, and the lines that match; `matches` finds what to highlight.
+pub fn format_hit(hit: &HitView, terminal: Terminal, matches: impl Fn(&str) -> Vec<Range<usize>>) -> String {
+    let place = format!("{}:{}", hit.path, hit.start_line);
+    let place = terminal.link(hit.file, &terminal.paint(PATH_STYLE, &place));
+    let what = if hit.name.is_empty() {
+        hit.kind.to_owned()
+    } else {
+        format!("{} {}", hit.kind, terminal.paint(NAME_STYLE, hit.name))
+    };
+    let score = terminal.paint(FAINT_STYLE, &format!("{:.2}", hit.score));
+    let mut out = format!("{:>2}. {place}  {what}  {score}\n", hit.rank);
+    if !hit.signature.is_empty() {
+        let _ = writeln!(out, "    {}", terminal.highlight(hit.signature, &matches(hit.signature)));
+    }
+    for (number, line) in (hit.snippet_line..).zip(hit.snippet.lines()) {
+        let said_already = line.trim().is_empty()
+            || hit.signature.contains(line.trim().trim_end_matches(['{', ':']).trim_end());
+        if !said_already {
+            let gutter = terminal.paint(FAINT_STYLE, &format!("{number:>8} │"));
+            let _ = writeln!(out, "{gutter} {}", terminal.highlight(line, &matches(line)));
+        }
+    }
+    out
+}
+
+/// Prints text to stdout.
+///
+/// # Errors
+/// When stdout cannot be written, as when its reader is gone.
+pub fn print(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}
+
+/// Prints a value as one line of JSON to stdout.
+///
+/// # Errors
+/// When stdout cannot be written, as when its reader is gone.
+pub fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+    let json = serde_json::to_string(value)?;
+    Ok(print(&format!("{json}\n"))?)
+}
+
+/// Prints a line for the person at the terminal to stderr.
+pub fn note(text: &str) {
+    // Without a stderr there is nobody to tell.
+    let _ = writeln!(io::stderr().lock(), "quarry: {text}");
+}
+
+/// Prints an error and its causes to stderr.
+pub fn print_error(error: &anyhow::Error) {
+    note(&format!("{error:#}"));
+}
+
+/// Milliseconds, to the microsecond.
+pub fn milliseconds(duration: Duration) -> f64 {
+    duration.as_micros() as f64 / 1000.0
+}

@@ -1,0 +1,70 @@
+//! Two lists of scores into one.
+
+/// Weighted sum of two scores that are first scaled to 0 to 1, `dense_weight` (0 to 1) being the share of the
+/// dense one. Convex combination as in Bruch, Gai and Ingber, *An Analysis of Fusion Functions for Hybrid
+/// Retrieval* (2023), with the least scores that each side can have in theory: 0 for BM25, and for a cosine 0 as
+/// well, below which nothing is alike. Scales depend on the whole lists, so that these must hold all documents or
+/// at least the best of each side.
+///
+/// # Panics
+/// When the lists are not of one length.
+#[must_use]
+pub fn convex_combination(lexical: &[f32], dense: &[f32], dense_weight: f32) -> Vec<f32> {
+    assert_eq!(lexical.len(), dense.len(), "both score the same documents");
+    let lexical_scale = (1.0 - dense_weight) / greatest(lexical);
+    let dense_scale = dense_weight / greatest(dense);
+    lexical.iter().zip(dense).map(|(l, d)| l.max(0.0) * lexical_scale + d.max(0.0) * dense_scale).collect()
+}
+
+/// Reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009): the sum over both lists of 1 / (k + rank), ranks
+/// from 1, k usually 60. Documents of equal score share the best of their ranks; a score of 0 or less has none.
+///
+/// # Panics
+/// When the lists are not of one length.
+#[must_use]
+pub fn reciprocal_rank(lexical: &[f32], dense: &[f32], k: f32) -> Vec<f32> {
+    assert_eq!(lexical.len(), dense.len(), "both score the same documents");
+    let mut fused = vec![0.0; lexical.len()];
+    for scores in [lexical, dense] {
+        let mut order: Vec<usize> = (0..scores.len()).filter(|&document| scores[document] > 0.0).collect();
+        order.sort_unstable_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+        let mut rank = 1;
+        for (place, &document) in order.iter().enumerate() {
+            if place > 0 && scores[document] < scores[order[place - 1]] {
+                rank = place + 1;
+            }
+            fused[document] += 1.0 / (k + rank as f32);
+        }
+    }
+    fused
+}
+
+/// The greatest score, or 1 where none is above 0, so that it can be divided by.
+pub(crate) fn greatest(scores: &[f32]) -> f32 {
+    let greatest = scores.iter().copied().fold(0.0, f32::max);
+    if greatest > 0.0 { greatest } else { 1.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn convex_combination_weighs_scaled_scores() {
+        let fused = convex_combination(&[4.0, 2.0, 0.0], &[-0.5, 0.2, 0.4], 0.25);
+        assert_eq!(fused, [0.75, 0.375 + 0.125, 0.25]);
+    }
+
+    #[test]
+    fn no_match_on_a_side_leaves_the_other() {
+        assert_eq!(convex_combination(&[0.0, 0.0], &[0.5, 0.25], 0.5), [0.5, 0.25]);
+        assert_eq!(convex_combination(&[], &[], 0.5), [0.0; 0]);
+    }
+
+    #[test]
+    fn reciprocal_rank_adds_ranks_and_skips_what_has_no_score() {
+        let fused = reciprocal_rank(&[3.0, 3.0, 1.0, 0.0], &[0.0, 0.1, 0.2, -0.3], 60.0);
+        let expected = [1.0 / 61.0, 1.0 / 61.0 + 1.0 / 62.0, 1.0 / 63.0 + 1.0 / 61.0, 0.0];
+        assert_eq!(fused, expected);
+    }
+}

@@ -1,0 +1,122 @@
+//! Arrays of fixed-size records in files that are mapped, not read.
+//!
+//! Records are in the machine's own byte order: an index is a cache of one machine.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::path::Path;
+
+use bytemuck::{AnyBitPattern, NoUninit};
+use memmap2::Mmap;
+
+use crate::Error;
+
+/// An array of records, in memory or in a mapped file.
+pub(crate) struct Column<T>(Backing<T>);
+
+enum Backing<T> {
+    Owned(Vec<T>),
+    Mapped(Mmap, PhantomData<T>),
+}
+
+impl<T: AnyBitPattern + NoUninit> Column<T> {
+    /// Maps a file of records.
+    ///
+    /// # Errors
+    /// When the file cannot be read or does not hold `expected` records.
+    pub fn open(path: &Path, expected: usize) -> Result<Self, Error> {
+        let file = File::open(path).map_err(|source| Error::io("open", path, source))?;
+        let bytes = file.metadata().map_err(|source| Error::io("read", path, source))?.len();
+        if bytes != (expected * size_of::<T>()) as u64 {
+            let problem = format!("{bytes} bytes where {expected} records of {} belong", size_of::<T>());
+            return Err(Error::corrupt(path, problem));
+        }
+        if expected == 0 {
+            return Ok(Self::from(Vec::new()));
+        }
+        let map = map(&file).map_err(|source| Error::io("map", path, source))?;
+        bytemuck::try_cast_slice::<u8, T>(&map).map_err(|error| Error::corrupt(path, error.to_string()))?;
+        Ok(Self(Backing::Mapped(map, PhantomData)))
+    }
+
+    /// Writes records to a new file.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(path: &Path, records: &[T]) -> Result<(), Error> {
+        write_file(path, bytemuck::cast_slice(records))
+    }
+}
+
+impl<T> From<Vec<T>> for Column<T> {
+    fn from(records: Vec<T>) -> Self {
+        Self(Backing::Owned(records))
+    }
+}
+
+impl<T: AnyBitPattern> Deref for Column<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        match &self.0 {
+            Backing::Owned(records) => records,
+            // `open` has seen this cast succeed; the map does not move.
+            Backing::Mapped(map, _) => bytemuck::try_cast_slice(map).unwrap_or_default(),
+        }
+    }
+}
+
+/// Writes a file and waits until the disk has it.
+///
+/// # Errors
+/// When the file cannot be written.
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let write = || -> io::Result<()> {
+        let mut file = File::create(path)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    write().map_err(|source| Error::io("write", path, source))
+}
+
+/// Replaces a file by one rename, so that a reader sees the old content or the new, never a mixture.
+///
+/// # Errors
+/// When the folder cannot be written.
+pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let aside = path.with_extension("new");
+    write_file(&aside, bytes)?;
+    fs::rename(&aside, path).map_err(|source| Error::io("replace", path, source))
+}
+
+#[allow(unsafe_code, reason = "a map is unsafe because others can change the file below it")]
+fn map(file: &File) -> io::Result<Mmap> {
+    // SAFETY: the files of a generation are written before the manifest names it and never again, only removed as
+    // a whole, which leaves a map intact. Somebody who truncates one by hand gets a bus error, as with any map.
+    unsafe { Mmap::map(file) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_survive_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("numbers");
+        Column::write(&path, &[1_u64, 2, 3]).unwrap();
+        assert_eq!(&*Column::<u64>::open(&path, 3).unwrap(), [1, 2, 3]);
+        assert!(matches!(Column::<u64>::open(&path, 2), Err(Error::Corrupt { .. })));
+        assert!(matches!(Column::<u64>::open(&folder.path().join("none"), 2), Err(Error::Io { .. })));
+    }
+
+    #[test]
+    fn no_records_need_no_map() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("none");
+        Column::<u32>::write(&path, &[]).unwrap();
+        assert!(Column::<u32>::open(&path, 0).unwrap().is_empty());
+    }
+}

@@ -108,6 +108,29 @@ struct Matched<'tree> {
     doc: Option<Node<'tree>>,
 }
 
+/// What the pattern that stands first in the rule file captures.
+struct First<T> {
+    pattern: usize,
+    value: Option<T>,
+}
+
+impl<T> Default for First<T> {
+    fn default() -> Self {
+        Self { pattern: usize::MAX, value: None }
+    }
+}
+
+impl<T> First<T> {
+    /// Takes `value` if `pattern` comes before those seen so far; returns whether it does.
+    fn offer(&mut self, pattern: usize, value: T) -> bool {
+        let is_first = pattern < self.pattern;
+        if is_first {
+            *self = Self { pattern, value: Some(value) };
+        }
+        is_first
+    }
+}
+
 struct Finder<'a, 'tree> {
     rules: &'a Rules,
     lines: &'a Lines<'a>,
@@ -231,38 +254,40 @@ impl<'tree> Finder<'_, 'tree> {
         candidates == 1
     }
 
-    /// Takes all matches at `node` together; of several that capture the same thing, the first counts.
+    /// Takes all matches at `node` together; of several patterns that capture the same thing, the first in the rule
+    /// file counts.
     fn match_node(&mut self, node: Node<'tree>) -> Option<Matched<'tree>> {
         let mut matched = Matched::default();
-        let mut owner = None;
-        let mut name_match = None;
+        let (mut owner, mut body, mut doc) = (First::default(), First::default(), First::default());
+        let mut name_match = First::default();
         self.names.clear();
         let mut matches = self.query_cursor.matches(&self.rules.query, node, self.source);
         while let Some(query_match) = matches.next() {
+            let pattern = query_match.pattern_index;
+            let mut is_naming = false;
             for capture in query_match.captures() {
                 match self.rules.captures[capture.index as usize] {
                     Capture::Function => matched.is_function = true,
                     Capture::Method => matched.is_method = true,
                     Capture::Type => matched.is_type = true,
                     Capture::Scope => matched.is_scope = true,
-                    Capture::Name if *name_match.get_or_insert(query_match.id()) == query_match.id() => {
+                    Capture::Owner => _ = owner.offer(pattern, capture.node),
+                    Capture::Body => _ = body.offer(pattern, capture.node),
+                    Capture::Doc => _ = doc.offer(pattern, capture.node),
+                    Capture::Name if is_naming => self.names.push(capture.node),
+                    Capture::Name if name_match.offer(pattern, ()) => {
+                        is_naming = true;
+                        self.names.clear();
                         self.names.push(capture.node);
-                    }
-                    Capture::Owner => {
-                        owner.get_or_insert(capture.node);
-                    }
-                    Capture::Body => {
-                        matched.body.get_or_insert(capture.node);
-                    }
-                    Capture::Doc => {
-                        matched.doc.get_or_insert(capture.node);
                     }
                     Capture::Name | Capture::Ignored => {}
                 }
             }
         }
-        matched.has_owner = owner.is_some();
-        if let Some(owner) = owner {
+        matched.body = body.value;
+        matched.doc = doc.value;
+        matched.has_owner = owner.value.is_some();
+        if let Some(owner) = owner.value {
             self.names.insert(0, owner);
         }
         (matched.is_function || matched.is_method || matched.is_type || matched.is_scope).then_some(matched)

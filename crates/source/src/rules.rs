@@ -6,7 +6,8 @@ use tree_sitter::Query;
 /// A rule file, as written. Every list may be left out.
 ///
 /// The patterns of `query` are matched at single nodes, so the outermost thing of each must be a node with a kind.
-/// All matches at one node are taken together. Captures:
+/// All matches at one node are taken together; where two patterns capture the same thing, the first one counts, and
+/// own patterns come before inherited ones. Captures:
 ///
 /// | capture | stands for |
 /// |---|---|
@@ -63,7 +64,7 @@ pub(crate) struct RuleFile {
 }
 
 impl RuleFile {
-    /// Puts the query and the lists of node kinds of `base` under these.
+    /// Adds the query and the lists of `base` after these.
     pub(crate) fn add_base(&mut self, base: &Self) {
         for (own, inherited) in [
             (&mut self.comments, &base.comments),
@@ -76,7 +77,7 @@ impl RuleFile {
         ] {
             own.extend_from_slice(inherited);
         }
-        self.query.insert_str(0, &base.query);
+        self.query.push_str(&base.query);
     }
 }
 

@@ -1,4 +1,5 @@
 //! What each language's fixture is cut into.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
 use std::fmt::Write;
 

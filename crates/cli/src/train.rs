@@ -8,8 +8,9 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use quarry_embed::static_model::write_model;
-use quarry_train::read_pairs;
-use quarry_train::static_model::{Progress, Settings, train};
+use quarry_embed::transformer::TransformerModel;
+use quarry_train::static_model::{Progress, Settings, VocabularySize, choose, train};
+use quarry_train::{Pair, Teacher, read_pairs};
 
 /// Arguments of `quarry train`.
 #[derive(Debug, Args)]
@@ -22,6 +23,24 @@ pub struct TrainArgs {
 enum Command {
     /// Train a static model on question–function pairs
     Static(StaticArgs),
+    /// Embed the questions and words of pairs by another model, for a static model to learn from
+    Teacher(TeacherArgs),
+}
+
+#[derive(Debug, Args)]
+struct TeacherArgs {
+    /// File of pairs, as `quarry data pairs` writes it
+    #[arg(long, value_name = "FILE")]
+    pairs: PathBuf,
+    /// Folder of the model, as sentence-transformers writes it
+    #[arg(long, value_name = "DIR")]
+    model: PathBuf,
+    /// Most frequent words that are embedded too
+    #[arg(long, value_name = "N", default_value_t = 80_000)]
+    words: usize,
+    /// File to write
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -29,6 +48,9 @@ struct StaticArgs {
     /// File of pairs, as `quarry data pairs` writes it
     #[arg(long, value_name = "FILE")]
     pairs: PathBuf,
+    /// File of a teacher's vectors, as `quarry train teacher` writes it
+    #[arg(long, value_name = "FILE")]
+    teacher: Option<PathBuf>,
     /// Recipe: a TOML file of settings; what it leaves out has its default
     #[arg(long, value_name = "FILE")]
     recipe: Option<PathBuf>,
@@ -48,32 +70,59 @@ struct StaticArgs {
 pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Static(args) => train_static(&args),
+        Command::Teacher(args) => write_teacher(&args),
     }
+}
+
+fn write_teacher(args: &TeacherArgs) -> anyhow::Result<ExitCode> {
+    let pairs = read_pairs(&args.pairs)?;
+    let model = TransformerModel::load(&args.model)?;
+    let all: Vec<&Pair> = pairs.iter().collect();
+    let size = VocabularySize { words: args.words, bigrams: 0, query: 0 };
+    let words = choose(&all, size).texts;
+    let questions = pairs.iter().map(|pair| pair.query.as_str()).filter(|query| !query.is_empty());
+    let texts: Vec<&str> = questions.chain(words.iter().map(String::as_str)).collect();
+    let bar = progress_bar("{bar:30} {pos}/{len} texts {elapsed}/{duration}");
+    Teacher::write(&args.out, &model, &texts, |n_done, n_texts| {
+        bar.set_length(n_texts as u64);
+        bar.set_position(n_done as u64);
+    })?;
+    bar.finish_and_clear();
+    say(&bar, &format!("{}: {} texts", args.out.display(), bar.position()));
+    Ok(ExitCode::SUCCESS)
 }
 
 fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
     let settings = read_settings(args)?;
     let pairs = read_pairs(&args.pairs)?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("{}: cannot be made", args.out.display()))?;
-    let bar = progress_bar();
+    let teacher = args.teacher.as_deref().map(Teacher::read).transpose()?;
+    let bar = progress_bar("{bar:30} {pos}/{len} {elapsed}/{duration} loss {msg}");
     let mut mean_loss = None;
-    let (weights, vocabulary) = train(&pairs, &settings, Some(&args.out), |progress| match progress {
-        Progress::Ready { n_pairs, n_validation, n_tokens, n_steps } => {
-            bar.set_length(n_steps);
-            say(&bar, &format!("{n_pairs} pairs, {n_validation} held out, {n_tokens} tokens, {n_steps} steps"));
-        }
-        Progress::Step { step, loss } => {
-            let mean = mean_loss.get_or_insert(loss);
-            *mean += (loss - *mean) * 0.02;
-            bar.set_position(step);
-            bar.set_message(format!("{mean:.3}"));
-        }
-        Progress::Validated { step, code, documented } => {
-            let loss = mean_loss.unwrap_or(f32::NAN);
-            say(
-                &bar,
-                &format!("step {step}: loss {loss:.3}, held-out MRR {code:.4} on code, {documented:.4} documented"),
-            );
+    let (weights, vocabulary) = train(&pairs, &settings, teacher.as_ref(), Some(&args.out), |progress| {
+        match progress {
+            Progress::Ready { n_pairs, n_validation, n_tokens, n_steps } => {
+                bar.set_length(n_steps);
+                say(
+                    &bar,
+                    &format!("{n_pairs} pairs, {n_validation} held out, {n_tokens} tokens, {n_steps} steps"),
+                );
+            }
+            Progress::Step { step, loss } => {
+                let mean = mean_loss.get_or_insert(loss);
+                *mean += (loss - *mean) * 0.02;
+                bar.set_position(step);
+                bar.set_message(format!("{mean:.3}"));
+            }
+            Progress::Validated { step, code, documented } => {
+                let loss = mean_loss.unwrap_or(f32::NAN);
+                say(
+                    &bar,
+                    &format!(
+                        "step {step}: loss {loss:.3}, held-out MRR {code:.4} on code, {documented:.4} documented"
+                    ),
+                );
+            }
         }
     })?;
     bar.finish_and_clear();
@@ -98,7 +147,8 @@ fn read_settings(args: &StaticArgs) -> anyhow::Result<Settings> {
         None => toml::Table::new(),
     };
     for setting in &args.settings {
-        let new = setting.parse::<toml::Table>().with_context(|| format!("--set {setting}: expected KEY=VALUE"))?;
+        let new =
+            setting.parse::<toml::Table>().with_context(|| format!("--set {setting}: expected KEY=VALUE"))?;
         for (key, value) in new {
             match (table.get_mut(&key), value) {
                 (Some(toml::Value::Table(old)), toml::Value::Table(new)) => old.extend(new),
@@ -112,11 +162,11 @@ fn read_settings(args: &StaticArgs) -> anyhow::Result<Settings> {
     }
 }
 
-fn progress_bar() -> ProgressBar {
+fn progress_bar(template: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed}/{duration} loss {msg}");
+    let style = ProgressStyle::with_template(template);
     ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 

@@ -2,8 +2,10 @@
 
 mod pairs;
 pub mod static_model;
+pub mod teacher;
 
 pub use pairs::{Pair, read_pairs};
+pub use teacher::Teacher;
 
 use std::path::{Path, PathBuf};
 
@@ -31,6 +33,9 @@ pub enum TrainError {
     /// The settings or the data do not allow training.
     #[error("{0}")]
     Settings(String),
+    /// The teacher failed.
+    #[error("the teacher failed")]
+    Teacher(#[source] quarry_embed::EmbedError),
     /// Arithmetic on matrices failed.
     #[error("matrix arithmetic failed")]
     Matrix(#[from] candle_core::Error),

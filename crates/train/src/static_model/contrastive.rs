@@ -6,6 +6,10 @@ use rayon::prelude::*;
 use super::examples::Batch;
 use crate::TrainError;
 
+/// Sums of exponentials are taken to be at least this, so that nothing overflows where a text is empty and the
+/// temperature very low.
+const SMALLEST_SUM: f32 = 1e-30;
+
 /// Gradients and loss of one batch.
 #[derive(Debug)]
 pub struct Outcome {
@@ -21,6 +25,9 @@ pub struct Outcome {
 /// S = cos(q, d) / τ, the mean over i of −½ ln softmax(S[i, ·])[i] − ½ ln softmax(S[·, i])[i]. Off-diagonal cells
 /// whose question or document equals the row's own are no negatives and left out.
 ///
+/// With a teacher, the cross-entropies are taken against its distributions instead of against the diagonal alone:
+/// `targets` holds what [`soften`] makes of them.
+///
 /// # Errors
 /// When the matrix library fails.
 pub fn info_nce(
@@ -29,6 +36,7 @@ pub fn info_nce(
     dimension: usize,
     temperature: f32,
     batch: &Batch,
+    targets: Option<&[f32]>,
 ) -> Result<Outcome, TrainError> {
     let n = batch.query_hash.len();
     let query_norms = normalise_rows(&mut queries, dimension);
@@ -38,30 +46,33 @@ pub fn info_nce(
     let mut cells = q.matmul(&d.t()?)?.flatten_all()?.to_vec1::<f32>()?;
 
     // Cosines are at most 1, so subtracting 1/τ keeps every exponential in 0..=1, for rows and columns alike.
-    let diagonal: Vec<f32> = (0..n).map(|i| cells[i * n + i]).collect();
+    let positives: f32 = match targets {
+        None => (0..n).map(|i| cells[i * n + i]).sum(),
+        Some(targets) => cells
+            .par_chunks(n)
+            .zip(targets.par_chunks(n))
+            .map(|(a, b)| dot(a, b))
+            .collect::<Vec<_>>()
+            .iter()
+            .sum(),
+    };
     let row_sums: Vec<f32> = cells
         .par_chunks_exact_mut(n)
         .enumerate()
         .map(|(i, row)| {
             for (j, cell) in row.iter_mut().enumerate() {
-                let same =
-                    batch.query_hash[i] == batch.query_hash[j] || batch.code_hash[i] == batch.code_hash[j];
-                *cell = if same && i != j { 0.0 } else { ((*cell - 1.0) / temperature).exp() };
+                *cell = if is_same(batch, i, j) { 0.0 } else { ((*cell - 1.0) / temperature).exp() };
             }
-            row.iter().sum()
+            row.iter().sum::<f32>().max(SMALLEST_SUM)
         })
         .collect();
     let mut column_sums = vec![0.0f32; n];
     for row in cells.chunks_exact(n) {
         column_sums.iter_mut().zip(row).for_each(|(sum, cell)| *sum += cell);
     }
-    let loss = (0..n)
-        .map(|i| {
-            let positive = (diagonal[i] - 1.0) / temperature;
-            0.5 * (row_sums[i].ln() + column_sums[i].ln()) - positive
-        })
-        .sum::<f32>()
-        / n as f32;
+    column_sums.iter_mut().for_each(|sum| *sum = sum.max(SMALLEST_SUM));
+    let entropies: f32 = row_sums.iter().chain(&column_sums).map(|sum| 0.5 * sum.ln()).sum();
+    let loss = (entropies - (positives - n as f32) / temperature) / n as f32;
 
     let share = 0.5 / (n as f32 * temperature);
     cells.par_chunks_exact_mut(n).enumerate().for_each(|(i, row)| {
@@ -69,7 +80,14 @@ pub fn info_nce(
         for (cell, column_sum) in row.iter_mut().zip(&column_sums) {
             *cell *= by_row + share / column_sum;
         }
-        row[i] -= 2.0 * share;
+        match targets {
+            None => row[i] -= 2.0 * share,
+            Some(targets) => {
+                row.iter_mut()
+                    .zip(&targets[i * n..])
+                    .for_each(|(cell, target)| *cell -= 2.0 * share * target);
+            }
+        }
     });
     let cells = Tensor::from_vec(cells, (n, n), &Device::Cpu)?;
     let mut query_gradient = cells.matmul(&d)?.flatten_all()?.to_vec1::<f32>()?;
@@ -77,6 +95,48 @@ pub fn info_nce(
     through_normalisation(&mut query_gradient, &queries, &query_norms, dimension);
     through_normalisation(&mut document_gradient, &documents, &document_norms, dimension);
     Ok(Outcome { loss, queries: query_gradient, documents: document_gradient })
+}
+
+/// Whether row `j` asks what row `i` asks, or has its answer, without being it.
+fn is_same(batch: &Batch, i: usize, j: usize) -> bool {
+    i != j && (batch.query_hash[i] == batch.query_hash[j] || batch.code_hash[i] == batch.code_hash[j])
+}
+
+/// The targets of a batch by a teacher: in row i, `1 - share` on the question's own answer, and `share` spread as
+/// the softmax of the teacher's cosines between this question and the others over `temperature`. A question that
+/// the teacher does not know (a row of zeros) has its own answer alone and is nobody else's; cells that are no
+/// negatives get nothing. Since the loss takes row i for the question and again for its answer, what is returned
+/// is the mean of this matrix and its transpose.
+///
+/// # Errors
+/// When the matrix library fails.
+pub fn soften(
+    teacher: Vec<f32>,
+    dimension: usize,
+    temperature: f32,
+    share: f32,
+    batch: &Batch,
+) -> Result<Vec<f32>, TrainError> {
+    let n = batch.query_hash.len();
+    let teacher = Tensor::from_vec(teacher, (n, dimension), &Device::Cpu)?;
+    let mut cells = teacher.matmul(&teacher.t()?)?.flatten_all()?.to_vec1::<f32>()?;
+    let known: Vec<bool> = (0..n).map(|i| cells[i * n + i] > 0.0).collect();
+    cells.par_chunks_exact_mut(n).enumerate().for_each(|(i, row)| {
+        let share = if known[i] { share } else { 0.0 };
+        for (j, cell) in row.iter_mut().enumerate() {
+            let counts = i == j || known[j] && !is_same(batch, i, j);
+            *cell = if counts { ((*cell - 1.0) / temperature).exp() } else { 0.0 };
+        }
+        let scale = share / row.iter().sum::<f32>().max(SMALLEST_SUM);
+        row.iter_mut().for_each(|cell| *cell *= scale);
+        row[i] += 1.0 - share;
+    });
+    let cells = Tensor::from_vec(cells, (n, n), &Device::Cpu)?;
+    Ok(((&cells + cells.t()?)? * 0.5)?.flatten_all()?.to_vec1::<f32>()?)
+}
+
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 /// Scales each row to length 1 and returns the lengths; rows of zeros stay, with length 1.
@@ -114,13 +174,13 @@ mod tests {
         (0..n).map(|_| random.f32() * 2.0 - 1.0).collect()
     }
 
-    fn loss(q: &[f32], d: &[f32], batch: &Batch) -> f32 {
-        info_nce(q.to_vec(), d.to_vec(), 4, 0.1, batch).unwrap().loss
+    fn loss(q: &[f32], d: &[f32], batch: &Batch, targets: Option<&[f32]>) -> f32 {
+        info_nce(q.to_vec(), d.to_vec(), 4, 0.1, batch, targets).unwrap().loss
     }
 
-    fn check_gradient(batch: &Batch) {
+    fn check_gradient(batch: &Batch, targets: Option<&[f32]>) {
         let (q, d) = (random(12, 1), random(12, 2));
-        let outcome = info_nce(q.clone(), d.clone(), 4, 0.1, batch).unwrap();
+        let outcome = info_nce(q.clone(), d.clone(), 4, 0.1, batch, targets).unwrap();
         for at in 0..12 {
             let by = |change: f32, of_query: bool| {
                 let (mut q, mut d) = (q.clone(), d.clone());
@@ -129,10 +189,10 @@ mod tests {
                 } else {
                     d[at] += change
                 }
-                loss(&q, &d, batch)
+                loss(&q, &d, batch, targets)
             };
             for (of_query, found) in [(true, outcome.queries[at]), (false, outcome.documents[at])] {
-                let expected = (by(1e-2, of_query) - by(-1e-2, of_query)) / 2e-2;
+                let expected = (by(3e-3, of_query) - by(-3e-3, of_query)) / 6e-3;
                 assert!(
                     (found - expected).abs() < 2e-2 * (1.0 + expected.abs()),
                     "{found} is not {expected}"
@@ -143,14 +203,29 @@ mod tests {
 
     #[test]
     fn gradients_agree_with_differences() {
-        check_gradient(&batch(&[1, 2, 3], &[1, 2, 3]));
+        check_gradient(&batch(&[1, 2, 3], &[1, 2, 3]), None);
     }
 
     #[test]
     fn repeated_questions_and_answers_are_no_negatives() {
-        check_gradient(&batch(&[1, 1, 3], &[1, 2, 2]));
+        check_gradient(&batch(&[1, 1, 3], &[1, 2, 2]), None);
         let all_equal = batch(&[1, 1, 1], &[1, 2, 3]);
-        assert!(loss(&random(12, 1), &random(12, 2), &all_equal).abs() < 1e-5);
+        assert!(loss(&random(12, 1), &random(12, 2), &all_equal, None).abs() < 1e-5);
+    }
+
+    #[test]
+    fn a_teacher_shares_the_target_out() {
+        let mut teacher = random(12, 5);
+        normalise_rows(&mut teacher, 4);
+        teacher[8..].fill(0.0);
+        for (queries, codes) in [([1, 2, 3], [1, 2, 3]), ([1, 1, 3], [1, 2, 3])] {
+            let batch = batch(&queries, &codes);
+            let targets = soften(teacher.clone(), 4, 0.5, 0.4, &batch).unwrap();
+            assert!((targets.iter().sum::<f32>() - 3.0).abs() < 1e-5, "{targets:?}");
+            assert_eq!(targets[6..], [0.0, 0.0, 1.0]);
+            assert!(targets[0] > 0.6 && (targets[1] > 0.0) == (queries[0] != queries[1]), "{targets:?}");
+            check_gradient(&batch, Some(&targets));
+        }
     }
 
     #[test]
@@ -158,14 +233,14 @@ mod tests {
         let unit = [1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0];
         let rotated = [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0];
         let distinct = batch(&[1, 2, 3], &[1, 2, 3]);
-        assert!(loss(&unit, &unit, &distinct) < 1e-3);
-        assert!(loss(&unit, &rotated, &distinct) > 9.0);
+        assert!(loss(&unit, &unit, &distinct, None) < 1e-3);
+        assert!(loss(&unit, &rotated, &distinct, None) > 9.0);
     }
 
     #[test]
     fn empty_texts_do_no_harm() {
         let outcome =
-            info_nce(vec![0.0; 12], random(12, 2), 4, 0.01, &batch(&[1, 2, 3], &[1, 2, 3])).unwrap();
+            info_nce(vec![0.0; 12], random(12, 2), 4, 0.01, &batch(&[1, 2, 3], &[1, 2, 3]), None).unwrap();
         assert!(outcome.loss.is_finite());
         assert!(outcome.queries.iter().chain(&outcome.documents).all(|x| x.is_finite()));
     }

@@ -14,9 +14,10 @@ use quarry_embed::vocabulary::{Tokenizer, build_slots};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::{Pair, TrainError};
+use crate::teacher::{mean, principal_directions};
+use crate::{Pair, Teacher, TrainError};
 use checkpoint::Checkpoint;
-pub use contrastive::info_nce;
+pub use contrastive::{info_nce, soften};
 pub use examples::{Bag, Batch, Examples};
 pub use table::Table;
 pub use validation::Validation;
@@ -72,6 +73,12 @@ pub struct Settings {
     pub warm_up: u64,
     /// Temperature τ of the contrastive loss.
     pub temperature: f32,
+    /// Share of the target that a teacher spreads over a batch, where one is given.
+    pub teacher: f32,
+    /// Temperature of the teacher's distribution.
+    pub teacher_temperature: f32,
+    /// Whether token vectors start from the teacher's vectors of the words.
+    pub start_from_teacher: bool,
     /// Share of questions that are the function's name, though it has documentation.
     pub ask_name: f32,
     /// Share of name questions whose words are removed from the document.
@@ -107,6 +114,9 @@ impl Default for Settings {
             rate: 2e-3,
             warm_up: 100,
             temperature: 0.05,
+            teacher: 0.5,
+            teacher_temperature: 0.05,
+            start_from_teacher: true,
             ask_name: 0.1,
             hide_name: 0.5,
             with_name: 0.3,
@@ -127,6 +137,7 @@ impl Settings {
     /// Names the first that does not.
     pub fn check(&self) -> Result<(), TrainError> {
         let shares = [
+            ("teacher", self.teacher),
             ("ask_name", self.ask_name),
             ("hide_name", self.hide_name),
             ("with_name", self.with_name),
@@ -145,8 +156,8 @@ impl Settings {
         if self.batch < 2 || self.positions == 0 || self.positions > 64 {
             return bad("batch must be at least 2, positions 1 to 64".to_owned());
         }
-        if !(self.temperature > 0.0 && self.rate > 0.0) {
-            return bad("temperature and rate must be greater than 0".to_owned());
+        if !(self.temperature > 0.0 && self.teacher_temperature > 0.0 && self.rate > 0.0) {
+            return bad("temperatures and rate must be greater than 0".to_owned());
         }
         Ok(())
     }
@@ -201,6 +212,7 @@ struct State {
 pub fn train(
     pairs: &[Pair],
     settings: &Settings,
+    teacher: Option<&Teacher>,
     folder: Option<&Path>,
     mut report: impl FnMut(Progress),
 ) -> Result<(StaticWeights, Vocabulary), TrainError> {
@@ -229,13 +241,16 @@ pub fn train(
 
     let checkpoint = folder.map(|folder| Checkpoint::new(folder, settings, run_identity(pairs)));
     let restored = checkpoint.as_ref().map(Checkpoint::read).transpose()?.flatten();
-    let mut state = restored.unwrap_or_else(|| start(&vocabulary, settings));
+    let mut state = restored.unwrap_or_else(|| start(&vocabulary, settings, teacher));
+    let lessons = teacher.filter(|_| settings.teacher > 0.0).map(|teacher| Lessons::new(teacher, &learned));
     let first_epoch = (state.step / steps_an_epoch.max(1)) as usize;
     for epoch in first_epoch..settings.epochs {
         for batch in examples.plan(settings, epoch) {
             state.step += 1;
             let rate = rate(settings, state.step, n_steps);
-            let loss = state.learn(&examples.draw(&batch, settings, epoch), settings, rate)?;
+            let batch = examples.draw(&batch, settings, epoch);
+            let targets = lessons.as_ref().map(|lessons| lessons.targets(&batch, settings)).transpose()?;
+            let loss = state.learn(&batch, targets.as_deref(), settings, rate)?;
             report(Progress::Step { step: state.step, loss });
         }
         let (code, documented) = validation.measure(&state.queries, &state.documents);
@@ -255,9 +270,12 @@ pub fn train(
     Ok((weights, vocabulary))
 }
 
-fn start(vocabulary: &Vocabulary, settings: &Settings) -> State {
+fn start(vocabulary: &Vocabulary, settings: &Settings, teacher: Option<&Teacher>) -> State {
     let (n, dimension) = (vocabulary.hashes.len(), settings.dimension);
-    let documents = Table::new(n, dimension, settings.positions, settings.seed);
+    let mut documents = Table::new(n, dimension, settings.positions, settings.seed);
+    if let Some(teacher) = teacher.filter(|_| settings.start_from_teacher) {
+        start_from(teacher, vocabulary, &mut documents);
+    }
     let mut queries = Table::new(vocabulary.n_query, dimension, 0, settings.seed);
     // Both tables start from one point, so that from the first step equal words of both sides attract.
     let shared = queries.values.len();
@@ -265,11 +283,64 @@ fn start(vocabulary: &Vocabulary, settings: &Settings) -> State {
     State { step: 0, documents, queries }
 }
 
+/// Replaces the vectors of words that the teacher knows by its own, centred and projected on their principal
+/// directions (as model2vec does), at the mean length of the random ones that they replace. Columns beyond the
+/// teacher's dimension stay random.
+fn start_from(teacher: &Teacher, vocabulary: &Vocabulary, table: &mut Table) {
+    let known: Vec<(usize, &[f32])> = vocabulary
+        .texts
+        .iter()
+        .enumerate()
+        .filter_map(|(at, text)| Some((at, teacher.vector(text)?)))
+        .collect();
+    let vectors: Vec<f32> = known.iter().flat_map(|(_, vector)| *vector).copied().collect();
+    let mean = mean(&vectors, teacher.dimension);
+    let directions = principal_directions(&vectors, teacher.dimension, table.dimension);
+    let length = (1.0f32 / 3.0).sqrt();
+    for (at, vector) in known {
+        let row = &mut table.values[at * table.dimension * 3..][..table.dimension];
+        for (x, direction) in row.iter_mut().zip(directions.chunks_exact(teacher.dimension)) {
+            *x = direction.iter().zip(vector).zip(&mean).map(|((d, v), m)| d * (v - m)).sum();
+        }
+        let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt().max(1e-6);
+        row.iter_mut().for_each(|x| *x *= length / norm);
+    }
+}
+
+/// The teacher's vectors of the examples' questions.
+struct Lessons<'a> {
+    dimension: usize,
+    vectors: Vec<Option<&'a [f32]>>,
+}
+
+impl<'a> Lessons<'a> {
+    fn new(teacher: &'a Teacher, pairs: &[&Pair]) -> Lessons<'a> {
+        let vectors = pairs.iter().map(|pair| teacher.vector(&pair.query)).collect();
+        Lessons { dimension: teacher.dimension, vectors }
+    }
+
+    fn targets(&self, batch: &Batch, settings: &Settings) -> Result<Vec<f32>, TrainError> {
+        let mut rows = vec![0.0; batch.examples.len() * self.dimension];
+        for (row, &example) in rows.chunks_exact_mut(self.dimension).zip(&batch.examples) {
+            if let Some(vector) = self.vectors[example as usize] {
+                row.copy_from_slice(vector);
+            }
+        }
+        soften(rows, self.dimension, settings.teacher_temperature, settings.teacher, batch)
+    }
+}
+
 impl State {
-    fn learn(&mut self, batch: &Batch, settings: &Settings, rate: f32) -> Result<f32, TrainError> {
+    fn learn(
+        &mut self,
+        batch: &Batch,
+        targets: Option<&[f32]>,
+        settings: &Settings,
+        rate: f32,
+    ) -> Result<f32, TrainError> {
         let queries = query_sums(&self.queries, &self.documents, &batch.queries);
         let documents = self.documents.sums(&batch.documents);
-        let outcome = info_nce(queries, documents, settings.dimension, settings.temperature, batch)?;
+        let outcome = info_nce(queries, documents, settings.dimension, settings.temperature, batch, targets)?;
         let n_query = self.queries.n_rows() as u32;
         let (own, shared) = split_bag(&batch.queries, n_query);
         self.queries.learn(&own, &outcome.queries, rate, self.step);

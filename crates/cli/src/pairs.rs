@@ -1,0 +1,130 @@
+//! `quarry data pairs`: training pairs out of source trees.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use quarry_corpus::pairs::{Exclusion, FunctionPair, read_tree, thin};
+
+/// Arguments of `quarry data pairs`.
+#[derive(Debug, Args)]
+pub struct PairsArgs {
+    /// Tab-separated list of the repositories to read: repository (owner/name), commit, licence
+    #[arg(long, value_name = "FILE")]
+    manifest: PathBuf,
+    /// Folder that holds a checkout of each repository, named owner__name
+    #[arg(long, value_name = "DIR")]
+    sources: PathBuf,
+    /// Repositories that must not be read: owner/name, one a line
+    #[arg(long, value_name = "FILE")]
+    exclude_repositories: Vec<PathBuf>,
+    /// JSON, JSON-lines or other text files that hold evaluation data: no function in one of them is written
+    #[arg(long, value_name = "FILE")]
+    exclude: Vec<PathBuf>,
+    /// Pairs with one and the same summary that are kept
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    max_repeats: usize,
+    /// Pairs of one repository that are kept
+    #[arg(long, value_name = "N", default_value_t = 40_000)]
+    max_repository: usize,
+    /// File to write: one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+/// Writes the pairs.
+///
+/// # Errors
+/// When a file is missing or wrong, or the manifest names an excluded repository.
+#[expect(clippy::print_stderr, reason = "the command line speaks to the person who runs it")]
+pub fn run(args: &PairsArgs) -> anyhow::Result<ExitCode> {
+    let excluded = read_lines(&args.exclude_repositories)?;
+    let mut exclusion = Exclusion::default();
+    for path in &args.exclude {
+        read_texts(path, &mut exclusion)?;
+    }
+    let mut pairs = Vec::new();
+    for repository in read_manifest(&args.manifest, &excluded)? {
+        let folder = args.sources.join(repository.replace('/', "__"));
+        let found = read_tree(&folder, &repository, &exclusion)
+            .with_context(|| format!("{repository} of {}", args.manifest.display()))?;
+        eprintln!("{repository}: {} functions", found.len());
+        pairs.extend(found);
+    }
+    let pairs = thin(pairs, args.max_repeats, args.max_repository);
+    write(&args.out, &pairs).with_context(|| format!("{}: cannot be written", args.out.display()))?;
+    let mut languages: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
+    for pair in &pairs {
+        languages.entry(&pair.language).or_default()[usize::from(pair.query.is_empty())] += 1;
+    }
+    for (language, [documented, undocumented]) in &languages {
+        eprintln!("{language}: {documented} with documentation, {undocumented} without");
+    }
+    eprintln!("{}: {} pairs", args.out.display(), pairs.len());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read_lines(paths: &[PathBuf]) -> anyhow::Result<HashSet<String>> {
+    let mut lines = HashSet::new();
+    for path in paths {
+        let text = read_text(path)?;
+        lines.extend(text.lines().map(|line| line.trim().to_lowercase()).filter(|line| !line.is_empty()));
+    }
+    Ok(lines)
+}
+
+fn read_text(path: &Path) -> anyhow::Result<String> {
+    let bytes = std::fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// One JSON document, else one a line, else plain text.
+fn read_texts(path: &Path, exclusion: &mut Exclusion) -> anyhow::Result<()> {
+    let text = read_text(path)?;
+    if let Ok(value) = serde_json::from_str(&text) {
+        exclusion.add_json(&value);
+        return Ok(());
+    }
+    for line in text.lines() {
+        match serde_json::from_str(line) {
+            Ok(value) => exclusion.add_json(&value),
+            Err(_) => exclusion.add(line),
+        }
+    }
+    Ok(())
+}
+
+/// The repositories of a manifest, whose first line names its columns.
+fn read_manifest(path: &Path, excluded: &HashSet<String>) -> anyhow::Result<Vec<String>> {
+    let mut repositories = Vec::new();
+    for (line, text) in read_text(path)?.lines().enumerate().skip(1) {
+        let place = format!("{}:{}", path.display(), line + 1);
+        let columns: Vec<&str> = text.split('\t').collect();
+        let [repository, commit, licence, ..] = columns[..] else {
+            bail!("{place}: expected repository, commit and licence, separated by tabs");
+        };
+        if repository.split('/').count() != 2 || commit.is_empty() || licence.is_empty() {
+            bail!("{place}: expected owner/name, a commit and a licence, found {text:?}");
+        }
+        if excluded.contains(&repository.to_lowercase()) {
+            bail!(
+                "{place}: {repository} is kept for evaluation and must not be trained on; take the line out"
+            );
+        }
+        repositories.push(repository.to_owned());
+    }
+    Ok(repositories)
+}
+
+fn write(path: &Path, pairs: &[FunctionPair]) -> std::io::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    for pair in pairs {
+        serde_json::to_writer(&mut file, pair)?;
+        file.write_all(b"\n")?;
+    }
+    file.flush()
+}

@@ -1,9 +1,11 @@
 //! Embeds text: the static model in the binary, and transformers.
 
+mod many;
 pub mod static_model;
 pub mod transformer;
 pub mod vocabulary;
 
+pub use many::{Side, embed_many};
 pub use static_model::StaticModel;
 pub use transformer::TransformerModel;
 

@@ -249,7 +249,11 @@ fn read_modules(path: &Path, modules: &[Module]) -> Result<(PathBuf, Option<Path
     let names: Vec<&str> = modules.iter().map(|module| last_segment(&module.r#type)).collect();
     match names[..] {
         ["Transformer", "Pooling"] | ["Transformer", "Pooling", "Normalize"] => {
-            Ok((path.join(&modules[0].path), Some(path.join(&modules[1].path))))
+            let folder = |module: &Module| match module.path.as_str() {
+                "" => path.to_owned(),
+                inner => path.join(inner),
+            };
+            Ok((folder(&modules[0]), Some(folder(&modules[1]))))
         }
         _ => {
             let known = ["Transformer", "Pooling", "Normalize"];

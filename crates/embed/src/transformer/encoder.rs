@@ -101,8 +101,8 @@ impl Encoder {
             }
             layer.attention_output.add(&context, &mut states);
             layer.attention_norm.apply(&mut states);
-            layer.intermediate.replace(&states, &mut inner);
-            self.shape.activation.apply(&mut inner);
+            layer.intermediate.multiply(Output::Replace, &states, &mut inner);
+            self.shape.activation.apply(&mut inner, &layer.intermediate.bias);
             layer.output.add(&inner, &mut states);
             layer.output_norm.apply(&mut states);
         }
@@ -180,22 +180,23 @@ impl Linear {
     /// Maps every row of `input` to a row of `output`.
     fn replace(&self, input: &[f32], output: &mut [f32]) {
         output.chunks_exact_mut(self.bias.len()).for_each(|row| row.copy_from_slice(&self.bias));
-        self.accumulate(input, output);
+        self.multiply(Output::Add, input, output);
     }
 
     /// Adds the map of every row of `input` to a row of `output`.
     fn add(&self, input: &[f32], output: &mut [f32]) {
         add_to_rows(output, &self.bias);
-        self.accumulate(input, output);
+        self.multiply(Output::Add, input, output);
     }
 
-    fn accumulate(&self, input: &[f32], output: &mut [f32]) {
+    /// The map without its bias.
+    fn multiply(&self, mode: Output, input: &[f32], output: &mut [f32]) {
         let n_outputs = self.bias.len();
         let n_inputs = self.weight.len() / n_outputs;
         let n_rows = input.len() / n_inputs;
         let input = Strided { values: input, row_stride: n_inputs, column_stride: 1 };
         let weight = Strided { values: &self.weight, row_stride: n_outputs, column_stride: 1 };
-        multiply(Output::Add, output, n_outputs, input, weight, [n_rows, n_outputs, n_inputs]);
+        multiply(mode, output, n_outputs, input, weight, [n_rows, n_outputs, n_inputs]);
     }
 }
 

@@ -64,6 +64,7 @@ impl TransformerModel {
         let ids = texts.par_iter().map(|text| self.tokenize(prompt, text)).collect::<Result<Vec<_>, _>>()?;
         let rows: Vec<Vec<f32>> = batches(&ids, rayon::current_num_threads())
             .into_par_iter()
+            .with_max_len(1)
             .map(|batch| {
                 let texts = &ids[batch];
                 pool(self.pooling, self.dimension, texts, &self.encoder.run(texts))
@@ -152,4 +153,40 @@ fn pool(pooling: Pooling, hidden: usize, texts: &[Vec<u32>], states: &[f32]) -> 
         numeric::normalise(row);
     }
     pooled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks the number of texts in each batch.
+    fn check_batches(lengths: &[usize], n_threads: usize, expected: &[usize]) {
+        let texts: Vec<Vec<u32>> = lengths.iter().map(|length| vec![0; *length]).collect();
+        let batches = batches(&texts, n_threads);
+        assert_eq!(batches.iter().map(Range::len).collect::<Vec<_>>(), expected);
+        assert!(batches.into_iter().flatten().eq(0..texts.len()));
+    }
+
+    #[test]
+    fn batches_hold_about_the_limit() {
+        check_batches(&[], 2, &[]);
+        check_batches(&[0, 0], 2, &[2]);
+        check_batches(&[300, 300, 200, 13, 900, 1], 1, &[1, 2, 1, 1, 1]);
+    }
+
+    #[test]
+    fn a_small_list_is_shared_between_threads() {
+        check_batches(&[10, 10, 10, 10], 2, &[2, 2]);
+        check_batches(&[10], 2, &[1]);
+    }
+
+    #[test]
+    fn pooling_of_texts_of_unequal_length() {
+        let texts = [vec![0; 2], vec![], vec![0; 1]];
+        let states = [3.0, 0.0, 0.0, 4.0, 0.0, -2.0];
+        let pooled = |pooling| pool(pooling, 2, &texts, &states);
+        assert_eq!(pooled(Pooling::Mean), [0.6, 0.8, 0.0, 0.0, 0.0, -1.0]);
+        assert_eq!(pooled(Pooling::Max), [0.6, 0.8, 0.0, 0.0, 0.0, -1.0]);
+        assert_eq!(pooled(Pooling::Cls), [1.0, 0.0, 0.0, 0.0, 0.0, -1.0]);
+    }
 }

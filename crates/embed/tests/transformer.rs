@@ -1,0 +1,399 @@
+//! The transformer against what sentence-transformers computes for the models of `make_tiny_bert.py`, and on folders
+//! that are broken.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use candle_core::{DType, Device, Tensor};
+use quarry_embed::{Embedder, Side, TransformerModel, Vectors, embed_many};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const BERT: &str = "tiny-bert";
+const ROBERTA: &str = "tiny-roberta";
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
+/// A copy of a model folder that a test may change.
+struct Copy(TempDir);
+
+impl Copy {
+    fn of(name: &str) -> Copy {
+        let copy = TempDir::new().unwrap();
+        let source = fixtures().join(name);
+        for folder in ["", "1_Pooling", "2_Normalize"] {
+            fs::create_dir_all(copy.path().join(folder)).unwrap();
+            for entry in fs::read_dir(source.join(folder)).unwrap().map(Result::unwrap) {
+                if entry.file_type().unwrap().is_file() {
+                    fs::copy(entry.path(), copy.path().join(folder).join(entry.file_name())).unwrap();
+                }
+            }
+        }
+        Copy(copy)
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.0.path().join(file)
+    }
+
+    fn remove(self, file: &str) -> Copy {
+        fs::remove_file(self.path(file)).unwrap();
+        self
+    }
+
+    fn write(self, file: &str, content: impl AsRef<[u8]>) -> Copy {
+        fs::write(self.path(file), content).unwrap();
+        self
+    }
+
+    /// Sets a key of a JSON file.
+    fn set(self, file: &str, key: &str, value: Value) -> Copy {
+        let mut json: Value = serde_json::from_slice(&fs::read(self.path(file)).unwrap()).unwrap();
+        json[key] = value;
+        self.write(file, json.to_string())
+    }
+
+    /// Keeps the first half of a file.
+    fn cut(self, file: &str) -> Copy {
+        let bytes = fs::read(self.path(file)).unwrap();
+        self.write(file, &bytes[..bytes.len() / 2])
+    }
+
+    fn load(&self) -> TransformerModel {
+        TransformerModel::load(self.0.path()).unwrap()
+    }
+
+    /// The error of loading, its causes included, with the folder's own path taken out.
+    fn error(&self) -> String {
+        let error = TransformerModel::load(self.0.path()).err().expect("an error");
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            message += &format!(": {error}");
+            cause = error.source();
+        }
+        message.replace(&self.0.path().display().to_string(), "MODEL")
+    }
+}
+
+/// What sentence-transformers gave for `case` and the texts that it was given.
+fn expected(case: &str) -> (Vec<String>, BTreeMap<String, Vec<Vec<f32>>>) {
+    let json = fs::read(fixtures().join("expected.json")).unwrap();
+    let mut json: BTreeMap<String, Value> = serde_json::from_slice(&json).unwrap();
+    let mut take = |key: &str| json.remove(key).unwrap();
+    (serde_json::from_value(take("texts")).unwrap(), serde_json::from_value(take(case)).unwrap())
+}
+
+fn assert_close(found: &Vectors, expected: &[f32], tolerance: f32) {
+    assert_eq!(found.values.len(), expected.len());
+    for (index, (found, expected)) in found.values.iter().zip(expected).enumerate() {
+        assert!((found - expected).abs() <= tolerance, "value {index}: found {found}, expected {expected}");
+    }
+}
+
+fn check_against_python(model: &TransformerModel, case: &str) {
+    let (texts, expected) = expected(case);
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    assert_close(&model.embed_queries(&texts).unwrap(), &expected["query"].concat(), 1e-4);
+    assert_close(&model.embed_documents(&texts).unwrap(), &expected["document"].concat(), 1e-4);
+}
+
+fn check_without_prompts(model: &TransformerModel, case: &str) {
+    let (texts, expected) = expected(case);
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    assert_close(&model.embed_queries(&texts).unwrap(), &expected["no prompt"].concat(), 1e-4);
+    assert_close(&model.embed_documents(&texts).unwrap(), &expected["no prompt"].concat(), 1e-4);
+}
+
+#[test]
+fn bert_with_each_pooling() {
+    let file = "1_Pooling/config.json";
+    for pooling in ["mean", "cls", "max"] {
+        let copy = Copy::of(BERT).set(file, "pooling_mode", json!(pooling));
+        check_against_python(&copy.load(), &format!("tiny-bert {pooling}"));
+    }
+}
+
+#[test]
+fn pooling_in_the_older_format() {
+    for (switch, pooling) in [
+        ("pooling_mode_mean_tokens", "mean"),
+        ("pooling_mode_cls_token", "cls"),
+        ("pooling_mode_max_tokens", "max"),
+    ] {
+        let config = json!({ "word_embedding_dimension": 16, switch: true });
+        let copy = Copy::of(BERT).write("1_Pooling/config.json", config.to_string());
+        check_against_python(&copy.load(), &format!("tiny-bert {pooling}"));
+    }
+}
+
+#[test]
+fn roberta_from_a_pickle_file() {
+    check_against_python(&Copy::of(ROBERTA).load(), "tiny-roberta cls");
+}
+
+#[test]
+fn vocabulary_without_tokenizer_json() {
+    check_against_python(&Copy::of(BERT).remove("tokenizer.json").load(), "tiny-bert mean");
+}
+
+#[test]
+fn limit_in_the_older_file() {
+    let copy = Copy::of(BERT)
+        .write("sentence_bert_config.json", r#"{"max_seq_length": 24, "do_lower_case": false}"#)
+        .set("tokenizer_config.json", "model_max_length", json!(1e30));
+    check_against_python(&copy.load(), "tiny-bert mean");
+}
+
+#[test]
+fn lower_case_by_the_sentence_configuration() {
+    let cased = |lower: bool| {
+        let mut tokenizer: Value =
+            serde_json::from_slice(&fs::read(fixtures().join(BERT).join("tokenizer.json")).unwrap()).unwrap();
+        tokenizer["normalizer"]["lowercase"] = json!(false);
+        Copy::of(BERT)
+            .write("tokenizer.json", tokenizer.to_string())
+            .write("sentence_bert_config.json", json!({ "do_lower_case": lower }).to_string())
+            .load()
+    };
+    let embed = |model: &TransformerModel, text: &str| model.embed_queries(&[text]).unwrap().values;
+    assert_eq!(embed(&cased(true), "OPEN THE FILE"), embed(&cased(true), "open the file"));
+    assert_ne!(embed(&cased(false), "OPEN THE FILE"), embed(&cased(false), "open the file"));
+}
+
+#[test]
+fn plain_folder_takes_the_mean() {
+    let copy = Copy::of(BERT)
+        .remove("modules.json")
+        .remove("config_sentence_transformers.json")
+        .remove("1_Pooling/config.json")
+        .remove("sentence_bert_config.json");
+    check_without_prompts(&copy.load(), "tiny-bert mean");
+}
+
+#[test]
+fn prompts_may_be_absent_null_or_called_passage() {
+    let file = "config_sentence_transformers.json";
+    check_without_prompts(&Copy::of(BERT).remove(file).load(), "tiny-bert mean");
+    check_without_prompts(
+        &Copy::of(BERT).set(file, "prompts", json!({ "query": null })).load(),
+        "tiny-bert mean",
+    );
+    let passage = json!({ "query": "find: ", "passage": "file: " });
+    check_against_python(&Copy::of(BERT).set(file, "prompts", passage).load(), "tiny-bert mean");
+}
+
+#[test]
+fn tensors_of_a_whole_model_in_half_precision() {
+    let copy = Copy::of(BERT);
+    let path = copy.path("model.safetensors");
+    let tensors = candle_core::safetensors::load(&path, &Device::Cpu).unwrap();
+    let halves: std::collections::HashMap<String, _> = tensors
+        .into_iter()
+        .map(|(name, tensor)| (format!("bert.{name}"), tensor.to_dtype(DType::F16).unwrap()))
+        .collect();
+    candle_core::safetensors::save(&halves, &path).unwrap();
+    let (texts, expected) = expected("tiny-bert mean");
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    assert_close(&copy.load().embed_queries(&texts).unwrap(), &expected["query"].concat(), 1e-2);
+}
+
+/// Enough texts of unequal lengths for several batches.
+fn many_texts() -> Vec<String> {
+    (0..300).map(|index| format!("{} {index}", "sort a list ".repeat(index % 7))).collect()
+}
+
+#[test]
+fn a_text_alone_equals_itself_among_others() {
+    let model = Copy::of(BERT).load();
+    let texts = many_texts();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let together = model.embed_documents(&texts).unwrap();
+    for (text, row) in texts.iter().zip(together.values.chunks(model.dimension())) {
+        assert_close(&model.embed_documents(&[text]).unwrap(), row, 1e-5);
+        let length: f32 = row.iter().map(|value| value * value).sum();
+        assert!((length - 1.0).abs() < 1e-5);
+    }
+    assert_eq!(together, model.embed_documents(&texts).unwrap());
+}
+
+#[test]
+fn no_texts_give_no_rows() {
+    let model = Copy::of(BERT).load();
+    assert_eq!(model.embed_documents(&[]).unwrap(), Vectors { dimension: 16, values: Vec::new() });
+}
+
+#[test]
+fn many_in_chunks_equal_all_at_once() {
+    let model = Copy::of(BERT).load();
+    let texts = many_texts();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let mut reports = Vec::new();
+    let vectors = embed_many(&model, Side::Query, &texts, 128, |n_done| reports.push(n_done)).unwrap();
+    assert_close(&vectors, &model.embed_queries(&texts).unwrap().values, 1e-5);
+    assert_eq!(reports, [128, 256, 300]);
+}
+
+#[test]
+fn identity_follows_content() {
+    let id = |copy: Copy| copy.load().id().to_owned();
+    let original = id(Copy::of(BERT));
+    assert_eq!(original, id(Copy::of(BERT)));
+
+    let weights = Copy::of(BERT);
+    let mut bytes = fs::read(weights.path("model.safetensors")).unwrap();
+    // The lowest bit of a float.
+    let last = bytes.len() - 4;
+    bytes[last] ^= 1;
+    assert_ne!(original, id(weights.write("model.safetensors", bytes)));
+    assert_ne!(original, id(Copy::of(BERT).set("1_Pooling/config.json", "pooling_mode", json!("cls"))));
+    assert_ne!(original, id(Copy::of(BERT).set("config_sentence_transformers.json", "prompts", json!({}))));
+    assert_ne!(original, id(Copy::of(BERT).set("tokenizer_config.json", "model_max_length", json!(20))));
+}
+
+fn check_error(copy: &Copy, parts: &[&str]) {
+    let error = copy.error();
+    for part in parts {
+        assert!(error.contains(part), "expected {part:?} in {error:?}");
+    }
+}
+
+#[test]
+fn missing_files_are_named() {
+    let bert = || Copy::of(BERT);
+    check_error(&bert().remove("config.json"), &["MODEL/config.json: is missing", "copy it"]);
+    check_error(&bert().remove("1_Pooling/config.json"), &["MODEL/1_Pooling/config.json: is missing"]);
+    check_error(&bert().remove("model.safetensors"), &["MODEL: has neither model.safetensors nor"]);
+    check_error(
+        &bert().remove("tokenizer.json").remove("vocab.txt"),
+        &["MODEL: has neither tokenizer.json nor vocab.txt"],
+    );
+    let nowhere = TransformerModel::load(Path::new("no/such/folder")).err().unwrap();
+    assert!(nowhere.to_string().contains("no/such/folder: is no folder"));
+}
+
+#[test]
+fn damaged_files_are_named() {
+    for file in [
+        "modules.json",
+        "config.json",
+        "1_Pooling/config.json",
+        "sentence_bert_config.json",
+        "config_sentence_transformers.json",
+        "tokenizer_config.json",
+        "tokenizer.json",
+        "model.safetensors",
+    ] {
+        check_error(&Copy::of(BERT).cut(file), &[&format!("MODEL/{file}: ")]);
+        check_error(&Copy::of(BERT).write(file, [0xff, 0x00, 0x01]), &[&format!("MODEL/{file}: ")]);
+        check_error(&Copy::of(BERT).write(file, ""), &[&format!("MODEL/{file}: ")]);
+    }
+    for content in [&b""[..], b"garbage", b"PK\x03\x04 and then nothing"] {
+        let copy = Copy::of(ROBERTA).write("pytorch_model.bin", content);
+        check_error(
+            &copy,
+            &["MODEL/pytorch_model.bin: is no complete checkpoint", "convert it to safetensors"],
+        );
+    }
+    check_error(&Copy::of(ROBERTA).cut("pytorch_model.bin"), &["MODEL/pytorch_model.bin: "]);
+    let vocabulary = Copy::of(BERT).remove("tokenizer.json").write("vocab.txt", "a\nb\n");
+    check_error(&vocabulary, &["MODEL/vocab.txt: holds no line [UNK]"]);
+}
+
+#[test]
+fn json_errors_give_the_line() {
+    check_error(
+        &Copy::of(BERT).write("config.json", "{\n  \"model_type\": 3\n}"),
+        &["MODEL/config.json", "line 2"],
+    );
+}
+
+#[test]
+fn what_is_not_supported_is_named() {
+    let config = |key: &str, value: Value| Copy::of(BERT).set("config.json", key, value);
+    check_error(
+        &config("model_type", json!("mpnet")),
+        &["config.json", "\"mpnet\"", "expected bert, roberta"],
+    );
+    check_error(&config("hidden_act", json!("swish")), &["config.json", "\"swish\"", "expected gelu"]);
+    check_error(
+        &config("position_embedding_type", json!("relative_key")),
+        &["config.json", "\"relative_key\""],
+    );
+
+    let pooling = |key: &str, value: Value| Copy::of(BERT).set("1_Pooling/config.json", key, value);
+    check_error(
+        &pooling("pooling_mode", json!("lasttoken")),
+        &["1_Pooling/config.json", "lasttoken", "expected mean"],
+    );
+    check_error(
+        &pooling("pooling_mode", json!(["cls", "mean"])),
+        &["1_Pooling/config.json", "cls with mean"],
+    );
+    check_error(&pooling("include_prompt", json!(false)), &["1_Pooling/config.json", "include_prompt"]);
+
+    let dense = json!([
+        { "path": "", "type": "sentence_transformers.models.Transformer" },
+        { "path": "1_Pooling", "type": "sentence_transformers.models.Pooling" },
+        { "path": "2_Dense", "type": "sentence_transformers.models.Dense" },
+    ]);
+    check_error(
+        &Copy::of(BERT).write("modules.json", dense.to_string()),
+        &["modules.json", "a module Dense"],
+    );
+    check_error(&Copy::of(BERT).write("modules.json", "[]"), &["modules.json", "lists the modules []"]);
+}
+
+#[test]
+fn shapes_must_agree() {
+    let config = |key: &str, value: Value| Copy::of(BERT).set("config.json", key, value);
+    let weights = "MODEL/model.safetensors: ";
+    check_error(&config("vocab_size", json!(47)), &[weights, "[46, 16], expected [47, 16]"]);
+    check_error(
+        &config("intermediate_size", json!(64)),
+        &[weights, "intermediate.dense", "expected [64, 16]"],
+    );
+    check_error(&config("num_hidden_layers", json!(3)), &[weights, "no tensor encoder.layer.2."]);
+    check_error(&config("num_attention_heads", json!(3)), &["MODEL/config.json: ", "expected a divisor"]);
+    check_error(
+        &config("num_attention_heads", json!(0)),
+        &["MODEL/config.json: ", "num_attention_heads is 0"],
+    );
+    check_error(&config("hidden_size", json!(u64::MAX)), &["MODEL/"]);
+    check_error(
+        &config("max_position_embeddings", json!(0)),
+        &["MODEL/config.json: ", "max_position_embeddings"],
+    );
+    check_error(&config("hidden_size", json!(32)), &["MODEL/1_Pooling/config.json: ", "expected the 32"]);
+    let limit = Copy::of(BERT).set("tokenizer_config.json", "model_max_length", json!(2));
+    check_error(&limit, &["MODEL: cuts texts at 2 tokens", "2 special tokens"]);
+}
+
+#[test]
+fn values_must_be_finite() {
+    let copy = Copy::of(BERT);
+    let path = copy.path("model.safetensors");
+    let mut tensors = candle_core::safetensors::load(&path, &Device::Cpu).unwrap();
+    let name = "encoder.layer.1.output.dense.bias";
+    tensors.insert(name.into(), Tensor::full(f32::NAN, 16, &Device::Cpu).unwrap());
+    candle_core::safetensors::save(&tensors, &path).unwrap();
+    check_error(&copy, &["MODEL/model.safetensors: holds NaN", name]);
+}
+
+#[test]
+fn a_token_without_a_vector_is_an_error() {
+    let copy = Copy::of(BERT);
+    let mut tokenizer: Value =
+        serde_json::from_slice(&fs::read(copy.path("tokenizer.json")).unwrap()).unwrap();
+    tokenizer["model"]["vocab"]["extra"] = json!(4000);
+    let model = copy.write("tokenizer.json", tokenizer.to_string()).load();
+    assert!(model.embed_queries(&["sort"]).is_ok());
+    let error = model.embed_queries(&["sort", "extra"]).unwrap_err().to_string();
+    assert!(error.contains("token 4000") && error.contains("46 tokens"), "{error}");
+}

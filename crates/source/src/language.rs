@@ -58,6 +58,19 @@ struct Entry {
     rules: OnceLock<Rules>,
 }
 
+/// What a language is for, so that searches can leave some of it out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Content {
+    /// Programs.
+    #[default]
+    Code,
+    /// Text for people: Markdown, plain text.
+    Prose,
+    /// Configuration, markup and style sheets.
+    Data,
+}
+
 /// A language that can be cut into units: a cheap handle. Equal where the names are.
 #[derive(Clone, Copy)]
 pub struct Language(&'static Entry);
@@ -66,6 +79,11 @@ impl Language {
     /// Lower-case name, such as `python`, `cpp` or `csharp`; [`language_named`] leads back from it.
     pub fn name(self) -> &'static str {
         &self.0.file.name
+    }
+
+    /// What is written in it.
+    pub fn content(self) -> Content {
+        self.0.file.content
     }
 
     /// The tree-sitter grammar that reads it; `None` for Markdown and for what is cut into line windows.
@@ -290,6 +308,15 @@ mod tests {
         check("ecmascript", "", None);
         check("photo.png", "\u{fffd}PNG", None);
         check("", "", None);
+    }
+
+    #[test]
+    fn contents() {
+        let check = |name, content| assert_eq!(language_named(name).map(Language::content), Some(content));
+        check("rust", Content::Code);
+        check("haskell", Content::Code);
+        check("markdown", Content::Prose);
+        check("yaml", Content::Data);
     }
 
     #[test]

@@ -31,7 +31,7 @@ mod rules;
 use std::ops::Range;
 use std::time::Duration;
 
-pub use language::{Language, language_for, language_named, languages};
+pub use language::{Content, Language, language_for, language_named, languages};
 
 /// What a unit is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

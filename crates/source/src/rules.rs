@@ -3,6 +3,8 @@
 use serde::Deserialize;
 use tree_sitter::Query;
 
+use crate::Content;
+
 /// A rule file, as written. Every list may be left out.
 ///
 /// The patterns of `query` are matched at single nodes, so the outermost thing of each must be a node with a kind.
@@ -24,6 +26,9 @@ use tree_sitter::Query;
 pub(crate) struct RuleFile {
     /// Lower-case name of the language.
     pub(crate) name: String,
+    /// What is written in it.
+    #[serde(default)]
+    pub(crate) content: Content,
     /// Name of a rule file whose query and lists of node kinds are used as well.
     pub(crate) inherits: Option<String>,
     /// File name extensions without dot; case matters where two languages differ by it only.

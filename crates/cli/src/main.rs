@@ -1,8 +1,11 @@
 //! The `quarry` command: parses, dispatches, and turns errors into messages and exit codes.
 
+mod data;
+mod eval;
 mod index;
 mod model;
 mod output;
+mod pairs;
 mod search;
 mod train;
 
@@ -27,6 +30,10 @@ enum Command {
     Search(search::SearchArgs),
     /// Build or refresh the index of a source tree
     Index(index::IndexArgs),
+    /// Measure how well code is found
+    Eval(eval::EvalArgs),
+    /// Convert and make data sets
+    Data(data::DataArgs),
     /// Train a retrieval model
     Train(train::TrainArgs),
 }
@@ -37,6 +44,8 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Search(args) => search::run(&args),
         Command::Index(args) => index::run(&args),
+        Command::Eval(args) => eval::run(args),
+        Command::Data(args) => data::run(args),
         Command::Train(args) => train::run(args),
     };
     outcome.unwrap_or_else(|error| {

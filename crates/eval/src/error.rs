@@ -37,9 +37,52 @@ pub enum EvalError {
         /// The name.
         found: String,
     },
+    /// A method's name that is not known.
+    #[error(
+        "expected a method: bow, bm25, static, hybrid or the path of a model, found {found:?}, which is none"
+    )]
+    UnknownMethod {
+        /// The name.
+        found: String,
+    },
+    /// A checkout that is not there.
+    #[error(
+        "{}: expected the root of {name}, found no folder; in a clone of it run `{command} | tar -x -C DIR/{name}`",
+        path.display()
+    )]
+    MissingRepository {
+        /// Where it should be.
+        path: std::path::PathBuf,
+        /// Short name of the repository.
+        name: String,
+        /// What writes its root as a tar archive.
+        command: String,
+    },
+    /// A method that ranks documents, not repositories.
+    #[error(
+        "expected a method that searches repositories (bm25, static, hybrid or the path of a model), found bow"
+    )]
+    NoRepositoryMethod,
+    /// No folder for an index.
+    #[error("a temporary folder cannot be made; check TMPDIR and the free space")]
+    TemporaryFolder(#[source] std::io::Error),
+    /// A run, or whatever is done with scores, cannot be written.
+    #[error("the run cannot be written")]
+    Output(#[source] std::io::Error),
+    /// A plan that cannot be run.
+    #[error("{}: {problem}", path.display())]
+    Plan {
+        /// The plan.
+        path: std::path::PathBuf,
+        /// What was expected, what was found, what to do.
+        problem: String,
+    },
     /// A model failed.
     #[error(transparent)]
     Embed(#[from] quarry_embed::EmbedError),
+    /// An index failed.
+    #[error(transparent)]
+    Index(#[from] quarry_index::Error),
     /// A data set file is wrong.
     #[error(transparent)]
     Format(#[from] quarry_corpus::formats::FormatError),

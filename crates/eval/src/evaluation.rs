@@ -209,15 +209,20 @@ fn values(measures: &[Measure], hits: &[Hit], grades: &[i32], gain: Gain) -> Vec
     measures.iter().map(|measure| measure.value(hits, grades, gain)).collect()
 }
 
+/// How two evaluations differ.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// Number of queries that both hold.
+    pub queries: usize,
+    /// The difference of each measure over them.
+    pub measures: Vec<(Measure, PairedDifference)>,
+}
+
 /// Compares two evaluations on the queries that both hold, measure by measure, in the order of `a`'s measures.
 ///
 /// # Errors
 /// When they share no query, or measured different things.
-pub fn compare(
-    a: &Evaluation,
-    b: &Evaluation,
-    bootstrap: &Bootstrap,
-) -> Result<Vec<(Measure, PairedDifference)>, EvalError> {
+pub fn compare(a: &Evaluation, b: &Evaluation, bootstrap: &Bootstrap) -> Result<Comparison, EvalError> {
     if a.measures != b.measures {
         return Err(EvalError::Values { found: "different measures".into() });
     }
@@ -228,14 +233,16 @@ pub fn compare(
         .iter()
         .filter_map(|(query, values)| Some((values.as_slice(), *of_b.get(query.as_str())?)))
         .collect();
-    a.measures
+    let measures = a
+        .measures
         .par_iter()
         .enumerate()
         .map(|(index, measure)| {
             let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().map(|(a, b)| (a[index], b[index])).unzip();
             Ok((*measure, paired_difference(&[&a], &[&b], bootstrap)?))
         })
-        .collect()
+        .collect::<Result<_, EvalError>>()?;
+    Ok(Comparison { queries: pairs.len(), measures })
 }
 
 #[cfg(test)]
@@ -344,8 +351,9 @@ mod tests {
         let a = evaluate("1 Q0 a 1 1 t\n2 Q0 a 1 1 t\n", conventions).unwrap();
         let b = evaluate("1 Q0 b 1 1 t\n3 Q0 c 1 1 t\n", conventions).unwrap();
         let compared = compare(&a, &b, &Bootstrap::default()).unwrap();
-        assert_eq!(compared[0].0, Measure::ReciprocalRank(None));
-        assert_eq!((compared[0].1.mean_a, compared[0].1.mean_b, compared[0].1.difference), (1.0, 0.0, -1.0));
+        let (measure, found) = compared.measures[0];
+        assert_eq!((compared.queries, measure), (1, Measure::ReciprocalRank(None)));
+        assert_eq!((found.mean_a, found.mean_b, found.difference), (1.0, 0.0, -1.0));
         let c = evaluate("3 Q0 c 1 1 t\n", conventions).unwrap();
         assert!(matches!(compare(&a, &c, &Bootstrap::default()), Err(EvalError::NoQueries { .. })));
     }

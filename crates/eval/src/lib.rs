@@ -2,8 +2,8 @@
 //!
 //! The middle is pure: [`ranking`] finds the ranks of the relevant documents under a named tie policy,
 //! [`metrics`] turns ranks into numbers, [`significance`] says how far to trust them. Around it,
-//! [`evaluation`] scores runs and methods over a benchmark, [`method`] holds the methods and
-//! [`repo_search`] the protocol over whole repositories.
+//! [`evaluation`] scores runs and methods over a benchmark, [`method`] holds the methods, [`repo_search`] the
+//! protocol over whole repositories and [`plan`] a page of results from one file.
 //!
 //! ```
 //! use quarry_eval::metrics::{ndcg_at, reciprocal_rank, Gain};
@@ -20,6 +20,7 @@ mod error;
 pub mod evaluation;
 pub mod method;
 pub mod metrics;
+pub mod plan;
 pub mod ranking;
 pub mod repo_search;
 pub mod significance;

@@ -1,8 +1,20 @@
-//! The protocol of repository search: how high the first result within each target stands.
+//! Repository search: how high the first result within each target stands.
+//!
+//! [`ndcg`] is the protocol, over any ranked places; [`evaluate`] runs it over the index and search of this project.
 
-use crate::metrics::{Gain, ndcg_at};
+use crate::EvalError;
+use crate::method::{LoadModel, Method};
+use crate::metrics::{Gain, Measure, ndcg_at};
 use crate::ranking::Hit;
-use quarry_corpus::formats::repo_search::Target;
+use crate::significance::{Bootstrap, Interval, mean, mean_interval};
+use quarry_corpus::formats::repo_search::{Repository, Target};
+use quarry_embed::Embedder;
+use quarry_index::{Index, OpenOptions, Ranking, SearchRequest};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Number of results that count.
 pub const K: usize = 10;
@@ -37,9 +49,235 @@ fn lies_in(result: &Place, target: &Target) -> bool {
         && target.lines.is_none_or(|(start, end)| result.start_line <= end && start <= result.end_line)
 }
 
+/// The measure that [`ndcg`] is.
+pub const MEASURE: Measure = Measure::Ndcg(K);
+
+/// How well one repository's queries are answered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RepositoryScores {
+    /// Short name of the repository.
+    pub name: String,
+    /// Units in its index.
+    pub units: usize,
+    /// Time to list, cut, embed and write the index.
+    pub index_time: Duration,
+    /// One entry a query, in the order of the table, at least one.
+    pub queries: Vec<QueryScore>,
+}
+
+/// How well one query is answered.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct QueryScore {
+    /// Short name of the repository.
+    pub repository: String,
+    /// Kind of question.
+    pub category: String,
+    /// The question.
+    pub query: String,
+    /// [`ndcg`] of its results.
+    pub ndcg: f64,
+    /// Time of the search, embedding the query included.
+    #[serde(skip)]
+    pub time: Duration,
+}
+
+/// Means over repositories, the keys of metrics being measures' names.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// Number of queries in all.
+    pub queries: usize,
+    /// Mean over repositories of the means over their queries.
+    pub metrics: BTreeMap<String, f64>,
+    /// Bootstrap intervals, queries drawn within repositories.
+    pub intervals: BTreeMap<String, Interval>,
+    /// Each repository, in the order of the table.
+    pub repositories: Vec<RepositorySummary>,
+    /// Mean over all queries of each category, whatever their repository.
+    pub categories: BTreeMap<String, f64>,
+    /// Median time of a query in milliseconds.
+    pub query_ms: f64,
+}
+
+/// Means over the queries of one repository.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RepositorySummary {
+    /// Short name.
+    pub name: String,
+    /// Number of queries.
+    pub queries: usize,
+    /// Means.
+    pub metrics: BTreeMap<String, f64>,
+    /// Bootstrap intervals of the means.
+    pub intervals: BTreeMap<String, Interval>,
+    /// Units in the index.
+    pub units: usize,
+    /// Time to build the index, in milliseconds.
+    pub index_ms: f64,
+    /// Median time of a query in milliseconds.
+    pub query_ms: f64,
+}
+
+/// Where the folder that is indexed lies, `folder` holding what `git archive REVISION -- ROOT` gives of each
+/// repository, in a folder of the repository's short name.
+#[must_use]
+pub fn indexed_folder(folder: &Path, repository: &Repository) -> PathBuf {
+    folder.join(&repository.name).join(&repository.root)
+}
+
+/// Indexes each repository anew, in a temporary folder, and searches it as `quarry search` does. `bm25` searches
+/// without a model, `hybrid` with the one built in, `static` and a model's path by the model alone; ranking rules
+/// apply to all. `on_repository` hears each repository's scores.
+///
+/// # Errors
+/// When a repository is missing or cannot be indexed, the method is `bow` or a path without a model, or the model
+/// fails.
+pub fn evaluate(
+    repositories: &[Repository],
+    folder: &Path,
+    method: &Method,
+    load: &LoadModel<'_>,
+    mut on_repository: impl FnMut(&RepositoryScores),
+) -> Result<Vec<RepositoryScores>, EvalError> {
+    for repository in repositories {
+        let path = indexed_folder(folder, repository);
+        if !path.is_dir() {
+            let Repository { name, revision, root, .. } = repository;
+            return Err(EvalError::MissingRepository {
+                path,
+                name: name.clone(),
+                command: format!("git archive {revision} -- {}", if root.is_empty() { "." } else { root }),
+            });
+        }
+    }
+    let dense_only = Ranking { dense_weight: 1.0, ..Ranking::default() };
+    let (embedder, ranking) = match method {
+        Method::BagOfWords => return Err(EvalError::NoRepositoryMethod),
+        Method::Bm25 => (None, Ranking::default()),
+        Method::Hybrid => (Some(load(None)?), Ranking::default()),
+        Method::Static => (Some(load(None)?), dense_only),
+        Method::Model(path) if path.exists() => (Some(load(Some(path))?), dense_only),
+        Method::Model(path) => return Err(EvalError::UnknownMethod { found: path.display().to_string() }),
+    };
+    repositories
+        .iter()
+        .map(|repository| {
+            let scores = evaluate_repository(repository, folder, embedder.clone(), &ranking)?;
+            on_repository(&scores);
+            Ok(scores)
+        })
+        .collect()
+}
+
+fn evaluate_repository(
+    repository: &Repository,
+    folder: &Path,
+    embedder: Option<Arc<dyn Embedder>>,
+    ranking: &Ranking,
+) -> Result<RepositoryScores, EvalError> {
+    let index_folder = tempfile::tempdir().map_err(EvalError::TemporaryFolder)?;
+    let options = OpenOptions { folder: Some(index_folder.path().join("index")), ..OpenOptions::default() };
+    let start = Instant::now();
+    let index = Index::open_or_build(&indexed_folder(folder, repository), &options, embedder, &|_| {})?.index;
+    let index_time = start.elapsed();
+    let queries = repository
+        .queries
+        .iter()
+        .map(|query| {
+            let start = Instant::now();
+            let request = SearchRequest { query: &query.text, limit: K, ranking: ranking.clone() };
+            let hits = match index.search(&request) {
+                Ok(response) => response.hits,
+                // Nothing to look for is nothing found.
+                Err(quarry_index::Error::EmptyQuery) => Vec::new(),
+                Err(error) => return Err(error.into()),
+            };
+            let time = start.elapsed();
+            let places: Vec<Place> = hits
+                .into_iter()
+                .map(|hit| Place { path: hit.path, start_line: hit.start_line, end_line: hit.end_line })
+                .collect();
+            Ok(QueryScore {
+                repository: repository.name.clone(),
+                category: query.category.clone(),
+                query: query.text.clone(),
+                ndcg: ndcg(&places, &query.targets),
+                time,
+            })
+        })
+        .collect::<Result<_, EvalError>>()?;
+    Ok(RepositoryScores { name: repository.name.clone(), units: index.n_units(), index_time, queries })
+}
+
+/// Values of the queries, a stratum a repository.
+#[must_use]
+pub fn strata(repositories: &[RepositoryScores]) -> Vec<Vec<f64>> {
+    repositories
+        .iter()
+        .map(|repository| repository.queries.iter().map(|query| query.ndcg).collect())
+        .collect()
+}
+
+/// Means, intervals and times.
+///
+/// # Errors
+/// Without a repository, or with one without queries.
+pub fn summary(repositories: &[RepositoryScores], bootstrap: &Bootstrap) -> Result<Summary, EvalError> {
+    let strata = strata(repositories);
+    let strata: Vec<&[f64]> = strata.iter().map(Vec::as_slice).collect();
+    let (metrics, intervals) = mean_and_interval(&strata, bootstrap)?;
+    let mut categories: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for query in repositories.iter().flat_map(|repository| &repository.queries) {
+        categories.entry(query.category.clone()).or_default().push(query.ndcg);
+    }
+    Ok(Summary {
+        queries: strata.iter().map(|values| values.len()).sum(),
+        metrics,
+        intervals,
+        repositories: repositories
+            .iter()
+            .zip(&strata)
+            .map(|(repository, values)| {
+                let (metrics, intervals) = mean_and_interval(&[values], bootstrap)?;
+                Ok(RepositorySummary {
+                    name: repository.name.clone(),
+                    queries: values.len(),
+                    metrics,
+                    intervals,
+                    units: repository.units,
+                    index_ms: milliseconds(repository.index_time),
+                    query_ms: median_ms(&repository.queries),
+                })
+            })
+            .collect::<Result<_, EvalError>>()?,
+        categories: categories.into_iter().map(|(category, values)| (category, mean(&[&values]))).collect(),
+        query_ms: median_ms(repositories.iter().flat_map(|repository| &repository.queries)),
+    })
+}
+
+type Named<T> = BTreeMap<String, T>;
+
+fn mean_and_interval(
+    strata: &[&[f64]],
+    bootstrap: &Bootstrap,
+) -> Result<(Named<f64>, Named<Interval>), EvalError> {
+    let interval = mean_interval(strata, bootstrap)?;
+    Ok((Named::from([(MEASURE.to_string(), mean(strata))]), Named::from([(MEASURE.to_string(), interval)])))
+}
+
+fn median_ms<'a>(queries: impl IntoIterator<Item = &'a QueryScore>) -> f64 {
+    let mut times: Vec<Duration> = queries.into_iter().map(|query| query.time).collect();
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().map_or(0.0, milliseconds)
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_micros() as f64 / 1000.0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quarry_corpus::formats::repo_search::RepositoryQuery;
 
     fn results(places: &[(&str, u32, u32)]) -> Vec<Place> {
         places
@@ -96,5 +334,84 @@ mod tests {
     #[test]
     fn one_result_may_serve_overlapping_targets() {
         check(&[("a", 1, 9)], &[target("a", None), target("a", Some((1, 3)))], 1.0);
+    }
+
+    fn scores(name: &str, values: &[(&str, f64, u64)]) -> RepositoryScores {
+        let query = |&(category, ndcg, ms): &(&str, f64, u64)| QueryScore {
+            repository: name.into(),
+            category: category.into(),
+            query: "how".into(),
+            ndcg,
+            time: Duration::from_millis(ms),
+        };
+        RepositoryScores {
+            name: name.into(),
+            units: 7,
+            index_time: Duration::from_secs(1),
+            queries: values.iter().map(query).collect(),
+        }
+    }
+
+    #[test]
+    fn repositories_weigh_equally_and_categories_pool_queries() {
+        let repositories = [
+            scores("a", &[("symbol", 1.0, 5), ("symbol", 0.5, 1), ("semantic", 0.0, 2)]),
+            scores("b", &[("symbol", 0.0, 9)]),
+        ];
+        let summary = summary(&repositories, &Bootstrap::default()).unwrap();
+        assert_eq!((summary.queries, summary.metrics["ndcg@10"]), (4, 0.25));
+        assert_eq!(summary.repositories[0].metrics["ndcg@10"], 0.5);
+        assert_eq!(summary.categories, BTreeMap::from([("semantic".into(), 0.0), ("symbol".into(), 0.5)]));
+        assert_eq!((summary.repositories[0].query_ms, summary.repositories[0].index_ms), (2.0, 1000.0));
+        // Only the first repository's queries differ, so the mean moves by half of theirs.
+        let interval = summary.intervals["ndcg@10"];
+        assert!(0.0 <= interval.low && interval.low < 0.25 && interval.high <= 0.5, "{interval:?}");
+    }
+
+    fn repository(root: &str, queries: &[(&str, &str)]) -> Repository {
+        let query = |&(text, path): &(&str, &str)| RepositoryQuery {
+            category: "semantic".into(),
+            text: text.into(),
+            targets: vec![target(path, None)],
+        };
+        Repository {
+            name: "demo".into(),
+            revision: "0123abc".into(),
+            root: root.into(),
+            queries: queries.iter().map(query).collect(),
+        }
+    }
+
+    fn no_model(_: Option<&Path>) -> Result<Arc<dyn Embedder>, quarry_embed::EmbedError> {
+        unreachable!("bm25 uses no model")
+    }
+
+    #[test]
+    fn a_repository_is_searched_below_its_root() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("demo/src/lib");
+        std::fs::create_dir_all(source.join("net")).unwrap();
+        std::fs::write(source.join("net/retry.py"), "def retry(f):\n    return wait_and_repeat(f)\n")
+            .unwrap();
+        std::fs::write(source.join("csv.py"), "def read_table(path):\n    return parse_rows(path)\n")
+            .unwrap();
+        let queries = [("retry", "net/retry.py"), ("read a table", "csv.py"), ("?!", "csv.py")];
+        let repositories = [repository("src/lib", &queries)];
+        let mut heard = Vec::new();
+        let scores = evaluate(&repositories, folder.path(), &Method::Bm25, &no_model, |scores| {
+            heard.push(scores.name.clone());
+        })
+        .unwrap();
+        assert_eq!(heard, ["demo"]);
+        assert_eq!(strata(&scores), [[1.0, 1.0, 0.0]]);
+        assert!(scores[0].units >= 2);
+    }
+
+    #[test]
+    fn a_missing_repository_is_refused_with_the_command_that_brings_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let repositories = [repository("src/lib", &[("how", "a")])];
+        let error = evaluate(&repositories, folder.path(), &Method::Bm25, &no_model, |_| {}).unwrap_err();
+        assert!(error.to_string().contains("git archive 0123abc -- src/lib"), "{error}");
     }
 }

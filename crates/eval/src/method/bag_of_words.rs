@@ -1,18 +1,8 @@
-//! Methods that score every document of a corpus for a query.
-
+use super::Scorer;
 use crate::EvalError;
 use quarry_corpus::formats::Document;
 use rayon::prelude::*;
 use std::collections::HashMap;
-
-/// A method over a fixed corpus.
-pub trait Scorer: Sync {
-    /// Scores of all documents for each query, in corpus order, greater is better, never NaN.
-    ///
-    /// # Errors
-    /// When a model fails.
-    fn scores(&self, queries: &[&str]) -> Result<Vec<Vec<f32>>, EvalError>;
-}
 
 /// Cosine of count vectors over the most frequent tokens, as the CoSQA+ authors do it with scikit-learn's
 /// `CountVectorizer`: tokens are runs of two or more letters, digits or `_`, in lower case. Tokens of equal
@@ -27,10 +17,10 @@ pub struct BagOfWords {
     norms: Vec<f64>,
 }
 
-/// Size of the vocabulary of [`BagOfWords`] in CoSQA+.
-pub const BAG_OF_WORDS_VOCABULARY: usize = 2_000;
-
 impl BagOfWords {
+    /// Size of the vocabulary in CoSQA+.
+    pub const VOCABULARY_SIZE: usize = 2_000;
+
     /// Counts tokens over a corpus of less than 2³² documents.
     #[must_use]
     pub fn new(documents: &[Document], vocabulary_size: usize) -> Self {
@@ -99,14 +89,8 @@ fn norm(counts: impl Iterator<Item = u32>) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::documents;
     use super::*;
-
-    fn documents(texts: &[&str]) -> Vec<Document> {
-        (0..)
-            .zip(texts)
-            .map(|(id, text)| Document { id: id.to_string(), title: String::new(), text: (*text).into() })
-            .collect()
-    }
 
     fn bag_of_words(texts: &[&str], vocabulary_size: usize, query: &str) -> Vec<f32> {
         BagOfWords::new(&documents(texts), vocabulary_size).scores(&[query]).unwrap().remove(0)

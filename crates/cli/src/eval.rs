@@ -1,0 +1,534 @@
+//! `quarry eval`: measuring how well code is found.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use quarry_corpus::formats::run::write_ranking;
+use quarry_corpus::formats::{beir, qrels, repo_search as repo_search_format, run as run_format};
+use quarry_embed::{EmbedError, Embedder};
+use quarry_eval::EvalError;
+use quarry_eval::evaluation::{Conventions, Evaluation, Summary, compare, evaluate_method, evaluate_run};
+use quarry_eval::method::Method;
+use quarry_eval::metrics::Measure;
+use quarry_eval::plan::{Locations, Plan};
+use quarry_eval::ranking::best_first;
+use quarry_eval::repo_search;
+use quarry_eval::significance::{Bootstrap, Interval, PairedDifference};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde::de::value::{Error as NameError, StrDeserializer};
+
+use crate::{model, output};
+
+/// Arguments of `quarry eval`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct EvalArgs {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    benchmark: Option<BenchmarkArgs>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Score a TREC run against TREC or BEIR qrels, by default as trec_eval does
+    Score(ScoreArgs),
+    /// Compare two TREC runs, query by query, with a paired bootstrap
+    Compare(CompareArgs),
+    /// Search whole repositories and look for the files that answer
+    RepoSearch(RepoSearchArgs),
+    /// Run a benchmark plan and write its page of results
+    Run(RunArgs),
+}
+
+#[derive(Debug, Args)]
+struct BenchmarkArgs {
+    /// BEIR folder: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv (write ./NAME for one named like a subcommand)
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    #[command(flatten)]
+    method: MethodArgs,
+    /// Which judgements: qrels/SPLIT.tsv
+    #[arg(long, value_name = "SPLIT", default_value = "test")]
+    split: String,
+    /// Write the ranking of all documents for each query as a TREC run
+    #[arg(long = "run", value_name = "FILE")]
+    run_file: Option<PathBuf>,
+    /// Documents a query in that run, the best ones; all by default
+    #[arg(long, value_name = "N", requires = "run_file")]
+    depth: Option<usize>,
+    #[command(flatten)]
+    conventions: ConventionArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    bootstrap: BootstrapArgs,
+}
+
+#[derive(Debug, Args)]
+struct MethodArgs {
+    /// bow, bm25, static, hybrid, or the path of a model
+    #[arg(long, value_name = "METHOD", default_value = "hybrid")]
+    method: Method,
+    /// Model that static and hybrid use: a transformer's folder, or a static model's file or folder [default: the
+    /// one built in]
+    #[arg(long, value_name = "DIR")]
+    model: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct ConventionArgs {
+    /// Order among equal scores: docid-desc (trec_eval), docid-asc, index-desc, pessimistic, optimistic
+    #[arg(long, value_name = "POLICY", default_value = "docid-desc", value_parser = by_name::<quarry_eval::ranking::TiePolicy>)]
+    ties: quarry_eval::ranking::TiePolicy,
+    /// Worth of a grade to NDCG: linear, exponential
+    #[arg(long, value_name = "GAIN", default_value = "linear", value_parser = by_name::<quarry_eval::metrics::Gain>)]
+    gain: quarry_eval::metrics::Gain,
+    /// Queries that means are over: both (those that qrels and run hold), with-positive (all with a relevant document)
+    #[arg(long, value_name = "SET", default_value = "both", value_parser = by_name::<quarry_eval::evaluation::QuerySet>)]
+    queries: quarry_eval::evaluation::QuerySet,
+}
+
+#[derive(Debug, Args)]
+struct PrecisionArgs {
+    /// Precision of a run's scores: single (pytrec_eval), double
+    #[arg(long, value_name = "PRECISION", default_value = "single", value_parser = by_name::<quarry_eval::evaluation::ScorePrecision>)]
+    scores: quarry_eval::evaluation::ScorePrecision,
+}
+
+#[derive(Debug, Args)]
+struct OutputArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Write the values of each query, a JSON object a line
+    #[arg(long, value_name = "FILE")]
+    per_query: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct BootstrapArgs {
+    /// Resamples that intervals and p-values are drawn from
+    #[arg(long, value_name = "N", default_value_t = Bootstrap::default().resamples)]
+    resamples: usize,
+    /// Seed of the resamples
+    #[arg(long, value_name = "SEED", default_value_t = Bootstrap::default().seed)]
+    seed: u64,
+}
+
+#[derive(Debug, Args)]
+struct ScoreArgs {
+    /// Judgements: TREC (query iteration document grade) or BEIR (query-id, corpus-id, score)
+    #[arg(long, value_name = "FILE")]
+    qrels: PathBuf,
+    /// TREC run (query Q0 document rank score tag)
+    #[arg(long = "run", value_name = "FILE")]
+    run_file: PathBuf,
+    #[command(flatten)]
+    conventions: ConventionArgs,
+    #[command(flatten)]
+    precision: PrecisionArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    bootstrap: BootstrapArgs,
+}
+
+#[derive(Debug, Args)]
+struct CompareArgs {
+    /// TREC run to compare with
+    run_a: PathBuf,
+    /// TREC run that is compared
+    run_b: PathBuf,
+    /// Judgements, TREC or BEIR
+    #[arg(long, value_name = "FILE")]
+    qrels: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    conventions: ConventionArgs,
+    #[command(flatten)]
+    precision: PrecisionArgs,
+    #[command(flatten)]
+    bootstrap: BootstrapArgs,
+}
+
+#[derive(Debug, Args)]
+struct RepoSearchArgs {
+    /// Table with the columns repo, revision, root, category, query, relevant, secondary
+    #[arg(value_name = "TSV")]
+    table: PathBuf,
+    /// Folder with a folder REPO for each repository: `git archive REVISION -- ROOT | tar -x -C DIR/REPO`
+    #[arg(long, value_name = "DIR")]
+    repos: PathBuf,
+    #[command(flatten)]
+    method: MethodArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    bootstrap: BootstrapArgs,
+}
+
+#[derive(Debug, Args)]
+struct RunArgs {
+    /// Benchmark plan; it says where its page goes
+    #[arg(value_name = "PLAN.toml")]
+    plan: PathBuf,
+    /// Folder that the plan's data are in
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// Folder with checkouts for repository search, as for `quarry eval repo-search`
+    #[arg(long, value_name = "DIR")]
+    repos: Option<PathBuf>,
+    /// Print the results as one JSON object too
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `quarry eval`.
+///
+/// # Errors
+/// When a file is missing or wrong, or a method fails.
+pub fn run(args: EvalArgs) -> anyhow::Result<ExitCode> {
+    match (args.command, args.benchmark) {
+        (Some(Command::Score(args)), _) => score(&args)?,
+        (Some(Command::Compare(args)), _) => compare_runs(&args)?,
+        (Some(Command::RepoSearch(args)), _) => search_repositories(&args)?,
+        (Some(Command::Run(args)), _) => run_plan(&args)?,
+        (None, Some(args)) => evaluate(&args)?,
+        (None, None) => bail!("expected a BEIR folder or a subcommand; see quarry eval --help"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A choice by the name that files have for it.
+fn by_name<T: DeserializeOwned>(name: &str) -> Result<T, NameError> {
+    T::deserialize(StrDeserializer::new(name))
+}
+
+impl ConventionArgs {
+    fn resolve(&self, precision: Option<&PrecisionArgs>) -> Conventions {
+        let scores = precision.map(|precision| precision.scores).unwrap_or_default();
+        Conventions { ties: self.ties, gain: self.gain, queries: self.queries, scores }
+    }
+}
+
+impl BootstrapArgs {
+    fn resolve(&self) -> anyhow::Result<Bootstrap> {
+        if self.resamples == 0 {
+            bail!("expected --resamples of 1 or more, found 0");
+        }
+        Ok(Bootstrap { resamples: self.resamples, seed: self.seed, ..Bootstrap::default() })
+    }
+}
+
+impl MethodArgs {
+    fn check(&self) -> anyhow::Result<()> {
+        if self.model.is_some() && !self.method.uses_builtin_model() {
+            bail!(
+                "--model goes with --method static or hybrid, found --method {}; leave one out",
+                self.method
+            );
+        }
+        Ok(())
+    }
+
+    fn load(&self, path: Option<&Path>) -> Result<Arc<dyn Embedder>, EmbedError> {
+        model::load(path.or(self.model.as_deref()))
+    }
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    dataset: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    split: Option<&'a str>,
+    method: String,
+    /// Identity of the method's model and its weights.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    documents: Option<usize>,
+    #[serde(flatten)]
+    summary: Summary,
+    conventions: Conventions,
+    bootstrap: Bootstrap,
+    took_ms: f64,
+}
+
+fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
+    let start = Instant::now();
+    args.method.check()?;
+    let (bootstrap, conventions) = (args.bootstrap.resolve()?, args.conventions.resolve(None));
+    let benchmark = beir::read(&args.folder, &args.split)?;
+    let bar = progress_bar("embedding", benchmark.documents.len());
+    let load = |path: Option<&Path>| args.method.load(path);
+    let prepared = args.method.method.prepare(&benchmark.documents, &load, |n| bar.inc(n as u64))?;
+    bar.finish_and_clear();
+    let mut run_file = args.run_file.as_deref().map(create).transpose()?;
+    let ids: Vec<&str> = benchmark.documents.iter().map(|document| document.id.as_str()).collect();
+    let bar = progress_bar("ranking", benchmark.qrels.len());
+    let scorer = prepared.scorer.as_ref();
+    let evaluation =
+        evaluate_method(&benchmark, scorer, &Measure::standard(), &conventions, |query, scores| {
+            bar.inc(1);
+            let Some(file) = &mut run_file else { return Ok(()) };
+            let order = best_first(&ids, scores)?;
+            let ranking = order.into_iter().take(args.depth.unwrap_or(usize::MAX));
+            let ranking = ranking.map(|position| (ids[position], scores[position]));
+            write_ranking(file, query, ranking, "quarry").map_err(EvalError::Output)
+        })?;
+    bar.finish_and_clear();
+    if let (Some(mut file), Some(path)) = (run_file, &args.run_file) {
+        file.flush().with_context(|| cannot_write(path))?;
+    }
+    let report = Report {
+        dataset: folder_name(&args.folder),
+        split: Some(&args.split),
+        method: args.method.method.to_string(),
+        model: prepared.model,
+        documents: Some(benchmark.documents.len()),
+        summary: evaluation.summary(&bootstrap)?,
+        conventions,
+        bootstrap,
+        took_ms: output::milliseconds(start.elapsed()),
+    };
+    finish(&args.output, &evaluation, &report)
+}
+
+fn score(args: &ScoreArgs) -> anyhow::Result<()> {
+    let start = Instant::now();
+    let (bootstrap, conventions) =
+        (args.bootstrap.resolve()?, args.conventions.resolve(Some(&args.precision)));
+    let qrels = qrels::read(&args.qrels)?;
+    let run = run_format::read(&args.run_file)?;
+    let evaluation = evaluate_run(&qrels, &run, &Measure::standard(), &conventions)?;
+    let report = Report {
+        dataset: file_name(&args.qrels),
+        split: None,
+        method: file_name(&args.run_file),
+        model: None,
+        documents: None,
+        summary: evaluation.summary(&bootstrap)?,
+        conventions,
+        bootstrap,
+        took_ms: output::milliseconds(start.elapsed()),
+    };
+    finish(&args.output, &evaluation, &report)
+}
+
+fn finish(args: &OutputArgs, evaluation: &Evaluation, report: &Report<'_>) -> anyhow::Result<()> {
+    #[derive(Serialize)]
+    struct QueryLine<'a> {
+        query: &'a str,
+        metrics: BTreeMap<String, f64>,
+    }
+    if let Some(path) = &args.per_query {
+        let names: Vec<String> = evaluation.measures.iter().map(Measure::to_string).collect();
+        let lines = evaluation.queries.iter().map(|(query, values)| QueryLine {
+            query,
+            metrics: names.iter().cloned().zip(values.iter().copied()).collect(),
+        });
+        write_json_lines(path, lines)?;
+    }
+    if args.json {
+        return output::print_json(report);
+    }
+    let mut text = format!("{}, {}: {} queries", report.dataset, report.method, report.summary.queries);
+    if let Some(documents) = report.documents {
+        let _ = write!(text, ", {documents} documents");
+    }
+    text.push('\n');
+    for measure in &evaluation.measures {
+        let name = measure.to_string();
+        let (value, interval) = (report.summary.metrics[&name], report.summary.intervals[&name]);
+        let _ = writeln!(text, "{name:<14} {value:.4}  {}", format_interval(interval));
+    }
+    Ok(output::print(&text)?)
+}
+
+fn format_interval(Interval { low, high }: Interval) -> String {
+    format!("[{low:.4}, {high:.4}]")
+}
+
+fn compare_runs(args: &CompareArgs) -> anyhow::Result<()> {
+    #[derive(Serialize)]
+    struct Comparison<'a> {
+        run_a: &'a Path,
+        run_b: &'a Path,
+        queries: usize,
+        /// By measure.
+        metrics: BTreeMap<String, PairedDifference>,
+        conventions: Conventions,
+        bootstrap: Bootstrap,
+    }
+    let (bootstrap, conventions) =
+        (args.bootstrap.resolve()?, args.conventions.resolve(Some(&args.precision)));
+    let qrels = qrels::read(&args.qrels)?;
+    let evaluate = |path: &Path| -> anyhow::Result<Evaluation> {
+        let run = run_format::read(path)?;
+        evaluate_run(&qrels, &run, &Measure::standard(), &conventions)
+            .with_context(|| path.display().to_string())
+    };
+    let (a, b) = (evaluate(&args.run_a)?, evaluate(&args.run_b)?);
+    let compared = compare(&a, &b, &bootstrap)?;
+    let queries = compared.queries;
+    if args.json {
+        return output::print_json(&Comparison {
+            run_a: &args.run_a,
+            run_b: &args.run_b,
+            queries,
+            metrics: compared
+                .measures
+                .into_iter()
+                .map(|(measure, found)| (measure.to_string(), found))
+                .collect(),
+            conventions,
+            bootstrap,
+        });
+    }
+    let mut text = format!(
+        "a: {}\nb: {}\n{queries} queries\n{:<14} {:>7} {:>7} {:>8}  {:<18}  p\n",
+        args.run_a.display(),
+        args.run_b.display(),
+        "",
+        "a",
+        "b",
+        "b - a",
+        "interval"
+    );
+    for (measure, found) in &compared.measures {
+        let PairedDifference { mean_a, mean_b, difference, interval, p } = found;
+        let interval = format_interval(*interval);
+        let name = measure.to_string();
+        let _ = writeln!(
+            text,
+            "{name:<14} {mean_a:>7.4} {mean_b:>7.4} {difference:>+8.4}  {interval:<18}  {p:.4}"
+        );
+    }
+    Ok(output::print(&text)?)
+}
+
+fn search_repositories(args: &RepoSearchArgs) -> anyhow::Result<()> {
+    #[derive(Serialize)]
+    struct RepositoryReport {
+        dataset: String,
+        method: String,
+        #[serde(flatten)]
+        summary: repo_search::Summary,
+        bootstrap: Bootstrap,
+    }
+    args.method.check()?;
+    let bootstrap = args.bootstrap.resolve()?;
+    let repositories = repo_search_format::read(&args.table)?;
+    let bar = progress_bar("searching", repositories.len());
+    let method = &args.method.method;
+    let load = |path: Option<&Path>| args.method.load(path);
+    let scores = repo_search::evaluate(&repositories, &args.repos, method, &load, |_| bar.inc(1))?;
+    bar.finish_and_clear();
+    if let Some(path) = &args.output.per_query {
+        write_json_lines(path, scores.iter().flat_map(|repository| &repository.queries))?;
+    }
+    let report = RepositoryReport {
+        dataset: file_name(&args.table),
+        method: method.to_string(),
+        summary: repo_search::summary(&scores, &bootstrap)?,
+        bootstrap,
+    };
+    if args.output.json {
+        return output::print_json(&report);
+    }
+    let repo_search::Summary { queries, metrics, intervals, repositories, categories, query_ms } =
+        &report.summary;
+    let measure = repo_search::MEASURE.to_string();
+    let mut text = format!(
+        "{}, {}\n{:<16} {:>7} {:>7}  {:<16}  {:>6} {:>9} {:>9}\n",
+        report.dataset,
+        report.method,
+        "repository",
+        "queries",
+        measure,
+        "interval",
+        "units",
+        "index ms",
+        "query ms"
+    );
+    for repository in repositories {
+        let repo_search::RepositorySummary { name, queries, metrics, intervals, units, index_ms, query_ms } =
+            repository;
+        let (value, interval) = (metrics[&measure], format_interval(intervals[&measure]));
+        let _ = writeln!(
+            text,
+            "{name:<16} {queries:>7} {value:>7.4}  {interval:<16}  {units:>6} {index_ms:>9.1} {query_ms:>9.2}"
+        );
+    }
+    let (value, interval) = (metrics[&measure], format_interval(intervals[&measure]));
+    let _ = writeln!(
+        text,
+        "{:<16} {queries:>7} {value:>7.4}  {interval:<16}  {:>6} {:>9} {query_ms:>9.2}",
+        "mean", "", ""
+    );
+    for (category, value) in categories {
+        let _ = writeln!(text, "{category:<16} {:>7} {value:>7.4}", "");
+    }
+    Ok(output::print(&text)?)
+}
+
+fn run_plan(args: &RunArgs) -> anyhow::Result<()> {
+    let plan = Plan::read(&args.plan)?;
+    let locations = Locations { data: args.data.clone(), repositories: args.repos.clone() };
+    let results =
+        plan.run(&locations, &model::load, |dataset, method| output::note(&format!("{dataset}: {method}")))?;
+    let folder = args.plan.parent().unwrap_or(Path::new(""));
+    let json = serde_json::to_string_pretty(&results)? + "\n";
+    for (path, text) in [(&plan.page, results.page()), (&plan.json, json)] {
+        let path = folder.join(path);
+        std::fs::write(&path, text).with_context(|| cannot_write(&path))?;
+        output::note(&format!("wrote {}", path.display()));
+    }
+    if args.json { output::print_json(&results) } else { Ok(()) }
+}
+
+/// Draws nothing where stderr is no terminal.
+fn progress_bar(name: &'static str, length: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg:>9} {bar:40} {human_pos}/{human_len} {elapsed}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(length as u64).with_style(style).with_message(name)
+}
+
+fn write_json_lines(path: &Path, lines: impl Iterator<Item = impl Serialize>) -> anyhow::Result<()> {
+    let mut file = create(path)?;
+    for line in lines {
+        serde_json::to_writer(&mut file, &line)?;
+        writeln!(file).with_context(|| cannot_write(path))?;
+    }
+    file.flush().with_context(|| cannot_write(path))
+}
+
+fn create(path: &Path) -> anyhow::Result<BufWriter<File>> {
+    File::create(path).map(BufWriter::new).with_context(|| cannot_write(path))
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!("{}: cannot be written", path.display())
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// The folder's own name, also where it is given as `.`.
+fn folder_name(path: &Path) -> String {
+    file_name(&path.canonicalize().unwrap_or_else(|_| path.to_owned()))
+}

@@ -36,7 +36,7 @@ pub struct EvalArgs {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    benchmark: Option<BenchmarkArgs>,
+    benchmark: BenchmarkArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -54,8 +54,8 @@ enum Command {
 #[derive(Debug, Args)]
 struct BenchmarkArgs {
     /// BEIR folder: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv (write ./NAME for one named like a subcommand)
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    #[arg(value_name = "DIR", required = true)]
+    folder: Option<PathBuf>,
     #[command(flatten)]
     method: MethodArgs,
     /// Which judgements: qrels/SPLIT.tsv
@@ -201,13 +201,12 @@ struct RunArgs {
 /// # Errors
 /// When a file is missing or wrong, or a method fails.
 pub fn run(args: EvalArgs) -> anyhow::Result<ExitCode> {
-    match (args.command, args.benchmark) {
-        (Some(Command::Score(args)), _) => score(&args)?,
-        (Some(Command::Compare(args)), _) => compare_runs(&args)?,
-        (Some(Command::RepoSearch(args)), _) => search_repositories(&args)?,
-        (Some(Command::Run(args)), _) => run_plan(&args)?,
-        (None, Some(args)) => evaluate(&args)?,
-        (None, None) => bail!("expected a BEIR folder or a subcommand; see quarry eval --help"),
+    match &args.command {
+        Some(Command::Score(args)) => score(args)?,
+        Some(Command::Compare(args)) => compare_runs(args)?,
+        Some(Command::RepoSearch(args)) => search_repositories(args)?,
+        Some(Command::Run(args)) => run_plan(args)?,
+        None => evaluate(&args.benchmark)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -269,9 +268,11 @@ struct Report<'a> {
 
 fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
     let start = Instant::now();
+    // Required where there is no subcommand.
+    let folder = args.folder.as_deref().context("expected a BEIR folder; see quarry eval --help")?;
     args.method.check()?;
     let (bootstrap, conventions) = (args.bootstrap.resolve()?, args.conventions.resolve(None));
-    let benchmark = beir::read(&args.folder, &args.split)?;
+    let benchmark = beir::read(folder, &args.split)?;
     let bar = progress_bar("embedding", benchmark.documents.len());
     let load = |path: Option<&Path>| args.method.load(path);
     let prepared = args.method.method.prepare(&benchmark.documents, &load, |n| bar.inc(n as u64))?;
@@ -294,7 +295,7 @@ fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
         file.flush().with_context(|| cannot_write(path))?;
     }
     let report = Report {
-        dataset: folder_name(&args.folder),
+        dataset: folder_name(folder),
         split: Some(&args.split),
         method: args.method.method.to_string(),
         model: prepared.model,

@@ -1,0 +1,121 @@
+//! The repository's files, in memory.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context;
+use ignore::WalkBuilder;
+
+/// Files by path, which is relative to the repository and joined by `/`.
+#[derive(Debug, Default)]
+pub struct Tree(BTreeMap<String, Vec<u8>>);
+
+impl Tree {
+    /// Reads the files that git tracks, or where there is no git (a release archive) all that are not ignored.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn read(root: &Path) -> anyhow::Result<Self> {
+        let paths = tracked(root).map_or_else(|| walked(root), Ok)?;
+        let mut files = BTreeMap::new();
+        for path in paths {
+            let file = root.join(&path);
+            // Git goes on listing a file that was deleted and not yet committed.
+            if file.is_file() {
+                let bytes = std::fs::read(&file).with_context(|| format!("{path}: cannot be read"))?;
+                files.insert(path, bytes);
+            }
+        }
+        Ok(Self(files))
+    }
+
+    /// All files, in ascending order of paths.
+    pub fn files(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.0.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice()))
+    }
+
+    /// The files that are UTF-8 text, in ascending order of paths.
+    pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.files().filter_map(|(path, bytes)| Some((path, as_text(bytes)?)))
+    }
+
+    /// The content of a text file, if there is one.
+    pub fn text(&self, path: &str) -> Option<&str> {
+        as_text(self.0.get(path)?)
+    }
+
+    /// Whether there is a file or a folder with this path; a folder may end in `/`.
+    pub fn has(&self, path: &str) -> bool {
+        let folder = format!("{}/", path.trim_end_matches('/'));
+        self.0.contains_key(path) || self.0.keys().any(|file| file.starts_with(&folder))
+    }
+
+    /// Names of the folders directly in `folder` (which ends in `/`, or is empty), ascending.
+    pub fn folders<'a>(&'a self, folder: &'a str) -> Vec<&'a str> {
+        let inside = self.0.keys().filter_map(|path| path.strip_prefix(folder));
+        let mut names: Vec<&str> = inside.filter_map(|path| Some(path.split_once('/')?.0)).collect();
+        names.dedup();
+        names
+    }
+}
+
+fn as_text(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))
+}
+
+fn tracked(root: &Path) -> Option<Vec<String>> {
+    let output = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output().ok()?;
+    let list = String::from_utf8(output.stdout).ok()?;
+    let paths: Vec<String> = list.split_terminator('\0').map(str::to_owned).collect();
+    (output.status.success() && !paths.is_empty()).then_some(paths)
+}
+
+fn walked(root: &Path) -> anyhow::Result<Vec<String>> {
+    let walk = WalkBuilder::new(root)
+        .hidden(false)
+        .require_git(false)
+        .filter_entry(|e| e.file_name() != ".git")
+        .build();
+    let mut paths = Vec::new();
+    for entry in walk {
+        let entry = entry?;
+        if entry.file_type().is_some_and(|kind| kind.is_file()) {
+            let parts: Vec<_> =
+                entry.path().strip_prefix(root)?.iter().map(|part| part.to_string_lossy()).collect();
+            paths.push(parts.join("/"));
+        }
+    }
+    Ok(paths)
+}
+
+#[cfg(test)]
+impl<'a> FromIterator<(&'a str, &'a str)> for Tree {
+    fn from_iter<I: IntoIterator<Item = (&'a str, &'a str)>>(files: I) -> Self {
+        Self(files.into_iter().map(|(path, text)| (path.to_owned(), text.as_bytes().to_vec())).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_finds_what_git_tracks() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let walked = walked(&root).unwrap();
+        for path in tracked(&root).unwrap_or_default() {
+            assert!(walked.contains(&path) || !root.join(&path).exists(), "{path}");
+        }
+        assert!(walked.iter().any(|path| path == "crates/xtask/src/tree.rs"));
+        assert!(!walked.iter().any(|path| path.starts_with(".git/") || path.starts_with("target/")));
+    }
+
+    #[test]
+    fn finds_files_and_folders() {
+        let tree: Tree = [("a/b/c.rs", ""), ("a/d.rs", ""), ("e.md", "")].into_iter().collect();
+        assert!(["a", "a/", "a/b", "a/b/c.rs", "e.md"].iter().all(|path| tree.has(path)));
+        assert!(!["b", "a/c", "a/b/c", "e"].iter().any(|path| tree.has(path)));
+        assert_eq!((tree.folders(""), tree.folders("a/")), (vec!["a"], vec!["b"]));
+    }
+}

@@ -99,8 +99,8 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
     let teacher = args.teacher.as_deref().map(Teacher::read).transpose()?;
     let bar = progress_bar("{bar:30} {pos}/{len} {elapsed}/{duration} loss {msg}");
     let mut mean_loss = None;
-    let (weights, vocabulary) = train(&pairs, &settings, teacher.as_ref(), Some(&args.out), |progress| {
-        match progress {
+    let (weights, vocabulary) =
+        train(&pairs, &settings, teacher.as_ref(), Some(&args.out), |progress| match progress {
             Progress::Ready { n_pairs, n_validation, n_tokens, n_steps } => {
                 bar.set_length(n_steps);
                 say(
@@ -114,17 +114,16 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
                 bar.set_position(step);
                 bar.set_message(format!("{mean:.3}"));
             }
-            Progress::Validated { step, code, documented } => {
+            Progress::Validated { step, code, named } => {
                 let loss = mean_loss.unwrap_or(f32::NAN);
                 say(
                     &bar,
                     &format!(
-                        "step {step}: loss {loss:.3}, held-out MRR {code:.4} on code, {documented:.4} documented"
+                        "step {step}: loss {loss:.3}, held-out MRR {code:.4} by summary, {named:.4} by name"
                     ),
                 );
             }
-        }
-    })?;
+        })?;
     bar.finish_and_clear();
     let model = write_model(&weights);
     let write = |name: &str, bytes: &[u8]| {

@@ -135,8 +135,15 @@ pub fn soften(
     Ok(((&cells + cells.t()?)? * 0.5)?.flatten_all()?.to_vec1::<f32>()?)
 }
 
-fn dot(a: &[f32], b: &[f32]) -> f32 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
+/// The inner product.
+pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let mut lanes = [0.0f32; 16];
+    let (a_chunks, b_chunks) = (a.chunks_exact(16), b.chunks_exact(16));
+    let tail: f32 = a_chunks.remainder().iter().zip(b_chunks.remainder()).map(|(a, b)| a * b).sum();
+    for (a, b) in a_chunks.zip(b_chunks) {
+        lanes.iter_mut().zip(a.iter().zip(b)).for_each(|(lane, (a, b))| *lane += a * b);
+    }
+    lanes.iter().sum::<f32>() + tail
 }
 
 /// Scales each row to length 1 and returns the lengths; rows of zeros stay, with length 1.
@@ -155,7 +162,7 @@ pub(super) fn normalise_rows(rows: &mut [f32], dimension: usize) -> Vec<f32> {
 pub(super) fn through_normalisation(gradient: &mut [f32], unit: &[f32], norms: &[f32], dimension: usize) {
     gradient.par_chunks_exact_mut(dimension).zip(unit.par_chunks_exact(dimension)).zip(norms).for_each(
         |((gradient, unit), norm)| {
-            let along: f32 = gradient.iter().zip(unit).map(|(g, u)| g * u).sum();
+            let along = dot(gradient, unit);
             gradient.iter_mut().zip(unit).for_each(|(g, u)| *g = (*g - along * u) / norm);
         },
     );

@@ -190,7 +190,8 @@ impl Examples {
             let hidden = if ask_name && random.f32() < settings.hide_name { name } else { &[] };
             let with_name = !ask_name && random.f32() < settings.with_name;
             let with_doc = random.f32() < settings.with_doc;
-            let with_query = !ask_name && random.f32() < settings.with_query;
+            let with_query =
+                random.f32() < if ask_name { settings.name_with_query } else { settings.with_query };
             let mut position = usize::MAX;
             let parts = [
                 if with_name { name } else { &[] },

@@ -89,6 +89,8 @@ pub struct Settings {
     pub with_doc: f32,
     /// Share of documents that hold the question itself.
     pub with_query: f32,
+    /// Share of documents asked for by name that hold the first sentence of the documentation.
+    pub name_with_query: f32,
     /// Share of question words that are left out.
     pub drop_query_words: f32,
     /// Functions without documentation are used, asked for by name, up to this many for each with documentation.
@@ -122,6 +124,7 @@ impl Default for Settings {
             with_name: 0.3,
             with_doc: 0.4,
             with_query: 0.1,
+            name_with_query: 0.5,
             drop_query_words: 0.1,
             undocumented: 0.0,
             validation: 0.04,
@@ -143,6 +146,7 @@ impl Settings {
             ("with_name", self.with_name),
             ("with_doc", self.with_doc),
             ("with_query", self.with_query),
+            ("name_with_query", self.name_with_query),
             ("drop_query_words", self.drop_query_words),
             ("validation", self.validation),
         ];
@@ -191,7 +195,7 @@ pub enum Progress {
         /// See [`Validation::measure`].
         code: f64,
         /// See [`Validation::measure`].
-        documented: f64,
+        named: f64,
     },
 }
 
@@ -253,8 +257,8 @@ pub fn train(
             let loss = state.learn(&batch, targets.as_deref(), settings, rate)?;
             report(Progress::Step { step: state.step, loss });
         }
-        let (code, documented) = validation.measure(&state.queries, &state.documents);
-        report(Progress::Validated { step: state.step, code, documented });
+        let (code, named) = validation.measure(&state.queries, &state.documents);
+        report(Progress::Validated { step: state.step, code, named });
         if let Some(checkpoint) = &checkpoint {
             checkpoint.write(&state)?;
         }

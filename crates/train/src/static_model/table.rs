@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 
+use super::contrastive::dot;
 use super::examples::Bag;
 
 /// Adam's decay of the mean gradient, of the mean square, and the guard against division by zero
@@ -126,15 +127,6 @@ impl Table {
         }
         total
     }
-}
-
-fn dot(a: &[f32], b: &[f32]) -> f32 {
-    let mut lanes = [0.0f32; 16];
-    for (a, b) in a.chunks_exact(16).zip(b.chunks_exact(16)) {
-        lanes.iter_mut().zip(a.iter().zip(b)).for_each(|(lane, (a, b))| *lane += a * b);
-    }
-    let tail = a.len() - a.len() % 16;
-    lanes.iter().sum::<f32>() + a[tail..].iter().zip(&b[tail..]).map(|(a, b)| a * b).sum::<f32>()
 }
 
 fn adam(x: &mut f32, mean: &mut f32, square: &mut f32, gradient: f32, rate: f32, step: u64) {

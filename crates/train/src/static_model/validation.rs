@@ -3,8 +3,8 @@
 use quarry_embed::vocabulary::Tokenizer;
 use rayon::prelude::*;
 
-use super::contrastive::normalise_rows;
-use super::examples::{Bag, Examples};
+use super::contrastive::{dot, normalise_rows};
+use super::examples::{Batch, Examples};
 use super::{Settings, Table, query_sums};
 use crate::Pair;
 
@@ -16,10 +16,10 @@ const MAX_QUERIES: usize = 2_000;
 /// Questions and functions of held-out repositories.
 #[derive(Debug)]
 pub struct Validation {
-    queries: Bag,
-    code: Bag,
-    documented: Bag,
-    code_hash: Vec<u64>,
+    /// Questions are first sentences of documentation, documents hold none of it.
+    code: Batch,
+    /// Questions are names, documents hold all documentation and not the names.
+    named: Batch,
     dimension: usize,
 }
 
@@ -30,7 +30,7 @@ impl Validation {
         let documented: Vec<&Pair> = pairs.iter().copied().filter(|pair| !pair.query.is_empty()).collect();
         let step = documented.len().div_ceil(MAX_PAIRS).max(1);
         let pairs: Vec<&Pair> = documented.into_iter().step_by(step).collect();
-        let settings = Settings {
+        let code = Settings {
             ask_name: 0.0,
             with_name: 0.0,
             with_query: 0.0,
@@ -38,48 +38,43 @@ impl Validation {
             with_doc: 0.0,
             ..settings.clone()
         };
-        let examples = Examples::new(&pairs, tokenizer, &settings);
+        let named =
+            Settings { ask_name: 1.0, hide_name: 1.0, name_with_query: 1.0, with_doc: 1.0, ..code.clone() };
+        let examples = Examples::new(&pairs, tokenizer, settings);
         let all: Vec<u32> = (0..pairs.len() as u32).collect();
-        let code = examples.draw(&all, &settings, 0);
-        let documented = examples.draw(&all, &Settings { with_doc: 1.0, ..settings.clone() }, 0);
         Validation {
-            queries: code.queries,
-            code: code.documents,
-            documented: documented.documents,
-            code_hash: code.code_hash,
+            code: examples.draw(&all, &code, 0),
+            named: examples.draw(&all, &named, 0),
             dimension: settings.dimension,
         }
     }
 
-    /// Mean reciprocal rank of the asked function among all held-out ones, twice: with documents that hold no
-    /// documentation, and with documents that hold all of it but the question. Ties and repeated questions
-    /// count against the model, repeated functions for it. 0 where nothing is held out.
+    /// Mean reciprocal rank of the asked function among all held-out ones, twice: asked by the first sentence of
+    /// its documentation among undocumented code, and asked by its name among documented code that does not hold
+    /// the name. Ties and other functions with the same question count against the model, repeated functions
+    /// do not. 0 where nothing is held out.
     #[must_use]
     pub fn measure(&self, queries: &Table, documents: &Table) -> (f64, f64) {
-        let n = self.queries.len();
-        let asked: Vec<usize> = (0..n).step_by(n.div_ceil(MAX_QUERIES).max(1)).collect();
-        let mut query_rows = query_sums(queries, documents, &self.queries);
-        normalise_rows(&mut query_rows, self.dimension);
-        let measure = |bag: &Bag| {
-            let mut rows = documents.sums(bag);
+        let measure = |batch: &Batch| {
+            let mut query_rows = query_sums(queries, documents, &batch.queries);
+            normalise_rows(&mut query_rows, self.dimension);
+            let mut rows = documents.sums(&batch.documents);
             normalise_rows(&mut rows, self.dimension);
+            let n = batch.queries.len();
+            let asked: Vec<usize> = (0..n).step_by(n.div_ceil(MAX_QUERIES).max(1)).collect();
             let sum: f64 = asked
                 .par_iter()
                 .map(|&at| {
                     let query = &query_rows[at * self.dimension..][..self.dimension];
-                    let score = |row: usize| -> f32 {
-                        let row = &rows[row * self.dimension..][..self.dimension];
-                        row.iter().zip(query).map(|(a, b)| a * b).sum()
-                    };
+                    let score = |row: usize| dot(&rows[row * self.dimension..][..self.dimension], query);
                     let own = score(at);
-                    let above = (0..n)
-                        .filter(|&row| self.code_hash[row] != self.code_hash[at] && score(row) >= own)
-                        .count();
+                    let is_other = |row: usize| batch.code_hash[row] != batch.code_hash[at];
+                    let above = (0..n).filter(|&row| is_other(row) && score(row) >= own).count();
                     1.0 / (above + 1) as f64
                 })
                 .sum();
             sum / asked.len().max(1) as f64
         };
-        (measure(&self.code), measure(&self.documented))
+        (measure(&self.code), measure(&self.named))
     }
 }

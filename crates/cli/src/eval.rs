@@ -16,11 +16,13 @@ use quarry_corpus::formats::run::write_ranking;
 use quarry_corpus::formats::{beir, qrels, repo_search as repo_search_format, run as run_format};
 use quarry_embed::{EmbedError, Embedder};
 use quarry_eval::EvalError;
-use quarry_eval::evaluation::{Conventions, Evaluation, Summary, compare, evaluate_method, evaluate_run};
+use quarry_eval::evaluation::{
+    Conventions, Evaluation, QuerySet, ScorePrecision, Summary, compare, evaluate_method, evaluate_run,
+};
 use quarry_eval::method::Method;
-use quarry_eval::metrics::Measure;
+use quarry_eval::metrics::{Gain, Measure};
 use quarry_eval::plan::{Locations, Plan};
-use quarry_eval::ranking::best_first;
+use quarry_eval::ranking::{TiePolicy, best_first};
 use quarry_eval::repo_search;
 use quarry_eval::significance::{Bootstrap, Interval, PairedDifference};
 use serde::Serialize;
@@ -89,21 +91,21 @@ struct MethodArgs {
 #[derive(Debug, Args)]
 struct ConventionArgs {
     /// Order among equal scores: docid-desc (trec_eval), docid-asc, index-desc, pessimistic, optimistic
-    #[arg(long, value_name = "POLICY", default_value = "docid-desc", value_parser = by_name::<quarry_eval::ranking::TiePolicy>)]
-    ties: quarry_eval::ranking::TiePolicy,
+    #[arg(long, value_name = "POLICY", default_value = "docid-desc", value_parser = by_name::<TiePolicy>)]
+    ties: TiePolicy,
     /// Worth of a grade to NDCG: linear, exponential
-    #[arg(long, value_name = "GAIN", default_value = "linear", value_parser = by_name::<quarry_eval::metrics::Gain>)]
-    gain: quarry_eval::metrics::Gain,
+    #[arg(long, value_name = "GAIN", default_value = "linear", value_parser = by_name::<Gain>)]
+    gain: Gain,
     /// Queries that means are over: both (those that qrels and run hold), with-positive (all with a relevant document)
-    #[arg(long, value_name = "SET", default_value = "both", value_parser = by_name::<quarry_eval::evaluation::QuerySet>)]
-    queries: quarry_eval::evaluation::QuerySet,
+    #[arg(long, value_name = "SET", default_value = "both", value_parser = by_name::<QuerySet>)]
+    queries: QuerySet,
 }
 
 #[derive(Debug, Args)]
 struct PrecisionArgs {
     /// Precision of a run's scores: single (pytrec_eval), double
-    #[arg(long, value_name = "PRECISION", default_value = "single", value_parser = by_name::<quarry_eval::evaluation::ScorePrecision>)]
-    scores: quarry_eval::evaluation::ScorePrecision,
+    #[arg(long, value_name = "PRECISION", default_value = "single", value_parser = by_name::<ScorePrecision>)]
+    scores: ScorePrecision,
 }
 
 #[derive(Debug, Args)]
@@ -426,6 +428,8 @@ fn search_repositories(args: &RepoSearchArgs) -> anyhow::Result<()> {
     struct RepositoryReport {
         dataset: String,
         method: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
         #[serde(flatten)]
         summary: repo_search::Summary,
         bootstrap: Bootstrap,
@@ -439,12 +443,13 @@ fn search_repositories(args: &RepoSearchArgs) -> anyhow::Result<()> {
     let scores = repo_search::evaluate(&repositories, &args.repos, method, &load, |_| bar.inc(1))?;
     bar.finish_and_clear();
     if let Some(path) = &args.output.per_query {
-        write_json_lines(path, scores.iter().flat_map(|repository| &repository.queries))?;
+        write_json_lines(path, scores.repositories.iter().flat_map(|repository| &repository.queries))?;
     }
     let report = RepositoryReport {
         dataset: file_name(&args.table),
         method: method.to_string(),
-        summary: repo_search::summary(&scores, &bootstrap)?,
+        summary: scores.summary(&bootstrap)?,
+        model: scores.model,
         bootstrap,
     };
     if args.output.json {

@@ -306,7 +306,7 @@ impl Plan {
                 on_method(name);
                 let scores =
                     repo_search::evaluate(&repositories, folder, &locations.method(name), load, |_| {})?;
-                Ok(Values { method: name.clone(), model: None, values: vec![repo_search::strata(&scores)] })
+                Ok(Values { method: name.clone(), values: vec![scores.strata()], model: scores.model })
             })
             .collect::<Result<Vec<_>, EvalError>>()?;
         let parts = repositories.into_iter().map(|repository| repository.name).collect();

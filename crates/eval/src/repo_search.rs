@@ -52,6 +52,15 @@ fn lies_in(result: &Place, target: &Target) -> bool {
 /// The measure that [`ndcg`] is.
 pub const MEASURE: Measure = Measure::Ndcg(K);
 
+/// How well a method answers the queries of some repositories.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RepoSearchScores {
+    /// Identity of the method's model and its weights, if it has one.
+    pub model: Option<String>,
+    /// One entry a repository, in the order of the table.
+    pub repositories: Vec<RepositoryScores>,
+}
+
 /// How well one repository's queries are answered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RepositoryScores {
@@ -137,7 +146,7 @@ pub fn evaluate(
     method: &Method,
     load: &LoadModel<'_>,
     mut on_repository: impl FnMut(&RepositoryScores),
-) -> Result<Vec<RepositoryScores>, EvalError> {
+) -> Result<RepoSearchScores, EvalError> {
     for repository in repositories {
         let path = indexed_folder(folder, repository);
         if !path.is_dir() {
@@ -158,14 +167,15 @@ pub fn evaluate(
         Method::Model(path) if path.exists() => (Some(load(Some(path))?), dense_only),
         Method::Model(path) => return Err(EvalError::UnknownMethod { found: path.display().to_string() }),
     };
-    repositories
+    let repositories = repositories
         .iter()
         .map(|repository| {
             let scores = evaluate_repository(repository, folder, embedder.clone(), &ranking)?;
             on_repository(&scores);
             Ok(scores)
         })
-        .collect()
+        .collect::<Result<_, EvalError>>()?;
+    Ok(RepoSearchScores { model: embedder.map(|embedder| embedder.id().to_owned()), repositories })
 }
 
 fn evaluate_repository(
@@ -208,50 +218,56 @@ fn evaluate_repository(
     Ok(RepositoryScores { name: repository.name.clone(), units: index.n_units(), index_time, queries })
 }
 
-/// Values of the queries, a stratum a repository.
-#[must_use]
-pub fn strata(repositories: &[RepositoryScores]) -> Vec<Vec<f64>> {
-    repositories
-        .iter()
-        .map(|repository| repository.queries.iter().map(|query| query.ndcg).collect())
-        .collect()
-}
-
-/// Means, intervals and times.
-///
-/// # Errors
-/// Without a repository, or with one without queries.
-pub fn summary(repositories: &[RepositoryScores], bootstrap: &Bootstrap) -> Result<Summary, EvalError> {
-    let strata = strata(repositories);
-    let strata: Vec<&[f64]> = strata.iter().map(Vec::as_slice).collect();
-    let (metrics, intervals) = mean_and_interval(&strata, bootstrap)?;
-    let mut categories: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for query in repositories.iter().flat_map(|repository| &repository.queries) {
-        categories.entry(query.category.clone()).or_default().push(query.ndcg);
+impl RepoSearchScores {
+    /// Values of the queries, a stratum a repository.
+    #[must_use]
+    pub fn strata(&self) -> Vec<Vec<f64>> {
+        let values =
+            |repository: &RepositoryScores| repository.queries.iter().map(|query| query.ndcg).collect();
+        self.repositories.iter().map(values).collect()
     }
-    Ok(Summary {
-        queries: strata.iter().map(|values| values.len()).sum(),
-        metrics,
-        intervals,
-        repositories: repositories
-            .iter()
-            .zip(&strata)
-            .map(|(repository, values)| {
-                let (metrics, intervals) = mean_and_interval(&[values], bootstrap)?;
-                Ok(RepositorySummary {
-                    name: repository.name.clone(),
-                    queries: values.len(),
-                    metrics,
-                    intervals,
-                    units: repository.units,
-                    index_ms: milliseconds(repository.index_time),
-                    query_ms: median_ms(&repository.queries),
+
+    /// Means, intervals and times.
+    ///
+    /// # Errors
+    /// Without a repository, or with one without queries.
+    pub fn summary(&self, bootstrap: &Bootstrap) -> Result<Summary, EvalError> {
+        let strata = self.strata();
+        let strata: Vec<&[f64]> = strata.iter().map(Vec::as_slice).collect();
+        let (metrics, intervals) = mean_and_interval(&strata, bootstrap)?;
+        let queries = || self.repositories.iter().flat_map(|repository| &repository.queries);
+        let mut categories: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        for query in queries() {
+            categories.entry(query.category.clone()).or_default().push(query.ndcg);
+        }
+        Ok(Summary {
+            queries: queries().count(),
+            metrics,
+            intervals,
+            repositories: self
+                .repositories
+                .iter()
+                .zip(&strata)
+                .map(|(repository, values)| {
+                    let (metrics, intervals) = mean_and_interval(&[values], bootstrap)?;
+                    Ok(RepositorySummary {
+                        name: repository.name.clone(),
+                        queries: values.len(),
+                        metrics,
+                        intervals,
+                        units: repository.units,
+                        index_ms: milliseconds(repository.index_time),
+                        query_ms: median_ms(&repository.queries),
+                    })
                 })
-            })
-            .collect::<Result<_, EvalError>>()?,
-        categories: categories.into_iter().map(|(category, values)| (category, mean(&[&values]))).collect(),
-        query_ms: median_ms(repositories.iter().flat_map(|repository| &repository.queries)),
-    })
+                .collect::<Result<_, EvalError>>()?,
+            categories: categories
+                .into_iter()
+                .map(|(category, values)| (category, mean(&[&values])))
+                .collect(),
+            query_ms: median_ms(queries()),
+        })
+    }
 }
 
 type Named<T> = BTreeMap<String, T>;
@@ -354,11 +370,12 @@ mod tests {
 
     #[test]
     fn repositories_weigh_equally_and_categories_pool_queries() {
-        let repositories = [
+        let repositories = vec![
             scores("a", &[("symbol", 1.0, 5), ("symbol", 0.5, 1), ("semantic", 0.0, 2)]),
             scores("b", &[("symbol", 0.0, 9)]),
         ];
-        let summary = summary(&repositories, &Bootstrap::default()).unwrap();
+        let scores = RepoSearchScores { model: None, repositories };
+        let summary = scores.summary(&Bootstrap::default()).unwrap();
         assert_eq!((summary.queries, summary.metrics["ndcg@10"]), (4, 0.25));
         assert_eq!(summary.repositories[0].metrics["ndcg@10"], 0.5);
         assert_eq!(summary.categories, BTreeMap::from([("semantic".into(), 0.0), ("symbol".into(), 0.5)]));
@@ -403,8 +420,8 @@ mod tests {
         })
         .unwrap();
         assert_eq!(heard, ["demo"]);
-        assert_eq!(strata(&scores), [[1.0, 1.0, 0.0]]);
-        assert!(scores[0].units >= 2);
+        assert_eq!(scores.strata(), [[1.0, 1.0, 0.0]]);
+        assert!(scores.model.is_none() && scores.repositories[0].units >= 2);
     }
 
     #[test]

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use tree_sitter::{Node, QueryCursor, StreamingIterator, Tree, TreeCursor};
 
-use crate::layout::is_long;
+use crate::layout::{fits_window, is_long};
 use crate::line::Lines;
 use crate::rules::{Capture, Role, Rules};
-use crate::{MAX_SIGNATURE_BYTES, UnitKind, comment};
+use crate::{MAX_NAME_BYTES, MAX_SIGNATURE_BYTES, UnitKind, comment, truncate};
 
 /// Something with a name that becomes one unit or, when it is long, several.
 #[derive(Debug)]
@@ -22,6 +22,10 @@ pub(crate) struct Definition {
     /// Whether other definitions may lie in it and are cut out of it.
     pub(crate) is_open: bool,
 }
+
+/// Definitions are not looked for in containers nested deeper than this: qualified names for every level would take
+/// memory quadratic in the size of a hostile file.
+const MAX_NESTING: usize = 32;
 
 /// What a file is made of.
 #[derive(Debug, Default)]
@@ -180,7 +184,7 @@ impl<'tree> Finder<'_, 'tree> {
         if role.is(Role::CANDIDATE) && !role.is(Role::WRAPPER) {
             self.wrapped = None;
         }
-        true
+        !role.is(Role::CLOSURE) || !fits_window(self.lines, &node.byte_range())
     }
 
     /// Keeps the depth of the outermost thing that begins a row.
@@ -301,7 +305,8 @@ impl<'tree> Finder<'_, 'tree> {
         let is_function = matched.is_function || matched.is_method;
         let path_length = self.path.len();
         self.append_names();
-        let mut is_open = true;
+        let may_open = self.containers.len() < MAX_NESTING;
+        let mut is_open = may_open;
         if is_function || matched.is_type {
             let in_type = self.containers.last().is_some_and(|container| container.is_type);
             let inner_run = self.take_run(node.start_byte());
@@ -315,7 +320,7 @@ impl<'tree> Finder<'_, 'tree> {
                 }
             }
             let end = start + self.source[start..outer.end_byte()].trim_ascii_end().len();
-            is_open = matched.is_type || is_long(self.lines, &(start..end));
+            is_open = may_open && (matched.is_type || is_long(self.lines, &(start..end)));
             let (doc, doc_bytes) = self.doc(matched.doc, &comments);
             let body_start = matched.body.map_or(outer.end_byte(), |body| body.start_byte());
             let signature = self.signature(outer, body_start);
@@ -353,7 +358,8 @@ impl<'tree> Finder<'_, 'tree> {
         };
         let mut last = None;
         for node in &self.names {
-            let text = String::from_utf8_lossy(&self.source[node.byte_range()]);
+            let bytes = &self.source[node.byte_range()];
+            let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_NAME_BYTES)]);
             for part in name_parts(&text, &self.rules.name_separators) {
                 if !self.rules.name_omits.iter().any(|omit| omit == part) {
                     append(part);
@@ -435,10 +441,7 @@ fn collapse_header(header: &str) -> String {
         }
         signature.push_str(word);
     }
-    if signature.len() > MAX_SIGNATURE_BYTES {
-        let border = (0..=MAX_SIGNATURE_BYTES).rev().find(|at| signature.is_char_boundary(*at));
-        signature.truncate(border.unwrap_or_default());
-    }
+    truncate(&mut signature, MAX_SIGNATURE_BYTES);
     signature.truncate(signature.trim_end_matches([' ', '{', ':', '=', ';']).len());
     signature
 }

@@ -10,6 +10,8 @@ use crate::{Unit, UnitKind};
 const MAX_DEFINITION_LINES: usize = 200;
 /// What lies between definitions is cut into units of at most so many lines.
 const MAX_WINDOW_LINES: usize = 60;
+/// As many bytes as a window has at most when its lines are of usual length.
+const MAX_WINDOW_BYTES: usize = 8 << 10;
 /// No unit has more bytes, whatever its kind: minified files have few lines.
 const MAX_UNIT_BYTES: usize = 32 << 10;
 /// What stands before or after a unit on its line, such as a `;`, becomes a unit of its own only if it has more bytes.
@@ -18,6 +20,11 @@ const MAX_REST_BYTES: usize = 200;
 /// Whether a definition is to be cut into parts.
 pub(crate) fn is_long(lines: &Lines, bytes: &Range<usize>) -> bool {
     bytes.len() > MAX_UNIT_BYTES || lines.row(bytes.end) - lines.row(bytes.start) >= MAX_DEFINITION_LINES
+}
+
+/// Whether code is short enough to be best left in one unit with what surrounds it.
+pub(crate) fn fits_window(lines: &Lines, bytes: &Range<usize>) -> bool {
+    bytes.len() <= MAX_WINDOW_BYTES && lines.row(bytes.end) - lines.row(bytes.start) < MAX_WINDOW_LINES
 }
 
 /// The units of a file: together they hold every line that is not blank. What belongs to no definition becomes

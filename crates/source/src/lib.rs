@@ -56,7 +56,8 @@ pub struct Unit {
     pub kind: UnitKind,
     /// Name qualified within the file, joined by dots whatever the language writes (`Class.method`, and
     /// `outer.inner` for a function in a function); of a section its headings, outermost first, joined by ` > `;
-    /// empty for module parts. Packages and namespaces that span files are left out.
+    /// empty for module parts. Packages and namespaces that span files are left out. No part of it has more than
+    /// [`MAX_NAME_BYTES`].
     pub name: String,
     /// Declaration without body, decorators and comments, white space collapsed, at most [`MAX_SIGNATURE_BYTES`];
     /// of a section its heading; empty for module parts and for all but the first part of a long unit.
@@ -75,6 +76,22 @@ pub struct Unit {
     /// Last line, 1-based, inclusive. Two units share a line where one ends and the next begins on it.
     pub end_line: u32,
 }
+
+impl Unit {
+    /// Whether it holds a letter, a digit or a character beyond ASCII; `source` is the file it was taken from.
+    ///
+    /// Units that do not are the closing brackets between two definitions. They keep the promise that every line lies
+    /// in a unit, but there is nothing in them to find.
+    ///
+    /// # Panics
+    /// If `source` is another, shorter file.
+    pub fn has_words(&self, source: &[u8]) -> bool {
+        source[self.bytes.clone()].iter().any(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())
+    }
+}
+
+/// Longest part of a [`Unit::name`], in bytes; a longer one is cut at a character border.
+pub const MAX_NAME_BYTES: usize = 256;
 
 /// Longest [`Unit::signature`], in bytes; a longer one is cut at a character border.
 pub const MAX_SIGNATURE_BYTES: usize = 1024;
@@ -127,4 +144,12 @@ pub fn extract(language: Language, source: &[u8]) -> Extraction {
 /// As [`extract`], within other limits.
 pub fn extract_within(language: Language, source: &[u8], limits: &Limits) -> Extraction {
     parse::extract(language, source, limits)
+}
+
+/// Cuts `text` to at most `max_bytes`, at a character border.
+fn truncate(text: &mut String, max_bytes: usize) {
+    if text.len() > max_bytes {
+        let border = (0..=max_bytes).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(border.unwrap_or_default());
+    }
 }

@@ -2,8 +2,8 @@
 
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-use crate::UnitKind;
 use crate::definition::{Definition, Structure};
+use crate::{MAX_NAME_BYTES, UnitKind, truncate};
 
 /// The sections of a Markdown text, each from its heading to the next heading of any level.
 pub(crate) fn find_sections(source: &[u8]) -> Structure {
@@ -39,7 +39,8 @@ pub(crate) fn find_sections(source: &[u8]) -> Structure {
             }
             Event::End(TagEnd::Heading(_)) => {
                 in_heading = false;
-                if let (Some(section), Some((_, title))) = (definitions.last_mut(), path.last()) {
+                if let (Some(section), Some((_, title))) = (definitions.last_mut(), path.last_mut()) {
+                    truncate(title, MAX_NAME_BYTES);
                     section.signature.clone_from(title);
                     let titles: Vec<&str> = path.iter().map(|(_, title)| title.as_str()).collect();
                     section.name = titles.join(" > ");

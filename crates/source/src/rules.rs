@@ -43,6 +43,9 @@ pub(crate) struct RuleFile {
     /// Node kinds of comments.
     #[serde(default)]
     pub(crate) comments: Vec<String>,
+    /// Node kinds of functions without a name. What is defined in a short one stays part of it.
+    #[serde(default)]
+    pub(crate) closures: Vec<String>,
     /// What comments begin with that are for tools, and so are no docs.
     #[serde(default)]
     pub(crate) directives: Vec<String>,
@@ -73,6 +76,7 @@ impl RuleFile {
     pub(crate) fn add_base(&mut self, base: &Self) {
         for (own, inherited) in [
             (&mut self.comments, &base.comments),
+            (&mut self.closures, &base.closures),
             (&mut self.directives, &base.directives),
             (&mut self.doc_omits, &base.doc_omits),
             (&mut self.prefixes, &base.prefixes),
@@ -112,6 +116,7 @@ impl Role {
     pub(crate) const CANDIDATE: Self = Self(8);
     /// Has a name in the grammar, other than punctuation and keywords.
     pub(crate) const NAMED: Self = Self(16);
+    pub(crate) const CLOSURE: Self = Self(32);
 
     pub(crate) fn is(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -179,9 +184,12 @@ impl Rules {
                 Ok(())
             }
         };
-        for (kinds, role) in
-            [(&file.comments, Role::COMMENT), (&file.prefixes, Role::PREFIX), (&file.wrappers, Role::WRAPPER)]
-        {
+        for (kinds, role) in [
+            (&file.closures, Role::CLOSURE),
+            (&file.comments, Role::COMMENT),
+            (&file.prefixes, Role::PREFIX),
+            (&file.wrappers, Role::WRAPPER),
+        ] {
             kinds.iter().try_for_each(|kind| assign(kind, role))?;
         }
         for index in 0..query.pattern_count() {

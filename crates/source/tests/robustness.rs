@@ -162,9 +162,11 @@ fn empty_and_blank_files() {
 
 #[test]
 fn deep_nesting_neither_overflows_nor_hangs() {
-    let limits = Limits { parse_time: Duration::from_millis(500), ..Limits::default() };
+    let limits = Limits { parse_time: Duration::from_millis(100), ..Limits::default() };
     for language in languages() {
-        for (open, close) in [("(", ")"), ("[", "]"), ("{", "}"), ("f(", ""), ("> ", "")] {
+        // Functions in functions would have quadratically long names.
+        let functions = ("function f(){", "}");
+        for (open, close) in [("(", ")"), ("[", "]"), ("{", "}"), ("f(", ""), ("> ", ""), functions] {
             let start = Instant::now();
             let source = [open.repeat(100_000), close.repeat(100_000)].concat();
             check_within(language, source.as_bytes(), &limits);
@@ -188,6 +190,27 @@ fn minified_files_keep_their_functions() {
     let extraction = check(language, source.as_bytes());
     assert_eq!(extraction.units.iter().filter(|unit| unit.name.starts_with('f')).count(), 5000);
     assert_eq!(extraction.diagnostics, []);
+}
+
+#[test]
+fn functions_in_long_callbacks_are_units() {
+    let names = |padding: usize| {
+        let padding = "  work();\n".repeat(padding);
+        let source = format!("define(function () {{\n  // Inside.\n  function inner() {{}}\n{padding}}});\n");
+        let units = check(language_for("x.js".as_ref(), b"").unwrap(), source.as_bytes()).units;
+        units.into_iter().map(|unit| (unit.name, unit.doc)).collect::<Vec<_>>()
+    };
+    assert!(!names(20).contains(&("inner".into(), "Inside.".into())));
+    assert!(names(60).contains(&("inner".into(), "Inside.".into())));
+}
+
+#[test]
+fn closing_brackets_have_no_words() {
+    let source = "class A {\n  void f() {}\n}\n// \u{e9}\n";
+    let units = check(language_for("A.java".as_ref(), b"").unwrap(), source.as_bytes()).units;
+    let words: Vec<_> =
+        units.iter().map(|unit| (unit.start_line, unit.has_words(source.as_bytes()))).collect();
+    assert_eq!(words, [(1, true), (2, true), (3, false), (4, true)]);
 }
 
 #[test]

@@ -513,13 +513,15 @@ fn progress_bar(name: &'static str, length: usize) -> ProgressBar {
     ProgressBar::new(length as u64).with_style(style).with_message(name)
 }
 
-fn write_json_lines(path: &Path, lines: impl Iterator<Item = impl Serialize>) -> anyhow::Result<()> {
+fn write_json_lines(path: &Path, mut lines: impl Iterator<Item = impl Serialize>) -> anyhow::Result<()> {
     let mut file = create(path)?;
-    for line in lines {
-        serde_json::to_writer(&mut file, &line)?;
-        writeln!(file).with_context(|| cannot_write(path))?;
-    }
-    file.flush().with_context(|| cannot_write(path))
+    lines
+        .try_for_each(|line| {
+            serde_json::to_writer(&mut file, &line)?;
+            writeln!(file)
+        })
+        .and_then(|()| file.flush())
+        .with_context(|| cannot_write(path))
 }
 
 fn create(path: &Path) -> anyhow::Result<BufWriter<File>> {

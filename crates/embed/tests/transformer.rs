@@ -144,6 +144,18 @@ fn vocabulary_without_tokenizer_json() {
 }
 
 #[test]
+fn padding_and_truncation_of_the_tokenizer_file_are_put_aside() {
+    let copy = Copy::of(BERT)
+        .set("tokenizer.json", "truncation", json!({
+            "max_length": 5, "strategy": "LongestFirst", "stride": 0, "direction": "Right",
+        }))
+        .set("tokenizer.json", "padding", json!({
+            "strategy": { "Fixed": 32 }, "direction": "Right", "pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]",
+        }));
+    check_against_python(&copy.load(), "tiny-bert mean");
+}
+
+#[test]
 fn limit_in_the_older_file() {
     let copy = Copy::of(BERT)
         .write("sentence_bert_config.json", r#"{"max_seq_length": 24, "do_lower_case": false}"#)
@@ -396,4 +408,46 @@ fn a_token_without_a_vector_is_an_error() {
     assert!(model.embed_queries(&["sort"]).is_ok());
     let error = model.embed_queries(&["sort", "extra"]).unwrap_err().to_string();
     assert!(error.contains("token 4000") && error.contains("46 tokens"), "{error}");
+}
+
+/// Numbers that look random and are the same in every run (Marsaglia's xorshift).
+fn random(state: &mut u64) -> usize {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state as usize
+}
+
+#[test]
+fn damage_anywhere_never_panics() {
+    let mut state = 88_172_645_463_325_252;
+    let files = [
+        (BERT, "config.json"),
+        (BERT, "modules.json"),
+        (BERT, "1_Pooling/config.json"),
+        (BERT, "tokenizer.json"),
+        (BERT, "model.safetensors"),
+        (ROBERTA, "tokenizer.json"),
+        (ROBERTA, "pytorch_model.bin"),
+    ];
+    for (name, file) in files {
+        let original = fs::read(fixtures().join(name).join(file)).unwrap();
+        let mut copy = Copy::of(name);
+        for round in 0..200 {
+            let mut bytes = original.clone();
+            // The start of a file says what the rest is.
+            let reach = if round % 2 == 0 { bytes.len() } else { bytes.len().min(200) };
+            for _ in 0..=random(&mut state) % 3 {
+                let at = random(&mut state) % reach;
+                bytes[at] = random(&mut state) as u8;
+            }
+            if round % 5 == 0 {
+                bytes.truncate(random(&mut state) % reach);
+            }
+            copy = copy.write(file, bytes);
+            if let Ok(model) = TransformerModel::load(copy.0.path()) {
+                let _ = model.embed_queries(&["sort the list", ""]);
+            }
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! vector.
 
 use std::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -10,7 +11,7 @@ use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::{BertNormalizer, Lowercase, NormalizerWrapper, Sequence};
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 use tokenizers::processors::bert::BertProcessing;
-use tokenizers::{AddedToken, Tokenizer, TruncationParams};
+use tokenizers::{AddedToken, PostProcessor, Tokenizer, TruncationParams};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::numeric::Activation;
@@ -79,6 +80,19 @@ pub fn failed(path: &Path, problem: &str, source: impl Into<Box<dyn Error + Send
         path: path.display().to_string(),
         problem: problem.to_owned(),
         source: source.into(),
+    }
+}
+
+/// Runs a step of another crate on a model file. Both `tokenizers` and candle's pickle reader panic on some files that
+/// are damaged; that becomes an error too.
+pub fn guarded<T, E: Into<Box<dyn Error + Send + Sync>>>(
+    path: &Path,
+    problem: &str,
+    step: impl FnOnce() -> Result<T, E>,
+) -> Result<T, EmbedError> {
+    match catch_unwind(AssertUnwindSafe(step)) {
+        Ok(result) => result.map_err(|error| failed(path, problem, error)),
+        Err(_) => Err(model_error(path, problem)),
     }
 }
 
@@ -395,8 +409,8 @@ fn read_tokenizer(
     let json = folder.join("tokenizer.json");
     let vocabulary = folder.join("vocab.txt");
     let (path, mut tokenizer) = if let Some(bytes) = reader.bytes(&json)? {
-        let tokenizer = Tokenizer::from_bytes(bytes)
-            .map_err(|error| failed(&json, "is no tokenizer; save the model's tokenizer again", error))?;
+        let problem = "is no tokenizer; save the model's tokenizer again";
+        let tokenizer = guarded(&json, problem, || Tokenizer::from_bytes(bytes))?;
         (json, tokenizer)
     } else if reader.bytes(&vocabulary)?.is_some() {
         let tokenizer = word_piece(&vocabulary, &config)?;
@@ -427,7 +441,7 @@ fn read_tokenizer(
         );
     }
     let max_tokens = max_tokens.min(n_positions);
-    let n_special = tokenizer.encode("", true).map_or(0, |encoding| encoding.len());
+    let n_special = tokenizer.get_post_processor().map_or(0, |processor| processor.added_tokens(false));
     if max_tokens <= n_special {
         let problem =
             format!("cuts texts at {max_tokens} tokens; expected more than the {n_special} special tokens");

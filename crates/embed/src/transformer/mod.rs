@@ -16,7 +16,7 @@ use tokenizers::Tokenizer;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::{EmbedError, Embedder, Vectors};
-use config::{Folder, Pooling, failed, model_error};
+use config::{Folder, Pooling, guarded, model_error};
 use encoder::Encoder;
 use weights::Weights;
 
@@ -75,12 +75,11 @@ impl TransformerModel {
 
     fn tokenize(&self, prompt: &str, text: &str) -> Result<Vec<u32>, EmbedError> {
         let path = Path::new(&self.path);
-        let encoding = match prompt {
+        let problem = "has a tokenizer that fails on a text; save the model's tokenizer again";
+        let encoding = guarded(path, problem, || match prompt {
             "" => self.tokenizer.encode_fast(text, true),
             _ => self.tokenizer.encode_fast(format!("{prompt}{text}"), true),
-        };
-        let encoding =
-            encoding.map_err(|error| failed(path, "has a tokenizer that failed on a text", error))?;
+        })?;
         let ids = encoding.get_ids();
         match ids.iter().find(|id| **id as usize >= self.encoder.n_tokens()) {
             Some(id) => Err(model_error(

@@ -6,7 +6,7 @@ use candle_core::safetensors::BufferedSafetensors;
 use candle_core::{DType, Device, Tensor, pickle::PthTensors};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::config::{failed, model_error};
+use super::config::{failed, guarded, model_error};
 use crate::EmbedError;
 
 /// A checkpoint file whose tensors are read by name, each checked against the shape that the reader expects.
@@ -20,6 +20,10 @@ enum Source {
     Safetensors(Box<BufferedSafetensors>),
     Pickle(PthTensors),
 }
+
+/// What is wrong with a pickle file that cannot be read.
+const DAMAGED: &str =
+    "is no complete checkpoint of PyTorch 1.6 or later; copy it again, or convert it to safetensors";
 
 /// The name that a whole model gives to its encoder, the name that a bare encoder gives to itself last.
 const PREFIXES: [&str; 3] = ["bert.", "roberta.", ""];
@@ -47,7 +51,7 @@ impl Weights {
             }
             let bytes = std::fs::read(&path).map_err(|error| failed(&path, "cannot be read", error))?;
             hash.update(&bytes);
-            let source = Source::Pickle(guarded(&path, || PthTensors::new(&path, None))?);
+            let source = Source::Pickle(guarded(&path, DAMAGED, || PthTensors::new(&path, None))?);
             (path, source)
         };
         let mut weights = Weights { path, source, prefix: "" };
@@ -84,18 +88,19 @@ impl Weights {
             );
             return Err(model_error(&self.path, problem));
         }
-        let tensor = match &self.source {
-            Source::Safetensors(source) => source.load(name, &Device::Cpu),
-            Source::Pickle(source) => {
-                guarded(&self.path, || source.get(name)?.ok_or_else(|| candle_core::Error::msg("no tensor")))
-                    .map(Ok)?
+        let values = match &self.source {
+            Source::Safetensors(source) => {
+                let problem = format!("holds {name} in a form that cannot be read; save it as 32-bit floats");
+                guarded(&self.path, &problem, || floats(source.load(name, &Device::Cpu)?))
             }
-        };
-        let values = tensor
-            .and_then(|tensor: Tensor| tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>())
-            .map_err(|error| {
-                failed(&self.path, &format!("holds {name} in a form that cannot be read"), error)
-            })?;
+            Source::Pickle(source) => guarded(&self.path, DAMAGED, || {
+                floats(
+                    source
+                        .get(name)?
+                        .ok_or_else(|| candle_core::Error::CannotFindTensor { path: name.into() })?,
+                )
+            }),
+        }?;
         if !values.iter().all(|value| value.is_finite()) {
             let problem = format!("holds NaN or infinity in {name}; train or copy the model again");
             return Err(model_error(&self.path, problem));
@@ -112,12 +117,6 @@ impl Weights {
     }
 }
 
-/// Runs a step of candle's pickle reader, which indexes into what the file says without checking it.
-fn guarded<T>(path: &Path, step: impl FnOnce() -> candle_core::Result<T>) -> Result<T, EmbedError> {
-    let damaged =
-        "is no complete checkpoint of PyTorch 1.6 or later; copy it again, or convert it to safetensors";
-    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(step)) {
-        Ok(result) => result.map_err(|error| failed(path, damaged, error)),
-        Err(_) => Err(model_error(path, damaged)),
-    }
+fn floats(tensor: Tensor) -> candle_core::Result<Vec<f32>> {
+    tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1()
 }

@@ -500,7 +500,10 @@ fn run_plan(args: &RunArgs) -> anyhow::Result<()> {
     let json = serde_json::to_string_pretty(&results)? + "\n";
     for (path, text) in [(&plan.page, results.page()), (&plan.json, json)] {
         let path = folder.join(path);
-        std::fs::write(&path, text).with_context(|| cannot_write(&path))?;
+        path.parent()
+            .map_or(Ok(()), std::fs::create_dir_all)
+            .and_then(|()| std::fs::write(&path, text))
+            .with_context(|| cannot_write(&path))?;
         output::note(&format!("wrote {}", path.display()));
     }
     if args.json { output::print_json(&results) } else { Ok(()) }

@@ -175,8 +175,8 @@ fn a_plan_writes_its_page_beside_itself() {
     let folder = repositories();
     let plan = r#"
         title = "Numbers"
-        page = "out.md"
-        json = "out.json"
+        page = "new/out.md"
+        json = "new/out.json"
         [[datasets]]
         name = "Functions"
         source = { format = "cosqa", queries = "pairs.json", corpus = "codes.json" }
@@ -194,9 +194,9 @@ fn a_plan_writes_its_page_beside_itself() {
     let results = json(folder.path(), "eval run plans/plan.toml --data . --repos repos --json");
     assert_eq!(results["datasets"][1]["methods"][0]["metrics"]["ndcg@10"].as_f64(), Some(1.0));
     let written: Value =
-        serde_json::from_str(&fs::read_to_string(folder.path().join("plans/out.json")).unwrap()).unwrap();
+        serde_json::from_str(&fs::read_to_string(folder.path().join("plans/new/out.json")).unwrap()).unwrap();
     assert_eq!(written, results);
-    let page = fs::read_to_string(folder.path().join("plans/out.md")).unwrap();
+    let page = fs::read_to_string(folder.path().join("plans/new/out.md")).unwrap();
     assert!(page.contains("## Functions") && page.contains("| demo | 1.000 |"), "{page}");
     check_refused(folder.path(), "eval run plans/plan.toml --data plans", "pairs.json: cannot be read");
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use rust_stemmers::{Algorithm, Stemmer};
 
-use crate::{identifiers, is_stop_word, parts};
+use crate::{identifiers, is_language_name, is_stop_word, parts};
 
 /// Calls `emit` with each term of a text, in order, and the byte range that it was read from: every part of an
 /// identifier, lower-cased and reduced to its English stem, and after the parts of an identifier of several the
@@ -31,18 +31,34 @@ pub fn lexical_terms(text: &str, mut emit: impl FnMut(&str, Range<usize>)) {
     }
 }
 
-/// The distinct terms of a query, in order of first use, without the stop words; a query of stop words alone
-/// keeps them.
+/// The distinct terms of a query, in order of first use, without the words that say nothing about what a function
+/// does: stop words, and the name of a programming language where at least two other terms are left (`python read
+/// csv` wants Python code, not code that speaks of Python). A query of stop words alone keeps them.
 #[must_use]
 pub fn query_terms(query: &str) -> Vec<String> {
-    let (mut terms, mut all) = (Vec::new(), Vec::new());
+    let (mut all, mut telling, mut languages): (Vec<String>, Vec<String>, Vec<String>) = Default::default();
     lexical_terms(query, |term, at| {
-        let list = if is_stop_word(&query[at]) { &mut all } else { &mut terms };
-        if !list.iter().any(|known| known == term) {
-            list.push(term.to_owned());
+        let word = &query[at];
+        let mut list = vec![&mut all];
+        if !is_stop_word(word) {
+            list.push(&mut telling);
+        }
+        if is_language_name(word) {
+            list.push(&mut languages);
+        }
+        for list in list {
+            if !list.iter().any(|known| known == term) {
+                list.push(term.to_owned());
+            }
         }
     });
-    if terms.is_empty() { all } else { terms }
+    if telling.is_empty() {
+        return all;
+    }
+    if telling.len() >= languages.len() + 2 {
+        telling.retain(|term| !languages.contains(term));
+    }
+    telling
 }
 
 /// Replaces the content of `out` with `text` in lower case.
@@ -92,5 +108,13 @@ mod tests {
         assert_eq!(query_terms("how to read the file, and Read it again"), ["read", "file", "again"]);
         assert_eq!(query_terms("how to"), ["how", "to"]);
         assert_eq!(query_terms("?!"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_language_that_is_wanted_is_not_searched_for() {
+        assert_eq!(query_terms("python read csv"), ["read", "csv"]);
+        assert_eq!(query_terms("how to call Python"), ["call", "python"]);
+        assert_eq!(query_terms("python"), ["python"]);
+        assert_eq!(query_terms("PythonRuntime start now"), ["runtim", "pythonruntime", "start", "now"]);
     }
 }

@@ -15,13 +15,39 @@ pub fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.binary_search(&lower.as_str()).is_ok()
 }
 
+/// Names of programming languages that are no English words, in alphabetical order.
+const LANGUAGE_NAMES: &[&str] = &[
+    "cpp",
+    "csharp",
+    "golang",
+    "java",
+    "javascript",
+    "js",
+    "kotlin",
+    "lua",
+    "perl",
+    "php",
+    "python",
+    "python2",
+    "python3",
+    "ruby",
+    "scala",
+    "typescript",
+];
+
+/// Whether a word of a query names a programming language and nothing else; case does not matter.
+#[must_use]
+pub fn is_language_name(word: &str) -> bool {
+    LANGUAGE_NAMES.binary_search(&word.to_ascii_lowercase().as_str()).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_list_is_sorted() {
-        assert!(STOP_WORDS.is_sorted());
+    fn the_lists_are_sorted() {
+        assert!(STOP_WORDS.is_sorted() && LANGUAGE_NAMES.is_sorted());
     }
 
     #[test]

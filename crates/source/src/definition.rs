@@ -319,7 +319,10 @@ impl<'tree> Finder<'_, 'tree> {
                     comments = run.comments;
                 }
             }
-            let end = start + self.source[start..outer.end_byte()].trim_ascii_end().len();
+            // Some grammars count the line end to a node, and a missing first token stands before white space.
+            let text = self.source[start..outer.end_byte()].trim_ascii_start();
+            let start = outer.end_byte() - text.len();
+            let end = start + text.trim_ascii_end().len();
             is_open = may_open && (matched.is_type || is_long(self.lines, &(start..end)));
             let (doc, doc_bytes) = self.doc(matched.doc, &comments);
             let body_start = matched.body.map_or(outer.end_byte(), |body| body.start_byte());

@@ -16,6 +16,10 @@
 //! assert_eq!((total.start_line, total.end_line), (2, 4));
 //! ```
 //!
+//! A further language is a rule file (`rules/NAME.toml`, whose keys and captures are described at `RuleFile` in
+//! `src/rules.rs`), a line in the registry in `src/language.rs`, and a fixture with every construct that the rules
+//! name; `UPDATE_EXPECT=1 cargo test -p quarry-source` writes what is expected of it, to be read before it is kept.
+//!
 //! Bad input is never an error: broken syntax, other encodings and files that take too long to parse give
 //! [`Diagnostic`]s and as many units as can be had. Nothing here recurses, so nesting depth is bounded by memory only.
 

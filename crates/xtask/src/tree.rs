@@ -72,10 +72,14 @@ fn tracked(root: &Path) -> Option<Vec<String>> {
 }
 
 fn walked(root: &Path) -> anyhow::Result<Vec<String>> {
+    // Only the repository's own ignore files count, not those of the user.
     let walk = WalkBuilder::new(root)
         .hidden(false)
         .require_git(false)
-        .filter_entry(|e| e.file_name() != ".git")
+        .git_exclude(false)
+        .git_global(false)
+        .parents(false)
+        .filter_entry(|entry| entry.file_name() != ".git")
         .build();
     let mut paths = Vec::new();
     for entry in walk {

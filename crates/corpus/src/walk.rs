@@ -75,7 +75,7 @@ pub struct Skipped {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SkipReason {
     /// No language is known for this name.
-    #[error("of no known language")]
+    #[error("in no known language")]
     UnknownLanguage,
     /// Over [`WalkOptions::max_bytes`].
     #[error("over the size limit")]
@@ -84,7 +84,7 @@ pub enum SkipReason {
     #[error("binary")]
     Binary,
     /// Symbolic links are not followed, so that no file is found twice or from outside the tree.
-    #[error("a symbolic link")]
+    #[error("symbolic link")]
     SymbolicLink,
     /// The path is not UTF-8.
     #[error("named in no valid UTF-8")]
@@ -126,6 +126,8 @@ bitflags! {
         const DOCUMENTATION = 1 << 4;
         /// Declares what is defined elsewhere (`.pyi`, `.d.ts`).
         const TYPE_STUB = 1 << 5;
+        /// Only passes on what other files define.
+        const REEXPORT = 1 << 6;
     }
 }
 

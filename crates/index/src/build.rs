@@ -13,6 +13,7 @@ use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::lexical::{LexicalIndex, LexicalText};
+use crate::rules::{self, Place, place};
 use crate::table::{NewUnit, TableBuilder, TableSize};
 use crate::vectors::{Rows, VectorMatrix};
 use crate::{Error, Event};
@@ -30,19 +31,8 @@ pub(crate) struct Prepared<'a> {
     units: Vec<Unit>,
     /// Of each unit, the hash of its embedding text.
     hashes: Vec<u128>,
-    place: Place,
+    place: Place<'a>,
 }
-
-/// Where a file is, for lexical search.
-struct Place {
-    /// Without the part that `stem` took.
-    folder: String,
-    /// The file's name without extension; of a file that stands for its folder, the folder's name.
-    stem: String,
-}
-
-/// Stems of files that stand for their folder.
-const FOLDER_FILES: [&str; 3] = ["__init__", "index", "mod"];
 
 /// The text that a model embeds for a unit: a line of the words of the file's path and of the qualified name, then
 /// the unit's source.
@@ -141,13 +131,15 @@ impl<'a> Prepared<'a> {
     fn new(file: &'a ListedFile, content: walk::Content) -> Self {
         let units = quarry_source::extract(file.language, &content.bytes).units;
         let mut prepared = Self { flags: content.flags, bytes: content.bytes, units, ..Self::empty(file) };
+        let kinds = prepared.units.iter().map(|unit| unit.kind);
+        prepared.flags.set(FileFlags::REEXPORT, rules::is_reexport(&file.path, kinds));
         let hash = |unit| xxh3_128(prepared.embedding_text(unit).as_bytes());
         prepared.hashes = prepared.units.iter().map(hash).collect();
         prepared
     }
 
     fn empty(file: &'a ListedFile) -> Self {
-        let (flags, place) = (FileFlags::default(), Place::of(&file.path));
+        let (flags, place) = (FileFlags::default(), place(&file.path));
         Self { file, flags, bytes: Vec::new(), units: Vec::new(), hashes: Vec::new(), place }
     }
 
@@ -175,17 +167,6 @@ impl<'a> Prepared<'a> {
     }
 }
 
-impl Place {
-    fn of(path: &str) -> Self {
-        let (mut folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let mut stem = name.split_once('.').map_or(name, |(stem, _)| stem);
-        if FOLDER_FILES.contains(&stem) && !folder.is_empty() {
-            (folder, stem) = folder.rsplit_once('/').unwrap_or(("", folder));
-        }
-        Self { folder: folder.to_owned(), stem: stem.to_owned() }
-    }
-}
-
 fn write_table_and_postings(prepared: &[Prepared], folder: &Path) -> Result<TableSize, Error> {
     let mut table = TableBuilder::default();
     for file in prepared {
@@ -207,9 +188,8 @@ fn write_table_and_postings(prepared: &[Prepared], folder: &Path) -> Result<Tabl
     let texts = prepared.iter().flat_map(|file| {
         file.units.iter().map(|unit| LexicalText {
             name: &unit.name,
-            file: &file.place.stem,
-            folder: &file.place.folder,
-            signature: &unit.signature,
+            file: file.place.stem,
+            folder: file.place.folder,
             doc: &unit.doc,
             body: Cow::Owned(file.body(unit)),
         })

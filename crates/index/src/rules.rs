@@ -1,1 +1,277 @@
-//! Ranking rules.
+//! Ranking rules: what beside the words of a unit tells whether it is meant.
+//!
+//! Each rule is a pure function of a query and of a unit's name, kind or path, and gives a value from 0 to 1;
+//! [`Ranking`](crate::Ranking) holds their weights.
+
+use std::collections::HashMap;
+
+use quarry_corpus::walk::FileFlags;
+use quarry_source::UnitKind;
+use quarry_text::{identifiers, lexical_terms, parts};
+
+/// A query with what the rules need to know of it.
+#[derive(Debug, Clone)]
+pub struct Query<'a> {
+    /// As it was typed.
+    pub text: &'a str,
+    /// Its terms ([`quarry_text::query_terms`]).
+    pub terms: &'a [String],
+    /// The weight of each term, above 0: its inverse document frequency.
+    pub weights: &'a [f32],
+}
+
+impl<'a> Query<'a> {
+    /// The symbol that the query is, if it is one word: the last part of `Type::method`, `module.Type` or `call()`.
+    #[must_use]
+    pub fn symbol(&self) -> Option<&'a str> {
+        let text = self.text.trim();
+        if text.contains(char::is_whitespace) { None } else { symbol_words(text).last() }
+    }
+
+    /// The words of a longer query that are written as only symbols are: in several parts (`read_csv`, `GsonBuilder`).
+    pub fn mentions(&self) -> impl Iterator<Item = &'a str> {
+        let is_longer = self.symbol().is_none();
+        symbol_words(self.text).filter(move |word| is_longer && parts(word).count() > 1)
+    }
+}
+
+/// Like identifiers, but with the `$` that some languages allow.
+fn symbol_words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$')).filter(|word| !word.is_empty())
+}
+
+/// How well a name matches the query, from 0 to 1: the geometric mean of the share of the query (by weight) that the
+/// name has and the share of the name's words that the query has. An identifier of several words also matches as a
+/// whole (`WebSocket` and `websocket`). 0 for a name without words.
+#[must_use]
+pub fn name_match(query: &Query, name: &str) -> f32 {
+    let mut matched = vec![false; query.terms.len()];
+    let (mut n_words, mut n_matched) = (0, 0);
+    for identifier in identifiers(name) {
+        let n_parts = parts(identifier).count();
+        let (mut n_terms, mut n_found) = (0, 0);
+        lexical_terms(identifier, |term, _| {
+            n_terms += 1;
+            if let Some(position) = query.terms.iter().position(|wanted| wanted == term) {
+                matched[position] = true;
+                // What comes after the parts is the whole.
+                n_found = if n_terms > n_parts { n_parts } else { n_found + 1 };
+            }
+        });
+        n_words += n_parts;
+        n_matched += n_found;
+    }
+    if n_matched == 0 {
+        return 0.0;
+    }
+    let total: f32 = query.weights.iter().sum();
+    let found: f32 =
+        query.weights.iter().zip(matched).filter(|(_, matched)| *matched).map(|(weight, _)| weight).sum();
+    (found / total * n_matched as f32 / n_words as f32).sqrt()
+}
+
+/// How well the name of a unit matches the query: [`name_match`] of the last part of its qualified name, halved for
+/// functions, because a query in plain words has more often the name of a type's subject in it than of a function's;
+/// 0 for what has no name of its own.
+#[must_use]
+pub fn unit_match(query: &Query, kind: UnitKind, name: &str) -> f32 {
+    match kind {
+        UnitKind::Type => name_match(query, last_part(name)),
+        UnitKind::Function | UnitKind::Method => name_match(query, last_part(name)) / 2.0,
+        UnitKind::Module | UnitKind::Section => 0.0,
+    }
+}
+
+/// How well the place of a file matches the query: [`name_match`] of the file's stem, and a fifth of it for the
+/// folder's name. `stem` and `folder` are those of [`place`].
+#[must_use]
+pub fn place_match(query: &Query, path: &str) -> f32 {
+    let Place { stem, folder } = place(path);
+    let parent = folder.rsplit_once('/').map_or(folder, |(_, parent)| parent);
+    0.8 * name_match(query, stem) + 0.2 * name_match(query, parent)
+}
+
+/// Whether the query is a symbol that the unit defines, or mentions it by a word that only symbols are.
+#[must_use]
+pub fn defines(query: &Query, kind: UnitKind, name: &str) -> bool {
+    let is_definition = matches!(kind, UnitKind::Type | UnitKind::Function | UnitKind::Method);
+    let name = last_part(name);
+    is_definition && (query.symbol() == Some(name) || query.mentions().any(|word| word == name))
+}
+
+fn last_part(name: &str) -> &str {
+    name.rsplit_once('.').map_or(name, |(_, last)| last)
+}
+
+/// Stems of files that stand for their folder.
+const FOLDER_FILES: [&str; 3] = ["__init__", "index", "mod"];
+
+/// Where a file is, as far as its words matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// The file's name up to its first dot; of a file that stands for its folder, the folder's name.
+    pub stem: &'a str,
+    /// The path of the folder, without the part that `stem` took.
+    pub folder: &'a str,
+}
+
+/// The place of a path relative to the root.
+#[must_use]
+pub fn place(path: &str) -> Place<'_> {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
+    if FOLDER_FILES.contains(&stem) && !folder.is_empty() {
+        let (folder, stem) = folder.rsplit_once('/').unwrap_or(("", folder));
+        return Place { stem, folder };
+    }
+    Place { stem, folder }
+}
+
+/// What the score of a unit is multiplied with for what its file is beside being code: `factor` (0 to 1) if there is
+/// anything to hold against it, else 1.
+#[must_use]
+pub fn demotion(flags: FileFlags, factor: f32) -> f32 {
+    if flags.is_empty() { 1.0 } else { factor }
+}
+
+/// Whether a file only passes on what others define: one that stands for its folder, without any definition. Rust's
+/// `mod.rs` is none, as it documents its module where it defines nothing.
+#[must_use]
+pub fn is_reexport(path: &str, kinds: impl IntoIterator<Item = UnitKind>) -> bool {
+    let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+    let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
+    FOLDER_FILES.contains(&stem)
+        && stem != "mod"
+        && kinds.into_iter().all(|kind| matches!(kind, UnitKind::Module | UnitKind::Section))
+}
+
+/// Ranks units so that each file's best comes before the seconds of others: the scores of a file's units, best
+/// first, are multiplied with 1, `factor`, `factor`², ... (0 to 1). `units` holds (file, unit, score); the result is
+/// in descending order of the new scores, equal ones in ascending order of units.
+#[must_use]
+pub fn diversify(mut units: Vec<(u32, usize, f32)>, factor: f32) -> Vec<(u32, usize, f32)> {
+    let best_first = |a: &(u32, usize, f32), b: &(u32, usize, f32)| b.2.total_cmp(&a.2).then(a.1.cmp(&b.1));
+    units.sort_unstable_by(best_first);
+    let mut next_factor: HashMap<u32, f32> = HashMap::new();
+    for (file, _, score) in &mut units {
+        let next = next_factor.entry(*file).or_insert(1.0);
+        *score *= *next;
+        *next *= factor;
+    }
+    units.sort_unstable_by(best_first);
+    units
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_text::query_terms;
+
+    use super::*;
+
+    /// Calls `check` with a query whose terms all weigh the same.
+    fn with_query<T>(text: &str, check: impl Fn(&Query) -> T) -> T {
+        let terms = query_terms(text);
+        check(&Query { text, terms: &terms, weights: &vec![1.0; terms.len()] })
+    }
+
+    fn check_match(text: &str, name: &str, expected: f32) {
+        let found = with_query(text, |query| name_match(query, name));
+        assert!((found - expected).abs() < 1e-6, "{name:?} for {text:?}: {found}, not {expected}");
+    }
+
+    #[test]
+    fn a_name_matches_by_the_words_it_shares() {
+        check_match("connect pool", "ConnectPool", 1.0);
+        check_match("connect pool", "connection_pools", 1.0);
+        check_match("connect pool", "pool", 0.5_f32.sqrt());
+        check_match("pool", "ConnectPool", 0.5_f32.sqrt());
+        check_match("connect pool", "tree", 0.0);
+        check_match("connect pool", "", 0.0);
+    }
+
+    #[test]
+    fn an_identifier_matches_as_a_whole() {
+        check_match("websocket", "WebSocket", 1.0);
+        check_match("WebSocket", "WebSocket", 1.0);
+        check_match("websocket client", "WebSocket", 0.5_f32.sqrt());
+    }
+
+    #[test]
+    fn rare_words_weigh_more() {
+        let terms = query_terms("json reader");
+        let query = Query { text: "json reader", terms: &terms, weights: &[1.0, 3.0] };
+        assert!(name_match(&query, "reader") > name_match(&query, "json"));
+    }
+
+    #[test]
+    fn types_match_twice_as_well_as_functions_and_by_their_own_name() {
+        let of = |kind, name: &str| with_query("json reader", |query| unit_match(query, kind, name));
+        assert_eq!(of(UnitKind::Type, "stream.JsonReader"), 1.0);
+        assert_eq!(of(UnitKind::Method, "Stream.json_reader"), 0.5);
+        assert_eq!(of(UnitKind::Method, "JsonReader.close"), 0.0);
+        assert_eq!(of(UnitKind::Module, ""), 0.0);
+    }
+
+    #[test]
+    fn a_path_matches_by_its_stem_and_a_little_by_its_folder() {
+        let of = |path: &str| with_query("json", |query| place_match(query, path));
+        let close =
+            |found: f32, expected: f32| assert!((found - expected).abs() < 1e-6, "{found} {expected}");
+        close(of("src/json.rs"), 0.8);
+        close(of("src/json/reader.rs"), 0.2);
+        close(of("json/src/reader.rs"), 0.0);
+        close(of("src/json/mod.rs"), 0.8);
+    }
+
+    #[test]
+    fn files_that_stand_for_their_folder_have_its_name() {
+        assert_eq!(place("a/b/c.test.ts"), Place { stem: "c", folder: "a/b" });
+        assert_eq!(place("a/b/mod.rs"), Place { stem: "b", folder: "a" });
+        assert_eq!(place("b/__init__.py"), Place { stem: "b", folder: "" });
+        assert_eq!(place("index.ts"), Place { stem: "index", folder: "" });
+    }
+
+    #[test]
+    fn a_symbol_is_found_where_it_is_defined() {
+        let of = |text, kind, name: &str| with_query(text, |query| defines(query, kind, name));
+        assert!(of("GsonBuilder", UnitKind::Type, "GsonBuilder"));
+        assert!(of("Rack::Builder", UnitKind::Type, "Rack.Builder"));
+        assert!(of("reader.close()", UnitKind::Method, "JsonReader.close"));
+        assert!(!of("GsonBuilder", UnitKind::Type, "Gson"));
+        assert!(!of("GsonBuilder", UnitKind::Module, "GsonBuilder"));
+        // In a longer query only what no plain word can be.
+        assert!(of("how GsonBuilder is configured", UnitKind::Type, "GsonBuilder"));
+        assert!(!of("close the reader", UnitKind::Method, "JsonReader.close"));
+    }
+
+    #[test]
+    fn whatever_else_a_file_is_puts_it_lower() {
+        assert_eq!(demotion(FileFlags::empty(), 0.5), 1.0);
+        assert_eq!(demotion(FileFlags::TEST | FileFlags::GENERATED, 0.5), 0.5);
+    }
+
+    #[test]
+    fn a_reexport_defines_nothing() {
+        let of = |path, kinds: &[UnitKind]| is_reexport(path, kinds.iter().copied());
+        assert!(of("a/__init__.py", &[UnitKind::Module]));
+        assert!(of("index.ts", &[]));
+        assert!(!of("a/__init__.py", &[UnitKind::Module, UnitKind::Function]));
+        assert!(!of("a/mod.rs", &[UnitKind::Module]));
+        assert!(!of("a/names.py", &[UnitKind::Module]));
+    }
+
+    #[test]
+    fn further_units_of_a_file_are_damped() {
+        let ranked = diversify(vec![(0, 0, 0.8), (0, 1, 1.0), (0, 2, 0.9), (1, 3, 0.5)], 0.5);
+        let units: Vec<usize> = ranked.iter().map(|unit| unit.1).collect();
+        assert_eq!(units, [1, 3, 2, 0]);
+        let scores: Vec<f32> = ranked.iter().map(|unit| unit.2).collect();
+        assert_eq!(scores, [1.0, 0.5, 0.45, 0.2]);
+    }
+
+    #[test]
+    fn equal_units_stay_in_order() {
+        let ranked = diversify(vec![(1, 5, 1.0), (0, 2, 1.0)], 0.5);
+        assert_eq!(ranked, [(0, 2, 1.0), (1, 5, 1.0)]);
+    }
+}

@@ -1,18 +1,21 @@
 //! From a query to ranked units.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
-use quarry_corpus::walk::FileFlags;
 use quarry_source::UnitKind;
 use quarry_text::query_terms;
 
 use crate::fusion::{convex_combination, greatest};
 use crate::lexical::{Bm25f, Groups};
-use crate::table::UnitRecord;
+use crate::rules::{self, Query};
 use crate::{Error, Index};
 
 /// Confidence from which on a search has found something.
-pub const DEFAULT_THRESHOLD: f32 = 0.5;
+pub const DEFAULT_THRESHOLD: f32 = 0.35;
+
+/// Units that the rules look at: those with the best scores before them.
+const N_CANDIDATES: usize = 300;
 
 /// A question to an index.
 #[derive(Debug, Clone)]
@@ -25,23 +28,35 @@ pub struct SearchRequest<'a> {
     pub ranking: Ranking,
 }
 
-/// experimental
-#[derive(Debug, Clone)]
+/// How units are ranked. A unit's score is the sum of
+///
+/// - its own words' score: BM25F and cosine, each over the best one of this query, fused ([`convex_combination`]);
+/// - `file_weight` times the same of its file, whose BM25F is that of all its units taken together and whose cosine
+///   is that of its best unit; both sums are over the best unit's, so that they are at most 1;
+/// - the [rules](crate::rules), each times its weight;
+///
+/// and is then multiplied with what [`rules::demotion`] and [`rules::diversify`] say. The defaults are round values
+/// from the middle of the range in which NDCG@10 on the repository-search development set hardly changes.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Ranking {
-    /// a
+    /// Parameters of the lexical score.
     pub bm25f: Bm25f,
-    /// a
+    /// Share of the cosine in a score, 0 to 1; without a model it is 0.
     pub dense_weight: f32,
-    /// a
+    /// Weight of the file's words beside the unit's own.
     pub file_weight: f32,
-    /// a
-    pub demote: f32,
-    /// a
-    pub repeat: f32,
-    /// a
+    /// Weight of [`rules::place_match`].
+    pub place_weight: f32,
+    /// Weight of [`rules::unit_match`].
+    pub name_weight: f32,
+    /// What the definition of the symbol that the query is gets: by default more than all else together.
     pub definition: f32,
-    /// a
-    pub stem: f32,
+    /// What the definition of a symbol that a longer query mentions gets.
+    pub mention: f32,
+    /// Factor for tests, examples, generated and vendored code and the like, 0 to 1.
+    pub demotion: f32,
+    /// Factor for each further unit of a file, 0 to 1.
+    pub repetition: f32,
 }
 
 impl Default for Ranking {
@@ -49,11 +64,13 @@ impl Default for Ranking {
         Self {
             bm25f: Bm25f::default(),
             dense_weight: 0.5,
-            file_weight: 1.0,
-            demote: 0.5,
-            repeat: 0.5,
-            definition: 1.0,
-            stem: 0.5,
+            file_weight: 0.5,
+            place_weight: 1.25,
+            name_weight: 0.5,
+            definition: 3.0,
+            mention: 0.5,
+            demotion: 0.5,
+            repetition: 0.5,
         }
     }
 }
@@ -61,136 +78,120 @@ impl Default for Ranking {
 /// Ranked units.
 #[derive(Debug, Clone)]
 pub struct SearchResponse {
-    /// Best first.
+    /// Best first, equal ones in the order of their paths and lines.
     pub hits: Vec<Hit>,
-    /// c
+    /// How sure it is that the query's subject occurs at all, 0 to 1: of the hits the greatest share of the query, by
+    /// weight of its words, that a hit's score shows ([`ScoreParts::coverage`]), or its cosine where that is greater.
     pub confidence: f32,
 }
 
 /// A unit that was found.
 #[derive(Debug, Clone)]
 pub struct Hit {
-    /// Row of the unit.
+    /// Number of the unit in the index.
     pub unit: usize,
-    /// Path relative to the root.
+    /// Path relative to the root, `/` between its parts.
     pub path: String,
     /// First line, 1-based.
     pub start_line: u32,
-    /// Last line, inclusive.
+    /// Last line, 1-based, inclusive.
     pub end_line: u32,
-    /// Qualified name.
+    /// Qualified name within the file; empty for parts between definitions.
     pub name: String,
-    /// Declaration.
+    /// Declaration without body; empty for parts between definitions.
     pub signature: String,
     /// What it is.
     pub kind: UnitKind,
-    /// Language.
+    /// Name of the language.
     pub language: String,
-    /// Score.
+    /// Greater is better; comparable within one response only.
     pub score: f32,
-    /// Parts.
+    /// What the score is made of.
     pub parts: ScoreParts,
 }
 
 /// What a score is made of.
-#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct ScoreParts {
-    /// BM25F.
+    /// BM25F of the unit.
     pub lexical: f32,
-    /// Cosine.
+    /// Cosine of the unit, -1 to 1; 0 without a model.
     pub dense: f32,
-    /// a
-    pub file: f32,
-    /// a
-    pub boost: f32,
+    /// BM25F over the most that these terms can reach in a text of mean length or more: 0 to 1.
+    pub coverage: f32,
+    /// Fused score of the unit's and the file's words, over the best unit's: 0 to 1.
+    pub words: f32,
+    /// [`rules::place_match`].
+    pub place: f32,
+    /// [`rules::unit_match`].
+    pub name: f32,
+    /// [`rules::defines`].
+    pub defines: bool,
+    /// [`rules::demotion`].
+    pub demotion: f32,
 }
 
 impl Index {
-    /// Ranks.
+    /// Ranks the units of the index for a query. Deterministic: equal indexes give equal responses.
     ///
     /// # Errors
-    /// When.
+    /// When the query has no word, the model fails, or the index cannot be read.
     pub fn search(&self, request: &SearchRequest) -> Result<SearchResponse, Error> {
         let terms = query_terms(request.query);
         if terms.is_empty() {
             return Err(Error::EmptyQuery);
         }
-        let r = &request.ranking;
+        let ranking = &request.ranking;
         let groups = Groups { of_text: &self.file_of_unit, lengths: &self.file_lengths };
-        let scores = self.lexical.scores(&terms, &r.bm25f, groups)?;
-        let dense = match &self.dense {
+        let lexical = self.lexical.scores(&terms, &ranking.bm25f, groups)?;
+        let (dense, dense_weight) = match &self.dense {
             Some(dense) => {
-                let q = dense.embedder.embed_queries(&[request.query])?;
-                dense.matrix.similarities(&q.values)
+                let vectors = dense.embedder.embed_queries(&[request.query])?;
+                (dense.matrix.similarities(&vectors.values), ranking.dense_weight)
             }
-            None => vec![0.0; self.n_units()],
+            None => (vec![0.0; self.n_units()], 0.0),
         };
-        let w = if self.dense.is_some() { r.dense_weight } else { 0.0 };
-        let fused = convex_combination(&scores.texts, &dense, w);
-        let mut file_dense = vec![0.0_f32; self.n_files()];
-        for (unit, &file) in self.file_of_unit.iter().enumerate() {
-            file_dense[file as usize] = file_dense[file as usize].max(dense[unit]);
-        }
-        let file_fused = convex_combination(&scores.groups, &file_dense, w);
-        let base: Vec<f32> = fused
+        let of_units = convex_combination(&lexical.texts, &dense, dense_weight);
+        let of_files = convex_combination(&lexical.groups, &self.best_of_files(&dense), dense_weight);
+        let mut words: Vec<f32> = of_units
             .iter()
             .zip(&self.file_of_unit)
-            .map(|(u, &f)| u + r.file_weight * file_fused[f as usize])
+            .map(|(unit, &file)| unit + ranking.file_weight * of_files[file as usize])
             .collect();
-        let mut order: Vec<usize> = (0..base.len()).filter(|&unit| base[unit] > 0.0).collect();
-        order.sort_unstable_by(|&a, &b| base[b].total_cmp(&base[a]).then(a.cmp(&b)));
-        order.truncate(300.max(request.limit));
-        let top = greatest(&base);
-        let mut candidates: Vec<(usize, f32)> = order
+        let scale = greatest(&words);
+        words.iter_mut().for_each(|score| *score /= scale);
+
+        let query = Query { text: request.query, terms: &terms, weights: &lexical.idf };
+        let most: f32 = lexical.idf.iter().sum::<f32>() * (ranking.bm25f.k1 + 1.0);
+        let candidates = best(&words, N_CANDIDATES.max(request.limit));
+        let places = self.place_matches(&query, &candidates);
+        let parts = |unit: usize| {
+            let record = &self.table.units[unit];
+            let name = self.table.text(record.name);
+            ScoreParts {
+                lexical: lexical.texts[unit],
+                dense: dense[unit],
+                coverage: (lexical.texts[unit] / most).min(1.0),
+                words: words[unit],
+                place: places[&record.file],
+                name: rules::unit_match(&query, record.kind(), name),
+                defines: rules::defines(&query, record.kind(), name),
+                demotion: rules::demotion(self.table.file_of(record).flags(), ranking.demotion),
+            }
+        };
+        let parts: HashMap<usize, ScoreParts> = candidates.iter().map(|&unit| (unit, parts(unit))).collect();
+        let is_symbol = query.symbol().is_some();
+        let scored = candidates
             .iter()
-            .map(|&unit| {
-                let record = &self.table.units[unit];
-                let file = self.table.file_of(record);
-                let mut score = base[unit];
-                if self.defines(record, request.query) {
-                    score += r.definition * top;
-                }
-                if file.flags() != FileFlags::empty() {
-                    score *= r.demote;
-                }
-                (unit, score)
-            })
-            .collect();
-        candidates.sort_by(|a, b| b.1.total_cmp(&a.1));
-        // diversity
-        let mut seen = std::collections::HashMap::new();
-        for (unit, score) in &mut candidates {
-            let n = seen.entry(self.file_of_unit[*unit]).or_insert(0);
-            *score *= r.repeat.powi(*n);
-            *n += 1;
-        }
-        candidates.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let hits = candidates
+            .map(|unit| (self.file_of_unit[*unit], *unit, ranking.score(&parts[unit], is_symbol)));
+        let ranked = rules::diversify(scored.collect(), ranking.repetition);
+        let hits: Vec<Hit> = ranked
             .into_iter()
             .take(request.limit)
-            .map(|(unit, score)| {
-                let record = &self.table.units[unit];
-                let file = self.table.file_of(record);
-                Hit {
-                    unit,
-                    path: self.table.text(file.path).to_owned(),
-                    start_line: record.start_line,
-                    end_line: record.end_line,
-                    name: self.table.text(record.name).to_owned(),
-                    signature: self.table.text(record.signature).to_owned(),
-                    kind: record.kind(),
-                    language: self.table.text(file.language).to_owned(),
-                    score,
-                    parts: ScoreParts {
-                        lexical: scores.texts[unit],
-                        dense: dense[unit],
-                        file: file_fused[record.file as usize],
-                        boost: 0.0,
-                    },
-                }
-            })
+            .map(|(_, unit, score)| self.hit(unit, score, parts[&unit]))
             .collect();
-        Ok(SearchResponse { hits, confidence: 1.0 })
+        let confidence = hits.iter().map(|hit| hit.parts.coverage.max(hit.parts.dense)).fold(0.0, f32::max);
+        Ok(SearchResponse { hits, confidence })
     }
 
     /// The source of a unit that was found, read from the tree; bytes that are not UTF-8 are replaced.
@@ -212,12 +213,82 @@ impl Index {
         self.base.join(path)
     }
 
-    fn defines(&self, record: &UnitRecord, query: &str) -> bool {
-        let name = self.table.text(record.name);
-        let last = name.rsplit('.').next().unwrap_or_default();
-        if last.is_empty() || matches!(record.kind(), UnitKind::Module | UnitKind::Section) {
-            return false;
+    /// The greatest score among the units of each file, at least 0.
+    fn best_of_files(&self, scores: &[f32]) -> Vec<f32> {
+        let mut best = vec![0.0_f32; self.n_files()];
+        for (score, &file) in scores.iter().zip(&self.file_of_unit) {
+            best[file as usize] = best[file as usize].max(*score);
         }
-        query.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$')).any(|word| word == last)
+        best
+    }
+
+    /// [`rules::place_match`] of the files of some units.
+    fn place_matches(&self, query: &Query, units: &[usize]) -> HashMap<u32, f32> {
+        let mut matches = HashMap::new();
+        for &unit in units {
+            let file = self.file_of_unit[unit];
+            matches.entry(file).or_insert_with(|| {
+                rules::place_match(query, self.table.text(self.table.files[file as usize].path))
+            });
+        }
+        matches
+    }
+
+    fn hit(&self, unit: usize, score: f32, parts: ScoreParts) -> Hit {
+        let record = &self.table.units[unit];
+        let file = self.table.file_of(record);
+        Hit {
+            unit,
+            path: self.table.text(file.path).to_owned(),
+            start_line: record.start_line,
+            end_line: record.end_line,
+            name: self.table.text(record.name).to_owned(),
+            signature: self.table.text(record.signature).to_owned(),
+            kind: record.kind(),
+            language: self.table.text(file.language).to_owned(),
+            score,
+            parts,
+        }
+    }
+}
+
+impl Ranking {
+    /// The score before [`rules::diversify`].
+    fn score(&self, parts: &ScoreParts, is_symbol: bool) -> f32 {
+        let definition = match (parts.defines, is_symbol) {
+            (true, true) => self.definition,
+            (true, false) => self.mention,
+            (false, _) => 0.0,
+        };
+        let sum = parts.words + self.place_weight * parts.place + self.name_weight * parts.name + definition;
+        sum * parts.demotion
+    }
+}
+
+/// The positions of the `n` greatest scores above 0, in no order; of equal ones at the border the first.
+fn best(scores: &[f32], n: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..scores.len()).filter(|&position| scores[position] > 0.0).collect();
+    if n < order.len() {
+        order.select_nth_unstable_by(n, |&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
+        order.truncate(n);
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_are_those_above_the_rest() {
+        let sorted = |scores: &[f32], n| {
+            let mut best = best(scores, n);
+            best.sort_unstable();
+            best
+        };
+        assert_eq!(sorted(&[0.1, 0.0, 0.5, 0.3, -1.0], 2), [2, 3]);
+        assert_eq!(sorted(&[0.1, 0.0, 0.5], 10), [0, 2]);
+        assert_eq!(sorted(&[0.5, 0.5, 0.5], 2), [0, 1]);
+        assert_eq!(sorted(&[0.5], 0), [0; 0]);
     }
 }

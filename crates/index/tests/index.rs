@@ -1,0 +1,363 @@
+//! Building, opening and searching an index, through the public API.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use quarry_embed::{EmbedError, Embedder, Vectors};
+use quarry_index::{Error, Event, Hit, Index, OpenOptions, Opened, Ranking, SearchRequest, Stale};
+
+/// Embeds a text as the sum of a direction for each of its words, and counts the documents.
+struct WordHashes {
+    id: String,
+    n_documents: AtomicUsize,
+}
+
+const DIMENSION: usize = 64;
+
+impl WordHashes {
+    fn new(id: &str) -> Arc<Self> {
+        Arc::new(Self { id: id.to_owned(), n_documents: AtomicUsize::new(0) })
+    }
+
+    fn embed(texts: &[&str]) -> Vectors {
+        let mut values = Vec::new();
+        for text in texts {
+            let mut row = vec![0.0_f32; DIMENSION];
+            quarry_text::lexical_terms(text, |term, _| {
+                let hash =
+                    term.bytes().fold(7_usize, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+                row[hash % DIMENSION] += 1.0;
+            });
+            let norm = row.iter().map(|value| value * value).sum::<f32>().sqrt().max(1.0);
+            values.extend(row.into_iter().map(|value| value / norm));
+        }
+        Vectors { dimension: DIMENSION, values }
+    }
+}
+
+impl Embedder for WordHashes {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn dimension(&self) -> usize {
+        DIMENSION
+    }
+
+    fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+        Ok(Self::embed(texts))
+    }
+
+    fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+        self.n_documents.fetch_add(texts.len(), Ordering::Relaxed);
+        Ok(Self::embed(texts))
+    }
+}
+
+/// A tree, and the folder of its index.
+struct Fixture {
+    folder: tempfile::TempDir,
+}
+
+impl Fixture {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let fixture = Self { folder: tempfile::tempdir().unwrap() };
+        fs::create_dir(fixture.root()).unwrap();
+        files.iter().for_each(|(path, content)| fixture.write(path, content));
+        fixture
+    }
+
+    fn root(&self) -> PathBuf {
+        self.folder.path().join("tree")
+    }
+
+    fn index_folder(&self) -> PathBuf {
+        self.folder.path().join("index")
+    }
+
+    fn write(&self, path: &str, content: &str) {
+        let path = self.root().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn open_with(&self, embedder: Option<Arc<dyn Embedder>>) -> Result<Opened, Error> {
+        let options = OpenOptions { folder: Some(self.index_folder()), ..OpenOptions::default() };
+        Index::open_or_build(&self.root(), &options, embedder, &|_| {})
+    }
+
+    fn open(&self) -> Opened {
+        self.open_with(None).unwrap()
+    }
+
+    fn generations(&self) -> usize {
+        let entries = fs::read_dir(self.index_folder()).unwrap().flatten();
+        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("generation-")).count()
+    }
+}
+
+const CONNECT: &str = "def connect(host):\n    \"\"\"Open a socket to a host.\"\"\"\n    return dial(host)\n";
+const PARSE: &str =
+    "def parse_header(line):\n    \"\"\"Split a header line.\"\"\"\n    return line.split(':')\n";
+
+fn search(index: &Index, query: &str) -> Vec<Hit> {
+    index.search(&SearchRequest { query, limit: 10, ranking: Ranking::default() }).unwrap().hits
+}
+
+fn paths(hits: &[Hit]) -> Vec<&str> {
+    hits.iter().map(|hit| hit.path.as_str()).collect()
+}
+
+#[track_caller]
+fn check_rebuilt(opened: &Opened, expected: &Stale) {
+    assert_eq!(opened.built.as_ref().map(|report| &report.reason), Some(expected));
+}
+
+#[test]
+fn builds_once_and_finds_units() {
+    let fixture = Fixture::new(&[("net.py", CONNECT), ("http/header.py", PARSE)]);
+    check_rebuilt(&fixture.open(), &Stale::Missing);
+    let Opened { index, built } = fixture.open();
+    assert!(built.is_none());
+    let hits = search(&index, "split a header");
+    assert_eq!(paths(&hits), ["http/header.py"]);
+    assert_eq!((hits[0].name.as_str(), hits[0].start_line, hits[0].end_line), ("parse_header", 1, 3));
+    assert_eq!(index.source(&hits[0]).unwrap(), PARSE.trim_end());
+}
+
+#[test]
+fn with_a_model_both_sides_count() {
+    let fixture = Fixture::new(&[("net.py", CONNECT), ("header.py", PARSE)]);
+    let Opened { index, .. } = fixture.open_with(Some(WordHashes::new("a"))).unwrap();
+    let hits = search(&index, "open a socket");
+    assert_eq!(hits[0].path, "net.py");
+    assert!(hits[0].parts.dense > 0.1 && hits[0].parts.lexical > 0.0);
+}
+
+#[test]
+fn a_changed_new_or_deleted_file_makes_a_new_generation() {
+    let fixture = Fixture::new(&[("net.py", CONNECT), ("header.py", PARSE)]);
+    let first = fixture.open().index;
+    fixture.write("net.py", "def listen(port):\n    return accept(port)\n");
+    check_rebuilt(&fixture.open(), &Stale::Files(1));
+    let index = fixture.open().index;
+    assert_eq!(paths(&search(&index, "listen")), ["net.py"]);
+    assert!(search(&index, "socket").is_empty());
+    // Who still has the former generation open is not disturbed.
+    assert_eq!(paths(&search(&first, "socket")), ["net.py"]);
+    fixture.write("new.py", CONNECT);
+    check_rebuilt(&fixture.open(), &Stale::Files(1));
+    fs::remove_file(fixture.root().join("header.py")).unwrap();
+    check_rebuilt(&fixture.open(), &Stale::Files(1));
+    assert!(search(&fixture.open().index, "header").is_empty());
+    assert_eq!(fixture.generations(), 1);
+}
+
+#[test]
+fn only_changed_units_are_embedded_again() {
+    let fixture = Fixture::new(&[("net.py", CONNECT), ("header.py", PARSE)]);
+    let model = WordHashes::new("a");
+    fixture.open_with(Some(model.clone())).unwrap();
+    assert_eq!(model.n_documents.load(Ordering::Relaxed), 2);
+    fixture.write("net.py", "def listen(port):\n    return accept(port)\n");
+    let Opened { index, built } = fixture.open_with(Some(model.clone())).unwrap();
+    assert_eq!(built.unwrap().n_embedded, 1);
+    assert_eq!(model.n_documents.load(Ordering::Relaxed), 3);
+    // The vector that was copied is still that of its unit.
+    let hit = &search(&index, "split a header line")[0];
+    assert_eq!(hit.path, "header.py");
+    assert!(hit.parts.dense > 0.3, "{:?}", hit.parts);
+}
+
+#[test]
+fn another_model_or_none_is_another_index() {
+    let fixture = Fixture::new(&[("net.py", CONNECT)]);
+    fixture.open_with(Some(WordHashes::new("a"))).unwrap();
+    let opened = fixture.open_with(Some(WordHashes::new("b"))).unwrap();
+    check_rebuilt(&opened, &Stale::Model(Some("a".to_owned())));
+    check_rebuilt(&fixture.open(), &Stale::Model(Some("b".to_owned())));
+    check_rebuilt(&fixture.open_with(Some(WordHashes::new("a"))).unwrap(), &Stale::Model(None));
+}
+
+#[test]
+fn a_manifest_of_another_version_is_rebuilt() {
+    let fixture = Fixture::new(&[("net.py", CONNECT)]);
+    fixture.open();
+    fs::write(
+        fixture.index_folder().join("manifest.json"),
+        r#"{"format": 99, "generation": "generation-1"}"#,
+    )
+    .unwrap();
+    check_rebuilt(&fixture.open(), &Stale::Format(99));
+    assert_eq!(paths(&search(&fixture.open().index, "socket")), ["net.py"]);
+}
+
+#[test]
+fn garbage_in_any_file_of_the_index_is_rebuilt() {
+    let fixture = Fixture::new(&[("net.py", CONNECT), ("header.py", PARSE)]);
+    let model: Arc<dyn Embedder> = WordHashes::new("a");
+    let open = || fixture.open_with(Some(Arc::clone(&model))).unwrap();
+    open();
+    for file in
+        ["manifest.json", "units", "files", "strings", "vectors.i8", "factors.f32", "lexical/meta.json"]
+    {
+        let index_folder = fixture.index_folder();
+        let generation = fs::read_dir(&index_folder).unwrap().flatten().map(|entry| entry.path());
+        let generation = generation.filter(|path| path.is_dir()).next_back().unwrap();
+        let at_top = index_folder.join(file);
+        let path = if at_top.exists() { at_top } else { generation.join(file) };
+        fs::write(&path, b"\xff\xfegarbage").unwrap();
+        let opened = open();
+        let reason = &opened.built.as_ref().unwrap().reason;
+        assert!(matches!(reason, Stale::Broken(_)), "{file}: {reason:?}");
+        assert_eq!(search(&opened.index, "open a socket")[0].path, "net.py", "{file}");
+    }
+}
+
+#[test]
+fn records_that_point_nowhere_are_rebuilt() {
+    let fixture = Fixture::new(&[("net.py", CONNECT)]);
+    fixture.open();
+    let units = fixture.index_folder().join("generation-1/units");
+    let length = fs::metadata(&units).unwrap().len();
+    fs::write(&units, vec![0xff; usize::try_from(length).unwrap()]).unwrap();
+    assert!(matches!(fixture.open().built.unwrap().reason, Stale::Broken(_)));
+}
+
+#[test]
+fn a_failed_build_leaves_the_former_index() {
+    struct Broken;
+    impl Embedder for Broken {
+        fn id(&self) -> &str {
+            "broken"
+        }
+        fn dimension(&self) -> usize {
+            1
+        }
+        fn embed_queries(&self, _: &[&str]) -> Result<Vectors, EmbedError> {
+            self.embed_documents(&[])
+        }
+        fn embed_documents(&self, _: &[&str]) -> Result<Vectors, EmbedError> {
+            Err(EmbedError::Model { path: "x".to_owned(), problem: "broken".to_owned() })
+        }
+    }
+    let fixture = Fixture::new(&[("net.py", CONNECT)]);
+    fixture.open();
+    assert!(matches!(fixture.open_with(Some(Arc::new(Broken))), Err(Error::Embed(_))));
+    assert!(fixture.open().built.is_none());
+    // And the next build removes what the failed one left.
+    fixture.write("new.py", PARSE);
+    fixture.open();
+    assert_eq!(fixture.generations(), 1);
+}
+
+#[test]
+fn of_two_writers_one_builds_and_one_waits() {
+    let fixture = Fixture::new(&[("net.py", CONNECT), ("header.py", PARSE)]);
+    let n_built = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let opened = fixture.open();
+                n_built.fetch_add(usize::from(opened.built.is_some()), Ordering::Relaxed);
+                assert_eq!(paths(&search(&opened.index, "socket")), ["net.py"]);
+            });
+        }
+    });
+    assert_eq!(n_built.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_rebuild_can_be_asked_for() {
+    let fixture = Fixture::new(&[("net.py", CONNECT)]);
+    fixture.open();
+    let options =
+        OpenOptions { folder: Some(fixture.index_folder()), rebuild: true, ..OpenOptions::default() };
+    let reasons = Mutex::new(Vec::new());
+    let record = |event: Event| {
+        if let Event::Stale(reason) = event {
+            reasons.lock().unwrap().push(reason.clone());
+        }
+    };
+    let opened = Index::open_or_build(&fixture.root(), &options, None, &record).unwrap();
+    check_rebuilt(&opened, &Stale::Requested);
+    assert_eq!(*reasons.lock().unwrap(), [Stale::Requested]);
+}
+
+#[test]
+fn another_tree_does_not_get_this_ones_index() {
+    let fixture = Fixture::new(&[("net.py", CONNECT)]);
+    fixture.open();
+    fixture.write("sub/header.py", PARSE);
+    let options = OpenOptions { folder: Some(fixture.index_folder()), ..OpenOptions::default() };
+    let opened = Index::open_or_build(&fixture.root().join("sub"), &options, None, &|_| {}).unwrap();
+    assert!(matches!(opened.built.unwrap().reason, Stale::Root(_)));
+}
+
+#[test]
+fn a_folder_with_something_else_is_not_touched() {
+    let fixture = Fixture::new(&[("net.py", CONNECT)]);
+    fs::create_dir(fixture.index_folder()).unwrap();
+    fs::write(fixture.index_folder().join("precious.txt"), "x").unwrap();
+    assert!(matches!(fixture.open_with(None), Err(Error::ForeignFolder(_))));
+    assert_eq!(fs::read_dir(fixture.index_folder()).unwrap().count(), 1);
+}
+
+#[test]
+fn says_why_there_is_nothing_to_index() {
+    let fixture =
+        Fixture::new(&[("a.unknown-kind", "x"), (".gitignore", "hidden.py\n"), ("hidden.py", CONNECT)]);
+    let error = fixture.open_with(None).err().unwrap().to_string();
+    assert!(error.contains("nothing to index"), "{error}");
+    assert!(error.contains("a.unknown-kind") && error.contains("2 hidden or excluded"), "{error}");
+}
+
+#[test]
+fn a_query_without_words_is_an_error() {
+    let fixture = Fixture::new(&[("net.py", CONNECT)]);
+    let index = fixture.open().index;
+    for query in ["", "  ", "?!"] {
+        let request = SearchRequest { query, limit: 10, ranking: Ranking::default() };
+        assert!(matches!(index.search(&request), Err(Error::EmptyQuery)), "{query:?}");
+    }
+}
+
+#[test]
+fn definitions_come_before_uses_and_tests_come_late() {
+    let fixture = Fixture::new(&[
+        ("pool.py", "class Pool:\n    \"\"\"Holds connections.\"\"\"\n    size = 1\n"),
+        (
+            "use.py",
+            "def use():\n    \"\"\"Pool, pool, pool: takes a pool from the pool.\"\"\"\n    return Pool()\n",
+        ),
+        ("tests/test_pool.py", "class Pool:\n    \"\"\"Holds connections.\"\"\"\n    size = 1\n"),
+    ]);
+    let hits = search(&fixture.open().index, "Pool");
+    assert_eq!(paths(&hits)[0], "pool.py");
+    let rank = |path: &str| hits.iter().position(|hit| hit.path == path).unwrap();
+    assert!(rank("pool.py") < rank("tests/test_pool.py"));
+}
+
+#[test]
+fn confidence_tells_found_from_not_found() {
+    let fixture = Fixture::new(&[("net.py", CONNECT), ("header.py", PARSE)]);
+    let index = fixture.open().index;
+    let confidence = |query| {
+        index.search(&SearchRequest { query, limit: 10, ranking: Ranking::default() }).unwrap().confidence
+    };
+    assert!(confidence("open a socket to a host") > 0.35);
+    assert!(confidence("zebra unicorn host recipes") < 0.35);
+    assert_eq!(confidence("zebra"), 0.0);
+}
+
+#[test]
+fn a_file_can_be_the_tree() {
+    let fixture = Fixture::new(&[("net.py", CONNECT), ("header.py", PARSE)]);
+    let options = OpenOptions { folder: Some(fixture.index_folder()), ..OpenOptions::default() };
+    let file: &Path = &fixture.root().join("net.py");
+    let index = Index::open_or_build(file, &options, None, &|_| {}).unwrap().index;
+    assert_eq!(index.n_files(), 1);
+    assert_eq!(paths(&search(&index, "socket")), ["net.py"]);
+}

@@ -205,7 +205,7 @@ fn garbage_in_any_file_of_the_index_is_rebuilt() {
     {
         let index_folder = fixture.index_folder();
         let generation = fs::read_dir(&index_folder).unwrap().flatten().map(|entry| entry.path());
-        let generation = generation.filter(|path| path.is_dir()).next_back().unwrap();
+        let generation = generation.filter(|path| path.is_dir()).last().unwrap();
         let at_top = index_folder.join(file);
         let path = if at_top.exists() { at_top } else { generation.join(file) };
         fs::write(&path, b"\xff\xfegarbage").unwrap();

@@ -11,8 +11,9 @@ use crate::lexical::{Bm25f, Groups};
 use crate::rules::{self, Query};
 use crate::{Error, Index};
 
-/// Confidence from which on a search has found something.
-pub const DEFAULT_THRESHOLD: f32 = 0.35;
+/// Confidence from which on a search has found something: above that of most queries about another subject and below
+/// that of 155 of the 161 queries of the repository-search development set.
+pub const DEFAULT_THRESHOLD: f32 = 0.45;
 
 /// Units that the rules look at: those with the best scores before them.
 const N_CANDIDATES: usize = 300;

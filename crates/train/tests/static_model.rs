@@ -1,0 +1,180 @@
+//! Trains small static models from start to end.
+
+use std::path::Path;
+
+use quarry_embed::static_model::{StaticModel, StaticWeights, write_model};
+use quarry_embed::{Embedder, Vectors};
+use quarry_train::static_model::{Progress, Settings, VocabularySize, train};
+use quarry_train::{Pair, Teacher, TrainError};
+
+const VERBS: [(&str, &str); 4] =
+    [("remove", "delete"), ("fetch", "load"), ("order", "sort"), ("join", "concat")];
+const NOUNS: [&str; 12] =
+    ["file", "user", "token", "matrix", "socket", "color", "node", "price", "event", "cache", "row", "path"];
+
+/// Functions whose code says one word for what their summary says with another.
+fn pairs() -> Vec<Pair> {
+    let mut pairs = Vec::new();
+    for repository in 0..8 {
+        for (said, done) in VERBS {
+            for noun in NOUNS {
+                pairs.push(Pair {
+                    query: format!("{said} the given {noun}"),
+                    doc: String::new(),
+                    name: format!("{done}_{noun}"),
+                    code: format!(
+                        "def {done}_{noun}(x{repository}):\n    return x{repository}.{done}({noun})"
+                    ),
+                    language: "python".to_owned(),
+                    repository: format!("owner/r{repository}"),
+                });
+            }
+        }
+    }
+    pairs
+}
+
+fn settings() -> Settings {
+    Settings {
+        dimension: 32,
+        vocabulary: VocabularySize { words: 200, bigrams: 20, query: 10 },
+        batch: 32,
+        epochs: 6,
+        rate: 2e-2,
+        warm_up: 5,
+        ask_name: 0.1,
+        validation: 0.1,
+        ..Settings::default()
+    }
+}
+
+fn run(settings: &Settings, folder: Option<&Path>) -> Result<(StaticWeights, Vec<Progress>), TrainError> {
+    let mut reports = Vec::new();
+    let (weights, _) = train(&pairs(), settings, None, folder, |progress| reports.push(progress))?;
+    Ok((weights, reports))
+}
+
+fn load(weights: &StaticWeights) -> StaticModel {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.bin");
+    std::fs::write(&path, write_model(weights)).unwrap();
+    StaticModel::load(&path).unwrap()
+}
+
+fn similarity(model: &StaticModel, query: &str, document: &str) -> f32 {
+    let query = model.embed_queries(&[query]).unwrap();
+    let document = model.embed_documents(&[document]).unwrap();
+    query.values.iter().zip(&document.values).map(|(a, b)| a * b).sum()
+}
+
+#[test]
+fn learns_that_different_words_mean_the_same() {
+    let (weights, reports) = run(&settings(), None).unwrap();
+    let model = load(&weights);
+    let right = similarity(&model, "remove the given file", "def delete_file(x): return x.delete(file)");
+    let wrong_verb = similarity(&model, "remove the given file", "def sort_file(x): return x.sort(file)");
+    let wrong_noun = similarity(&model, "remove the given file", "def delete_user(x): return x.delete(user)");
+    assert!(right > wrong_verb + 0.2 && right > wrong_noun + 0.2, "{right} {wrong_verb} {wrong_noun}");
+    let losses: Vec<f32> = reports
+        .iter()
+        .filter_map(|report| match report {
+            Progress::Step { loss, .. } => Some(*loss),
+            _ => None,
+        })
+        .collect();
+    assert!(losses[losses.len() - 1] < losses[0] * 0.5, "{losses:?}");
+}
+
+#[test]
+fn equal_runs_give_equal_models() {
+    let (first, _) = run(&settings(), None).unwrap();
+    let (second, _) = run(&settings(), None).unwrap();
+    assert_eq!(write_model(&first), write_model(&second));
+    let (other_seed, _) = run(&Settings { seed: 2, ..settings() }, None).unwrap();
+    assert_ne!(write_model(&first), write_model(&other_seed));
+}
+
+#[test]
+fn a_run_that_was_cut_off_goes_on_as_if_it_had_not_been() {
+    let (whole, _) = run(&settings(), None).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let cut = std::panic::catch_unwind(|| {
+        train(&pairs(), &settings(), None, Some(folder.path()), |progress| {
+            if matches!(progress, Progress::Step { step: 30, .. }) {
+                std::panic::panic_any("cut off");
+            }
+        })
+    });
+    assert!(cut.is_err());
+    let (resumed, reports) = run(&settings(), Some(folder.path())).unwrap();
+    let first = reports.iter().find(|report| matches!(report, Progress::Step { .. }));
+    assert!(matches!(first, Some(Progress::Step { step, .. }) if *step > 1), "{first:?}");
+    assert_eq!(write_model(&whole), write_model(&resumed));
+}
+
+#[test]
+fn the_state_of_another_run_is_refused_and_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    run(&settings(), Some(folder.path())).unwrap();
+    let kept = std::fs::read(folder.path().join("checkpoint.bin")).unwrap();
+    let error = run(&Settings { rate: 1e-3, ..settings() }, Some(folder.path())).unwrap_err().to_string();
+    assert!(error.contains("checkpoint.bin") && error.contains("other settings"), "{error}");
+    assert_eq!(std::fs::read(folder.path().join("checkpoint.bin")).unwrap(), kept);
+    for damaged in [&kept[..kept.len() - 1], &kept[..10], b"garbage\n"] {
+        std::fs::write(folder.path().join("checkpoint.bin"), damaged).unwrap();
+        assert!(run(&settings(), Some(folder.path())).is_err());
+    }
+}
+
+/// Knows two texts as equal that share their last word.
+struct LastWord;
+
+impl Embedder for LastWord {
+    fn id(&self) -> &str {
+        "last-word"
+    }
+    fn dimension(&self) -> usize {
+        16
+    }
+    fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, quarry_embed::EmbedError> {
+        let one_hot = |text: &&str| {
+            let last = text.rsplit(' ').next().unwrap_or_default();
+            let at = NOUNS.iter().position(|noun| *noun == last).unwrap_or(NOUNS.len());
+            (0..16).map(move |n| f32::from(u8::from(n == at)))
+        };
+        Ok(Vectors { dimension: 16, values: texts.iter().flat_map(one_hot).collect() })
+    }
+    fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, quarry_embed::EmbedError> {
+        self.embed_queries(texts)
+    }
+}
+
+#[test]
+fn a_teacher_draws_together_what_it_holds_for_equal() {
+    let pairs = pairs();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("teacher.bin");
+    let texts: Vec<&str> = pairs.iter().map(|pair| pair.query.as_str()).chain(NOUNS).collect();
+    Teacher::write(&path, &LastWord, &texts, |_, _| {}).unwrap();
+    let teacher = Teacher::read(&path).unwrap();
+    let settings = Settings { teacher: 0.9, ..settings() };
+    let similarity_with = |teacher: Option<&Teacher>| {
+        let (weights, _) = train(&pairs, &settings, teacher, None, |_| {}).unwrap();
+        similarity(&load(&weights), "remove the given file", "def sort_file(x): return x.sort(file)")
+    };
+    let (taught, untaught) = (similarity_with(Some(&teacher)), similarity_with(None));
+    assert!(taught > untaught + 0.1, "{taught} {untaught}");
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused_by_name() {
+    for (settings, named) in [
+        (Settings { dimension: 30, ..settings() }, "dimension"),
+        (Settings { with_doc: 1.5, ..settings() }, "with_doc"),
+        (Settings { temperature: 0.0, ..settings() }, "temperature"),
+        (Settings { batch: 100_000, ..settings() }, "batch"),
+    ] {
+        let error = run(&settings, None).unwrap_err().to_string();
+        assert!(error.contains(named), "{error}");
+    }
+}

@@ -16,7 +16,7 @@ use crate::{Error, Index};
 pub const DEFAULT_THRESHOLD: f32 = 0.45;
 
 /// Units that the rules look at: those with the best scores before them.
-const N_CANDIDATES: usize = 300;
+const N_CANDIDATES: usize = 200;
 
 /// A question to an index.
 #[derive(Debug, Clone)]

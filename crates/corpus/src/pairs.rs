@@ -319,7 +319,7 @@ pub fn thin(pairs: Vec<FunctionPair>, max_repeats: usize, max_tree: usize) -> Ve
             let at = taken.entry(pair.repository.clone()).or_default();
             *at += 1;
             let step = sizes[&pair.repository].div_ceil(max_tree);
-            if *at % step != 0 || !seen.insert(fingerprint(&pair.code)) {
+            if !at.is_multiple_of(step) || !seen.insert(fingerprint(&pair.code)) {
                 return false;
             }
             let repeats = asked.entry(fingerprint(&pair.query)).or_default();

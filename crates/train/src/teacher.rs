@@ -190,8 +190,8 @@ mod tests {
         let teacher = Teacher::read(&path).unwrap();
         assert_eq!(teacher.vector("xxx"), Some(&[3.0, 1.0][..]));
         assert_eq!(teacher.vector("absent"), None);
-        let whole = std::fs::read(&path).unwrap();
-        std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, &whole[..whole.len() - 1]).unwrap();
         assert!(Teacher::read(&path).unwrap_err().to_string().contains("teacher.bin"));
     }
 

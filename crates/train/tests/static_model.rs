@@ -1,5 +1,7 @@
 //! Trains small static models from start to end.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
 use std::path::Path;
 
 use quarry_embed::static_model::{StaticModel, StaticWeights, write_model};

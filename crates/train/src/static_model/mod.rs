@@ -17,10 +17,10 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::teacher::{mean, principal_directions};
 use crate::{Pair, Teacher, TrainError};
 use checkpoint::Checkpoint;
-pub use contrastive::{info_nce, soften};
-pub use examples::{Bag, Batch, Examples};
-pub use table::Table;
-pub use validation::Validation;
+use contrastive::{info_nce, soften};
+use examples::{Bag, Batch, Examples};
+use table::Table;
+use validation::Validation;
 pub use vocabulary::{Vocabulary, VocabularySize, choose};
 
 /// What may share a batch.
@@ -154,7 +154,7 @@ impl Settings {
         if let Some((name, value)) = shares.into_iter().find(|(_, value)| !(0.0..=1.0).contains(value)) {
             return bad(format!("{name}: expected a share in 0..=1, found {value}"));
         }
-        if self.dimension == 0 || self.dimension % 4 != 0 {
+        if self.dimension == 0 || !self.dimension.is_multiple_of(4) {
             return bad(format!("dimension: expected a multiple of 4, found {}", self.dimension));
         }
         if self.batch < 2 || self.positions == 0 || self.positions > 64 {
@@ -192,9 +192,10 @@ pub enum Progress {
     Validated {
         /// Steps done.
         step: u64,
-        /// See [`Validation::measure`].
+        /// Mean reciprocal rank of functions asked for by the first sentence of their documentation, among code
+        /// without documentation.
         code: f64,
-        /// See [`Validation::measure`].
+        /// Mean reciprocal rank of functions asked for by name, among documented code without their names.
         named: f64,
     },
 }

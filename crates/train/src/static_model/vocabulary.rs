@@ -114,9 +114,7 @@ fn count_words(pairs: &[&Pair]) -> (Counts, FxHashMap<u64, String>) {
                     for_each_word(text, COUNTED_WORDS, |word, _| {
                         let hash = word_hash(word);
                         *seen.entry(hash).or_insert(false) |= in_query;
-                        if !texts.contains_key(&hash) {
-                            texts.insert(hash, word.to_owned());
-                        }
+                        texts.entry(hash).or_insert_with(|| word.to_owned());
                     });
                 };
                 see(&pair.query, true);

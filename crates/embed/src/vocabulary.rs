@@ -1,7 +1,7 @@
 //! From text to the token ids of a static model.
 
 use bytemuck::{Pod, Zeroable};
-use quarry_text::{identifiers, parts};
+use quarry_text::{identifiers, lower_case, parts};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Longest piece of an unknown word that is looked up, in bytes.
@@ -123,13 +123,7 @@ impl Tokenizer<'_> {
 pub fn for_each_word(text: &str, max_words: usize, mut emit: impl FnMut(&str, usize)) {
     let mut lower = String::new();
     for (position, part) in identifiers(text).flat_map(parts).take(max_words).enumerate() {
-        lower.clear();
-        if part.is_ascii() {
-            lower.push_str(part);
-            lower.make_ascii_lowercase();
-        } else {
-            lower.extend(part.chars().flat_map(char::to_lowercase));
-        }
+        lower_case(part, &mut lower);
         emit(&lower, position);
     }
 }

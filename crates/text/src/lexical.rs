@@ -62,7 +62,7 @@ pub fn query_terms(query: &str) -> Vec<String> {
 }
 
 /// Replaces the content of `out` with `text` in lower case.
-fn lower_case(text: &str, out: &mut String) {
+pub fn lower_case(text: &str, out: &mut String) {
     out.clear();
     if text.is_ascii() {
         out.push_str(text);

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::{Args, ColorChoice};
-use quarry_index::{Hit, Index, Ranking, ScoreParts, SearchRequest, snippet};
+use quarry_index::{Filter, Hit, Index, Ranking, ScoreParts, SearchRequest, snippet};
 use quarry_source::UnitKind;
 use quarry_text::query_terms;
 use serde::Serialize;
@@ -76,7 +76,12 @@ pub fn run(args: &SearchArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let index = args.source.open(false)?.index;
     let opened = Instant::now();
-    let request = SearchRequest { query: &args.query, limit: args.limit, ranking: Ranking::default() };
+    let request = SearchRequest {
+        query: &args.query,
+        limit: args.limit,
+        ranking: Ranking::default(),
+        filter: &Filter::default(),
+    };
     let response = index.search(&request)?;
     let terms = query_terms(&args.query);
     let results = response.hits.into_iter().zip(1..);

@@ -9,7 +9,7 @@ use crate::ranking::Hit;
 use crate::significance::{Bootstrap, Interval, mean, mean_interval};
 use quarry_corpus::formats::repo_search::{Repository, Target};
 use quarry_embed::Embedder;
-use quarry_index::{Index, OpenOptions, Ranking, SearchRequest};
+use quarry_index::{Filter, Index, OpenOptions, Ranking, SearchRequest};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -194,7 +194,12 @@ fn evaluate_repository(
         .iter()
         .map(|query| {
             let start = Instant::now();
-            let request = SearchRequest { query: &query.text, limit: K, ranking: ranking.clone() };
+            let request = SearchRequest {
+                query: &query.text,
+                limit: K,
+                ranking: ranking.clone(),
+                filter: &Filter::default(),
+            };
             let hits = match index.search(&request) {
                 Ok(response) => response.hits,
                 // Nothing to look for is nothing found.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use quarry_embed::StaticModel;
-use quarry_index::{Index, OpenOptions, Ranking, SearchRequest};
+use quarry_index::{Filter, Index, OpenOptions, Ranking, SearchRequest};
 
 const N_FILES: usize = 1_000;
 const FUNCTIONS_PER_FILE: usize = 10;
@@ -78,7 +78,12 @@ fn search(criterion: &mut Criterion) {
     for (name, query) in &queries {
         criterion.bench_function(&format!("search/{name}"), |bencher| {
             bencher.iter(|| {
-                let request = SearchRequest { query, limit: 10, ranking: Ranking::default() };
+                let request = SearchRequest {
+                    query,
+                    limit: 10,
+                    ranking: Ranking::default(),
+                    filter: &Filter::default(),
+                };
                 index.search(black_box(&request)).unwrap()
             });
         });

@@ -65,6 +65,32 @@ pub enum Error {
     /// The query has no word.
     #[error("the query has no word to search for; describe the code in plain words or name a symbol")]
     EmptyQuery,
+    /// A filter names a language that there is not.
+    #[error("no language is called {name:?}; close to it are {close}; `quarry languages` lists all")]
+    UnknownLanguage {
+        /// What was asked for.
+        name: String,
+        /// The languages whose names are closest to it.
+        close: String,
+    },
+    /// A filter has a malformed glob.
+    #[error("{glob:?} is no glob as .gitignore has them")]
+    Glob {
+        /// The glob.
+        glob: String,
+        /// What is wrong with it.
+        source: ignore::Error,
+    },
+    /// No unit lies at the place that was named.
+    #[error(
+        "{path}:{line}: nothing is indexed there; name a line of a file in the index, relative to its root"
+    )]
+    NoUnit {
+        /// Path relative to the root.
+        path: String,
+        /// Line, 1-based.
+        line: u32,
+    },
 }
 
 impl Error {

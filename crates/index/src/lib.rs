@@ -6,6 +6,7 @@
 
 mod build;
 mod error;
+mod filter;
 mod folder;
 pub mod fusion;
 pub mod lexical;
@@ -19,5 +20,6 @@ pub mod vectors;
 
 pub use build::embedding_text;
 pub use error::Error;
+pub use filter::Filter;
 pub use open::{BuildReport, Event, Index, OpenOptions, Opened, Stale};
 pub use search::{DEFAULT_THRESHOLD, Hit, Ranking, ScoreParts, SearchRequest, SearchResponse};

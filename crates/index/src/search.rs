@@ -9,7 +9,8 @@ use quarry_text::query_terms;
 use crate::fusion::{convex_combination, greatest};
 use crate::lexical::{Bm25f, Groups};
 use crate::rules::{self, Query};
-use crate::{Error, Index};
+use crate::table::FileRecord;
+use crate::{Error, Filter, Index};
 
 /// Confidence from which on a search has found something. Of the 124 queries of the repository-search development set
 /// that are no symbols, 98 in 100 are above it in their own repository, and half of them in another one of the nine,
@@ -28,6 +29,8 @@ pub struct SearchRequest<'a> {
     pub limit: usize,
     /// How they are ranked.
     pub ranking: Ranking,
+    /// Which units may be found.
+    pub filter: &'a Filter,
 }
 
 /// How units are ranked. A unit's score is the sum of
@@ -113,7 +116,7 @@ pub struct Hit {
 }
 
 /// What a score is made of.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
 pub struct ScoreParts {
     /// BM25F of the unit.
     pub lexical: f32,
@@ -145,20 +148,26 @@ impl Index {
         }
         let ranking = &request.ranking;
         let groups = Groups { of_text: &self.file_of_unit, lengths: &self.file_lengths };
-        let lexical = self.lexical.scores(&terms, &ranking.bm25f, groups)?;
-        let (dense, dense_weight) = match &self.dense {
+        let mut lexical = self.lexical.scores(&terms, &ranking.bm25f, groups)?;
+        let (mut dense, dense_weight) = match &self.dense {
             Some(dense) => {
                 let vectors = dense.embedder.embed_queries(&[request.query])?;
                 (dense.matrix.similarities(&vectors.values), ranking.dense_weight)
             }
             None => (vec![0.0; self.n_units()], 0.0),
         };
+        let allowed = self.allowed(request.filter);
+        let is_allowed = |unit: usize| allowed.as_ref().is_none_or(|allowed| allowed[unit]);
+        for unit in (0..self.n_units()).filter(|&unit| !is_allowed(unit)) {
+            (lexical.texts[unit], dense[unit]) = (0.0, 0.0);
+        }
         let of_units = convex_combination(&lexical.texts, &dense, dense_weight);
         let of_files = convex_combination(&lexical.groups, &self.best_of_files(&dense), dense_weight);
-        let mut words: Vec<f32> = of_units
-            .iter()
-            .zip(&self.file_of_unit)
-            .map(|(unit, &file)| unit + ranking.file_weight * of_files[file as usize])
+        let mut words: Vec<f32> = (0..self.n_units())
+            .map(|unit| {
+                let file = ranking.file_weight * of_files[self.file_of_unit[unit] as usize];
+                if is_allowed(unit) { of_units[unit] + file } else { 0.0 }
+            })
             .collect();
         let scale = greatest(&words);
         words.iter_mut().for_each(|score| *score /= scale);
@@ -194,6 +203,77 @@ impl Index {
             .collect();
         let confidence = hits.iter().map(|hit| hit.parts.coverage.max(hit.parts.dense)).fold(0.0, f32::max);
         Ok(SearchResponse { hits, confidence })
+    }
+
+    /// Ranks units by how alike they are to the one at a line (1-based) of a file (path relative to the root), which
+    /// is left out: by the cosine of their vectors; without a model, by BM25F for the words of its name and
+    /// signature. The confidence is the cosine of the first one.
+    ///
+    /// # Errors
+    /// When there is no unit, it has no word, or the index cannot be read.
+    pub fn similar(
+        &self,
+        path: &str,
+        line: u32,
+        limit: usize,
+        filter: &Filter,
+    ) -> Result<SearchResponse, Error> {
+        let no_unit = || Error::NoUnit { path: path.to_owned(), line };
+        let given = self.unit_at(path, line).ok_or_else(no_unit)?;
+        let mut scores = match &self.dense {
+            Some(dense) => dense.matrix.similarities(&dense.matrix.vector(given.unit)),
+            None => {
+                let terms = query_terms(&format!("{} {}", given.name, given.signature));
+                let groups = Groups { of_text: &[], lengths: &[] };
+                self.lexical.scores(&terms, &Bm25f::default(), groups)?.texts
+            }
+        };
+        scores[given.unit] = 0.0;
+        if let Some(allowed) = self.allowed(filter) {
+            scores
+                .iter_mut()
+                .zip(allowed)
+                .filter(|(_, allowed)| !allowed)
+                .for_each(|(score, _)| *score = 0.0);
+        }
+        let mut units = best(&scores, limit);
+        units.sort_unstable_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
+        let part = |unit: usize| match &self.dense {
+            Some(_) => ScoreParts { dense: scores[unit], ..ScoreParts::default() },
+            None => ScoreParts { lexical: scores[unit], ..ScoreParts::default() },
+        };
+        let hits: Vec<Hit> = units.into_iter().map(|unit| self.hit(unit, scores[unit], part(unit))).collect();
+        let confidence = hits.first().map_or(0.0, |hit| hit.parts.dense);
+        Ok(SearchResponse { hits, confidence })
+    }
+
+    /// The unit at a line (1-based) of a file (path relative to the root), with a score of 0: of several the last
+    /// to begin, which is the innermost. None where nothing is indexed.
+    #[must_use]
+    pub fn unit_at(&self, path: &str, line: u32) -> Option<Hit> {
+        let unit = (0..self.n_units()).rfind(|&unit| {
+            let record = &self.table.units[unit];
+            (record.start_line..=record.end_line).contains(&line)
+                && self.table.text(self.table.file_of(record).path) == path
+        })?;
+        Some(self.hit(unit, 0.0, ScoreParts::default()))
+    }
+
+    /// Which units a filter lets through; none if that is all of them.
+    fn allowed(&self, filter: &Filter) -> Option<Vec<bool>> {
+        if filter.is_empty() {
+            return None;
+        }
+        let file =
+            |file: &FileRecord| filter.file(self.table.text(file.path), self.table.text(file.language));
+        let files: Vec<bool> = self.table.files.iter().map(file).collect();
+        Some(
+            self.table
+                .units
+                .iter()
+                .map(|unit| files[unit.file as usize] && filter.kind(unit.kind()))
+                .collect(),
+        )
     }
 
     /// The source of a unit that was found, read from the tree; bytes that are not UTF-8 are replaced.

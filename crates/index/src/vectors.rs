@@ -79,6 +79,15 @@ impl VectorMatrix {
         similarities
     }
 
+    /// A row as it was before its values were cut to 8 bits, within the width of a step.
+    ///
+    /// # Panics
+    /// When there is no such row.
+    #[must_use]
+    pub fn vector(&self, row: usize) -> Vec<f32> {
+        self.row(row).iter().map(|&value| f32::from(value) * self.factors[row]).collect()
+    }
+
     fn row(&self, row: usize) -> &[i8] {
         &self.values[row * self.dimension..(row + 1) * self.dimension]
     }

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use quarry_embed::{EmbedError, Embedder, Vectors};
-use quarry_index::{Error, Event, Hit, Index, OpenOptions, Opened, Ranking, SearchRequest, Stale};
+use quarry_index::{Error, Event, Filter, Hit, Index, OpenOptions, Opened, Ranking, SearchRequest, Stale};
+use quarry_source::UnitKind;
 
 /// Embeds a text as the sum of a direction for each of its words, and counts the documents.
 struct WordHashes {
@@ -105,7 +106,10 @@ const PARSE: &str =
     "def parse_header(line):\n    \"\"\"Split a header line.\"\"\"\n    return line.split(':')\n";
 
 fn search(index: &Index, query: &str) -> Vec<Hit> {
-    index.search(&SearchRequest { query, limit: 10, ranking: Ranking::default() }).unwrap().hits
+    index
+        .search(&SearchRequest { query, limit: 10, ranking: Ranking::default(), filter: &Filter::default() })
+        .unwrap()
+        .hits
 }
 
 fn paths(hits: &[Hit]) -> Vec<&str> {
@@ -321,7 +325,8 @@ fn a_query_without_words_is_an_error() {
     let fixture = Fixture::new(&[("net.py", CONNECT)]);
     let index = fixture.open().index;
     for query in ["", "  ", "?!"] {
-        let request = SearchRequest { query, limit: 10, ranking: Ranking::default() };
+        let request =
+            SearchRequest { query, limit: 10, ranking: Ranking::default(), filter: &Filter::default() };
         assert!(matches!(index.search(&request), Err(Error::EmptyQuery)), "{query:?}");
     }
 }
@@ -347,7 +352,15 @@ fn confidence_tells_found_from_not_found() {
     let fixture = Fixture::new(&[("net.py", CONNECT), ("header.py", PARSE)]);
     let index = fixture.open().index;
     let confidence = |query| {
-        index.search(&SearchRequest { query, limit: 10, ranking: Ranking::default() }).unwrap().confidence
+        index
+            .search(&SearchRequest {
+                query,
+                limit: 10,
+                ranking: Ranking::default(),
+                filter: &Filter::default(),
+            })
+            .unwrap()
+            .confidence
     };
     assert!(confidence("open a socket to a host") > 0.45);
     assert!(confidence("zebra unicorn host recipes") < 0.45);
@@ -362,4 +375,44 @@ fn a_file_can_be_the_tree() {
     let index = Index::open_or_build(file, &options, None, &|_| {}).unwrap().index;
     assert_eq!(index.n_files(), 1);
     assert_eq!(paths(&search(&index, "socket")), ["net.py"]);
+}
+
+#[test]
+fn a_filter_narrows_what_is_found() {
+    let fixture = Fixture::new(&[
+        ("net.py", CONNECT),
+        ("net.js", "function connect(host) { return dial(host); }\n"),
+        ("README.md", "# Connect\n\nHow to connect to a host.\n"),
+    ]);
+    let index = fixture.open().index;
+    let paths = |languages: &[&str], kinds: &[UnitKind], globs: &[&str]| {
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let filter = Filter::new(&owned(languages), kinds, &owned(globs)).unwrap();
+        let request =
+            SearchRequest { query: "connect host", limit: 10, ranking: Ranking::default(), filter: &filter };
+        let mut paths: Vec<String> =
+            index.search(&request).unwrap().hits.into_iter().map(|hit| hit.path).collect();
+        paths.sort();
+        paths
+    };
+    assert_eq!(paths(&[], &[], &[]), ["README.md", "net.js", "net.py"]);
+    assert_eq!(paths(&["python"], &[], &[]), ["net.py"]);
+    assert_eq!(paths(&[], &[UnitKind::Section], &[]), ["README.md"]);
+    assert_eq!(paths(&[], &[], &["!*.js"]), ["README.md", "net.py"]);
+    assert_eq!(paths(&["python"], &[UnitKind::Type], &[]), [""; 0]);
+}
+
+#[test]
+fn similar_units_are_those_with_like_words() {
+    let copy = CONNECT.replace("connect", "reconnect");
+    let fixture = Fixture::new(&[("a.py", CONNECT), ("b.py", &copy), ("c.py", PARSE)]);
+    let index = fixture.open_with(Some(WordHashes::new("model"))).unwrap().index;
+    let similar = |path, line| index.similar(path, line, 10, &Filter::default());
+    let response = similar("a.py", 2).unwrap();
+    assert_eq!(response.hits[0].name, "reconnect");
+    assert!(response.confidence > 0.8, "{}", response.confidence);
+    assert!(response.hits.iter().all(|hit| hit.name != "connect"));
+    assert_eq!(index.unit_at("c.py", 3).unwrap().name, "parse_header");
+    assert!(index.unit_at("c.py", 9).is_none());
+    assert!(matches!(similar("d.py", 1), Err(Error::NoUnit { .. })));
 }

@@ -1,0 +1,129 @@
+//! Which units a search may find.
+
+use ignore::overrides::{Override, OverrideBuilder};
+use quarry_source::{Language, UnitKind, language_for, language_named, languages};
+
+use crate::Error;
+
+/// What a search is narrowed to; the default lets everything through.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    languages: Vec<String>,
+    kinds: Vec<UnitKind>,
+    globs: Option<Override>,
+}
+
+impl Filter {
+    /// Units of any of `languages` and any of `kinds`, in files that `globs` let through; an empty list lets all
+    /// through. Languages go by name or by the extension of their files (`rs`), whatever their case. Globs are those of gitignore, relative to the
+    /// root: one that begins with `!` excludes, and where any does not, only what such a one matches is left. The
+    /// last one that matches a file counts.
+    ///
+    /// # Errors
+    /// When a language is unknown or a glob is malformed.
+    pub fn new(languages: &[String], kinds: &[UnitKind], globs: &[String]) -> Result<Self, Error> {
+        let languages = languages
+            .iter()
+            .map(|name| {
+                language_called(name)
+                    .map(|language| language.name().to_owned())
+                    .ok_or_else(|| unknown_language(name))
+            })
+            .collect::<Result<_, Error>>()?;
+        let globs = if globs.is_empty() {
+            None
+        } else {
+            let mut builder = OverrideBuilder::new("");
+            for glob in globs {
+                let malformed = |source| Error::Glob { glob: glob.clone(), source };
+                builder.add(glob).map_err(malformed)?;
+            }
+            let malformed = |source| Error::Glob { glob: globs.join(" "), source };
+            Some(builder.build().map_err(malformed)?)
+        };
+        Ok(Self { languages, kinds: kinds.to_vec(), globs })
+    }
+
+    /// Whether everything passes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.languages.is_empty() && self.kinds.is_empty() && self.globs.is_none()
+    }
+
+    /// Whether units of a file may be found; `path` is relative to the root, `language` a language's name.
+    #[must_use]
+    pub fn file(&self, path: &str, language: &str) -> bool {
+        (self.languages.is_empty() || self.languages.iter().any(|name| name == language))
+            && self.globs.as_ref().is_none_or(|globs| !globs.matched(path, false).is_ignore())
+    }
+
+    /// Whether units of this kind may be found.
+    #[must_use]
+    pub fn kind(&self, kind: UnitKind) -> bool {
+        self.kinds.is_empty() || self.kinds.contains(&kind)
+    }
+}
+
+fn language_called(name: &str) -> Option<Language> {
+    let name = name.to_lowercase();
+    language_named(&name).or_else(|| language_for(format!("file.{name}").as_ref(), b""))
+}
+
+fn unknown_language(name: &str) -> Error {
+    let wanted = name.to_lowercase();
+    let mut names: Vec<(f64, &str)> = languages()
+        .map(|language| (strsim::jaro_winkler(&wanted, language.name()), language.name()))
+        .collect();
+    names.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    let close = names.iter().take(3).map(|(_, name)| *name).collect::<Vec<_>>().join(", ");
+    Error::UnknownLanguage { name: name.to_owned(), close }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(languages: &[&str], globs: &[&str]) -> Result<Filter, Error> {
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        Filter::new(&owned(languages), &[], &owned(globs))
+    }
+
+    #[test]
+    fn the_default_lets_everything_through() {
+        let all = Filter::default();
+        assert!(all.is_empty());
+        assert!(all.file("a/b.py", "python") && all.kind(UnitKind::Section));
+    }
+
+    #[test]
+    fn languages_go_by_name() {
+        let python = filter(&["Python"], &[]).unwrap();
+        assert!(python.file("a.py", "python"));
+        assert!(!python.file("a.rs", "rust"));
+        assert!(filter(&["RS"], &[]).unwrap().file("a.rs", "rust"));
+    }
+
+    #[test]
+    fn unknown_languages_are_answered_with_close_ones() {
+        let message = filter(&["pyhton"], &[]).unwrap_err().to_string();
+        assert!(message.contains("pyhton") && message.contains("python"), "{message}");
+    }
+
+    #[test]
+    fn globs_narrow_and_exclude() {
+        let of = |globs: &[&str], path: &str| filter(&[], globs).unwrap().file(path, "rust");
+        assert!(of(&["*.rs"], "a/b/c.rs"));
+        assert!(!of(&["*.py"], "a/b/c.rs"));
+        assert!(of(&["!tests/**"], "src/c.rs"));
+        assert!(!of(&["!tests/**"], "tests/c.rs"));
+        assert!(of(&["src/**"], "src/a/c.rs"));
+        assert!(!of(&["src/**", "!*.rs"], "src/a/c.rs"));
+        assert!(matches!(filter(&[], &["a[b"]), Err(Error::Glob { .. })));
+    }
+
+    #[test]
+    fn kinds_narrow() {
+        let types = Filter::new(&[], &[UnitKind::Type], &[]).unwrap();
+        assert!(types.kind(UnitKind::Type) && !types.kind(UnitKind::Method) && !types.is_empty());
+    }
+}

@@ -92,6 +92,7 @@ impl SourceArgs {
             folder: self.index.clone(),
             rebuild,
             walk: WalkOptions { max_bytes: self.max_bytes },
+            ..OpenOptions::default()
         };
         // Draws nothing where stderr is no terminal.
         let bar = ProgressBar::new(0).with_style(

@@ -12,6 +12,7 @@ use std::time::UNIX_EPOCH;
 use bitflags::bitflags;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 use quarry_source::Language;
+use serde::{Deserialize, Serialize};
 
 /// Name of the ignore file that only this program reads; its syntax is that of `.gitignore`.
 pub const IGNORE_FILE: &str = ".quarryignore";
@@ -63,7 +64,7 @@ pub struct ListedFile {
 }
 
 /// A file that was left out.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
     /// Path relative to the root.
     pub path: String,
@@ -72,7 +73,8 @@ pub struct Skipped {
 }
 
 /// Why a file was left out.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SkipReason {
     /// No language is known for this name.
     #[error("in no known language")]

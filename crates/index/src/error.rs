@@ -1,6 +1,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::Stale;
+
 /// Why an index cannot be built, opened or searched.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -58,6 +60,14 @@ pub enum Error {
         root: PathBuf,
         /// What was skipped and why.
         reason: String,
+    },
+    /// There is no index that can be opened as it is, and none was to be built.
+    #[error("{}: {reason}; build an index with `quarry index`", root.display())]
+    NoIndex {
+        /// The tree.
+        root: PathBuf,
+        /// Why what is there cannot be used.
+        reason: Stale,
     },
     /// A table would need more than 2³² entries or bytes.
     #[error("too much for one index; index a folder below this one")]

@@ -11,7 +11,9 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
+use quarry_corpus::walk::Skipped;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -20,7 +22,7 @@ use crate::table::TableSize;
 use crate::{Error, Stale};
 
 /// Version of everything below the folder; another one is rebuilt, never read.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
 
 const MANIFEST_FILE: &str = "manifest.json";
 const LOCK_FILE: &str = "lock";
@@ -38,6 +40,8 @@ pub(crate) struct Manifest {
     pub model: Option<String>,
     pub max_bytes: u64,
     pub size: TableSize,
+    /// Files of the tree that were left out, ascending by path.
+    pub skipped: Vec<Skipped>,
 }
 
 /// The part of a [`Manifest`] that every version has.
@@ -99,6 +103,17 @@ impl IndexFolder {
             )));
         }
         Ok(manifest)
+    }
+
+    /// Bytes of all files below the folder, and when the valid generation was made.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn size_and_time(&self) -> Result<(u64, SystemTime), Error> {
+        let failed = |source| Error::io("read", &self.0, source);
+        let made =
+            fs::metadata(self.0.join(MANIFEST_FILE)).and_then(|file| file.modified()).map_err(failed)?;
+        Ok((bytes_below(&self.0).map_err(failed)?, made))
     }
 
     /// Makes the folder where there is none, and takes the writer's lock; calls `waiting` when another process has
@@ -177,6 +192,16 @@ impl IndexFolder {
         let numbered = |entry: fs::DirEntry| Some((generation_number(&entry.file_name())?, entry.path()));
         Ok(entries.flatten().filter_map(numbered).collect())
     }
+}
+
+/// Files that a writer removes meanwhile are left out.
+fn bytes_below(folder: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder)?.flatten() {
+        let Ok(metadata) = entry.metadata() else { continue };
+        bytes += if metadata.is_dir() { bytes_below(&entry.path()).unwrap_or(0) } else { metadata.len() };
+    }
+    Ok(bytes)
 }
 
 fn generation_number(name: &OsStr) -> Option<u64> {

@@ -1,12 +1,12 @@
 //! Opening an index, and building it where there is no fresh one.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quarry_corpus::walk::{self, Listing, Skipped, WalkOptions};
 use quarry_embed::Embedder;
+use serde::Serialize;
 
 use crate::Error;
 use crate::build::{self, LEXICAL_FOLDER, Reusable};
@@ -16,14 +16,23 @@ use crate::table::{Table, TableSize, UnitRecord};
 use crate::vectors::VectorMatrix;
 
 /// Where the index is and what it holds.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct OpenOptions {
     /// The folder of the index; by default one in the user's cache, named after the tree's canonical path.
     pub folder: Option<PathBuf>,
     /// Build even if the index is fresh.
     pub rebuild: bool,
+    /// Build where there is no fresh index (the default). Without it an index is opened as it is, however many files
+    /// have changed since, and it is an error if there is none; the tree is not looked at.
+    pub update: bool,
     /// Which files are indexed.
     pub walk: WalkOptions,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self { folder: None, rebuild: false, update: true, walk: WalkOptions::default() }
+    }
 }
 
 /// What happens while an index is opened.
@@ -56,8 +65,8 @@ pub enum Stale {
     Missing,
     /// It was asked for.
     Requested,
-    /// Files changed, came or went; this many.
-    Files(usize),
+    /// Files changed, came or went.
+    Files(Changes),
     /// It is of another folder, which this path names.
     Root(String),
     /// It was made by a version of this program that writes this other format.
@@ -70,13 +79,42 @@ pub enum Stale {
     Broken(String),
 }
 
+/// How a tree differs from its index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Changes {
+    /// Files of another size or time of modification.
+    pub changed: usize,
+    /// Files that the index does not know.
+    pub new: usize,
+    /// Files that are no longer there.
+    pub removed: usize,
+}
+
+impl Changes {
+    /// Number of files in all.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.changed + self.new + self.removed
+    }
+}
+
+impl fmt::Display for Changes {
+    /// `2 files changed, 1 new, 1 removed`, without what there is none of.
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let counts = [(self.changed, "changed"), (self.new, "new"), (self.removed, "removed")];
+        let mut counts = counts.into_iter().filter(|(n, _)| *n > 0);
+        let Some((n, what)) = counts.next() else { return write!(f, "no file changed") };
+        write!(f, "{n} {} {what}", if n == 1 { "file" } else { "files" })?;
+        counts.try_for_each(|(n, what)| write!(f, ", {n} {what}"))
+    }
+}
+
 impl fmt::Display for Stale {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Self::Missing => write!(f, "there is no index yet"),
             Self::Requested => write!(f, "a new index was asked for"),
-            Self::Files(1) => write!(f, "1 file changed"),
-            Self::Files(n) => write!(f, "{n} files changed"),
+            Self::Files(changes) => write!(f, "{changes}"),
             Self::Root(root) => write!(f, "the index is of another folder, {root}"),
             Self::Format(format) => write!(f, "the index has format {format}, this program writes {FORMAT}"),
             Self::Model(Some(model)) => write!(f, "the index was made with another model, {model}"),
@@ -137,18 +175,18 @@ impl Index {
         events: &(dyn Fn(Event) + Sync),
     ) -> Result<Opened, Error> {
         let base = walk::base_folder(root)?;
-        let canonical = root.canonicalize().map_err(|source| Error::io("read", root, source))?;
-        let folder = match &options.folder {
-            Some(path) => IndexFolder::new(path.clone()),
-            None => IndexFolder::in_cache(&canonical)?,
-        };
-        let listing = walk::list(root, &options.walk)?;
+        let (canonical, folder) = locate(root, options)?;
         let wanted = Wanted {
             root: canonical.to_string_lossy().into_owned(),
             base: base.to_owned(),
             embedder,
             max_bytes: options.walk.max_bytes,
         };
+        if !options.update {
+            let index = wanted.open_newest(&folder).map_err(|reason| no_index(root, &reason))?;
+            return Ok(Opened { index, built: None });
+        }
+        let listing = walk::list(root, &options.walk)?;
         if !options.rebuild
             && let State::Fresh(index) = wanted.state(&folder, &listing)
         {
@@ -167,7 +205,7 @@ impl Index {
         let reusable = former.map(|former| former.into_reusable()).unwrap_or_default();
         let path = folder.path().join(&generation);
         let built = build::build(root, base, &listing, &path, wanted.embedder.as_deref(), &reusable, events)?;
-        let manifest = wanted.manifest(generation, built.size);
+        let manifest = wanted.manifest(generation, built.size, built.skipped.clone());
         folder.publish(&manifest, &lock)?;
         let index = wanted.open(&folder, &manifest)?;
         Ok(Opened {
@@ -194,19 +232,6 @@ impl Index {
             None => Reusable::default(),
         }
     }
-
-    /// Number of files that a listing has and the index has not, or the other way round, or that changed.
-    fn n_changed_files(&self, listing: &Listing) -> usize {
-        let recorded =
-            self.table.files.iter().map(|file| (self.table.text(file.path), file.bytes, file.modified_ns));
-        let found = listing.files.iter().map(|file| (file.path.as_str(), file.bytes, file.modified_ns));
-        if recorded.clone().eq(found.clone()) {
-            return 0;
-        }
-        let (recorded, found): (HashSet<_>, HashSet<_>) = (recorded.collect(), found.collect());
-        // A changed file is in both differences, which are as long as each other without new and removed files.
-        found.difference(&recorded).count().max(recorded.difference(&found).count())
-    }
 }
 
 /// What an index must have been made from.
@@ -226,27 +251,32 @@ enum State {
 impl Wanted {
     /// What the folder holds. Takes no lock.
     fn state(&self, folder: &IndexFolder, listing: &Listing) -> State {
+        let index = match self.open_newest(folder) {
+            Ok(index) => index,
+            Err(reason) => return State::Stale(reason, None),
+        };
+        let changes = index.table.changes(listing);
+        match changes.total() {
+            0 => State::Fresh(index),
+            _ => State::Stale(Stale::Files(changes), Some(index)),
+        }
+    }
+
+    /// Opens the valid generation, whatever has become of the tree since.
+    fn open_newest(&self, folder: &IndexFolder) -> Result<Index, Stale> {
         let mut last_generation = None;
         loop {
-            let manifest = match folder.manifest() {
-                Ok(manifest) => manifest,
-                Err(reason) => return State::Stale(reason, None),
-            };
+            let manifest = folder.manifest()?;
             if let Some(reason) = self.mismatch(&manifest) {
-                return State::Stale(reason, None);
+                return Err(reason);
             }
             match self.open(folder, &manifest) {
-                Ok(index) => {
-                    return match index.n_changed_files(listing) {
-                        0 => State::Fresh(index),
-                        n => State::Stale(Stale::Files(n), Some(index)),
-                    };
-                }
+                Ok(index) => return Ok(index),
                 // A writer may have replaced the generation between two steps of opening it.
                 Err(_) if last_generation.as_ref() != Some(&manifest.generation) => {
                     last_generation = Some(manifest.generation);
                 }
-                Err(error) => return State::Stale(Stale::Broken(chain(&error)), None),
+                Err(error) => return Err(Stale::Broken(chain(&error))),
             }
         }
     }
@@ -264,7 +294,7 @@ impl Wanted {
         }
     }
 
-    fn manifest(&self, generation: String, size: TableSize) -> Manifest {
+    fn manifest(&self, generation: String, size: TableSize, skipped: Vec<Skipped>) -> Manifest {
         Manifest {
             format: FORMAT,
             generation,
@@ -272,6 +302,7 @@ impl Wanted {
             model: self.embedder.as_ref().map(|embedder| embedder.id().to_owned()),
             max_bytes: self.max_bytes,
             size,
+            skipped,
         }
     }
 
@@ -294,6 +325,20 @@ impl Wanted {
         let file_lengths = table.files.iter().map(|file| file.bytes as f32).collect();
         Ok(Index { base: self.base.clone(), table, lexical, dense, file_of_unit, file_lengths })
     }
+}
+
+/// The canonical path of a tree and the folder of its index.
+pub(crate) fn locate(root: &Path, options: &OpenOptions) -> Result<(PathBuf, IndexFolder), Error> {
+    let canonical = root.canonicalize().map_err(|source| Error::io("read", root, source))?;
+    let folder = match &options.folder {
+        Some(path) => IndexFolder::new(path.clone()),
+        None => IndexFolder::in_cache(&canonical)?,
+    };
+    Ok((canonical, folder))
+}
+
+fn no_index(root: &Path, reason: &Stale) -> Error {
+    Error::NoIndex { root: root.to_owned(), reason: reason.clone() }
 }
 
 /// An error and its causes in one line.

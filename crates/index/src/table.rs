@@ -1,14 +1,15 @@
 //! What the index knows of each file and unit.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 
 use bytemuck::{Pod, Zeroable};
-use quarry_corpus::walk::FileFlags;
+use quarry_corpus::walk::{FileFlags, Listing};
 use quarry_source::UnitKind;
 
-use crate::Error;
 use crate::storage::Column;
+use crate::{Changes, Error};
 
 const UNITS_FILE: &str = "units";
 const FILES_FILE: &str = "files";
@@ -113,6 +114,21 @@ impl Table {
         Ok(table)
     }
 
+    /// How a listing differs from the files of the table.
+    pub fn changes(&self, listing: &Listing) -> Changes {
+        let mut recorded: HashMap<&str, (u64, u64)> = HashMap::with_capacity(self.files.len());
+        recorded.extend(self.files.iter().map(|file| (self.text(file.path), (file.bytes, file.modified_ns))));
+        let mut changes = Changes::default();
+        for file in &listing.files {
+            match recorded.remove(file.path.as_str()) {
+                None => changes.new += 1,
+                Some(known) => changes.changed += usize::from(known != (file.bytes, file.modified_ns)),
+            }
+        }
+        changes.removed = recorded.len();
+        changes
+    }
+
     /// The string that a record names.
     pub fn text(&self, text: Text) -> &str {
         // `open` has looked at every record.
@@ -205,7 +221,7 @@ impl TableBuilder {
     }
 }
 
-const KINDS: [UnitKind; 5] =
+pub(crate) const KINDS: [UnitKind; 5] =
     [UnitKind::Function, UnitKind::Method, UnitKind::Type, UnitKind::Module, UnitKind::Section];
 
 fn kind_of(number: u32) -> Option<UnitKind> {

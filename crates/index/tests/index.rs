@@ -7,8 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use quarry_corpus::walk::SkipReason;
 use quarry_embed::{EmbedError, Embedder, Vectors};
-use quarry_index::{Error, Event, Filter, Hit, Index, OpenOptions, Opened, Ranking, SearchRequest, Stale};
+use quarry_index::{
+    Changes, Error, Event, Filter, Hit, Index, OpenOptions, Opened, Ranking, SearchRequest, Stale,
+};
 use quarry_source::UnitKind;
 
 /// Embeds a text as the sum of a direction for each of its words, and counts the documents.
@@ -147,16 +150,16 @@ fn a_changed_new_or_deleted_file_makes_a_new_generation() {
     let fixture = Fixture::new(&[("net.py", CONNECT), ("header.py", PARSE)]);
     let first = fixture.open().index;
     fixture.write("net.py", "def listen(port):\n    return accept(port)\n");
-    check_rebuilt(&fixture.open(), &Stale::Files(1));
+    check_rebuilt(&fixture.open(), &Stale::Files(Changes { changed: 1, ..Changes::default() }));
     let index = fixture.open().index;
     assert_eq!(paths(&search(&index, "listen")), ["net.py"]);
     assert!(search(&index, "socket").is_empty());
     // Who still has the former generation open is not disturbed.
     assert_eq!(paths(&search(&first, "socket")), ["net.py"]);
     fixture.write("new.py", CONNECT);
-    check_rebuilt(&fixture.open(), &Stale::Files(1));
+    check_rebuilt(&fixture.open(), &Stale::Files(Changes { new: 1, ..Changes::default() }));
     fs::remove_file(fixture.root().join("header.py")).unwrap();
-    check_rebuilt(&fixture.open(), &Stale::Files(1));
+    check_rebuilt(&fixture.open(), &Stale::Files(Changes { removed: 1, ..Changes::default() }));
     assert!(search(&fixture.open().index, "header").is_empty());
     assert_eq!(fixture.generations(), 1);
 }
@@ -415,4 +418,51 @@ fn similar_units_are_those_with_like_words() {
     assert_eq!(index.unit_at("c.py", 3).unwrap().name, "parse_header");
     assert!(index.unit_at("c.py", 9).is_none());
     assert!(matches!(similar("d.py", 1), Err(Error::NoUnit { .. })));
+}
+
+#[test]
+fn an_index_can_be_opened_as_it_is() {
+    let fixture = Fixture::new(&[("net.py", CONNECT)]);
+    let options =
+        OpenOptions { folder: Some(fixture.index_folder()), update: false, ..OpenOptions::default() };
+    let open = || Index::open_or_build(&fixture.root(), &options, None, &|_| {});
+    let error = open().err().unwrap();
+    assert!(matches!(error, Error::NoIndex { reason: Stale::Missing, .. }), "{error}");
+    assert!(!fixture.index_folder().exists());
+    fixture.open();
+    fixture.write("header.py", PARSE);
+    let opened = open().unwrap();
+    assert!(opened.built.is_none());
+    assert_eq!(opened.index.n_files(), 1);
+}
+
+#[test]
+fn the_status_says_what_there_is_and_builds_nothing() {
+    let fixture = Fixture::new(&[("net.py", CONNECT), ("notes.md", "# A\n\nb\n"), ("a.unknown-kind", "x")]);
+    let options = OpenOptions { folder: Some(fixture.index_folder()), ..OpenOptions::default() };
+    let status = || Index::status(&fixture.root(), &options).unwrap();
+    let missing = status();
+    assert!(missing.index.is_none() && missing.stale == Some(Stale::Missing));
+    assert!(!fixture.index_folder().exists());
+
+    fixture.open_with(Some(WordHashes::new("a"))).unwrap();
+    let fresh = status();
+    assert_eq!((fresh.stale, fresh.root), (None, fixture.root().canonicalize().unwrap()));
+    let index = fresh.index.unwrap();
+    assert_eq!((index.files, index.units, index.models), (2, 2, vec!["a".to_owned()]));
+    assert_eq!((index.units_by_language["python"], index.units_by_language["markdown"]), (1, 1));
+    assert!(index.units_by_kind.contains(&(UnitKind::Function, 1)), "{:?}", index.units_by_kind);
+    assert_eq!(index.skipped.len(), 1);
+    assert_eq!(
+        (index.skipped[0].path.as_str(), &index.skipped[0].reason),
+        ("a.unknown-kind", &SkipReason::UnknownLanguage)
+    );
+    assert!(index.bytes > 100 && index.made.elapsed().unwrap().as_secs() < 600);
+
+    fixture.write("net.py", PARSE);
+    fixture.write("new.py", PARSE);
+    fs::remove_file(fixture.root().join("notes.md")).unwrap();
+    assert_eq!(status().stale, Some(Stale::Files(Changes { changed: 1, new: 1, removed: 1 })));
+    let line = status().stale.unwrap().to_string();
+    assert_eq!(line, "1 file changed, 1 new, 1 removed");
 }

@@ -1,0 +1,109 @@
+//! What is known of an index without building it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use quarry_corpus::walk::{self, Skipped};
+use quarry_source::UnitKind;
+
+use crate::folder::FORMAT;
+use crate::open::locate;
+use crate::table::{KINDS, Table};
+use crate::{Error, Index, OpenOptions, Stale};
+
+/// The state of the index of a tree.
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// Canonical path of the tree.
+    pub root: PathBuf,
+    /// Folder of the index, whether there is one or not.
+    pub folder: PathBuf,
+    /// Format that this program reads and writes; an index of another one is built anew.
+    pub format: u32,
+    /// What the index holds; none where there is none that can be read.
+    pub index: Option<IndexStatus>,
+    /// Why the next search would build or refresh it; none when it is fresh. A search with a model that the index does
+    /// not have ([`IndexStatus::models`]) embeds the units for it.
+    pub stale: Option<Stale>,
+}
+
+/// What an index holds.
+#[derive(Debug, Clone)]
+pub struct IndexStatus {
+    /// Ids of the models that it has vectors of; none for a lexical index.
+    pub models: Vec<String>,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// When it was last built or refreshed.
+    pub made: SystemTime,
+    /// Number of files, those without units included.
+    pub files: usize,
+    /// Number of units.
+    pub units: usize,
+    /// Units of each language, by its name.
+    pub units_by_language: BTreeMap<String, usize>,
+    /// Units of each kind.
+    pub units_by_kind: Vec<(UnitKind, usize)>,
+    /// Files of the tree that were left out, ascending by path.
+    pub skipped: Vec<Skipped>,
+}
+
+impl Index {
+    /// Says what the index of the tree at `root` holds and whether it is fresh. Builds and changes nothing, and takes
+    /// no lock.
+    ///
+    /// # Errors
+    /// When the tree cannot be read.
+    pub fn status(root: &Path, options: &OpenOptions) -> Result<Status, Error> {
+        let (canonical, folder) = locate(root, options)?;
+        let listing = walk::list(root, &options.walk)?;
+        let mut status = Status {
+            folder: folder.path().to_owned(),
+            format: FORMAT,
+            index: None,
+            stale: None,
+            root: canonical,
+        };
+        let manifest = match folder.manifest() {
+            Ok(manifest) => manifest,
+            Err(reason) => return Ok(Status { stale: Some(reason), ..status }),
+        };
+        let table = match Table::open(&folder.path().join(&manifest.generation), manifest.size) {
+            Ok(table) => table,
+            Err(error) => return Ok(Status { stale: Some(Stale::Broken(error.to_string())), ..status }),
+        };
+        let changes = table.changes(&listing);
+        status.stale = if Path::new(&manifest.root) != status.root {
+            Some(Stale::Root(manifest.root))
+        } else if manifest.max_bytes != options.walk.max_bytes {
+            Some(Stale::SizeLimit(manifest.max_bytes))
+        } else if changes.total() > 0 {
+            Some(Stale::Files(changes))
+        } else {
+            None
+        };
+        let (bytes, made) = folder.size_and_time()?;
+        let mut units_by_language: BTreeMap<String, usize> = BTreeMap::new();
+        let mut by_kind = KINDS.map(|kind| (kind, 0));
+        for unit in table.units.iter() {
+            let language = table.text(table.file_of(unit).language);
+            match units_by_language.get_mut(language) {
+                Some(n) => *n += 1,
+                None => drop(units_by_language.insert(language.to_owned(), 1)),
+            }
+            by_kind.iter_mut().filter(|(kind, _)| *kind == unit.kind()).for_each(|(_, n)| *n += 1);
+        }
+        status.index = Some(IndexStatus {
+            models: manifest.model.into_iter().collect(),
+            bytes,
+            made,
+            files: table.files.len(),
+            units: table.units.len(),
+            units_by_language,
+            units_by_kind: by_kind.to_vec(),
+            skipped: manifest.skipped,
+        });
+        Ok(status)
+    }
+}

@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use tree_sitter::{Node, QueryCursor, StreamingIterator, Tree, TreeCursor};
 
-use crate::layout::{fits_window, is_long};
+use crate::comment::{comment_text, docstring_text};
 use crate::line::Lines;
 use crate::rules::{Capture, Role, Rules};
-use crate::{MAX_NAME_BYTES, MAX_SIGNATURE_BYTES, UnitKind, comment, truncate};
+use crate::size::{fits_window, is_long};
+use crate::unit::{MAX_NAME_BYTES, MAX_SIGNATURE_BYTES, UnitKind, truncate};
 
 /// Something with a name that becomes one unit or, when it is long, several.
 #[derive(Debug)]
@@ -36,6 +37,8 @@ pub(crate) struct Structure {
     /// `u16::MAX` where nothing begins, where a comment belongs to what begins, and within definitions that are not
     /// open. Empty for files without a tree.
     pub(crate) row_depths: Vec<u16>,
+    /// Bytes of tests, and of scopes that are for tests: ascending, disjoint.
+    pub(crate) test_bytes: Vec<Range<usize>>,
 }
 
 /// Finds the definitions of `tree` in one walk, which does not go into functions that are not long.
@@ -58,7 +61,7 @@ pub(crate) fn find_definitions(
         path: String::new(),
         containers: Vec::new(),
         last_row: None,
-        structure: Structure { definitions: Vec::new(), row_depths: vec![u16::MAX; lines.count()] },
+        structure: Structure { row_depths: vec![u16::MAX; lines.count()], ..Structure::default() },
     };
     let mut depth = 0;
     'walk: loop {
@@ -82,6 +85,8 @@ struct Run {
     /// Whether it begins on a line that something else stands on, and so belongs to that.
     is_trailing: bool,
     comments: Vec<Range<usize>>,
+    /// Whether one of the prefixes marks a test.
+    is_test: bool,
 }
 
 /// The outermost of the wrappers around a definition.
@@ -107,6 +112,7 @@ struct Matched<'tree> {
     is_method: bool,
     is_type: bool,
     is_scope: bool,
+    is_test: bool,
     has_owner: bool,
     body: Option<Node<'tree>>,
     doc: Option<Node<'tree>>,
@@ -211,13 +217,16 @@ impl<'tree> Finder<'_, 'tree> {
                 bytes: bytes.clone(),
                 is_trailing: !self.begins_line(bytes.start),
                 comments: Vec::new(),
+                is_test: false,
             },
         };
         run.bytes.end = bytes.end;
-        let is_directive = || {
-            self.rules.directives.iter().any(|start| self.source[bytes.clone()].starts_with(start.as_bytes()))
+        let begins_with_one_of = |starts: &[String]| {
+            starts.iter().any(|start| self.source[bytes.clone()].starts_with(start.as_bytes()))
         };
-        if is_comment && !is_directive() {
+        if !is_comment {
+            run.is_test |= begins_with_one_of(&self.rules.test_prefixes);
+        } else if !begins_with_one_of(&self.rules.directives) {
             run.comments.push(bytes);
         }
         self.run = Some(run);
@@ -275,6 +284,7 @@ impl<'tree> Finder<'_, 'tree> {
                     Capture::Method => matched.is_method = true,
                     Capture::Type => matched.is_type = true,
                     Capture::Scope => matched.is_scope = true,
+                    Capture::Test => matched.is_test = true,
                     Capture::Owner => _ = owner.offer(pattern, capture.node),
                     Capture::Body => _ = body.offer(pattern, capture.node),
                     Capture::Doc => _ = doc.offer(pattern, capture.node),
@@ -307,22 +317,25 @@ impl<'tree> Finder<'_, 'tree> {
         self.append_names();
         let may_open = self.containers.len() < MAX_NESTING;
         let mut is_open = may_open;
+        let mut start = outer.start_byte();
+        let mut comments = Vec::new();
+        let mut is_test = matched.is_test;
+        for run in [outer_run, self.take_run(node.start_byte())].into_iter().flatten() {
+            start = start.min(run.bytes.start);
+            is_test |= run.is_test;
+            if comments.is_empty() {
+                comments = run.comments;
+            }
+        }
+        // Some grammars count the line end to a node, and a missing first token stands before white space.
+        let text = self.source[start..outer.end_byte()].trim_ascii_start();
+        let start = outer.end_byte() - text.len();
+        let end = start + text.trim_ascii_end().len();
+        if is_test && self.structure.test_bytes.last().is_none_or(|last| last.end <= start) {
+            self.structure.test_bytes.push(start..end);
+        }
         if is_function || matched.is_type {
             let in_type = self.containers.last().is_some_and(|container| container.is_type);
-            let inner_run = self.take_run(node.start_byte());
-            let runs = [outer_run, inner_run].into_iter().flatten();
-            let mut start = outer.start_byte();
-            let mut comments = Vec::new();
-            for run in runs {
-                start = start.min(run.bytes.start);
-                if comments.is_empty() {
-                    comments = run.comments;
-                }
-            }
-            // Some grammars count the line end to a node, and a missing first token stands before white space.
-            let text = self.source[start..outer.end_byte()].trim_ascii_start();
-            let start = outer.end_byte() - text.len();
-            let end = start + text.trim_ascii_end().len();
             is_open = may_open && (matched.is_type || is_long(self.lines, &(start..end)));
             let (doc, doc_bytes) = self.doc(matched.doc, &comments);
             let body_start = matched.body.map_or(outer.end_byte(), |body| body.start_byte());
@@ -381,10 +394,10 @@ impl<'tree> Finder<'_, 'tree> {
     fn doc(&self, docstring: Option<Node>, comments: &[Range<usize>]) -> (String, Vec<Range<usize>>) {
         let text = |bytes: &Range<usize>| String::from_utf8_lossy(&self.source[bytes.clone()]);
         if let Some(docstring) = docstring {
-            return (comment::docstring_text(&text(&docstring.byte_range())), vec![docstring.byte_range()]);
+            return (docstring_text(&text(&docstring.byte_range())), vec![docstring.byte_range()]);
         }
         let texts: Vec<_> = comments.iter().map(text).collect();
-        let doc = comment::comment_text(texts.iter().map(AsRef::as_ref), &self.rules.doc_omits);
+        let doc = comment_text(texts.iter().map(AsRef::as_ref), &self.rules.doc_omits);
         if doc.is_empty() {
             return (doc, Vec::new());
         }

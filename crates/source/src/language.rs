@@ -10,7 +10,7 @@ use std::sync::{LazyLock, OnceLock};
 use serde::Deserialize;
 use tree_sitter_language::LanguageFn;
 
-use crate::rules::{RuleFile, Rules};
+use crate::rules::{Content, RuleFile, Rules};
 
 /// One line for every language that has rules of its own: its rule file and its grammar.
 const REGISTRY: &[(&str, Reader)] = &[
@@ -56,19 +56,6 @@ struct Entry {
     file: RuleFile,
     reader: Reader,
     rules: OnceLock<Rules>,
-}
-
-/// What a language is for, so that searches can leave some of it out.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Content {
-    /// Programs.
-    #[default]
-    Code,
-    /// Text for people: Markdown, plain text.
-    Prose,
-    /// Configuration, markup and style sheets.
-    Data,
 }
 
 /// A language that can be cut into units: a cheap handle. Equal where the names are.
@@ -129,28 +116,35 @@ impl Hash for Language {
 /// The language of a file: by its name, by its extension (as written, else in lower case), else by its first line
 /// if that is a `#!` line. `None` where none of them is known: the file may be anything, binary data included.
 ///
-/// `first_line` may be empty, and may hold more than one line. C headers count as C++, which nearly all of them are
-/// valid as.
+/// `text` is the file's beginning or all of it; it may be empty. It also decides between languages that share an
+/// extension: a C header is told from one of C++ by what only C++ has, and counts as C++ while its text is unknown.
 ///
 /// ```
 /// use quarry_source::language_for;
 ///
-/// let name = |path: &str, line: &[u8]| language_for(path.as_ref(), line).map(|language| language.name());
+/// let name = |path: &str, text: &[u8]| language_for(path.as_ref(), text).map(|language| language.name());
 /// assert_eq!(name("src/main.rs", b""), Some("rust"));
 /// assert_eq!(name("bin/serve", b"#!/usr/bin/env -S python3.12 -u\n"), Some("python"));
 /// assert_eq!(name("cat.jpeg", b"\xff\xd8"), None);
 /// ```
-pub fn language_for(path: &Path, first_line: &[u8]) -> Option<Language> {
+pub fn language_for(path: &Path, text: &[u8]) -> Option<Language> {
     let part = |part: Option<&OsStr>| part.and_then(OsStr::to_str).unwrap_or_default().to_owned();
     let extension = part(path.extension());
     let index = &*INDEX;
-    index
+    let language = index
         .by_file_name
         .get(part(path.file_name()).as_str())
         .or_else(|| index.by_extension.get(extension.as_str()))
         .or_else(|| index.by_extension.get(extension.to_ascii_lowercase().as_str()))
-        .or_else(|| index.by_interpreter.get(interpreter(first_line)?))
-        .copied()
+        .or_else(|| index.by_interpreter.get(interpreter(text)?))
+        .copied()?;
+    match &language.0.file.shared {
+        Some(shared) if shared.extensions.contains(&extension) && !text.is_empty() => {
+            let has = |marker: &String| memchr::memmem::find(text, marker.as_bytes()).is_some();
+            if shared.markers.iter().any(has) { Some(language) } else { language_named(&shared.language) }
+        }
+        _ => Some(language),
+    }
 }
 
 /// The language with this [`Language::name`].
@@ -276,6 +270,10 @@ mod tests {
             if let Some(base) = &entry.file.inherits {
                 assert!(ENTRIES.iter().any(|entry| &entry.file.name == base), "{base}");
             }
+            if let Some(shared) = &entry.file.shared {
+                assert!(language_named(&shared.language).is_some(), "{}", shared.language);
+                assert!(shared.extensions.iter().all(|extension| entry.file.extensions.contains(extension)));
+            }
         }
     }
 
@@ -305,6 +303,11 @@ mod tests {
         check("script", "#!/usr/bin/env node", Some("javascript"));
         check("README.md", "", Some("markdown"));
         check("Makefile", "", Some("make"));
+        check("a.h", "", Some("cpp"));
+        check("a.h", "#pragma once\nnamespace a {}\n", Some("cpp"));
+        check("a.h", "std::string f();\n", Some("cpp"));
+        check("a.h", "#pragma once\nint f(void); /* for any class of devices */\n", Some("c"));
+        check("a.hpp", "int f();\n", Some("cpp"));
         check("ecmascript", "", None);
         check("photo.png", "\u{fffd}PNG", None);
         check("", "", None);

@@ -1,39 +1,29 @@
 //! Lays a file out as units: definitions, what lies between them, and parts of what is too long.
 
+use std::iter::Peekable;
 use std::ops::Range;
+use std::vec;
 
 use crate::definition::{Definition, Structure};
 use crate::line::{Lines, line_number};
-use crate::{Unit, UnitKind};
+use crate::size::{MAX_DEFINITION_LINES, MAX_UNIT_BYTES, MAX_WINDOW_LINES};
+use crate::unit::{Unit, UnitKind};
 
-/// A longer function or type becomes several units.
-const MAX_DEFINITION_LINES: usize = 200;
-/// What lies between definitions is cut into units of at most so many lines.
-const MAX_WINDOW_LINES: usize = 60;
-/// As many bytes as a window has at most when its lines are of usual length.
-const MAX_WINDOW_BYTES: usize = 8 << 10;
-/// No unit has more bytes, whatever its kind: minified files have few lines.
-const MAX_UNIT_BYTES: usize = 32 << 10;
 /// What stands before or after a unit on its line, such as a `;`, becomes a unit of its own only if it has more bytes.
 const MAX_REST_BYTES: usize = 200;
-
-/// Whether a definition is to be cut into parts.
-pub(crate) fn is_long(lines: &Lines, bytes: &Range<usize>) -> bool {
-    bytes.len() > MAX_UNIT_BYTES || lines.row(bytes.end) - lines.row(bytes.start) >= MAX_DEFINITION_LINES
-}
-
-/// Whether code is short enough to be best left in one unit with what surrounds it.
-pub(crate) fn fits_window(lines: &Lines, bytes: &Range<usize>) -> bool {
-    bytes.len() <= MAX_WINDOW_BYTES && lines.row(bytes.end) - lines.row(bytes.start) < MAX_WINDOW_LINES
-}
 
 /// The units of a file: together they hold every line that is not blank. What belongs to no definition becomes
 /// units of the kind `between`.
 pub(crate) fn lay_out(lines: &Lines, structure: Structure, between: UnitKind) -> Vec<Unit> {
-    let mut layout = Layout { lines, row_depths: structure.row_depths, units: Vec::new() };
+    let mut layout = Layout {
+        lines,
+        row_depths: structure.row_depths,
+        test_bytes: structure.test_bytes.into_iter().peekable(),
+        units: Vec::new(),
+    };
     let length = lines.source().len();
     let mut position = lines.start(0);
-    let mut file = Open { end: length, head: None, kind: between, name: String::new() };
+    let mut file = Open { end: length, head: None, kind: between, name: String::new(), parent: None };
     let mut open: Vec<Open> = Vec::new();
     for definition in structure.definitions {
         // Broken syntax can put a comment and what follows it into different containers, which then overlap.
@@ -46,16 +36,18 @@ pub(crate) fn lay_out(lines: &Lines, structure: Structure, between: UnitKind) ->
             layout.add_gap(&mut container, position..end, false);
             position = position.max(end);
         }
-        layout.add_gap(open.last_mut().unwrap_or(&mut file), position..bytes.start, true);
+        let container = open.last_mut().unwrap_or(&mut file);
+        layout.add_gap(container, position..bytes.start, true);
+        let parent = container.parent;
         let (kind, name) = (definition.kind, definition.name.clone());
         if definition.is_open {
             position = bytes.start;
             let (kind, name) =
                 if kind == UnitKind::Type { (UnitKind::Module, String::new()) } else { (kind, name) };
-            open.push(Open { end: bytes.end, head: Some(definition), kind, name });
+            open.push(Open { end: bytes.end, head: Some(definition), kind, name, parent });
         } else {
             position = bytes.end;
-            layout.add(bytes, kind, &name, Some(definition));
+            layout.add(bytes, kind, &name, parent, Some(definition));
         }
     }
     while let Some(mut container) = open.pop() {
@@ -75,12 +67,16 @@ struct Open {
     /// Kind and name of its other units.
     kind: UnitKind,
     name: String,
+    /// Index of the unit that holds the beginning of this, or as long as there is none, of what is around this.
+    parent: Option<usize>,
 }
 
 struct Layout<'a> {
     lines: &'a Lines<'a>,
     /// See [`Structure::row_depths`].
     row_depths: Vec<u16>,
+    /// Those of [`Structure::test_bytes`] that reach beyond the last unit.
+    test_bytes: Peekable<vec::IntoIter<Range<usize>>>,
     units: Vec<Unit>,
 }
 
@@ -89,7 +85,12 @@ impl Layout<'_> {
     fn add_gap(&mut self, container: &mut Open, bytes: Range<usize>, is_before_unit: bool) {
         if let Some(head) = container.head.take() {
             let name = head.name.clone();
-            return self.add(bytes, head.kind, &name, Some(head));
+            let index = self.units.len();
+            self.add(bytes, head.kind, &name, container.parent, Some(head));
+            if index < self.units.len() {
+                container.parent = Some(index);
+            }
+            return;
         }
         let Range { mut start, mut end } = bytes;
         let row = self.lines.range(self.lines.row(start));
@@ -101,12 +102,19 @@ impl Layout<'_> {
             end = row.start;
         }
         if start < end {
-            self.add(start..end, container.kind, &container.name, None);
+            self.add(start..end, container.kind, &container.name, container.parent, None);
         }
     }
 
     /// Adds the units that `bytes` are cut into; the first is described by `head`.
-    fn add(&mut self, bytes: Range<usize>, kind: UnitKind, name: &str, mut head: Option<Definition>) {
+    fn add(
+        &mut self,
+        bytes: Range<usize>,
+        kind: UnitKind,
+        name: &str,
+        mut parent: Option<usize>,
+        mut head: Option<Definition>,
+    ) {
         let max_rows = match kind {
             UnitKind::Function | UnitKind::Method | UnitKind::Type => MAX_DEFINITION_LINES,
             UnitKind::Module | UnitKind::Section => MAX_WINDOW_LINES,
@@ -122,7 +130,11 @@ impl Layout<'_> {
             let mut start = bytes.start.max(self.lines.start(row));
             while start < end {
                 let piece_end = piece_end(source, start..end);
-                self.push(start..piece_end, kind, name, &mut head);
+                let had_head = head.is_some();
+                self.push(start..piece_end, kind, name, parent, &mut head);
+                if had_head && head.is_none() {
+                    parent = Some(self.units.len() - 1);
+                }
                 start = piece_end;
             }
             position = bytes.end - source[end..bytes.end].trim_ascii_start().len();
@@ -149,12 +161,20 @@ impl Layout<'_> {
         self.lines.start(end)
     }
 
-    fn push(&mut self, bytes: Range<usize>, kind: UnitKind, name: &str, head: &mut Option<Definition>) {
+    fn push(
+        &mut self,
+        bytes: Range<usize>,
+        kind: UnitKind,
+        name: &str,
+        parent: Option<usize>,
+        head: &mut Option<Definition>,
+    ) {
         let text = self.lines.source()[bytes.clone()].trim_ascii_end();
         if text.is_empty() {
             return;
         }
         let bytes = bytes.start..bytes.start + text.len();
+        let is_test = self.is_test(&bytes);
         let (signature, doc, doc_bytes) =
             head.take().map(|head| (head.signature, head.doc, head.doc_bytes)).unwrap_or_default();
         self.units.push(Unit {
@@ -166,7 +186,16 @@ impl Layout<'_> {
             start_line: line_number(self.lines.row(bytes.start)),
             end_line: line_number(self.lines.row(bytes.end - 1)),
             bytes,
+            parent,
+            is_test,
         });
+    }
+
+    /// Whether all of `bytes`, which begin after the last unit, lie in a test, but for white space.
+    fn is_test(&mut self, bytes: &Range<usize>) -> bool {
+        while self.test_bytes.next_if(|test| test.end < bytes.end).is_some() {}
+        let first = || bytes.end - self.lines.source()[bytes.clone()].trim_ascii_start().len();
+        self.test_bytes.peek().is_some_and(|test| test.start <= first())
     }
 }
 

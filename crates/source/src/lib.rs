@@ -31,112 +31,15 @@ mod line;
 mod markdown;
 mod parse;
 mod rules;
+mod size;
+mod unit;
 
-use std::ops::Range;
-use std::time::Duration;
-
-pub use language::{Content, Language, language_for, language_named, languages};
-
-/// What a unit is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum UnitKind {
-    /// A free function, or a function held by a variable or an object literal.
-    Function,
-    /// A function that belongs to a type.
-    Method,
-    /// A class, struct, trait, interface, enum, impl block, ...: its doc, header and fields up to the first method
-    /// that is a unit of its own.
-    Type,
-    /// Lines between functions and types: imports, constants, top-level code, what follows a type's first method.
-    Module,
-    /// A section of a text document, from a heading to the next one.
-    Section,
-}
-
-/// A piece of a file that can be found on its own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unit {
-    /// What it is.
-    pub kind: UnitKind,
-    /// Name qualified within the file, joined by dots whatever the language writes (`Class.method`, and
-    /// `outer.inner` for a function in a function); of a section its headings, outermost first, joined by ` > `;
-    /// empty for module parts. Packages and namespaces that span files are left out. No part of it has more than
-    /// [`MAX_NAME_BYTES`].
-    pub name: String,
-    /// Declaration without body, decorators and comments, white space collapsed, at most [`MAX_SIGNATURE_BYTES`];
-    /// of a section its heading; empty for module parts and for all but the first part of a long unit.
-    pub signature: String,
-    /// Docstring, else the comment directly above; markers, gutters and quotes removed, lines kept. Empty for all
-    /// but the first part of a long unit.
-    pub doc: String,
-    /// Where `doc` stands in the file, markers and quotes included: byte ranges, ascending, disjoint. Cutting them
-    /// out of the file removes the doc and nothing else.
-    pub doc_bytes: Vec<Range<usize>>,
-    /// Byte range of the unit in the file, leading comment and decorators included. Ranges of different units are
-    /// disjoint, and units are in ascending order; there may be gaps of white space and punctuation between them.
-    pub bytes: Range<usize>,
-    /// First line, 1-based.
-    pub start_line: u32,
-    /// Last line, 1-based, inclusive. Two units share a line where one ends and the next begins on it.
-    pub end_line: u32,
-}
-
-impl Unit {
-    /// Whether it holds a letter, a digit or a character beyond ASCII; `source` is the file it was taken from.
-    ///
-    /// Units that do not are the closing brackets between two definitions. They keep the promise that every line lies
-    /// in a unit, but there is nothing in them to find.
-    ///
-    /// # Panics
-    /// If `source` is another, shorter file.
-    pub fn has_words(&self, source: &[u8]) -> bool {
-        source[self.bytes.clone()].iter().any(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())
-    }
-}
-
-/// Longest part of a [`Unit::name`], in bytes; a longer one is cut at a character border.
-pub const MAX_NAME_BYTES: usize = 256;
-
-/// Longest [`Unit::signature`], in bytes; a longer one is cut at a character border.
-pub const MAX_SIGNATURE_BYTES: usize = 1024;
-
-/// Something about a file that kept it from being read as it should be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Diagnostic {
-    /// Line it was noticed on, 1-based.
-    pub line: u32,
-    /// What was found and what was done about it.
-    pub message: String,
-}
-
-/// What a file was cut into.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Extraction {
-    /// Every non-blank line lies in at least one of them; ascending and disjoint in bytes.
-    pub units: Vec<Unit>,
-    /// In ascending order of lines; at most [`MAX_SYNTAX_DIAGNOSTICS`] of them for broken syntax.
-    pub diagnostics: Vec<Diagnostic>,
-}
-
-/// Syntax errors of one file that are reported; the rest is not counted.
-pub const MAX_SYNTAX_DIAGNOSTICS: usize = 10;
-
-/// How much work a file may cause.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Wall-clock time for parsing one file; a file that takes longer is cut into line windows.
-    pub parse_time: Duration,
-    /// Largest file that is parsed, in bytes; a larger one is cut into line windows. A syntax tree takes some ten
-    /// times the memory of its text.
-    pub parse_bytes: usize,
-}
-
-impl Default for Limits {
-    /// 5 seconds and 32 MiB.
-    fn default() -> Self {
-        Self { parse_time: Duration::from_secs(5), parse_bytes: 32 << 20 }
-    }
-}
+pub use language::{Language, language_for, language_named, languages};
+pub use rules::Content;
+pub use unit::{
+    Diagnostic, Extraction, Limits, MAX_NAME_BYTES, MAX_SIGNATURE_BYTES, MAX_SYNTAX_DIAGNOSTICS, Unit,
+    UnitKind,
+};
 
 /// Cuts `source`, the bytes of one file in `language`, into units, within the default [`Limits`].
 ///
@@ -148,12 +51,4 @@ pub fn extract(language: Language, source: &[u8]) -> Extraction {
 /// As [`extract`], within other limits.
 pub fn extract_within(language: Language, source: &[u8], limits: &Limits) -> Extraction {
     parse::extract(language, source, limits)
-}
-
-/// Cuts `text` to at most `max_bytes`, at a character border.
-fn truncate(text: &mut String, max_bytes: usize) {
-    if text.len() > max_bytes {
-        let border = (0..=max_bytes).rev().find(|at| text.is_char_boundary(*at));
-        text.truncate(border.unwrap_or_default());
-    }
 }

@@ -3,7 +3,7 @@
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use crate::definition::{Definition, Structure};
-use crate::{MAX_NAME_BYTES, UnitKind, truncate};
+use crate::unit::{MAX_NAME_BYTES, UnitKind, truncate};
 
 /// The sections of a Markdown text, each from its heading to the next heading of any level.
 pub(crate) fn find_sections(source: &[u8]) -> Structure {
@@ -49,7 +49,7 @@ pub(crate) fn find_sections(source: &[u8]) -> Structure {
             _ => {}
         }
     }
-    Structure { definitions, row_depths: Vec::new() }
+    Structure { definitions, ..Structure::default() }
 }
 
 /// `source` as text of equal length, so that offsets stay the same: bad bytes become question marks.

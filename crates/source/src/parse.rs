@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use tree_sitter::{LanguageError, ParseOptions, ParseState, Parser, QueryCursor, Tree};
 
 use crate::definition::{Structure, find_definitions};
-use crate::language::Reader;
+use crate::language::{Language, Reader};
 use crate::layout::lay_out;
 use crate::line::{Lines, line_number};
+use crate::markdown::find_sections;
 use crate::rules::Rules;
-use crate::{Diagnostic, Extraction, Language, Limits, MAX_SYNTAX_DIAGNOSTICS, UnitKind, markdown};
+use crate::unit::{Diagnostic, Extraction, Limits, MAX_SYNTAX_DIAGNOSTICS, UnitKind};
 
 /// What parsing needs and what is costly to make anew for every file.
 struct Workspace {
@@ -60,7 +61,7 @@ pub(crate) fn extract(language: Language, source: &[u8], limits: &Limits) -> Ext
             });
             (structure, UnitKind::Module)
         }
-        Reader::Markdown => (markdown::find_sections(source), UnitKind::Section),
+        Reader::Markdown => (find_sections(source), UnitKind::Section),
         Reader::Lines | Reader::Template => (Structure::default(), UnitKind::Module),
     };
     diagnostics.sort_by_key(|diagnostic| diagnostic.line);

@@ -3,7 +3,18 @@
 use serde::Deserialize;
 use tree_sitter::Query;
 
-use crate::Content;
+/// What a language is for, so that searches can leave some of it out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Content {
+    /// Programs.
+    #[default]
+    Code,
+    /// Text for people: Markdown, plain text.
+    Prose,
+    /// Configuration, markup and style sheets.
+    Data,
+}
 
 /// A rule file, as written. Every list may be left out.
 ///
@@ -21,6 +32,7 @@ use crate::Content;
 /// | `@owner` | the type that a method written outside its type belongs to |
 /// | `@body` | where the signature ends and, for containers, where members are looked for |
 /// | `@doc` | a docstring |
+/// | `@test` | what is a test, whatever else it is |
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RuleFile {
@@ -34,6 +46,8 @@ pub(crate) struct RuleFile {
     /// File name extensions without dot; case matters where two languages differ by it only.
     #[serde(default)]
     pub(crate) extensions: Vec<String>,
+    /// Extensions out of `extensions` that another language has as well.
+    pub(crate) shared: Option<Shared>,
     /// Whole file names.
     #[serde(default)]
     pub(crate) file_names: Vec<String>,
@@ -60,6 +74,9 @@ pub(crate) struct RuleFile {
     /// declarator.
     #[serde(default)]
     pub(crate) wrappers: Vec<String>,
+    /// What prefixes begin with that mark a test, or a scope for tests.
+    #[serde(default)]
+    pub(crate) test_prefixes: Vec<String>,
     /// What separates the parts of a qualified name in the source.
     #[serde(default)]
     pub(crate) name_separators: Vec<String>,
@@ -69,6 +86,16 @@ pub(crate) struct RuleFile {
     /// tree-sitter patterns.
     #[serde(default)]
     pub(crate) query: String,
+}
+
+/// Extensions that two languages share: which of them a file is in, its text says.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Shared {
+    pub(crate) extensions: Vec<String>,
+    /// Name of the language of files that hold none of the `markers`.
+    pub(crate) language: String,
+    pub(crate) markers: Vec<String>,
 }
 
 impl RuleFile {
@@ -81,6 +108,7 @@ impl RuleFile {
             (&mut self.doc_omits, &base.doc_omits),
             (&mut self.prefixes, &base.prefixes),
             (&mut self.wrappers, &base.wrappers),
+            (&mut self.test_prefixes, &base.test_prefixes),
             (&mut self.name_separators, &base.name_separators),
             (&mut self.name_omits, &base.name_omits),
         ] {
@@ -134,6 +162,7 @@ pub(crate) enum Capture {
     Owner,
     Body,
     Doc,
+    Test,
     /// Begins with `_`: used by a predicate of the query only.
     Ignored,
 }
@@ -146,6 +175,7 @@ pub(crate) struct Rules {
     pub(crate) captures: Vec<Capture>,
     pub(crate) directives: Vec<String>,
     pub(crate) doc_omits: Vec<String>,
+    pub(crate) test_prefixes: Vec<String>,
     pub(crate) name_separators: Vec<String>,
     pub(crate) name_omits: Vec<String>,
     /// By id of node kind.
@@ -169,6 +199,7 @@ impl Rules {
                 "owner" => Ok(Capture::Owner),
                 "body" => Ok(Capture::Body),
                 "doc" => Ok(Capture::Doc),
+                "test" => Ok(Capture::Test),
                 name if name.starts_with('_') => Ok(Capture::Ignored),
                 name => Err(RuleError::UnknownCapture { language: language(), capture: name.into() }),
             })
@@ -210,6 +241,7 @@ impl Rules {
             captures,
             directives: file.directives.clone(),
             doc_omits: file.doc_omits.clone(),
+            test_prefixes: file.test_prefixes.clone(),
             name_separators: file.name_separators.clone(),
             name_omits: file.name_omits.clone(),
             roles,

@@ -10,8 +10,12 @@ use quarry_source::{extract, language_named};
 fn check(language: &str, source: &str, expected: ExpectFile) {
     let extraction = extract(language_named(language).unwrap(), source.as_bytes());
     let mut text = String::new();
+    let starts: Vec<u32> = extraction.units.iter().map(|unit| unit.start_line).collect();
     for unit in extraction.units {
-        writeln!(text, "{}-{} {:?} {}", unit.start_line, unit.end_line, unit.kind, unit.name).unwrap();
+        let parent = unit.parent.map(|parent| format!(" in {}", starts[parent])).unwrap_or_default();
+        let test = if unit.is_test { " (test)" } else { "" };
+        writeln!(text, "{}-{} {:?} {}{parent}{test}", unit.start_line, unit.end_line, unit.kind, unit.name)
+            .unwrap();
         let mut field = |label: &str, value: &str| {
             if !value.is_empty() {
                 writeln!(text, "    {label}: {value}").unwrap();

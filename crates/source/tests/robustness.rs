@@ -15,7 +15,15 @@ fn check(language: Language, source: &[u8]) -> Extraction {
 fn check_within(language: Language, source: &[u8], limits: &Limits) -> Extraction {
     let extraction = extract_within(language, source, limits);
     let units = &extraction.units;
-    for unit in units {
+    for (index, unit) in units.iter().enumerate() {
+        assert!(unit.parent.is_none_or(|parent| parent < index), "{unit:?}");
+        assert!(unit.bytes.start < unit.bytes.end && unit.bytes.end <= source.len());
+        if let Ok(text) = str::from_utf8(source) {
+            let borders = [&unit.bytes].into_iter().chain(&unit.doc_bytes);
+            for bytes in borders {
+                assert!(text.get(bytes.clone()).is_some(), "cut within a character: {unit:?}");
+            }
+        }
         assert!(!source[unit.bytes.clone()].trim_ascii().is_empty(), "blank unit: {unit:?}");
         let line = |byte: usize| 1 + source[..byte].iter().filter(|byte| **byte == b'\n').count() as u32;
         if source.len() < 100_000 {

@@ -59,7 +59,7 @@ pub struct ListedFile {
     pub bytes: u64,
     /// Time of the last modification, in nanoseconds since 1970 (0 where the file system does not tell).
     pub modified_ns: u64,
-    /// Its language, from its name.
+    /// Its language, from its name; where two languages share it, the text decides (`quarry_source::language_for`).
     pub language: Language,
 }
 

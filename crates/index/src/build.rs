@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quarry_corpus::walk::{self, FileFlags, ListedFile, Listing, Skipped};
 use quarry_embed::Embedder;
-use quarry_source::Unit;
+use quarry_source::{Language, Unit};
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -26,6 +26,7 @@ pub(crate) const LEXICAL_FOLDER: &str = "lexical";
 /// A file that was read and cut into units.
 pub(crate) struct Prepared<'a> {
     file: &'a ListedFile,
+    language: Language,
     flags: FileFlags,
     bytes: Vec<u8>,
     units: Vec<Unit>,
@@ -129,8 +130,12 @@ fn prepare<'a>(
 
 impl<'a> Prepared<'a> {
     fn new(file: &'a ListedFile, content: walk::Content) -> Self {
-        let units = quarry_source::extract(file.language, &content.bytes).units;
-        let mut prepared = Self { flags: content.flags, bytes: content.bytes, units, ..Self::empty(file) };
+        // The name may leave open which of two languages it is.
+        let language =
+            quarry_source::language_for(file.path.as_ref(), &content.bytes).unwrap_or(file.language);
+        let units = quarry_source::extract(language, &content.bytes).units;
+        let mut prepared =
+            Self { language, flags: content.flags, bytes: content.bytes, units, ..Self::empty(file) };
         let kinds = prepared.units.iter().map(|unit| unit.kind);
         prepared.flags.set(FileFlags::REEXPORT, rules::is_reexport(&file.path, kinds));
         let hash = |unit| xxh3_128(prepared.embedding_text(unit).as_bytes());
@@ -140,7 +145,8 @@ impl<'a> Prepared<'a> {
 
     fn empty(file: &'a ListedFile) -> Self {
         let (flags, place) = (FileFlags::default(), place(&file.path));
-        Self { file, flags, bytes: Vec::new(), units: Vec::new(), hashes: Vec::new(), place }
+        let language = file.language;
+        Self { file, language, flags, bytes: Vec::new(), units: Vec::new(), hashes: Vec::new(), place }
     }
 
     fn source(&self, unit: &Unit) -> Cow<'_, str> {
@@ -170,8 +176,8 @@ impl<'a> Prepared<'a> {
 fn write_table_and_postings(prepared: &[Prepared], folder: &Path) -> Result<TableSize, Error> {
     let mut table = TableBuilder::default();
     for file in prepared {
-        let ListedFile { path, bytes, modified_ns, language } = file.file;
-        table.push_file(path, language.name(), *bytes, *modified_ns, file.flags)?;
+        let ListedFile { path, bytes, modified_ns, .. } = file.file;
+        table.push_file(path, file.language.name(), *bytes, *modified_ns, file.flags)?;
         for (unit, &hash) in file.units.iter().zip(&file.hashes) {
             table.push_unit(&NewUnit {
                 hash,

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use quarry_corpus::walk::{Skipped, WalkOptions};
+use quarry_embed::{EmbedError, Embedder};
 use quarry_index::{Event, Index, OpenOptions, Opened, Stale};
 use serde::Serialize;
 
@@ -82,18 +84,31 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
 }
 
 impl SourceArgs {
+    /// How the index is opened.
+    pub fn options(&self, rebuild: bool) -> OpenOptions {
+        OpenOptions {
+            folder: self.index.clone(),
+            rebuild,
+            walk: WalkOptions { max_bytes: self.max_bytes },
+            ..OpenOptions::default()
+        }
+    }
+
+    /// The model that the index is made with.
+    ///
+    /// # Errors
+    /// When there is no model at its path, or a broken one.
+    pub fn model(&self) -> Result<Arc<dyn Embedder>, EmbedError> {
+        model::load(self.model.as_deref())
+    }
+
     /// Opens the index, with a progress bar where stderr is a terminal.
     ///
     /// # Errors
     /// When the tree cannot be indexed.
     pub fn open(&self, rebuild: bool) -> anyhow::Result<Opened> {
-        let model = model::load(self.model.as_deref())?;
-        let options = OpenOptions {
-            folder: self.index.clone(),
-            rebuild,
-            walk: WalkOptions { max_bytes: self.max_bytes },
-            ..OpenOptions::default()
-        };
+        let model = self.model()?;
+        let options = self.options(rebuild);
         // Draws nothing where stderr is no terminal.
         let bar = ProgressBar::new(0).with_style(
             ProgressStyle::with_template("{msg:>9} {bar:40} {human_pos}/{human_len} {elapsed}")

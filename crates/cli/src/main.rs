@@ -3,6 +3,7 @@
 mod data;
 mod eval;
 mod index;
+mod mcp;
 mod model;
 mod output;
 mod pairs;
@@ -30,6 +31,8 @@ enum Command {
     Search(search::SearchArgs),
     /// Build or refresh the index of a source tree
     Index(index::IndexArgs),
+    /// Serve search to coding agents over the Model Context Protocol on stdin and stdout
+    Mcp(mcp::McpArgs),
     /// Measure how well code is found
     Eval(eval::EvalArgs),
     /// Convert and make data sets
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Search(args) => search::run(&args),
         Command::Index(args) => index::run(&args),
+        Command::Mcp(args) => mcp::run(args),
         Command::Eval(args) => eval::run(args),
         Command::Data(args) => data::run(args),
         Command::Train(args) => train::run(args),

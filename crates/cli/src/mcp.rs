@@ -1,0 +1,28 @@
+//! `quarry mcp`: search for coding agents.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use quarry_corpus::walk;
+use quarry_server::Workspace;
+
+use crate::index::SourceArgs;
+
+/// Arguments of `quarry mcp`.
+#[derive(Debug, Args)]
+pub struct McpArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+}
+
+/// Runs `quarry mcp`: until the client closes stdin.
+///
+/// # Errors
+/// When there is no such tree or model, or the client does not speak the protocol.
+pub fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
+    // What is wrong from the start is told before a client connects.
+    walk::base_folder(&args.source.path)?;
+    let (options, model) = (args.source.options(false), args.source.model()?);
+    quarry_server::serve_stdio(Workspace::new(args.source.path, options, model))?;
+    Ok(ExitCode::SUCCESS)
+}

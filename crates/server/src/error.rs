@@ -1,0 +1,122 @@
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a tool has no answer. The texts are for the agent that called it, and say what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolError {
+    /// They are not as the schema says.
+    #[error("bad arguments")]
+    Arguments(#[source] serde_json::Error),
+    /// A number is too small or too great.
+    #[error("{name}: expected {least} to {greatest}, found {found}")]
+    Range {
+        /// The argument.
+        name: &'static str,
+        /// What was given.
+        found: String,
+        /// The least that is taken.
+        least: String,
+        /// The greatest that is taken.
+        greatest: String,
+    },
+    /// `read_unit` needs one of two arguments.
+    #[error("give either line or name, so that it is clear which unit is meant")]
+    LineOrName,
+    /// A path leads out of the tree.
+    #[error("{path}: outside of the root {}; give a path below it, relative to it", root.display())]
+    OutsideRoot {
+        /// As given.
+        path: String,
+        /// The tree.
+        root: PathBuf,
+    },
+    /// Nothing that is indexed has this path.
+    #[error("{path}: no such file or folder among those that are indexed{}", suggestion(nearest))]
+    UnknownPath {
+        /// As given.
+        path: String,
+        /// The paths nearest to it.
+        nearest: Vec<String>,
+    },
+    /// A folder was given where a file is needed.
+    #[error("{path}: is a folder; give one of its files{}", suggestion(files))]
+    Folder {
+        /// As given.
+        path: String,
+        /// Some of its files.
+        files: Vec<String>,
+    },
+    /// The file is shorter.
+    #[error("{path}: has no line {line}, it ends with line {n_lines}")]
+    LineOutside {
+        /// The file.
+        path: String,
+        /// The line that was asked for.
+        line: u32,
+        /// Its last line.
+        n_lines: u32,
+    },
+    /// The file has no unit of this name.
+    #[error("{path}: has no unit called {name}{}", suggestion(nearest))]
+    UnknownName {
+        /// The file.
+        path: String,
+        /// The name that was asked for.
+        name: String,
+        /// The names nearest to it.
+        nearest: Vec<String>,
+    },
+    /// The file has nothing to show.
+    #[error("{path}: is empty")]
+    Empty {
+        /// The file.
+        path: String,
+    },
+    /// A file cannot be read.
+    #[error("{}: cannot be read; it may have been removed or protected", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The tree cannot be listed.
+    #[error(transparent)]
+    Walk(#[from] quarry_corpus::walk::WalkError),
+    /// The index cannot be built or searched.
+    #[error(transparent)]
+    Index(#[from] quarry_index::Error),
+}
+
+impl ToolError {
+    /// The error and its causes in one line.
+    #[must_use]
+    pub fn report(&self) -> String {
+        let mut line = self.to_string();
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            line = format!("{line}: {error}");
+            cause = error.source();
+        }
+        line
+    }
+}
+
+/// Why the server could not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The runtime cannot be started.
+    #[error("cannot start the server")]
+    Start(#[from] io::Error),
+    /// The client did not begin as the protocol says.
+    #[error("the client did not begin with an MCP handshake on stdin")]
+    Handshake(#[source] Box<rmcp::service::ServerInitializeError>),
+    /// The loop that serves the client broke.
+    #[error("the server stopped unexpectedly")]
+    Stopped(#[from] tokio::task::JoinError),
+}
+
+fn suggestion(nearest: &[String]) -> String {
+    if nearest.is_empty() { String::new() } else { format!("; nearest: {}", nearest.join(", ")) }
+}

@@ -1,0 +1,19 @@
+//! Search for programs: a server of the Model Context Protocol, for coding agents.
+//!
+//! [`Workspace`] is a source tree with its index, and answers a [`Call`] of one of the [`TOOLS`] with text that an
+//! agent can use at once, within a budget of tokens; it knows no protocol. [`serve_stdio`] puts the protocol around
+//! it. All that a caller can do wrong is a [`ToolError`], which says what to do instead.
+
+mod error;
+mod places;
+mod protocol;
+mod reading;
+mod results;
+mod text;
+mod tools;
+mod workspace;
+
+pub use error::{ServeError, ToolError};
+pub use protocol::serve_stdio;
+pub use tools::{Call, IndexStatus, Kind, Object, ReadUnit, Search, Similar, TOOLS, Tool};
+pub use workspace::{Answer, Workspace};

@@ -1,0 +1,109 @@
+//! The Model Context Protocol around a workspace.
+
+use std::sync::Arc;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, ToolAnnotations,
+};
+use rmcp::service::{RequestContext, ServerInitializeError};
+use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
+use tokio::sync::Mutex;
+
+use crate::tools::{Call, TOOLS};
+use crate::{ServeError, ToolError, Workspace};
+
+/// What an agent is told about the server as a whole.
+const INSTRUCTIONS: &str = "Finds code of one source tree by what it does. Begin with search, in plain words; read a \
+    result in full with read_unit; look for more like it with similar. Paths are relative to the root of the tree. The \
+    index is built on first use, which can take a while for a large tree, and follows the files as they change.";
+
+/// Serves a client on stdin and stdout until it closes stdin.
+///
+/// Calls are answered one after another on a thread of their own, so that the protocol stays responsive while an
+/// index is built; calls that arrive meanwhile wait.
+///
+/// # Errors
+/// When the client does not speak the protocol, or the runtime fails.
+pub fn serve_stdio(workspace: Workspace) -> Result<(), ServeError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let served = runtime.block_on(serve(workspace));
+    // A build that nobody waits for any more is dropped; its lock and its unfinished files are no obstacle to others.
+    runtime.shutdown_background();
+    served
+}
+
+async fn serve(workspace: Workspace) -> Result<(), ServeError> {
+    let server = Server { workspace: Arc::new(Mutex::new(workspace)) };
+    match server.serve(rmcp::transport::stdio()).await {
+        Ok(running) => {
+            running.waiting().await?;
+            Ok(())
+        }
+        // A client that goes before it has begun has done nothing wrong.
+        Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
+        Err(error) => Err(ServeError::Handshake(Box::new(error))),
+    }
+}
+
+struct Server {
+    /// Held while a call is answered.
+    workspace: Arc<Mutex<Workspace>>,
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let implementation =
+            Implementation::new("quarry", env!("CARGO_PKG_VERSION")).with_title("Quarry code search");
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(implementation)
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tool = |tool: &crate::Tool| {
+            let annotations = ToolAnnotations::new().read_only(true).open_world(false);
+            rmcp::model::Tool::new(tool.name, tool.description, Arc::new((tool.schema)()))
+                .with_title(tool.title)
+                .with_annotations(annotations)
+        };
+        Ok(ListToolsResult::with_all_items(TOOLS.iter().map(tool).collect()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let call = match Call::new(&request.name, request.arguments.unwrap_or_default()) {
+            Some(Ok(call)) => call,
+            Some(Err(error)) => return Ok(refusal(&error).into()),
+            None => {
+                let names: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
+                let message = format!("no tool is called {:?}; there are {}", request.name, names.join(", "));
+                return Err(ErrorData::invalid_params(message, None));
+            }
+        };
+        let workspace = Arc::clone(&self.workspace).lock_owned().await;
+        let answered = tokio::task::spawn_blocking(move || workspace.answer(&call)).await;
+        let result = match answered {
+            Ok(Ok(answer)) => {
+                let mut result = CallToolResult::success(vec![ContentBlock::text(answer.text)]);
+                result.structured_content = answer.structured;
+                result
+            }
+            Ok(Err(error)) => refusal(&error),
+            Err(error) => return Err(ErrorData::internal_error(error.to_string(), None)),
+        };
+        Ok(result.into())
+    }
+}
+
+/// An error that the agent sees and can act upon.
+fn refusal(error: &ToolError) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(error.report())])
+}

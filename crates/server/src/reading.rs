@@ -1,0 +1,209 @@
+//! One unit of a file, with line numbers.
+
+use quarry_source::{Unit, UnitKind};
+
+use crate::ToolError;
+use crate::results::what;
+use crate::text::{BudgetedText, nearest, numbered};
+
+/// Names that an error suggests.
+const N_SUGGESTIONS: usize = 5;
+
+/// Which unit of a file is meant.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Wanted<'a> {
+    /// The innermost one at this line, 1-based, or the one nearest to it.
+    Line(u32),
+    /// The first one of this name, or else whose name ends with it.
+    Name(&'a str),
+}
+
+/// A definition or a part between definitions, from its first to its last line.
+struct Span<'a> {
+    unit: &'a Unit,
+    /// Of the last part where the unit is long, 1-based, inclusive.
+    end_line: u32,
+}
+
+/// The source of the unit that is `wanted`, of the file at `path` that holds `source` and was cut into `units`.
+///
+/// # Errors
+/// When there is no such unit.
+pub(crate) fn read_unit(
+    path: &str,
+    source: &str,
+    units: &[Unit],
+    wanted: Wanted,
+    max_tokens: usize,
+) -> Result<String, ToolError> {
+    if units.is_empty() {
+        return Err(ToolError::Empty { path: path.to_owned() });
+    }
+    let (found, others) = match wanted {
+        Wanted::Line(line) => (at_line(path, source, units, line)?, Vec::new()),
+        Wanted::Name(name) => named(path, units, name)?,
+    };
+    let Span { unit, end_line } = span(units, found);
+    let heading = format!("{path}:{}-{end_line} {}\n", unit.start_line, what(unit.kind, &unit.name));
+    let n_lines = (end_line - unit.start_line + 1) as usize;
+    let lines = source.lines().skip(unit.start_line as usize - 1).take(n_lines);
+    let mut text = BudgetedText::new(&heading, max_tokens);
+    let n_shown = numbered(lines, unit.start_line).take_while(|line| text.push(line)).count();
+    let mut ending = String::new();
+    if n_shown < n_lines {
+        let next = unit.start_line + n_shown as u32;
+        ending.push_str(&format!("Lines {next} to {end_line} did not fit; raise max_tokens.\n"));
+    } else if unit.kind == UnitKind::Type && !unit.name.is_empty() {
+        let prefix = format!("{}.", unit.name);
+        let members: Vec<&Unit> = units.iter().filter(|unit| is_named_below(unit, &prefix)).collect();
+        if !members.is_empty() {
+            text.push("Its members:\n");
+        }
+        let n_listed = members.iter().take_while(|unit| text.push(&format!("  {}\n", place(unit)))).count();
+        if n_listed < members.len() {
+            ending.push_str(&format!("{} more members did not fit.\n", members.len() - n_listed));
+        }
+    }
+    if !others.is_empty() {
+        let lines: Vec<String> =
+            others.iter().take(N_SUGGESTIONS).map(|unit| unit.start_line.to_string()).collect();
+        ending.push_str(&format!("Others of that name are at lines {}.\n", lines.join(", ")));
+    }
+    Ok(text.finish(&ending))
+}
+
+/// Position of the innermost unit at a line, or of the one nearest to it.
+fn at_line(path: &str, source: &str, units: &[Unit], line: u32) -> Result<usize, ToolError> {
+    let n_lines = source.lines().count() as u32;
+    if line > n_lines {
+        return Err(ToolError::LineOutside { path: path.to_owned(), line, n_lines });
+    }
+    let distance = |unit: &Unit| unit.start_line.saturating_sub(line).max(line.saturating_sub(unit.end_line));
+    // The last one of equal ones, which is the innermost.
+    let nearest = (0..units.len()).rev().min_by_key(|&position| distance(&units[position]));
+    nearest.ok_or_else(|| ToolError::Empty { path: path.to_owned() })
+}
+
+/// Position of the first unit of a name, and the other units of that name.
+fn named<'a>(path: &str, units: &'a [Unit], name: &str) -> Result<(usize, Vec<&'a Unit>), ToolError> {
+    let is_first_part = |unit: &Unit| !unit.signature.is_empty();
+    let suffix = format!(".{name}");
+    let find = |matches: &dyn Fn(&Unit) -> bool| -> Vec<usize> {
+        (0..units.len())
+            .filter(|&position| is_first_part(&units[position]) && matches(&units[position]))
+            .collect()
+    };
+    let mut found = find(&|unit| unit.name == name);
+    if found.is_empty() {
+        found = find(&|unit| unit.name.ends_with(&suffix) || unit.signature == name);
+    }
+    match found.split_first() {
+        Some((&first, others)) => Ok((first, others.iter().map(|&position| &units[position]).collect())),
+        None => {
+            let names = units.iter().map(|unit| unit.name.as_str()).filter(|name| !name.is_empty());
+            Err(ToolError::UnknownName {
+                path: path.to_owned(),
+                name: name.to_owned(),
+                nearest: nearest(name, names, N_SUGGESTIONS),
+            })
+        }
+    }
+}
+
+/// All parts of the unit that the one at `position` belongs to: only the first part of a definition has a signature.
+fn span(units: &[Unit], position: usize) -> Span<'_> {
+    let unit = &units[position];
+    let is_same = |other: &Unit| other.kind == unit.kind && other.name == unit.name;
+    if unit.name.is_empty() {
+        return Span { unit, end_line: unit.end_line };
+    }
+    let first = (0..=position)
+        .rev()
+        .find(|&earlier| is_same(&units[earlier]) && !units[earlier].signature.is_empty())
+        .unwrap_or(position);
+    let end_line = units[first + 1..]
+        .iter()
+        .take_while(|unit| !is_same(unit) || unit.signature.is_empty())
+        .filter(|unit| is_same(unit))
+        .map(|unit| unit.end_line)
+        .fold(units[first].end_line, u32::max);
+    Span { unit: &units[first], end_line }
+}
+
+fn is_named_below(unit: &Unit, prefix: &str) -> bool {
+    !unit.signature.is_empty() && unit.name.strip_prefix(prefix).is_some_and(|rest| !rest.contains('.'))
+}
+
+fn place(unit: &Unit) -> String {
+    format!("{}-{} {}", unit.start_line, unit.end_line, what(unit.kind, &unit.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_source::{extract, language_named};
+
+    use super::*;
+
+    const CART: &str = "import os\n\nclass Cart:\n    \"\"\"Goods.\"\"\"\n\n    def total(self):\n        return 1\n\n    def clear(self):\n        self.items = []\n\n\ndef total(cart):\n    return cart.total()\n";
+
+    fn read(source: &str, wanted: Wanted, max_tokens: usize) -> Result<String, String> {
+        let units = extract(language_named("python").unwrap(), source.as_bytes()).units;
+        read_unit("cart.py", source, &units, wanted, max_tokens).map_err(|error| error.report())
+    }
+
+    #[test]
+    fn a_line_means_its_unit() {
+        let text = read(CART, Wanted::Line(7), 2_000).unwrap();
+        assert_eq!(
+            text,
+            "cart.py:6-7 method Cart.total\n     6|     def total(self):\n     7|         return 1\n"
+        );
+        // Line 12 is blank: the nearest unit is meant.
+        assert!(read(CART, Wanted::Line(12), 2_000).unwrap().starts_with("cart.py:13-14 function total"));
+    }
+
+    #[test]
+    fn a_name_is_whole_or_the_last_part() {
+        assert!(read(CART, Wanted::Name("Cart.clear"), 2_000).unwrap().starts_with("cart.py:9-10 method"));
+        assert!(read(CART, Wanted::Name("clear"), 2_000).unwrap().starts_with("cart.py:9-10 method"));
+        // The whole name counts more.
+        assert!(read(CART, Wanted::Name("total"), 2_000).unwrap().starts_with("cart.py:13-14 function"));
+    }
+
+    #[test]
+    fn a_type_lists_its_members() {
+        let text = read(CART, Wanted::Name("Cart"), 2_000).unwrap();
+        assert!(text.contains("class Cart:") && text.ends_with("  9-10 method Cart.clear\n"), "{text}");
+    }
+
+    #[test]
+    fn several_of_a_name_are_told() {
+        let text = read("def f():\n    pass\n\ndef f():\n    return 2\n", Wanted::Name("f"), 2_000).unwrap();
+        assert!(text.contains("pass") && text.contains("Others of that name are at lines 4."), "{text}");
+    }
+
+    #[test]
+    fn a_long_function_is_one_and_cut_at_whole_lines() {
+        let source = format!("def long():\n{}", "    step(1, 2, 3)\n".repeat(500));
+        let text = read(&source, Wanted::Line(400), 20_000).unwrap();
+        assert!(text.starts_with("cart.py:1-501 function long\n"), "{}", &text[..60]);
+        assert_eq!(text.lines().count(), 502);
+        let cut = read(&source, Wanted::Name("long"), 300).unwrap();
+        assert!(cut.len() <= 1_200);
+        let shown = cut.lines().count() - 2;
+        assert!(
+            cut.ends_with(&format!("Lines {} to 501 did not fit; raise max_tokens.\n", shown + 1)),
+            "{cut}"
+        );
+        assert!(shown > 20);
+    }
+
+    #[test]
+    fn errors_name_what_there_is() {
+        let error = read(CART, Wanted::Line(99), 2_000).unwrap_err();
+        assert_eq!(error, "cart.py: has no line 99, it ends with line 14");
+        let error = read(CART, Wanted::Name("totl"), 2_000).unwrap_err();
+        assert!(error.contains("no unit called totl; nearest: ") && error.contains("Cart.total"), "{error}");
+        assert!(read("\n\n", Wanted::Line(1), 2_000).unwrap_err().contains("is empty"));
+    }
+}

@@ -1,0 +1,130 @@
+//! Ranked units as text.
+
+use quarry_index::Hit;
+use quarry_source::UnitKind;
+
+use crate::text::{BudgetedText, numbered, shortened};
+
+/// Lines of a unit that are shown.
+pub(crate) const SNIPPET_LINES: usize = 5;
+
+/// A result, and lines of it to show.
+pub(crate) struct Found {
+    pub hit: Hit,
+    pub snippet: Vec<String>,
+    /// Line of the file that `snippet` starts on, 1-based.
+    pub snippet_line: u32,
+}
+
+/// Ranked results under a heading: as many as fit, best first; of the first one at least where it is and what.
+pub(crate) fn list(heading: &str, results: &[Found], max_tokens: usize) -> String {
+    let mut text = BudgetedText::new(heading, max_tokens);
+    let mut n_shown = 0;
+    for (found, rank) in results.iter().zip(1..) {
+        let head = head(&found.hit, rank);
+        let lines: String = snippet(found).collect();
+        // Better the first one without lines than nothing.
+        let fits = text.push(&format!("{head}{lines}")) || (rank == 1 && text.push(&head));
+        if !fits {
+            break;
+        }
+        n_shown = rank;
+    }
+    let ending = match results.len() - n_shown {
+        0 => String::new(),
+        n => format!("{n} more did not fit; raise max_tokens, or narrow the search.\n"),
+    };
+    text.finish(&ending)
+}
+
+/// What a unit is, and its name where it has one.
+pub(crate) fn what(kind: UnitKind, name: &str) -> String {
+    let kind = match kind {
+        UnitKind::Function => "function",
+        UnitKind::Method => "method",
+        UnitKind::Type => "type",
+        UnitKind::Module => "module",
+        UnitKind::Section => "section",
+    };
+    format!("{kind} {name}").trim_end().to_owned()
+}
+
+fn head(hit: &Hit, rank: usize) -> String {
+    let Hit { path, start_line, end_line, kind, name, signature, .. } = hit;
+    let mut head = format!("{rank}. {path}:{start_line}-{end_line} {}\n", what(*kind, &shortened(name)));
+    if !signature.is_empty() && *kind != UnitKind::Section {
+        head.push_str(&format!("   {}\n", shortened(signature)));
+    }
+    head
+}
+
+/// The lines that say more than the signature does.
+fn snippet(found: &Found) -> impl Iterator<Item = String> {
+    let is_new = |line: &str| {
+        let code = line.trim().trim_end_matches(['{', ':']).trim_end();
+        !code.is_empty() && !found.hit.signature.contains(code)
+    };
+    let lines = numbered(found.snippet.iter().map(String::as_str), found.snippet_line);
+    lines.zip(&found.snippet).filter(move |(_, line)| is_new(line)).map(|(numbered, _)| numbered)
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_index::ScoreParts;
+
+    use super::*;
+
+    fn found(name: &str, snippet: &[&str]) -> Found {
+        let hit = Hit {
+            unit: 0,
+            path: "net/http.py".to_owned(),
+            start_line: 10,
+            end_line: 20,
+            name: name.to_owned(),
+            signature: format!("def {name}(line)"),
+            kind: UnitKind::Function,
+            language: "python".to_owned(),
+            score: 1.0,
+            parts: ScoreParts::default(),
+        };
+        Found { hit, snippet: snippet.iter().map(|line| (*line).to_owned()).collect(), snippet_line: 10 }
+    }
+
+    #[test]
+    fn a_result_is_a_place_a_declaration_and_lines() {
+        let results = [found("parse", &["def parse(line):", "", "    return line.split(':')"])];
+        assert_eq!(
+            list("", &results, 2_000),
+            "1. net/http.py:10-20 function parse\n   def parse(line)\n    12|     return line.split(':')\n"
+        );
+    }
+
+    #[test]
+    fn results_that_do_not_fit_are_counted() {
+        let long = "x = compute(1)".repeat(10);
+        let results: Vec<Found> = (0..9).map(|n| found(&format!("f{n}"), &[&long])).collect();
+        let text = list("Heading\n", &results, 300);
+        assert!(text.len() <= 1_200, "{}", text.len());
+        let n_shown = text.matches("net/http.py").count();
+        assert!((2..9).contains(&n_shown));
+        assert!(text.ends_with(&format!(
+            "{} more did not fit; raise max_tokens, or narrow the search.\n",
+            9 - n_shown
+        )));
+        assert_eq!(text.matches(&long).count(), n_shown, "results are whole");
+    }
+
+    #[test]
+    fn the_first_result_is_named_however_small_the_budget() {
+        let long = "y".repeat(190);
+        let results = [found("f", &[long.as_str(); 5]), found("g", &[long.as_str(); 5])];
+        let text = list("", &results, 200);
+        assert!(text.starts_with("1. net/http.py:10-20 function f\n"), "{text}");
+        assert!(!text.contains("yyy") && text.contains("1 more did not fit"), "{text}");
+    }
+
+    #[test]
+    fn nothing_is_only_the_heading() {
+        assert_eq!(list("Nothing.\n", &[], 2_000), "Nothing.\n");
+    }
+}

@@ -1,0 +1,379 @@
+//! The tools: their names, arguments and schemas, in one place.
+//!
+//! A tool's schema is derived from the struct that its arguments are read into. It is then made as plain as validators
+//! of agents want it: objects of strings, integers and lists, without references, unions or formats.
+
+use std::ops::RangeInclusive;
+
+use quarry_source::UnitKind;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::ToolError;
+
+/// JSON object.
+pub type Object = Map<String, Value>;
+
+/// Greatest and least number of results that can be asked for.
+const RESULTS: RangeInclusive<usize> = 1..=50;
+/// Greatest and least number of tokens that an answer can be allowed.
+const TOKENS: RangeInclusive<usize> = 200..=20_000;
+/// Lines are counted from 1.
+const LINES: RangeInclusive<u32> = 1..=10_000_000;
+
+/// A tool as a client sees it.
+pub struct Tool {
+    /// What a call names.
+    pub name: &'static str,
+    /// For people.
+    pub title: &'static str,
+    /// For the agent: what it is good for, and when to use it.
+    pub description: &'static str,
+    /// The schema of its arguments.
+    pub schema: fn() -> Object,
+}
+
+/// All tools, in the order in which they are listed.
+pub const TOOLS: [Tool; 4] = [
+    Tool {
+        name: "search",
+        title: "Search code by meaning",
+        description: "Finds functions, methods, types and document sections of this source tree by what they do \
+            (\"retry with backoff\") or by a symbol's name (\"IndexFolder.lock\"). Use it where you do not know which \
+            words the code uses; for an exact string, grep is better. Answers with ranked places (path:first-last \
+            line), signatures and the most relevant lines, and says so when nothing matches well. Read a result in \
+            full with read_unit.",
+        schema: schema::<Search>,
+    },
+    Tool {
+        name: "similar",
+        title: "Find similar code",
+        description: "Finds code that does something like the function, method or type at a line of a file: other \
+            implementations, duplicates, callers' siblings, examples to follow.",
+        schema: schema::<Similar>,
+    },
+    Tool {
+        name: "read_unit",
+        title: "Read one function, type or section",
+        description: "Shows the whole source of one function, method, type or document section with line numbers, \
+            named by a line in it or by its name. Give either line or name.",
+        schema: schema::<ReadUnit>,
+    },
+    Tool {
+        name: "index_status",
+        title: "Show what is indexed",
+        description: "Says which folder is searched, how many files and units its index has, and in which \
+            languages (the values that search takes). The index is brought up to date first, as by every tool.",
+        schema: schema::<IndexStatus>,
+    },
+];
+
+/// A call of one of the tools, with valid arguments.
+#[derive(Debug)]
+pub enum Call {
+    /// `search`
+    Search(Search),
+    /// `similar`
+    Similar(Similar),
+    /// `read_unit`
+    ReadUnit(ReadUnit),
+    /// `index_status`
+    IndexStatus(IndexStatus),
+}
+
+/// Arguments of `search`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Search {
+    /// What the code does, in a few plain English words, or the name of a symbol.
+    #[schemars(length(min = 1))]
+    pub query: String,
+    /// Folder or file to search in, relative to the root; all of the root if left out.
+    #[serde(default)]
+    pub path: String,
+    /// Languages to search in, by lower-case names such as rust, python, cpp, csharp, typescript, markdown; all if
+    /// left out.
+    #[serde(default)]
+    pub languages: Vec<String>,
+    /// Kinds of units to find; all if left out. A module is what lies between functions and types, a section is a
+    /// part of a text document.
+    #[serde(default)]
+    pub kinds: Vec<Kind>,
+    /// Files to search in, as globs in the syntax of .gitignore, such as src/**/*.ts; with a leading ! files to leave
+    /// out.
+    #[serde(default)]
+    pub globs: Vec<String>,
+    /// Greatest number of results.
+    #[serde(default = "default_results")]
+    #[schemars(range(min = *RESULTS.start(), max = *RESULTS.end()))]
+    pub k: usize,
+    /// Greatest length of the answer in tokens of about 4 bytes; results that do not fit are left out whole.
+    #[serde(default = "default_tokens")]
+    #[schemars(range(min = *TOKENS.start(), max = *TOKENS.end()))]
+    pub max_tokens: usize,
+}
+
+/// Arguments of `similar`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Similar {
+    /// File, relative to the root.
+    #[schemars(length(min = 1))]
+    pub path: String,
+    /// A line in the function, method or type, counted from 1.
+    #[schemars(range(min = *LINES.start(), max = *LINES.end()))]
+    pub line: u32,
+    /// Greatest number of results.
+    #[serde(default = "default_results")]
+    #[schemars(range(min = *RESULTS.start(), max = *RESULTS.end()))]
+    pub k: usize,
+    /// Greatest length of the answer in tokens of about 4 bytes; results that do not fit are left out whole.
+    #[serde(default = "default_tokens")]
+    #[schemars(range(min = *TOKENS.start(), max = *TOKENS.end()))]
+    pub max_tokens: usize,
+}
+
+/// Arguments of `read_unit`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReadUnit {
+    /// File, relative to the root.
+    #[schemars(length(min = 1))]
+    pub path: String,
+    /// A line in the unit, counted from 1.
+    #[schemars(range(min = *LINES.start(), max = *LINES.end()))]
+    pub line: Option<u32>,
+    /// Name of the unit as search shows it (Class.method), or its last part.
+    #[schemars(length(min = 1))]
+    pub name: Option<String>,
+    /// Greatest length of the answer in tokens of about 4 bytes; lines that do not fit are left out.
+    #[serde(default = "default_tokens")]
+    #[schemars(range(min = *TOKENS.start(), max = *TOKENS.end()))]
+    pub max_tokens: usize,
+}
+
+/// Arguments of `index_status`: none.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IndexStatus {}
+
+/// Kind of a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "texts on variants would turn the schema's list of names into a union")]
+pub enum Kind {
+    Function,
+    Method,
+    Type,
+    Module,
+    Section,
+}
+
+impl From<Kind> for UnitKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Function => Self::Function,
+            Kind::Method => Self::Method,
+            Kind::Type => Self::Type,
+            Kind::Module => Self::Module,
+            Kind::Section => Self::Section,
+        }
+    }
+}
+
+fn default_results() -> usize {
+    10
+}
+
+fn default_tokens() -> usize {
+    2_000
+}
+
+impl Call {
+    /// Reads and checks the arguments of the tool called `name`; none where there is no such tool. An argument that is
+    /// null counts as left out, because some models write it so.
+    pub fn new(name: &str, mut arguments: Object) -> Option<Result<Self, ToolError>> {
+        arguments.retain(|_, value| !value.is_null());
+        Some(match name {
+            "search" => read(arguments).and_then(|search: Search| {
+                within("k", &search.k, &RESULTS)?;
+                within("max_tokens", &search.max_tokens, &TOKENS)?;
+                Ok(Self::Search(search))
+            }),
+            "similar" => read(arguments).and_then(|similar: Similar| {
+                within("line", &similar.line, &LINES)?;
+                within("k", &similar.k, &RESULTS)?;
+                within("max_tokens", &similar.max_tokens, &TOKENS)?;
+                Ok(Self::Similar(similar))
+            }),
+            "read_unit" => read(arguments).and_then(|unit: ReadUnit| {
+                if unit.line.is_some() == unit.name.is_some() {
+                    return Err(ToolError::LineOrName);
+                }
+                unit.line.as_ref().map_or(Ok(()), |line| within("line", line, &LINES))?;
+                within("max_tokens", &unit.max_tokens, &TOKENS)?;
+                Ok(Self::ReadUnit(unit))
+            }),
+            "index_status" => read(arguments).map(Self::IndexStatus),
+            _ => return None,
+        })
+    }
+}
+
+fn read<T: DeserializeOwned>(arguments: Object) -> Result<T, ToolError> {
+    serde_json::from_value(Value::Object(arguments)).map_err(ToolError::Arguments)
+}
+
+fn within<T>(name: &'static str, value: &T, range: &RangeInclusive<T>) -> Result<(), ToolError>
+where
+    T: PartialOrd + ToString,
+{
+    if range.contains(value) {
+        return Ok(());
+    }
+    Err(ToolError::Range {
+        name,
+        found: value.to_string(),
+        least: range.start().to_string(),
+        greatest: range.end().to_string(),
+    })
+}
+
+/// The schema of `T`, without what validators of agents are known to refuse.
+fn schema<T: JsonSchema>() -> Object {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let mut schema = settings.with_transform(simplify).into_generator().into_root_schema_for::<T>();
+    // The tool's own description says it better.
+    schema.remove("description");
+    schema.remove("title");
+    // An object without properties needs the key all the same.
+    schema.ensure_object().entry("properties").or_insert_with(|| Value::Object(Object::new()));
+    schema.ensure_object().clone()
+}
+
+/// Takes out formats such as `uint32`, which only schemars knows, and `null` beside another type: what is optional is
+/// not listed as required, that is enough.
+fn simplify(schema: &mut Schema) {
+    schema.remove("format");
+    if let Some(Value::Array(types)) = schema.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            schema.insert("type".to_owned(), only);
+        }
+    }
+    schemars::transform::transform_subschemas(&mut simplify, schema);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn call(name: &str, arguments: Value) -> Result<Call, String> {
+        let Value::Object(arguments) = arguments else { panic!("no object") };
+        Call::new(name, arguments).unwrap().map_err(|error| error.report())
+    }
+
+    #[track_caller]
+    fn check_refused(name: &str, arguments: Value, words: &str) {
+        let error = call(name, arguments).unwrap_err();
+        assert!(error.contains(words), "{error}");
+    }
+
+    #[test]
+    fn schemas_are_plain() {
+        fn check(schema: &Value, path: &str) {
+            let Value::Object(keys) = schema else { return };
+            for (key, value) in keys {
+                let known = [
+                    "type",
+                    "properties",
+                    "required",
+                    "additionalProperties",
+                    "description",
+                    "default",
+                    "items",
+                    "enum",
+                    "minimum",
+                    "maximum",
+                    "minLength",
+                ];
+                assert!(known.contains(&key.as_str()), "{path}: {key}");
+                if key == "type" {
+                    assert!(value.is_string(), "{path}: {value}");
+                }
+            }
+            check(&keys.get("items").cloned().unwrap_or_default(), &format!("{path}.items"));
+            if let Some(Value::Object(properties)) = keys.get("properties") {
+                for (name, property) in properties {
+                    assert!(property["description"].as_str().is_some_and(|text| text.len() > 10), "{name}");
+                    check(property, &format!("{path}.{name}"));
+                }
+            }
+        }
+        for tool in &TOOLS {
+            let schema = Value::Object((tool.schema)());
+            assert_eq!(schema["type"], "object", "{schema}");
+            assert_eq!(schema["additionalProperties"], false, "{schema}");
+            check(&schema, tool.name);
+        }
+    }
+
+    #[test]
+    fn the_schema_of_search_says_what_is_checked() {
+        let schema = Value::Object(schema::<Search>());
+        assert_eq!(schema["required"], json!(["query"]));
+        let properties = &schema["properties"];
+        assert_eq!(
+            properties["kinds"]["items"],
+            json!({"type": "string", "description": "Kind of a unit.", "enum": ["function", "method", "type", "module", "section"]})
+        );
+        let k = &properties["k"];
+        assert_eq!((&k["type"], &k["default"]), (&json!("integer"), &json!(10)));
+        assert_eq!((&k["minimum"], &k["maximum"]), (&json!(1), &json!(50)));
+        assert_eq!(properties["query"]["minLength"], 1);
+    }
+
+    #[test]
+    fn arguments_have_defaults_and_may_be_null() {
+        let Ok(Call::Search(search)) = call("search", json!({"query": "x", "path": null, "kinds": ["type"]}))
+        else {
+            panic!("refused")
+        };
+        assert_eq!((search.k, search.max_tokens, search.path.as_str()), (10, 2_000, ""));
+        assert_eq!(search.kinds, [Kind::Type]);
+        assert!(call("index_status", json!({})).is_ok());
+        assert!(call("read_unit", json!({"path": "a", "line": null, "name": "b"})).is_ok());
+    }
+
+    #[test]
+    fn bad_arguments_are_named() {
+        check_refused("search", json!({}), "missing field `query`");
+        check_refused(
+            "search",
+            json!({"query": "x", "limit": 3}),
+            "unknown field `limit`, expected one of `query`",
+        );
+        check_refused("search", json!({"query": "x", "k": 0}), "k: expected 1 to 50, found 0");
+        check_refused("search", json!({"query": "x", "k": "ten"}), "invalid type: string \"ten\"");
+        check_refused("search", json!({"query": "x", "max_tokens": 1}), "expected 200 to 20000");
+        check_refused(
+            "search",
+            json!({"query": "x", "kinds": ["class"]}),
+            "expected one of `function`, `method`",
+        );
+        check_refused("similar", json!({"path": "a", "line": 0}), "line: expected 1 to");
+        check_refused("read_unit", json!({"path": "a"}), "either line or name");
+        check_refused("read_unit", json!({"path": "a", "line": 1, "name": "b"}), "either line or name");
+        check_refused("index_status", json!({"verbose": true}), "unknown field `verbose`");
+        assert!(Call::new("grep", Object::new()).is_none());
+    }
+}

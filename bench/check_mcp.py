@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Checks `quarry mcp` with the official Python client, on this repository.
+
+    pip install mcp==2.3.0
+    python3 bench/check_mcp.py target/release/quarry
+
+Once with the handshake of older clients and once as newer ones begin, it lists the tools, validates their schemas
+with jsonschema (which the client brings), and calls each tool: with good arguments, whose answers must name what
+this repository holds and keep to the budget, and with bad ones, which the tool must refuse with advice.
+"""
+
+import argparse
+import asyncio
+import tempfile
+from pathlib import Path
+
+import jsonschema
+from mcp import MCPError, StdioServerParameters
+from mcp.client.client import Client
+from mcp.client.stdio import stdio_client
+
+ROOT = Path(__file__).resolve().parent.parent
+FILE = "crates/index/src/folder.rs"
+TOOLS = {"search", "similar", "read_unit", "index_status"}
+
+# Tool, arguments, what the answer must hold.
+ANSWERED = [
+    ("index_status", {}, "up to date"),
+    ("search", {"query": "wait until another process has finished writing the index"}, FILE),
+    ("search", {"query": "lock the folder", "path": "crates/index", "kinds": ["method"], "k": 3}, "method"),
+    ("search", {"query": "IndexFolder.lock", "languages": ["rust"], "max_tokens": 200}, "IndexFolder.lock"),
+    ("search", {"query": "lock", "path": "crates", "globs": ["folder.rs"]}, FILE),
+    ("search", {"query": "knitting patterns for woollen mittens"}, "Try"),
+    ("similar", {"path": FILE, "line": 110, "k": 3}, "Most like " + FILE),
+    ("read_unit", {"path": FILE, "name": "IndexFolder.lock"}, "pub fn lock"),
+    ("read_unit", {"path": str(ROOT / FILE), "line": 1, "max_tokens": 200}, FILE),
+]
+
+# Tool, arguments, what the refusal must hold; whether the schema lets the arguments through.
+REFUSED = [
+    ("search", {}, "query", False),
+    ("search", {"query": ""}, "no word", False),
+    ("search", {"query": "?!"}, "no word", True),
+    ("search", {"query": "x", "limit": 3}, "limit", False),
+    ("search", {"query": "x", "k": 0}, "1 to 50", False),
+    ("search", {"query": "x", "kinds": ["class"]}, "`type`", False),
+    ("search", {"query": "x", "languages": ["rusty"]}, "rust", True),
+    ("search", {"query": "x", "path": "../.."}, "outside", True),
+    ("search", {"query": "x", "path": "crates/indx"}, "crates/index", True),
+    ("similar", {"path": "folder.rs", "line": 1}, FILE, True),
+    ("similar", {"path": FILE, "line": 100_000}, FILE, True),
+    ("read_unit", {"path": FILE, "line": 100_000}, "ends with line", True),
+    ("read_unit", {"path": FILE, "name": "IndexFolder.lokc"}, "IndexFolder.lock", True),
+    ("read_unit", {"path": FILE}, "line or name", True),
+    ("read_unit", {"path": "/etc/passwd", "line": 1}, "outside", True),
+    ("read_unit", {"path": "crates", "line": 1}, "folder", True),
+]
+
+
+def expect(condition, *found):
+    if not condition:
+        raise SystemExit("unexpected: " + " ".join(map(str, found)))
+
+
+def text_of(result):
+    expect([block.type for block in result.content] == ["text"], result)
+    return result.content[0].text
+
+
+async def check(quarry, index, mode):
+    server = StdioServerParameters(command=quarry, args=["mcp", str(ROOT), "--index", index])
+    async with Client(stdio_client(server), mode=mode) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        expect(set(tools) == TOOLS, sorted(tools))
+        validators = {}
+        for name, tool in tools.items():
+            jsonschema.Draft202012Validator.check_schema(tool.input_schema)
+            expect(tool.input_schema["additionalProperties"] is False and tool.description, name)
+            validators[name] = jsonschema.Draft202012Validator(tool.input_schema)
+        for name, arguments, words in ANSWERED:
+            expect(validators[name].is_valid(arguments), name, arguments)
+            result = await client.call_tool(name, arguments)
+            text = text_of(result)
+            expect(not result.is_error and words in text, name, arguments, text)
+            expect(len(text.encode()) <= 4 * arguments.get("max_tokens", 2000), name, arguments, len(text))
+        for name, arguments, words, is_valid in REFUSED:
+            expect(validators[name].is_valid(arguments) == is_valid, name, arguments)
+            result = await client.call_tool(name, arguments)
+            expect(result.is_error and words in text_of(result), name, arguments, text_of(result))
+        try:
+            await client.call_tool("grep", {})
+        except MCPError as error:
+            expect("search" in str(error), error)
+        else:
+            expect(False, "an unknown tool was called")
+    print(f"{mode}: {len(tools)} tools, {len(ANSWERED)} answers and {len(REFUSED)} refusals as expected")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("quarry", help="the built binary")
+    quarry = str(Path(parser.parse_args().quarry).resolve())
+    with tempfile.TemporaryDirectory() as folder:
+        for mode in ["legacy", "auto"]:
+            asyncio.run(asyncio.wait_for(check(quarry, str(Path(folder) / "index"), mode), 300))
+
+
+main()

@@ -9,10 +9,11 @@ use std::time::Instant;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use quarry_corpus::walk::{Skipped, WalkOptions};
-use quarry_embed::{EmbedError, Embedder};
+use quarry_embed::Embedder;
 use quarry_index::{Event, Index, OpenOptions, Opened, Stale};
 use serde::Serialize;
 
+use crate::settings::Settings;
 use crate::{model, output};
 
 /// Where the index of a tree is and what it is made with; `search` and `index` share them.
@@ -27,9 +28,9 @@ pub struct SourceArgs {
     /// Embedding model: a transformer's folder, or a static model's file or folder [default: the one built in]
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
-    /// Skip files greater than this
-    #[arg(long, value_name = "BYTES", default_value_t = WalkOptions::default().max_bytes)]
-    max_bytes: u64,
+    /// Skip files greater than this [default: 1000000]
+    #[arg(long, value_name = "BYTES")]
+    max_bytes: Option<u64>,
 }
 
 /// Arguments of `quarry index`.
@@ -84,37 +85,50 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
 }
 
 impl SourceArgs {
-    /// How the index is opened.
-    pub fn options(&self, rebuild: bool) -> OpenOptions {
-        OpenOptions {
-            folder: self.index.clone(),
-            rebuild,
-            walk: WalkOptions { max_bytes: self.max_bytes },
-            ..OpenOptions::default()
-        }
-    }
-
-    /// The model that the index is made with.
-    ///
-    /// # Errors
-    /// When there is no model at its path, or a broken one.
-    pub fn model(&self) -> Result<Arc<dyn Embedder>, EmbedError> {
-        model::load(self.model.as_deref())
-    }
-
     /// Opens the index, with a progress bar where stderr is a terminal.
     ///
     /// # Errors
     /// When the tree cannot be indexed.
     pub fn open(&self, rebuild: bool) -> anyhow::Result<Opened> {
-        let model = self.model()?;
-        let options = self.options(rebuild);
+        self.open_with(&Settings::load(&self.path)?, rebuild, true)
+    }
+
+    /// As [`SourceArgs::open`], with settings that were read; without `update` as the index is.
+    ///
+    /// # Errors
+    /// When the tree cannot be indexed, or there is no index and `update` is false.
+    pub fn open_with(&self, settings: &Settings, rebuild: bool, update: bool) -> anyhow::Result<Opened> {
+        let options = OpenOptions { rebuild, update, ..self.options(settings) };
+        self.open_as(&options, self.load_model(settings)?)
+    }
+
+    /// Where the index is and what it is made of.
+    pub fn options(&self, settings: &Settings) -> OpenOptions {
+        let max_bytes = self.max_bytes.or_else(|| settings.get(|layer| layer.max_bytes));
+        let max_bytes = max_bytes.unwrap_or_else(|| WalkOptions::default().max_bytes);
+        OpenOptions { folder: self.index.clone(), walk: WalkOptions { max_bytes }, ..OpenOptions::default() }
+    }
+
+    /// The model that the command line, else a settings file, names.
+    ///
+    /// # Errors
+    /// When there is none there, or a broken one.
+    pub fn load_model(&self, settings: &Settings) -> anyhow::Result<Arc<dyn Embedder>> {
+        let path = self.model.clone().or_else(|| settings.get(|layer| layer.model.clone()));
+        Ok(model::load(path.as_deref())?)
+    }
+
+    /// Opens the index with a loaded model.
+    ///
+    /// # Errors
+    /// When the tree cannot be indexed.
+    pub fn open_as(&self, options: &OpenOptions, model: Arc<dyn Embedder>) -> anyhow::Result<Opened> {
         // Draws nothing where stderr is no terminal.
         let bar = ProgressBar::new(0).with_style(
             ProgressStyle::with_template("{msg:>9} {bar:40} {human_pos}/{human_len} {elapsed}")
                 .unwrap_or_else(|_| ProgressStyle::default_bar()),
         );
-        let opened = Index::open_or_build(&self.path, &options, Some(model), &|event| show(&bar, &event));
+        let opened = Index::open_or_build(&self.path, options, Some(model), &|event| show(&bar, &event));
         bar.finish_and_clear();
         Ok(opened?)
     }
@@ -135,7 +149,8 @@ fn show(bar: &ProgressBar, event: &Event) {
     bar.set_position(*done as u64);
 }
 
-fn count_by_reason(skipped: &[Skipped]) -> BTreeMap<String, usize> {
+/// How many files were left out for each reason.
+pub fn count_by_reason(skipped: &[Skipped]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for file in skipped {
         *counts.entry(file.reason.to_string()).or_default() += 1;

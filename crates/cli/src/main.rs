@@ -1,25 +1,36 @@
 //! The `quarry` command: parses, dispatches, and turns errors into messages and exit codes.
 
+mod completions;
+mod config;
 mod data;
 mod eval;
+mod explain;
 mod index;
+mod languages;
+mod lines;
+mod log;
+mod man;
 mod mcp;
 mod model;
 mod output;
 mod pairs;
+mod results;
 mod search;
+mod settings;
+mod similar;
+mod status;
 mod train;
 
 use std::io;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Finds code by meaning, and measures how well it is found
 ///
 /// Exit codes: 0 found or done, 1 nothing good enough found, 2 error.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(name = "quarry", version)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -29,10 +40,24 @@ struct Cli {
 enum Command {
     /// Find code by a description or a symbol; indexes on first use
     Search(search::SearchArgs),
+    /// Find code like the code at a place
+    Similar(similar::SimilarArgs),
     /// Build or refresh the index of a source tree
     Index(index::IndexArgs),
     /// Serve search to coding agents over the Model Context Protocol on stdin and stdout
     Mcp(mcp::McpArgs),
+    /// Say what is indexed, what was left out and why, and whether it is fresh
+    Status(status::StatusArgs),
+    /// Keep a record of searches on this machine, or stop that
+    Log(log::LogArgs),
+    /// List the languages that are indexed
+    Languages(languages::LanguagesArgs),
+    /// Show the settings that hold for a tree, and where each comes from
+    Config(config::ConfigArgs),
+    /// Print a script by which a shell completes this command line
+    Completions(completions::CompletionsArgs),
+    /// Print a manual page
+    Man(man::ManArgs),
     /// Measure how well code is found
     Eval(eval::EvalArgs),
     /// Convert and make data sets
@@ -45,9 +70,16 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     start_log();
     let outcome = match cli.command {
-        Command::Search(args) => search::run(&args),
+        Command::Search(args) => search::run(args),
+        Command::Similar(args) => similar::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Log(args) => log::run(&args),
         Command::Index(args) => index::run(&args),
         Command::Mcp(args) => mcp::run(args),
+        Command::Languages(args) => languages::run(&args),
+        Command::Config(args) => config::run(&args),
+        Command::Completions(args) => completions::run(&args, Cli::command()),
+        Command::Man(args) => man::run(&args, Cli::command()),
         Command::Eval(args) => eval::run(args),
         Command::Data(args) => data::run(args),
         Command::Train(args) => train::run(args),

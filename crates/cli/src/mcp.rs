@@ -7,6 +7,7 @@ use quarry_corpus::walk;
 use quarry_server::Workspace;
 
 use crate::index::SourceArgs;
+use crate::settings::Settings;
 
 /// Arguments of `quarry mcp`.
 #[derive(Debug, Args)]
@@ -22,7 +23,8 @@ pub struct McpArgs {
 pub fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
     // What is wrong from the start is told before a client connects.
     walk::base_folder(&args.source.path)?;
-    let (options, model) = (args.source.options(false), args.source.model()?);
+    let settings = Settings::load(&args.source.path)?;
+    let (options, model) = (args.source.options(&settings), args.source.load_model(&settings)?);
     quarry_server::serve_stdio(Workspace::new(args.source.path, options, model))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -42,7 +42,7 @@ impl Terminal {
     }
 
     fn paint(self, style: Style, text: &str) -> String {
-        if self.colour { format!("{style}{text}{style:#}") } else { text.to_owned() }
+        if self.colour && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }
 
     /// `text` as a link to a file.
@@ -91,10 +91,15 @@ pub struct HitView<'a> {
     /// What the unit is, in a word.
     pub kind: &'a str,
     pub score: f32,
-    /// Lines of the unit.
-    pub snippet: &'a str,
-    /// Line of the file that `snippet` starts on, 1-based.
-    pub snippet_line: u32,
+    /// Ascending.
+    pub blocks: &'a [Block],
+}
+
+/// Lines of a file that follow each other.
+pub struct Block {
+    /// 1-based.
+    pub first_line: u32,
+    pub lines: Vec<String>,
 }
 
 /// Three parts: where and what, the declaration, and the lines that match; `matches` finds what to highlight.
@@ -106,17 +111,24 @@ pub fn format_hit(hit: &HitView, terminal: Terminal, matches: impl Fn(&str) -> V
     } else {
         format!("{} {}", hit.kind, terminal.paint(NAME_STYLE, hit.name))
     };
-    let score = terminal.paint(FAINT_STYLE, &format!("{:.2}", hit.score));
-    let mut out = format!("{:>2}. {place}  {what}  {score}\n", hit.rank);
+    // Without a query there is no score.
+    let score = if hit.score == 0.0 { String::new() } else { format!("  {:.2}", hit.score) };
+    let score = terminal.paint(FAINT_STYLE, &score);
+    let mut out = format!("{:>2}. {place}  {what}{score}\n", hit.rank);
     if !hit.signature.is_empty() {
         let _ = writeln!(out, "    {}", terminal.highlight(hit.signature, &matches(hit.signature)));
     }
-    for (number, line) in (hit.snippet_line..).zip(hit.snippet.lines()) {
-        let said_already = line.trim().is_empty()
-            || hit.signature.contains(line.trim().trim_end_matches(['{', ':']).trim_end());
-        if !said_already {
-            let gutter = terminal.paint(FAINT_STYLE, &format!("{number:>8} │"));
-            let _ = writeln!(out, "{gutter} {}", terminal.highlight(line, &matches(line)));
+    for (position, block) in hit.blocks.iter().enumerate() {
+        if position > 0 {
+            let _ = writeln!(out, "{}", terminal.paint(FAINT_STYLE, "       ⋮"));
+        }
+        for (number, line) in (block.first_line..).zip(&block.lines) {
+            let said_already = line.trim().is_empty()
+                || hit.signature.contains(line.trim().trim_end_matches(['{', ':']).trim_end());
+            if !said_already {
+                let gutter = terminal.paint(FAINT_STYLE, &format!("{number:>8} │"));
+                let _ = writeln!(out, "{gutter} {}", terminal.highlight(line, &matches(line)));
+            }
         }
     }
     out
@@ -127,8 +139,16 @@ pub fn format_hit(hit: &HitView, terminal: Terminal, matches: impl Fn(&str) -> V
 /// # Errors
 /// When stdout cannot be written, as when its reader is gone.
 pub fn print(text: &str) -> io::Result<()> {
+    print_bytes(text.as_bytes())
+}
+
+/// Prints bytes to stdout.
+///
+/// # Errors
+/// When stdout cannot be written, as when its reader is gone.
+pub fn print_bytes(bytes: &[u8]) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
+    stdout.write_all(bytes)?;
     stdout.flush()
 }
 
@@ -139,6 +159,19 @@ pub fn print(text: &str) -> io::Result<()> {
 pub fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     let json = serde_json::to_string(value)?;
     Ok(print(&format!("{json}\n"))?)
+}
+
+/// Prints values as lines of JSON to stdout.
+///
+/// # Errors
+/// When stdout cannot be written, as when its reader is gone.
+pub fn print_json_lines(values: &[impl Serialize]) -> anyhow::Result<()> {
+    let mut text = String::new();
+    for value in values {
+        text.push_str(&serde_json::to_string(value)?);
+        text.push('\n');
+    }
+    Ok(print(&text)?)
 }
 
 /// Prints a line for the person at the terminal to stderr.

@@ -1,161 +1,145 @@
 //! `quarry search`: finding code.
 
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::{Args, ColorChoice};
-use quarry_index::{Filter, Hit, Index, Ranking, ScoreParts, SearchRequest, snippet};
-use quarry_source::UnitKind;
+use clap::Args;
+use quarry_index::{Filter, Hit, Index, Ranking, SearchRequest, snippet};
 use quarry_text::query_terms;
+use regex::Regex;
 use serde::Serialize;
 
 use crate::index::SourceArgs;
-use crate::output::{self, HitView, Terminal};
-
-/// Lines of a unit that are shown.
-const DEFAULT_SNIPPET_LINES: usize = 3;
+use crate::lines::{self, LineMatch};
+use crate::log::{self, Record};
+use crate::output;
+use crate::results::{self, Answer, FilterArgs, OutputArgs, ResultView};
+use crate::settings::Settings;
 
 /// Arguments of `quarry search`.
 #[derive(Debug, Args)]
 pub struct SearchArgs {
-    /// What to find: a description in plain words (in quotes), or a symbol
-    query: String,
+    /// What to find: a description in plain words (in quotes), or a symbol. With -e it may be left out, and a single
+    /// argument that names a file or folder is PATH
+    #[arg(required_unless_present = "patterns")]
+    query: Option<String>,
     #[command(flatten)]
     source: SourceArgs,
-    /// Greatest number of results
-    #[arg(short = 'k', long = "limit", value_name = "N", default_value_t = 10)]
-    limit: usize,
-    /// Lines to show of each result; 0 for all
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_SNIPPET_LINES)]
-    lines: usize,
-    /// Print one JSON object
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Show the lines that match this regular expression; QUERY then only puts their functions in order (can be
+    /// repeated)
+    #[arg(short = 'e', long = "regex", value_name = "PATTERN")]
+    patterns: Vec<String>,
+    /// Upper and lower case are the same to -e
+    #[arg(short = 'i', long, requires = "patterns")]
+    ignore_case: bool,
+    /// Search the index as it is, without looking for files that changed
     #[arg(long)]
-    json: bool,
-    /// Least confidence, 0 to 1, of the best result; below it the exit code is 1
-    #[arg(long, value_name = "X", default_value_t = quarry_index::DEFAULT_THRESHOLD)]
-    threshold: f32,
-    /// When to colour the output
-    #[arg(long, value_name = "WHEN", default_value_t, value_enum)]
-    color: ColorChoice,
+    no_index_update: bool,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct Question<'a> {
     query: &'a str,
-    results: Vec<ResultView>,
-    confident: bool,
-    confidence: f32,
-    /// Of the search, without opening or building the index.
-    took_ms: f64,
-    /// Of opening the index, with building it where that was needed.
-    open_ms: f64,
-}
-
-#[derive(Serialize)]
-struct ResultView {
-    rank: usize,
-    score: f32,
-    path: String,
-    start_line: u32,
-    end_line: u32,
-    name: String,
-    kind: &'static str,
-    language: String,
-    signature: String,
-    snippet: String,
-    /// Line of the file that `snippet` starts on, 1-based.
-    snippet_line: u32,
-    parts: ScoreParts,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    patterns: &'a [String],
 }
 
 /// Runs `quarry search`.
 ///
 /// # Errors
-/// When the tree cannot be indexed or the query has no word.
-pub fn run(args: &SearchArgs) -> anyhow::Result<ExitCode> {
+/// When the tree cannot be indexed, the query has no word, or a filter or expression is malformed.
+pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
+    if let Some(path) = path_alone(&args) {
+        (args.query, args.source.path) = (None, path);
+    }
     let start = Instant::now();
-    let index = args.source.open(false)?.index;
-    let opened = Instant::now();
-    let request = SearchRequest {
-        query: &args.query,
-        limit: args.limit,
-        ranking: Ranking::default(),
-        filter: &Filter::default(),
+    let settings = Settings::load(&args.source.path)?;
+    let layout = args.output.layout(&settings);
+    let filter = args.filter.filter(&settings)?;
+    let expression = match args.patterns.as_slice() {
+        [] => None,
+        patterns => Some(lines::expression(patterns, args.ignore_case)?),
     };
-    let response = index.search(&request)?;
-    let terms = query_terms(&args.query);
-    let results = response.hits.into_iter().zip(1..);
+    let index = args.source.open_with(&settings, false, !args.no_index_update)?.index;
+    let opened = Instant::now();
+    let query = args.query.as_deref().unwrap_or_default();
+    let limit = layout.limit.unwrap_or_else(|| match (&expression, query) {
+        (Some(_), "") => usize::MAX,
+        _ => settings.get(|layer| layer.limit).unwrap_or_default(),
+    });
+    let mut found = match &expression {
+        None => search(&index, query, layout.n_units(limit), &filter)?,
+        Some(expression) => search_lines(&index, query, &filter, expression)?,
+    };
+    let terms = query_terms(query);
+    let hits = results::ranked(found.hits.into_iter(), limit, &layout);
+    let views = hits.into_iter().zip(1..).map(|(hit, rank)| {
+        let lines = found.lines.remove(&hit.unit).unwrap_or_default();
+        ResultView::new(&index, (hit, rank), &terms, lines, &layout)
+    });
     let answer = Answer {
-        query: &args.query,
-        results: results.map(|(hit, rank)| view(&index, hit, rank, &terms, args.lines)).collect(),
-        confident: response.confidence >= args.threshold,
-        confidence: response.confidence,
+        question: Question { query, patterns: &args.patterns },
+        results: views.collect(),
+        confident: expression.is_some() || found.confidence >= layout.threshold,
+        confidence: found.confidence,
         took_ms: output::milliseconds(opened.elapsed()),
         open_ms: output::milliseconds(opened - start),
     };
-    if args.json {
-        output::print_json(&answer)?;
-    } else {
-        print_results(&index, &answer, &terms, Terminal::of_stdout(args.color))?;
-    }
-    Ok(if answer.confident && !answer.results.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
-}
-
-fn view(index: &Index, hit: Hit, rank: usize, terms: &[String], n_lines: usize) -> ResultView {
-    // A file that has gone since the index was opened has no lines to show.
-    let source = index.source(&hit).unwrap_or_default();
-    let lines = match n_lines {
-        0 => 0..source.lines().count(),
-        _ => snippet::best_lines(&source, terms, n_lines),
+    log::append(|| Record::of_search("search", &args.source.path, query, &answer.results, None));
+    let nothing = match &expression {
+        Some(_) => "no line of the files that were searched matches",
+        None => "nothing found: no word of the query occurs in the files that were searched; try other words",
     };
-    let snippet: Vec<&str> = source.lines().skip(lines.start).take(lines.len()).collect();
-    ResultView {
-        rank,
-        score: hit.score,
-        start_line: hit.start_line,
-        end_line: hit.end_line,
-        kind: kind_name(hit.kind),
-        snippet: snippet.join("\n"),
-        snippet_line: hit.start_line + lines.start as u32,
-        path: hit.path,
-        name: hit.name,
-        language: hit.language,
-        signature: hit.signature,
-        parts: hit.parts,
-    }
+    results::print(&answer, &layout, nothing, |text| match &expression {
+        Some(expression) => lines::ranges(expression, text),
+        None => snippet::matches(text, &terms),
+    })
 }
 
-fn print_results(index: &Index, answer: &Answer, terms: &[String], terminal: Terminal) -> anyhow::Result<()> {
-    let format = |result: &ResultView| {
-        let hit = HitView {
-            rank: result.rank,
-            path: &result.path,
-            file: &index.absolute_path(&result.path),
-            start_line: result.start_line,
-            name: &result.name,
-            signature: &result.signature,
-            kind: result.kind,
-            score: result.score,
-            snippet: &result.snippet,
-            snippet_line: result.snippet_line,
-        };
-        output::format_hit(&hit, terminal, |text| snippet::matches(text, terms))
-    };
-    output::print(&answer.results.iter().map(format).collect::<Vec<_>>().join("\n"))?;
-    if answer.results.is_empty() {
-        output::note("nothing found: no word of the query occurs; try other words");
-    } else if !answer.confident {
-        output::note("nothing matches well; try other words, or take these as hints");
-    }
-    Ok(())
+/// With -e, the first argument if it is the only one and there is such a file or folder.
+fn path_alone(args: &SearchArgs) -> Option<PathBuf> {
+    let first = PathBuf::from(args.query.as_ref()?);
+    (!args.patterns.is_empty() && args.source.path == Path::new(".") && first.exists()).then_some(first)
 }
 
-fn kind_name(kind: UnitKind) -> &'static str {
-    match kind {
-        UnitKind::Function => "function",
-        UnitKind::Method => "method",
-        UnitKind::Type => "type",
-        UnitKind::Module => "module",
-        UnitKind::Section => "section",
+struct Found {
+    hits: Vec<Hit>,
+    confidence: f32,
+    /// The lines that match, by unit.
+    lines: HashMap<usize, Vec<LineMatch>>,
+}
+
+fn search(index: &Index, query: &str, limit: usize, filter: &Filter) -> anyhow::Result<Found> {
+    let request = SearchRequest { query, limit, ranking: Ranking::default(), filter };
+    let response = index.search(&request)?;
+    Ok(Found { hits: response.hits, confidence: response.confidence, lines: HashMap::new() })
+}
+
+/// Units with lines that match, in the order that the query gives them, and in that of their paths where it says
+/// nothing.
+fn search_lines(index: &Index, query: &str, filter: &Filter, expression: &Regex) -> anyhow::Result<Found> {
+    let (mut hits, lines): (Vec<Hit>, HashMap<_, _>) = lines::find(index, filter, expression)
+        .into_iter()
+        .map(|(hit, lines)| (hit.clone(), (hit.unit, lines)))
+        .unzip();
+    let mut confidence = 0.0;
+    if !query.is_empty() {
+        let ranked = search(index, query, index.n_units(), filter)?;
+        confidence = ranked.confidence;
+        let by_unit: HashMap<usize, (usize, Hit)> =
+            ranked.hits.into_iter().enumerate().map(|(rank, hit)| (hit.unit, (rank, hit))).collect();
+        hits.sort_by_key(|hit| by_unit.get(&hit.unit).map_or(usize::MAX, |(rank, _)| *rank));
+        for hit in &mut hits {
+            if let Some((_, ranked)) = by_unit.get(&hit.unit) {
+                *hit = ranked.clone();
+            }
+        }
     }
+    Ok(Found { hits, confidence, lines })
 }

@@ -1,72 +1,13 @@
 //! `quarry index` and `quarry search` as a user or a script runs them.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+mod fixture;
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::Stdio;
 
+use fixture::{Fixture, check_error, stderr, stdout};
 use serde_json::Value;
-
-/// A small tree and an own cache folder.
-struct Fixture {
-    folder: tempfile::TempDir,
-}
-
-impl Fixture {
-    fn new() -> Self {
-        let fixture = Self { folder: tempfile::tempdir().unwrap() };
-        fixture.write(
-            "tree/net.py",
-            "def connect(host):\n    \"\"\"Open a socket to a host.\"\"\"\n    return dial(host)\n",
-        );
-        fixture.write(
-            "tree/http/header.py",
-            "class HeaderParser:\n    \"\"\"Splits header lines.\"\"\"\n\n    def parse(self, line):\n        return line.split(':')\n",
-        );
-        fixture
-    }
-
-    fn write(&self, path: &str, content: &str) {
-        let path = self.folder.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    }
-
-    fn path(&self, path: &str) -> PathBuf {
-        self.folder.path().join(path)
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_quarry"));
-        command.args(arguments).current_dir(self.path("tree")).env("XDG_CACHE_HOME", self.path("cache"));
-        command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").env("HOME", self.path("home"));
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
-    }
-
-    fn json(&self, arguments: &[&str]) -> Value {
-        serde_json::from_slice(&self.run(arguments).stdout).unwrap()
-    }
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-#[track_caller]
-fn check_error(output: &Output, words: &str) {
-    assert_eq!(output.status.code(), Some(2), "{}", stderr(output));
-    assert!(stderr(output).contains(words), "{}", stderr(output));
-    assert_eq!(stdout(output), "");
-}
 
 #[test]
 fn search_indexes_on_first_use_and_prints_plain_text_into_a_pipe() {

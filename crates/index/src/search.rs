@@ -276,6 +276,14 @@ impl Index {
         )
     }
 
+    /// The units that a filter lets through, in the order of their paths and lines, with a score of 0.
+    pub fn units(&self, filter: &Filter) -> impl Iterator<Item = Hit> {
+        let allowed = self.allowed(filter);
+        (0..self.n_units())
+            .filter(move |&unit| allowed.as_ref().is_none_or(|allowed| allowed[unit]))
+            .map(|unit| self.hit(unit, 0.0, ScoreParts::default()))
+    }
+
     /// The source of a unit that was found, read from the tree; bytes that are not UTF-8 are replaced.
     ///
     /// # Errors

@@ -73,6 +73,26 @@ impl Language {
         self.0.file.content
     }
 
+    /// Extensions of its files, without dot.
+    pub fn extensions(self) -> &'static [String] {
+        &self.0.file.extensions
+    }
+
+    /// Whole names of its files.
+    pub fn file_names(self) -> &'static [String] {
+        &self.0.file.file_names
+    }
+
+    /// Programs that a `#!` line of its files names, without version.
+    pub fn interpreters(self) -> &'static [String] {
+        &self.0.file.interpreters
+    }
+
+    /// Whether its definitions or sections are units; else it is cut into line windows.
+    pub fn has_rules(self) -> bool {
+        !matches!(self.0.reader, Reader::Lines | Reader::Template)
+    }
+
     /// The tree-sitter grammar that reads it; `None` for Markdown and for what is cut into line windows.
     pub fn grammar(self) -> Option<tree_sitter::Language> {
         match self.0.reader {

@@ -1,0 +1,101 @@
+//! `quarry config`: which settings hold, and who said so.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::output;
+use crate::settings::{self, Settings};
+
+/// Arguments of `quarry config`.
+#[derive(Debug, Args)]
+pub struct ConfigArgs {
+    /// The tree whose settings are shown
+    #[arg(default_value = ".")]
+    path: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    /// The strongest first.
+    files: Vec<FileView>,
+    settings: Vec<SettingView>,
+}
+
+#[derive(Serialize)]
+struct FileView {
+    path: PathBuf,
+    exists: bool,
+}
+
+#[derive(Serialize)]
+struct SettingView {
+    name: String,
+    /// Null for the model in the program.
+    value: Value,
+    /// The file that says so; null for a default.
+    from: Option<PathBuf>,
+}
+
+/// Runs `quarry config`.
+///
+/// # Errors
+/// When a settings file has a mistake.
+pub fn run(args: &ConfigArgs) -> anyhow::Result<ExitCode> {
+    let settings = Settings::load(&args.path)?;
+    let files = settings::files(&args.path);
+    let answer = Answer {
+        files: files.into_iter().map(|path| FileView { exists: path.is_file(), path }).collect(),
+        settings: settings::keys().into_iter().map(|name| view(&settings, name)).collect(),
+    };
+    if args.json {
+        output::print_json(&answer)?;
+    } else {
+        output::print(&text(&answer))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn view(settings: &Settings, name: String) -> SettingView {
+    let said = settings.layers.iter().find_map(|(file, layer)| {
+        let value = settings::values(layer).into_iter().find(|(key, _)| *key == name)?.1;
+        (!value.is_null()).then(|| (value, file.clone()))
+    });
+    let (value, from) = said.unwrap_or((Value::Null, None));
+    SettingView { name, value, from }
+}
+
+fn text(answer: &Answer) -> String {
+    let origin = |from: &Option<PathBuf>| match from {
+        Some(file) => file.display().to_string(),
+        None => "default".to_owned(),
+    };
+    let value =
+        |value: &Value| if value.is_null() { "the built-in one".to_owned() } else { value.to_string() };
+    let rows: Vec<(&str, String, String)> = answer
+        .settings
+        .iter()
+        .map(|setting| (setting.name.as_str(), value(&setting.value), origin(&setting.from)))
+        .collect();
+    let width = rows.iter().map(|(_, value, _)| value.chars().count()).max().unwrap_or_default();
+    let mut text = String::new();
+    for (name, value, origin) in rows {
+        let _ = writeln!(text, "{name:<10} {value:<width$}  {origin}");
+    }
+    text.push_str("\nSettings files, the strongest first:\n");
+    for file in &answer.files {
+        let _ = writeln!(text, "  {}{}", show(&file.path), if file.exists { "" } else { " (not there)" });
+    }
+    text
+}
+
+fn show(path: &Path) -> String {
+    path.display().to_string()
+}

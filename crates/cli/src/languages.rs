@@ -1,0 +1,85 @@
+//! `quarry languages`: what can be indexed.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use clap::Args;
+use quarry_source::{Content, Language, languages};
+use serde::Serialize;
+
+use crate::output;
+
+/// Arguments of `quarry languages`.
+#[derive(Debug, Args)]
+pub struct LanguagesArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    languages: Vec<LanguageView>,
+}
+
+#[derive(Serialize)]
+struct LanguageView {
+    name: &'static str,
+    /// Without dot; each is an alias of the name.
+    extensions: &'static [String],
+    file_names: &'static [String],
+    /// Programs that a `#!` line names.
+    interpreters: &'static [String],
+    content: &'static str,
+    /// Whether functions and types, or sections, are units of their own; else lines are cut into windows.
+    units: bool,
+}
+
+/// Runs `quarry languages`.
+///
+/// # Errors
+/// When stdout cannot be written.
+pub fn run(args: &LanguagesArgs) -> anyhow::Result<ExitCode> {
+    let answer = Answer { languages: languages().map(view).collect() };
+    if args.json {
+        output::print_json(&answer)?;
+    } else {
+        output::print(&table(&answer.languages))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn view(language: Language) -> LanguageView {
+    LanguageView {
+        name: language.name(),
+        extensions: language.extensions(),
+        file_names: language.file_names(),
+        interpreters: language.interpreters(),
+        content: match language.content() {
+            Content::Code => "code",
+            Content::Prose => "prose",
+            Content::Data => "data",
+        },
+        units: language.has_rules(),
+    }
+}
+
+/// One line for each language: those with rules first, as they are found by function.
+fn table(languages: &[LanguageView]) -> String {
+    let width = languages.iter().map(|language| language.name.len()).max().unwrap_or_default();
+    let mut text = String::new();
+    for (units, heading) in [
+        (true, "Functions, types and sections are found on their own:"),
+        (false, "Found in windows of lines:"),
+    ] {
+        let _ = writeln!(text, "{heading}");
+        for language in languages.iter().filter(|language| language.units == units) {
+            let extensions = language.extensions.iter().map(|extension| format!(".{extension}"));
+            let files: Vec<String> = extensions.chain(language.file_names.iter().cloned()).collect();
+            let _ = writeln!(text, "  {:width$}  {}", language.name, files.join(" "));
+        }
+        text.push('\n');
+    }
+    text.push_str("-t takes a name or an extension (-t rust, -t rs).\n");
+    text
+}

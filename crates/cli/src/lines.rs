@@ -1,0 +1,90 @@
+//! Lines that match a regular expression, by the units that they lie in.
+
+use std::fs;
+use std::ops::Range;
+
+use anyhow::Context;
+use quarry_index::{Filter, Hit, Index};
+use rayon::prelude::*;
+use regex::{Regex, RegexBuilder};
+use serde::Serialize;
+
+/// A line that matches.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LineMatch {
+    /// 1-based.
+    pub line: u32,
+    /// Without its end; bytes that are not UTF-8 are replaced.
+    pub text: String,
+    /// Where in `text`, in bytes.
+    pub ranges: Vec<Range<usize>>,
+}
+
+/// One expression of several, of which any may match.
+///
+/// # Errors
+/// When one is malformed; the message shows where.
+pub fn expression(patterns: &[String], ignore_case: bool) -> anyhow::Result<Regex> {
+    for pattern in patterns {
+        Regex::new(pattern).with_context(|| format!("{pattern:?} is no regular expression"))?;
+    }
+    let any = patterns.iter().map(|pattern| format!("(?:{pattern})")).collect::<Vec<_>>().join("|");
+    Ok(RegexBuilder::new(&any).case_insensitive(ignore_case).build()?)
+}
+
+/// Where an expression matches in a line; empty matches are left out.
+pub fn ranges(expression: &Regex, line: &str) -> Vec<Range<usize>> {
+    expression.find_iter(line).map(|found| found.range()).filter(|range| !range.is_empty()).collect()
+}
+
+/// The units with lines that match, and these lines, in the order of paths and lines. A line in two units counts for
+/// the first one. Files that cannot be read any more have none.
+pub fn find(index: &Index, filter: &Filter, expression: &Regex) -> Vec<(Hit, Vec<LineMatch>)> {
+    let units: Vec<Hit> = index.units(filter).collect();
+    let files: Vec<&[Hit]> = units.chunk_by(|a, b| a.path == b.path).collect();
+    let of_file = |units: &&[Hit]| {
+        let bytes = fs::read(index.absolute_path(&units[0].path)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        let matching = (1..).zip(text.lines()).filter(|(_, line)| expression.is_match(line));
+        let lines: Vec<LineMatch> = matching
+            .map(|(line, text)| LineMatch { line, text: text.to_owned(), ranges: ranges(expression, text) })
+            .collect();
+        by_unit(units, &lines)
+    };
+    files.par_iter().flat_map_iter(of_file).collect()
+}
+
+/// Deals the lines of a file out to its units, both ascending.
+fn by_unit(units: &[Hit], lines: &[LineMatch]) -> Vec<(Hit, Vec<LineMatch>)> {
+    let mut rest = lines;
+    let mut found = Vec::new();
+    for unit in units {
+        rest = &rest[rest.partition_point(|line| line.line < unit.start_line)..];
+        let (inside, after) = rest.split_at(rest.partition_point(|line| line.line <= unit.end_line));
+        if !inside.is_empty() {
+            found.push((unit.clone(), inside.to_vec()));
+        }
+        rest = after;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_of_several_expressions_matches() {
+        let patterns = ["fo+".to_owned(), "^x|y$".to_owned()];
+        let any = expression(&patterns, false).unwrap();
+        assert!(any.is_match("a foo") && any.is_match("xa") && any.is_match("ay") && !any.is_match("FOO"));
+        assert!(expression(&patterns, true).unwrap().is_match("FOO"));
+        let message = format!("{:#}", expression(&["a(".to_owned()], false).unwrap_err());
+        assert!(message.contains("\"a(\" is no regular expression"), "{message}");
+    }
+
+    #[test]
+    fn empty_matches_are_not_highlighted() {
+        assert_eq!(ranges(&expression(&["a*".to_owned()], false).unwrap(), "baa"), [1..3]);
+    }
+}

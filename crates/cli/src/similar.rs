@@ -1,0 +1,125 @@
+//! `quarry similar`: code like the code at a place.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use quarry_corpus::walk;
+use serde::Serialize;
+
+use crate::index::SourceArgs;
+use crate::output;
+use crate::results::{self, Answer, FilterArgs, OutputArgs, ResultView};
+use crate::settings::Settings;
+
+/// Arguments of `quarry similar`.
+#[derive(Debug, Args)]
+pub struct SimilarArgs {
+    /// A line of the function in question: FILE:LINE
+    #[arg(value_name = "FILE:LINE", value_parser = place)]
+    place: (PathBuf, u32),
+    #[command(flatten)]
+    source: SourceArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Serialize)]
+struct Question {
+    similar_to: Given,
+}
+
+#[derive(Serialize)]
+struct Given {
+    path: String,
+    start_line: u32,
+    end_line: u32,
+    name: String,
+}
+
+/// Runs `quarry similar`.
+///
+/// # Errors
+/// When the tree cannot be indexed or nothing is indexed at the place.
+pub fn run(args: &SimilarArgs) -> anyhow::Result<ExitCode> {
+    let start = Instant::now();
+    let settings = Settings::load(&args.source.path)?;
+    let layout = args.output.layout(&settings);
+    let filter = args.filter.filter(&settings)?;
+    let (file, line) = &args.place;
+    let path = relative(file, &args.source.path)?;
+    let index = args.source.open_with(&settings, false, true)?.index;
+    let opened = Instant::now();
+    let Some(given) = index.unit_at(&path, *line) else {
+        bail!("{path}:{line}: nothing is indexed there; name a line with code, of a file that is indexed");
+    };
+    let limit = layout.limit.or_else(|| settings.get(|layer| layer.limit)).unwrap_or_default();
+    let response = index.similar(&path, *line, layout.n_units(limit), &filter)?;
+    let hits = results::ranked(response.hits.into_iter(), limit, &layout);
+    let view = |ranked| ResultView::new(&index, ranked, &[], Vec::new(), &layout);
+    let answer = Answer {
+        question: Question {
+            similar_to: Given {
+                path: given.path,
+                start_line: given.start_line,
+                end_line: given.end_line,
+                name: given.name,
+            },
+        },
+        results: hits.into_iter().zip(1..).map(view).collect(),
+        confident: response.confidence >= layout.threshold,
+        confidence: response.confidence,
+        took_ms: output::milliseconds(opened.elapsed()),
+        open_ms: output::milliseconds(opened - start),
+    };
+    results::print(&answer, &layout, "nothing found: no other unit is like it", |_| Vec::new())
+}
+
+/// `FILE:LINE`; a column after it, as compilers print it, is left out.
+fn place(text: &str) -> anyhow::Result<(PathBuf, u32)> {
+    let mut parts = text.rsplitn(3, ':');
+    let last = parts.next().map(str::parse::<u32>);
+    let before: Vec<&str> = parts.collect();
+    let (file, line) = match (before.as_slice(), last) {
+        ([line, file], Some(Ok(_))) if line.parse::<u32>().is_ok() => ((*file).to_owned(), line.parse()?),
+        ([name, folder], Some(Ok(line))) => (format!("{folder}:{name}"), line),
+        ([file], Some(Ok(line))) => ((*file).to_owned(), line),
+        _ => bail!("expected FILE:LINE, such as src/main.rs:12"),
+    };
+    if line == 0 {
+        bail!("lines are counted from 1");
+    }
+    Ok((PathBuf::from(file), line))
+}
+
+/// The path of a file relative to the root of a tree, `/` between its parts.
+fn relative(file: &Path, root: &Path) -> anyhow::Result<String> {
+    let canonical =
+        |path: &Path| path.canonicalize().with_context(|| format!("cannot find {}", path.display()));
+    let base = canonical(walk::base_folder(root)?)?;
+    let file = canonical(file)?;
+    let Ok(relative) = file.strip_prefix(&base) else {
+        bail!("{} is not in {}; name its tree as PATH", file.display(), base.display());
+    };
+    let parts: Vec<_> = relative.iter().map(|part| part.to_string_lossy()).collect();
+    Ok(parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_as_compilers_print_them() {
+        assert_eq!(place("a/b.rs:12").unwrap(), (PathBuf::from("a/b.rs"), 12));
+        assert_eq!(place("a/b.rs:12:5").unwrap(), (PathBuf::from("a/b.rs"), 12));
+        assert_eq!(place("C:x.rs:5").unwrap(), (PathBuf::from("C:x.rs"), 5));
+        for wrong in ["a/b.rs", "a:b", "a:0", "12", ""] {
+            assert!(place(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! `quarry status`: what the index of a tree holds, and whether it is fresh.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use indicatif::{HumanBytes, HumanDuration};
+use quarry_corpus::walk::Skipped;
+use quarry_index::{Index, IndexStatus, Status};
+use serde::Serialize;
+
+use crate::index::{SourceArgs, count_by_reason};
+use crate::output;
+use crate::results::kind_name;
+use crate::settings::Settings;
+
+/// Files that are named for each reason why files were left out.
+const N_EXAMPLES: usize = 3;
+
+/// Arguments of `quarry status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Print one JSON object, with every file that was left out
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    root: PathBuf,
+    /// Folder of the index.
+    index: PathBuf,
+    fresh: bool,
+    /// Why it is not fresh.
+    reason: Option<String>,
+    /// What the index holds; null where there is none.
+    holds: Option<Holds>,
+}
+
+#[derive(Serialize)]
+struct Holds {
+    models: Vec<String>,
+    bytes: u64,
+    /// Seconds since 1970.
+    made: u64,
+    files: usize,
+    units: usize,
+    units_by_language: BTreeMap<String, usize>,
+    units_by_kind: BTreeMap<&'static str, usize>,
+    skipped: Vec<SkippedView>,
+}
+
+#[derive(Serialize)]
+struct SkippedView {
+    path: String,
+    reason: String,
+}
+
+/// Runs `quarry status`: exit code 0 where there is an index, else 1.
+///
+/// # Errors
+/// When the tree cannot be read.
+pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
+    let settings = Settings::load(&args.source.path)?;
+    let status = Index::status(&args.source.path, &args.source.options(&settings))?;
+    let there = status.index.is_some();
+    if args.json {
+        output::print_json(&view(status))?;
+    } else {
+        output::print(&text(&status))?;
+    }
+    Ok(if there { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn view(status: Status) -> Answer {
+    Answer {
+        root: status.root,
+        index: status.folder,
+        fresh: status.stale.is_none(),
+        reason: status.stale.map(|reason| reason.to_string()),
+        holds: status.index.map(|index| Holds {
+            models: index.models,
+            bytes: index.bytes,
+            made: index.made.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+            files: index.files,
+            units: index.units,
+            units_by_language: index.units_by_language,
+            units_by_kind: index.units_by_kind.iter().map(|(kind, n)| (kind_name(*kind), *n)).collect(),
+            skipped: index
+                .skipped
+                .into_iter()
+                .map(|Skipped { path, reason }| SkippedView { path, reason: reason.to_string() })
+                .collect(),
+        }),
+    }
+}
+
+fn text(status: &Status) -> String {
+    let mut text = format!("tree     {}\nindex    {}\n", status.root.display(), status.folder.display());
+    let _ = match &status.stale {
+        None => writeln!(text, "state    fresh"),
+        Some(reason) => writeln!(text, "state    {reason}; the next search or `quarry index` sees to it"),
+    };
+    let Some(index) = &status.index else { return text };
+    let age = SystemTime::now().duration_since(index.made).unwrap_or_default();
+    let _ = writeln!(text, "made     {} ago, {}", HumanDuration(age), HumanBytes(index.bytes));
+    let models =
+        if index.models.is_empty() { "none: words only".to_owned() } else { index.models.join(", ") };
+    let _ = writeln!(text, "model    {models}");
+    let _ = writeln!(text, "holds    {} units in {} files", index.units, index.files);
+    let kinds: Vec<(&str, usize)> =
+        index.units_by_kind.iter().map(|(kind, n)| (kind_name(*kind), *n)).collect();
+    let languages: Vec<(&str, usize)> =
+        index.units_by_language.iter().map(|(name, n)| (name.as_str(), *n)).collect();
+    let _ = writeln!(text, "kinds    {}", counts(kinds));
+    let _ = writeln!(text, "in       {}", counts(languages));
+    text.push_str(&left_out(index));
+    text
+}
+
+/// Names with their counts, the greatest first, without those of zero.
+fn counts(mut counts: Vec<(&str, usize)>) -> String {
+    counts.retain(|(_, n)| *n > 0);
+    counts.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    counts.iter().map(|(name, n)| format!("{name} {n}")).collect::<Vec<_>>().join(", ")
+}
+
+fn left_out(index: &IndexStatus) -> String {
+    let mut text = String::new();
+    for (reason, n) in count_by_reason(&index.skipped) {
+        let of_reason = index.skipped.iter().filter(|skipped| skipped.reason.to_string() == reason);
+        let examples: Vec<&str> = of_reason.map(|skipped| skipped.path.as_str()).take(N_EXAMPLES).collect();
+        let more = if n > examples.len() { ", …" } else { "" };
+        let _ = writeln!(text, "left out {n} {reason}: {}{more}", examples.join(", "));
+    }
+    text
+}

@@ -1,0 +1,168 @@
+//! The options of `quarry search`, and `quarry similar`.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
+mod fixture;
+
+use fixture::{Fixture, check_error, stderr, stdout};
+use serde_json::Value;
+
+/// Two languages, a test, and two functions that are alike.
+fn shop() -> Fixture {
+    let fixture = Fixture::new();
+    fixture.write("tree/shop/cart.rs", "/// Adds up the prices of a cart.\npub fn total(prices: &[u32]) -> u32 {\n    let mut sum = 0;\n    for price in prices {\n        sum += price;\n    }\n    sum\n}\n\npub struct Cart {\n    prices: Vec<u32>,\n}\n");
+    fixture.write("tree/shop/weight.rs", "/// Adds up the weights of a parcel.\npub fn total_weight(weights: &[u32]) -> u32 {\n    let mut sum = 0;\n    for weight in weights {\n        sum += weight;\n    }\n    sum\n}\n");
+    fixture.write(
+        "tree/tests/test_cart.py",
+        "def test_total_of_cart_prices():\n    assert total([1, 2]) == 3\n",
+    );
+    fixture
+}
+
+fn paths(answer: &Value) -> Vec<&str> {
+    answer["results"].as_array().unwrap().iter().map(|result| result["path"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn languages_globs_and_kinds_narrow_a_search() {
+    let fixture = shop();
+    let search = |options: &[&str]| {
+        let mut arguments = vec!["search", "total of the prices in a cart", "--json"];
+        arguments.extend(options);
+        fixture.json(&arguments)
+    };
+    let all = search(&[]);
+    assert!(paths(&all).contains(&"tests/test_cart.py") && paths(&all).contains(&"shop/cart.rs"), "{all}");
+    for options in [["-t", "rs"], ["--lang", "Rust"], ["-g", "*.rs"], ["-g", "!*.py"]] {
+        let answer = search(&options);
+        assert!(!paths(&answer).is_empty(), "{options:?}");
+        assert!(paths(&answer).iter().all(|path| path.ends_with(".rs")), "{options:?}: {answer}");
+    }
+    let types = search(&["--kind", "type", "-t", "rust"]);
+    assert_eq!((paths(&types), &types["results"][0]["name"]), (vec!["shop/cart.rs"], &"Cart".into()));
+    check_error(&fixture.run(&["search", "cart", "-t", "pyhton"]), "python");
+    check_error(&fixture.run(&["search", "cart", "-g", "a[b"]), "a[b");
+    check_error(&fixture.run(&["search", "cart", "--kind", "klass"]), "function");
+}
+
+#[test]
+fn paths_come_once_each() {
+    let fixture = shop();
+    let output = fixture.run(&["search", "total prices cart", "-l"]);
+    let text = stdout(&output);
+    let mut lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "shop/cart.rs");
+    let n = lines.len();
+    lines.sort_unstable();
+    lines.dedup();
+    assert_eq!(lines.len(), n);
+    assert_eq!(stdout(&fixture.run(&["search", "total prices cart", "-l", "-k", "2"])).lines().count(), 2);
+}
+
+#[test]
+fn json_lines_are_one_result_each() {
+    let fixture = shop();
+    let output = fixture.run(&["search", "total prices", "--jsonl", "-k", "2"]);
+    let text = stdout(&output);
+    let results: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(results.len(), 2);
+    assert_eq!((&results[0]["rank"], &results[1]["rank"]), (&1.into(), &2.into()));
+    assert_eq!(fixture.run(&["search", "x", "--json", "--jsonl"]).status.code(), Some(2));
+}
+
+#[test]
+fn context_reaches_beyond_the_lines_that_match() {
+    let fixture = shop();
+    let snippet = |context: &str| {
+        let answer =
+            fixture.json(&["search", "sum price", "-t", "rs", "--json", "--lines", "1", "-C", context]);
+        answer["results"][0]["snippet"].as_str().unwrap().lines().count()
+    };
+    assert_eq!(snippet("0"), 1);
+    assert_eq!(snippet("1"), 3);
+}
+
+#[test]
+fn an_explanation_names_the_parts_of_each_score() {
+    let fixture = shop();
+    let text = stdout(&fixture.run(&["search", "total prices", "--explain", "-k", "1"]));
+    for words in ["    score ", "─ words ", "─ lexical ", "─ dense ", "─ name "] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let answer = fixture.json(&["search", "total prices", "--json"]);
+    assert!(answer["results"][0]["parts"]["lexical"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn an_expression_alone_shows_every_line_in_the_order_of_paths() {
+    let fixture = shop();
+    let answer = fixture.json(&["search", "-e", r"^\s*sum \+=", "--json"]);
+    assert_eq!(paths(&answer), ["shop/cart.rs", "shop/weight.rs"]);
+    let line = &answer["results"][0]["matches"][0];
+    assert_eq!((&line["line"], &line["text"]), (&5.into(), &"        sum += price;".into()));
+    assert_eq!(answer["results"][0]["name"], "total");
+    let text = stdout(&fixture.run(&["search", "-e", "TOTAL", "-i", "shop"]));
+    assert!(text.contains("cart.rs:1") && text.contains("       2 │ pub fn total("), "{text}");
+    let nothing = fixture.run(&["search", "-e", "zebra"]);
+    assert_eq!(nothing.status.code(), Some(1), "{}", stderr(&nothing));
+    check_error(&fixture.run(&["search", "-e", "a("]), "no regular expression");
+    check_error(&fixture.run(&["search"]), "QUERY");
+    check_error(&fixture.run(&["search", "x", "-i"]), "--regex");
+}
+
+#[test]
+fn a_query_puts_the_lines_of_an_expression_in_order() {
+    let fixture = shop();
+    let first = |query| {
+        let answer = fixture.json(&["search", "-e", "let mut sum", query, "--json"]);
+        paths(&answer)[0].to_owned()
+    };
+    assert_eq!(first("weights of a parcel"), "shop/weight.rs");
+    assert_eq!(first("prices of a cart"), "shop/cart.rs");
+}
+
+#[test]
+fn an_index_can_be_searched_as_it_is() {
+    let fixture = shop();
+    check_error(&fixture.run(&["search", "parcel", "--no-index-update"]), "index");
+    fixture.run(&["index"]);
+    fixture.write("tree/new.py", "def zebra_unicorn():\n    pass\n");
+    let search = |options: &[&str]| {
+        let mut arguments = vec!["search", "zebra_unicorn", "-l", "--threshold", "0"];
+        arguments.extend(options);
+        stdout(&fixture.run(&arguments))
+    };
+    assert!(!search(&["--no-index-update"]).contains("new.py"));
+    assert!(search(&[]).starts_with("new.py\n"));
+}
+
+#[test]
+fn settings_of_the_tree_are_defaults_of_a_search() {
+    let fixture = shop();
+    fixture.write("tree/.quarry.toml", "limit = 1\nglobs = [\"!tests/**\"]\n");
+    let count = |options: &[&str]| {
+        let mut arguments = vec!["search", "total prices cart", "--json"];
+        arguments.extend(options);
+        let answer = fixture.json(&arguments);
+        assert!(paths(&answer).iter().all(|path| !path.starts_with("tests/")), "{answer}");
+        paths(&answer).len()
+    };
+    assert_eq!(count(&[]), 1);
+    assert_eq!(count(&["-k", "2"]), 2);
+    check_error(&fixture.run(&["search", "x", "--threshold", "7"]), "0 to 1");
+}
+
+#[test]
+fn similar_finds_what_is_like_the_function_at_a_line() {
+    let fixture = shop();
+    let answer = fixture.json(&["similar", "shop/cart.rs:4", "--json", "--kind", "function", "-t", "rs"]);
+    assert_eq!(answer["similar_to"]["name"], "total");
+    assert_eq!(answer["results"][0]["name"], "total_weight");
+    assert!(paths(&answer).len() == 1, "the unit itself is left out: {answer}");
+    let inside = fixture.json(&["similar", "shop/cart.rs:4", "shop", "--json"]);
+    assert_eq!(inside["similar_to"]["path"], "cart.rs");
+    check_error(&fixture.run(&["similar", "shop/cart.rs:4000"]), "nothing is indexed there");
+    check_error(&fixture.run(&["similar", "shop/cart.rs"]), "expected FILE:LINE");
+    check_error(&fixture.run(&["similar", "shop/none.rs:1"]), "cannot find");
+    check_error(&fixture.run(&["similar", "net.py:1", "shop"]), "is not in");
+}

@@ -1,0 +1,101 @@
+//! What the program says about itself: help, languages, settings, completions, manual pages.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
+mod fixture;
+
+use fixture::{Fixture, check_error, stderr, stdout};
+use serde_json::{Value, json};
+
+/// The commands that `quarry --help` lists.
+fn commands(fixture: &Fixture) -> Vec<String> {
+    let help = stdout(&fixture.run(&["--help"]));
+    let list = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let names = list.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    names.filter(|name| !name.is_empty() && *name != "help").map(str::to_owned).collect()
+}
+
+#[test]
+fn every_command_explains_itself() {
+    let fixture = Fixture::new();
+    let commands = commands(&fixture);
+    assert!(commands.len() >= 9, "{commands:?}");
+    for name in commands {
+        let output = fixture.run(&[&name, "--help"]);
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", stderr(&output));
+        assert!(stdout(&output).contains(&format!("Usage: quarry {name}")), "{name}");
+    }
+}
+
+#[test]
+fn languages_have_names_and_extensions() {
+    let fixture = Fixture::new();
+    let answer = fixture.json(&["languages", "--json"]);
+    let languages = answer["languages"].as_array().unwrap();
+    let python = languages.iter().find(|language| language["name"] == "python").unwrap();
+    assert_eq!((&python["units"], &python["content"]), (&true.into(), &"code".into()));
+    assert!(python["extensions"].as_array().unwrap().contains(&"py".into()));
+    let text = stdout(&fixture.run(&["languages"]));
+    assert!(
+        text.lines().any(|line| line.trim_start().starts_with("rust ") && line.ends_with(".rs")),
+        "{text}"
+    );
+}
+
+#[test]
+fn shells_get_their_completions() {
+    let fixture = Fixture::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = stdout(&fixture.run(&["completions", shell]));
+        assert!(script.contains("languages") && script.contains("threshold"), "{shell}");
+    }
+    check_error(&fixture.run(&["completions", "command.com"]), "zsh");
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let fixture = Fixture::new();
+    assert!(stdout(&fixture.run(&["man"])).contains(".TH quarry 1"));
+    assert!(stdout(&fixture.run(&["man", "eval", "score"])).contains(".TH quarry-eval-score 1"));
+    check_error(&fixture.run(&["man", "nothing"]), "no command `quarry nothing`");
+    let folder = fixture.path("man");
+    assert_eq!(fixture.run(&["man", "--out", folder.to_str().unwrap()]).status.code(), Some(0));
+    for name in commands(&fixture) {
+        assert!(folder.join(format!("quarry-{name}.1")).is_file(), "{name}");
+    }
+}
+
+/// What `quarry config --json` says about a setting: its value, and where that is from.
+fn setting(answer: &Value, name: &str) -> (Value, String) {
+    let settings = answer["settings"].as_array().unwrap();
+    let setting = settings.iter().find(|setting| setting["name"] == name).unwrap();
+    (setting["value"].clone(), setting["from"].as_str().unwrap_or("default").to_owned())
+}
+
+#[test]
+fn settings_come_from_the_tree_then_the_user_then_the_program() {
+    let fixture = Fixture::new();
+    fixture.write("tree/.quarry.toml", "limit = 2\n");
+    fixture.write("config/quarry/config.toml", "limit = 5\nlines = 7\n");
+    let answer = fixture.json(&["config", "--json"]);
+    let (limit, from) = setting(&answer, "limit");
+    assert_eq!(limit, json!(2));
+    assert!(from.ends_with(".quarry.toml"), "{from}");
+    let (lines, from) = setting(&answer, "lines");
+    assert_eq!(lines, json!(7));
+    assert!(from.ends_with("config.toml"), "{from}");
+    assert_eq!(setting(&answer, "context"), (json!(0), "default".to_owned()));
+    assert_eq!(answer["files"].as_array().unwrap().len(), 2);
+    let text = stdout(&fixture.run(&["config"]));
+    assert!(text.contains("limit") && text.contains(".quarry.toml") && text.contains("default"), "{text}");
+}
+
+#[test]
+fn a_mistake_in_a_settings_file_is_shown_where_it_is() {
+    let fixture = Fixture::new();
+    fixture.write("tree/.quarry.toml", "limit = 2\ntreshold = 0.5\n");
+    let output = fixture.run(&["config"]);
+    check_error(&output, ".quarry.toml:2: there is no setting `treshold`; the nearest is `threshold`");
+    assert_eq!(fixture.run(&["search", "--help"]).status.code(), Some(0));
+    assert_eq!(fixture.run(&["languages"]).status.code(), Some(0));
+}

@@ -59,7 +59,7 @@ mod tests {
         assert!(text.starts_with("    score 1.500\n"), "{text}");
         let words = text.lines().position(|line| line.contains("─ words 0.500")).unwrap();
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[words + 1].contains("│  ├─") && text.contains("─ dense 0.250"), "{text}");
+        assert!(lines[words + 1].contains("   ├─") && text.contains("─ dense 0.250"), "{text}");
         assert!(text.contains("└─") && text.contains("defines false"), "{text}");
     }
 }

@@ -1,6 +1,7 @@
 //! What `search`, `similar` and `pick` share: which units are asked for, and how results look.
 
 use std::collections::HashSet;
+use std::iter;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -201,13 +202,11 @@ impl ResultView {
         let first = hit.start_line as usize;
         let runs = match (matches.is_empty(), layout.lines) {
             (false, _) => runs(matches.iter().map(|line| line.line as usize), layout.context),
-            (true, 0) => vec![first..first + source.lines().count()],
+            (true, 0) => iter::once(first..first + source.lines().count()).collect(),
             (true, n) => {
                 let best = snippet::best_lines(&source, terms, n);
-                vec![
-                    (first + best.start).saturating_sub(layout.context).max(1)
-                        ..first + best.end + layout.context,
-                ]
+                let start = (first + best.start).saturating_sub(layout.context).max(1);
+                iter::once(start..first + best.end + layout.context).collect()
             }
         };
         // Context reaches beyond the unit.
@@ -324,7 +323,7 @@ mod tests {
     fn lines_near_each_other_are_one_run() {
         assert_eq!(runs([3, 4, 9].into_iter(), 0), [3..5, 9..10]);
         assert_eq!(runs([1, 4, 9].into_iter(), 1), [1..6, 8..11]);
-        assert_eq!(runs(std::iter::empty(), 1), [0..0; 0]);
+        assert_eq!(runs(iter::empty(), 1), [0..0; 0]);
     }
 
     #[test]

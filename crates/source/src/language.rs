@@ -10,7 +10,7 @@ use std::sync::{LazyLock, OnceLock};
 use serde::Deserialize;
 use tree_sitter_language::LanguageFn;
 
-use crate::rules::{Content, RuleFile, Rules};
+use crate::rules::{Content, ReferenceRules, RuleFile, Rules};
 
 /// One line for every language that has rules of its own: its rule file and its grammar.
 const REGISTRY: &[(&str, Reader)] = &[
@@ -56,6 +56,7 @@ struct Entry {
     file: RuleFile,
     reader: Reader,
     rules: OnceLock<Rules>,
+    references: OnceLock<ReferenceRules>,
 }
 
 /// A language that can be cut into units: a cheap handle. Equal where the names are.
@@ -109,6 +110,14 @@ impl Language {
     pub(crate) fn rules(self, grammar: LanguageFn) -> &'static Rules {
         self.0.rules.get_or_init(|| {
             Rules::compile(&self.0.file, grammar.into()).unwrap_or_else(|error| broken_rules(&error))
+        })
+    }
+
+    /// Its rules for calls and imports compiled for `grammar`, once for all threads.
+    pub(crate) fn reference_rules(self, grammar: LanguageFn) -> &'static ReferenceRules {
+        self.0.references.get_or_init(|| {
+            ReferenceRules::compile(&self.0.file, &grammar.into())
+                .unwrap_or_else(|error| broken_rules(&error))
         })
     }
 }
@@ -242,7 +251,7 @@ fn read_entries() -> Result<Vec<Entry>, toml::de::Error> {
                 file.add_base(base);
                 next = base.inherits.as_ref();
             }
-            Entry { file, reader, rules: OnceLock::new() }
+            Entry { file, reader, rules: OnceLock::new(), references: OnceLock::new() }
         })
         .collect();
     entries.sort_by(|a, b| a.file.name.cmp(&b.file.name));
@@ -258,6 +267,7 @@ mod tests {
         for language in languages() {
             if let Reader::Syntax(grammar) = language.reader()
                 && let Err(error) = Rules::compile(&language.0.file, grammar.into())
+                    .and(ReferenceRules::compile(&language.0.file, &grammar.into()))
             {
                 panic!("{error}: {:?}", std::error::Error::source(&error));
             }

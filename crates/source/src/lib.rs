@@ -30,6 +30,7 @@ mod layout;
 mod line;
 mod markdown;
 mod parse;
+mod reference;
 mod rules;
 mod size;
 mod unit;
@@ -37,8 +38,8 @@ mod unit;
 pub use language::{Language, language_for, language_named, languages};
 pub use rules::Content;
 pub use unit::{
-    Diagnostic, Extraction, Limits, MAX_NAME_BYTES, MAX_SIGNATURE_BYTES, MAX_SYNTAX_DIAGNOSTICS, Unit,
-    UnitKind,
+    Call, Diagnostic, Extraction, Import, ImportedName, Limits, MAX_NAME_BYTES, MAX_SIGNATURE_BYTES,
+    MAX_SYNTAX_DIAGNOSTICS, References, Unit, UnitKind,
 };
 
 /// Cuts `source`, the bytes of one file in `language`, into units, within the default [`Limits`].
@@ -51,4 +52,16 @@ pub fn extract(language: Language, source: &[u8]) -> Extraction {
 /// As [`extract`], within other limits.
 pub fn extract_within(language: Language, source: &[u8], limits: &Limits) -> Extraction {
     parse::extract(language, source, limits)
+}
+
+/// As [`extract_within`], and finds the calls and imports as well, which costs about as much again as finding units.
+///
+/// Files without a syntax tree have none. Finding them may take [`Limits::parse_time`]; a diagnostic says from which
+/// line on they are missing then.
+pub fn extract_with_references(
+    language: Language,
+    source: &[u8],
+    limits: &Limits,
+) -> (Extraction, References) {
+    parse::extract_with_references(language, source, limits)
 }

@@ -11,8 +11,9 @@ use crate::language::{Language, Reader};
 use crate::layout::lay_out;
 use crate::line::{Lines, line_number};
 use crate::markdown::find_sections;
+use crate::reference::{find_references, place_calls};
 use crate::rules::Rules;
-use crate::unit::{Diagnostic, Extraction, Limits, MAX_SYNTAX_DIAGNOSTICS, UnitKind};
+use crate::unit::{Diagnostic, Extraction, Limits, MAX_SYNTAX_DIAGNOSTICS, References, UnitKind};
 
 /// What parsing needs and what is costly to make anew for every file.
 struct Workspace {
@@ -45,6 +46,27 @@ enum ParseError {
 }
 
 pub(crate) fn extract(language: Language, source: &[u8], limits: &Limits) -> Extraction {
+    read(language, source, limits, None)
+}
+
+pub(crate) fn extract_with_references(
+    language: Language,
+    source: &[u8],
+    limits: &Limits,
+) -> (Extraction, References) {
+    let mut references = References::default();
+    let extraction = read(language, source, limits, Some(&mut references));
+    place_calls(&mut references.calls, &extraction.units);
+    (extraction, references)
+}
+
+/// Cuts `source` into units, and fills `references`, if any.
+fn read(
+    language: Language,
+    source: &[u8],
+    limits: &Limits,
+    references: Option<&mut References>,
+) -> Extraction {
     let lines = Lines::new(source);
     let mut diagnostics: Vec<Diagnostic> = encoding_diagnostic(&lines).into_iter().collect();
     let (structure, between) = match language.reader() {
@@ -53,6 +75,19 @@ pub(crate) fn extract(language: Language, source: &[u8], limits: &Limits) -> Ext
             let result = WORKSPACE.with_borrow_mut(|workspace| {
                 let tree = parse(&mut workspace.parser, rules, source, limits)?;
                 diagnostics.extend(syntax_diagnostics(&tree, &lines));
+                if let Some(references) = references {
+                    let rules = language.reference_rules(grammar);
+                    let (found, stopped_at) = find_references(&tree, rules, &lines, limits.parse_time);
+                    *references = found;
+                    diagnostics.extend(stopped_at.map(|byte| {
+                        Diagnostic {
+                            line: line_number(lines.row(byte)),
+                            message:
+                                "finding references took too long; calls and imports are missing from here on"
+                                    .into(),
+                        }
+                    }));
+                }
                 Ok(find_definitions(&tree, rules, &lines, &mut workspace.query_cursor))
             });
             let structure = result.unwrap_or_else(|error: ParseError| {

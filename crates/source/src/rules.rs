@@ -83,9 +83,12 @@ pub(crate) struct RuleFile {
     /// Parts of qualified names that say nothing, such as `prototype`.
     #[serde(default)]
     pub(crate) name_omits: Vec<String>,
-    /// tree-sitter patterns.
+    /// tree-sitter patterns of what becomes a unit.
     #[serde(default)]
     pub(crate) query: String,
+    /// tree-sitter patterns of calls and imports, see [`ReferenceCapture`].
+    #[serde(default)]
+    pub(crate) references: String,
 }
 
 /// Extensions that two languages share: which of them a file is in, its text says.
@@ -115,6 +118,7 @@ impl RuleFile {
             own.extend_from_slice(inherited);
         }
         self.query.push_str(&base.query);
+        self.references.push_str(&base.references);
     }
 }
 
@@ -165,6 +169,65 @@ pub(crate) enum Capture {
     Test,
     /// Begins with `_`: used by a predicate of the query only.
     Ignored,
+}
+
+/// What a capture of a rule file's `references` stands for. Matches with the same `@callee` are one call, matches with
+/// the same `@module` one import; several captures of the same in one match stand for all from the first to the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReferenceCapture {
+    /// The name of what is called.
+    Callee,
+    /// What it is called on or looked up in.
+    Receiver,
+    /// A statement that imports.
+    Import,
+    /// What lends its `@module` to the imports in it.
+    Group,
+    /// What is imported, or imported from.
+    Module,
+    /// A name that is imported from the module.
+    Name,
+    /// The name here of what the module exports by default.
+    Default,
+    /// The name here of what `@name` captures, else of the module.
+    Alias,
+    /// Begins with `_`: used by a predicate of the query only.
+    Ignored,
+}
+
+/// The `references` of a rule file, made ready for one grammar.
+pub(crate) struct ReferenceRules {
+    pub(crate) query: Query,
+    /// By index of capture in `query`.
+    pub(crate) captures: Vec<ReferenceCapture>,
+    /// Stands between the module of a group and those in it.
+    pub(crate) separator: String,
+}
+
+impl ReferenceRules {
+    pub(crate) fn compile(file: &RuleFile, grammar: &tree_sitter::Language) -> Result<Self, RuleError> {
+        let language = || file.name.clone();
+        let query = Query::new(grammar, &file.references)
+            .map_err(|source| RuleError::Query { language: language(), source })?;
+        let captures = query
+            .capture_names()
+            .iter()
+            .map(|name| match *name {
+                "callee" => Ok(ReferenceCapture::Callee),
+                "receiver" => Ok(ReferenceCapture::Receiver),
+                "import" => Ok(ReferenceCapture::Import),
+                "group" => Ok(ReferenceCapture::Group),
+                "module" => Ok(ReferenceCapture::Module),
+                "name" => Ok(ReferenceCapture::Name),
+                "default" => Ok(ReferenceCapture::Default),
+                "alias" => Ok(ReferenceCapture::Alias),
+                name if name.starts_with('_') => Ok(ReferenceCapture::Ignored),
+                name => Err(RuleError::UnknownCapture { language: language(), capture: name.into() }),
+            })
+            .collect::<Result<_, _>>()?;
+        let separator = file.name_separators.first().cloned().unwrap_or_else(|| ".".to_owned());
+        Ok(Self { query, captures, separator })
+    }
 }
 
 /// A rule file made ready for one grammar.

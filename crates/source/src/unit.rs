@@ -91,6 +91,53 @@ pub struct Extraction {
     pub diagnostics: Vec<Diagnostic>,
 }
 
+/// What a file calls and imports, as far as its syntax says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct References {
+    /// In ascending order of bytes. Calls in the arguments of macros are not seen where a language gives them no syntax.
+    pub calls: Vec<Call>,
+    /// In ascending order of the bytes of their modules.
+    pub imports: Vec<Import>,
+}
+
+/// A place where something is called, or made by calling its constructor. Texts have at most [`MAX_NAME_BYTES`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// Name of what is called, without what it is called on or looked up in.
+    pub callee: String,
+    /// What it is called on or looked up in, as written, line breaks removed: `self`, `client.session`, `std::mem`.
+    pub receiver: Option<String>,
+    /// Where the callee's name begins in the file.
+    pub byte: usize,
+    /// Line of the callee's name, 1-based.
+    pub line: u32,
+    /// Index of the unit that it lies in; `None` in the few bytes beside a unit on its line that are in no unit.
+    pub unit: Option<usize>,
+}
+
+/// A module, file or package that is imported, or that something is imported from. Texts have at most
+/// [`MAX_NAME_BYTES`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Import {
+    /// Name or path as written, without quotes; empty never.
+    pub module: String,
+    /// Its name here, if that is another.
+    pub alias: Option<String>,
+    /// What is imported from it, in the order of the source; `*` for everything. Empty where it is imported itself.
+    pub names: Vec<ImportedName>,
+    /// Line that the statement begins on, 1-based.
+    pub line: u32,
+}
+
+/// Something that is imported from a module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportedName {
+    /// Its name there; `default` for what a module exports by default.
+    pub name: String,
+    /// Its name here, if that is another.
+    pub alias: Option<String>,
+}
+
 /// Syntax errors of one file that are reported; the rest is not counted.
 pub const MAX_SYNTAX_DIAGNOSTICS: usize = 10;
 

@@ -1,0 +1,200 @@
+//! Finds calls and imports in a syntax tree.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ops::{ControlFlow, Range};
+use std::time::{Duration, Instant};
+
+use tree_sitter::{QueryCursor, QueryCursorOptions, QueryCursorState, StreamingIterator, Tree};
+
+use crate::line::{Lines, line_number};
+use crate::rules::{ReferenceCapture, ReferenceRules};
+use crate::unit::{Call, Import, ImportedName, MAX_NAME_BYTES, References, Unit, truncate};
+
+/// The calls and imports in `tree`, in ascending order of bytes, and the byte that was reached if `time` ran out.
+pub(crate) fn find_references(
+    tree: &Tree,
+    rules: &ReferenceRules,
+    lines: &Lines,
+    time: Duration,
+) -> (References, Option<usize>) {
+    let start = Instant::now();
+    let stopped_at = Cell::new(None);
+    let mut watch = |state: &QueryCursorState| match start.elapsed() > time {
+        true => {
+            stopped_at.set(Some(state.current_byte_offset()));
+            ControlFlow::Break(())
+        }
+        false => ControlFlow::Continue(()),
+    };
+    let mut finder =
+        Finder { rules, lines, calls: BTreeMap::new(), imports: BTreeMap::new(), groups: BTreeMap::new() };
+    let mut cursor = QueryCursor::new();
+    let options = QueryCursorOptions::new().progress_callback(&mut watch);
+    let mut matches = cursor.matches_with_options(&rules.query, tree.root_node(), lines.source(), options);
+    while let Some(query_match) = matches.next() {
+        let mut captured = Captured::default();
+        for capture in query_match.captures() {
+            captured.add(rules.captures[capture.index as usize], capture.node.byte_range());
+        }
+        finder.take(captured);
+    }
+    let references = References { imports: finder.imports(), calls: finder.calls.into_values().collect() };
+    (references, stopped_at.get())
+}
+
+/// Sets the unit of each call.
+pub(crate) fn place_calls(calls: &mut [Call], units: &[Unit]) {
+    for call in calls {
+        let next = units.partition_point(|unit| unit.bytes.start <= call.byte);
+        call.unit = next.checked_sub(1).filter(|index| call.byte < units[*index].bytes.end);
+    }
+}
+
+/// What one match captures. Several captures of one kind stand for all from the first to the last.
+#[derive(Default)]
+struct Captured {
+    callee: Option<Range<usize>>,
+    receiver: Option<Range<usize>>,
+    import: Option<Range<usize>>,
+    group: Option<Range<usize>>,
+    module: Option<Range<usize>>,
+    name: Option<Range<usize>>,
+    default: Option<Range<usize>>,
+    alias: Option<Range<usize>>,
+}
+
+impl Captured {
+    fn add(&mut self, capture: ReferenceCapture, bytes: Range<usize>) {
+        let place = match capture {
+            ReferenceCapture::Callee => &mut self.callee,
+            ReferenceCapture::Receiver => &mut self.receiver,
+            ReferenceCapture::Import => &mut self.import,
+            ReferenceCapture::Group => &mut self.group,
+            ReferenceCapture::Module => &mut self.module,
+            ReferenceCapture::Name => &mut self.name,
+            ReferenceCapture::Default => &mut self.default,
+            ReferenceCapture::Alias => &mut self.alias,
+            ReferenceCapture::Ignored => return,
+        };
+        *place = Some(match place.take() {
+            Some(other) => other.start.min(bytes.start)..other.end.max(bytes.end),
+            None => bytes,
+        });
+    }
+}
+
+/// What the matches with one `@module` say together.
+struct Statement {
+    start: usize,
+    import: Import,
+    /// By the byte that each begins at.
+    names: BTreeMap<usize, ImportedName>,
+}
+
+struct Finder<'a> {
+    rules: &'a ReferenceRules,
+    lines: &'a Lines<'a>,
+    /// By the byte that the callee begins at.
+    calls: BTreeMap<usize, Call>,
+    /// By the byte that the module begins at.
+    imports: BTreeMap<usize, Statement>,
+    /// By the byte that the module begins at: its end, and that of the group.
+    groups: BTreeMap<usize, (usize, usize)>,
+}
+
+impl Finder<'_> {
+    fn take(&mut self, captured: Captured) {
+        if let Some(callee) = captured.callee
+            && !callee.is_empty()
+        {
+            let receiver = captured.receiver.map(|bytes| self.text(bytes));
+            let call = self.calls.entry(callee.start).or_insert_with(|| Call {
+                callee: text(self.lines, callee.clone()),
+                receiver: None,
+                byte: callee.start,
+                line: line_number(self.lines.row(callee.start)),
+                unit: None,
+            });
+            call.receiver = call.receiver.take().or(receiver);
+        }
+        let Some(module) = captured.module.filter(|module| !module.is_empty()) else { return };
+        if let Some(group) = captured.group {
+            self.groups.insert(module.start, (module.end, group.end));
+        }
+        let Some(import) = captured.import else { return };
+        let name = captured.name.map(|bytes| (bytes.start, self.text(bytes)));
+        let default = captured.default.map(|bytes| (bytes.start, self.text(bytes)));
+        let alias = captured.alias.map(|bytes| self.text(bytes));
+        let statement = self.imports.entry(module.start).or_insert_with(|| Statement {
+            start: import.start,
+            import: Import {
+                module: text(self.lines, module.clone()),
+                alias: None,
+                names: Vec::new(),
+                line: line_number(self.lines.row(import.start)),
+            },
+            names: BTreeMap::new(),
+        });
+        statement.start = statement.start.min(import.start);
+        statement.import.line = line_number(self.lines.row(statement.start));
+        let place = match (name, default) {
+            (Some((start, name)), _) => {
+                &mut statement.names.entry(start).or_insert(ImportedName { name, alias: None }).alias
+            }
+            (None, Some((start, default))) => {
+                let name = ImportedName { name: "default".to_owned(), alias: Some(default) };
+                &mut statement.names.entry(start).or_insert(name).alias
+            }
+            (None, None) => &mut statement.import.alias,
+        };
+        *place = place.take().or(alias);
+    }
+
+    /// The imports, with the modules of the groups that they lie in put before their own.
+    fn imports(&mut self) -> Vec<Import> {
+        let mut groups = std::mem::take(&mut self.groups).into_iter().peekable();
+        // Ends and paths of the groups that the walk is in.
+        let mut path: Vec<(usize, String)> = Vec::new();
+        let mut imports = Vec::new();
+        for (module, statement) in std::mem::take(&mut self.imports) {
+            while let Some((start, (module_end, end))) = groups.next_if(|(start, _)| *start < module) {
+                path.truncate(path.iter().take_while(|(end, _)| *end > start).count());
+                let group = self.qualified(path.last(), text(self.lines, start..module_end));
+                path.push((end, group));
+            }
+            path.truncate(path.iter().take_while(|(end, _)| *end > module).count());
+            let Statement { mut import, names, .. } = statement;
+            import.module = self.qualified(path.last(), import.module);
+            import.names = names.into_values().collect();
+            imports.push(import);
+        }
+        imports
+    }
+
+    fn qualified(&self, group: Option<&(usize, String)>, module: String) -> String {
+        let Some((_, group)) = group else { return module };
+        let mut module = [group, self.rules.separator.as_str(), &module].concat();
+        truncate(&mut module, MAX_NAME_BYTES);
+        module
+    }
+
+    fn text(&self, bytes: Range<usize>) -> String {
+        text(self.lines, bytes)
+    }
+}
+
+/// What the source says, on one line, without quotes and angle brackets around it.
+fn text(lines: &Lines, bytes: Range<usize>) -> String {
+    let bytes = &lines.source()[bytes];
+    // Enough of it, unless it is mostly white space.
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * MAX_NAME_BYTES)]);
+    let mut line: String = text.lines().map(str::trim).collect();
+    truncate(&mut line, MAX_NAME_BYTES);
+    for (open, close) in [('"', '"'), ('\'', '\''), ('`', '`'), ('<', '>')] {
+        if let Some(inner) = line.strip_prefix(open).and_then(|rest| rest.strip_suffix(close)) {
+            return inner.to_owned();
+        }
+    }
+    line
+}

@@ -1,0 +1,86 @@
+//! The calls and imports that are found in each language.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use expect_test::{ExpectFile, expect_file};
+use quarry_source::{ImportedName, Limits, extract, extract_with_references, language_named};
+
+/// Compares the references of a file with the file of what is expected; `UPDATE_EXPECT=1` writes the latter.
+fn check(language: &str, source: &str, expected: ExpectFile) {
+    let language = language_named(language).unwrap();
+    let (extraction, references) = extract_with_references(language, source.as_bytes(), &Limits::default());
+    assert_eq!(extraction, extract(language, source.as_bytes()), "references change the units");
+    let mut text = String::new();
+    let renamed = |alias: Option<String>| alias.map(|alias| format!(" as {alias}")).unwrap_or_default();
+    for import in references.imports {
+        let names = import.names.into_iter().map(|ImportedName { name, alias }| name + &renamed(alias));
+        let names = names.collect::<Vec<_>>().join(", ");
+        let line = format!("import {}: {}{} {{{names}}}", import.line, import.module, renamed(import.alias));
+        writeln!(text, "{}", line.trim_end_matches(" {}")).unwrap();
+    }
+    for call in references.calls {
+        assert!(source[call.byte..].starts_with(&call.callee));
+        assert_eq!(call.line as usize, 1 + source[..call.byte].matches('\n').count());
+        let receiver = call.receiver.map(|receiver| receiver + " . ").unwrap_or_default();
+        let unit = &extraction.units[call.unit.unwrap()];
+        assert!(unit.bytes.contains(&call.byte));
+        writeln!(text, "call {} in {:?}: {receiver}{}", call.line, unit.name, call.callee).unwrap();
+    }
+    for diagnostic in extraction.diagnostics {
+        writeln!(text, "line {}: {}", diagnostic.line, diagnostic.message).unwrap();
+    }
+    expected.assert_eq(&text);
+}
+
+macro_rules! fixtures {
+    ($($language:ident: $file:literal,)*) => {$(
+        #[test]
+        fn $language() {
+            let source = include_str!(concat!("references/", $file));
+            check(stringify!($language), source, expect_file![concat!("references/", $file, ".txt")]);
+        }
+    )*};
+}
+
+fixtures! {
+    bash: "bash.sh",
+    c: "c.c",
+    cpp: "cpp.cpp",
+    csharp: "csharp.cs",
+    go: "go.go",
+    java: "java.java",
+    javascript: "javascript.js",
+    kotlin: "kotlin.kt",
+    lua: "lua.lua",
+    php: "php.php",
+    python: "python.py",
+    r: "r.R",
+    ruby: "ruby.rb",
+    rust: "rust.rs",
+    scala: "scala.scala",
+    swift: "swift.swift",
+    tsx: "tsx.tsx",
+    typescript: "typescript.ts",
+}
+
+#[test]
+fn hostile_files_stay_within_time_and_memory() {
+    let limits = Limits { parse_time: Duration::from_millis(200), ..Limits::default() };
+    let chain = format!("x{}\n", ".f()".repeat(20_000));
+    let names = (0..20_000).map(|index| format!("n{index},")).collect::<String>();
+    let import = format!("import {{{names}}} from 'm';\n");
+    let groups = format!("use {}b{};\n", "a::{".repeat(2_000), "}".repeat(2_000));
+    for (language, source) in [("javascript", chain), ("javascript", import), ("rust", groups)] {
+        let start = std::time::Instant::now();
+        let language = language_named(language).unwrap();
+        let (extraction, references) = extract_with_references(language, source.as_bytes(), &limits);
+        assert!(start.elapsed() < Duration::from_secs(10), "{language:?}: {:?}", start.elapsed());
+        assert!(
+            references.calls.iter().all(|call| call.receiver.as_ref().is_none_or(|text| text.len() <= 256))
+        );
+        let is_cut = extraction.diagnostics.iter().any(|diagnostic| diagnostic.message.contains("long"));
+        assert!(is_cut || !references.calls.is_empty() || !references.imports.is_empty());
+    }
+}

@@ -1,0 +1,6 @@
+library(dplyr)
+source("tools.R")
+total <- function(cart) {
+  stats::median(cart$items())
+  sum(cart@price, 1)
+}

@@ -1,0 +1,9 @@
+import scala.math.max
+import shop.cart.{Cart, Item => Thing}
+import shop.tools._
+object Shop {
+  def total(cart: Cart): Int = {
+    cart.store.save(new Thing("a"))
+    max(cart.items.map(price(1)), List.empty[Int](2).size())
+  }
+}

@@ -1,0 +1,5 @@
+import type { Cart } from './cart';
+import fs = require('fs');
+function total(cart: Cart): number {
+  return sum<number>(cart.store!.items(), new Map<string, number>());
+}

@@ -29,7 +29,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde::de::value::{Error as NameError, StrDeserializer};
 
-use crate::{model, output};
+use crate::{model, output, tune};
 
 /// Arguments of `quarry eval`.
 #[derive(Debug, Args)]
@@ -49,6 +49,8 @@ enum Command {
     Compare(CompareArgs),
     /// Search whole repositories and look for the files that answer
     RepoSearch(RepoSearchArgs),
+    /// Choose the weights of the ranking by leaving one repository out, and say what each part brings
+    Tune(tune::TuneArgs),
     /// Run a benchmark plan and write its page of results
     Run(RunArgs),
 }
@@ -207,6 +209,7 @@ pub fn run(args: EvalArgs) -> anyhow::Result<ExitCode> {
         Some(Command::Score(args)) => score(args)?,
         Some(Command::Compare(args)) => compare_runs(args)?,
         Some(Command::RepoSearch(args)) => search_repositories(args)?,
+        Some(Command::Tune(args)) => tune::run(args)?,
         Some(Command::Run(args)) => run_plan(args)?,
         None => evaluate(&args.benchmark)?,
     }

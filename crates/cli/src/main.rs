@@ -20,6 +20,7 @@ mod settings;
 mod similar;
 mod status;
 mod train;
+mod tune;
 
 use std::io;
 use std::process::ExitCode;

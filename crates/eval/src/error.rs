@@ -58,6 +58,12 @@ pub enum EvalError {
         /// What writes its root as a tar archive.
         command: String,
     },
+    /// A repository without a query that has an answer.
+    #[error("{name}: expected at least one query with an answer; add one, or leave the repository out")]
+    NothingToAsk {
+        /// Short name of the repository.
+        name: String,
+    },
     /// A method that ranks documents, not repositories.
     #[error(
         "expected a method that searches repositories (bm25, static, hybrid or the path of a model), found bow"

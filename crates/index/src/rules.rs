@@ -9,6 +9,8 @@ use quarry_corpus::walk::FileFlags;
 use quarry_source::UnitKind;
 use quarry_text::{identifiers, lexical_terms, parts};
 
+use crate::Ranking;
+
 /// A query with what the rules need to know of it.
 #[derive(Debug, Clone)]
 pub struct Query<'a> {
@@ -99,7 +101,8 @@ pub fn defines(query: &Query, kind: UnitKind, name: &str) -> bool {
     is_definition && (query.symbol() == Some(name) || query.mentions().any(|word| word == name))
 }
 
-fn last_part(name: &str) -> &str {
+/// The part of a qualified name after its last dot.
+pub(crate) fn last_part(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(_, last)| last)
 }
 
@@ -127,11 +130,50 @@ pub fn place(path: &str) -> Place<'_> {
     Place { stem, folder }
 }
 
-/// What the score of a unit is multiplied with for what its file is beside being code: `factor` (0 to 1) if there is
-/// anything to hold against it, else 1.
+/// What the score of a unit is multiplied with for what it is beside being code that does something: the least of
+/// the factors of `ranking` that apply to it for its file (tests; examples, generated code and the like), times that
+/// for lines between definitions, or for a definition that is `private`.
 #[must_use]
-pub fn demotion(flags: FileFlags, factor: f32) -> f32 {
-    if flags.is_empty() { 1.0 } else { factor }
+pub fn demotion(flags: FileFlags, kind: UnitKind, private: bool, ranking: &Ranking) -> f32 {
+    let test = if flags.contains(FileFlags::TEST) { ranking.test } else { 1.0 };
+    let others = if flags.difference(FileFlags::TEST).is_empty() { 1.0 } else { ranking.demotion };
+    let kind = match kind {
+        UnitKind::Module => ranking.between,
+        _ if private => ranking.private,
+        _ => 1.0,
+    };
+    test.min(others) * kind
+}
+
+/// Words of a declaration that keep it from the outside.
+const PRIVATE_WORDS: [&str; 3] = ["private", "fileprivate", "protected"];
+
+/// Whether a definition is a helper of its type or file rather than what it offers, by its declaration (`private`,
+/// `protected`) or its name (`_helper`, `#field`; not Python's `__init__`). Languages that say neither have none.
+#[must_use]
+pub fn is_private(name: &str, signature: &str) -> bool {
+    let name = last_part(name);
+    let is_special = name.starts_with("__") && name.ends_with("__");
+    name.starts_with('#')
+        || name.starts_with('_') && !is_special
+        || signature.split(|c: char| !c.is_alphanumeric()).any(|word| PRIVATE_WORDS.contains(&word))
+}
+
+/// Multiplies the scores of units that are `alike` to a better one with `factor` (0 to 1), looking at the `depth` best.
+/// `units` holds (file, unit, score); equal scores count in ascending order of units.
+pub fn fold(
+    units: &mut [(u32, usize, f32)],
+    factor: f32,
+    depth: usize,
+    alike: impl Fn(usize, usize) -> bool,
+) {
+    units.sort_unstable_by(|a, b| b.2.total_cmp(&a.2).then(a.1.cmp(&b.1)));
+    for number in 1..units.len().min(depth) {
+        let (better, rest) = units.split_at_mut(number);
+        if better.iter().any(|other| alike(other.1, rest[0].1)) {
+            rest[0].2 *= factor;
+        }
+    }
 }
 
 /// Whether a file only passes on what others define: one that stands for its folder, without any definition. Rust's
@@ -245,9 +287,30 @@ mod tests {
     }
 
     #[test]
-    fn whatever_else_a_file_is_puts_it_lower() {
-        assert_eq!(demotion(FileFlags::empty(), 0.5), 1.0);
-        assert_eq!(demotion(FileFlags::TEST | FileFlags::GENERATED, 0.5), 0.5);
+    fn whatever_else_a_unit_is_puts_it_lower() {
+        let ranking = Ranking { test: 0.25, demotion: 0.5, private: 0.9, between: 0.8, ..Ranking::default() };
+        let of = |flags, kind, private| demotion(flags, kind, private, &ranking);
+        assert_eq!(of(FileFlags::empty(), UnitKind::Function, false), 1.0);
+        assert_eq!(of(FileFlags::GENERATED, UnitKind::Function, false), 0.5);
+        assert_eq!(of(FileFlags::TEST | FileFlags::GENERATED, UnitKind::Function, false), 0.25);
+        assert_eq!(of(FileFlags::empty(), UnitKind::Method, true), 0.9);
+        assert_eq!(of(FileFlags::GENERATED, UnitKind::Module, false), 0.4);
+    }
+
+    #[test]
+    fn private_is_what_says_so() {
+        assert!(is_private("Pool._open", "def _open(self)"));
+        assert!(is_private("Pool.open", "private void open()"));
+        assert!(is_private("Pool.#open", "#open()"));
+        assert!(!is_private("Pool.__init__", "def __init__(self)"));
+        assert!(!is_private("privateKey", "function privateKey()"));
+    }
+
+    #[test]
+    fn a_near_duplicate_comes_after_what_it_repeats() {
+        let mut units = vec![(0, 0, 0.5), (1, 1, 1.0), (2, 2, 0.9), (3, 3, 0.8)];
+        fold(&mut units, 0.5, 3, |a, b| a % 2 == 1 && b % 2 == 1);
+        assert_eq!(units, [(1, 1, 1.0), (2, 2, 0.9), (3, 3, 0.4), (0, 0, 0.5)]);
     }
 
     #[test]

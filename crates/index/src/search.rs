@@ -9,16 +9,21 @@ use quarry_text::query_terms;
 use crate::fusion::{convex_combination, greatest};
 use crate::lexical::{Bm25f, Groups};
 use crate::rules::{self, Query};
-use crate::table::FileRecord;
+use crate::table::{FileRecord, UnitRecord};
 use crate::{Error, Filter, Index};
 
-/// Confidence from which on a search has found something. Of the 124 queries of the repository-search development set
-/// that are no symbols, 98 in 100 are above it in their own repository, and half of them in another one of the nine,
-/// most of which are web frameworks too: it keeps back what is about something else altogether, and little more.
+/// Confidence from which on a search has found something: what `quarry eval tune` chooses where missing something that
+/// is there costs three times as much as showing hints that lead nowhere. `docs/ranking.md` says how often it is right.
 pub const DEFAULT_THRESHOLD: f32 = 0.38;
 
 /// Units that the rules look at: those with the best scores before them.
 const N_CANDIDATES: usize = 200;
+
+/// Of them, those among which near-duplicates are looked for.
+const N_FOLDED: usize = 50;
+
+/// Cosine from which on two units of one name say the same.
+const ALIKE: f32 = 0.95;
 
 /// A question to an index.
 #[derive(Debug, Clone)]
@@ -40,8 +45,9 @@ pub struct SearchRequest<'a> {
 ///   is that of its best unit; both sums are over the best unit's, so that they are at most 1;
 /// - the [rules](crate::rules), each times its weight;
 ///
-/// and is then multiplied with what [`rules::demotion`] and [`rules::diversify`] say. The defaults are round values
-/// from the middle of the range in which NDCG@10 on the repository-search development set hardly changes.
+/// and is then multiplied with what [`rules::demotion`], [`rules::fold`] and [`rules::diversify`] say. The defaults are
+/// what `quarry eval tune` chooses on the repository-search development set and on `bench/repo-queries.tsv` together, or
+/// what hardly differs from it; `docs/ranking.md` has the figures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranking {
     /// Parameters of the lexical score.
@@ -54,28 +60,43 @@ pub struct Ranking {
     pub place_weight: f32,
     /// Weight of [`rules::unit_match`].
     pub name_weight: f32,
+    /// Power that both are raised to, at least 1: the greater, the less do partial matches count.
+    pub name_power: f32,
     /// What the definition of the symbol that the query is gets: by default more than all else together.
     pub definition: f32,
     /// What the definition of a symbol that a longer query mentions gets.
     pub mention: f32,
-    /// Factor for tests, examples, generated and vendored code and the like, 0 to 1.
+    /// Factor for examples, generated and vendored code, documentation and the like, 0 to 1.
     pub demotion: f32,
+    /// Factor for tests, 0 to 1.
+    pub test: f32,
+    /// Factor for what is private to a type or a file ([`rules::is_private`]), 0 to 1.
+    pub private: f32,
+    /// Factor for the lines between definitions, 0 to 1.
+    pub between: f32,
     /// Factor for each further unit of a file, 0 to 1.
     pub repetition: f32,
+    /// Factor for a near-duplicate of a better unit, 0 to 1.
+    pub duplicate: f32,
 }
 
 impl Default for Ranking {
     fn default() -> Self {
         Self {
-            bm25f: Bm25f::default(),
+            bm25f: Bm25f { k1: 0.9, ..Bm25f::default() },
             dense_weight: 0.65,
-            file_weight: 0.5,
-            place_weight: 1.25,
-            name_weight: 0.5,
+            file_weight: 0.75,
+            place_weight: 0.5,
+            name_weight: 0.25,
+            name_power: 1.5,
             definition: 3.0,
-            mention: 0.5,
-            demotion: 0.5,
-            repetition: 0.5,
+            mention: 0.25,
+            demotion: 0.25,
+            test: 0.25,
+            private: 1.0,
+            between: 1.0,
+            repetition: 0.65,
+            duplicate: 0.0,
         }
     }
 }
@@ -132,8 +153,10 @@ pub struct ScoreParts {
     pub name: f32,
     /// [`rules::defines`].
     pub defines: bool,
-    /// [`rules::demotion`].
+    /// What the sum is multiplied with for what kind of code it is: [`rules::demotion`].
     pub demotion: f32,
+    /// What it is multiplied with further for better units of the same file and for being a near-duplicate of one.
+    pub repetition: f32,
 }
 
 impl Index {
@@ -187,19 +210,33 @@ impl Index {
                 place: places[&record.file],
                 name: rules::unit_match(&query, record.kind(), name),
                 defines: rules::defines(&query, record.kind(), name),
-                demotion: rules::demotion(self.table.file_of(record).flags(), ranking.demotion),
+                demotion: rules::demotion(
+                    self.table.file_of(record).flags(),
+                    record.kind(),
+                    rules::is_private(name, self.table.text(record.signature)),
+                    ranking,
+                ),
+                repetition: 1.0,
             }
         };
         let parts: HashMap<usize, ScoreParts> = candidates.iter().map(|&unit| (unit, parts(unit))).collect();
         let is_symbol = query.symbol().is_some();
-        let scored = candidates
+        let mut scored: Vec<(u32, usize, f32)> = candidates
             .iter()
-            .map(|unit| (self.file_of_unit[*unit], *unit, ranking.score(&parts[unit], is_symbol)));
-        let ranked = rules::diversify(scored.collect(), ranking.repetition);
+            .map(|unit| (self.file_of_unit[*unit], *unit, ranking.score(&parts[unit], is_symbol)))
+            .collect();
+        if ranking.duplicate < 1.0 {
+            rules::fold(&mut scored, ranking.duplicate, N_FOLDED, |a, b| self.are_alike(a, b));
+        }
+        let ranked = rules::diversify(scored, ranking.repetition);
         let hits: Vec<Hit> = ranked
             .into_iter()
             .take(request.limit)
-            .map(|(_, unit, score)| self.hit(unit, score, parts[&unit]))
+            .map(|(_, unit, score)| {
+                let alone = ranking.score(&parts[&unit], is_symbol);
+                let repetition = if alone > 0.0 { score / alone } else { 1.0 };
+                self.hit(unit, score, ScoreParts { repetition, ..parts[&unit] })
+            })
             .collect();
         let confidence = hits.iter().map(|hit| hit.parts.coverage.max(hit.parts.dense)).fold(0.0, f32::max);
         Ok(SearchResponse { hits, confidence })
@@ -303,6 +340,20 @@ impl Index {
         self.base.join(path)
     }
 
+    /// Whether two units are near-duplicates: of the same kind and name, whose vectors, or without a model whose
+    /// embedding texts, are the same but for little.
+    fn are_alike(&self, a: usize, b: usize) -> bool {
+        let (first, second) = (&self.table.units[a], &self.table.units[b]);
+        let own = |unit: &UnitRecord| rules::last_part(self.table.text(unit.name)).to_owned();
+        if own(first) != own(second) || first.kind() != second.kind() {
+            return false;
+        }
+        match &self.dense {
+            Some(dense) => dense.matrix.similarity(a, b) >= ALIKE,
+            None => first.hash() == second.hash(),
+        }
+    }
+
     /// The greatest score among the units of each file, at least 0.
     fn best_of_files(&self, scores: &[f32]) -> Vec<f32> {
         let mut best = vec![0.0_f32; self.n_files()];
@@ -350,7 +401,9 @@ impl Ranking {
             (true, false) => self.mention,
             (false, _) => 0.0,
         };
-        let sum = parts.words + self.place_weight * parts.place + self.name_weight * parts.name + definition;
+        let names = self.place_weight * parts.place.powf(self.name_power)
+            + self.name_weight * parts.name.powf(self.name_power);
+        let sum = parts.words + names + definition;
         sum * parts.demotion
     }
 }

@@ -79,6 +79,16 @@ impl VectorMatrix {
         similarities
     }
 
+    /// Dot product of two rows.
+    ///
+    /// # Panics
+    /// When there is no such row.
+    #[must_use]
+    pub fn similarity(&self, a: usize, b: usize) -> f32 {
+        let dot = i8::dot(self.row(a), self.row(b)).unwrap_or_default();
+        dot as f32 * self.factors[a] * self.factors[b]
+    }
+
     /// A row as it was before its values were cut to 8 bits, within the width of a step.
     ///
     /// # Panics

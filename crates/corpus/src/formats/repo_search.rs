@@ -22,6 +22,9 @@ pub struct Repository {
     pub queries: Vec<RepositoryQuery>,
 }
 
+/// Category of the questions that nothing in the repository answers.
+pub const UNANSWERABLE: &str = "unanswerable";
+
 /// A question about a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepositoryQuery {
@@ -29,7 +32,8 @@ pub struct RepositoryQuery {
     pub category: String,
     /// What is asked.
     pub text: String,
-    /// What answers it, relevant ones first, then secondary ones; at least one, none twice.
+    /// What answers it, relevant ones first, then secondary ones, none twice; empty for [`UNANSWERABLE`] questions
+    /// and for no others.
     pub targets: Vec<Target>,
 }
 
@@ -53,7 +57,8 @@ pub fn read(path: &Path) -> Result<Vec<Repository>, FormatError> {
 /// Reads a repository search table, repositories in the order in which they first appear.
 ///
 /// # Errors
-/// A missing column, a row with another number of fields, an empty query, no target, a target that is no
+/// A missing column, a row with another number of fields, an empty query, no target (or one, for a query of the
+/// category [`UNANSWERABLE`]), a target that is no
 /// `path` or `path:start-end`, lies outside `root` or comes twice, or a repository with two revisions or roots.
 pub fn parse(reader: impl BufRead, path: &Path) -> Result<Vec<Repository>, FormatError> {
     let mut columns: Option<Columns> = None;
@@ -71,7 +76,7 @@ pub fn parse(reader: impl BufRead, path: &Path) -> Result<Vec<Repository>, Forma
         let query = RepositoryQuery {
             category: category.to_owned(),
             text: query.to_owned(),
-            targets: targets(line, root, [relevant, secondary])?,
+            targets: targets(line, root, category, [relevant, secondary])?,
         };
         match repositories.iter_mut().find(|repository| repository.name == name) {
             None => repositories.push(Repository {
@@ -145,7 +150,12 @@ impl Columns {
     }
 }
 
-fn targets(line: &Line<'_>, root: &str, cells: [&str; 2]) -> Result<Vec<Target>, FormatError> {
+fn targets(
+    line: &Line<'_>,
+    root: &str,
+    category: &str,
+    cells: [&str; 2],
+) -> Result<Vec<Target>, FormatError> {
     let mut targets = Vec::new();
     for text in
         cells.into_iter().flat_map(|cell| cell.split(',')).map(str::trim).filter(|text| !text.is_empty())
@@ -160,10 +170,11 @@ fn targets(line: &Line<'_>, root: &str, cells: [&str; 2]) -> Result<Vec<Target>,
         }
         targets.push(target);
     }
-    if targets.is_empty() {
-        return Err(line.error("at least one target", "none", "name a file that answers the query"));
+    match (category == UNANSWERABLE, targets.is_empty()) {
+        (false, true) => Err(line.error("at least one target", "none", "name a file that answers the query")),
+        (true, false) => Err(line.error("no target", "some", "remove them, or change the category")),
+        _ => Ok(targets),
     }
-    Ok(targets)
 }
 
 fn target(line: &Line<'_>, root: &str, text: &str) -> Result<Target, FormatError> {
@@ -229,6 +240,12 @@ mod tests {
     }
 
     #[test]
+    fn what_nothing_answers_has_no_target() {
+        let repositories = parse_rows("a\tr\t\tunanswerable\thow\t\t\n").unwrap();
+        assert!(repositories[0].queries[0].targets.is_empty());
+    }
+
+    #[test]
     fn columns_are_found_by_name() {
         let text = "query\trelevant\tcategory\troot\trevision\trepo\nhow\tf.py\tk\t\tr\ta\n";
         let repositories = parse(text.as_bytes(), Path::new("t")).unwrap();
@@ -242,6 +259,7 @@ mod tests {
             ("a\tr\t\tk\tq\tf.py\n", "t:2: expected 7 fields with tabs between, found 6"),
             ("a\tr\t\tk\t \tf.py\t\n", "t:2: expected a query"),
             ("a\tr\t\tk\tq\t,\t\n", "t:2: expected at least one target"),
+            ("a\tr\t\tunanswerable\tq\tf.py\t\n", "t:2: expected no target"),
             ("a\tr\t\tk\tq\tf.py:9-3\t\n", "t:2: expected a target as path or path:start-end"),
             ("a\tr\t\tk\tq\tf.py:0-3\t\n", "t:2: expected a target as path"),
             ("a\tr\t\tk\tq\tf.py:3\t\n", "t:2: expected a target as path"),

@@ -1,6 +1,11 @@
 //! Repository search: how high the first result within each target stands.
 //!
-//! [`ndcg`] is the protocol, over any ranked places; [`evaluate`] runs it over the index and search of this project.
+//! [`ndcg`] is the protocol, over any ranked places; [`evaluate`] runs it over the index and search of this project,
+//! [`Indexes`] under one ranking after another, which [`tuning`] chooses between. [`calibration`] asks how well a
+//! search knows that it has found nothing.
+
+pub mod calibration;
+pub mod tuning;
 
 use crate::EvalError;
 use crate::method::{LoadModel, Method};
@@ -9,12 +14,13 @@ use crate::ranking::Hit;
 use crate::significance::{Bootstrap, Interval, mean, mean_interval};
 use quarry_corpus::formats::repo_search::{Repository, Target};
 use quarry_embed::Embedder;
-use quarry_index::{Filter, Index, OpenOptions, Ranking, SearchRequest};
+use quarry_index::{Filter, Index, OpenOptions, Ranking, SearchRequest, SearchResponse};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// Number of results that count.
 pub const K: usize = 10;
@@ -70,8 +76,10 @@ pub struct RepositoryScores {
     pub units: usize,
     /// Time to list, cut, embed and write the index.
     pub index_time: Duration,
-    /// One entry a query, in the order of the table, at least one.
+    /// One entry a query that has an answer, in the order of the table.
     pub queries: Vec<QueryScore>,
+    /// [`quarry_index::SearchResponse::confidence`] of each query that has none, in the order of the table.
+    pub unanswerable: Vec<f32>,
 }
 
 /// How well one query is answered.
@@ -85,6 +93,8 @@ pub struct QueryScore {
     pub query: String,
     /// [`ndcg`] of its results.
     pub ndcg: f64,
+    /// [`quarry_index::SearchResponse::confidence`].
+    pub confidence: f32,
     /// Time of the search, embedding the query included.
     #[serde(skip)]
     pub time: Duration,
@@ -133,94 +143,157 @@ pub fn indexed_folder(folder: &Path, repository: &Repository) -> PathBuf {
     folder.join(&repository.name).join(&repository.root)
 }
 
-/// Indexes each repository anew, in a temporary folder, and searches it as `quarry search` does. `bm25` searches
-/// without a model, `hybrid` with the one built in, `static` and a model's path by the model alone; ranking rules
-/// apply to all. `on_repository` hears each repository's scores.
+/// Indexes each repository anew, in a temporary folder, and searches it as `quarry search` does. `on_repository`
+/// hears of each repository that is indexed.
 ///
 /// # Errors
-/// When a repository is missing or cannot be indexed, the method is `bow` or a path without a model, or the model
-/// fails.
+/// As [`Indexes::build`], and when a search fails.
 pub fn evaluate(
     repositories: &[Repository],
     folder: &Path,
     method: &Method,
     load: &LoadModel<'_>,
-    mut on_repository: impl FnMut(&RepositoryScores),
+    on_repository: impl FnMut(&str),
 ) -> Result<RepoSearchScores, EvalError> {
-    for repository in repositories {
-        let path = indexed_folder(folder, repository);
-        if !path.is_dir() {
-            let Repository { name, revision, root, .. } = repository;
-            return Err(EvalError::MissingRepository {
-                path,
-                name: name.clone(),
-                command: format!("git archive {revision} -- {}", if root.is_empty() { "." } else { root }),
-            });
-        }
-    }
-    let dense_only = Ranking { dense_weight: 1.0, ..Ranking::default() };
-    let (embedder, ranking) = match method {
-        Method::BagOfWords => return Err(EvalError::NoRepositoryMethod),
-        Method::Bm25 => (None, Ranking::default()),
-        Method::Hybrid => (Some(load(None)?), Ranking::default()),
-        Method::Static => (Some(load(None)?), dense_only),
-        Method::Model(path) if path.exists() => (Some(load(Some(path))?), dense_only),
-        Method::Model(path) => return Err(EvalError::UnknownMethod { found: path.display().to_string() }),
-    };
-    let repositories = repositories
-        .iter()
-        .map(|repository| {
-            let scores = evaluate_repository(repository, folder, embedder.clone(), &ranking)?;
-            on_repository(&scores);
-            Ok(scores)
-        })
-        .collect::<Result<_, EvalError>>()?;
-    Ok(RepoSearchScores { model: embedder.map(|embedder| embedder.id().to_owned()), repositories })
+    let indexes = Indexes::build(repositories, |_| folder.to_owned(), method, load, on_repository)?;
+    indexes.scores(&indexes.ranking)
 }
 
-fn evaluate_repository(
-    repository: &Repository,
-    folder: &Path,
-    embedder: Option<Arc<dyn Embedder>>,
-    ranking: &Ranking,
-) -> Result<RepositoryScores, EvalError> {
-    let index_folder = tempfile::tempdir().map_err(EvalError::TemporaryFolder)?;
-    let options = OpenOptions { folder: Some(index_folder.path().join("index")), ..OpenOptions::default() };
-    let start = Instant::now();
-    let index = Index::open_or_build(&indexed_folder(folder, repository), &options, embedder, &|_| {})?.index;
-    let index_time = start.elapsed();
-    let queries = repository
-        .queries
-        .iter()
-        .map(|query| {
+/// The indexes of some repositories, to be asked their questions.
+pub struct Indexes<'a> {
+    /// The ranking of the method that they were made for.
+    pub ranking: Ranking,
+    model: Option<String>,
+    entries: Vec<Entry<'a>>,
+}
+
+struct Entry<'a> {
+    repository: &'a Repository,
+    index: Index,
+    index_time: Duration,
+    /// Holds the index while it is used.
+    _folder: TempDir,
+}
+
+impl<'a> Indexes<'a> {
+    /// Indexes each repository, which lies in [`indexed_folder`] of what `folder_of` gives, in a temporary folder. `bm25` searches without a model, `hybrid` with the one built in,
+    /// `static` and a model's path by the model alone; ranking rules apply to all. `on_repository` hears the name of
+    /// each repository that is done.
+    ///
+    /// # Errors
+    /// When a repository is missing or cannot be indexed, the method is `bow` or a path without a model, or the model
+    /// fails.
+    pub fn build(
+        repositories: &'a [Repository],
+        folder_of: impl Fn(&Repository) -> PathBuf,
+        method: &Method,
+        load: &LoadModel<'_>,
+        mut on_repository: impl FnMut(&str),
+    ) -> Result<Self, EvalError> {
+        for repository in repositories {
+            let path = indexed_folder(&folder_of(repository), repository);
+            if !path.is_dir() {
+                let Repository { name, revision, root, .. } = repository;
+                return Err(EvalError::MissingRepository {
+                    path,
+                    name: name.clone(),
+                    command: format!(
+                        "git archive {revision} -- {}",
+                        if root.is_empty() { "." } else { root }
+                    ),
+                });
+            }
+        }
+        let dense_only = Ranking { dense_weight: 1.0, ..Ranking::default() };
+        let (embedder, ranking) = match method {
+            Method::BagOfWords => return Err(EvalError::NoRepositoryMethod),
+            Method::Bm25 => (None, Ranking::default()),
+            Method::Hybrid => (Some(load(None)?), Ranking::default()),
+            Method::Static => (Some(load(None)?), dense_only),
+            Method::Model(path) if path.exists() => (Some(load(Some(path))?), dense_only),
+            Method::Model(path) => {
+                return Err(EvalError::UnknownMethod { found: path.display().to_string() });
+            }
+        };
+        let entries = repositories
+            .iter()
+            .map(|repository| {
+                let entry = Entry::build(repository, &folder_of(repository), embedder.clone())?;
+                on_repository(&repository.name);
+                Ok(entry)
+            })
+            .collect::<Result<_, EvalError>>()?;
+        Ok(Self { ranking, model: embedder.map(|embedder| embedder.id().to_owned()), entries })
+    }
+
+    /// Asks all questions.
+    ///
+    /// # Errors
+    /// When a search fails.
+    pub fn scores(&self, ranking: &Ranking) -> Result<RepoSearchScores, EvalError> {
+        let repositories =
+            self.entries.iter().map(|entry| entry.scores(ranking)).collect::<Result<_, _>>()?;
+        Ok(RepoSearchScores { model: self.model.clone(), repositories })
+    }
+}
+
+impl<'a> Entry<'a> {
+    fn build(
+        repository: &'a Repository,
+        folder: &Path,
+        embedder: Option<Arc<dyn Embedder>>,
+    ) -> Result<Self, EvalError> {
+        let index_folder = tempfile::tempdir().map_err(EvalError::TemporaryFolder)?;
+        let options =
+            OpenOptions { folder: Some(index_folder.path().join("index")), ..OpenOptions::default() };
+        let start = Instant::now();
+        let index =
+            Index::open_or_build(&indexed_folder(folder, repository), &options, embedder, &|_| {})?.index;
+        Ok(Self { repository, index, index_time: start.elapsed(), _folder: index_folder })
+    }
+
+    fn scores(&self, ranking: &Ranking) -> Result<RepositoryScores, EvalError> {
+        let name = &self.repository.name;
+        let (mut queries, mut unanswerable) = (Vec::new(), Vec::new());
+        for query in &self.repository.queries {
             let start = Instant::now();
-            let request = SearchRequest {
-                query: &query.text,
-                limit: K,
-                ranking: ranking.clone(),
-                filter: &Filter::default(),
-            };
-            let hits = match index.search(&request) {
-                Ok(response) => response.hits,
-                // Nothing to look for is nothing found.
-                Err(quarry_index::Error::EmptyQuery) => Vec::new(),
-                Err(error) => return Err(error.into()),
-            };
+            let response = self.search(&query.text, ranking)?;
             let time = start.elapsed();
-            let places: Vec<Place> = hits
-                .into_iter()
-                .map(|hit| Place { path: hit.path, start_line: hit.start_line, end_line: hit.end_line })
-                .collect();
-            Ok(QueryScore {
-                repository: repository.name.clone(),
+            if query.targets.is_empty() {
+                unanswerable.push(response.confidence);
+                continue;
+            }
+            let place = |hit: quarry_index::Hit| Place {
+                path: hit.path,
+                start_line: hit.start_line,
+                end_line: hit.end_line,
+            };
+            let places: Vec<Place> = response.hits.into_iter().map(place).collect();
+            queries.push(QueryScore {
+                repository: name.clone(),
                 category: query.category.clone(),
                 query: query.text.clone(),
                 ndcg: ndcg(&places, &query.targets),
+                confidence: response.confidence,
                 time,
-            })
-        })
-        .collect::<Result<_, EvalError>>()?;
-    Ok(RepositoryScores { name: repository.name.clone(), units: index.n_units(), index_time, queries })
+            });
+        }
+        if queries.is_empty() {
+            return Err(EvalError::NothingToAsk { name: name.clone() });
+        }
+        let (name, units) = (name.clone(), self.index.n_units());
+        Ok(RepositoryScores { name, units, index_time: self.index_time, queries, unanswerable })
+    }
+
+    fn search(&self, query: &str, ranking: &Ranking) -> Result<SearchResponse, EvalError> {
+        let request = SearchRequest { query, limit: K, ranking: ranking.clone(), filter: &Filter::default() };
+        match self.index.search(&request) {
+            Ok(response) => Ok(response),
+            // Nothing to look for is nothing found.
+            Err(quarry_index::Error::EmptyQuery) => Ok(SearchResponse { hits: Vec::new(), confidence: 0.0 }),
+            Err(error) => Err(error.into()),
+        }
+    }
 }
 
 impl RepoSearchScores {
@@ -363,6 +436,7 @@ mod tests {
             category: category.into(),
             query: "how".into(),
             ndcg,
+            confidence: 1.0,
             time: Duration::from_millis(ms),
         };
         RepositoryScores {
@@ -370,6 +444,7 @@ mod tests {
             units: 7,
             index_time: Duration::from_secs(1),
             queries: values.iter().map(query).collect(),
+            unanswerable: Vec::new(),
         }
     }
 
@@ -420,8 +495,8 @@ mod tests {
         let queries = [("retry", "net/retry.py"), ("read a table", "csv.py"), ("?!", "csv.py")];
         let repositories = [repository("src/lib", &queries)];
         let mut heard = Vec::new();
-        let scores = evaluate(&repositories, folder.path(), &Method::Bm25, &no_model, |scores| {
-            heard.push(scores.name.clone());
+        let scores = evaluate(&repositories, folder.path(), &Method::Bm25, &no_model, |name| {
+            heard.push(name.to_owned());
         })
         .unwrap();
         assert_eq!(heard, ["demo"]);

@@ -1,0 +1,177 @@
+//! `quarry eval tune`: choosing the weights of the ranking, and what each of its parts is worth.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use quarry_corpus::formats::repo_search::{self as format, Repository};
+use quarry_eval::method::Method;
+use quarry_eval::repo_search::calibration::{self, Decision};
+use quarry_eval::repo_search::tuning::{self, Ablated, CrossValidation, PARAMETERS};
+use quarry_eval::repo_search::{Indexes, indexed_folder};
+use quarry_eval::significance::mean;
+use serde::Serialize;
+
+use crate::{model, output};
+
+/// Arguments of `quarry eval tune`.
+#[derive(Debug, Args)]
+pub struct TuneArgs {
+    /// Tables with the columns repo, revision, root, category, query, relevant, secondary
+    #[arg(value_name = "TSV", required = true)]
+    tables: Vec<PathBuf>,
+    /// Folders with a folder REPO for each repository; the first one that has it counts
+    #[arg(long, value_name = "DIR", required = true)]
+    repos: Vec<PathBuf>,
+    /// bm25, static, hybrid, or the path of a model
+    #[arg(long, value_name = "METHOD", default_value = "hybrid")]
+    method: Method,
+    /// Model that static and hybrid use [default: the one built in]
+    #[arg(long, value_name = "DIR")]
+    model: Option<PathBuf>,
+    /// Say only what each part of the ranking as it is brings, and choose nothing
+    #[arg(long)]
+    ablation: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    method: String,
+    queries: usize,
+    /// NDCG@10 of the default ranking by table, mean over its repositories.
+    default: Vec<TableMean>,
+    ablation: Vec<Ablated>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cross_validation: Option<CrossValidation>,
+    /// NDCG@10 by table when each repository is asked with weights chosen on the others.
+    cross_validated: Vec<TableMean>,
+    /// The threshold in use.
+    threshold: Decision,
+    /// The threshold of each repository chosen on the others.
+    cross_validated_threshold: Decision,
+    /// Of the confidence, between queries with and without an answer.
+    roc_auc: f64,
+}
+
+#[derive(Serialize)]
+struct TableMean {
+    table: PathBuf,
+    repositories: usize,
+    ndcg: f64,
+}
+
+/// What a found answer counts beside holding back a question that has none, of 1: sending somebody away from what
+/// is there costs more than showing hints.
+const FOUND_WEIGHT: f64 = 0.75;
+
+/// Runs `quarry eval tune`.
+///
+/// # Errors
+/// When a table or repository is missing or wrong, or a search fails.
+pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
+    let tables: Vec<Vec<Repository>> =
+        args.tables.iter().map(|path| format::read(path)).collect::<Result<_, _>>()?;
+    let load = |path: Option<&std::path::Path>| model::load(path.or(args.model.as_deref()));
+    let repositories: Vec<Repository> = tables.iter().flatten().cloned().collect();
+    let indexes = Indexes::build(
+        &repositories,
+        |repository| {
+            let found = args.repos.iter().find(|folder| indexed_folder(folder, repository).is_dir());
+            found.unwrap_or(&args.repos[0]).clone()
+        },
+        &args.method,
+        &load,
+        |name| output::note(&format!("indexed {name}")),
+    )?;
+    let scores = indexes.scores(&indexes.ranking)?;
+    let default: Vec<f64> = scores.strata().iter().map(|values| mean(&[values])).collect();
+    // Each table counts the same, however many repositories it has.
+    let weights: Vec<f64> =
+        tables.iter().flat_map(|table| table.iter().map(|_| 1.0 / table.len() as f64)).collect();
+    let ablation = tuning::ablation(&indexes, &weights)?;
+    let cross_validation = if args.ablation {
+        None
+    } else {
+        Some(tuning::cross_validate(&indexes, &weights, |name| output::note(&format!("left out {name}")))?)
+    };
+    let by_table = |values: &[f64]| {
+        let mut rest = values;
+        let part = |(table, repositories): (&PathBuf, &Vec<Repository>)| {
+            let (own, others) = rest.split_at(repositories.len());
+            rest = others;
+            TableMean { table: table.clone(), repositories: own.len(), ndcg: mean(&[own]) }
+        };
+        args.tables.iter().zip(&tables).map(part).collect::<Vec<_>>()
+    };
+    let folds: Vec<f64> =
+        cross_validation.iter().flat_map(|found| &found.folds).map(|fold| fold.ndcg).collect();
+    let answerable: Vec<f32> =
+        scores.repositories.iter().flat_map(|scores| &scores.queries).map(|query| query.confidence).collect();
+    let unanswerable: Vec<f32> =
+        scores.repositories.iter().flat_map(|scores| &scores.unanswerable).copied().collect();
+    let report = Report {
+        method: args.method.to_string(),
+        queries: answerable.len(),
+        default: by_table(&default),
+        ablation,
+        cross_validated: if folds.is_empty() { Vec::new() } else { by_table(&folds) },
+        cross_validation,
+        threshold: Decision::new(quarry_index::DEFAULT_THRESHOLD, &answerable, &unanswerable),
+        cross_validated_threshold: calibration::cross_validate(&scores.repositories, FOUND_WEIGHT),
+        roc_auc: calibration::roc_auc(&answerable, &unanswerable),
+    };
+    if args.json { output::print_json(&report) } else { Ok(output::print(&text(&report))?) }
+}
+
+fn text(report: &Report) -> String {
+    let mut out = format!(
+        "{}, {} queries with an answer\n\nNDCG@10, mean over repositories\n",
+        report.method, report.queries
+    );
+    let table = |out: &mut String, name: &str, means: &[TableMean]| {
+        for TableMean { table, repositories, ndcg } in means {
+            let _ = writeln!(out, "{name:<16} {ndcg:.4}  {} ({repositories} repositories)", table.display());
+        }
+    };
+    table(&mut out, "as it is", &report.default);
+    table(&mut out, "cross-validated", &report.cross_validated);
+    out.push_str("\nwithout\n");
+    for Ablated { parameter, ndcg } in &report.ablation {
+        let _ = writeln!(out, "{parameter:<16} {ndcg:.4}");
+    }
+    if let Some(found) = &report.cross_validation {
+        let _ = write!(out, "\n{:<16} {:>8} {:>8} ", "left out", "chosen", "default");
+        PARAMETERS.iter().for_each(|parameter| {
+            let _ = write!(out, " {}", parameter.name);
+        });
+        out.push('\n');
+        let numbers = |values: &[f32]| values.iter().map(f32::to_string).collect::<Vec<_>>().join(" ");
+        for fold in &found.folds {
+            let chosen = numbers(&fold.chosen);
+            let _ = writeln!(
+                out,
+                "{:<16} {:>8.4} {:>8.4}  {chosen}",
+                fold.repository, fold.ndcg, fold.default_ndcg
+            );
+        }
+        let _ =
+            writeln!(out, "{:<16} {:>8.4} {:>8}  {}", "none", found.chosen_ndcg, "", numbers(&found.chosen));
+    }
+    let decision = |name: &str, decision: &Decision| {
+        format!(
+            "{name:<16} threshold {:.3}: {:.1} % of {} answerable queries found, {:.1} % of {} others held back\n",
+            decision.threshold,
+            decision.found * 100.0,
+            decision.answerable,
+            decision.held_back * 100.0,
+            decision.unanswerable,
+        )
+    };
+    let _ = write!(out, "\nconfidence (ROC AUC {:.3})\n", report.roc_auc);
+    out.push_str(&decision("as it is", &report.threshold));
+    out.push_str(&decision("cross-validated", &report.cross_validated_threshold));
+    out
+}

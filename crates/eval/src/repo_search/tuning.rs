@@ -1,0 +1,202 @@
+//! Choosing the weights of a ranking, and saying what each of its parts is worth.
+//!
+//! [`PARAMETERS`] lists what can be chosen. [`cross_validate`] chooses for each repository on all others and asks the
+//! one left out, which is the figure to expect elsewhere; [`ablation`] switches one part off at a time.
+
+use std::collections::HashMap;
+
+use quarry_index::Ranking;
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::{Entry, Indexes};
+use crate::EvalError;
+use crate::significance::mean;
+
+/// A number in a ranking that can be chosen.
+pub struct Parameter {
+    /// Its name, which is that of the field.
+    pub name: &'static str,
+    /// What may be chosen, ascending.
+    pub values: &'static [f32],
+    /// The value that switches it off.
+    pub off: f32,
+    get: fn(&Ranking) -> f32,
+    set: fn(&mut Ranking, f32),
+}
+
+macro_rules! parameter {
+    ($($field:ident).+, $off:literal, $values:expr) => {
+        Parameter {
+            name: stringify!($($field).+),
+            values: &$values,
+            off: $off,
+            get: |ranking| ranking.$($field).+,
+            set: |ranking, value| ranking.$($field).+ = value,
+        }
+    };
+}
+
+/// The numbers of a [`Ranking`] that are chosen, in the order in which they are gone through.
+pub const PARAMETERS: [Parameter; 14] = [
+    parameter!(dense_weight, 0.0, [0.0, 0.35, 0.5, 0.65, 0.8]),
+    parameter!(file_weight, 0.0, [0.0, 0.25, 0.5, 0.75, 1.0]),
+    parameter!(place_weight, 0.0, [0.0, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0]),
+    parameter!(name_weight, 0.0, [0.0, 0.25, 0.5, 0.75, 1.0, 1.5]),
+    parameter!(name_power, 1.0, [1.0, 1.5, 2.0, 3.0]),
+    parameter!(definition, 0.0, [0.0, 1.0, 3.0]),
+    parameter!(mention, 0.0, [0.0, 0.25, 0.5, 1.0]),
+    parameter!(demotion, 1.0, [0.25, 0.35, 0.5, 0.7, 1.0]),
+    parameter!(test, 1.0, [0.25, 0.5, 0.7, 1.0]),
+    parameter!(private, 1.0, [0.7, 0.8, 0.9, 1.0]),
+    parameter!(between, 1.0, [0.6, 0.7, 0.8, 0.9, 1.0]),
+    parameter!(repetition, 1.0, [0.35, 0.5, 0.65, 0.8, 1.0]),
+    parameter!(duplicate, 1.0, [0.0, 0.5, 1.0]),
+    parameter!(bm25f.k1, 1.2, [0.9, 1.2, 1.5]),
+];
+
+/// Rounds through all parameters; a further one changes nothing or next to nothing.
+const ROUNDS: usize = 2;
+
+/// What one repository gives with a ranking that was chosen without it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Fold {
+    /// The repository that was left out.
+    pub repository: String,
+    /// Its queries.
+    pub queries: usize,
+    /// NDCG@10 with the ranking chosen on the others.
+    pub ndcg: f64,
+    /// NDCG@10 with the default ranking.
+    pub default_ndcg: f64,
+    /// What was chosen, in the order of [`PARAMETERS`].
+    pub chosen: Vec<f32>,
+    /// NDCG@10 of each query with the ranking chosen on the others.
+    #[serde(skip)]
+    pub per_query: Vec<f64>,
+}
+
+/// What a ranking is worth without one of its parts.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Ablated {
+    /// The parameter that was switched off.
+    pub parameter: &'static str,
+    /// NDCG@10 without it, weighted mean over repositories.
+    pub ndcg: f64,
+}
+
+/// Values by parameter, as a key.
+type Choice = [u32; PARAMETERS.len()];
+
+/// Per-query values by repository, remembered for each choice.
+struct Memory<'a> {
+    indexes: &'a Indexes<'a>,
+    /// Of each repository in the mean.
+    weights: &'a [f64],
+    known: HashMap<Choice, Vec<Vec<f64>>>,
+}
+
+impl Memory<'_> {
+    fn strata(&mut self, ranking: &Ranking) -> Result<&[Vec<f64>], EvalError> {
+        let choice = PARAMETERS.map(|parameter| (parameter.get)(ranking).to_bits());
+        if !self.known.contains_key(&choice) {
+            // Nobody asks for times here, so that repositories can be searched side by side.
+            let values = |entry: &Entry| {
+                entry.scores(ranking).map(|scores| scores.queries.iter().map(|query| query.ndcg).collect())
+            };
+            let strata = self.indexes.entries.par_iter().map(values).collect::<Result<_, EvalError>>()?;
+            self.known.insert(choice, strata);
+        }
+        Ok(&self.known[&choice])
+    }
+
+    /// Weighted mean over repositories, one of them left out.
+    fn mean_without(&mut self, ranking: &Ranking, left_out: Option<usize>) -> Result<f64, EvalError> {
+        let weights = self.weights;
+        let strata = self.strata(ranking)?;
+        let kept = || (0..strata.len()).filter(|number| Some(*number) != left_out);
+        let sum: f64 = kept().map(|number| weights[number] * mean(&[&strata[number]])).sum();
+        Ok(sum / kept().map(|number| weights[number]).sum::<f64>())
+    }
+
+    /// Goes through the parameters in order and gives each the value that is best with all others as they are, from
+    /// a start with everything switched off, so that nothing chosen before has a say. Of equal values the first.
+    fn choose(&mut self, left_out: Option<usize>) -> Result<Ranking, EvalError> {
+        let mut ranking = Ranking::default();
+        PARAMETERS.iter().for_each(|parameter| (parameter.set)(&mut ranking, parameter.off));
+        let mut best = self.mean_without(&ranking, left_out)?;
+        for _ in 0..ROUNDS {
+            for parameter in &PARAMETERS {
+                let mut tried = ranking.clone();
+                for &value in parameter.values {
+                    (parameter.set)(&mut tried, value);
+                    let found = self.mean_without(&tried, left_out)?;
+                    if found > best {
+                        (best, ranking) = (found, tried.clone());
+                    }
+                }
+            }
+        }
+        Ok(ranking)
+    }
+}
+
+/// What leave-one-repository-out gave.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CrossValidation {
+    /// One entry a repository.
+    pub folds: Vec<Fold>,
+    /// What all repositories together choose, in the order of [`PARAMETERS`].
+    pub chosen: Vec<f32>,
+    /// NDCG@10 with that, on the queries that it was chosen on: more than can be expected elsewhere.
+    pub chosen_ndcg: f64,
+}
+
+/// Chooses a ranking for each repository on all others, by the mean over repositories of NDCG@10, in which each has
+/// its weight. `on_fold` hears the name of each repository that is done.
+///
+/// # Errors
+/// When a search fails.
+pub fn cross_validate(
+    indexes: &Indexes,
+    weights: &[f64],
+    mut on_fold: impl FnMut(&str),
+) -> Result<CrossValidation, EvalError> {
+    let mut memory = Memory { indexes, weights, known: HashMap::new() };
+    let chosen_of = |ranking: &Ranking| PARAMETERS.iter().map(|parameter| (parameter.get)(ranking)).collect();
+    let default = memory.strata(&indexes.ranking)?.to_vec();
+    let mut folds = Vec::new();
+    for (number, entry) in indexes.entries.iter().enumerate() {
+        let ranking = memory.choose(Some(number))?;
+        let values = memory.strata(&ranking)?[number].clone();
+        folds.push(Fold {
+            repository: entry.repository.name.clone(),
+            queries: values.len(),
+            ndcg: mean(&[&values]),
+            default_ndcg: mean(&[&default[number]]),
+            chosen: chosen_of(&ranking),
+            per_query: values,
+        });
+        on_fold(&entry.repository.name);
+    }
+    let ranking = memory.choose(None)?;
+    let chosen_ndcg = memory.mean_without(&ranking, None)?;
+    Ok(CrossValidation { folds, chosen: chosen_of(&ranking), chosen_ndcg })
+}
+
+/// NDCG@10, weighted mean over repositories, of the default ranking with each parameter switched off, in the order of
+/// [`PARAMETERS`].
+///
+/// # Errors
+/// When a search fails.
+pub fn ablation(indexes: &Indexes, weights: &[f64]) -> Result<Vec<Ablated>, EvalError> {
+    let mut memory = Memory { indexes, weights, known: HashMap::new() };
+    PARAMETERS
+        .iter()
+        .map(|parameter| {
+            let mut ranking = indexes.ranking.clone();
+            (parameter.set)(&mut ranking, parameter.off);
+            Ok(Ablated { parameter: parameter.name, ndcg: memory.mean_without(&ranking, None)? })
+        })
+        .collect()
+}

@@ -136,7 +136,7 @@ impl SourceArgs {
 
 fn show(bar: &ProgressBar, event: &Event) {
     let (name, done, total) = match event {
-        Event::Stale(Stale::Missing | Stale::Requested | Stale::Files(_)) => return,
+        Event::Stale(Stale::Missing | Stale::Requested | Stale::Files(_) | Stale::Model(_)) => return,
         Event::Stale(reason) => return bar.suspend(|| output::note(&format!("{reason}; building it anew"))),
         Event::Waiting => {
             return bar.suspend(|| output::note("another process is building this index; waiting for it"));

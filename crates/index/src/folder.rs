@@ -1,13 +1,15 @@
 //! The folder of an index: generations, the manifest that names the valid one, and the writer's lock.
 //!
 //! ```text
-//! manifest.json     names the generation; replaced by one rename
+//! manifest.json     names the generation and its parts; replaced by one rename
 //! lock              held by the writer; readers take no lock
-//! generation-7/     the valid one: units, files, strings, vectors.i8, factors.f32, lexical/
+//! generation-7/     the valid one: files, units
+//! part-3/           what is known of some of the files, shared by generations: strings, lexical/, and the vectors
+//!                   of each model that was used
 //! generation-8/     being written, or left by a writer that died: the next writer removes it
 //! ```
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,16 +20,20 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::storage::{replace_file, write_file};
-use crate::table::TableSize;
+use crate::table::{PartSize, TableSize};
 use crate::{Error, Stale};
 
 /// Version of everything below the folder; another one is rebuilt, never read.
-pub(crate) const FORMAT: u32 = 2;
+pub(crate) const FORMAT: u32 = 3;
+
+/// Version of this program.
+pub(crate) const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 
 const MANIFEST_FILE: &str = "manifest.json";
 const LOCK_FILE: &str = "lock";
 const GITIGNORE_FILE: &str = ".gitignore";
 const GENERATION: &str = "generation-";
+const PART: &str = "part-";
 
 /// What the valid generation is and was made from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,10 +42,14 @@ pub(crate) struct Manifest {
     pub generation: String,
     /// Canonical path of the tree.
     pub root: String,
-    /// Identity of the embedding model; none for a lexical index.
-    pub model: Option<String>,
-    pub max_bytes: u64,
+    /// Version of the program: another one may cut files into other units.
+    pub program: String,
+    /// Ids of the models that units have vectors of.
+    pub models: Vec<String>,
     pub size: TableSize,
+    pub parts: Vec<PartSize>,
+    /// When the tree was listed, in nanoseconds since 1970.
+    pub looked_ns: u64,
     /// Files of the tree that were left out, ascending by path.
     pub skipped: Vec<Skipped>,
 }
@@ -49,6 +59,13 @@ pub(crate) struct Manifest {
 struct ManifestHeader {
     format: u32,
     generation: String,
+    #[serde(default)]
+    parts: Vec<PartName>,
+}
+
+#[derive(Deserialize)]
+struct PartName {
+    name: String,
 }
 
 #[derive(Debug, Clone)]
@@ -96,11 +113,11 @@ impl IndexFolder {
         }
         let manifest: Manifest = serde_json::from_slice(&bytes).map_err(broken)?;
         // A name with separators could lead out of the folder.
-        if generation_number(OsStr::new(&manifest.generation)).is_none() {
-            return Err(Stale::Broken(format!(
-                "{MANIFEST_FILE}: names the generation {:?}",
-                manifest.generation
-            )));
+        let names = manifest.parts.iter().map(|part| (&part.name, PART));
+        for (name, prefix) in names.chain([(&manifest.generation, GENERATION)]) {
+            if number(OsStr::new(name), prefix).is_none() {
+                return Err(Stale::Broken(format!("{MANIFEST_FILE}: names the folder {name:?}")));
+            }
         }
         Ok(manifest)
     }
@@ -123,18 +140,7 @@ impl IndexFolder {
     /// When the folder cannot be written, or holds something other than an index.
     pub fn lock(&self, waiting: impl FnOnce()) -> Result<WriterLock, Error> {
         let failed = |source| Error::IndexFolder { path: self.0.clone(), source };
-        fs::create_dir_all(&self.0).map_err(failed)?;
-        let lock = self.0.join(LOCK_FILE);
-        if !lock.exists() {
-            let mut entries = fs::read_dir(&self.0).map_err(failed)?.flatten();
-            // Another writer may have made its files since.
-            if entries.any(|entry| !is_ours(&entry.file_name())) {
-                return Err(Error::ForeignFolder(self.0.clone()));
-            }
-            // An index inside of a working tree is neither committed nor indexed.
-            write_file(&self.0.join(GITIGNORE_FILE), b"*\n")?;
-        }
-        let file = File::options().create(true).append(true).open(&lock).map_err(failed)?;
+        let file = self.lock_file()?;
         match file.try_lock() {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
@@ -146,16 +152,57 @@ impl IndexFolder {
         Ok(WriterLock(file))
     }
 
+    /// Takes the writer's lock if nobody has it.
+    ///
+    /// # Errors
+    /// As [`lock`](Self::lock).
+    pub fn try_lock(&self) -> Result<Option<WriterLock>, Error> {
+        let file = self.lock_file()?;
+        Ok(file.try_lock().is_ok().then_some(WriterLock(file)))
+    }
+
+    fn lock_file(&self) -> Result<File, Error> {
+        let failed = |source| Error::IndexFolder { path: self.0.clone(), source };
+        fs::create_dir_all(&self.0).map_err(failed)?;
+        let lock = self.0.join(LOCK_FILE);
+        if !lock.exists() {
+            let mut entries = fs::read_dir(&self.0).map_err(failed)?.flatten();
+            // Another writer may have made its files since.
+            if entries.any(|entry| !is_ours(&entry.file_name())) {
+                return Err(Error::ForeignFolder(self.0.clone()));
+            }
+            // An index inside of a working tree is neither committed nor indexed.
+            write_file(&self.0.join(GITIGNORE_FILE), &[b"*\n"])?;
+        }
+        File::options().create(true).append(true).open(&lock).map_err(failed)
+    }
+
     /// Makes an empty folder for a new generation and returns its name.
     ///
     /// # Errors
     /// When the folder cannot be written.
     pub fn start_generation(&self, _lock: &WriterLock) -> Result<String, Error> {
-        let last = self.generations()?.into_iter().map(|(number, _)| number).max().unwrap_or(0);
-        let name = format!("{GENERATION}{}", last + 1);
-        let path = self.0.join(&name);
-        fs::create_dir(&path).map_err(|source| Error::IndexFolder { path, source })?;
-        Ok(name)
+        Ok(self.make_folders(GENERATION, 1)?.remove(0))
+    }
+
+    /// Makes empty folders for new parts and returns their names.
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub fn start_parts(&self, n: usize, _lock: &WriterLock) -> Result<Vec<String>, Error> {
+        self.make_folders(PART, n)
+    }
+
+    fn make_folders(&self, prefix: &str, n: usize) -> Result<Vec<String>, Error> {
+        let names = self.written()?;
+        let last = names.iter().filter_map(|name| number(name, prefix)).max().unwrap_or(0);
+        let make = |number: u64| {
+            let name = format!("{prefix}{number}");
+            let path = self.0.join(&name);
+            fs::create_dir(&path).map_err(|source| Error::IndexFolder { path, source })?;
+            Ok(name)
+        };
+        (last + 1..).take(n).map(make).collect()
     }
 
     /// Makes a finished generation the valid one, and removes all others.
@@ -165,8 +212,9 @@ impl IndexFolder {
     pub fn publish(&self, manifest: &Manifest, _lock: &WriterLock) -> Result<(), Error> {
         let json = serde_json::to_vec_pretty(manifest).map_err(io::Error::from);
         let path = self.0.join(MANIFEST_FILE);
-        replace_file(&path, &json.map_err(|source| Error::io("write", &path, source))?)?;
-        self.remove_all_but(Some(&manifest.generation));
+        replace_file(&path, &[&json.map_err(|source| Error::io("write", &path, source))?])?;
+        let parts = manifest.parts.iter().map(|part| part.name.as_str());
+        self.remove_all_but(&parts.chain([manifest.generation.as_str()]).collect::<Vec<_>>());
         Ok(())
     }
 
@@ -175,22 +223,26 @@ impl IndexFolder {
         // A manifest of another version still protects its generation.
         let keep = fs::read(self.0.join(MANIFEST_FILE)).ok();
         let keep = keep.and_then(|bytes| serde_json::from_slice::<ManifestHeader>(&bytes).ok());
-        self.remove_all_but(keep.as_ref().map(|manifest| manifest.generation.as_str()));
+        let names = |header: ManifestHeader| {
+            header.parts.into_iter().map(|part| part.name).chain([header.generation]).collect::<Vec<_>>()
+        };
+        let keep = keep.map(names).unwrap_or_default();
+        self.remove_all_but(&keep.iter().map(String::as_str).collect::<Vec<_>>());
     }
 
     /// What cannot be removed (a system may keep mapped files) is left to the next writer.
-    fn remove_all_but(&self, keep: Option<&str>) {
-        for (_, path) in self.generations().unwrap_or_default() {
-            if path.file_name() != keep.map(OsStr::new) {
-                let _ = fs::remove_dir_all(path);
+    fn remove_all_but(&self, keep: &[&str]) {
+        for name in self.written().unwrap_or_default() {
+            if !keep.iter().any(|kept| name == *kept) {
+                let _ = fs::remove_dir_all(self.0.join(name));
             }
         }
     }
 
-    fn generations(&self) -> Result<Vec<(u64, PathBuf)>, Error> {
+    /// Names of the folders of generations and parts.
+    fn written(&self) -> Result<Vec<OsString>, Error> {
         let entries = fs::read_dir(&self.0).map_err(|source| Error::io("list", &self.0, source))?;
-        let numbered = |entry: fs::DirEntry| Some((generation_number(&entry.file_name())?, entry.path()));
-        Ok(entries.flatten().filter_map(numbered).collect())
+        Ok(entries.flatten().map(|entry| entry.file_name()).filter(|name| is_written(name)).collect())
     }
 }
 
@@ -204,11 +256,14 @@ fn bytes_below(folder: &Path) -> io::Result<u64> {
     Ok(bytes)
 }
 
-fn generation_number(name: &OsStr) -> Option<u64> {
-    name.to_str()?.strip_prefix(GENERATION)?.parse().ok()
+fn number(name: &OsStr, prefix: &str) -> Option<u64> {
+    name.to_str()?.strip_prefix(prefix)?.parse().ok()
+}
+
+fn is_written(name: &OsStr) -> bool {
+    number(name, GENERATION).is_some() || number(name, PART).is_some()
 }
 
 fn is_ours(name: &OsStr) -> bool {
-    [MANIFEST_FILE, LOCK_FILE, GITIGNORE_FILE].map(OsStr::new).contains(&name)
-        || generation_number(name).is_some()
+    [MANIFEST_FILE, LOCK_FILE, GITIGNORE_FILE].map(OsStr::new).contains(&name) || is_written(name)
 }

@@ -5,18 +5,20 @@
 //! score of *every* text, and the same for groups of texts (files).
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quarry_text::lexical_terms;
+use rayon::prelude::*;
 use tantivy::directory::{Directory, MmapDirectory, RamDirectory};
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::postings::Postings;
 use tantivy::schema::{Field, IndexRecordOption, Schema, TextFieldIndexing, TextOptions};
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer, TokenizerManager};
-use tantivy::{DocSet, InvertedIndexReader, ReloadPolicy, TERMINATED, TantivyDocument, Term};
+use tantivy::{DocSet, InvertedIndexReader, SegmentReader, TERMINATED, TantivyDocument, Term};
 
 use crate::Error;
+use crate::table::Numbering;
 
 /// Number of fields of a text.
 pub const N_FIELDS: usize = 5;
@@ -27,8 +29,11 @@ pub const FIELDS: [&str; N_FIELDS] = ["name", "file", "folder", "doc", "body"];
 /// Memory for the terms of a segment before it must be written.
 const WRITER_BYTES: usize = 64 << 20;
 
+/// Stands after each term of a field; no identifier has it.
+const TERM_END: char = '\n';
+
 /// Name under which the index knows the tokenizer.
-const TOKENIZER: &str = "lexical_terms";
+const TOKENIZER: &str = "terms";
 
 /// A text to be indexed, in its fields.
 #[derive(Debug, Clone, Default)]
@@ -76,9 +81,19 @@ impl Default for Bm25f {
     }
 }
 
-/// An inverted index over texts that are numbered from 0 in the order in which they were added.
+/// An inverted index over texts that are numbered from 0.
 pub struct LexicalIndex {
     n_texts: usize,
+    /// In the order of [`FIELDS`].
+    mean_lengths: [f32; N_FIELDS],
+    parts: Vec<Part>,
+    /// Which text a document of a part is; none for one part whose documents are the texts in order.
+    numbering: Option<Arc<Numbering>>,
+}
+
+/// A segment of tantivy's.
+struct Part {
+    n_documents: usize,
     /// In the order of [`FIELDS`].
     fields: Vec<FieldReader>,
 }
@@ -87,7 +102,28 @@ struct FieldReader {
     field: Field,
     postings: Arc<InvertedIndexReader>,
     lengths: FieldNormReader,
-    mean_length: f32,
+}
+
+/// The terms of a text, field by field.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Terms {
+    /// Each term with [`TERM_END`] after it.
+    fields: [String; N_FIELDS],
+    pub n_terms: [u32; N_FIELDS],
+}
+
+impl Terms {
+    pub fn of(text: &LexicalText) -> Self {
+        let mut terms = Self::default();
+        for (field, value) in text.fields().into_iter().enumerate() {
+            lexical_terms(value, |term, _| {
+                terms.fields[field].push_str(term);
+                terms.fields[field].push(TERM_END);
+                terms.n_terms[field] += 1;
+            });
+        }
+        terms
+    }
 }
 
 /// BM25F of texts and of the groups that they form.
@@ -101,7 +137,7 @@ pub struct Scores {
     pub idf: Vec<f32>,
 }
 
-/// How texts form groups.
+/// How texts form groups, the texts of a group following each other.
 #[derive(Debug, Clone, Copy)]
 pub struct Groups<'a> {
     /// The group of each text.
@@ -117,50 +153,53 @@ impl LexicalIndex {
     /// When the texts are over 2³² or hold more than memory does.
     pub fn in_memory<'a>(texts: impl IntoIterator<Item = LexicalText<'a>>) -> Result<Self, Error> {
         let directory = RamDirectory::create();
-        write(directory.clone(), texts)?;
-        Self::from_directory(directory)
+        let (mut n_texts, mut n_terms) = (0, [0; N_FIELDS]);
+        let terms = texts.into_iter().map(|text| {
+            let terms = Terms::of(&text);
+            n_texts += 1;
+            add(&mut n_terms, &terms.n_terms);
+            terms
+        });
+        write(directory.clone(), terms)?;
+        let mean_lengths = mean_lengths(&n_terms, n_texts);
+        Ok(Self { n_texts, mean_lengths, parts: vec![Part::open(directory)?], numbering: None })
     }
 
-    /// Writes the index of texts into an empty folder.
+    /// Writes the part of an index that holds some texts into an empty folder.
     ///
     /// # Errors
     /// When the folder cannot be written.
-    pub fn create<'a>(folder: &Path, texts: impl IntoIterator<Item = LexicalText<'a>>) -> Result<(), Error> {
+    pub(crate) fn create(folder: &Path, texts: impl IntoIterator<Item = Terms>) -> Result<(), Error> {
         let directory = MmapDirectory::open(folder).map_err(tantivy::TantivyError::from)?;
         write(directory, texts)
     }
 
-    /// Opens what [`create`](Self::create) wrote.
+    /// Opens the parts that [`create`](Self::create) wrote, in the order of the numbering. `n_terms` counts the
+    /// terms of all texts that are numbered.
     ///
     /// # Errors
-    /// When the folder does not hold an index of this kind.
-    pub fn open(folder: &Path) -> Result<Self, Error> {
-        Self::from_directory(MmapDirectory::open(folder).map_err(tantivy::TantivyError::from)?)
-    }
-
-    fn from_directory(directory: impl Directory) -> Result<Self, Error> {
-        let index = tantivy::Index::open(directory)?;
-        let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
-        let searcher = reader.searcher();
-        let segment = match searcher.segment_readers() {
-            [segment] => segment,
-            segments => return Err(Error::LexicalSegments { found: segments.len() }),
+    /// When a folder does not hold a part of the numbering's size.
+    pub(crate) fn open(
+        folders: &[PathBuf],
+        numbering: &Arc<Numbering>,
+        n_terms: &[u64; N_FIELDS],
+    ) -> Result<Self, Error> {
+        let open = |(folder, numbers): (&PathBuf, &Vec<u32>)| {
+            let directory = MmapDirectory::open(folder).map_err(tantivy::TantivyError::from)?;
+            let part = Part::open(directory)?;
+            if part.n_documents == numbers.len() {
+                return Ok(part);
+            }
+            let problem = format!("{} texts where {} belong", part.n_documents, numbers.len());
+            Err(Error::corrupt(folder, problem))
         };
-        let fields = FIELDS
-            .iter()
-            .map(|name| {
-                let field = index.schema().get_field(name)?;
-                let postings = segment.inverted_index(field)?;
-                let mean_length = postings.total_num_tokens() as f32 / segment.max_doc().max(1) as f32;
-                Ok(FieldReader {
-                    field,
-                    postings,
-                    lengths: segment.get_fieldnorms_reader(field)?,
-                    mean_length,
-                })
-            })
-            .collect::<Result<_, tantivy::TantivyError>>()?;
-        Ok(Self { n_texts: segment.max_doc() as usize, fields })
+        let parts = folders.iter().zip(&numbering.parts).map(open).collect::<Result<_, Error>>()?;
+        Ok(Self {
+            n_texts: numbering.n_units,
+            mean_lengths: mean_lengths(n_terms, numbering.n_units),
+            parts,
+            numbering: (!numbering.is_identity()).then(|| Arc::clone(numbering)),
+        })
     }
 
     /// Number of texts.
@@ -183,95 +222,175 @@ impl LexicalIndex {
     /// # Errors
     /// When the postings cannot be read.
     pub fn scores(&self, terms: &[String], parameters: &Bm25f, groups: Groups) -> Result<Scores, Error> {
-        let mut texts = Accumulator::new(self.n_texts);
-        let mut of_groups = Accumulator::new(groups.lengths.len());
-        let mut idf = Vec::with_capacity(terms.len());
         let mean_group = groups.lengths.iter().sum::<f32>() / groups.lengths.len().max(1) as f32;
-        for term in terms {
-            for (reader, (&weight, &b)) in
-                self.fields.iter().zip(parameters.weights.iter().zip(&parameters.b))
-            {
-                if weight == 0.0 {
-                    continue;
-                }
-                let term = Term::from_field_text(reader.field, term);
-                let postings = reader.postings.read_postings(&term, IndexRecordOption::WithFreqs);
-                let Some(mut postings) = postings.map_err(tantivy::TantivyError::from)? else { continue };
-                let mut text = postings.doc();
-                while text != TERMINATED {
-                    let frequency = weight * postings.term_freq() as f32;
-                    let length = reader.lengths.fieldnorm(text) as f32 / reader.mean_length;
-                    texts.add(text, frequency / (1.0 - b + b * length));
-                    if let Some(&group) = groups.of_text.get(text as usize) {
-                        of_groups.add(group, frequency);
-                    }
-                    text = postings.advance();
-                }
-            }
-            idf.push(texts.finish_term(parameters.k1, |_| 1.0));
-            of_groups.finish_term(parameters.k1, |group| {
-                let b = parameters.b[N_FIELDS - 1];
-                1.0 - b + b * groups.lengths[group as usize] / mean_group
-            });
+        let scorer = Scorer { mean_lengths: &self.mean_lengths, parameters, groups, mean_group };
+        let matches_of = |part: usize| -> Result<Vec<Matches>, Error> {
+            let numbers = self.numbering.as_ref().map(|numbering| numbering.parts[part].as_slice());
+            let mut sums = Sums::new(self.parts[part].n_documents);
+            terms.iter().map(|term| scorer.matches(&self.parts[part], numbers, term, &mut sums)).collect()
+        };
+        let of_parts: Vec<Vec<Matches>> = if self.parts.len() == 1 {
+            vec![matches_of(0)?]
+        } else {
+            (0..self.parts.len()).into_par_iter().map(matches_of).collect::<Result<_, Error>>()?
+        };
+        let mut texts = vec![0.0; self.n_texts];
+        let mut of_groups = vec![0.0; groups.lengths.len()];
+        let mut idf = Vec::with_capacity(terms.len());
+        for term in 0..terms.len() {
+            let matches = || of_parts.iter().map(|part| &part[term]);
+            idf.push(weigh(&mut texts, matches().map(|found| &found.texts), parameters.k1));
+            weigh(&mut of_groups, matches().map(|found| &found.groups), parameters.k1);
         }
-        Ok(Scores { texts: texts.scores, groups: of_groups.scores, idf })
+        Ok(Scores { texts, groups: of_groups, idf })
     }
 }
 
-/// BM25 scores that grow term by term.
-struct Accumulator {
-    scores: Vec<f32>,
-    /// Weighted frequency of the current term; 0 outside of `touched`.
-    frequencies: Vec<f32>,
+impl Part {
+    fn open(directory: impl Directory) -> Result<Self, Error> {
+        let index = tantivy::Index::open(directory)?;
+        // Not through a reader, which takes a lock and so needs a folder that can be written.
+        let segments = index.searchable_segments()?;
+        let segment = match segments.as_slice() {
+            [segment] => SegmentReader::open(segment)?,
+            _ => return Err(Error::LexicalSegments { found: segments.len() }),
+        };
+        let fields = FIELDS
+            .iter()
+            .map(|name| {
+                let field = index.schema().get_field(name)?;
+                Ok(FieldReader {
+                    field,
+                    postings: segment.inverted_index(field)?,
+                    lengths: segment.get_fieldnorms_reader(field)?,
+                })
+            })
+            .collect::<Result<_, tantivy::TantivyError>>()?;
+        Ok(Self { n_documents: segment.max_doc() as usize, fields })
+    }
+}
+
+/// What occurrences of a term count, saturated, but not yet weighed: in texts, and in the groups that they form.
+struct Matches {
+    texts: Vec<(u32, f32)>,
+    groups: Vec<(u32, f32)>,
+}
+
+/// Weighted frequencies of a term in the documents of a part; 0 outside of `touched`.
+struct Sums {
+    /// Over what the length of the field makes of them.
+    normalised: Vec<f32>,
+    plain: Vec<f32>,
     touched: Vec<u32>,
 }
 
-impl Accumulator {
+impl Sums {
     fn new(n: usize) -> Self {
-        Self { scores: vec![0.0; n], frequencies: vec![0.0; n], touched: Vec::new() }
-    }
-
-    fn add(&mut self, id: u32, frequency: f32) {
-        let sum = &mut self.frequencies[id as usize];
-        if *sum == 0.0 {
-            self.touched.push(id);
-        }
-        *sum += frequency;
-    }
-
-    /// Turns the frequencies of a term, over what `length` gives, into scores; returns the term's inverse document
-    /// frequency.
-    fn finish_term(&mut self, k1: f32, length: impl Fn(u32) -> f32) -> f32 {
-        let (n, n_touched) = (self.scores.len() as f32, self.touched.len() as f32);
-        let idf = (1.0 + (n - n_touched + 0.5) / (n_touched + 0.5)).ln();
-        for id in self.touched.drain(..) {
-            let frequency = std::mem::take(&mut self.frequencies[id as usize]) / length(id);
-            self.scores[id as usize] += idf * (k1 + 1.0) * frequency / (k1 + frequency);
-        }
-        idf
+        Self { normalised: vec![0.0; n], plain: vec![0.0; n], touched: Vec::new() }
     }
 }
 
+struct Scorer<'a> {
+    mean_lengths: &'a [f32; N_FIELDS],
+    parameters: &'a Bm25f,
+    groups: Groups<'a>,
+    mean_group: f32,
+}
+
+impl Scorer<'_> {
+    /// Finds a term in a part. The documents of a group are in one part and follow each other.
+    fn matches(
+        &self,
+        part: &Part,
+        numbers: Option<&[u32]>,
+        term: &str,
+        sums: &mut Sums,
+    ) -> Result<Matches, Error> {
+        let Bm25f { weights, k1, b } = self.parameters;
+        for (field, reader) in part.fields.iter().enumerate() {
+            let (weight, b) = (weights[field], b[field]);
+            if weight == 0.0 {
+                continue;
+            }
+            let term = Term::from_field_text(reader.field, term);
+            let postings = reader.postings.read_postings(&term, IndexRecordOption::WithFreqs);
+            let Some(mut postings) = postings.map_err(tantivy::TantivyError::from)? else { continue };
+            let mut document = postings.doc();
+            while document != TERMINATED {
+                let frequency = weight * postings.term_freq() as f32;
+                let length = reader.lengths.fieldnorm(document) as f32 / self.mean_lengths[field];
+                let at = document as usize;
+                if sums.plain[at] == 0.0 {
+                    sums.touched.push(document);
+                }
+                sums.plain[at] += frequency;
+                sums.normalised[at] += frequency / (1.0 - b + b * length);
+                document = postings.advance();
+            }
+        }
+        sums.touched.sort();
+        let mut matches = Matches { texts: Vec::with_capacity(sums.touched.len()), groups: Vec::new() };
+        for document in sums.touched.drain(..) {
+            let at = document as usize;
+            let frequency = std::mem::take(&mut sums.normalised[at]);
+            let plain = std::mem::take(&mut sums.plain[at]);
+            let text = numbers.map_or(document, |numbers| numbers[at]);
+            if text == Numbering::GONE {
+                continue;
+            }
+            matches.texts.push((text, frequency / (k1 + frequency)));
+            if let Some(&group) = self.groups.of_text.get(text as usize) {
+                match matches.groups.last_mut() {
+                    Some((last, sum)) if *last == group => *sum += plain,
+                    _ => matches.groups.push((group, plain)),
+                }
+            }
+        }
+        for (group, frequency) in &mut matches.groups {
+            let b = b[N_FIELDS - 1];
+            *frequency /= 1.0 - b + b * self.groups.lengths[*group as usize] / self.mean_group;
+            *frequency /= k1 + *frequency;
+        }
+        Ok(matches)
+    }
+}
+
+/// Adds a term's share to scores and returns its inverse document frequency.
+fn weigh<'m>(scores: &mut [f32], matches: impl Iterator<Item = &'m Vec<(u32, f32)>> + Clone, k1: f32) -> f32 {
+    let (n, n_matches) = (scores.len() as f32, matches.clone().map(Vec::len).sum::<usize>() as f32);
+    let idf = (1.0 + (n - n_matches + 0.5) / (n_matches + 0.5)).ln();
+    for &(at, saturated) in matches.flatten() {
+        scores[at as usize] += idf * (k1 + 1.0) * saturated;
+    }
+    idf
+}
+
+/// Adds counts field by field.
+pub(crate) fn add(sums: &mut [u64; N_FIELDS], counts: &[u32; N_FIELDS]) {
+    sums.iter_mut().zip(counts).for_each(|(sum, &count)| *sum += u64::from(count));
+}
+
+fn mean_lengths(n_terms: &[u64; N_FIELDS], n_texts: usize) -> [f32; N_FIELDS] {
+    n_terms.map(|n| n as f32 / n_texts.max(1) as f32)
+}
+
 /// Writes one segment, so that a text's number is its place in `texts`.
-fn write<'a>(
-    directory: impl Directory,
-    texts: impl IntoIterator<Item = LexicalText<'a>>,
-) -> Result<(), Error> {
+fn write(directory: impl Directory, texts: impl IntoIterator<Item = Terms>) -> Result<(), Error> {
     let mut schema = Schema::builder();
     let indexing =
         TextFieldIndexing::default().set_tokenizer(TOKENIZER).set_index_option(IndexRecordOption::WithFreqs);
     let options = TextOptions::default().set_indexing_options(indexing);
     let fields = FIELDS.map(|name| schema.add_text_field(name, options.clone()));
     let tokenizers = TokenizerManager::new();
-    tokenizers.register(TOKENIZER, LexicalTokenizer::default());
+    tokenizers.register(TOKENIZER, TermSplitter::default());
     let mut writer = tantivy::Index::builder()
         .schema(schema.build())
         .tokenizers(tokenizers)
         .single_segment_index_writer(directory, WRITER_BYTES)?;
     for text in texts {
         let mut document = TantivyDocument::new();
-        for (field, value) in fields.iter().zip(text.fields()) {
-            document.add_text(*field, value);
+        for (field, value) in fields.iter().zip(text.fields).filter(|(_, value)| !value.is_empty()) {
+            document.add_field_value(*field, &tantivy::schema::OwnedValue::Str(value));
         }
         writer.add_document(document)?;
     }
@@ -279,52 +398,40 @@ fn write<'a>(
     Ok(())
 }
 
-/// [`lexical_terms`] as a tokenizer for tantivy.
+/// Cuts [`Terms`] apart. They are made where many files are at work at once; tantivy writes in one thread.
 #[derive(Clone, Default)]
-struct LexicalTokenizer {
-    terms: String,
-    /// End of each term in `terms`.
-    ends: Vec<usize>,
-    token: Token,
+struct TermSplitter(Token);
+
+struct SplitTerms<'a> {
+    rest: &'a str,
+    token: &'a mut Token,
 }
 
-struct LexicalTokens<'a> {
-    tokenizer: &'a mut LexicalTokenizer,
-    next: usize,
-}
-
-impl Tokenizer for LexicalTokenizer {
-    type TokenStream<'a> = LexicalTokens<'a>;
+impl Tokenizer for TermSplitter {
+    type TokenStream<'a> = SplitTerms<'a>;
 
     fn token_stream<'a>(&'a mut self, text: &'a str) -> Self::TokenStream<'a> {
-        self.terms.clear();
-        self.ends.clear();
-        lexical_terms(text, |term, _| {
-            self.terms.push_str(term);
-            self.ends.push(self.terms.len());
-        });
-        LexicalTokens { tokenizer: self, next: 0 }
+        self.0.reset();
+        SplitTerms { rest: text, token: &mut self.0 }
     }
 }
 
-impl TokenStream for LexicalTokens<'_> {
+impl TokenStream for SplitTerms<'_> {
     fn advance(&mut self) -> bool {
-        let LexicalTokenizer { terms, ends, token } = &mut *self.tokenizer;
-        let Some(&end) = ends.get(self.next) else { return false };
-        let start = if self.next == 0 { 0 } else { ends[self.next - 1] };
-        token.position = self.next;
-        token.text.clear();
-        token.text.push_str(&terms[start..end]);
-        self.next += 1;
+        let Some((term, rest)) = self.rest.split_once(TERM_END) else { return false };
+        self.rest = rest;
+        self.token.position = self.token.position.wrapping_add(1);
+        self.token.text.clear();
+        self.token.text.push_str(term);
         true
     }
 
     fn token(&self) -> &Token {
-        &self.tokenizer.token
+        self.token
     }
 
     fn token_mut(&mut self) -> &mut Token {
-        &mut self.tokenizer.token
+        self.token
     }
 }
 
@@ -382,8 +489,17 @@ mod tests {
     fn the_folder_and_memory_agree() {
         let texts = ["read a csv file", "write_csv(path)", ""];
         let folder = tempfile::tempdir().unwrap();
-        LexicalIndex::create(folder.path(), texts.map(LexicalText::body)).unwrap();
-        let on_disk = LexicalIndex::open(folder.path()).unwrap();
+        let all = texts.map(|text| Terms::of(&LexicalText::body(text)));
+        let mut n_terms = [0; N_FIELDS];
+        all.iter().for_each(|terms| add(&mut n_terms, &terms.n_terms));
+        // In two parts, of which the second comes first, with a text that is gone.
+        let parts = [folder.path().join("a"), folder.path().join("b")];
+        parts.iter().for_each(|part| std::fs::create_dir(part).unwrap());
+        LexicalIndex::create(&parts[0], [all[2].clone(), Terms::of(&LexicalText::body("a csv file"))])
+            .unwrap();
+        LexicalIndex::create(&parts[1], [all[0].clone(), all[1].clone()]).unwrap();
+        let numbering = Numbering { n_units: 3, parts: vec![vec![2, Numbering::GONE], vec![0, 1]] };
+        let on_disk = LexicalIndex::open(&parts, &Arc::new(numbering), &n_terms).unwrap();
         let in_memory = LexicalIndex::in_memory(texts.map(LexicalText::body)).unwrap();
         assert_eq!(on_disk.len(), 3);
         let scores =
@@ -395,6 +511,7 @@ mod tests {
     #[test]
     fn an_empty_folder_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(LexicalIndex::open(folder.path()).is_err());
+        let none = Arc::new(Numbering { n_units: 0, parts: vec![Vec::new()] });
+        assert!(LexicalIndex::open(&[folder.path().to_owned()], &none, &[0; N_FIELDS]).is_err());
     }
 }

@@ -5,6 +5,8 @@
 //! an index: [`lexical`] (BM25F), [`vectors`] (exact int8 scan), [`fusion`] and [`rules`].
 
 mod build;
+mod changes;
+mod complete;
 mod error;
 mod filter;
 mod folder;
@@ -17,6 +19,7 @@ pub mod snippet;
 mod status;
 mod storage;
 mod table;
+mod update;
 pub mod vectors;
 
 pub use build::embedding_text;

@@ -3,17 +3,20 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use quarry_corpus::walk::{self, Listing, Skipped, WalkOptions};
 use quarry_embed::Embedder;
 use serde::Serialize;
 
-use crate::Error;
-use crate::build::{self, LEXICAL_FOLDER, Reusable};
-use crate::folder::{FORMAT, IndexFolder, Manifest};
-use crate::lexical::LexicalIndex;
-use crate::table::{Table, TableSize, UnitRecord};
-use crate::vectors::VectorMatrix;
+use crate::build::LEXICAL_FOLDER;
+use crate::changes::{Comparison, compare};
+use crate::folder::{FORMAT, IndexFolder, Manifest, PROGRAM};
+use crate::lexical::{self, LexicalIndex, N_FIELDS};
+use crate::table::Table;
+use crate::update::{self, Former, Tree};
+use crate::vectors::UnitVectors;
+use crate::{Error, complete};
 
 /// Where the index is and what it holds.
 #[derive(Debug, Clone)]
@@ -71,10 +74,10 @@ pub enum Stale {
     Root(String),
     /// It was made by a version of this program that writes this other format.
     Format(u32),
-    /// It was made with this other model (none: lexical only).
-    Model(Option<String>),
-    /// It was made with another size limit, of this many bytes.
-    SizeLimit(u64),
+    /// It was made by this other version of this program.
+    Program(String),
+    /// Not all of its units have vectors of this model yet; those of other models stay.
+    Model(String),
     /// It cannot be read; the reason.
     Broken(String),
 }
@@ -117,9 +120,8 @@ impl fmt::Display for Stale {
             Self::Files(changes) => write!(f, "{changes}"),
             Self::Root(root) => write!(f, "the index is of another folder, {root}"),
             Self::Format(format) => write!(f, "the index has format {format}, this program writes {FORMAT}"),
-            Self::Model(Some(model)) => write!(f, "the index was made with another model, {model}"),
-            Self::Model(None) => write!(f, "the index was made without a model"),
-            Self::SizeLimit(bytes) => write!(f, "the index was made with a size limit of {bytes} bytes"),
+            Self::Program(version) => write!(f, "the index was made by version {version}, this is {PROGRAM}"),
+            Self::Model(model) => write!(f, "the index has no vectors of the model {model} yet"),
             Self::Broken(problem) => write!(f, "the index is broken: {problem}"),
         }
     }
@@ -138,7 +140,7 @@ pub struct Index {
 
 pub(crate) struct Dense {
     pub embedder: Arc<dyn Embedder>,
-    pub matrix: VectorMatrix,
+    pub matrix: UnitVectors,
 }
 
 /// An index, and how it came about.
@@ -162,8 +164,9 @@ pub struct BuildReport {
 
 impl Index {
     /// Opens the index of the tree at `root`, which may also be a single file. Builds it first where there is none,
-    /// where any file's size or time of modification is not as recorded, or where the index is of another format
-    /// or model; a build that fails leaves the former index as it was. Without `embedder` the index is lexical.
+    /// where the content of any file is not as recorded, or where the index is of another version; a build that
+    /// fails leaves the former index as it was. Files that are unchanged are not read, and a unit whose text is known
+    /// is not embedded again. Without `embedder` the search is lexical.
     /// `events` is called from several threads.
     ///
     /// # Errors
@@ -176,42 +179,62 @@ impl Index {
     ) -> Result<Opened, Error> {
         let base = walk::base_folder(root)?;
         let (canonical, folder) = locate(root, options)?;
-        let wanted = Wanted {
-            root: canonical.to_string_lossy().into_owned(),
-            base: base.to_owned(),
-            embedder,
-            max_bytes: options.walk.max_bytes,
-        };
+        let canonical = canonical.to_string_lossy().into_owned();
+        let wanted = Wanted { root: &canonical, base, embedder };
         if !options.update {
-            let index = wanted.open_newest(&folder).map_err(|reason| no_index(root, &reason))?;
-            return Ok(Opened { index, built: None });
+            let newest = wanted.open_newest(&folder).map_err(|reason| no_index(root, &reason))?;
+            return Ok(Opened { index: newest.index, built: None });
         }
+        let looked_ns = now_ns();
         let listing = walk::list(root, &options.walk)?;
-        if !options.rebuild
-            && let State::Fresh(index) = wanted.state(&folder, &listing)
+        let tree = Tree { root, base, canonical: &canonical, listing: &listing, looked_ns };
+        let state = wanted.state(&folder, &listing);
+        if let State::Fresh(newest, comparison) = state
+            && !options.rebuild
         {
-            return Ok(Opened { index, built: None });
+            if comparison.has_read {
+                // What was learnt by reading is worth noting, but an index that cannot be written is as good.
+                let _ = wanted.note(&tree, &folder, &newest, &comparison);
+            }
+            return Ok(Opened { index: newest.index, built: None });
         }
         let lock = folder.lock(|| events(Event::Waiting))?;
         // Looked at again, because the writer that was waited for may have done the work.
         let (reason, former) = match wanted.state(&folder, &listing) {
-            State::Fresh(_) if options.rebuild => (Stale::Requested, None),
-            State::Fresh(index) => return Ok(Opened { index, built: None }),
+            State::Fresh(newest, comparison) if options.rebuild => {
+                let same = vec![None; comparison.same.len()];
+                (Stale::Requested, Some((newest, Comparison { same, ..comparison })))
+            }
+            State::Fresh(newest, _) => return Ok(Opened { index: newest.index, built: None }),
             State::Stale(reason, former) => (reason, former),
         };
         events(Event::Stale(&reason));
         folder.remove_unfinished(&lock);
-        let generation = folder.start_generation(&lock)?;
-        let reusable = former.map(|former| former.into_reusable()).unwrap_or_default();
-        let path = folder.path().join(&generation);
-        let built = build::build(root, base, &listing, &path, wanted.embedder.as_deref(), &reusable, events)?;
-        let manifest = wanted.manifest(generation, built.size, built.skipped.clone());
+        let former = former.as_ref().map(|(newest, comparison)| newest.former(comparison));
+        // With a rebuild the vectors of other models are still what they were.
+        let model = wanted.model();
+        let is_carried = |id: &str| !options.rebuild || model != Some(id);
+        let mut manifest =
+            update::write_generation(&tree, former.as_ref(), &folder, &lock, is_carried, events)?;
+        let mut index = wanted.open(&folder, &manifest)?;
+        let n_embedded = match &mut index.dense {
+            Some(Dense { embedder, matrix }) => complete::complete(
+                folder.path(),
+                base,
+                &index.table,
+                &manifest.parts,
+                matrix,
+                embedder.as_ref(),
+                events,
+            )?,
+            None => 0,
+        };
+        let is_new = |id: &&str| !manifest.models.iter().any(|known| known == id);
+        if let Some(id) = model.filter(is_new) {
+            manifest.models.push(id.to_owned());
+        }
         folder.publish(&manifest, &lock)?;
-        let index = wanted.open(&folder, &manifest)?;
-        Ok(Opened {
-            index,
-            built: Some(BuildReport { reason, skipped: built.skipped, n_embedded: built.n_embedded }),
-        })
+        Ok(Opened { index, built: Some(BuildReport { reason, skipped: manifest.skipped, n_embedded }) })
     }
 
     /// Number of files, those without units included.
@@ -225,53 +248,70 @@ impl Index {
     pub fn n_units(&self) -> usize {
         self.table.units.len()
     }
-
-    fn into_reusable(self) -> Reusable {
-        match self.dense {
-            Some(dense) => Reusable::new(self.table.units.iter().map(UnitRecord::hash), dense.matrix),
-            None => Reusable::default(),
-        }
-    }
 }
 
 /// What an index must have been made from.
-struct Wanted {
-    root: String,
-    base: PathBuf,
+struct Wanted<'a> {
+    root: &'a str,
+    base: &'a Path,
     embedder: Option<Arc<dyn Embedder>>,
-    max_bytes: u64,
+}
+
+/// The valid generation.
+struct Newest {
+    index: Index,
+    manifest: Manifest,
+}
+
+impl Newest {
+    fn former<'a>(&'a self, comparison: &'a Comparison) -> Former<'a> {
+        Former { table: &self.index.table, manifest: &self.manifest, comparison }
+    }
 }
 
 enum State {
-    Fresh(Index),
-    /// With the former index, if its vectors can be used again.
-    Stale(Stale, Option<Index>),
+    Fresh(Newest, Comparison),
+    /// With what can be used again.
+    Stale(Stale, Option<(Newest, Comparison)>),
 }
 
-impl Wanted {
+impl Wanted<'_> {
+    fn model(&self) -> Option<&str> {
+        self.embedder.as_ref().map(|embedder| embedder.id())
+    }
+
     /// What the folder holds. Takes no lock.
     fn state(&self, folder: &IndexFolder, listing: &Listing) -> State {
-        let index = match self.open_newest(folder) {
-            Ok(index) => index,
+        let newest = match self.open_newest(folder) {
+            Ok(newest) => newest,
             Err(reason) => return State::Stale(reason, None),
         };
-        let changes = index.table.changes(listing);
-        match changes.total() {
-            0 => State::Fresh(index),
-            _ => State::Stale(Stale::Files(changes), Some(index)),
+        let comparison = compare(&newest.index.table, newest.manifest.looked_ns, self.base, listing);
+        if comparison.changes.total() > 0 {
+            State::Stale(Stale::Files(comparison.changes), Some((newest, comparison)))
+        } else if let Some(model) = self.missing_model(&newest) {
+            State::Stale(Stale::Model(model), Some((newest, comparison)))
+        } else {
+            State::Fresh(newest, comparison)
         }
     }
 
+    /// The model that is wanted, if not all units have vectors of it.
+    fn missing_model(&self, newest: &Newest) -> Option<String> {
+        let dense = newest.index.dense.as_ref()?;
+        (!complete::is_complete(&dense.matrix)).then(|| dense.embedder.id().to_owned())
+    }
+
     /// Opens the valid generation, whatever has become of the tree since.
-    fn open_newest(&self, folder: &IndexFolder) -> Result<Index, Stale> {
+    fn open_newest(&self, folder: &IndexFolder) -> Result<Newest, Stale> {
         let mut last_generation = None;
         loop {
             let manifest = folder.manifest()?;
-            if let Some(reason) = self.mismatch(&manifest) {
+            if let Some(reason) = mismatch(&manifest, self.root) {
                 return Err(reason);
             }
             match self.open(folder, &manifest) {
-                Ok(index) => return Ok(index),
+                Ok(index) => return Ok(Newest { index, manifest }),
                 // A writer may have replaced the generation between two steps of opening it.
                 Err(_) if last_generation.as_ref() != Some(&manifest.generation) => {
                     last_generation = Some(manifest.generation);
@@ -281,50 +321,60 @@ impl Wanted {
         }
     }
 
-    fn mismatch(&self, manifest: &Manifest) -> Option<Stale> {
-        let model = self.embedder.as_ref().map(|embedder| embedder.id());
-        if manifest.root != self.root {
-            Some(Stale::Root(manifest.root.clone()))
-        } else if manifest.model.as_deref() != model {
-            Some(Stale::Model(manifest.model.clone()))
-        } else if manifest.max_bytes != self.max_bytes {
-            Some(Stale::SizeLimit(manifest.max_bytes))
-        } else {
-            None
+    /// Records when files that are unchanged were modified and looked at.
+    fn note(
+        &self,
+        tree: &Tree,
+        folder: &IndexFolder,
+        newest: &Newest,
+        comparison: &Comparison,
+    ) -> Result<(), Error> {
+        let Some(lock) = folder.try_lock()? else { return Ok(()) };
+        if folder.manifest().is_ok_and(|manifest| manifest.generation == newest.manifest.generation) {
+            let former = newest.former(comparison);
+            let manifest = update::write_generation(tree, Some(&former), folder, &lock, |_| true, &|_| {})?;
+            folder.publish(&manifest, &lock)?;
         }
-    }
-
-    fn manifest(&self, generation: String, size: TableSize, skipped: Vec<Skipped>) -> Manifest {
-        Manifest {
-            format: FORMAT,
-            generation,
-            root: self.root.clone(),
-            model: self.embedder.as_ref().map(|embedder| embedder.id().to_owned()),
-            max_bytes: self.max_bytes,
-            size,
-            skipped,
-        }
+        Ok(())
     }
 
     fn open(&self, folder: &IndexFolder, manifest: &Manifest) -> Result<Index, Error> {
-        let generation = folder.path().join(&manifest.generation);
-        let table = Table::open(&generation, manifest.size)?;
-        let lexical = LexicalIndex::open(&generation.join(LEXICAL_FOLDER))?;
-        if lexical.len() != table.units.len() {
-            let problem = format!("{} texts where {} belong", lexical.len(), table.units.len());
-            return Err(Error::corrupt(&generation.join(LEXICAL_FOLDER), problem));
-        }
+        let Manifest { generation, size, parts, .. } = manifest;
+        let table = Table::open(folder.path(), generation, *size, parts)?;
+        let numbering = Arc::new(table.numbering(parts));
+        let mut n_terms = [0; N_FIELDS];
+        table.files.iter().for_each(|file| lexical::add(&mut n_terms, &file.n_terms));
+        let folders: Vec<PathBuf> =
+            parts.iter().map(|part| folder.path().join(&part.name).join(LEXICAL_FOLDER)).collect();
+        let lexical = LexicalIndex::open(&folders, &numbering, &n_terms)?;
         let dense = match &self.embedder {
             Some(embedder) => {
-                let matrix = VectorMatrix::open(&generation, table.units.len(), embedder.dimension())?;
+                let (id, dimension) = (embedder.id(), embedder.dimension());
+                let matrix = complete::open(folder.path(), parts, &numbering, id, dimension)?;
                 Some(Dense { embedder: Arc::clone(embedder), matrix })
             }
             None => None,
         };
         let file_of_unit = table.units.iter().map(|unit| unit.file).collect();
         let file_lengths = table.files.iter().map(|file| file.bytes as f32).collect();
-        Ok(Index { base: self.base.clone(), table, lexical, dense, file_of_unit, file_lengths })
+        Ok(Index { base: self.base.to_owned(), table, lexical, dense, file_of_unit, file_lengths })
     }
+}
+
+/// Why an index cannot be used for a tree, whatever its files are.
+pub(crate) fn mismatch(manifest: &Manifest, root: &str) -> Option<Stale> {
+    if manifest.root != root {
+        Some(Stale::Root(manifest.root.clone()))
+    } else if manifest.program != PROGRAM {
+        Some(Stale::Program(manifest.program.clone()))
+    } else {
+        None
+    }
+}
+
+fn now_ns() -> u64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The canonical path of a tree and the folder of its index.

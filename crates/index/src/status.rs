@@ -7,8 +7,9 @@ use std::time::SystemTime;
 use quarry_corpus::walk::{self, Skipped};
 use quarry_source::UnitKind;
 
+use crate::changes::compare;
 use crate::folder::FORMAT;
-use crate::open::locate;
+use crate::open::{locate, mismatch};
 use crate::table::{KINDS, Table};
 use crate::{Error, Index, OpenOptions, Stale};
 
@@ -56,6 +57,7 @@ impl Index {
     /// # Errors
     /// When the tree cannot be read.
     pub fn status(root: &Path, options: &OpenOptions) -> Result<Status, Error> {
+        let base = walk::base_folder(root)?;
         let (canonical, folder) = locate(root, options)?;
         let listing = walk::list(root, &options.walk)?;
         let mut status = Status {
@@ -69,20 +71,14 @@ impl Index {
             Ok(manifest) => manifest,
             Err(reason) => return Ok(Status { stale: Some(reason), ..status }),
         };
-        let table = match Table::open(&folder.path().join(&manifest.generation), manifest.size) {
+        let table = match Table::open(folder.path(), &manifest.generation, manifest.size, &manifest.parts) {
             Ok(table) => table,
             Err(error) => return Ok(Status { stale: Some(Stale::Broken(error.to_string())), ..status }),
         };
-        let changes = table.changes(&listing);
-        status.stale = if Path::new(&manifest.root) != status.root {
-            Some(Stale::Root(manifest.root))
-        } else if manifest.max_bytes != options.walk.max_bytes {
-            Some(Stale::SizeLimit(manifest.max_bytes))
-        } else if changes.total() > 0 {
-            Some(Stale::Files(changes))
-        } else {
-            None
-        };
+        status.stale = mismatch(&manifest, &status.root.to_string_lossy()).or_else(|| {
+            let changes = compare(&table, manifest.looked_ns, base, &listing).changes;
+            (changes.total() > 0).then_some(Stale::Files(changes))
+        });
         let (bytes, made) = folder.size_and_time()?;
         let mut units_by_language: BTreeMap<String, usize> = BTreeMap::new();
         let mut by_kind = KINDS.map(|kind| (kind, 0));
@@ -95,7 +91,7 @@ impl Index {
             by_kind.iter_mut().filter(|(kind, _)| *kind == unit.kind()).for_each(|(_, n)| *n += 1);
         }
         status.index = Some(IndexStatus {
-            models: manifest.model.into_iter().collect(),
+            models: manifest.models,
             bytes,
             made,
             files: table.files.len(),

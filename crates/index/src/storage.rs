@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::path::Path;
 
 use bytemuck::{AnyBitPattern, NoUninit};
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapOptions};
 
 use crate::Error;
 
@@ -33,10 +33,19 @@ impl<T: AnyBitPattern + NoUninit> Column<T> {
             let problem = format!("{bytes} bytes where {expected} records of {} belong", size_of::<T>());
             return Err(Error::corrupt(path, problem));
         }
+        Self::part_of(&file, path, 0, expected)
+    }
+
+    /// Maps `expected` records from byte `start` of a file that is known to hold them.
+    ///
+    /// # Errors
+    /// When the file cannot be mapped.
+    pub fn part_of(file: &File, path: &Path, start: usize, expected: usize) -> Result<Self, Error> {
         if expected == 0 {
             return Ok(Self::from(Vec::new()));
         }
-        let map = map(&file).map_err(|source| Error::io("map", path, source))?;
+        let map =
+            map(file, start, expected * size_of::<T>()).map_err(|source| Error::io("map", path, source))?;
         bytemuck::try_cast_slice::<u8, T>(&map).map_err(|error| Error::corrupt(path, error.to_string()))?;
         Ok(Self(Backing::Mapped(map, PhantomData)))
     }
@@ -46,7 +55,7 @@ impl<T: AnyBitPattern + NoUninit> Column<T> {
     /// # Errors
     /// When the file cannot be written.
     pub fn write(path: &Path, records: &[T]) -> Result<(), Error> {
-        write_file(path, bytemuck::cast_slice(records))
+        write_file(path, &[bytemuck::cast_slice(records)])
     }
 }
 
@@ -68,14 +77,14 @@ impl<T: AnyBitPattern> Deref for Column<T> {
     }
 }
 
-/// Writes a file and waits until the disk has it.
+/// Writes the pieces of a file and waits until the disk has it.
 ///
 /// # Errors
 /// When the file cannot be written.
-pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+pub(crate) fn write_file(path: &Path, pieces: &[&[u8]]) -> Result<(), Error> {
     let write = || -> io::Result<()> {
         let mut file = File::create(path)?;
-        file.write_all(bytes)?;
+        pieces.iter().try_for_each(|piece| file.write_all(piece))?;
         file.sync_all()
     };
     write().map_err(|source| Error::io("write", path, source))
@@ -85,17 +94,17 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 ///
 /// # Errors
 /// When the folder cannot be written.
-pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+pub(crate) fn replace_file(path: &Path, pieces: &[&[u8]]) -> Result<(), Error> {
     let aside = path.with_extension("new");
-    write_file(&aside, bytes)?;
+    write_file(&aside, pieces)?;
     fs::rename(&aside, path).map_err(|source| Error::io("replace", path, source))
 }
 
 #[allow(unsafe_code, reason = "a map is unsafe because others can change the file below it")]
-fn map(file: &File) -> io::Result<Mmap> {
-    // SAFETY: the files of a generation are written before the manifest names it and never again, only removed as
-    // a whole, which leaves a map intact. Somebody who truncates one by hand gets a bus error, as with any map.
-    unsafe { Mmap::map(file) }
+fn map(file: &File, start: usize, length: usize) -> io::Result<Mmap> {
+    // SAFETY: the files of an index are written before anybody is told of them and never again, only removed or
+    // replaced as a whole, which leaves a map intact. Somebody who truncates one by hand gets a bus error, as with any map.
+    unsafe { MmapOptions::new().offset(start as u64).len(length).map(file) }
 }
 
 #[cfg(test)]

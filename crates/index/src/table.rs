@@ -1,26 +1,27 @@
 //! What the index knows of each file and unit.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 
 use bytemuck::{Pod, Zeroable};
-use quarry_corpus::walk::{FileFlags, Listing};
-use quarry_source::UnitKind;
+use quarry_corpus::walk::{FileFlags, ListedFile};
+use quarry_source::{Language, UnitKind};
 
+use crate::Error;
+use crate::lexical::N_FIELDS;
 use crate::storage::Column;
-use crate::{Changes, Error};
 
 const UNITS_FILE: &str = "units";
 const FILES_FILE: &str = "files";
 const STRINGS_FILE: &str = "strings";
 
-/// A range of the string blob.
+/// A range of the strings of a part.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Text {
     start: u32,
-    length: u32,
+    length: u16,
+    part: u16,
 }
 
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -37,6 +38,9 @@ pub(crate) struct UnitRecord {
     pub name: Text,
     pub signature: Text,
     kind: u32,
+    /// Row in the part that `name` is in.
+    row: u32,
+    _padding: u32,
 }
 
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -44,10 +48,13 @@ pub(crate) struct UnitRecord {
 pub(crate) struct FileRecord {
     pub bytes: u64,
     pub modified_ns: u64,
+    /// Hash of the content; 0 where it could not be read.
+    pub hash: u64,
     pub path: Text,
     pub language: Text,
     flags: u32,
-    _padding: u32,
+    /// Terms of all its units, by field.
+    pub n_terms: [u32; N_FIELDS],
 }
 
 /// A unit to be recorded.
@@ -61,18 +68,28 @@ pub(crate) struct NewUnit<'a> {
     pub bytes: Range<u32>,
 }
 
-/// The files of an index, in the order of the listing, and their units, in the order of their files.
+/// The files of an index, ascending by path, and their units, in the order of their files. The strings lie in parts,
+/// which later tables share.
 pub(crate) struct Table {
     pub files: Column<FileRecord>,
     pub units: Column<UnitRecord>,
-    strings: Column<u8>,
+    /// Of each part.
+    strings: Vec<Column<u8>>,
 }
 
-/// A table that grows, to be written.
+/// A table that is put together, to be written.
 #[derive(Default)]
 pub(crate) struct TableBuilder {
     files: Vec<FileRecord>,
     units: Vec<UnitRecord>,
+}
+
+/// The strings of a part, and the files and units that they belong to.
+#[derive(Default)]
+pub(crate) struct PartBuilder {
+    part: u16,
+    pub files: Vec<(FileRecord, Vec<UnitRecord>)>,
+    n_units: u32,
     strings: Vec<u8>,
 }
 
@@ -81,31 +98,72 @@ pub(crate) struct TableBuilder {
 pub(crate) struct TableSize {
     pub files: usize,
     pub units: usize,
+}
+
+/// The folder and the sizes of a part.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct PartSize {
+    /// Name of its folder.
+    pub name: String,
+    /// Rows, those of files that are gone included.
+    pub units: usize,
     pub string_bytes: usize,
+    /// Bytes of its files, those that are gone included.
+    pub source_bytes: u64,
+}
+
+/// Which unit is in which row of which part.
+#[derive(Debug)]
+pub(crate) struct Numbering {
+    pub n_units: usize,
+    /// Of each part the unit of each row, or [`Numbering::GONE`].
+    pub parts: Vec<Vec<u32>>,
+}
+
+impl Numbering {
+    /// Stands for a unit of a file that changed or was removed.
+    pub const GONE: u32 = u32::MAX;
+
+    /// Whether there is one part whose rows are the units in order.
+    pub fn is_identity(&self) -> bool {
+        matches!(self.parts.as_slice(), [part] if part.len() == self.n_units && part.is_sorted())
+    }
 }
 
 impl Table {
-    /// Maps the table that [`TableBuilder::write`] wrote.
+    /// Maps the table that [`TableBuilder::write`] wrote, with the strings of its parts.
     ///
     /// # Errors
-    /// When the folder does not hold a table of this size, or a record points outside of it.
-    pub fn open(folder: &Path, size: TableSize) -> Result<Self, Error> {
+    /// When the folders do not hold a table of this size, or a record points outside of it.
+    pub fn open(index: &Path, generation: &str, size: TableSize, parts: &[PartSize]) -> Result<Self, Error> {
+        let folder = index.join(generation);
+        let strings = |part: &PartSize| {
+            let path = index.join(&part.name).join(STRINGS_FILE);
+            let column = Column::open(&path, part.string_bytes)?;
+            match std::str::from_utf8(&column) {
+                Ok(_) => Ok(column),
+                Err(error) => Err(Error::corrupt(&path, error.to_string())),
+            }
+        };
         let table = Self {
             files: Column::open(&folder.join(FILES_FILE), size.files)?,
             units: Column::open(&folder.join(UNITS_FILE), size.units)?,
-            strings: Column::open(&folder.join(STRINGS_FILE), size.string_bytes)?,
+            strings: parts.iter().map(strings).collect::<Result<_, Error>>()?,
         };
-        let strings = std::str::from_utf8(&table.strings)
-            .map_err(|error| Error::corrupt(&folder.join(STRINGS_FILE), error.to_string()))?;
-        let whole = |text: Text| strings.get(text.range()).is_some();
-        let bad_file = table.files.iter().position(|file| !whole(file.path) || !whole(file.language));
+        let whole = |text: Text| {
+            let strings = table.strings.get(text.part as usize)?.get(text.range())?;
+            // At a border of characters, as the whole is valid.
+            strings.first().is_none_or(|byte| (*byte as i8) >= -0x40).then_some(())
+        };
+        let bad_file =
+            table.files.iter().position(|file| whole(file.path).and(whole(file.language)).is_none());
         if let Some(row) = bad_file {
             return Err(Error::corrupt(&folder.join(FILES_FILE), format!("record {row} points nowhere")));
         }
         let bad_unit = table.units.iter().position(|unit| {
             unit.file as usize >= size.files
-                || !whole(unit.name)
-                || !whole(unit.signature)
+                || whole(unit.name).and(whole(unit.signature)).is_none()
+                || unit.row as usize >= parts[unit.part()].units
                 || kind_of(unit.kind).is_none()
         });
         if let Some(row) = bad_unit {
@@ -114,25 +172,30 @@ impl Table {
         Ok(table)
     }
 
-    /// How a listing differs from the files of the table.
-    pub fn changes(&self, listing: &Listing) -> Changes {
-        let mut recorded: HashMap<&str, (u64, u64)> = HashMap::with_capacity(self.files.len());
-        recorded.extend(self.files.iter().map(|file| (self.text(file.path), (file.bytes, file.modified_ns))));
-        let mut changes = Changes::default();
-        for file in &listing.files {
-            match recorded.remove(file.path.as_str()) {
-                None => changes.new += 1,
-                Some(known) => changes.changed += usize::from(known != (file.bytes, file.modified_ns)),
-            }
+    /// Where the units are.
+    pub fn numbering(&self, parts: &[PartSize]) -> Numbering {
+        let mut numbers: Vec<Vec<u32>> = parts.iter().map(|part| vec![Numbering::GONE; part.units]).collect();
+        for (unit, record) in self.units.iter().enumerate() {
+            numbers[record.part()][record.row()] = unit as u32;
         }
-        changes.removed = recorded.len();
-        changes
+        Numbering { n_units: self.units.len(), parts: numbers }
+    }
+
+    /// The units of each file, in the order of the files.
+    pub fn units_of_files(&self) -> Vec<Range<usize>> {
+        let mut ranges = vec![0..0; self.files.len()];
+        for (unit, record) in self.units.iter().enumerate() {
+            let range = &mut ranges[record.file as usize];
+            *range = if range.end == 0 { unit..unit + 1 } else { range.start..unit + 1 };
+        }
+        ranges
     }
 
     /// The string that a record names.
     pub fn text(&self, text: Text) -> &str {
         // `open` has looked at every record.
-        self.strings.get(text.range()).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
+        let strings = self.strings.get(text.part as usize).and_then(|part| part.get(text.range()));
+        strings.and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
     }
 
     /// The record of a unit's file.
@@ -146,6 +209,16 @@ impl UnitRecord {
         u128::from(self.hash[0]) << 64 | u128::from(self.hash[1])
     }
 
+    /// The part that it is in.
+    pub fn part(&self) -> usize {
+        self.name.part as usize
+    }
+
+    /// Its row there.
+    pub fn row(&self) -> usize {
+        self.row as usize
+    }
+
     pub fn kind(&self) -> UnitKind {
         kind_of(self.kind).unwrap_or(UnitKind::Module)
     }
@@ -155,51 +228,39 @@ impl FileRecord {
     pub fn flags(&self) -> FileFlags {
         FileFlags::from_bits_truncate(self.flags)
     }
+
+    /// The part that its path is in, and its units.
+    pub fn part(&self) -> usize {
+        self.path.part as usize
+    }
 }
 
 impl Text {
     fn range(self) -> Range<usize> {
-        self.start as usize..self.start as usize + self.length as usize
+        self.start as usize..self.start as usize + usize::from(self.length)
     }
 }
 
 impl TableBuilder {
-    /// Appends a file; the units pushed next are its own.
+    /// Appends a file and its units. Their part is renumbered to `part`.
     ///
     /// # Errors
     /// When the table is full.
-    pub fn push_file(
-        &mut self,
-        path: &str,
-        language: &str,
-        bytes: u64,
-        modified_ns: u64,
-        flags: FileFlags,
-    ) -> Result<(), Error> {
-        let (path, language) = (self.push_text(path)?, self.push_text(language)?);
-        self.files.push(FileRecord { bytes, modified_ns, path, language, flags: flags.bits(), _padding: 0 });
+    pub fn push(&mut self, mut file: FileRecord, units: &[UnitRecord], part: u16) -> Result<(), Error> {
+        let row = u32::try_from(self.files.len()).map_err(|_| Error::TooLarge)?;
+        (file.path.part, file.language.part) = (part, part);
+        self.files.push(file);
+        self.units.extend(units.iter().map(|unit| {
+            let mut unit = UnitRecord { file: row, ..*unit };
+            (unit.name.part, unit.signature.part) = (part, part);
+            unit
+        }));
         Ok(())
     }
 
-    /// Appends a unit of the file pushed last.
-    ///
-    /// # Errors
-    /// When the table is full.
-    pub fn push_unit(&mut self, unit: &NewUnit) -> Result<(), Error> {
-        let (name, signature) = (self.push_text(unit.name)?, self.push_text(unit.signature)?);
-        let file = u32::try_from(self.files.len().saturating_sub(1)).map_err(|_| Error::TooLarge)?;
-        self.units.push(UnitRecord {
-            hash: [(unit.hash >> 64) as u64, unit.hash as u64],
-            file,
-            start_line: unit.lines.0,
-            end_line: unit.lines.1,
-            start_byte: unit.bytes.start,
-            end_byte: unit.bytes.end,
-            name,
-            signature,
-            kind: kind_number(unit.kind),
-        });
-        Ok(())
+    /// Whether there is no unit.
+    pub fn is_empty(&self) -> bool {
+        self.units.is_empty()
     }
 
     /// Writes the table into a folder.
@@ -207,17 +268,92 @@ impl TableBuilder {
     /// # Errors
     /// When the folder cannot be written.
     pub fn write(&self, folder: &Path) -> Result<TableSize, Error> {
+        // Unit numbers are of 32 bits, the last of which stands for none.
+        if self.units.len() >= u32::MAX as usize {
+            return Err(Error::TooLarge);
+        }
         Column::write(&folder.join(FILES_FILE), &self.files)?;
         Column::write(&folder.join(UNITS_FILE), &self.units)?;
+        Ok(TableSize { files: self.files.len(), units: self.units.len() })
+    }
+}
+
+impl PartBuilder {
+    pub fn new(part: u16) -> Self {
+        Self { part, ..Self::default() }
+    }
+
+    /// Appends a file; the units pushed next are its own.
+    ///
+    /// # Errors
+    /// When the part is full.
+    pub fn push_file(
+        &mut self,
+        file: &ListedFile,
+        language: Language,
+        flags: FileFlags,
+        hash: u64,
+    ) -> Result<(), Error> {
+        let (path, language) = (self.push_text(&file.path)?, self.push_text(language.name())?);
+        let record = FileRecord {
+            bytes: file.bytes,
+            modified_ns: file.modified_ns,
+            hash,
+            path,
+            language,
+            flags: flags.bits(),
+            n_terms: [0; N_FIELDS],
+        };
+        self.files.push((record, Vec::new()));
+        Ok(())
+    }
+
+    /// Appends a unit of the file pushed last.
+    ///
+    /// # Errors
+    /// When the part is full.
+    pub fn push_unit(&mut self, unit: &NewUnit, n_terms: &[u32; N_FIELDS]) -> Result<(), Error> {
+        let (name, signature) = (self.push_text(unit.name)?, self.push_text(unit.signature)?);
+        let Some((file, units)) = self.files.last_mut() else { return Ok(()) };
+        file.n_terms.iter_mut().zip(n_terms).for_each(|(sum, n)| *sum += n);
+        units.push(UnitRecord {
+            hash: [(unit.hash >> 64) as u64, unit.hash as u64],
+            file: 0,
+            start_line: unit.lines.0,
+            end_line: unit.lines.1,
+            start_byte: unit.bytes.start,
+            end_byte: unit.bytes.end,
+            name,
+            signature,
+            kind: kind_number(unit.kind),
+            row: self.n_units,
+            _padding: 0,
+        });
+        self.n_units += 1;
+        Ok(())
+    }
+
+    /// Writes the strings into the part's folder.
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub fn write(&self, folder: &Path, name: String) -> Result<PartSize, Error> {
         Column::write(&folder.join(STRINGS_FILE), &self.strings)?;
-        Ok(TableSize { files: self.files.len(), units: self.units.len(), string_bytes: self.strings.len() })
+        Ok(PartSize {
+            name,
+            units: self.n_units as usize,
+            string_bytes: self.strings.len(),
+            source_bytes: self.files.iter().map(|(file, _)| file.bytes).sum(),
+        })
     }
 
     fn push_text(&mut self, text: &str) -> Result<Text, Error> {
         let start = u32::try_from(self.strings.len()).map_err(|_| Error::TooLarge)?;
-        let length = u32::try_from(text.len()).map_err(|_| Error::TooLarge)?;
+        // Only the headings of a section can be longer, and then nobody reads them.
+        let length = (0..=text.len().min(usize::from(u16::MAX))).rev().find(|at| text.is_char_boundary(*at));
+        let text = &text[..length.unwrap_or_default()];
         self.strings.extend_from_slice(text.as_bytes());
-        Ok(Text { start, length })
+        Ok(Text { start, length: text.len() as u16, part: self.part })
     }
 }
 

@@ -1,19 +1,19 @@
 //! Dense search: an exact scan over int8 vectors.
 
+use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use quarry_embed::Vectors;
 use rayon::prelude::*;
 use simsimd::SpatialSimilarity;
 
 use crate::Error;
-use crate::storage::Column;
+use crate::storage::{Column, replace_file};
+use crate::table::Numbering;
 
 /// Rows that one thread scans at a time: enough work to pay for handing it out.
 const ROWS_PER_TASK: usize = 8192;
-
-const VALUES_FILE: &str = "vectors.i8";
-const FACTORS_FILE: &str = "factors.f32";
 
 /// Row vectors with 8 bits a value. Each row has its own scale, its greatest value being 127, and a factor
 /// that undoes it, so that a dot product of L2-normalised rows comes out within about 0.01.
@@ -21,29 +21,92 @@ pub struct VectorMatrix {
     dimension: usize,
     /// Row-major, `dimension` a row.
     values: Column<i8>,
-    /// What a row's values are multiplied with; 0 for a row of zeros.
+    /// What a row's values are multiplied with; 0 for a row of zeros, NaN for a row that was never made.
     factors: Column<f32>,
+}
+
+/// The vectors of the units of an index, one matrix a part.
+pub(crate) struct UnitVectors {
+    pub parts: Vec<VectorMatrix>,
+    pub numbering: Arc<Numbering>,
+}
+
+impl UnitVectors {
+    /// [`VectorMatrix::similarities`] of all units.
+    pub fn similarities(&self, query: &[f32]) -> Vec<f32> {
+        if let ([part], true) = (self.parts.as_slice(), self.numbering.is_identity()) {
+            return part.similarities(query);
+        }
+        let mut similarities = vec![0.0; self.numbering.n_units];
+        for (part, numbers) in self.parts.iter().zip(&self.numbering.parts) {
+            for (similarity, &unit) in part.similarities(query).into_iter().zip(numbers) {
+                // Those that are gone have no place.
+                if let Some(place) = similarities.get_mut(unit as usize) {
+                    *place = similarity;
+                }
+            }
+        }
+        similarities
+    }
+
+    /// [`VectorMatrix::vector`] of a unit; zeros where it has none.
+    pub fn vector(&self, unit: usize) -> Vec<f32> {
+        let Some((part, row)) = self.row(unit) else { return Vec::new() };
+        if part.has_row(row) { part.vector(row) } else { vec![0.0; part.dimension] }
+    }
+
+    /// Dot product of the vectors of two units; 0 where one has none.
+    pub fn similarity(&self, a: usize, b: usize) -> f32 {
+        self.vector(a).iter().zip(self.vector(b)).map(|(a, b)| a * b).sum()
+    }
+
+    /// Where the vector of a unit is.
+    fn row(&self, unit: usize) -> Option<(&VectorMatrix, usize)> {
+        if self.numbering.is_identity() {
+            return Some((self.parts.first()?, unit));
+        }
+        let mut parts = self.parts.iter().zip(&self.numbering.parts);
+        parts.find_map(|(part, numbers)| Some((part, numbers.iter().position(|&n| n as usize == unit)?)))
+    }
 }
 
 impl VectorMatrix {
     /// Quantises vectors in memory.
     #[must_use]
     pub fn in_memory(vectors: &Vectors) -> Self {
-        let mut rows = Rows::new(vectors.dimension);
-        vectors.values.chunks_exact(vectors.dimension.max(1)).for_each(|row| rows.push(row));
-        Self { dimension: rows.dimension, values: rows.values.into(), factors: rows.factors.into() }
+        let mut rows = Rows::missing(vectors.dimension, vectors.values.len() / vectors.dimension.max(1));
+        let values = vectors.values.chunks_exact(vectors.dimension.max(1));
+        values.enumerate().for_each(|(row, values)| rows.set(row, values));
+        rows.into_matrix()
     }
 
     /// Maps the matrix that [`Rows::write`] wrote.
     ///
     /// # Errors
-    /// When the folder does not hold `n_rows` rows of this dimension.
-    pub(crate) fn open(folder: &Path, n_rows: usize, dimension: usize) -> Result<Self, Error> {
+    /// When the file does not hold `n_rows` rows.
+    pub(crate) fn open(path: &Path, n_rows: usize) -> Result<Self, Error> {
+        let file = File::open(path).map_err(|source| Error::io("open", path, source))?;
+        let bytes = file.metadata().map_err(|source| Error::io("read", path, source))?.len() as usize;
+        let n_factor_bytes = n_rows * size_of::<f32>();
+        let dimension = bytes.saturating_sub(n_factor_bytes) / n_rows.max(1);
+        if bytes != n_factor_bytes + n_rows * dimension {
+            return Err(Error::corrupt(path, format!("{bytes} bytes where {n_rows} rows belong")));
+        }
         Ok(Self {
             dimension,
-            values: Column::open(&folder.join(VALUES_FILE), n_rows * dimension)?,
-            factors: Column::open(&folder.join(FACTORS_FILE), n_rows)?,
+            factors: Column::part_of(&file, path, 0, n_rows)?,
+            values: Column::part_of(&file, path, n_factor_bytes, n_rows * dimension)?,
         })
+    }
+
+    /// Number of columns.
+    pub(crate) fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    /// Whether a row was made.
+    pub(crate) fn has_row(&self, row: usize) -> bool {
+        !self.factors[row].is_nan()
     }
 
     /// Number of rows.
@@ -73,20 +136,11 @@ impl VectorMatrix {
             let first = task * ROWS_PER_TASK;
             for (row, similarity) in (first..).zip(chunk) {
                 let dot = i8::dot(&quantised, self.row(row)).unwrap_or_default();
-                *similarity = dot as f32 * query_factor * self.factors[row];
+                let cosine = dot as f32 * query_factor * self.factors[row];
+                *similarity = if cosine.is_nan() { 0.0 } else { cosine };
             }
         });
         similarities
-    }
-
-    /// Dot product of two rows.
-    ///
-    /// # Panics
-    /// When there is no such row.
-    #[must_use]
-    pub fn similarity(&self, a: usize, b: usize) -> f32 {
-        let dot = i8::dot(self.row(a), self.row(b)).unwrap_or_default();
-        dot as f32 * self.factors[a] * self.factors[b]
     }
 
     /// A row as it was before its values were cut to 8 bits, within the width of a step.
@@ -103,7 +157,7 @@ impl VectorMatrix {
     }
 }
 
-/// A matrix that grows, to be written.
+/// A matrix that is being made.
 pub(crate) struct Rows {
     dimension: usize,
     values: Vec<i8>,
@@ -111,28 +165,44 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    pub fn new(dimension: usize) -> Self {
-        Self { dimension, values: Vec::new(), factors: Vec::new() }
+    /// Rows that are yet to be made.
+    pub fn missing(dimension: usize, n_rows: usize) -> Self {
+        Self { dimension, values: vec![0; n_rows * dimension], factors: vec![f32::NAN; n_rows] }
     }
 
-    /// Appends a row, quantised.
-    pub fn push(&mut self, row: &[f32]) {
-        self.factors.push(quantise(row, &mut self.values));
+    /// The rows of a matrix.
+    pub fn of(matrix: &VectorMatrix) -> Self {
+        Self { dimension: matrix.dimension, values: matrix.values.to_vec(), factors: matrix.factors.to_vec() }
     }
 
-    /// Appends a row of another matrix as it is.
-    pub fn push_quantised(&mut self, matrix: &VectorMatrix, row: usize) {
-        self.values.extend_from_slice(matrix.row(row));
-        self.factors.push(matrix.factors[row]);
+    /// Makes a row, quantised.
+    pub fn set(&mut self, row: usize, values: &[f32]) {
+        let mut quantised = Vec::with_capacity(self.dimension);
+        self.factors[row] = quantise(values, &mut quantised);
+        self.place(row).copy_from_slice(&quantised);
     }
 
-    /// Writes the matrix into a folder.
+    /// Makes a row as another matrix has it.
+    pub fn copy(&mut self, row: usize, matrix: &VectorMatrix, from: usize) {
+        self.factors[row] = matrix.factors[from];
+        self.place(row).copy_from_slice(matrix.row(from));
+    }
+
+    /// The matrix, in memory.
+    pub fn into_matrix(self) -> VectorMatrix {
+        VectorMatrix { dimension: self.dimension, values: self.values.into(), factors: self.factors.into() }
+    }
+
+    fn place(&mut self, row: usize) -> &mut [i8] {
+        &mut self.values[row * self.dimension..(row + 1) * self.dimension]
+    }
+
+    /// Writes the matrix to a file, replacing one that is there: the factors, then the values.
     ///
     /// # Errors
-    /// When the folder cannot be written.
-    pub fn write(&self, folder: &Path) -> Result<(), Error> {
-        Column::write(&folder.join(VALUES_FILE), &self.values)?;
-        Column::write(&folder.join(FACTORS_FILE), &self.factors)
+    /// When the file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), Error> {
+        replace_file(path, &[bytemuck::cast_slice(&self.factors), bytemuck::cast_slice(&self.values)])
     }
 }
 
@@ -194,13 +264,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let vectors = random(5, 32);
         let memory = VectorMatrix::in_memory(&vectors);
-        let mut rows = Rows::new(32);
-        (0..5).for_each(|row| rows.push_quantised(&memory, row));
-        rows.write(folder.path()).unwrap();
-        let mapped = VectorMatrix::open(folder.path(), 5, 32).unwrap();
+        let mut rows = Rows::missing(32, 5);
+        (0..5).for_each(|row| rows.copy(row, &memory, row));
+        let path = folder.path().join("vectors");
+        rows.write(&path).unwrap();
+        let mapped = VectorMatrix::open(&path, 5).unwrap();
         let query = &vectors.values[32..64];
         assert_eq!(mapped.similarities(query), memory.similarities(query));
-        assert!(VectorMatrix::open(folder.path(), 4, 32).is_err());
+        assert!(VectorMatrix::open(&path, 7).is_err());
     }
 
     #[test]

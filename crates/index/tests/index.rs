@@ -181,13 +181,81 @@ fn only_changed_units_are_embedded_again() {
 }
 
 #[test]
-fn another_model_or_none_is_another_index() {
-    let fixture = Fixture::new(&[("net.py", CONNECT)]);
-    fixture.open_with(Some(WordHashes::new("a"))).unwrap();
-    let opened = fixture.open_with(Some(WordHashes::new("b"))).unwrap();
-    check_rebuilt(&opened, &Stale::Model(Some("a".to_owned())));
-    check_rebuilt(&fixture.open(), &Stale::Model(Some("b".to_owned())));
-    check_rebuilt(&fixture.open_with(Some(WordHashes::new("a"))).unwrap(), &Stale::Model(None));
+fn the_vectors_of_each_model_stay() {
+    let fixture = Fixture::new(&[("net.py", CONNECT), ("header.py", PARSE)]);
+    let (a, b) = (WordHashes::new("a"), WordHashes::new("b"));
+    fixture.open_with(Some(a.clone())).unwrap();
+    let opened = fixture.open_with(Some(b.clone())).unwrap();
+    check_rebuilt(&opened, &Stale::Model("b".to_owned()));
+    assert_eq!(opened.built.unwrap().n_embedded, 2);
+    // Neither the other model nor none needs anything.
+    assert!(fixture.open().built.is_none());
+    assert!(fixture.open_with(Some(a.clone())).unwrap().built.is_none());
+    // Of a changed file only the new unit is embedded, by each model when it is used next.
+    fixture.write("net.py", &format!("{CONNECT}\n\ndef listen(port):\n    return accept(port)\n"));
+    for model in [a, b] {
+        assert_eq!(fixture.open_with(Some(model.clone())).unwrap().built.unwrap().n_embedded, 1);
+        let Opened { index, built } = fixture.open_with(Some(model)).unwrap();
+        assert!(built.is_none());
+        assert!(search(&index, "open a socket to a host")[0].parts.dense > 0.3);
+    }
+}
+
+/// Everything about hits but where they lie in the index.
+fn all_hits(index: &Index, query: &str) -> Vec<String> {
+    let hits = search(index, query);
+    hits.iter().map(|hit| format!("{} {} {} {:?}", hit.unit, hit.path, hit.start_line, hit.parts)).collect()
+}
+
+#[test]
+fn an_updated_index_answers_as_one_built_from_nothing() {
+    let function = |n: usize, word: &str| {
+        format!(
+            "def read_{word}_{n}(path):\n    \"\"\"Read the {word} of a path, {n}.\"\"\"\n    return open(path).{word}\n"
+        )
+    };
+    let words = ["header", "socket", "table", "cache", "token"];
+    let fixture = Fixture::new(&[]);
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut write = |file: usize| {
+        let text: String =
+            (0..random.usize(1..9)).map(|n| function(n, words[random.usize(..words.len())])).collect();
+        fixture.write(&format!("{}/f{file}.py", words[file % 3]), &text);
+    };
+    (0..60).for_each(&mut write);
+    let model = WordHashes::new("a");
+    fixture.open_with(Some(model.clone())).unwrap();
+    for step in 0..25 {
+        match step % 5 {
+            4 => drop(fs::remove_file(fixture.root().join(format!("{}/f{step}.py", words[step % 3])))),
+            3 => (step..step + 12).for_each(&mut write),
+            _ => write(step * 7 % 70),
+        }
+        let updated = fixture.open_with(Some(model.clone())).unwrap().index;
+        let elsewhere = tempfile::tempdir().unwrap();
+        let options = OpenOptions { folder: Some(elsewhere.path().into()), ..OpenOptions::default() };
+        let new =
+            Index::open_or_build(&fixture.root(), &options, Some(model.clone()), &|_| {}).unwrap().index;
+        assert_eq!((updated.n_files(), updated.n_units()), (new.n_files(), new.n_units()));
+        for query in ["read the header of a path", "socket", "cached tokens 3"] {
+            assert_eq!(all_hits(&updated, query), all_hits(&new, query), "step {step}, {query}");
+        }
+    }
+}
+
+#[test]
+fn a_touched_file_is_not_indexed_again() {
+    let fixture = Fixture::new(&[("net.py", CONNECT), ("header.py", PARSE)]);
+    fixture.open();
+    let file = fs::File::options().append(true).open(fixture.root().join("net.py")).unwrap();
+    file.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(60)).unwrap();
+    assert!(fixture.open().built.is_none());
+    // But a change that keeps the length is seen, even where the time is the same.
+    let modified = file.metadata().unwrap().modified().unwrap();
+    fixture.write("net.py", &CONNECT.replace("dial", "dyal"));
+    let file = fs::File::options().append(true).open(fixture.root().join("net.py")).unwrap();
+    file.set_modified(modified).unwrap();
+    check_rebuilt(&fixture.open(), &Stale::Files(Changes { changed: 1, ..Changes::default() }));
 }
 
 #[test]
@@ -203,20 +271,24 @@ fn a_manifest_of_another_version_is_rebuilt() {
     assert_eq!(paths(&search(&fixture.open().index, "socket")), ["net.py"]);
 }
 
+/// The file below a folder whose name begins so.
+fn find(folder: &Path, name: &str) -> PathBuf {
+    let entries = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+    let (folders, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+    let is_it = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with(name);
+    let below = || folders.iter().map(|folder| find(folder, name)).find(|path| path.exists());
+    files.into_iter().find(is_it).or_else(below).unwrap_or_default()
+}
+
 #[test]
 fn garbage_in_any_file_of_the_index_is_rebuilt() {
     let fixture = Fixture::new(&[("net.py", CONNECT), ("header.py", PARSE)]);
     let model: Arc<dyn Embedder> = WordHashes::new("a");
     let open = || fixture.open_with(Some(Arc::clone(&model))).unwrap();
     open();
-    for file in
-        ["manifest.json", "units", "files", "strings", "vectors.i8", "factors.f32", "lexical/meta.json"]
-    {
-        let index_folder = fixture.index_folder();
-        let generation = fs::read_dir(&index_folder).unwrap().flatten().map(|entry| entry.path());
-        let generation = generation.filter(|path| path.is_dir()).last().unwrap();
-        let at_top = index_folder.join(file);
-        let path = if at_top.exists() { at_top } else { generation.join(file) };
+    for name in ["manifest.json", "units", "files", "strings", "vectors-", "meta.json"] {
+        let path = find(&fixture.index_folder(), name);
+        let file = path.display().to_string();
         fs::write(&path, b"\xff\xfegarbage").unwrap();
         let opened = open();
         let reason = &opened.built.as_ref().unwrap().reason;

@@ -1,7 +1,7 @@
 //! Ranking rules: what beside the words of a unit tells whether it is meant.
 //!
 //! Each rule is a pure function of a query and of a unit's name, kind or path, and gives a value from 0 to 1;
-//! [`Ranking`](crate::Ranking) holds their weights.
+//! [`Ranking`] holds their weights.
 
 use std::collections::HashMap;
 

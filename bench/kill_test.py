@@ -1,0 +1,103 @@
+"""Kills `quarry index` at random moments and looks whether anything was lost.
+
+A tree of made-up files is indexed; then, KILLS times, some files are changed and an indexing process is killed
+(SIGKILL) after a random part of the time that it would take, while another process keeps searching. After each kill the
+index must open without an update and answer with a function of an old or the new state; in the end it must equal one
+that is built from nothing. Exits with 1 at the first departure.
+
+    python kill_test.py QUARRY [KILLS] [SEED]
+"""
+
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+FILES = 400
+CHANGED = 60
+WORDS = "open close read write parse merge split cache retry index graph token queue socket header".split()
+
+
+def write(tree, number, version, draw):
+    functions = [
+        f'def {draw.choice(WORDS)}_{draw.choice(WORDS)}_{number}_{i}(value):\n    """{" ".join(draw.choices(WORDS, k=8))}."""\n    return value + {version}\n'
+        for i in range(20)
+    ]
+    marker = f"def marker_{number}_{version}():\n    return {version}\n"
+    (tree / f"file_{number}.py").write_text("\n".join([marker, *functions]))
+
+
+def search(quarry, tree, index, query, *options):
+    command = [quarry, "search", query, tree, "--index", index, "--json", "--threshold", "0", *options]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode not in (0, 1):
+        sys.exit(f"search failed with {done.returncode}: {done.stderr}")
+    return json.loads(done.stdout)["results"]
+
+
+def results(quarry, tree, index):
+    places = lambda query: [(r["path"], r["start_line"], r["name"], round(r["score"], 4)) for r in search(quarry, tree, index, query)]
+    return [places(f"{a} {b}") for a, b in zip(WORDS, WORDS[1:])]
+
+
+def main(quarry, kills=100, seed=7):
+    draw = random.Random(seed)
+    with tempfile.TemporaryDirectory() as scratch:
+        tree, index = Path(scratch) / "tree", Path(scratch) / "index"
+        tree.mkdir()
+        versions = dict.fromkeys(range(FILES), 0)
+        for number in versions:
+            write(tree, number, 0, draw)
+        build = [quarry, "index", tree, "--index", index]
+        subprocess.run(build, check=True, capture_output=True)
+        stop, searches = threading.Event(), []
+
+        def reader():
+            while not stop.is_set():
+                if not search(quarry, tree, index, "read header", "--no-index-update"):
+                    searches.append(None)
+                searches.append(1)
+
+        thread = threading.Thread(target=reader)
+        thread.start()
+        for number in draw.sample(range(FILES), CHANGED):
+            versions[number] += 1
+            write(tree, number, versions[number], draw)
+        start = time.perf_counter()
+        subprocess.run(build, check=True, capture_output=True)
+        took, killed = 1.2 * (time.perf_counter() - start), 0
+        for kill in range(int(kills)):
+            for number in draw.sample(range(FILES), CHANGED):
+                versions[number] += 1
+                write(tree, number, versions[number], draw)
+            process = subprocess.Popen(build, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            try:
+                process.wait(timeout=draw.uniform(0, took))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                killed += 1
+            number = draw.randrange(FILES)
+            found = search(quarry, tree, index, f"marker_{number}_{versions[number]}", "--no-index-update")
+            if not any(r["name"].startswith(f"marker_{number}_") for r in found):
+                sys.exit(f"kill {kill}: no state of file_{number}.py is in the index: {[r['name'] for r in found]}")
+        stop.set()
+        thread.join()
+        if None in searches:
+            sys.exit("a search during indexing found nothing")
+        subprocess.run(build, check=True, capture_output=True)
+        fresh = Path(scratch) / "fresh"
+        if results(quarry, tree, index) != results(quarry, tree, fresh):
+            sys.exit("the index differs from one that is built from nothing")
+        names = sorted(path.name for path in index.iterdir())
+        print(f"{kills} runs, {killed} killed, {len(searches)} searches beside them, nothing lost; the folder holds {', '.join(names)}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])

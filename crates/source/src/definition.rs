@@ -92,6 +92,7 @@ struct Run {
 /// The outermost of the wrappers around a definition.
 struct Wrapped<'tree> {
     node: Node<'tree>,
+    depth: usize,
     run: Option<Run>,
 }
 
@@ -163,6 +164,8 @@ impl<'tree> Finder<'_, 'tree> {
     fn visit(&mut self, node: Node<'tree>, depth: usize) -> bool {
         while let Some(container) = self.containers.pop_if(|container| container.depth >= depth) {
             self.path.truncate(container.path_length);
+            // Broken syntax can put a comment and what follows it into different containers.
+            self.run = None;
         }
         let role = self.rules.role(node.kind_id());
         self.note_row(node, depth, role);
@@ -179,7 +182,7 @@ impl<'tree> Finder<'_, 'tree> {
             if !self.holds_one_definition(node) {
                 self.wrapped = None;
             } else if self.wrapped.is_none() {
-                self.wrapped = Some(Wrapped { node, run: self.take_run(node.start_byte()) });
+                self.wrapped = Some(Wrapped { node, depth, run: self.take_run(node.start_byte()) });
             }
         }
         if role.is(Role::CANDIDATE)
@@ -310,7 +313,7 @@ impl<'tree> Finder<'_, 'tree> {
     /// Records what was matched; returns whether definitions are looked for in it.
     fn define(&mut self, node: Node<'tree>, depth: usize, matched: &Matched<'tree>) -> bool {
         let wrapped = self.wrapped.take();
-        let outer = wrapped.as_ref().map_or(node, |wrapped| wrapped.node);
+        let (outer, depth) = wrapped.as_ref().map_or((node, depth), |wrapped| (wrapped.node, wrapped.depth));
         let outer_run = wrapped.and_then(|wrapped| wrapped.run);
         let is_function = matched.is_function || matched.is_method;
         let path_length = self.path.len();

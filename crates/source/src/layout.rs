@@ -26,11 +26,7 @@ pub(crate) fn lay_out(lines: &Lines, structure: Structure, between: UnitKind) ->
     let mut file = Open { end: length, head: None, kind: between, name: String::new(), parent: None };
     let mut open: Vec<Open> = Vec::new();
     for definition in structure.definitions {
-        // Broken syntax can put a comment and what follows it into different containers, which then overlap.
-        let bytes = position.max(definition.bytes.start)..definition.bytes.end;
-        if bytes.is_empty() {
-            continue;
-        }
+        let bytes = definition.bytes.clone();
         while let Some(mut container) = open.pop_if(|container| container.end <= bytes.start) {
             let end = container.end;
             layout.add_gap(&mut container, position..end, false);

@@ -37,6 +37,7 @@ mod unit;
 
 pub use language::{Language, language_for, language_named, languages};
 pub use rules::Content;
+pub use size::{MAX_DEFINITION_LINES, MAX_UNIT_BYTES, MAX_WINDOW_LINES};
 pub use unit::{
     Call, Diagnostic, Extraction, Import, ImportedName, Limits, MAX_NAME_BYTES, MAX_SIGNATURE_BYTES,
     MAX_SYNTAX_DIAGNOSTICS, References, Unit, UnitKind,

@@ -105,12 +105,10 @@ struct Finder<'a> {
 
 impl Finder<'_> {
     fn take(&mut self, captured: Captured) {
-        if let Some(callee) = captured.callee
-            && !callee.is_empty()
-        {
+        if let Some((callee, name)) = self.named(captured.callee) {
             let receiver = captured.receiver.map(|bytes| self.text(bytes));
             let call = self.calls.entry(callee.start).or_insert_with(|| Call {
-                callee: text(self.lines, callee.clone()),
+                callee: name,
                 receiver: None,
                 byte: callee.start,
                 line: line_number(self.lines.row(callee.start)),
@@ -118,7 +116,7 @@ impl Finder<'_> {
             });
             call.receiver = call.receiver.take().or(receiver);
         }
-        let Some(module) = captured.module.filter(|module| !module.is_empty()) else { return };
+        let Some((module, path)) = self.named(captured.module) else { return };
         if let Some(group) = captured.group {
             self.groups.insert(module.start, (module.end, group.end));
         }
@@ -129,7 +127,7 @@ impl Finder<'_> {
         let statement = self.imports.entry(module.start).or_insert_with(|| Statement {
             start: import.start,
             import: Import {
-                module: text(self.lines, module.clone()),
+                module: path,
                 alias: None,
                 names: Vec::new(),
                 line: line_number(self.lines.row(import.start)),
@@ -177,6 +175,13 @@ impl Finder<'_> {
         let mut module = [group, self.rules.separator.as_str(), &module].concat();
         truncate(&mut module, MAX_NAME_BYTES);
         module
+    }
+
+    /// With its text, unless that is empty.
+    fn named(&self, bytes: Option<Range<usize>>) -> Option<(Range<usize>, String)> {
+        let bytes = bytes?;
+        let text = self.text(bytes.clone());
+        (!text.is_empty()).then_some((bytes, text))
     }
 
     fn text(&self, bytes: Range<usize>) -> String {

@@ -4,14 +4,14 @@ use std::ops::Range;
 
 use crate::line::Lines;
 
-/// A longer function or type becomes several units.
-pub(crate) const MAX_DEFINITION_LINES: usize = 200;
-/// What lies between definitions is cut into units of at most so many lines.
-pub(crate) const MAX_WINDOW_LINES: usize = 60;
+/// Most lines of a function, method or type in one unit; a longer one becomes several.
+pub const MAX_DEFINITION_LINES: usize = 200;
+/// Most lines of any other unit.
+pub const MAX_WINDOW_LINES: usize = 60;
 /// As many bytes as a window has at most when its lines are of usual length.
 const MAX_WINDOW_BYTES: usize = 8 << 10;
-/// No unit has more bytes, whatever its kind: minified files have few lines.
-pub(crate) const MAX_UNIT_BYTES: usize = 32 << 10;
+/// Most bytes of a unit of any kind: minified files have few lines.
+pub const MAX_UNIT_BYTES: usize = 32 << 10;
 
 /// Whether a definition is to be cut into parts.
 pub(crate) fn is_long(lines: &Lines, bytes: &Range<usize>) -> bool {

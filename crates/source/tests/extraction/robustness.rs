@@ -1,138 +1,21 @@
 //! Whatever the bytes: no panic, and units that hold every line.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use quarry_source::{Extraction, Language, Limits, Unit, extract, extract_within, language_for, languages};
+use quarry_source::{Extraction, Language, Limits, Unit, extract, language_for, languages};
 
-/// Extracts and checks everything that holds for any input.
+use crate::fixtures::{Fixture, fixtures};
+use crate::invariants::{self, check_repeated};
+
 fn check(language: Language, source: &[u8]) -> Extraction {
-    check_within(language, source, &Limits::default())
-}
-
-fn check_within(language: Language, source: &[u8], limits: &Limits) -> Extraction {
-    let extraction = extract_within(language, source, limits);
-    let units = &extraction.units;
-    for (index, unit) in units.iter().enumerate() {
-        assert!(unit.parent.is_none_or(|parent| parent < index), "{unit:?}");
-        assert!(unit.bytes.start < unit.bytes.end && unit.bytes.end <= source.len());
-        if let Ok(text) = str::from_utf8(source) {
-            let borders = [&unit.bytes].into_iter().chain(&unit.doc_bytes);
-            for bytes in borders {
-                assert!(text.get(bytes.clone()).is_some(), "cut within a character: {unit:?}");
-            }
-        }
-        assert!(!source[unit.bytes.clone()].trim_ascii().is_empty(), "blank unit: {unit:?}");
-        let line = |byte: usize| 1 + source[..byte].iter().filter(|byte| **byte == b'\n').count() as u32;
-        if source.len() < 100_000 {
-            assert_eq!((unit.start_line, unit.end_line), (line(unit.bytes.start), line(unit.bytes.end - 1)));
-        }
-        for bytes in &unit.doc_bytes {
-            assert!(bytes.start < bytes.end && bytes.end <= source.len());
-        }
-        assert!(unit.doc_bytes.windows(2).all(|pair| pair[0].end <= pair[1].start));
-    }
-    for pair in units.windows(2) {
-        assert!(pair[0].bytes.end <= pair[1].bytes.start, "overlap: {pair:?}");
-    }
-    let mut covered = vec![false; source.iter().filter(|byte| **byte == b'\n').count() + 2];
-    for unit in units {
-        covered[unit.start_line as usize..=unit.end_line as usize].fill(true);
-    }
-    let text = source.strip_prefix(b"\xef\xbb\xbf").unwrap_or(source);
-    for (line, text) in (1..).zip(text.split(|byte| *byte == b'\n')) {
-        assert!(covered[line] || text.trim_ascii().is_empty(), "line {line} is in no unit");
-    }
-    extraction
-}
-
-fn fixture_folder(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
-    let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    paths.into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect()
-}
-
-/// Every fixture with its language.
-fn fixtures() -> Vec<(Language, Vec<u8>)> {
-    let folder = fixture_folder("fixtures").into_iter();
-    let fixtures: Vec<_> =
-        folder.filter_map(|(path, source)| Some((language_for(&path, b"")?, source))).collect();
-    assert!(fixtures.len() >= 19);
-    fixtures
+    invariants::check(language, source, &Limits::default()).0
 }
 
 /// Inputs that once broke something; the extension says in which language.
 #[test]
 fn past_failures() {
-    for (path, source) in fixture_folder("failures") {
-        check(language_for(&path, b"").unwrap(), &source);
-    }
-}
-
-#[test]
-fn random_mutations() {
-    const PIECES: &[&[u8]] = &[
-        b"\n",
-        b"\r\n",
-        b"\n\n\n",
-        b"(",
-        b")",
-        b"{",
-        b"}",
-        b"[",
-        b"<",
-        b"\"",
-        b"'",
-        b"`",
-        b"/*",
-        b"*/",
-        b"//",
-        b"#",
-        b"\"\"\"",
-        b"--[[",
-        b"<<EOF\n",
-        b"\xff",
-        b"\xef\xbb\xbf",
-        b"\0",
-        b"\t",
-        b"  ",
-        b";",
-        b"=",
-        b":",
-        b"end",
-        b"def ",
-        b"class ",
-        b"function ",
-        b"\xe2\x82\xac",
-        b"\\",
-        b"@",
-        b"?>",
-        b"---\n",
-        b"=begin\n",
-        b"\r",
-    ];
-    let mut random = fastrand::Rng::with_seed(20_240_229);
-    for (language, original) in fixtures() {
-        for round in 0..150 {
-            let mut source = original.clone();
-            for _ in 0..=round % 5 {
-                let at = random.usize(..=source.len());
-                let end = (at + random.usize(..40)).min(source.len());
-                match random.u8(..5) {
-                    0 if round % 2 == 0 => source.truncate(at),
-                    1 => drop(source.drain(at..end)),
-                    2 => drop(source.splice(at..at, original[..original.len().min(300)].to_vec())),
-                    _ => drop(source.splice(at..at, random.choice(PIECES).unwrap().iter().copied())),
-                }
-            }
-            let outcome = std::panic::catch_unwind(|| check(language, &source));
-            if outcome.is_err() {
-                panic!("{}, round {round}: {:?}", language.name(), String::from_utf8_lossy(&source));
-            }
-        }
+    for Fixture { language, source, .. } in fixtures("failures") {
+        check_repeated(language, &source);
     }
 }
 
@@ -143,7 +26,7 @@ fn gist(unit: &Unit) -> (String, String, String, u32, u32) {
 
 #[test]
 fn line_ends_and_byte_order_marks_change_nothing() {
-    for (language, source) in fixtures() {
+    for Fixture { language, source, .. } in fixtures("fixtures") {
         let expected: Vec<_> = check(language, &source).units.iter().map(gist).collect();
         let carriage_returns = String::from_utf8(source.clone()).unwrap().replace('\n', "\r\n");
         let marked = [b"\xef\xbb\xbf", source.as_slice()].concat();
@@ -177,7 +60,7 @@ fn deep_nesting_neither_overflows_nor_hangs() {
         for (open, close) in [("(", ")"), ("[", "]"), ("{", "}"), ("f(", ""), ("> ", ""), functions] {
             let start = Instant::now();
             let source = [open.repeat(100_000), close.repeat(100_000)].concat();
-            check_within(language, source.as_bytes(), &limits);
+            invariants::check(language, source.as_bytes(), &limits);
             assert!(
                 start.elapsed() < Duration::from_secs(20),
                 "{language:?} {open:?}: {:?}",
@@ -232,7 +115,7 @@ fn limits_fall_back_to_line_windows() {
         (Limits { parse_time: Duration::ZERO, ..Limits::default() }, "took longer than 0 s"),
         (Limits { parse_bytes: source.len() - 1, ..Limits::default() }, "more than the"),
     ] {
-        let windows = check_within(language, source.as_bytes(), &limits);
+        let (windows, _) = invariants::check(language, source.as_bytes(), &limits);
         assert_eq!(functions(&windows), 0);
         assert_eq!(windows.diagnostics.len(), 1);
         assert!(windows.diagnostics[0].message.contains(message), "{:?}", windows.diagnostics);

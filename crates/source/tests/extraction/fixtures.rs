@@ -1,0 +1,47 @@
+//! The files that the tests read.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use expect_test::expect_file;
+use quarry_source::{Language, language_for, languages};
+
+/// A file and its language.
+pub struct Fixture {
+    pub path: PathBuf,
+    pub language: Language,
+    pub source: Vec<u8>,
+}
+
+pub fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
+}
+
+/// The files in a folder beside this one, ascending, without those of what is expected of them.
+pub fn fixtures(name: &str) -> Vec<Fixture> {
+    let mut paths: Vec<_> = fs::read_dir(folder(name)).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_none_or(|extension| extension != "txt"));
+    paths.sort();
+    let read = |path: PathBuf| {
+        let source = fs::read(&path).unwrap();
+        Fixture { language: language_for(&path, b"").unwrap(), path, source }
+    };
+    paths.into_iter().map(read).collect()
+}
+
+/// Compares what `describe` says of each fixture with the file of what is expected; `UPDATE_EXPECT=1` writes the
+/// latter. There is a fixture for each language that `is_covered` names.
+pub fn check_fixtures(
+    name: &str,
+    is_covered: impl Fn(Language) -> bool,
+    describe: impl Fn(Language, &str) -> String,
+) {
+    let fixtures = fixtures(name);
+    for language in languages().filter(|language| is_covered(*language)) {
+        assert!(fixtures.iter().any(|fixture| fixture.language == language), "{name}: no {language:?}");
+    }
+    for Fixture { path, language, source } in fixtures {
+        let description = describe(language, str::from_utf8(&source).unwrap());
+        expect_file![format!("{}.txt", path.display())].assert_eq(&description);
+    }
+}

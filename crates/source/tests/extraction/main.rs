@@ -1,0 +1,9 @@
+//! What the fixtures are cut into, and what holds whatever the bytes.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+mod fixtures;
+mod invariants;
+mod languages;
+mod mutations;
+mod references;
+mod robustness;

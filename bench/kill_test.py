@@ -1,9 +1,12 @@
-"""Kills `quarry index` at random moments and looks whether anything was lost.
+"""Kills `quarry index` at random moments and looks whether anything was lost; then lets readers and writers at one index.
 
 A tree of made-up files is indexed; then, KILLS times, some files are changed and an indexing process is killed
 (SIGKILL) after a random part of the time that it would take, while another process keeps searching. After each kill the
 index must open without an update and answer with a function of an old or the new state; in the end it must equal one
-that is built from nothing. Exits with 1 at the first departure.
+that is built from nothing.
+
+Then, ROUNDS times, all stamps in the tree are raised by one and two processes index it at once while READERS others
+search: each answer must hold the stamps of one state only, and never go back. Exits with 1 at the first departure.
 
     python kill_test.py QUARRY [KILLS] [SEED]
 """
@@ -19,6 +22,9 @@ from pathlib import Path
 
 FILES = 400
 CHANGED = 60
+STAMPS = 12
+ROUNDS = 8
+READERS = 3
 WORDS = "open close read write parse merge split cache retry index graph token queue socket header".split()
 
 
@@ -42,6 +48,54 @@ def search(quarry, tree, index, query, *options):
 def results(quarry, tree, index):
     places = lambda query: [(r["path"], r["start_line"], r["name"], round(r["score"], 4)) for r in search(quarry, tree, index, query)]
     return [places(f"{a} {b}") for a, b in zip(WORDS, WORDS[1:])]
+
+
+def stamps(quarry, tree, index):
+    """The states that one answer holds: the last number of the stamps in it."""
+    found = search(quarry, tree, index, "stamp", "--no-index-update", "-k", str(2 * STAMPS))
+    names = [r["name"] for r in found if r["name"].startswith("stamp_")]
+    return len(names), sorted({int(name.rsplit("_", 1)[1]) for name in names})
+
+
+def readers_and_writers(quarry, tree, index):
+    """Returns the number of answers that readers got while two writers were at work."""
+
+    def raise_stamps(state):
+        for n in range(STAMPS):
+            (tree / f"stamp_{n}.py").write_text(f"def stamp_{n}_{state}():\n    return {state}\n")
+
+    def read():
+        last = 0
+        while not stop.is_set() and not wrong:
+            count, states = stamps(quarry, tree, index)
+            if count != STAMPS or len(states) != 1 or states[0] < last:
+                wrong.append(f"{count} stamps of the states {states} after state {last}")
+            else:
+                last = states[0]
+                answers.append(last)
+
+    build = [quarry, "index", tree, "--index", index]
+    raise_stamps(0)
+    subprocess.run(build, check=True, capture_output=True)
+    stop, wrong, answers = threading.Event(), [], []
+    readers = [threading.Thread(target=read) for _ in range(READERS)]
+    for reader in readers:
+        reader.start()
+    for state in range(1, ROUNDS + 1):
+        raise_stamps(state)
+        writers = [subprocess.Popen(build, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(2)]
+        for writer in writers:
+            _, errors = writer.communicate()
+            if writer.returncode:
+                wrong.append(f"a writer failed: {errors.decode()}")
+        if stamps(quarry, tree, index) != (STAMPS, [state]):
+            wrong.append(f"after two writers the index is not of state {state}")
+    stop.set()
+    for reader in readers:
+        reader.join()
+    if wrong:
+        sys.exit(wrong[0])
+    return len(answers)
 
 
 def main(quarry, kills=100, seed=7):
@@ -95,6 +149,8 @@ def main(quarry, kills=100, seed=7):
             sys.exit("the index differs from one that is built from nothing")
         names = sorted(path.name for path in index.iterdir())
         print(f"{kills} runs, {killed} killed, {len(searches)} searches beside them, nothing lost; the folder holds {', '.join(names)}")
+        answers = readers_and_writers(quarry, tree, index)
+        print(f"{ROUNDS} rounds of two writers, {answers} answers of {READERS} readers beside them, each of one state")
 
 
 if __name__ == "__main__":

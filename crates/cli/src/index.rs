@@ -6,11 +6,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
+use anyhow::bail;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use quarry_corpus::walk::{Skipped, WalkOptions};
 use quarry_embed::Embedder;
-use quarry_index::{Event, Index, OpenOptions, Opened, Stale};
+use quarry_index::{Event, Index, LOCAL_FOLDER, OpenOptions, Opened, Outdated, Stale, Update};
 use serde::Serialize;
 
 use crate::settings::Settings;
@@ -22,13 +23,14 @@ pub struct SourceArgs {
     /// Folder of sources, or one file
     #[arg(default_value = ".")]
     pub path: PathBuf,
-    /// Folder of the index [default: one in the user's cache, named after PATH]
+    /// Folder of the index of PATH [default: the nearest of PATH or a folder around it, in .quarry there or else in the
+    /// user's cache]
     #[arg(long, value_name = "DIR")]
     index: Option<PathBuf>,
     /// Embedding model: a transformer's folder, or a static model's file or folder [default: the one built in]
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
-    /// Skip files greater than this [default: 1000000]
+    /// Skip files greater than this [default: 1000000; in an indexed folder what it was indexed with]
     #[arg(long, value_name = "BYTES")]
     max_bytes: Option<u64>,
 }
@@ -41,6 +43,9 @@ pub struct IndexArgs {
     /// Build it even if it is fresh
     #[arg(long)]
     rebuild: bool,
+    /// Keep the index in the tree, in PATH/.quarry, where it is found again
+    #[arg(long, conflicts_with = "index")]
+    local: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -65,7 +70,22 @@ struct Summary<'a> {
 /// When the tree cannot be indexed.
 pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
-    let Opened { index, built } = args.source.open(args.rebuild)?;
+    let source = &args.source;
+    let settings = Settings::load(&source.path)?;
+    let mut options = source.options(&settings);
+    // Whoever names a path here wants it to have an index of its own.
+    options.enclosing = false;
+    options.update = if args.rebuild { Update::Anew } else { Update::Required };
+    if args.local {
+        if !source.path.is_dir() {
+            bail!(
+                "{}: no folder, so that no index can lie in it; name one, or leave out --local",
+                source.path.display()
+            );
+        }
+        options.folder = Some(source.path.join(LOCAL_FOLDER));
+    }
+    let Opened { index, built, .. } = source.open_as(&options, source.load_model(&settings)?)?;
     let summary = Summary {
         path: &args.source.path,
         files: index.n_files(),
@@ -85,20 +105,12 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
 }
 
 impl SourceArgs {
-    /// Opens the index, with a progress bar where stderr is a terminal.
+    /// Opens the index as a search needs it, with a progress bar where stderr is a terminal.
     ///
     /// # Errors
-    /// When the tree cannot be indexed.
-    pub fn open(&self, rebuild: bool) -> anyhow::Result<Opened> {
-        self.open_with(&Settings::load(&self.path)?, rebuild, true)
-    }
-
-    /// As [`SourceArgs::open`], with settings that were read; without `update` as the index is.
-    ///
-    /// # Errors
-    /// When the tree cannot be indexed, or there is no index and `update` is false.
-    pub fn open_with(&self, settings: &Settings, rebuild: bool, update: bool) -> anyhow::Result<Opened> {
-        let options = OpenOptions { rebuild, update, ..self.options(settings) };
+    /// When the tree cannot be indexed, or there is no index and none is to be built.
+    pub fn open(&self, settings: &Settings, update: Update) -> anyhow::Result<Opened> {
+        let options = OpenOptions { update, ..self.options(settings) };
         self.open_as(&options, self.load_model(settings)?)
     }
 
@@ -130,7 +142,11 @@ impl SourceArgs {
         );
         let opened = Index::open_or_build(&self.path, options, Some(model), &|event| show(&bar, &event));
         bar.finish_and_clear();
-        Ok(opened?)
+        let opened = opened?;
+        if let Some(Outdated { reason, error }) = &opened.outdated {
+            output::warn(&format!("searching the index as it was, although {reason}"), error);
+        }
+        Ok(opened)
     }
 }
 

@@ -185,6 +185,12 @@ pub fn print_error(error: &anyhow::Error) {
     note(&format!("{error:#}"));
 }
 
+/// Prints that something was done in spite of an error to stderr, with the error and its causes.
+pub fn warn(what: &str, error: &(dyn std::error::Error + 'static)) {
+    let causes: Vec<String> = anyhow::Chain::new(error).map(ToString::to_string).collect();
+    note(&format!("{what}: {}", causes.join(": ")));
+}
+
 /// Milliseconds, to the microsecond.
 pub fn milliseconds(duration: Duration) -> f64 {
     duration.as_micros() as f64 / 1000.0

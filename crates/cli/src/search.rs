@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
-use quarry_index::{Filter, Hit, Index, Ranking, SearchRequest, snippet};
+use quarry_index::{Filter, Hit, Index, Ranking, SearchRequest, Update, snippet};
 use quarry_text::query_terms;
 use regex::Regex;
 use serde::Serialize;
@@ -66,7 +66,8 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
         [] => None,
         patterns => Some(lines::expression(patterns, args.ignore_case)?),
     };
-    let index = args.source.open_with(&settings, false, !args.no_index_update)?.index;
+    let update = if args.no_index_update { Update::Never } else { Update::IfPossible };
+    let index = args.source.open(&settings, update)?.index;
     let opened = Instant::now();
     let query = args.query.as_deref().unwrap_or_default();
     let limit = layout.limit.unwrap_or_else(|| match (&expression, query) {

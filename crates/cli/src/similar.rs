@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use clap::Args;
 use quarry_corpus::walk;
+use quarry_index::Update;
 use serde::Serialize;
 
 use crate::index::SourceArgs;
@@ -52,7 +53,7 @@ pub fn run(args: &SimilarArgs) -> anyhow::Result<ExitCode> {
     let filter = args.filter.filter(&settings)?;
     let (file, line) = &args.place;
     let path = relative(file, &args.source.path)?;
-    let index = args.source.open_with(&settings, false, true)?.index;
+    let index = args.source.open(&settings, Update::IfPossible)?.index;
     let opened = Instant::now();
     let Some(given) = index.unit_at(&path, *line) else {
         bail!("{path}:{line}: nothing is indexed there; name a line with code, of a file that is indexed");

@@ -33,6 +33,8 @@ pub struct StatusArgs {
 #[derive(Serialize)]
 struct Answer {
     root: PathBuf,
+    /// The path that was asked about, relative to the root; empty where it is the same.
+    part: String,
     /// Folder of the index.
     index: PathBuf,
     fresh: bool,
@@ -49,6 +51,7 @@ struct Holds {
     /// Seconds since 1970.
     made: u64,
     files: usize,
+    files_in_part: usize,
     units: usize,
     units_by_language: BTreeMap<String, usize>,
     units_by_kind: BTreeMap<&'static str, usize>,
@@ -80,6 +83,7 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 fn view(status: Status) -> Answer {
     Answer {
         root: status.root,
+        part: status.part,
         index: status.folder,
         fresh: status.stale.is_none(),
         reason: status.stale.map(|reason| reason.to_string()),
@@ -88,6 +92,7 @@ fn view(status: Status) -> Answer {
             bytes: index.bytes,
             made: index.made.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
             files: index.files,
+            files_in_part: index.files_in_part,
             units: index.units,
             units_by_language: index.units_by_language,
             units_by_kind: index.units_by_kind.iter().map(|(kind, n)| (kind_name(*kind), *n)).collect(),
@@ -102,6 +107,9 @@ fn view(status: Status) -> Answer {
 
 fn text(status: &Status) -> String {
     let mut text = format!("tree     {}\nindex    {}\n", status.root.display(), status.folder.display());
+    if !status.part.is_empty() {
+        let _ = writeln!(text, "part     {}", status.part);
+    }
     let _ = match &status.stale {
         None => writeln!(text, "state    fresh"),
         Some(reason) => writeln!(text, "state    {reason}; the next search or `quarry index` sees to it"),
@@ -112,7 +120,12 @@ fn text(status: &Status) -> String {
     let models =
         if index.models.is_empty() { "none: words only".to_owned() } else { index.models.join(", ") };
     let _ = writeln!(text, "model    {models}");
-    let _ = writeln!(text, "holds    {} units in {} files", index.units, index.files);
+    let part = if status.part.is_empty() {
+        String::new()
+    } else {
+        format!(", {} of them in the part", index.files_in_part)
+    };
+    let _ = writeln!(text, "holds    {} units in {} files{part}", index.units, index.files);
     let kinds: Vec<(&str, usize)> =
         index.units_by_kind.iter().map(|(kind, n)| (kind_name(*kind), *n)).collect();
     let languages: Vec<(&str, usize)> =

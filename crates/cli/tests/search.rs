@@ -145,3 +145,57 @@ fn help_and_version_need_nothing() {
         assert_eq!(fixture.run(arguments).status.code(), Some(0), "{arguments:?}");
     }
 }
+
+#[test]
+fn a_path_in_an_indexed_tree_uses_its_index() {
+    let fixture = Fixture::new();
+    fixture.run(&["index"]);
+    let answer = fixture.json(&["search", "parse a line", "http", "--json"]);
+    assert_eq!(answer["results"][0]["path"], "header.py");
+    assert_eq!(fs::read_dir(fixture.path("cache/quarry/index")).unwrap().count(), 1);
+    let status = fixture.json(&["status", "http", "--json"]);
+    assert_eq!((&status["part"], &status["holds"]["files_in_part"]), (&"http".into(), &1.into()));
+    // Asked for by name, a folder gets an index of its own.
+    assert_eq!(fixture.json(&["index", "http", "--json"])["files"], 1);
+    assert_eq!(fixture.json(&["status", "http", "--json"])["part"], "");
+}
+
+#[test]
+fn an_index_can_lie_in_the_tree() {
+    let fixture = Fixture::new();
+    fixture.run(&["index", "--local"]);
+    assert!(fixture.path("tree/.quarry/manifest.json").is_file());
+    assert_eq!(fixture.json(&["index", "--json"])["built"], false);
+    let answer = fixture.json(&["search", "parse a line", "http", "--json"]);
+    assert_eq!(answer["results"][0]["path"], "header.py");
+    assert!(!fixture.path("cache").exists());
+    check_error(&fixture.run(&["index", "net.py", "--local"]), "net.py: no folder");
+}
+
+#[test]
+#[cfg(unix)]
+fn without_space_the_former_index_answers() {
+    let fixture = Fixture::new();
+    let functions = |n: usize| {
+        (0..n).map(|i| format!("def frobnicate_{i}(x):\n    return x + {i}\n\n")).collect::<String>()
+    };
+    fixture.write("tree/many.py", &functions(200));
+    let nothing = fixture.run_without_space(&["search", "socket", "--threshold", "0"]);
+    check_error(&nothing, "cannot write the index folder");
+    for words in ["make room there", "MB", "cache/quarry/index/tree-"] {
+        assert!(stderr(&nothing).contains(words), "{}", stderr(&nothing));
+    }
+    fixture.run(&["index"]);
+    fixture.write("tree/more.py", &functions(300));
+    let output = fixture.run_without_space(&["search", "open a socket", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("searching the index as it was, although 1 file new"),
+        "{}",
+        stderr(&output)
+    );
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["results"][0]["path"], "net.py");
+    check_error(&fixture.run_without_space(&["index"]), "make room there");
+    assert_eq!(fixture.json(&["index", "--json"])["files"], 4);
+}

@@ -1,5 +1,6 @@
 //! Walks source trees and reads data set files.
 
+mod flags;
 pub mod formats;
 pub mod pairs;
 pub mod walk;

@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::UNIX_EPOCH;
 
-use bitflags::bitflags;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 use quarry_source::Language;
 use serde::{Deserialize, Serialize};
+
+use crate::flags::text_flags;
+pub use crate::flags::{FileFlags, path_flags};
 
 /// Name of the ignore file that only this program reads; its syntax is that of `.gitignore`.
 pub const IGNORE_FILE: &str = ".quarryignore";
@@ -20,15 +22,11 @@ pub const IGNORE_FILE: &str = ".quarryignore";
 /// Bytes at the start of a file that are searched for a NUL, as git does.
 const HEAD_BYTES: usize = 8192;
 
-/// Bytes at the start of a file that are searched for a mark of generated code: such marks stand in the first lines,
-/// and code about marks has them further down.
-const MARK_BYTES: usize = 1024;
-
 /// Longest `#!` line.
 const SCRIPT_LINE_BYTES: u64 = 256;
 
 /// What to list.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WalkOptions {
     /// Greater files are skipped; 1,000,000 bytes by default, above which sources are nearly always generated.
     pub max_bytes: u64,
@@ -85,6 +83,9 @@ pub enum SkipReason {
     /// Has a NUL among its first bytes.
     #[error("binary")]
     Binary,
+    /// Neither a file nor a folder, such as a pipe, a socket or a device, which may have no end.
+    #[error("no regular file")]
+    NotAFile,
     /// Symbolic links are not followed, so that no file is found twice or from outside the tree.
     #[error("symbolic link")]
     SymbolicLink,
@@ -110,27 +111,6 @@ pub enum WalkError {
         /// The system's error.
         source: io::Error,
     },
-}
-
-bitflags! {
-    /// What else a file is, beside being code: search puts such files lower.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-    pub struct FileFlags: u32 {
-        /// Tests other code.
-        const TEST = 1;
-        /// Shows or times other code.
-        const EXAMPLE = 1 << 1;
-        /// Written by a program.
-        const GENERATED = 1 << 2;
-        /// A copy of somebody else's code.
-        const VENDORED = 1 << 3;
-        /// Text about the code.
-        const DOCUMENTATION = 1 << 4;
-        /// Declares what is defined elsewhere (`.pyi`, `.d.ts`).
-        const TYPE_STUB = 1 << 5;
-        /// Only passes on what other files define.
-        const REEXPORT = 1 << 6;
-    }
 }
 
 /// Lists a tree in parallel. Ignore files (`.gitignore`, `.ignore`, [`IGNORE_FILE`]) are read as git reads its own,
@@ -208,22 +188,38 @@ pub struct Content {
     pub flags: FileFlags,
 }
 
-/// Reads a listed file; `base` is what its path is relative to ([`base_folder`]).
+/// Reads a listed file, as far as it is as long as listed; `base` is what its path is relative to ([`base_folder`]).
 ///
 /// # Errors
 /// The reason why the file is left out after all.
 pub fn read(base: &Path, file: &ListedFile) -> Result<Content, SkipReason> {
-    let bytes = fs::read(base.join(&file.path)).map_err(|error| SkipReason::Unreadable(error.to_string()))?;
+    let bytes = read_file(&base.join(&file.path), file.bytes)
+        .map_err(|error| SkipReason::Unreadable(error.to_string()))?;
     let head = &bytes[..bytes.len().min(HEAD_BYTES)];
     if head.contains(&0) {
         return Err(SkipReason::Binary);
     }
-    let mut flags = path_flags(&file.path);
-    flags.set(
-        FileFlags::GENERATED,
-        flags.contains(FileFlags::GENERATED) || is_marked_generated(&head[..head.len().min(MARK_BYTES)]),
-    );
+    let flags = path_flags(&file.path) | text_flags(head, file.language);
     Ok(Content { bytes, flags })
+}
+
+/// Reads at most `limit` bytes of a file. What has taken the place of a listed file since may be a pipe or a device,
+/// which reading would wait for or never end, or a file that grows.
+///
+/// # Errors
+/// When it cannot be read or is no regular file.
+pub fn read_file(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let regular = |found: Metadata| match found.is_file() {
+        true => Ok(found.len()),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "no regular file")),
+    };
+    // Opening a pipe would already wait.
+    regular(fs::metadata(path)?)?;
+    let file = File::open(path)?;
+    let length = regular(file.metadata()?)?.min(limit);
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
+    file.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn walker(root: &Path) -> WalkBuilder {
@@ -248,7 +244,12 @@ fn classify(base: &Path, entry: &DirEntry, options: &WalkOptions) -> Result<List
         Some(kind) if kind.is_symlink() && entry.depth() > 0 => return Err(skip(SkipReason::SymbolicLink)),
         _ => fs::metadata(entry.path()).map_err(|error| skip(SkipReason::Unreadable(error.to_string())))?,
     };
-    let language = quarry_source::language_for(&path, b"").or_else(|| script_language(entry.path()));
+    if !metadata.is_file() {
+        return Err(skip(SkipReason::NotAFile));
+    }
+    let by_name = quarry_source::language_for(&path, b"");
+    let language =
+        by_name.or_else(|| may_be_script(&path, &metadata).then(|| script_language(entry.path()))?);
     let Some(language) = language else { return Err(skip(SkipReason::UnknownLanguage)) };
     if metadata.len() > options.max_bytes {
         return Err(skip(SkipReason::TooLarge));
@@ -262,14 +263,25 @@ fn classify(base: &Path, entry: &DirEntry, options: &WalkOptions) -> Result<List
     })
 }
 
-/// The language that the `#!` line of a file without an extension names.
+/// Whether a file whose name tells no language may begin with a `#!` line: one without an extension, or one that can be
+/// started.
+fn may_be_script(path: &Path, metadata: &Metadata) -> bool {
+    path.extension().is_none() || is_executable(metadata)
+}
+
+#[cfg(unix)]
+fn is_executable(metadata: &Metadata) -> bool {
+    std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o111 != 0
+}
+
+#[cfg(not(unix))]
+fn is_executable(_: &Metadata) -> bool {
+    false
+}
+
+/// The language that the `#!` line of a file names.
 fn script_language(path: &Path) -> Option<Language> {
-    if path.extension().is_some() {
-        return None;
-    }
-    let mut head = Vec::new();
-    File::open(path).ok()?.take(SCRIPT_LINE_BYTES).read_to_end(&mut head).ok()?;
-    quarry_source::language_for(path, &head)
+    quarry_source::language_for(path, &read_file(path, SCRIPT_LINE_BYTES).ok()?)
 }
 
 fn relative_path(base: &Path, path: &Path) -> PathBuf {
@@ -287,100 +299,6 @@ fn walk_failure(base: &Path, error: &ignore::Error) -> Skipped {
         _ => PathBuf::new(),
     };
     Skipped { path: path.to_string_lossy().into_owned(), reason: SkipReason::Unreadable(error.to_string()) }
-}
-
-/// Folder names, in lower case, and what the files below them are.
-const FOLDERS: &[(FileFlags, &[&str])] = &[
-    (
-        FileFlags::TEST,
-        &[
-            "test",
-            "tests",
-            "testing",
-            "__tests__",
-            "spec",
-            "specs",
-            "e2e",
-            "fixtures",
-            "testdata",
-            "__mocks__",
-            "mocks",
-        ],
-    ),
-    (
-        FileFlags::EXAMPLE,
-        &[
-            "example",
-            "examples",
-            "sample",
-            "samples",
-            "demo",
-            "demos",
-            "bench",
-            "benches",
-            "benchmark",
-            "benchmarks",
-        ],
-    ),
-    (FileFlags::GENERATED, &["generated", "__generated__", "dist"]),
-    (
-        FileFlags::VENDORED,
-        &["vendor", "vendored", "_vendor", "third_party", "thirdparty", "node_modules", "bower_components"],
-    ),
-    (FileFlags::DOCUMENTATION, &["doc", "docs", "documentation"]),
-];
-
-/// Ends of file names and what such files are.
-const SUFFIXES: &[(FileFlags, &[&str])] = &[
-    (
-        FileFlags::GENERATED,
-        &[".pb.go", ".pb.cc", ".pb.h", "_pb2.py", "_pb2_grpc.py", ".min.js", ".g.dart", ".designer.cs"],
-    ),
-    (FileFlags::TYPE_STUB, &[".pyi", ".d.ts", ".d.mts", ".d.cts"]),
-    (FileFlags::DOCUMENTATION, &[".md", ".markdown", ".rst", ".adoc", ".txt"]),
-];
-
-/// Words in the first bytes of a file that say that a program wrote it.
-const GENERATED_MARKS: &[&str] =
-    &["@generated", "Code generated by", "DO NOT EDIT", "Generated by the protocol buffer"];
-
-/// What a path says about its file.
-#[must_use]
-pub fn path_flags(path: &str) -> FileFlags {
-    let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let of_folder = |folder: &str| {
-        let folder = folder.to_lowercase();
-        FOLDERS
-            .iter()
-            .filter(move |(_, names)| names.contains(&folder.as_str()))
-            .map(|(flag, _)| *flag)
-            .collect()
-    };
-    let from_folders: FileFlags = folders.split('/').map(of_folder).collect();
-    let lower = name.to_lowercase();
-    let ends = |suffixes: &[&str]| suffixes.iter().any(|suffix| lower.ends_with(suffix));
-    let from_suffix: FileFlags =
-        SUFFIXES.iter().filter(|(_, ends_with)| ends(ends_with)).map(|(flag, _)| *flag).collect();
-    let mut flags = from_folders | from_suffix;
-    flags.set(FileFlags::TEST, flags.contains(FileFlags::TEST) || is_test_name(name));
-    flags
-}
-
-/// True for the file names that test runners look for: `test` or `spec` as the first or last word of the stem.
-fn is_test_name(name: &str) -> bool {
-    let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
-    let is_test = |word: &str| matches!(word.to_lowercase().as_str(), "test" | "tests" | "spec" | "conftest");
-    let mut words = quarry_text::parts(stem);
-    let first = words.next();
-    // `Test` as a first word in camel case names a class about tests as often as a test.
-    let first_is_test = first.is_some_and(|word| is_test(word) && !word.starts_with('T'));
-    let dotted = name.split('.').skip(1).any(is_test);
-    first_is_test || words.last().is_some_and(is_test) || dotted
-}
-
-fn is_marked_generated(head: &[u8]) -> bool {
-    let head = String::from_utf8_lossy(head);
-    GENERATED_MARKS.iter().any(|mark| head.contains(mark))
 }
 
 #[cfg(test)]
@@ -471,36 +389,34 @@ mod tests {
     }
 
     #[test]
-    fn paths_tell_what_files_are_for() {
-        for (path, expected) in [
-            ("src/client.rs", FileFlags::empty()),
-            ("src/test_client.py", FileFlags::TEST),
-            ("src/client_test.go", FileFlags::TEST),
-            ("src/ClientTest.java", FileFlags::TEST),
-            ("src/TestBed.java", FileFlags::empty()),
-            ("src/client.test.ts", FileFlags::TEST),
-            ("src/contest.py", FileFlags::empty()),
-            ("tests/client.rs", FileFlags::TEST),
-            ("Tests/Client.cs", FileFlags::TEST),
-            ("examples/hello/main.go", FileFlags::EXAMPLE),
-            ("api/service.pb.go", FileFlags::GENERATED),
-            ("vendor/a/b.go", FileFlags::VENDORED),
-            ("docs/conf.py", FileFlags::DOCUMENTATION),
-            ("README.md", FileFlags::DOCUMENTATION),
-            ("types/index.d.ts", FileFlags::TYPE_STUB),
-            ("vendor/x/tests/a.py", FileFlags::VENDORED.union(FileFlags::TEST)),
-        ] {
-            assert_eq!(path_flags(path), expected, "{path}");
-        }
+    #[cfg(unix)]
+    fn a_script_with_an_odd_extension_is_known_if_it_can_be_started() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let folder = tree(&[("serve.cgi", "#!/usr/bin/python3\n"), ("text.cgi", "#!/usr/bin/python3\n")]);
+        fs::set_permissions(folder.path().join("serve.cgi"), fs::Permissions::from_mode(0o755)).unwrap();
+        let listing = list(folder.path(), &WalkOptions::default()).unwrap();
+        assert_eq!(paths(&listing), ["serve.cgi"]);
+        assert_eq!(listing.files[0].language.name(), "python");
     }
 
     #[test]
-    fn generated_code_is_known_by_its_first_lines() {
-        let folder =
-            tree(&[("a.go", "// Code generated by x. DO NOT EDIT.\npackage a\n"), ("b.go", "package b\n")]);
+    #[cfg(unix)]
+    fn what_is_neither_file_nor_folder_is_not_opened() {
+        let folder = tree(&[("a.py", "x = 1")]);
+        let socket = std::os::unix::net::UnixListener::bind(folder.path().join("socket.py")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", folder.path().join("zero.py")).unwrap();
         let listing = list(folder.path(), &WalkOptions::default()).unwrap();
-        let flags: Vec<_> =
-            listing.files.iter().map(|file| read(folder.path(), file).unwrap().flags).collect();
-        assert_eq!(flags, [FileFlags::GENERATED, FileFlags::empty()]);
+        assert_eq!(paths(&listing), ["a.py"]);
+        let expected = [("socket.py", &SkipReason::NotAFile), ("zero.py", &SkipReason::SymbolicLink)];
+        assert_eq!(skipped(&listing), expected);
+        drop(socket);
+        // A file that a device or a greater one has replaced since it was listed.
+        fs::remove_file(folder.path().join("a.py")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", folder.path().join("a.py")).unwrap();
+        assert!(matches!(read(folder.path(), &listing.files[0]), Err(SkipReason::Unreadable(_))));
+        fs::remove_file(folder.path().join("a.py")).unwrap();
+        fs::write(folder.path().join("a.py"), "x = 123456").unwrap();
+        assert_eq!(read(folder.path(), &listing.files[0]).unwrap().bytes, b"x = 1");
     }
 }

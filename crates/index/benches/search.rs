@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use quarry_embed::StaticModel;
-use quarry_index::{Filter, Index, OpenOptions, Ranking, SearchRequest};
+use quarry_index::{Filter, Index, OpenOptions, Ranking, SearchRequest, Update};
 
 const N_FILES: usize = 1_000;
 const FUNCTIONS_PER_FILE: usize = 10;
@@ -55,8 +55,8 @@ fn write_tree(root: &Path) {
     }
 }
 
-fn open(root: &Path, rebuild: bool) -> Index {
-    let options = OpenOptions { folder: Some(root.join("index")), rebuild, ..OpenOptions::default() };
+fn open(root: &Path, update: Update) -> Index {
+    let options = OpenOptions { folder: Some(root.join("index")), update, ..OpenOptions::default() };
     let model = Arc::new(StaticModel::builtin());
     Index::open_or_build(&root.join("tree"), &options, Some(model), &|_| {}).unwrap().index
 }
@@ -64,7 +64,7 @@ fn open(root: &Path, rebuild: bool) -> Index {
 fn search(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().unwrap();
     write_tree(&folder.path().join("tree"));
-    let index = open(folder.path(), false);
+    let index = open(folder.path(), Update::IfPossible);
     assert!(index.n_units() >= N_FILES * FUNCTIONS_PER_FILE);
     let words = words();
     let queries = [
@@ -88,11 +88,11 @@ fn search(criterion: &mut Criterion) {
             });
         });
     }
-    criterion.bench_function("open", |bencher| bencher.iter(|| open(folder.path(), false)));
+    criterion.bench_function("open", |bencher| bencher.iter(|| open(folder.path(), Update::IfPossible)));
     let mut group = criterion.benchmark_group("build");
     group
         .sample_size(10)
-        .bench_function("10,000 functions", |bencher| bencher.iter(|| open(folder.path(), true)));
+        .bench_function("10,000 functions", |bencher| bencher.iter(|| open(folder.path(), Update::Anew)));
 }
 
 criterion_group!(benches, search);

@@ -1,7 +1,15 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use quarry_corpus::walk::Listing;
+use tantivy::TantivyError;
+use tantivy::directory::error::OpenWriteError;
+
 use crate::Stale;
+
+/// Bytes of an index with the built-in model's vectors over bytes of the files in it, as this repository and the
+/// checkouts of the repository search have it: 0.9 to 1.2.
+const INDEX_BYTES_PER_SOURCE_BYTE: f64 = 1.2;
 
 /// Why an index cannot be built, opened or searched.
 #[derive(Debug, thiserror::Error)]
@@ -14,7 +22,7 @@ pub enum Error {
     Embed(#[from] quarry_embed::EmbedError),
     /// The inverted index failed.
     #[error("lexical index")]
-    Lexical(#[from] tantivy::TantivyError),
+    Lexical(#[from] TantivyError),
     /// The inverted index has a form that this program does not write.
     #[error("lexical index: {found} segments where 1 belongs")]
     LexicalSegments {
@@ -31,13 +39,15 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
-    /// The folder for the index cannot be made or written.
-    #[error("cannot write the index folder {}; name another one with --index", path.display())]
+    /// The folder for the index cannot be made or written; an index that is in it stays as it is.
+    #[error("cannot write the index folder {}, which takes about {} MB; {}", path.display(), megabytes(*needed), advice(source))]
     IndexFolder {
         /// The folder.
         path: PathBuf,
-        /// The system's error.
-        source: io::Error,
+        /// Bytes that the index takes, roughly.
+        needed: u64,
+        /// What failed.
+        source: Box<Error>,
     },
     /// The user has no cache folder, so that the index needs a named one.
     #[error("no cache folder is known for this user; name an index folder with --index")]
@@ -110,5 +120,54 @@ impl Error {
 
     pub(crate) fn corrupt(path: &Path, problem: impl Into<String>) -> Self {
         Self::Corrupt { path: path.to_owned(), problem: problem.into() }
+    }
+
+    /// Whether a file of the index could not be written, rather than anything else.
+    pub(crate) fn is_of_storage(&self) -> bool {
+        matches!(self, Self::Io { .. } | Self::Lexical(_))
+    }
+
+    /// What fails while an index of some files is written says which folder is at fault.
+    pub(crate) fn in_folder(self, path: &Path, listing: &Listing) -> Self {
+        if !self.is_of_storage() {
+            return self;
+        }
+        let bytes: u64 = listing.files.iter().map(|file| file.bytes).sum();
+        let needed = (bytes as f64 * INDEX_BYTES_PER_SOURCE_BYTE) as u64;
+        Self::IndexFolder { path: path.to_owned(), needed, source: Box::new(self) }
+    }
+
+    /// What kind of failure of the system is at the bottom of this.
+    fn kind(&self) -> Option<io::ErrorKind> {
+        match self {
+            Self::Io { source, .. } => Some(source.kind()),
+            Self::Lexical(error) => lexical_kind(error),
+            _ => None,
+        }
+    }
+}
+
+fn lexical_kind(error: &TantivyError) -> Option<io::ErrorKind> {
+    match error {
+        TantivyError::IoError(error) => Some(error.kind()),
+        TantivyError::OpenWriteError(OpenWriteError::IoError { io_error, .. }) => Some(io_error.kind()),
+        _ => None,
+    }
+}
+
+fn megabytes(bytes: u64) -> u64 {
+    bytes.div_ceil(1_000_000).max(1)
+}
+
+/// What to do about a folder that cannot be written.
+fn advice(error: &Error) -> &'static str {
+    match error.kind() {
+        Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge) => {
+            "make room there, or name a folder elsewhere with --index"
+        }
+        Some(io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) => {
+            "make it writable, or name another folder with --index"
+        }
+        _ => "name another folder with --index",
     }
 }

@@ -15,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use quarry_corpus::walk::Skipped;
+use quarry_corpus::walk::{Skipped, WalkOptions};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -24,7 +24,7 @@ use crate::table::{PartSize, TableSize};
 use crate::{Error, Stale};
 
 /// Version of everything below the folder; another one is rebuilt, never read.
-pub(crate) const FORMAT: u32 = 3;
+pub(crate) const FORMAT: u32 = 4;
 
 /// Version of this program.
 pub(crate) const PROGRAM: &str = env!("CARGO_PKG_VERSION");
@@ -44,6 +44,8 @@ pub(crate) struct Manifest {
     pub root: String,
     /// Version of the program: another one may cut files into other units.
     pub program: String,
+    /// Which files were indexed.
+    pub walk: WalkOptions,
     /// Ids of the models that units have vectors of.
     pub models: Vec<String>,
     pub size: TableSize,
@@ -96,6 +98,11 @@ impl IndexFolder {
         &self.0
     }
 
+    /// Whether it holds an index, of whatever version.
+    pub fn has_manifest(&self) -> bool {
+        self.0.join(MANIFEST_FILE).is_file()
+    }
+
     /// The manifest.
     ///
     /// # Errors
@@ -139,7 +146,7 @@ impl IndexFolder {
     /// # Errors
     /// When the folder cannot be written, or holds something other than an index.
     pub fn lock(&self, waiting: impl FnOnce()) -> Result<WriterLock, Error> {
-        let failed = |source| Error::IndexFolder { path: self.0.clone(), source };
+        let failed = |source| Error::io("lock", &self.0.join(LOCK_FILE), source);
         let file = self.lock_file()?;
         match file.try_lock() {
             Ok(()) => {}
@@ -162,11 +169,11 @@ impl IndexFolder {
     }
 
     fn lock_file(&self) -> Result<File, Error> {
-        let failed = |source| Error::IndexFolder { path: self.0.clone(), source };
-        fs::create_dir_all(&self.0).map_err(failed)?;
+        fs::create_dir_all(&self.0).map_err(|source| Error::io("create", &self.0, source))?;
         let lock = self.0.join(LOCK_FILE);
         if !lock.exists() {
-            let mut entries = fs::read_dir(&self.0).map_err(failed)?.flatten();
+            let entries = fs::read_dir(&self.0).map_err(|source| Error::io("list", &self.0, source))?;
+            let mut entries = entries.flatten();
             // Another writer may have made its files since.
             if entries.any(|entry| !is_ours(&entry.file_name())) {
                 return Err(Error::ForeignFolder(self.0.clone()));
@@ -174,7 +181,8 @@ impl IndexFolder {
             // An index inside of a working tree is neither committed nor indexed.
             write_file(&self.0.join(GITIGNORE_FILE), &[b"*\n"])?;
         }
-        File::options().create(true).append(true).open(&lock).map_err(failed)
+        let open = File::options().create(true).append(true).open(&lock);
+        open.map_err(|source| Error::io("open", &lock, source))
     }
 
     /// Makes an empty folder for a new generation and returns its name.
@@ -199,7 +207,7 @@ impl IndexFolder {
         let make = |number: u64| {
             let name = format!("{prefix}{number}");
             let path = self.0.join(&name);
-            fs::create_dir(&path).map_err(|source| Error::IndexFolder { path, source })?;
+            fs::create_dir(&path).map_err(|source| Error::io("create", &path, source))?;
             Ok(name)
         };
         (last + 1..).take(n).map(make).collect()

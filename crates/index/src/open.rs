@@ -11,8 +11,9 @@ use serde::Serialize;
 
 use crate::build::LEXICAL_FOLDER;
 use crate::changes::{Comparison, compare};
-use crate::folder::{FORMAT, IndexFolder, Manifest, PROGRAM};
+use crate::folder::{FORMAT, IndexFolder, Manifest, PROGRAM, WriterLock};
 use crate::lexical::{self, LexicalIndex, N_FIELDS};
+use crate::place::{Place, Places, Scope};
 use crate::table::Table;
 use crate::update::{self, Former, Tree};
 use crate::vectors::UnitVectors;
@@ -21,21 +22,39 @@ use crate::{Error, complete};
 /// Where the index is and what it holds.
 #[derive(Debug, Clone)]
 pub struct OpenOptions {
-    /// The folder of the index; by default one in the user's cache, named after the tree's canonical path.
+    /// The folder of the index, which is then one of the very path that is opened. By default the nearest index counts:
+    /// the one in the tree ([`LOCAL_FOLDER`](crate::LOCAL_FOLDER)) or in the user's cache, of the path or of a folder
+    /// around it.
     pub folder: Option<PathBuf>,
-    /// Build even if the index is fresh.
-    pub rebuild: bool,
-    /// Build where there is no fresh index (the default). Without it an index is opened as it is, however many files
-    /// have changed since, and it is an error if there is none; the tree is not looked at.
-    pub update: bool,
+    /// Whether an index of a folder around the path may be used (the default), which then finds only what lies in the
+    /// path. It is kept as it was made: `walk` does not count.
+    pub enclosing: bool,
+    /// When the index is brought up to date.
+    pub update: Update,
     /// Which files are indexed.
     pub walk: WalkOptions,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { folder: None, rebuild: false, update: true, walk: WalkOptions::default() }
+        Self { folder: None, enclosing: true, update: Update::default(), walk: WalkOptions::default() }
     }
+}
+
+/// When an index is brought up to date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Update {
+    /// Never: it is opened as it is, however many files have changed since, and it is an error if there is none. The
+    /// tree is not looked at.
+    Never,
+    /// Where files have changed. If the folder of the index cannot be written, the index is opened as it is
+    /// ([`Opened::outdated`]).
+    #[default]
+    IfPossible,
+    /// Where files have changed; it is an error if the folder of the index cannot be written.
+    Required,
+    /// Always, from nothing.
+    Anew,
 }
 
 /// What happens while an index is opened.
@@ -129,7 +148,10 @@ impl fmt::Display for Stale {
 
 /// An index that is open for search. Its files are mapped; a later generation does not disturb it.
 pub struct Index {
+    /// What the paths of results are relative to.
     pub(crate) base: PathBuf,
+    /// What is searched.
+    pub(crate) scope: Scope,
     pub(crate) table: Table,
     pub(crate) lexical: LexicalIndex,
     pub(crate) dense: Option<Dense>,
@@ -149,6 +171,17 @@ pub struct Opened {
     pub index: Index,
     /// What was done to build it; none when it was fresh.
     pub built: Option<BuildReport>,
+    /// Why it is not up to date; none when it is, or was not to be.
+    pub outdated: Option<Outdated>,
+}
+
+/// Why an index was opened as it is although files have changed.
+#[derive(Debug)]
+pub struct Outdated {
+    /// What there would have been to do.
+    pub reason: Stale,
+    /// Why it was not done: the folder of the index cannot be written.
+    pub error: Error,
 }
 
 /// What a build did.
@@ -163,7 +196,8 @@ pub struct BuildReport {
 }
 
 impl Index {
-    /// Opens the index of the tree at `root`, which may also be a single file. Builds it first where there is none,
+    /// Opens the index of the tree at `root`, which may also be a single file, or the index of a tree around it, as
+    /// [`OpenOptions`] says; paths are relative to `root` in both cases. Builds the index first where there is none,
     /// where the content of any file is not as recorded, or where the index is of another version; a build that
     /// fails leaves the former index as it was. Files that are unchanged are not read, and a unit whose text is known
     /// is not embedded again. Without `embedder` the search is lexical.
@@ -177,73 +211,30 @@ impl Index {
         embedder: Option<Arc<dyn Embedder>>,
         events: &(dyn Fn(Event) + Sync),
     ) -> Result<Opened, Error> {
-        let base = walk::base_folder(root)?;
-        let (canonical, folder) = locate(root, options)?;
-        let canonical = canonical.to_string_lossy().into_owned();
-        let wanted = Wanted { root: &canonical, base, embedder };
-        if !options.update {
-            let newest = wanted.open_newest(&folder).map_err(|reason| no_index(root, &reason))?;
-            return Ok(Opened { index: newest.index, built: None });
-        }
-        let looked_ns = now_ns();
-        let listing = walk::list(root, &options.walk)?;
-        let tree = Tree { root, base, canonical: &canonical, listing: &listing, looked_ns };
-        let state = wanted.state(&folder, &listing);
-        if let State::Fresh(newest, comparison) = state
-            && !options.rebuild
-        {
-            if comparison.has_read {
-                // What was learnt by reading is worth noting, but an index that cannot be written is as good.
-                let _ = wanted.note(&tree, &folder, &newest, &comparison);
-            }
-            return Ok(Opened { index: newest.index, built: None });
-        }
-        let lock = folder.lock(|| events(Event::Waiting))?;
-        // Looked at again, because the writer that was waited for may have done the work.
-        let (reason, former) = match wanted.state(&folder, &listing) {
-            State::Fresh(newest, comparison) if options.rebuild => {
-                let same = vec![None; comparison.same.len()];
-                (Stale::Requested, Some((newest, Comparison { same, ..comparison })))
-            }
-            State::Fresh(newest, _) => return Ok(Opened { index: newest.index, built: None }),
-            State::Stale(reason, former) => (reason, former),
+        let shown = walk::base_folder(root)?;
+        let Places { enclosing, own } = Places::of(root, options)?;
+        let open = |place: &Place| {
+            let canonical = place.canonical.to_string_lossy();
+            let base = walk::base_folder(&place.root)?;
+            let wanted = Wanted { place, canonical: &canonical, base, shown, embedder: embedder.clone() };
+            wanted.open_or_build(options, events)
         };
-        events(Event::Stale(&reason));
-        folder.remove_unfinished(&lock);
-        let former = former.as_ref().map(|(newest, comparison)| newest.former(comparison));
-        // With a rebuild the vectors of other models are still what they were.
-        let model = wanted.model();
-        let is_carried = |id: &str| !options.rebuild || model != Some(id);
-        let mut manifest =
-            update::write_generation(&tree, former.as_ref(), &folder, &lock, is_carried, events)?;
-        let mut index = wanted.open(&folder, &manifest)?;
-        let n_embedded = match &mut index.dense {
-            Some(Dense { embedder, matrix }) => complete::complete(
-                folder.path(),
-                base,
-                &index.table,
-                &manifest.parts,
-                matrix,
-                embedder.as_ref(),
-                events,
-            )?,
-            None => 0,
-        };
-        let is_new = |id: &&str| !manifest.models.iter().any(|known| known == id);
-        if let Some(id) = model.filter(is_new) {
-            manifest.models.push(id.to_owned());
+        for place in &enclosing {
+            let opened = open(place)?;
+            if place.scope.n_files(&opened.index.table) > 0 {
+                return Ok(opened);
+            }
         }
-        folder.publish(&manifest, &lock)?;
-        Ok(Opened { index, built: Some(BuildReport { reason, skipped: manifest.skipped, n_embedded }) })
+        open(&own)
     }
 
-    /// Number of files, those without units included.
+    /// Number of files of the whole index, those without units included.
     #[must_use]
     pub fn n_files(&self) -> usize {
         self.table.files.len()
     }
 
-    /// Number of units.
+    /// Number of units of the whole index.
     #[must_use]
     pub fn n_units(&self) -> usize {
         self.table.units.len()
@@ -252,8 +243,13 @@ impl Index {
 
 /// What an index must have been made from.
 struct Wanted<'a> {
-    root: &'a str,
+    place: &'a Place,
+    /// Of the tree.
+    canonical: &'a str,
+    /// What the paths of the tree are relative to.
     base: &'a Path,
+    /// What the paths of results are relative to.
+    shown: &'a Path,
     embedder: Option<Arc<dyn Embedder>>,
 }
 
@@ -269,31 +265,130 @@ impl Newest {
     }
 }
 
-enum State {
-    Fresh(Newest, Comparison),
-    /// With what can be used again.
-    Stale(Stale, Option<(Newest, Comparison)>),
+/// What there is to do, with what can be used again.
+struct Work {
+    reason: Stale,
+    former: Option<(Newest, Comparison)>,
+}
+
+impl Work {
+    /// Whether the folder still holds what this was found from.
+    fn is_of(&self, folder: &IndexFolder) -> bool {
+        let generation = self.former.as_ref().map(|(newest, _)| &newest.manifest.generation);
+        generation.is_some_and(|known| folder.manifest().is_ok_and(|manifest| manifest.generation == *known))
+    }
 }
 
 impl Wanted<'_> {
+    fn open_or_build(&self, options: &OpenOptions, events: &(dyn Fn(Event) + Sync)) -> Result<Opened, Error> {
+        let Place { root, folder, scope, .. } = self.place;
+        let as_it_is = |newest: Newest| Opened { index: newest.index, built: None, outdated: None };
+        if options.update == Update::Never {
+            let no_index = |reason| Error::NoIndex { root: root.clone(), reason };
+            return self.open_newest().map(as_it_is).map_err(no_index);
+        }
+        let looked_ns = now_ns();
+        let walk = match folder.manifest() {
+            Ok(manifest) if !scope.is_all() => manifest.walk,
+            _ => options.walk.clone(),
+        };
+        let listing = &walk::list(root, &walk)?;
+        let tree = Tree { root, base: self.base, canonical: self.canonical, walk: &walk, listing, looked_ns };
+        let is_anew = options.update == Update::Anew;
+        let work = match self.look(listing, is_anew) {
+            Ok((newest, comparison)) => {
+                if comparison.has_read {
+                    // What was learnt by reading is worth noting, but an index that cannot be written is as good.
+                    let _ = self.note(&tree, &newest, &comparison);
+                }
+                return Ok(as_it_is(newest));
+            }
+            Err(work) => work,
+        };
+        let (lock, work) = match folder.lock(|| events(Event::Waiting)) {
+            // The writer that was waited for may have done it.
+            Ok(lock) if !work.is_of(folder) => match self.look(listing, is_anew) {
+                Ok((newest, _)) => return Ok(as_it_is(newest)),
+                Err(work) => (Ok(lock), work),
+            },
+            lock => (lock, work),
+        };
+        let built = lock.and_then(|lock| {
+            events(Event::Stale(&work.reason));
+            self.build(&tree, work.former.as_ref(), &lock, is_anew, events)
+        });
+        match (built, *work) {
+            (Ok((index, skipped, n_embedded)), Work { reason, .. }) => {
+                let built = Some(BuildReport { reason, skipped, n_embedded });
+                Ok(Opened { index, built, outdated: None })
+            }
+            (Err(error), Work { reason, former: Some((newest, _)) })
+                if error.is_of_storage() && options.update == Update::IfPossible =>
+            {
+                let outdated = Some(Outdated { reason, error: error.in_folder(folder.path(), listing) });
+                Ok(Opened { index: newest.index, built: None, outdated })
+            }
+            (Err(error), _) => Err(error.in_folder(folder.path(), listing)),
+        }
+    }
+
+    /// Writes the next generation, with vectors of the model that is wanted, and publishes it. Returns the index, the
+    /// files that were left out, and the number of units that were embedded.
+    fn build(
+        &self,
+        tree: &Tree,
+        former: Option<&(Newest, Comparison)>,
+        lock: &WriterLock,
+        is_anew: bool,
+        events: &(dyn Fn(Event) + Sync),
+    ) -> Result<(Index, Vec<Skipped>, usize), Error> {
+        let folder = &self.place.folder;
+        folder.remove_unfinished(lock);
+        let former = former.map(|(newest, comparison)| newest.former(comparison));
+        // The vectors of other models are still what they were.
+        let model = self.model();
+        let is_carried = |id: &str| !is_anew || model != Some(id);
+        let mut manifest = update::write_generation(tree, former.as_ref(), folder, lock, is_carried, events)?;
+        let mut index = self.open(&manifest)?;
+        let n_embedded = match &mut index.dense {
+            Some(Dense { embedder, matrix }) => complete::complete(
+                folder.path(),
+                self.base,
+                &index.table,
+                &manifest.parts,
+                matrix,
+                embedder.as_ref(),
+                events,
+            )?,
+            None => 0,
+        };
+        let is_new = |id: &&str| !manifest.models.iter().any(|known| known == id);
+        if let Some(id) = model.filter(is_new) {
+            manifest.models.push(id.to_owned());
+        }
+        folder.publish(&manifest, lock)?;
+        Ok((index, manifest.skipped, n_embedded))
+    }
+
     fn model(&self) -> Option<&str> {
         self.embedder.as_ref().map(|embedder| embedder.id())
     }
 
-    /// What the folder holds. Takes no lock.
-    fn state(&self, folder: &IndexFolder, listing: &Listing) -> State {
-        let newest = match self.open_newest(folder) {
-            Ok(newest) => newest,
-            Err(reason) => return State::Stale(reason, None),
-        };
-        let comparison = compare(&newest.index.table, newest.manifest.looked_ns, self.base, listing);
-        if comparison.changes.total() > 0 {
-            State::Stale(Stale::Files(comparison.changes), Some((newest, comparison)))
+    /// The index, if it is what is wanted, else what there is to do; with `is_anew` that is everything. Takes no lock.
+    fn look(&self, listing: &Listing, is_anew: bool) -> Result<(Newest, Comparison), Box<Work>> {
+        let newest = self.open_newest().map_err(|reason| Box::new(Work { reason, former: None }))?;
+        let mut comparison = compare(&newest.index.table, newest.manifest.looked_ns, self.base, listing);
+        let reason = if is_anew {
+            comparison.same.fill(None);
+            Stale::Requested
+        } else if comparison.changes.total() > 0 {
+            Stale::Files(comparison.changes)
         } else if let Some(model) = self.missing_model(&newest) {
-            State::Stale(Stale::Model(model), Some((newest, comparison)))
+            Stale::Model(model)
         } else {
-            State::Fresh(newest, comparison)
-        }
+            return Ok((newest, comparison));
+        };
+        Err(Box::new(Work { reason, former: Some((newest, comparison)) }))
     }
 
     /// The model that is wanted, if not all units have vectors of it.
@@ -303,14 +398,14 @@ impl Wanted<'_> {
     }
 
     /// Opens the valid generation, whatever has become of the tree since.
-    fn open_newest(&self, folder: &IndexFolder) -> Result<Newest, Stale> {
+    fn open_newest(&self) -> Result<Newest, Stale> {
         let mut last_generation = None;
         loop {
-            let manifest = folder.manifest()?;
-            if let Some(reason) = mismatch(&manifest, self.root) {
+            let manifest = self.place.folder.manifest()?;
+            if let Some(reason) = mismatch(&manifest, self.canonical) {
                 return Err(reason);
             }
-            match self.open(folder, &manifest) {
+            match self.open(&manifest) {
                 Ok(index) => return Ok(Newest { index, manifest }),
                 // A writer may have replaced the generation between two steps of opening it.
                 Err(_) if last_generation.as_ref() != Some(&manifest.generation) => {
@@ -322,13 +417,8 @@ impl Wanted<'_> {
     }
 
     /// Records when files that are unchanged were modified and looked at.
-    fn note(
-        &self,
-        tree: &Tree,
-        folder: &IndexFolder,
-        newest: &Newest,
-        comparison: &Comparison,
-    ) -> Result<(), Error> {
+    fn note(&self, tree: &Tree, newest: &Newest, comparison: &Comparison) -> Result<(), Error> {
+        let folder = &self.place.folder;
         let Some(lock) = folder.try_lock()? else { return Ok(()) };
         if folder.manifest().is_ok_and(|manifest| manifest.generation == newest.manifest.generation) {
             let former = newest.former(comparison);
@@ -338,26 +428,28 @@ impl Wanted<'_> {
         Ok(())
     }
 
-    fn open(&self, folder: &IndexFolder, manifest: &Manifest) -> Result<Index, Error> {
+    fn open(&self, manifest: &Manifest) -> Result<Index, Error> {
+        let folder = self.place.folder.path();
         let Manifest { generation, size, parts, .. } = manifest;
-        let table = Table::open(folder.path(), generation, *size, parts)?;
+        let table = Table::open(folder, generation, *size, parts)?;
         let numbering = Arc::new(table.numbering(parts));
         let mut n_terms = [0; N_FIELDS];
         table.files.iter().for_each(|file| lexical::add(&mut n_terms, &file.n_terms));
         let folders: Vec<PathBuf> =
-            parts.iter().map(|part| folder.path().join(&part.name).join(LEXICAL_FOLDER)).collect();
+            parts.iter().map(|part| folder.join(&part.name).join(LEXICAL_FOLDER)).collect();
         let lexical = LexicalIndex::open(&folders, &numbering, &n_terms)?;
         let dense = match &self.embedder {
             Some(embedder) => {
                 let (id, dimension) = (embedder.id(), embedder.dimension());
-                let matrix = complete::open(folder.path(), parts, &numbering, id, dimension)?;
+                let matrix = complete::open(folder, parts, &numbering, id, dimension)?;
                 Some(Dense { embedder: Arc::clone(embedder), matrix })
             }
             None => None,
         };
         let file_of_unit = table.units.iter().map(|unit| unit.file).collect();
         let file_lengths = table.files.iter().map(|file| file.bytes as f32).collect();
-        Ok(Index { base: self.base.to_owned(), table, lexical, dense, file_of_unit, file_lengths })
+        let (base, scope) = (self.shown.to_owned(), self.place.scope.clone());
+        Ok(Index { base, scope, table, lexical, dense, file_of_unit, file_lengths })
     }
 }
 
@@ -375,20 +467,6 @@ pub(crate) fn mismatch(manifest: &Manifest, root: &str) -> Option<Stale> {
 fn now_ns() -> u64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// The canonical path of a tree and the folder of its index.
-pub(crate) fn locate(root: &Path, options: &OpenOptions) -> Result<(PathBuf, IndexFolder), Error> {
-    let canonical = root.canonicalize().map_err(|source| Error::io("read", root, source))?;
-    let folder = match &options.folder {
-        Some(path) => IndexFolder::new(path.clone()),
-        None => IndexFolder::in_cache(&canonical)?,
-    };
-    Ok((canonical, folder))
-}
-
-fn no_index(root: &Path, reason: &Stale) -> Error {
-    Error::NoIndex { root: root.to_owned(), reason: reason.clone() }
 }
 
 /// An error and its causes in one line.

@@ -288,6 +288,7 @@ impl Index {
     /// to begin, which is the innermost. None where nothing is indexed.
     #[must_use]
     pub fn unit_at(&self, path: &str, line: u32) -> Option<Hit> {
+        let path = self.scope.absolute(path);
         let unit = (0..self.n_units()).rfind(|&unit| {
             let record = &self.table.units[unit];
             (record.start_line..=record.end_line).contains(&line)
@@ -296,13 +297,15 @@ impl Index {
         Some(self.hit(unit, 0.0, ScoreParts::default()))
     }
 
-    /// Which units a filter lets through; none if that is all of them.
+    /// Which units a filter lets through, of the part of the tree that is searched; none if that is all of them.
     fn allowed(&self, filter: &Filter) -> Option<Vec<bool>> {
-        if filter.is_empty() {
+        if filter.is_empty() && self.scope.is_all() {
             return None;
         }
-        let file =
-            |file: &FileRecord| filter.file(self.table.text(file.path), self.table.text(file.language));
+        let file = |file: &FileRecord| {
+            let path = self.scope.relative(self.table.text(file.path));
+            path.is_some_and(|path| filter.file(path, self.table.text(file.language)))
+        };
         let files: Vec<bool> = self.table.files.iter().map(file).collect();
         Some(
             self.table
@@ -378,9 +381,10 @@ impl Index {
     fn hit(&self, unit: usize, score: f32, parts: ScoreParts) -> Hit {
         let record = &self.table.units[unit];
         let file = self.table.file_of(record);
+        let path = self.table.text(file.path);
         Hit {
             unit,
-            path: self.table.text(file.path).to_owned(),
+            path: self.scope.relative(path).unwrap_or(path).to_owned(),
             start_line: record.start_line,
             end_line: record.end_line,
             name: self.table.text(record.name).to_owned(),

@@ -9,15 +9,18 @@ use quarry_source::UnitKind;
 
 use crate::changes::compare;
 use crate::folder::FORMAT;
-use crate::open::{locate, mismatch};
+use crate::open::mismatch;
+use crate::place::{Place, Places};
 use crate::table::{KINDS, Table};
 use crate::{Error, Index, OpenOptions, Stale};
 
 /// The state of the index of a tree.
 #[derive(Debug, Clone)]
 pub struct Status {
-    /// Canonical path of the tree.
+    /// Canonical path of the tree that is indexed: the one that was asked about, or one around it.
     pub root: PathBuf,
+    /// The path that was asked about, relative to `root`; empty where it is the same.
+    pub part: String,
     /// Folder of the index, whether there is one or not.
     pub folder: PathBuf,
     /// Format that this program reads and writes; an index of another one is built anew.
@@ -40,6 +43,8 @@ pub struct IndexStatus {
     pub made: SystemTime,
     /// Number of files, those without units included.
     pub files: usize,
+    /// Of them those in [`Status::part`].
+    pub files_in_part: usize,
     /// Number of units.
     pub units: usize,
     /// Units of each language, by its name.
@@ -51,21 +56,32 @@ pub struct IndexStatus {
 }
 
 impl Index {
-    /// Says what the index of the tree at `root` holds and whether it is fresh. Builds and changes nothing, and takes
-    /// no lock.
+    /// Says what the index that a search of `root` would use holds, and whether it is fresh. Builds and changes nothing,
+    /// and takes no lock.
     ///
     /// # Errors
     /// When the tree cannot be read.
     pub fn status(root: &Path, options: &OpenOptions) -> Result<Status, Error> {
-        let base = walk::base_folder(root)?;
-        let (canonical, folder) = locate(root, options)?;
-        let listing = walk::list(root, &options.walk)?;
+        walk::base_folder(root)?;
+        let Places { enclosing, own } = Places::of(root, options)?;
+        for place in &enclosing {
+            let status = Self::status_at(place, options)?;
+            if status.index.as_ref().is_some_and(|index| index.files_in_part > 0) {
+                return Ok(status);
+            }
+        }
+        Self::status_at(&own, options)
+    }
+
+    fn status_at(place: &Place, options: &OpenOptions) -> Result<Status, Error> {
+        let Place { root, canonical, folder, scope } = place;
         let mut status = Status {
             folder: folder.path().to_owned(),
             format: FORMAT,
             index: None,
             stale: None,
-            root: canonical,
+            root: canonical.clone(),
+            part: scope.path().to_owned(),
         };
         let manifest = match folder.manifest() {
             Ok(manifest) => manifest,
@@ -75,7 +91,9 @@ impl Index {
             Ok(table) => table,
             Err(error) => return Ok(Status { stale: Some(Stale::Broken(error.to_string())), ..status }),
         };
-        status.stale = mismatch(&manifest, &status.root.to_string_lossy()).or_else(|| {
+        let listing = walk::list(root, if scope.is_all() { &options.walk } else { &manifest.walk })?;
+        let base = walk::base_folder(root)?;
+        status.stale = mismatch(&manifest, &canonical.to_string_lossy()).or_else(|| {
             let changes = compare(&table, manifest.looked_ns, base, &listing).changes;
             (changes.total() > 0).then_some(Stale::Files(changes))
         });
@@ -95,6 +113,7 @@ impl Index {
             bytes,
             made,
             files: table.files.len(),
+            files_in_part: scope.n_files(&table),
             units: table.units.len(),
             units_by_language,
             units_by_kind: by_kind.to_vec(),

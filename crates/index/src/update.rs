@@ -9,7 +9,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use quarry_corpus::walk::{ListedFile, Listing, Skipped};
+use quarry_corpus::walk::{ListedFile, Listing, Skipped, WalkOptions};
 
 use crate::build::{self, MAX_PART_BYTES, WrittenPart};
 use crate::changes::Comparison;
@@ -31,6 +31,8 @@ pub(crate) struct Tree<'a> {
     /// What listed paths are relative to.
     pub base: &'a Path,
     pub canonical: &'a str,
+    /// What it was listed with.
+    pub walk: &'a WalkOptions,
     pub listing: &'a Listing,
     /// When it was listed, in nanoseconds since 1970.
     pub looked_ns: u64,
@@ -105,6 +107,7 @@ pub(crate) fn write_generation(
         generation,
         root: tree.canonical.to_owned(),
         program: PROGRAM.to_owned(),
+        walk: tree.walk.clone(),
         models,
         size,
         parts: kept.into_iter().chain(parts.into_iter().map(|part| part.size)).collect(),

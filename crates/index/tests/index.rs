@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use quarry_corpus::walk::SkipReason;
 use quarry_embed::{EmbedError, Embedder, Vectors};
 use quarry_index::{
-    Changes, Error, Event, Filter, Hit, Index, OpenOptions, Opened, Ranking, SearchRequest, Stale,
+    Changes, Error, Event, Filter, Hit, Index, OpenOptions, Opened, Ranking, SearchRequest, Stale, Update,
 };
 use quarry_source::UnitKind;
 
@@ -128,7 +128,7 @@ fn check_rebuilt(opened: &Opened, expected: &Stale) {
 fn builds_once_and_finds_units() {
     let fixture = Fixture::new(&[("net.py", CONNECT), ("http/header.py", PARSE)]);
     check_rebuilt(&fixture.open(), &Stale::Missing);
-    let Opened { index, built } = fixture.open();
+    let Opened { index, built, .. } = fixture.open();
     assert!(built.is_none());
     let hits = search(&index, "split a header");
     assert_eq!(paths(&hits), ["http/header.py"]);
@@ -171,7 +171,7 @@ fn only_changed_units_are_embedded_again() {
     fixture.open_with(Some(model.clone())).unwrap();
     assert_eq!(model.n_documents.load(Ordering::Relaxed), 2);
     fixture.write("net.py", "def listen(port):\n    return accept(port)\n");
-    let Opened { index, built } = fixture.open_with(Some(model.clone())).unwrap();
+    let Opened { index, built, .. } = fixture.open_with(Some(model.clone())).unwrap();
     assert_eq!(built.unwrap().n_embedded, 1);
     assert_eq!(model.n_documents.load(Ordering::Relaxed), 3);
     // The vector that was copied is still that of its unit.
@@ -195,7 +195,7 @@ fn the_vectors_of_each_model_stay() {
     fixture.write("net.py", &format!("{CONNECT}\n\ndef listen(port):\n    return accept(port)\n"));
     for model in [a, b] {
         assert_eq!(fixture.open_with(Some(model.clone())).unwrap().built.unwrap().n_embedded, 1);
-        let Opened { index, built } = fixture.open_with(Some(model)).unwrap();
+        let Opened { index, built, .. } = fixture.open_with(Some(model)).unwrap();
         assert!(built.is_none());
         assert!(search(&index, "open a socket to a host")[0].parts.dense > 0.3);
     }
@@ -355,7 +355,7 @@ fn a_rebuild_can_be_asked_for() {
     let fixture = Fixture::new(&[("net.py", CONNECT)]);
     fixture.open();
     let options =
-        OpenOptions { folder: Some(fixture.index_folder()), rebuild: true, ..OpenOptions::default() };
+        OpenOptions { folder: Some(fixture.index_folder()), update: Update::Anew, ..OpenOptions::default() };
     let reasons = Mutex::new(Vec::new());
     let record = |event: Event| {
         if let Event::Stale(reason) = event {
@@ -496,7 +496,7 @@ fn similar_units_are_those_with_like_words() {
 fn an_index_can_be_opened_as_it_is() {
     let fixture = Fixture::new(&[("net.py", CONNECT)]);
     let options =
-        OpenOptions { folder: Some(fixture.index_folder()), update: false, ..OpenOptions::default() };
+        OpenOptions { folder: Some(fixture.index_folder()), update: Update::Never, ..OpenOptions::default() };
     let open = || Index::open_or_build(&fixture.root(), &options, None, &|_| {});
     let error = open().err().unwrap();
     assert!(matches!(error, Error::NoIndex { reason: Stale::Missing, .. }), "{error}");

@@ -282,7 +282,8 @@ impl<'tree> Finder<'_, 'tree> {
             let pattern = query_match.pattern_index;
             let mut is_naming = false;
             for capture in query_match.captures() {
-                match self.rules.captures[capture.index as usize] {
+                let Some(meaning) = self.rules.captures[capture.index as usize] else { continue };
+                match meaning {
                     Capture::Function => matched.is_function = true,
                     Capture::Method => matched.is_method = true,
                     Capture::Type => matched.is_type = true,
@@ -297,7 +298,7 @@ impl<'tree> Finder<'_, 'tree> {
                         self.names.clear();
                         self.names.push(capture.node);
                     }
-                    Capture::Name | Capture::Ignored => {}
+                    Capture::Name => {}
                 }
             }
         }

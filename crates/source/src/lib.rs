@@ -28,6 +28,7 @@ mod definition;
 mod language;
 mod layout;
 mod line;
+mod local;
 mod markdown;
 mod parse;
 mod reference;

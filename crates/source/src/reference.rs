@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tree_sitter::{QueryCursor, QueryCursorOptions, QueryCursorState, StreamingIterator, Tree};
 
 use crate::line::{Lines, line_number};
+use crate::local::{Names, Role};
 use crate::rules::{ReferenceCapture, ReferenceRules};
 use crate::unit::{Call, Import, ImportedName, MAX_NAME_BYTES, References, Unit, truncate};
 
@@ -29,15 +30,40 @@ pub(crate) fn find_references(
     };
     let mut finder =
         Finder { rules, lines, calls: BTreeMap::new(), imports: BTreeMap::new(), groups: BTreeMap::new() };
+    let mut names = Names::default();
+    let mut excluded = Vec::new();
     let mut cursor = QueryCursor::new();
     let options = QueryCursorOptions::new().progress_callback(&mut watch);
     let mut matches = cursor.matches_with_options(&rules.query, tree.root_node(), lines.source(), options);
     while let Some(query_match) = matches.next() {
         let mut captured = Captured::default();
         for capture in query_match.captures() {
-            captured.add(rules.captures[capture.index as usize], capture.node.byte_range());
+            let Some(meaning) = rules.captures[capture.index as usize] else { continue };
+            let bytes = capture.node.byte_range();
+            match meaning {
+                ReferenceCapture::Callee => widen(&mut captured.callee, bytes),
+                ReferenceCapture::Receiver => widen(&mut captured.receiver, bytes),
+                ReferenceCapture::Import => widen(&mut captured.import, bytes),
+                ReferenceCapture::Group => widen(&mut captured.group, bytes),
+                ReferenceCapture::Module => widen(&mut captured.module, bytes),
+                ReferenceCapture::Name => widen(&mut captured.name, bytes),
+                ReferenceCapture::Default => widen(&mut captured.default, bytes),
+                ReferenceCapture::Alias => widen(&mut captured.alias, bytes),
+                ReferenceCapture::Excluded => excluded.push(bytes),
+                ReferenceCapture::Bare => names.add(Role::Bare, bytes),
+                ReferenceCapture::Local => names.add(Role::Local, bytes),
+                ReferenceCapture::Frame => names.add(Role::Frame, bytes),
+                ReferenceCapture::Block => names.add(Role::Block, bytes),
+            }
         }
         finder.take(captured);
+    }
+    for name in names.free(lines.source()) {
+        finder.take(Captured { callee: Some(name), ..Captured::default() });
+    }
+    for bytes in excluded {
+        let calls: Vec<usize> = finder.calls.range(bytes).map(|(byte, _)| *byte).collect();
+        calls.iter().for_each(|byte| drop(finder.calls.remove(byte)));
     }
     let references = References { imports: finder.imports(), calls: finder.calls.into_values().collect() };
     (references, stopped_at.get())
@@ -64,24 +90,11 @@ struct Captured {
     alias: Option<Range<usize>>,
 }
 
-impl Captured {
-    fn add(&mut self, capture: ReferenceCapture, bytes: Range<usize>) {
-        let place = match capture {
-            ReferenceCapture::Callee => &mut self.callee,
-            ReferenceCapture::Receiver => &mut self.receiver,
-            ReferenceCapture::Import => &mut self.import,
-            ReferenceCapture::Group => &mut self.group,
-            ReferenceCapture::Module => &mut self.module,
-            ReferenceCapture::Name => &mut self.name,
-            ReferenceCapture::Default => &mut self.default,
-            ReferenceCapture::Alias => &mut self.alias,
-            ReferenceCapture::Ignored => return,
-        };
-        *place = Some(match place.take() {
-            Some(other) => other.start.min(bytes.start)..other.end.max(bytes.end),
-            None => bytes,
-        });
-    }
+fn widen(place: &mut Option<Range<usize>>, bytes: Range<usize>) {
+    *place = Some(match place.take() {
+        Some(other) => other.start.min(bytes.start)..other.end.max(bytes.end),
+        None => bytes,
+    });
 }
 
 /// What the matches with one `@module` say together.

@@ -1,6 +1,8 @@
 //! Rule files: what is a function, a type and a comment in a language, as data.
 
 use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::Error as UnknownVariant;
 use tree_sitter::Query;
 
 /// What a language is for, so that searches can leave some of it out.
@@ -156,7 +158,8 @@ impl Role {
 }
 
 /// What a capture of a rule file's query stands for; see [`RuleFile`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Capture {
     Function,
     Method,
@@ -167,13 +170,12 @@ pub(crate) enum Capture {
     Body,
     Doc,
     Test,
-    /// Begins with `_`: used by a predicate of the query only.
-    Ignored,
 }
 
 /// What a capture of a rule file's `references` stands for. Matches with the same `@callee` are one call, matches with
 /// the same `@module` one import; several captures of the same in one match stand for all from the first to the last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum ReferenceCapture {
     /// The name of what is called.
     Callee,
@@ -191,40 +193,49 @@ pub(crate) enum ReferenceCapture {
     Default,
     /// The name here of what `@name` captures, else of the module.
     Alias,
-    /// Begins with `_`: used by a predicate of the query only.
-    Ignored,
+    /// Where no calls are, whatever it looks like.
+    Excluded,
+    /// A name that is a call, unless it is that of a variable.
+    Bare,
+    /// A name that is that of a variable from here on.
+    Local,
+    /// What has variables of its own and sees no others.
+    Frame,
+    /// What has variables of its own and sees those around it.
+    Block,
+}
+
+/// Compiles patterns of a rule file. What each of their captures stands for comes by its index; those whose names begin
+/// with `_` are for predicates and stand for nothing.
+fn compile<Capture: for<'de> Deserialize<'de>>(
+    file: &RuleFile,
+    grammar: &tree_sitter::Language,
+    patterns: &str,
+) -> Result<(Query, Vec<Option<Capture>>), RuleError> {
+    let query = Query::new(grammar, patterns)
+        .map_err(|source| RuleError::Query { language: file.name.clone(), source })?;
+    let meaning = |name: &&str| match name.starts_with('_') {
+        true => Ok(None),
+        false => Capture::deserialize((*name).into_deserializer()).map(Some).map_err(|_: UnknownVariant| {
+            RuleError::UnknownCapture { language: file.name.clone(), capture: (*name).to_owned() }
+        }),
+    };
+    let captures = query.capture_names().iter().map(meaning).collect::<Result<_, _>>()?;
+    Ok((query, captures))
 }
 
 /// The `references` of a rule file, made ready for one grammar.
 pub(crate) struct ReferenceRules {
     pub(crate) query: Query,
-    /// By index of capture in `query`.
-    pub(crate) captures: Vec<ReferenceCapture>,
+    /// By index of capture in `query`, see [`compile`].
+    pub(crate) captures: Vec<Option<ReferenceCapture>>,
     /// Stands between the module of a group and those in it.
     pub(crate) separator: String,
 }
 
 impl ReferenceRules {
     pub(crate) fn compile(file: &RuleFile, grammar: &tree_sitter::Language) -> Result<Self, RuleError> {
-        let language = || file.name.clone();
-        let query = Query::new(grammar, &file.references)
-            .map_err(|source| RuleError::Query { language: language(), source })?;
-        let captures = query
-            .capture_names()
-            .iter()
-            .map(|name| match *name {
-                "callee" => Ok(ReferenceCapture::Callee),
-                "receiver" => Ok(ReferenceCapture::Receiver),
-                "import" => Ok(ReferenceCapture::Import),
-                "group" => Ok(ReferenceCapture::Group),
-                "module" => Ok(ReferenceCapture::Module),
-                "name" => Ok(ReferenceCapture::Name),
-                "default" => Ok(ReferenceCapture::Default),
-                "alias" => Ok(ReferenceCapture::Alias),
-                name if name.starts_with('_') => Ok(ReferenceCapture::Ignored),
-                name => Err(RuleError::UnknownCapture { language: language(), capture: name.into() }),
-            })
-            .collect::<Result<_, _>>()?;
+        let (query, captures) = compile(file, grammar, &file.references)?;
         let separator = file.name_separators.first().cloned().unwrap_or_else(|| ".".to_owned());
         Ok(Self { query, captures, separator })
     }
@@ -234,8 +245,8 @@ impl ReferenceRules {
 pub(crate) struct Rules {
     pub(crate) grammar: tree_sitter::Language,
     pub(crate) query: Query,
-    /// By index of capture in `query`.
-    pub(crate) captures: Vec<Capture>,
+    /// By index of capture in `query`, see [`compile`].
+    pub(crate) captures: Vec<Option<Capture>>,
     pub(crate) directives: Vec<String>,
     pub(crate) doc_omits: Vec<String>,
     pub(crate) test_prefixes: Vec<String>,
@@ -248,25 +259,7 @@ pub(crate) struct Rules {
 impl Rules {
     pub(crate) fn compile(file: &RuleFile, grammar: tree_sitter::Language) -> Result<Self, RuleError> {
         let language = || file.name.clone();
-        let query = Query::new(&grammar, &file.query)
-            .map_err(|source| RuleError::Query { language: language(), source })?;
-        let captures = query
-            .capture_names()
-            .iter()
-            .map(|name| match *name {
-                "function" => Ok(Capture::Function),
-                "method" => Ok(Capture::Method),
-                "type" => Ok(Capture::Type),
-                "scope" => Ok(Capture::Scope),
-                "name" => Ok(Capture::Name),
-                "owner" => Ok(Capture::Owner),
-                "body" => Ok(Capture::Body),
-                "doc" => Ok(Capture::Doc),
-                "test" => Ok(Capture::Test),
-                name if name.starts_with('_') => Ok(Capture::Ignored),
-                name => Err(RuleError::UnknownCapture { language: language(), capture: name.into() }),
-            })
-            .collect::<Result<_, _>>()?;
+        let (query, captures) = compile(file, &grammar, &file.query)?;
         let mut roles: Vec<Role> = (0..=u16::MAX)
             .take(grammar.node_kind_count())
             .map(|id| if grammar.node_kind_is_named(id) { Role::NAMED } else { Role::default() })

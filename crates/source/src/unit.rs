@@ -94,7 +94,7 @@ pub struct Extraction {
 /// What a file calls and imports, as far as its syntax says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct References {
-    /// In ascending order of bytes. Calls in the arguments of macros are not seen where a language gives them no syntax.
+    /// In ascending order of bytes. In the arguments of macros of Rust, whatever looks like a call counts as one.
     pub calls: Vec<Call>,
     /// In ascending order of the bytes of their modules.
     pub imports: Vec<Import>,

@@ -6,3 +6,6 @@ void run(Cart& cart) {
     cart.items()->push(new shop::Item(convert<int>(2)));
     ::exit(0);
 }
+void more(Cart& cart) {
+    cart.template find<Item>(static_cast<int>(size(1)));
+}

@@ -9,3 +9,11 @@ class Cart {
         return Max(items.First<int>(), new Shop.Item().Price());
     }
 }
+class Shop : Base {
+    Shop(int count) : base(count) {
+        this.Add(1);
+        base.Add<int>(2);
+        this?.Sell(new Shop.Box<int>(3));
+    }
+    Shop() : this(4) {}
+}

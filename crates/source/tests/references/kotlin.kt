@@ -6,3 +6,9 @@ fun total(cart: Cart): Int {
     cart.store.save(list)
     return max(list.map { it.price() }.sum(), Item("a").size())
 }
+class Shop : Base(1), Named {
+    constructor() : this(2)
+    val cart = Cart<Item>(3) { fill() }
+    val sizes = cart.map<Int>(4) to one
+    val a = object : Listener<Cart>(5) {}
+}

@@ -13,3 +13,14 @@ impl Cart {
         items.iter().map(|item| price(item)).sum::<u32>() + std::mem::take(&mut items)
     }
 }
+
+#[cfg(any(test, feature = "no-call"))]
+fn arguments() {
+    println!("{}", name(1));
+    vec![cart.items().first()?.price(2), Item::new(3), cart.sum::<u32>(4), max::<u8>(4), if free(5) { Item { price } } else { old[0] }];
+    assert!(shop::check!(#[no_call(1)] self.cart.is_empty()));
+}
+
+macro_rules! add {
+    ($cart:expr) => { $crate::cart::push($cart, format!("{}", $cart.next())) };
+}

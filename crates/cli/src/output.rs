@@ -1,5 +1,6 @@
 //! What commands print: results and JSON to stdout, everything else to stderr.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::ops::Range;
@@ -104,7 +105,7 @@ pub struct Block {
 
 /// Three parts: where and what, the declaration, and the lines that match; `matches` finds what to highlight.
 pub fn format_hit(hit: &HitView, terminal: Terminal, matches: impl Fn(&str) -> Vec<Range<usize>>) -> String {
-    let place = format!("{}:{}", hit.path, hit.start_line);
+    let place = format!("{}:{}", printable(hit.path), hit.start_line);
     let place = terminal.link(hit.file, &terminal.paint(PATH_STYLE, &place));
     let what = if hit.name.is_empty() {
         hit.kind.to_owned()
@@ -132,6 +133,15 @@ pub fn format_hit(hit: &HitView, terminal: Terminal, matches: impl Fn(&str) -> V
         }
     }
     out
+}
+
+/// A path without control characters, which could pass for other lines or speak to the terminal.
+pub fn printable(path: &str) -> Cow<'_, str> {
+    if !path.contains(char::is_control) {
+        return Cow::Borrowed(path);
+    }
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    Cow::Owned(path.chars().map(escaped).collect())
 }
 
 /// Prints text to stdout.

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ColorChoice};
+use quarry_corpus::walk::FileFlags;
 use quarry_index::{Filter, Hit, Index, ScoreParts, snippet};
 use quarry_source::UnitKind;
 use serde::Serialize;
@@ -41,6 +42,12 @@ pub struct FilterArgs {
     /// Only units of this kind (can be repeated)
     #[arg(long = "kind", value_name = "KIND", value_parser = kind_parser())]
     kinds: Vec<UnitKind>,
+    /// No code that a program wrote, lock files included (else it stands lower)
+    #[arg(long)]
+    no_generated: bool,
+    /// No copies of others' code, as in vendor and node_modules (else it stands lower)
+    #[arg(long)]
+    no_vendored: bool,
 }
 
 impl FilterArgs {
@@ -51,7 +58,12 @@ impl FilterArgs {
     pub fn filter(&self, settings: &Settings) -> anyhow::Result<Filter> {
         let mut globs = settings.get(|layer| layer.globs.clone()).unwrap_or_default();
         globs.extend(self.globs.iter().cloned());
-        Ok(Filter::new(&self.languages, &self.kinds, &globs)?)
+        let is_out = |flag, setting: Option<bool>| flag || setting == Some(false);
+        let mut without = FileFlags::empty();
+        let is_generated_out = is_out(self.no_generated, settings.get(|layer| layer.generated));
+        without.set(FileFlags::GENERATED, is_generated_out);
+        without.set(FileFlags::VENDORED, is_out(self.no_vendored, settings.get(|layer| layer.vendored)));
+        Ok(Filter::new(&self.languages, &self.kinds, &globs)?.without(without))
     }
 }
 

@@ -39,6 +39,10 @@ pub struct Layer {
     pub max_bytes: Option<u64>,
     /// Which files may be found; those of the command line come after them.
     pub globs: Option<Vec<String>>,
+    /// Whether code that a program wrote may be found.
+    pub generated: Option<bool>,
+    /// Whether copies of others' code may be found.
+    pub vendored: Option<bool>,
     /// When to colour.
     #[serde(serialize_with = "color_name", deserialize_with = "color_named")]
     pub color: Option<ColorChoice>,
@@ -55,6 +59,8 @@ impl Layer {
             model: None,
             max_bytes: Some(WalkOptions::default().max_bytes),
             globs: Some(Vec::new()),
+            generated: Some(true),
+            vendored: Some(true),
             color: Some(ColorChoice::Auto),
         }
     }

@@ -147,7 +147,8 @@ fn left_out(index: &IndexStatus) -> String {
     let mut text = String::new();
     for (reason, n) in count_by_reason(&index.skipped) {
         let of_reason = index.skipped.iter().filter(|skipped| skipped.reason.to_string() == reason);
-        let examples: Vec<&str> = of_reason.map(|skipped| skipped.path.as_str()).take(N_EXAMPLES).collect();
+        let examples: Vec<_> =
+            of_reason.map(|skipped| output::printable(&skipped.path)).take(N_EXAMPLES).collect();
         let more = if n > examples.len() { ", …" } else { "" };
         let _ = writeln!(text, "left out {n} {reason}: {}{more}", examples.join(", "));
     }

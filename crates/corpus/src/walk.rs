@@ -288,17 +288,27 @@ fn relative_path(base: &Path, path: &Path) -> PathBuf {
     path.strip_prefix(base).unwrap_or(path).to_owned()
 }
 
-fn modified_ns(metadata: &Metadata) -> u64 {
+/// When a file was last modified, in nanoseconds since 1970; 0 where the file system does not tell.
+#[must_use]
+pub fn modified_ns(metadata: &Metadata) -> u64 {
     let since_epoch = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     since_epoch.map_or(0, |duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
 fn walk_failure(base: &Path, error: &ignore::Error) -> Skipped {
-    let path = match error {
-        ignore::Error::WithPath { path, .. } => relative_path(base, path),
-        _ => PathBuf::new(),
-    };
-    Skipped { path: path.to_string_lossy().into_owned(), reason: SkipReason::Unreadable(error.to_string()) }
+    let mut path = PathBuf::new();
+    let mut inner = error;
+    loop {
+        match inner {
+            ignore::Error::WithPath { path: found, err } => {
+                path = relative_path(base, found);
+                inner = err;
+            }
+            ignore::Error::WithDepth { err, .. } | ignore::Error::WithLineNumber { err, .. } => inner = err,
+            _ => break,
+        }
+    }
+    Skipped { path: path.to_string_lossy().into_owned(), reason: SkipReason::Unreadable(inner.to_string()) }
 }
 
 #[cfg(test)]

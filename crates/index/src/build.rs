@@ -43,7 +43,9 @@ pub(crate) fn hash_of(embedding_text: &str) -> u128 {
 pub(crate) struct WrittenPart {
     pub size: PartSize,
     pub files: Vec<(FileRecord, Vec<UnitRecord>)>,
-    /// Files that turned out not to be sources.
+    /// Of each row: the hash of what is embedded.
+    pub hashes: Vec<u128>,
+    /// Files that turned out not to be sources, or could not be read.
     pub skipped: Vec<Skipped>,
 }
 
@@ -195,7 +197,7 @@ fn write_part(prepared: Vec<Prepared>, index: &Path, name: &str, part: u16) -> R
     fs::create_dir(&lexical).map_err(|source| Error::io("create", &lexical, source))?;
     LexicalIndex::create(&lexical, texts)?;
     let size = builder.write(&folder, name.to_owned())?;
-    Ok(WrittenPart { size, files: builder.files, skipped })
+    Ok(WrittenPart { size, files: builder.files, hashes: builder.hashes, skipped })
 }
 
 fn position(byte: usize) -> Result<u32, Error> {

@@ -1,13 +1,13 @@
 //! What has become of a tree since its index was made.
 
-use std::fs;
 use std::path::Path;
 
-use quarry_corpus::walk::Listing;
+use quarry_corpus::walk::{self, ListedFile, Listing};
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::Changes;
+use crate::folder::Manifest;
 use crate::table::Table;
 
 /// How long before an index was made a file must have been modified for its time to prove that it is the same: a
@@ -29,9 +29,10 @@ pub(crate) fn content_hash(bytes: &[u8]) -> u64 {
     xxh3_64(bytes).max(1)
 }
 
-/// Compares by length and time of modification, and by content where the time differs or proves nothing. `looked_ns`
-/// is when the tree was listed for the index.
-pub(crate) fn compare(table: &Table, looked_ns: u64, base: &Path, listing: &Listing) -> Comparison {
+/// Compares by length and time of modification, and by content where the time differs or proves nothing. A file that
+/// could not be read has changed when it can.
+pub(crate) fn compare(table: &Table, manifest: &Manifest, base: &Path, listing: &Listing) -> Comparison {
+    let looked_ns = manifest.looked_ns;
     let mut changes = Changes::default();
     // Both are ascending by path.
     let mut next = 0;
@@ -53,16 +54,20 @@ pub(crate) fn compare(table: &Table, looked_ns: u64, base: &Path, listing: &List
         rows.push(known);
     }
     changes.removed += table.files.len().saturating_sub(next);
-    let judge = |(file, row): (&quarry_corpus::walk::ListedFile, &Option<usize>)| {
+    let judge = |(file, row): (&ListedFile, &Option<usize>)| {
         let Some(record) = row.map(|row| &table.files[row]) else { return (false, false) };
         if record.bytes != file.bytes {
             return (false, false);
+        }
+        let read = || walk::read_file(&base.join(&file.path), file.bytes);
+        if record.hash == 0 && manifest.is_unreadable(&file.path) {
+            return (read().is_err(), false);
         }
         let step = if file.modified_ns % 1_000_000_000 == 0 { COARSE_CLOCK_STEP_NS } else { CLOCK_STEP_NS };
         if record.modified_ns == file.modified_ns && file.modified_ns.saturating_add(step) < looked_ns {
             return (true, false);
         }
-        let same = fs::read(base.join(&file.path)).is_ok_and(|bytes| content_hash(&bytes) == record.hash);
+        let same = read().is_ok_and(|bytes| content_hash(&bytes) == record.hash);
         (same, same)
     };
     let judged: Vec<(bool, bool)> = listing.files.par_iter().zip(&rows).with_min_len(64).map(judge).collect();

@@ -1,27 +1,24 @@
 //! Vectors of units: those of one model for all that have none, and those that a new part takes over.
 
-use std::collections::HashMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 use std::sync::Arc;
 
+use quarry_corpus::walk;
 use quarry_embed::Embedder;
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::build::{WrittenPart, embedding_text, hash_of};
 use crate::changes::content_hash;
+use crate::folder::{Manifest, VECTORS};
+use crate::storage::StoredFile;
 use crate::table::{Numbering, PartSize, Table};
 use crate::vectors::{Rows, UnitVectors, VectorMatrix};
 use crate::{Error, Event};
 
 /// Units that are embedded in one call.
 const BATCH: usize = 1024;
-
-/// The file of a part that holds the vectors of a model.
-fn vectors_file(index: &Path, part: &PartSize, model: &str) -> PathBuf {
-    index.join(&part.name).join(format!("vectors-{:016x}", xxh3_64(model.as_bytes())))
-}
 
 /// Opens the vectors of a model; a part without any has rows that were never made.
 ///
@@ -34,19 +31,39 @@ pub(crate) fn open(
     model: &str,
     dimension: usize,
 ) -> Result<UnitVectors, Error> {
-    let open = |part: &PartSize| {
-        let path = vectors_file(index, part, model);
-        if !path.exists() {
-            return Ok(Rows::missing(dimension, part.units).into_matrix());
+    let open = |part: &PartSize| match of_model(index, part, model)? {
+        None => Ok(Rows::missing(dimension, part.units).into_matrix()),
+        Some(matrix) if matrix.dimension() == dimension || part.units == 0 => Ok(matrix),
+        Some(matrix) => {
+            let problem = format!("vectors of {} columns, not {dimension}", matrix.dimension());
+            Err(Error::corrupt(&part.folder(index), problem))
         }
-        let matrix = VectorMatrix::open(&path, part.units)?;
-        if matrix.dimension() != dimension && part.units > 0 {
-            return Err(Error::corrupt(&path, format!("{} columns, not {dimension}", matrix.dimension())));
-        }
-        Ok(matrix)
     };
     let parts = parts.iter().map(open).collect::<Result<_, Error>>()?;
     Ok(UnitVectors { parts, numbering: Arc::clone(numbering) })
+}
+
+/// The vectors of a model in a part, if it has any.
+///
+/// # Errors
+/// When the file is not as it was written.
+fn of_model(index: &Path, part: &PartSize, model: &str) -> Result<Option<VectorMatrix>, Error> {
+    let Some(file) = part.vectors.get(model) else { return Ok(None) };
+    let folder = part.folder(index);
+    file.check(&folder)?;
+    VectorMatrix::open(&file.path(&folder), part.units).map(Some)
+}
+
+/// Writes vectors of a model to a new file, which counts from the next manifest on.
+///
+/// # Errors
+/// When the folder cannot be written.
+fn write(index: &Path, part: &mut PartSize, model: &str, generation: &str, rows: &Rows) -> Result<(), Error> {
+    let folder = part.folder(index);
+    let name = format!("{VECTORS}{:016x}-{generation}", xxh3_64(model.as_bytes()));
+    rows.write(&folder.join(&name))?;
+    part.vectors.insert(model.to_owned(), StoredFile::of(&folder, name)?);
+    Ok(())
 }
 
 /// The rows of a part that units have and that were never made, with their units.
@@ -62,21 +79,25 @@ pub(crate) fn is_complete(vectors: &UnitVectors) -> bool {
     (0..vectors.parts.len()).all(|part| missing(vectors, part).is_empty())
 }
 
+/// Keeps vectors that were made, as the manifest names them.
+type Save<'a> = &'a dyn Fn(&Manifest) -> Result<(), Error>;
+
 /// Embeds all units without a vector, part by part, and writes their vectors; returns their number. The texts come
-/// from the tree; a file that has changed since it was indexed is left out, and found changed next time.
+/// from the tree at `base`; a file that has changed since it was indexed is left out, and found changed next time. `save` is
+/// called after each part.
 ///
 /// # Errors
 /// When the model fails or the folder cannot be written.
 pub(crate) fn complete(
-    index: &Path,
-    base: &Path,
+    (index, base): (&Path, &Path),
     table: &Table,
-    parts: &[PartSize],
+    manifest: &mut Manifest,
     vectors: &mut UnitVectors,
     embedder: &dyn Embedder,
+    save: Save,
     events: &(dyn Fn(Event) + Sync),
 ) -> Result<usize, Error> {
-    let of_parts: Vec<_> = (0..parts.len()).map(|part| missing(vectors, part)).collect();
+    let of_parts: Vec<_> = (0..manifest.parts.len()).map(|part| missing(vectors, part)).collect();
     let total = of_parts.iter().map(Vec::len).sum();
     let (mut done, mut n_embedded) = (0, 0);
     for (part, missing) in of_parts.into_iter().enumerate().filter(|(_, missing)| !missing.is_empty()) {
@@ -95,9 +116,12 @@ pub(crate) fn complete(
             n_embedded += texts.len();
             events(Event::Embedded { done, total });
         }
-        let path = vectors_file(index, &parts[part], embedder.id());
-        rows.write(&path)?;
-        vectors.parts[part] = VectorMatrix::open(&path, parts[part].units)?;
+        let written = &mut manifest.parts[part];
+        write(index, written, embedder.id(), &manifest.generation, &rows)?;
+        if let Some(matrix) = of_model(index, written, embedder.id())? {
+            vectors.parts[part] = matrix;
+        }
+        save(manifest)?;
     }
     Ok(n_embedded)
 }
@@ -107,7 +131,7 @@ fn texts(base: &Path, table: &Table, units: &[(usize, usize)]) -> Vec<(usize, St
     let Some(&(_, first)) = units.first() else { return Vec::new() };
     let file = table.file_of(&table.units[first]);
     let path = table.text(file.path);
-    let bytes = fs::read(base.join(path)).unwrap_or_default();
+    let bytes = walk::read_file(&base.join(path), file.bytes).unwrap_or_default();
     if content_hash(&bytes) != file.hash {
         return Vec::new();
     }
@@ -122,31 +146,55 @@ fn texts(base: &Path, table: &Table, units: &[(usize, usize)]) -> Vec<(usize, St
 /// Whether a text is the one that was indexed; a name that was too long to record makes another one.
 fn is_of(table: &Table, units: &[(usize, usize)], row: usize, text: &str) -> bool {
     let unit = units.iter().find(|(of, _)| *of == row).map(|(_, unit)| *unit);
-    unit.is_some_and(|unit| table.units[unit].hash() == hash_of(text))
+    unit.is_some_and(|unit| table.hash(&table.units[unit]) == hash_of(text))
 }
 
-/// Copies vectors of former units into a new part, where a unit has the text of one of them.
+/// Copies the vectors of former parts into new ones, where a unit has the text of one of theirs, for models that are
+/// `carried`. What of the former parts is damaged is left out.
 ///
 /// # Errors
-/// When a file cannot be read or written.
+/// When a file cannot be written.
 pub(crate) fn take_over(
     index: &Path,
-    former_parts: &[PartSize],
-    known: &HashMap<u128, (usize, usize)>,
-    new: &WrittenPart,
-    model: &str,
+    former: &[PartSize],
+    new: &mut [WrittenPart],
+    generation: &str,
+    is_carried: impl Fn(&str) -> bool,
 ) -> Result<(), Error> {
-    let mut matrices: HashMap<usize, Option<VectorMatrix>> = HashMap::new();
-    let mut rows: Option<Rows> = None;
-    for unit in new.files.iter().flat_map(|(_, units)| units) {
-        let Some(&(part, row)) = known.get(&unit.hash()) else { continue };
-        let open =
-            || VectorMatrix::open(&vectors_file(index, &former_parts[part], model), former_parts[part].units);
-        let Some(matrix) = matrices.entry(part).or_insert_with(|| open().ok()) else { continue };
-        let rows = rows.get_or_insert_with(|| Rows::missing(matrix.dimension(), new.size.units));
-        if matrix.has_row(row) {
-            rows.copy(unit.row(), matrix, row);
+    // Where each text was embedded: part and row.
+    let mut known: HashMap<u128, Vec<(usize, usize)>> =
+        new.iter().flat_map(|part| &part.hashes).map(|&hash| (hash, Vec::new())).collect();
+    if known.is_empty() {
+        return Ok(());
+    }
+    for (number, part) in former.iter().enumerate().filter(|(_, part)| !part.vectors.is_empty()) {
+        let Ok(hashes) = part.hashes(index) else { continue };
+        for (row, hash) in hashes.iter().enumerate() {
+            if let Some(places) = known.get_mut(hash) {
+                places.push((number, row));
+            }
         }
     }
-    rows.map_or(Ok(()), |rows| rows.write(&vectors_file(index, &new.size, model)))
+    let models: BTreeSet<&str> =
+        former.iter().flat_map(|part| part.vectors.keys()).map(String::as_str).collect();
+    for model in models.into_iter().filter(|model| is_carried(model)) {
+        let matrices: Vec<Option<VectorMatrix>> =
+            former.iter().map(|part| of_model(index, part, model).ok().flatten()).collect();
+        for part in new.iter_mut() {
+            let mut rows: Option<Rows> = None;
+            for (row, hash) in part.hashes.iter().enumerate() {
+                let mut places =
+                    known[hash].iter().filter_map(|&(part, row)| Some((matrices[part].as_ref()?, row)));
+                let Some((matrix, from)) = places.find(|(matrix, from)| matrix.has_row(*from)) else {
+                    continue;
+                };
+                rows.get_or_insert_with(|| Rows::missing(matrix.dimension(), part.hashes.len()))
+                    .copy(row, matrix, from);
+            }
+            if let Some(rows) = rows {
+                write(index, &mut part.size, model, generation, &rows)?;
+            }
+        }
+    }
+    Ok(())
 }

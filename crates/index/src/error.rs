@@ -7,8 +7,8 @@ use tantivy::directory::error::OpenWriteError;
 
 use crate::Stale;
 
-/// Bytes of an index with the built-in model's vectors over bytes of the files in it, as this repository and the
-/// checkouts of the repository search have it: 0.9 to 1.2.
+/// Bytes of an index with the built-in model's vectors over bytes of the files in it: 0.9 to 1.2 for this repository,
+/// tantivy's and some of those of the repository search.
 const INDEX_BYTES_PER_SOURCE_BYTE: f64 = 1.2;
 
 /// Why an index cannot be built, opened or searched.

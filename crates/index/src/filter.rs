@@ -1,6 +1,7 @@
 //! Which units a search may find.
 
 use ignore::overrides::{Override, OverrideBuilder};
+use quarry_corpus::walk::FileFlags;
 use quarry_source::{Language, UnitKind, language_for, language_named, languages};
 
 use crate::Error;
@@ -11,6 +12,7 @@ pub struct Filter {
     languages: Vec<String>,
     kinds: Vec<UnitKind>,
     globs: Option<Override>,
+    without: FileFlags,
 }
 
 impl Filter {
@@ -41,19 +43,26 @@ impl Filter {
             let malformed = |source| Error::Glob { glob: globs.join(" "), source };
             Some(builder.build().map_err(malformed)?)
         };
-        Ok(Self { languages, kinds: kinds.to_vec(), globs })
+        Ok(Self { languages, kinds: kinds.to_vec(), globs, without: FileFlags::empty() })
+    }
+
+    /// Narrows it to files that have none of `flags`.
+    #[must_use]
+    pub fn without(self, flags: FileFlags) -> Self {
+        Self { without: self.without | flags, ..self }
     }
 
     /// Whether everything passes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.languages.is_empty() && self.kinds.is_empty() && self.globs.is_none()
+        self.languages.is_empty() && self.kinds.is_empty() && self.globs.is_none() && self.without.is_empty()
     }
 
     /// Whether units of a file may be found; `path` is relative to the root, `language` a language's name.
     #[must_use]
-    pub fn file(&self, path: &str, language: &str) -> bool {
-        (self.languages.is_empty() || self.languages.iter().any(|name| name == language))
+    pub fn file(&self, path: &str, language: &str, flags: FileFlags) -> bool {
+        !self.without.intersects(flags)
+            && (self.languages.is_empty() || self.languages.iter().any(|name| name == language))
             && self.globs.as_ref().is_none_or(|globs| !globs.matched(path, false).is_ignore())
     }
 
@@ -92,15 +101,15 @@ mod tests {
     fn the_default_lets_everything_through() {
         let all = Filter::default();
         assert!(all.is_empty());
-        assert!(all.file("a/b.py", "python") && all.kind(UnitKind::Section));
+        assert!(all.file("a/b.py", "python", FileFlags::all()) && all.kind(UnitKind::Section));
     }
 
     #[test]
     fn languages_go_by_name() {
         let python = filter(&["Python"], &[]).unwrap();
-        assert!(python.file("a.py", "python"));
-        assert!(!python.file("a.rs", "rust"));
-        assert!(filter(&["RS"], &[]).unwrap().file("a.rs", "rust"));
+        assert!(python.file("a.py", "python", FileFlags::empty()));
+        assert!(!python.file("a.rs", "rust", FileFlags::empty()));
+        assert!(filter(&["RS"], &[]).unwrap().file("a.rs", "rust", FileFlags::empty()));
     }
 
     #[test]
@@ -111,7 +120,8 @@ mod tests {
 
     #[test]
     fn globs_narrow_and_exclude() {
-        let of = |globs: &[&str], path: &str| filter(&[], globs).unwrap().file(path, "rust");
+        let of =
+            |globs: &[&str], path: &str| filter(&[], globs).unwrap().file(path, "rust", FileFlags::empty());
         assert!(of(&["*.rs"], "a/b/c.rs"));
         assert!(!of(&["*.py"], "a/b/c.rs"));
         assert!(of(&["!tests/**"], "src/c.rs"));
@@ -119,6 +129,13 @@ mod tests {
         assert!(of(&["src/**"], "src/a/c.rs"));
         assert!(!of(&["src/**", "!*.rs"], "src/a/c.rs"));
         assert!(matches!(filter(&[], &["a[b"]), Err(Error::Glob { .. })));
+    }
+
+    #[test]
+    fn flags_exclude() {
+        let own = Filter::default().without(FileFlags::VENDORED | FileFlags::GENERATED);
+        assert!(!own.is_empty() && own.file("a.rs", "rust", FileFlags::TEST));
+        assert!(!own.file("a.rs", "rust", FileFlags::TEST | FileFlags::VENDORED));
     }
 
     #[test]

@@ -1,25 +1,30 @@
 //! The folder of an index: generations, the manifest that names the valid one, and the writer's lock.
 //!
 //! ```text
-//! manifest.json     names the generation and its parts; replaced by one rename
-//! lock              held by the writer; readers take no lock
-//! generation-7/     the valid one: files, units
-//! part-3/           what is known of some of the files, shared by generations: strings, lexical/, and the vectors
-//!                   of each model that was used
-//! generation-8/     being written, or left by a writer that died: the next writer removes it
+//! manifest.json       names the generation and its parts; replaced by one rename
+//! manifest.copy.json  the same, for what can be saved if the manifest is damaged
+//! lock                held by the writer; readers take no lock
+//! generation-7/       the valid one: files, units
+//! part-3/             what is known of some of the files, shared by generations: strings, hashes, lexical/, and the
+//!                     vectors of each model that was used
+//! generation-8/       being written, or left by a writer that died: the next writer removes it
 //! ```
+//!
+//! A file that a manifest names is never written again. The manifest has its length, time and hash, so that a damaged
+//! one is found before it is searched; the index is then built anew, but for the vectors that are whole.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use quarry_corpus::walk::{Skipped, WalkOptions};
+use quarry_corpus::walk::{SkipReason, Skipped, WalkOptions};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::storage::{replace_file, write_file};
+use crate::storage::{StoredFile, replace_file, write_file};
 use crate::table::{PartSize, TableSize};
 use crate::{Error, Stale};
 
@@ -30,15 +35,20 @@ pub(crate) const FORMAT: u32 = 4;
 pub(crate) const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 
 const MANIFEST_FILE: &str = "manifest.json";
+const COPY_FILE: &str = "manifest.copy.json";
 const LOCK_FILE: &str = "lock";
 const GITIGNORE_FILE: &str = ".gitignore";
 const GENERATION: &str = "generation-";
 const PART: &str = "part-";
+/// Beginning of the names of files with vectors.
+pub(crate) const VECTORS: &str = "vectors-";
 
 /// What the valid generation is and was made from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     pub format: u32,
+    /// Of all else in it.
+    pub checksum: u64,
     pub generation: String,
     /// Canonical path of the tree.
     pub root: String,
@@ -49,11 +59,38 @@ pub(crate) struct Manifest {
     /// Ids of the models that units have vectors of.
     pub models: Vec<String>,
     pub size: TableSize,
+    /// The files of the generation.
+    pub files: Vec<StoredFile>,
     pub parts: Vec<PartSize>,
     /// When the tree was listed, in nanoseconds since 1970.
     pub looked_ns: u64,
-    /// Files of the tree that were left out, ascending by path.
+    /// Files that were listed and then read in vain, ascending by path.
     pub skipped: Vec<Skipped>,
+}
+
+impl Manifest {
+    /// Looks whether the files that it names are as they were written, but for vectors.
+    ///
+    /// # Errors
+    /// When one is not.
+    pub fn check(&self, index: &Path) -> Result<(), Error> {
+        let generation = index.join(&self.generation);
+        self.files.iter().try_for_each(|file| file.check(&generation))?;
+        self.parts.iter().try_for_each(|part| {
+            let folder = part.folder(index);
+            part.files.iter().try_for_each(|file| file.check(&folder))
+        })
+    }
+
+    /// Whether a file was listed but could not be read.
+    pub fn is_unreadable(&self, path: &str) -> bool {
+        let place = self.skipped.binary_search_by(|file| file.path.as_str().cmp(path));
+        place.is_ok_and(|place| matches!(self.skipped[place].reason, SkipReason::Unreadable(_)))
+    }
+
+    fn checksum(&self) -> Result<u64, serde_json::Error> {
+        Ok(xxh3_64(&serde_json::to_vec(&Self { checksum: 0, ..self.clone() })?))
+    }
 }
 
 /// The part of a [`Manifest`] that every version has.
@@ -108,22 +145,34 @@ impl IndexFolder {
     /// # Errors
     /// The reason why there is none that this program can use.
     pub fn manifest(&self) -> Result<Manifest, Stale> {
-        let bytes = match fs::read(self.0.join(MANIFEST_FILE)) {
+        self.read(MANIFEST_FILE)
+    }
+
+    /// The manifest, or its copy if it is damaged.
+    pub fn manifest_or_copy(&self) -> Option<Manifest> {
+        self.read(MANIFEST_FILE).or_else(|_| self.read(COPY_FILE)).ok()
+    }
+
+    fn read(&self, name: &str) -> Result<Manifest, Stale> {
+        let broken = |problem: &dyn fmt::Display| Stale::Broken(format!("{name}: {problem}"));
+        let bytes = match fs::read(self.0.join(name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Stale::Missing),
-            Err(error) => return Err(Stale::Broken(format!("{MANIFEST_FILE}: {error}"))),
+            Err(error) => return Err(broken(&error)),
             Ok(bytes) => bytes,
         };
-        let broken = |error: serde_json::Error| Stale::Broken(format!("{MANIFEST_FILE}: {error}"));
-        let header: ManifestHeader = serde_json::from_slice(&bytes).map_err(broken)?;
+        let header: ManifestHeader = serde_json::from_slice(&bytes).map_err(|error| broken(&error))?;
         if header.format != FORMAT {
             return Err(Stale::Format(header.format));
         }
-        let manifest: Manifest = serde_json::from_slice(&bytes).map_err(broken)?;
+        let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|error| broken(&error))?;
+        if manifest.checksum().map_err(|error| broken(&error))? != manifest.checksum {
+            return Err(broken(&"other values than were written"));
+        }
         // A name with separators could lead out of the folder.
         let names = manifest.parts.iter().map(|part| (&part.name, PART));
         for (name, prefix) in names.chain([(&manifest.generation, GENERATION)]) {
             if number(OsStr::new(name), prefix).is_none() {
-                return Err(Stale::Broken(format!("{MANIFEST_FILE}: names the folder {name:?}")));
+                return Err(broken(&format!("names the folder {name:?}")));
             }
         }
         Ok(manifest)
@@ -218,24 +267,42 @@ impl IndexFolder {
     /// # Errors
     /// When the manifest cannot be replaced; the former generation is then still valid.
     pub fn publish(&self, manifest: &Manifest, _lock: &WriterLock) -> Result<(), Error> {
-        let json = serde_json::to_vec_pretty(manifest).map_err(io::Error::from);
         let path = self.0.join(MANIFEST_FILE);
-        replace_file(&path, &[&json.map_err(|source| Error::io("write", &path, source))?])?;
+        let json = manifest
+            .checksum()
+            .and_then(|checksum| serde_json::to_vec_pretty(&Manifest { checksum, ..manifest.clone() }));
+        let json = json.map_err(|error| Error::io("write", &path, error.into()))?;
+        replace_file(&path, &[&json])?;
+        // Without it there is only less to save.
+        let _ = fs::write(self.0.join(COPY_FILE), &json);
         let parts = manifest.parts.iter().map(|part| part.name.as_str());
         self.remove_all_but(&parts.chain([manifest.generation.as_str()]).collect::<Vec<_>>());
+        manifest.parts.iter().for_each(|part| self.remove_old_vectors(part));
         Ok(())
     }
 
     /// Removes what a writer left that died.
     pub fn remove_unfinished(&self, _lock: &WriterLock) {
         // A manifest of another version still protects its generation.
-        let keep = fs::read(self.0.join(MANIFEST_FILE)).ok();
-        let keep = keep.and_then(|bytes| serde_json::from_slice::<ManifestHeader>(&bytes).ok());
+        let header = |name| serde_json::from_slice::<ManifestHeader>(&fs::read(self.0.join(name)).ok()?).ok();
+        let keep = header(MANIFEST_FILE).or_else(|| header(COPY_FILE));
         let names = |header: ManifestHeader| {
             header.parts.into_iter().map(|part| part.name).chain([header.generation]).collect::<Vec<_>>()
         };
         let keep = keep.map(names).unwrap_or_default();
         self.remove_all_but(&keep.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+
+    /// Removes vectors of a part that later ones have replaced, or that a writer left that died.
+    fn remove_old_vectors(&self, part: &PartSize) {
+        let folder = part.folder(&self.0);
+        let kept: Vec<PathBuf> = part.vectors.values().map(|file| file.path(&folder)).collect();
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let is_vectors = entry.file_name().to_string_lossy().starts_with(VECTORS);
+            if is_vectors && !kept.contains(&entry.path()) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
     }
 
     /// What cannot be removed (a system may keep mapped files) is left to the next writer.
@@ -273,5 +340,5 @@ fn is_written(name: &OsStr) -> bool {
 }
 
 fn is_ours(name: &OsStr) -> bool {
-    [MANIFEST_FILE, LOCK_FILE, GITIGNORE_FILE].map(OsStr::new).contains(&name) || is_written(name)
+    [MANIFEST_FILE, COPY_FILE, LOCK_FILE, GITIGNORE_FILE].map(OsStr::new).contains(&name) || is_written(name)
 }

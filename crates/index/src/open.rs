@@ -15,7 +15,7 @@ use crate::folder::{FORMAT, IndexFolder, Manifest, PROGRAM, WriterLock};
 use crate::lexical::{self, LexicalIndex, N_FIELDS};
 use crate::place::{Place, Places, Scope};
 use crate::table::Table;
-use crate::update::{self, Former, Tree};
+use crate::update::{self, Former, FormerFiles, Tree, left_out};
 use crate::vectors::UnitVectors;
 use crate::{Error, complete};
 
@@ -259,23 +259,41 @@ struct Newest {
     manifest: Manifest,
 }
 
-impl Newest {
-    fn former<'a>(&'a self, comparison: &'a Comparison) -> Former<'a> {
-        Former { table: &self.index.table, manifest: &self.manifest, comparison }
+/// What can be used again of an index.
+enum Usable {
+    Nothing,
+    /// The vectors.
+    Vectors(Box<Manifest>),
+    /// All but what has changed.
+    Files(Box<Newest>, Comparison),
+}
+
+/// What there is to do, and with what.
+struct Work {
+    reason: Stale,
+    usable: Usable,
+}
+
+impl Usable {
+    fn former(&self) -> Option<Former<'_>> {
+        match self {
+            Self::Nothing => None,
+            Self::Vectors(manifest) => Some(Former { manifest, files: None }),
+            Self::Files(newest, comparison) => Some(newest.former(comparison)),
+        }
+    }
+
+    /// Whether the folder still holds what this was found from.
+    fn is_of(&self, folder: &IndexFolder) -> bool {
+        let Self::Files(newest, _) = self else { return false };
+        folder.manifest().is_ok_and(|manifest| manifest == newest.manifest)
     }
 }
 
-/// What there is to do, with what can be used again.
-struct Work {
-    reason: Stale,
-    former: Option<(Newest, Comparison)>,
-}
-
-impl Work {
-    /// Whether the folder still holds what this was found from.
-    fn is_of(&self, folder: &IndexFolder) -> bool {
-        let generation = self.former.as_ref().map(|(newest, _)| &newest.manifest.generation);
-        generation.is_some_and(|known| folder.manifest().is_ok_and(|manifest| manifest.generation == *known))
+impl Newest {
+    fn former<'a>(&'a self, comparison: &'a Comparison) -> Former<'a> {
+        let files = FormerFiles { table: &self.index.table, comparison };
+        Former { manifest: &self.manifest, files: Some(files) }
     }
 }
 
@@ -307,7 +325,7 @@ impl Wanted<'_> {
         };
         let (lock, work) = match folder.lock(|| events(Event::Waiting)) {
             // The writer that was waited for may have done it.
-            Ok(lock) if !work.is_of(folder) => match self.look(listing, is_anew) {
+            Ok(lock) if !work.usable.is_of(folder) => match self.look(listing, is_anew) {
                 Ok((newest, _)) => return Ok(as_it_is(newest)),
                 Err(work) => (Ok(lock), work),
             },
@@ -315,14 +333,14 @@ impl Wanted<'_> {
         };
         let built = lock.and_then(|lock| {
             events(Event::Stale(&work.reason));
-            self.build(&tree, work.former.as_ref(), &lock, is_anew, events)
+            self.build(&tree, &work, &lock, events)
         });
-        match (built, *work) {
+        match (built, work) {
             (Ok((index, skipped, n_embedded)), Work { reason, .. }) => {
                 let built = Some(BuildReport { reason, skipped, n_embedded });
                 Ok(Opened { index, built, outdated: None })
             }
-            (Err(error), Work { reason, former: Some((newest, _)) })
+            (Err(error), Work { reason, usable: Usable::Files(newest, _) })
                 if error.is_of_storage() && options.update == Update::IfPossible =>
             {
                 let outdated = Some(Outdated { reason, error: error.in_folder(folder.path(), listing) });
@@ -337,37 +355,39 @@ impl Wanted<'_> {
     fn build(
         &self,
         tree: &Tree,
-        former: Option<&(Newest, Comparison)>,
+        work: &Work,
         lock: &WriterLock,
-        is_anew: bool,
         events: &(dyn Fn(Event) + Sync),
     ) -> Result<(Index, Vec<Skipped>, usize), Error> {
         let folder = &self.place.folder;
         folder.remove_unfinished(lock);
-        let former = former.map(|(newest, comparison)| newest.former(comparison));
         // The vectors of other models are still what they were.
         let model = self.model();
-        let is_carried = |id: &str| !is_anew || model != Some(id);
-        let mut manifest = update::write_generation(tree, former.as_ref(), folder, lock, is_carried, events)?;
+        let is_carried = |id: &str| work.reason != Stale::Requested || model != Some(id);
+        let former = work.usable.former();
+        let mut manifest = update::write_generation(tree, former, folder, lock, is_carried, events)?;
         let mut index = self.open(&manifest)?;
-        let n_embedded = match &mut index.dense {
-            Some(Dense { embedder, matrix }) => complete::complete(
-                folder.path(),
-                self.base,
-                &index.table,
-                &manifest.parts,
-                matrix,
-                embedder.as_ref(),
-                events,
-            )?,
-            None => 0,
-        };
         let is_new = |id: &&str| !manifest.models.iter().any(|known| known == id);
         if let Some(id) = model.filter(is_new) {
             manifest.models.push(id.to_owned());
         }
+        // Vectors that take long to make are kept as they come, where nothing else changes.
+        let is_addition = matches!(work.reason, Stale::Model(_));
+        let save = |manifest: &Manifest| if is_addition { folder.publish(manifest, lock) } else { Ok(()) };
+        let n_embedded = match &mut index.dense {
+            Some(Dense { embedder, matrix }) => complete::complete(
+                (folder.path(), self.base),
+                &index.table,
+                &mut manifest,
+                matrix,
+                embedder.as_ref(),
+                &save,
+                events,
+            )?,
+            None => 0,
+        };
         folder.publish(&manifest, lock)?;
-        Ok((index, manifest.skipped, n_embedded))
+        Ok((index, left_out(tree.listing, &manifest.skipped), n_embedded))
     }
 
     fn model(&self) -> Option<&str> {
@@ -375,9 +395,13 @@ impl Wanted<'_> {
     }
 
     /// The index, if it is what is wanted, else what there is to do; with `is_anew` that is everything. Takes no lock.
-    fn look(&self, listing: &Listing, is_anew: bool) -> Result<(Newest, Comparison), Box<Work>> {
-        let newest = self.open_newest().map_err(|reason| Box::new(Work { reason, former: None }))?;
-        let mut comparison = compare(&newest.index.table, newest.manifest.looked_ns, self.base, listing);
+    fn look(&self, listing: &Listing, is_anew: bool) -> Result<(Newest, Comparison), Work> {
+        let newest = self.open_newest().map_err(|reason| {
+            let usable = self.place.folder.manifest_or_copy();
+            let usable = usable.map_or(Usable::Nothing, |manifest| Usable::Vectors(Box::new(manifest)));
+            Work { reason, usable }
+        })?;
+        let mut comparison = compare(&newest.index.table, &newest.manifest, self.base, listing);
         let reason = if is_anew {
             comparison.same.fill(None);
             Stale::Requested
@@ -388,7 +412,7 @@ impl Wanted<'_> {
         } else {
             return Ok((newest, comparison));
         };
-        Err(Box::new(Work { reason, former: Some((newest, comparison)) }))
+        Err(Work { reason, usable: Usable::Files(Box::new(newest), comparison) })
     }
 
     /// The model that is wanted, if not all units have vectors of it.
@@ -399,18 +423,16 @@ impl Wanted<'_> {
 
     /// Opens the valid generation, whatever has become of the tree since.
     fn open_newest(&self) -> Result<Newest, Stale> {
-        let mut last_generation = None;
+        let mut last = None;
         loop {
             let manifest = self.place.folder.manifest()?;
             if let Some(reason) = mismatch(&manifest, self.canonical) {
                 return Err(reason);
             }
-            match self.open(&manifest) {
+            match manifest.check(self.place.folder.path()).and_then(|()| self.open(&manifest)) {
                 Ok(index) => return Ok(Newest { index, manifest }),
-                // A writer may have replaced the generation between two steps of opening it.
-                Err(_) if last_generation.as_ref() != Some(&manifest.generation) => {
-                    last_generation = Some(manifest.generation);
-                }
+                // A writer may have replaced the manifest between two steps of opening what it names.
+                Err(_) if last.as_ref() != Some(&manifest) => last = Some(manifest),
                 Err(error) => return Err(Stale::Broken(chain(&error))),
             }
         }
@@ -420,9 +442,9 @@ impl Wanted<'_> {
     fn note(&self, tree: &Tree, newest: &Newest, comparison: &Comparison) -> Result<(), Error> {
         let folder = &self.place.folder;
         let Some(lock) = folder.try_lock()? else { return Ok(()) };
-        if folder.manifest().is_ok_and(|manifest| manifest.generation == newest.manifest.generation) {
-            let former = newest.former(comparison);
-            let manifest = update::write_generation(tree, Some(&former), folder, &lock, |_| true, &|_| {})?;
+        if folder.manifest().is_ok_and(|manifest| manifest == newest.manifest) {
+            let former = Some(newest.former(comparison));
+            let manifest = update::write_generation(tree, former, folder, &lock, |_| true, &|_| {})?;
             folder.publish(&manifest, &lock)?;
         }
         Ok(())

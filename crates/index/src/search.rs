@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use quarry_corpus::walk;
 use quarry_source::UnitKind;
 use quarry_text::query_terms;
 
@@ -304,7 +305,7 @@ impl Index {
         }
         let file = |file: &FileRecord| {
             let path = self.scope.relative(self.table.text(file.path));
-            path.is_some_and(|path| filter.file(path, self.table.text(file.language)))
+            path.is_some_and(|path| filter.file(path, self.table.text(file.language), file.flags()))
         };
         let files: Vec<bool> = self.table.files.iter().map(file).collect();
         Some(
@@ -330,8 +331,9 @@ impl Index {
     /// When the file cannot be read.
     pub fn source(&self, hit: &Hit) -> Result<String, Error> {
         let path = self.absolute_path(&hit.path);
-        let bytes = std::fs::read(&path).map_err(|source| Error::io("read", &path, source))?;
         let record = &self.table.units[hit.unit];
+        let bytes = walk::read_file(&path, record.end_byte.into())
+            .map_err(|source| Error::io("read", &path, source))?;
         // Shorter than recorded if it changed since.
         let unit = bytes.get(record.start_byte as usize..record.end_byte as usize).unwrap_or_default();
         Ok(String::from_utf8_lossy(unit).into_owned())
@@ -353,7 +355,7 @@ impl Index {
         }
         match &self.dense {
             Some(dense) => dense.matrix.similarity(a, b) >= ALIKE,
-            None => first.hash() == second.hash(),
+            None => self.table.hash(first) == self.table.hash(second),
         }
     }
 

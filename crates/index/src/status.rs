@@ -12,6 +12,7 @@ use crate::folder::FORMAT;
 use crate::open::mismatch;
 use crate::place::{Place, Places};
 use crate::table::{KINDS, Table};
+use crate::update::left_out;
 use crate::{Error, Index, OpenOptions, Stale};
 
 /// The state of the index of a tree.
@@ -87,14 +88,16 @@ impl Index {
             Ok(manifest) => manifest,
             Err(reason) => return Ok(Status { stale: Some(reason), ..status }),
         };
-        let table = match Table::open(folder.path(), &manifest.generation, manifest.size, &manifest.parts) {
+        let index = folder.path();
+        let open = || Table::open(index, &manifest.generation, manifest.size, &manifest.parts);
+        let table = match manifest.check(index).and_then(|()| open()) {
             Ok(table) => table,
             Err(error) => return Ok(Status { stale: Some(Stale::Broken(error.to_string())), ..status }),
         };
         let listing = walk::list(root, if scope.is_all() { &options.walk } else { &manifest.walk })?;
         let base = walk::base_folder(root)?;
         status.stale = mismatch(&manifest, &canonical.to_string_lossy()).or_else(|| {
-            let changes = compare(&table, manifest.looked_ns, base, &listing).changes;
+            let changes = compare(&table, &manifest, base, &listing).changes;
             (changes.total() > 0).then_some(Stale::Files(changes))
         });
         let (bytes, made) = folder.size_and_time()?;
@@ -117,7 +120,7 @@ impl Index {
             units: table.units.len(),
             units_by_language,
             units_by_kind: by_kind.to_vec(),
-            skipped: manifest.skipped,
+            skipped: left_out(&listing, &manifest.skipped),
         });
         Ok(status)
     }

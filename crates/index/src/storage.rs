@@ -6,10 +6,13 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use memmap2::{Mmap, MmapOptions};
+use quarry_corpus::walk;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::Error;
 
@@ -77,6 +80,79 @@ impl<T: AnyBitPattern> Deref for Column<T> {
     }
 }
 
+/// A file of an index as it was written, to tell one that was damaged since.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StoredFile {
+    /// Path relative to the folder that it is recorded for, `/` between its parts.
+    path: String,
+    bytes: u64,
+    modified_ns: u64,
+    hash: u64,
+}
+
+impl StoredFile {
+    /// Takes down a file that was written.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn of(folder: &Path, path: String) -> Result<Self, Error> {
+        let file = folder.join(&path);
+        let read = || Ok((fs::read(&file)?, fs::metadata(&file)?));
+        let (bytes, metadata) = read().map_err(|source| Error::io("read", &file, source))?;
+        let modified_ns = walk::modified_ns(&metadata);
+        Ok(Self { path, bytes: bytes.len() as u64, modified_ns, hash: xxh3_64(&bytes) })
+    }
+
+    /// Takes down all files below a folder.
+    ///
+    /// # Errors
+    /// When one cannot be read.
+    pub fn all(folder: &Path) -> Result<Vec<Self>, Error> {
+        let mut files = Vec::new();
+        let mut folders = vec![String::new()];
+        while let Some(inner) = folders.pop() {
+            let failed = |source| Error::io("list", &folder.join(&inner), source);
+            for entry in fs::read_dir(folder.join(&inner)).map_err(failed)? {
+                let entry = entry.map_err(failed)?;
+                let path = format!("{inner}{}", entry.file_name().to_string_lossy());
+                match entry.file_type().map_err(failed)?.is_dir() {
+                    true => folders.push(format!("{path}/")),
+                    false => files.push(Self::of(folder, path)?),
+                }
+            }
+        }
+        Ok(files)
+    }
+
+    /// Where it is.
+    pub fn path(&self, folder: &Path) -> PathBuf {
+        folder.join(&self.path)
+    }
+
+    /// Looks whether it still is as it was written. It is read only if the time of its last modification is another
+    /// one, as it is of a copy.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub fn check(&self, folder: &Path) -> Result<(), Error> {
+        let path = self.path(folder);
+        let failed = |source| Error::io("read", &path, source);
+        let metadata = fs::metadata(&path).map_err(failed)?;
+        if metadata.len() != self.bytes {
+            return Err(Error::corrupt(
+                &path,
+                format!("{} bytes where {} were written", metadata.len(), self.bytes),
+            ));
+        }
+        if walk::modified_ns(&metadata) != self.modified_ns
+            && xxh3_64(&fs::read(&path).map_err(failed)?) != self.hash
+        {
+            return Err(Error::corrupt(&path, "other bytes than were written"));
+        }
+        Ok(())
+    }
+}
+
 /// Writes the pieces of a file and waits until the disk has it.
 ///
 /// # Errors
@@ -119,6 +195,34 @@ mod tests {
         assert_eq!(&*Column::<u64>::open(&path, 3).unwrap(), [1, 2, 3]);
         assert!(matches!(Column::<u64>::open(&path, 2), Err(Error::Corrupt { .. })));
         assert!(matches!(Column::<u64>::open(&folder.path().join("none"), 2), Err(Error::Io { .. })));
+    }
+
+    #[test]
+    fn a_damaged_file_is_told_from_a_copy() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, inner) = (folder.path().join("a"), folder.path().join("b/c"));
+        fs::create_dir(folder.path().join("b")).unwrap();
+        fs::write(&path, "abc").unwrap();
+        fs::write(&inner, "abc").unwrap();
+        let files = StoredFile::all(folder.path()).unwrap();
+        let is_whole = |path: &Path| {
+            let file = files.iter().find(|file| file.path(folder.path()) == path).unwrap();
+            file.check(folder.path()).is_ok()
+        };
+        assert!(files.len() == 2 && is_whole(&path) && is_whole(&inner));
+        let touch = || {
+            let time = std::time::SystemTime::now() + std::time::Duration::from_secs(9);
+            File::options().append(true).open(&path).unwrap().set_modified(time).unwrap();
+        };
+        touch();
+        assert!(is_whole(&path));
+        for damaged in ["abd", "ab", ""] {
+            fs::write(&path, damaged).unwrap();
+            touch();
+            assert!(!is_whole(&path), "{damaged}");
+        }
+        fs::remove_file(&inner).unwrap();
+        assert!(!is_whole(&inner));
     }
 
     #[test]

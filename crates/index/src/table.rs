@@ -1,7 +1,8 @@
 //! What the index knows of each file and unit.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bytemuck::{Pod, Zeroable};
 use quarry_corpus::walk::{FileFlags, ListedFile};
@@ -9,11 +10,12 @@ use quarry_source::{Language, UnitKind};
 
 use crate::Error;
 use crate::lexical::N_FIELDS;
-use crate::storage::Column;
+use crate::storage::{Column, StoredFile};
 
 const UNITS_FILE: &str = "units";
 const FILES_FILE: &str = "files";
 const STRINGS_FILE: &str = "strings";
+const HASHES_FILE: &str = "hashes";
 
 /// A range of the strings of a part.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -27,8 +29,6 @@ pub(crate) struct Text {
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct UnitRecord {
-    /// Hash of what was embedded.
-    pub hash: [u64; 2],
     /// Row of its file.
     pub file: u32,
     pub start_line: u32,
@@ -40,7 +40,6 @@ pub(crate) struct UnitRecord {
     kind: u32,
     /// Row in the part that `name` is in.
     row: u32,
-    _padding: u32,
 }
 
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -75,6 +74,8 @@ pub(crate) struct Table {
     pub units: Column<UnitRecord>,
     /// Of each part.
     strings: Vec<Column<u8>>,
+    /// Of each part, by row: the hash of what is embedded.
+    hashes: Vec<Column<u128>>,
 }
 
 /// A table that is put together, to be written.
@@ -89,7 +90,8 @@ pub(crate) struct TableBuilder {
 pub(crate) struct PartBuilder {
     part: u16,
     pub files: Vec<(FileRecord, Vec<UnitRecord>)>,
-    n_units: u32,
+    /// Of each row.
+    pub hashes: Vec<u128>,
     strings: Vec<u8>,
 }
 
@@ -110,6 +112,31 @@ pub(crate) struct PartSize {
     pub string_bytes: usize,
     /// Bytes of its files, those that are gone included.
     pub source_bytes: u64,
+    /// All that is in its folder but vectors.
+    pub files: Vec<StoredFile>,
+    /// By the id of a model the vectors of it that the part's units have.
+    pub vectors: BTreeMap<String, StoredFile>,
+}
+
+impl PartSize {
+    /// Its folder.
+    pub fn folder(&self, index: &Path) -> PathBuf {
+        index.join(&self.name)
+    }
+
+    /// Maps the hashes of its rows.
+    ///
+    /// # Errors
+    /// When the file is not as it was written.
+    pub fn hashes(&self, index: &Path) -> Result<Column<u128>, Error> {
+        let folder = self.folder(index);
+        let path = folder.join(HASHES_FILE);
+        self.files
+            .iter()
+            .filter(|file| file.path(&folder) == path)
+            .try_for_each(|file| file.check(&folder))?;
+        Column::open(&path, self.units)
+    }
 }
 
 /// Which unit is in which row of which part.
@@ -138,7 +165,7 @@ impl Table {
     pub fn open(index: &Path, generation: &str, size: TableSize, parts: &[PartSize]) -> Result<Self, Error> {
         let folder = index.join(generation);
         let strings = |part: &PartSize| {
-            let path = index.join(&part.name).join(STRINGS_FILE);
+            let path = part.folder(index).join(STRINGS_FILE);
             let column = Column::open(&path, part.string_bytes)?;
             match std::str::from_utf8(&column) {
                 Ok(_) => Ok(column),
@@ -149,6 +176,7 @@ impl Table {
             files: Column::open(&folder.join(FILES_FILE), size.files)?,
             units: Column::open(&folder.join(UNITS_FILE), size.units)?,
             strings: parts.iter().map(strings).collect::<Result<_, Error>>()?,
+            hashes: parts.iter().map(|part| part.hashes(index)).collect::<Result<_, Error>>()?,
         };
         let whole = |text: Text| {
             let strings = table.strings.get(text.part as usize)?.get(text.range())?;
@@ -198,6 +226,11 @@ impl Table {
         strings.and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
     }
 
+    /// The hash of what is embedded for a unit.
+    pub fn hash(&self, unit: &UnitRecord) -> u128 {
+        self.hashes[unit.part()][unit.row()]
+    }
+
     /// The record of a unit's file.
     pub fn file_of(&self, unit: &UnitRecord) -> &FileRecord {
         &self.files[unit.file as usize]
@@ -205,10 +238,6 @@ impl Table {
 }
 
 impl UnitRecord {
-    pub fn hash(&self) -> u128 {
-        u128::from(self.hash[0]) << 64 | u128::from(self.hash[1])
-    }
-
     /// The part that it is in.
     pub fn part(&self) -> usize {
         self.name.part as usize
@@ -317,7 +346,6 @@ impl PartBuilder {
         let Some((file, units)) = self.files.last_mut() else { return Ok(()) };
         file.n_terms.iter_mut().zip(n_terms).for_each(|(sum, n)| *sum += n);
         units.push(UnitRecord {
-            hash: [(unit.hash >> 64) as u64, unit.hash as u64],
             file: 0,
             start_line: unit.lines.0,
             end_line: unit.lines.1,
@@ -326,24 +354,26 @@ impl PartBuilder {
             name,
             signature,
             kind: kind_number(unit.kind),
-            row: self.n_units,
-            _padding: 0,
+            row: u32::try_from(self.hashes.len()).map_err(|_| Error::TooLarge)?,
         });
-        self.n_units += 1;
+        self.hashes.push(unit.hash);
         Ok(())
     }
 
-    /// Writes the strings into the part's folder.
+    /// Writes the strings and hashes into the part's folder, and takes down all that is in it.
     ///
     /// # Errors
     /// When the folder cannot be written.
     pub fn write(&self, folder: &Path, name: String) -> Result<PartSize, Error> {
         Column::write(&folder.join(STRINGS_FILE), &self.strings)?;
+        Column::write(&folder.join(HASHES_FILE), &self.hashes)?;
         Ok(PartSize {
             name,
-            units: self.n_units as usize,
+            units: self.hashes.len(),
             string_bytes: self.strings.len(),
             source_bytes: self.files.iter().map(|(file, _)| file.bytes).sum(),
+            files: StoredFile::all(folder)?,
+            vectors: BTreeMap::new(),
         })
     }
 

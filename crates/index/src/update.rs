@@ -11,17 +11,25 @@ use std::path::Path;
 
 use quarry_corpus::walk::{ListedFile, Listing, Skipped, WalkOptions};
 
-use crate::build::{self, MAX_PART_BYTES, WrittenPart};
+use crate::build::{self, MAX_PART_BYTES};
 use crate::changes::Comparison;
 use crate::complete;
 use crate::folder::{FORMAT, IndexFolder, Manifest, PROGRAM, WriterLock};
+use crate::storage::StoredFile;
 use crate::table::{PartSize, Table, TableBuilder};
 use crate::{Error, Event};
 
-/// An index as it was, and how the tree differs from it.
+/// An index as it was.
+#[derive(Clone, Copy)]
 pub(crate) struct Former<'a> {
-    pub table: &'a Table,
     pub manifest: &'a Manifest,
+    /// Its files, and how the tree differs from them; none where no more than vectors can be used again.
+    pub files: Option<FormerFiles<'a>>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct FormerFiles<'a> {
+    pub table: &'a Table,
     pub comparison: &'a Comparison,
 }
 
@@ -45,22 +53,25 @@ pub(crate) struct Tree<'a> {
 /// When no file has a unit, or the folder cannot be written.
 pub(crate) fn write_generation(
     tree: &Tree,
-    former: Option<&Former>,
+    former: Option<Former>,
     folder: &IndexFolder,
     lock: &WriterLock,
     is_carried: impl Fn(&str) -> bool,
     events: &(dyn Fn(Event) + Sync),
 ) -> Result<Manifest, Error> {
-    let same = former.map_or_else(|| vec![None; tree.listing.files.len()], kept_files(tree));
+    let former_parts = former.map_or(&[][..], |former| &former.manifest.parts);
+    let files = former.and_then(|former| former.files);
+    let same = files
+        .map_or_else(|| vec![None; tree.listing.files.len()], |files| kept_files(tree, former_parts, files));
     let mut kept: Vec<PartSize> = Vec::new();
     // The new number of each former part.
     let mut numbers: HashMap<usize, u16> = HashMap::new();
-    if let Some(former) = former {
+    if let Some(FormerFiles { table, .. }) = files {
         for row in same.iter().flatten() {
-            let part = former.table.files[*row].part();
+            let part = table.files[*row].part();
             if let Entry::Vacant(entry) = numbers.entry(part) {
                 entry.insert(part_number(kept.len())?);
-                kept.push(former.manifest.parts[part].clone());
+                kept.push(former_parts[part].clone());
             }
         }
     }
@@ -69,51 +80,63 @@ pub(crate) fn write_generation(
     let batches = build::batches(&read);
     let names = folder.start_parts(batches.len(), lock)?;
     let first = part_number(kept.len())?;
-    let parts = build::write_parts(tree.base, &batches, folder.path(), &names, first, events)?;
-    let mut skipped = skipped_files(tree, former, &same, &parts);
+    let mut parts = build::write_parts(tree.base, &batches, folder.path(), &names, first, events)?;
+    let of_kept = |file: &Skipped| {
+        let place = tree.listing.files.binary_search_by(|listed| listed.path.cmp(&file.path));
+        place.is_ok_and(|place| same[place].is_some())
+    };
+    let known = former.map_or(&[][..], |former| &former.manifest.skipped).iter().filter(|file| of_kept(file));
+    let mut skipped: Vec<Skipped> =
+        parts.iter().flat_map(|part| &part.skipped).chain(known).cloned().collect();
     skipped.sort_by(|a, b| a.path.cmp(&b.path));
 
     let mut builder = TableBuilder::default();
-    let ranges = former.map(|former| former.table.units_of_files()).unwrap_or_default();
+    let ranges = files.map(|files| files.table.units_of_files()).unwrap_or_default();
     let numbered = parts.iter().zip(first..);
     let mut new = numbered.flat_map(|(part, number)| part.files.iter().map(move |file| (file, number)));
     for (file, row) in pairs() {
-        if let (Some(former), &Some(row)) = (former, row) {
-            let mut record = former.table.files[row];
+        if let (Some(FormerFiles { table, .. }), &Some(row)) = (files, row) {
+            let mut record = table.files[row];
             record.modified_ns = file.modified_ns;
             let number = numbers[&record.part()];
-            builder.push(record, &former.table.units[ranges[row].clone()], number)?;
+            builder.push(record, &table.units[ranges[row].clone()], number)?;
         } else if let Some(((record, units), number)) = new.next() {
             builder.push(*record, units, number)?;
         }
     }
     if builder.is_empty() {
-        return Err(build::nothing_to_index(tree.root, &skipped));
+        return Err(build::nothing_to_index(tree.root, &left_out(tree.listing, &skipped)));
     }
     let generation = folder.start_generation(lock)?;
-    let size = builder.write(&folder.path().join(&generation))?;
-    let mut models = Vec::new();
-    if let Some(former) = former {
-        let known = lost_units(former, &same, &ranges);
-        for model in former.manifest.models.iter().filter(|model| is_carried(model)) {
-            for part in &parts {
-                complete::take_over(folder.path(), &former.manifest.parts, &known, part, model)?;
-            }
-            models.push(model.clone());
-        }
-    }
+    let generation_folder = folder.path().join(&generation);
+    let size = builder.write(&generation_folder)?;
+    complete::take_over(folder.path(), former_parts, &mut parts, &generation, &is_carried)?;
+    let models = former.map_or(&[][..], |former| &former.manifest.models).iter();
     Ok(Manifest {
         format: FORMAT,
+        checksum: 0,
         generation,
         root: tree.canonical.to_owned(),
         program: PROGRAM.to_owned(),
         walk: tree.walk.clone(),
-        models,
+        models: models.filter(|model| is_carried(model)).cloned().collect(),
         size,
+        files: StoredFile::all(&generation_folder)?,
         parts: kept.into_iter().chain(parts.into_iter().map(|part| part.size)).collect(),
         skipped,
         looked_ns: tree.looked_ns,
     })
+}
+
+/// The files of a tree that are not indexed, ascending by path: those that the listing leaves out, and of the listed
+/// ones those that were read in vain.
+pub(crate) fn left_out(listing: &Listing, read: &[Skipped]) -> Vec<Skipped> {
+    let is_listed =
+        |file: &&Skipped| listing.files.binary_search_by(|listed| listed.path.cmp(&file.path)).is_ok();
+    let mut all: Vec<Skipped> =
+        listing.skipped.iter().chain(read.iter().filter(is_listed)).cloned().collect();
+    all.sort_by(|a, b| a.path.cmp(&b.path));
+    all
 }
 
 fn part_number(number: usize) -> Result<u16, Error> {
@@ -121,63 +144,32 @@ fn part_number(number: usize) -> Result<u16, Error> {
 }
 
 /// For each listed file the row of the former table that is kept; none for a file that is to be read.
-fn kept_files(tree: &Tree) -> impl Fn(&Former) -> Vec<Option<usize>> {
-    |former| {
-        let mut same = former.comparison.same.clone();
-        if former.comparison.changes.total() == 0 {
-            return same;
-        }
-        let mut live = vec![0; former.manifest.parts.len()];
-        let mut new_bytes = 0;
-        for (file, row) in tree.listing.files.iter().zip(&same) {
-            match row {
-                Some(row) => live[former.table.files[*row].part()] += file.bytes,
-                None => new_bytes += file.bytes,
-            }
-        }
-        let mut smallest_first: Vec<usize> = (0..live.len()).collect();
-        smallest_first.sort_by_key(|&part| live[part]);
-        let mut again = HashSet::new();
-        for part in smallest_first {
-            let is_small = live[part] <= 2 * new_bytes && live[part] < MAX_PART_BYTES / 2;
-            if is_small || 2 * live[part] < former.manifest.parts[part].source_bytes {
-                again.insert(part);
-                new_bytes += live[part];
-            }
-        }
-        for row in &mut same {
-            *row = row.filter(|row| !again.contains(&former.table.files[*row].part()));
-        }
-        same
+fn kept_files(tree: &Tree, parts: &[PartSize], former: FormerFiles) -> Vec<Option<usize>> {
+    let FormerFiles { table, comparison } = former;
+    let mut same = comparison.same.clone();
+    if comparison.changes.total() == 0 {
+        return same;
     }
-}
-
-/// Files left out of the listing, of what was read, and of what was kept.
-fn skipped_files(
-    tree: &Tree,
-    former: Option<&Former>,
-    same: &[Option<usize>],
-    parts: &[WrittenPart],
-) -> Vec<Skipped> {
-    let mut skipped = tree.listing.skipped.clone();
-    skipped.extend(parts.iter().flat_map(|part| part.skipped.iter().cloned()));
-    if let Some(former) = former {
-        let kept = tree.listing.files.iter().zip(same).filter(|(_, row)| row.is_some());
-        let kept: HashSet<&str> = kept.map(|(file, _)| file.path.as_str()).collect();
-        skipped.extend(former.manifest.skipped.iter().filter(|file| kept.contains(&*file.path)).cloned());
+    let mut live = vec![0; parts.len()];
+    let mut new_bytes = 0;
+    for (file, row) in tree.listing.files.iter().zip(&same) {
+        match row {
+            Some(row) => live[table.files[*row].part()] += file.bytes,
+            None => new_bytes += file.bytes,
+        }
     }
-    skipped
-}
-
-/// Where the units lie, by hash, of the files that are not kept.
-fn lost_units(
-    former: &Former,
-    same: &[Option<usize>],
-    ranges: &[std::ops::Range<usize>],
-) -> HashMap<u128, (usize, usize)> {
-    let kept: HashSet<usize> = same.iter().flatten().copied().collect();
-    let lost = (0..former.table.files.len()).filter(|row| !kept.contains(row));
-    lost.flat_map(|row| &former.table.units[ranges[row].clone()])
-        .map(|unit| (unit.hash(), (unit.part(), unit.row())))
-        .collect()
+    let mut smallest_first: Vec<usize> = (0..live.len()).collect();
+    smallest_first.sort_by_key(|&part| live[part]);
+    let mut again = HashSet::new();
+    for part in smallest_first {
+        let is_small = live[part] <= 2 * new_bytes && live[part] < MAX_PART_BYTES / 2;
+        if is_small || 2 * live[part] < parts[part].source_bytes {
+            again.insert(part);
+            new_bytes += live[part];
+        }
+    }
+    for row in &mut same {
+        *row = row.filter(|row| !again.contains(&table.files[*row].part()));
+    }
+    same
 }

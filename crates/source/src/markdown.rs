@@ -1,26 +1,37 @@
 //! Cuts Markdown into sections.
 
+use std::time::{Duration, Instant};
+
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use crate::definition::{Definition, Structure};
+use crate::line::Lines;
 use crate::unit::{MAX_NAME_BYTES, UnitKind, truncate};
 
-/// The sections of a Markdown text, each from its heading to the next heading of any level.
-pub(crate) fn find_sections(source: &[u8]) -> Structure {
+/// The sections of a Markdown text, each from its heading to the next heading of any level; `None` if finding them
+/// takes longer than `time`.
+pub(crate) fn find_sections(lines: &Lines, time: Duration) -> Option<Structure> {
+    let begun = Instant::now();
+    let source = lines.source();
     let text = as_text(source);
+    let text_start = lines.start(0);
     let mut options = Options::empty();
     options.insert(Options::ENABLE_YAML_STYLE_METADATA_BLOCKS);
     let mut definitions: Vec<Definition> = Vec::new();
     let mut path: Vec<(HeadingLevel, String)> = Vec::new();
     let mut in_heading = false;
-    for (event, bytes) in Parser::new_ext(&text, options).into_offset_iter() {
+    for (event, bytes) in Parser::new_ext(&text[text_start..], options).into_offset_iter() {
+        if begun.elapsed() > time {
+            return None;
+        }
         match event {
             Event::Start(Tag::Heading { level, .. }) => {
+                let start = text_start + bytes.start;
                 in_heading = true;
                 path.truncate(path.iter().take_while(|(outer, _)| *outer < level).count());
                 path.push((level, String::new()));
                 if let Some(previous) = definitions.last_mut() {
-                    previous.bytes.end = bytes.start;
+                    previous.bytes.end = start;
                 }
                 definitions.push(Definition {
                     kind: UnitKind::Section,
@@ -28,7 +39,7 @@ pub(crate) fn find_sections(source: &[u8]) -> Structure {
                     signature: String::new(),
                     doc: String::new(),
                     doc_bytes: Vec::new(),
-                    bytes: bytes.start..source.len(),
+                    bytes: start..source.len(),
                     is_open: false,
                 });
             }
@@ -49,7 +60,7 @@ pub(crate) fn find_sections(source: &[u8]) -> Structure {
             _ => {}
         }
     }
-    Structure { definitions, ..Structure::default() }
+    Some(Structure { definitions, ..Structure::default() })
 }
 
 /// `source` as text of equal length, so that offsets stay the same: bad bytes become question marks.
@@ -67,9 +78,12 @@ mod tests {
     use super::*;
 
     fn check(source: &[u8], expected: &[(&str, usize)]) {
-        let structure = find_sections(source);
-        let sections: Vec<_> =
-            structure.definitions.iter().map(|d| (d.name.as_str(), d.bytes.start)).collect();
+        let structure = find_sections(&Lines::new(source), Duration::MAX);
+        let sections: Vec<_> = structure
+            .iter()
+            .flat_map(|structure| &structure.definitions)
+            .map(|d| (d.name.as_str(), d.bytes.start))
+            .collect();
         assert_eq!(sections, expected);
     }
 
@@ -83,6 +97,7 @@ mod tests {
         check(b"---\ntitle: x\n---\n\n```\n# no heading\n```\n", &[]);
         check(b"#no heading\n\n    # code\n", &[]);
         check(b"\xff\xfe\n\n# A\xff\r\n", &[("A?", 4)]);
+        check(b"\xef\xbb\xbf# A\n", &[("A", 3)]);
         check(b"", &[]);
     }
 }

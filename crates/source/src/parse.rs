@@ -69,7 +69,7 @@ fn read(
 ) -> Extraction {
     let lines = Lines::new(source);
     let mut diagnostics: Vec<Diagnostic> = encoding_diagnostic(&lines).into_iter().collect();
-    let (structure, between) = match language.reader() {
+    let (result, between) = match language.reader() {
         Reader::Syntax(grammar) => {
             let rules = language.rules(grammar);
             let result = WORKSPACE.with_borrow_mut(|workspace| {
@@ -90,23 +90,38 @@ fn read(
                 }
                 Ok(find_definitions(&tree, rules, &lines, &mut workspace.query_cursor))
             });
-            let structure = result.unwrap_or_else(|error: ParseError| {
-                diagnostics.push(Diagnostic { line: 1, message: error.to_string() });
-                Structure::default()
-            });
-            (structure, UnitKind::Module)
+            (result, UnitKind::Module)
         }
-        Reader::Markdown => (find_sections(source), UnitKind::Section),
-        Reader::Lines | Reader::Template => (Structure::default(), UnitKind::Module),
+        Reader::Markdown => (parse_markdown(&lines, limits), UnitKind::Section),
+        Reader::Lines | Reader::Template => (Ok(Structure::default()), UnitKind::Module),
     };
+    let structure = result.unwrap_or_else(|error| {
+        diagnostics.push(Diagnostic { line: 1, message: error.to_string() });
+        Structure::default()
+    });
     diagnostics.sort_by_key(|diagnostic| diagnostic.line);
     Extraction { units: lay_out(&lines, structure, between), diagnostics }
 }
 
-fn parse(parser: &mut Parser, rules: &Rules, source: &[u8], limits: &Limits) -> Result<Tree, ParseError> {
-    if source.len() > limits.parse_bytes {
-        return Err(ParseError::TooLarge { bytes: source.len(), limit: limits.parse_bytes });
+/// As much as the parser gets to read at once.
+const CHUNK_BYTES: usize = 16 << 10;
+/// Of UTF-8.
+const MAX_CHARACTER_BYTES: usize = 4;
+
+fn check_size(source: &[u8], limits: &Limits) -> Result<(), ParseError> {
+    match source.len() > limits.parse_bytes {
+        true => Err(ParseError::TooLarge { bytes: source.len(), limit: limits.parse_bytes }),
+        false => Ok(()),
     }
+}
+
+fn parse_markdown(lines: &Lines, limits: &Limits) -> Result<Structure, ParseError> {
+    check_size(lines.source(), limits)?;
+    find_sections(lines, limits.parse_time).ok_or(ParseError::TooSlow(limits.parse_time))
+}
+
+fn parse(parser: &mut Parser, rules: &Rules, source: &[u8], limits: &Limits) -> Result<Tree, ParseError> {
+    check_size(source, limits)?;
     parser.set_language(&rules.grammar)?;
     let start = Instant::now();
     let mut watch = |_: &ParseState| match start.elapsed() > limits.parse_time {
@@ -114,11 +129,20 @@ fn parse(parser: &mut Parser, rules: &Rules, source: &[u8], limits: &Limits) -> 
         false => ControlFlow::Continue(()),
     };
     let options = ParseOptions::new().progress_callback(&mut watch);
-    let tree = parser.parse_with_options(
-        &mut |position, _| source.get(position..).unwrap_or_default(),
-        None,
-        Some(options),
-    );
+    // A grammar's own code may look ahead to the end of the file at every byte, and calls no `watch` meanwhile. When
+    // time is up the file ends, but within a character: the parser asks twice for one that crosses the end of what it
+    // got, and does not bear to get nothing then.
+    let mut given = 0;
+    let mut read = |position: usize, _| {
+        given = match start.elapsed() > limits.parse_time {
+            false => source.len().min(position + CHUNK_BYTES),
+            true if given.saturating_sub(position) < MAX_CHARACTER_BYTES => given,
+            true => position,
+        };
+        source.get(position..given).unwrap_or_default()
+    };
+    let tree = parser.parse_with_options(&mut read, None, Some(options));
+    let tree = tree.filter(|_| start.elapsed() <= limits.parse_time);
     tree.ok_or_else(|| {
         // Otherwise the next parse would go on where this one stopped.
         parser.reset();

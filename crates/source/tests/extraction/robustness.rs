@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use quarry_source::{Extraction, Language, Limits, Unit, extract, language_for, languages};
+use quarry_source::{Extraction, Language, Limits, Unit, extract, extract_within, language_for, languages};
 
 use crate::fixtures::{Fixture, fixtures};
 use crate::invariants::{self, check_repeated};
@@ -32,9 +32,18 @@ fn line_ends_and_byte_order_marks_change_nothing() {
         let marked = [b"\xef\xbb\xbf", source.as_slice()].concat();
         // A carriage return in a here-document or a continued line is part of the text or ends the continuation.
         if !["bash", "php", "c"].contains(&language.name()) {
-            let units = check(language, carriage_returns.as_bytes()).units;
-            assert_eq!(units.iter().map(gist).collect::<Vec<_>>(), expected, "{language:?}");
+            // Every other line end, as editors leave files that two systems wrote.
+            let lines = carriage_returns.split_inclusive('\n').enumerate();
+            let mixed: String = lines
+                .map(|(row, line)| if row % 2 == 0 { line.to_owned() } else { line.replace('\r', "") })
+                .collect();
+            for source in [&carriage_returns, &mixed] {
+                let units = check(language, source.as_bytes()).units;
+                assert_eq!(units.iter().map(gist).collect::<Vec<_>>(), expected, "{language:?}");
+            }
         }
+        // To grammars a carriage return alone is white space or nothing; lines end with a line feed only.
+        check(language, String::from_utf8(source.clone()).unwrap().replace('\n', "\r").as_bytes());
         if !source.starts_with(b"#!") && !source.starts_with(b"---") {
             let units = check(language, &marked).units;
             assert_eq!(units.iter().map(gist).collect::<Vec<_>>(), expected, "{language:?}");
@@ -106,21 +115,68 @@ fn closing_brackets_have_no_words() {
 
 #[test]
 fn limits_fall_back_to_line_windows() {
-    let language = language_for("x.py".as_ref(), b"").unwrap();
-    let source = "def f():\n    return 1\n\n\n".repeat(1000);
-    let functions = |extraction: &Extraction| extraction.units.iter().filter(|unit| unit.name == "f").count();
-    let whole = check(language, source.as_bytes());
-    assert_eq!((functions(&whole), whole.diagnostics.len()), (1000, 0));
-    for (limits, message) in [
-        (Limits { parse_time: Duration::ZERO, ..Limits::default() }, "took longer than 0 s"),
-        (Limits { parse_bytes: source.len() - 1, ..Limits::default() }, "more than the"),
+    for (path, definition) in [("x.py", "def f():\n    return 1\n\n\n"), ("x.md", "# f\n\ntext\n\n\n")] {
+        let language = language_for(path.as_ref(), b"").unwrap();
+        let source = definition.repeat(1000);
+        let named = |extraction: &Extraction| extraction.units.iter().filter(|unit| unit.name == "f").count();
+        let whole = check(language, source.as_bytes());
+        assert_eq!((named(&whole), whole.diagnostics.len()), (1000, 0));
+        for (limits, message) in [
+            (Limits { parse_time: Duration::ZERO, ..Limits::default() }, "took longer than 0 s"),
+            (Limits { parse_bytes: source.len() - 1, ..Limits::default() }, "more than the"),
+        ] {
+            let (windows, _) = invariants::check(language, source.as_bytes(), &limits);
+            assert_eq!(named(&windows), 0);
+            assert_eq!(windows.diagnostics.len(), 1);
+            assert!(windows.diagnostics[0].message.contains(message), "{:?}", windows.diagnostics);
+            // A parser that was stopped must not go on with the old text.
+            assert_eq!(named(&check(language, definition.as_bytes())), 1);
+        }
+    }
+}
+
+/// Files of this size are listed by no walk, but whoever calls with one gets an answer soon.
+#[test]
+#[ignore = "takes seconds and a gigabyte: cargo test --release -p quarry-source megabytes -- --ignored --nocapture"]
+#[allow(clippy::print_stdout, reason = "the times are what it is run for")]
+fn hundred_megabytes() {
+    let binary: String = (0..=255_u8).map(char::from).collect();
+    for (path, piece) in [
+        ("x.py", "def f():\n    return 1\n\n\n"),
+        ("x.min.js", "function f(a,b){return a+b}"),
+        ("x.md", "# Heading\n\nText of a few words.\n\n"),
+        ("x.txt", "A line of a few words.\r\n"),
+        ("x.c", binary.as_str()),
     ] {
-        let (windows, _) = invariants::check(language, source.as_bytes(), &limits);
-        assert_eq!(functions(&windows), 0);
-        assert_eq!(windows.diagnostics.len(), 1);
-        assert!(windows.diagnostics[0].message.contains(message), "{:?}", windows.diagnostics);
-        // A parser that was stopped must not go on with the old text.
-        assert_eq!(functions(&check(language, b"def f(): pass\n")), 1);
+        let language = language_for(path.as_ref(), b"").unwrap();
+        let source = piece.repeat(100_000_000 / piece.len());
+        let start = Instant::now();
+        let extraction = extract(language, source.as_bytes());
+        let time = start.elapsed();
+        println!("{path}: {} units in {time:?}", extraction.units.len());
+        assert!(time < Duration::from_secs(20), "{path}: {time:?}");
+        let held: usize = extraction.units.iter().map(|unit| unit.bytes.len()).sum();
+        assert!(held > source.len() / 2 && extraction.units.last().unwrap().bytes.end > source.len() - 10);
+    }
+}
+
+#[test]
+fn binary_files() {
+    let limits = Limits { parse_time: Duration::from_millis(100), ..Limits::default() };
+    let mut state = 1_u64;
+    let mut random = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state.to_be_bytes()[0]
+    };
+    let random: Vec<u8> = (0..100_000).map(|_| random()).collect();
+    for language in languages().filter(|language| language.has_rules()) {
+        for source in [random.as_slice(), &[0; 100_000], &[0xff; 100_000]] {
+            let start = Instant::now();
+            let extraction = extract_within(language, source, &limits);
+            let time = start.elapsed();
+            assert!(time < Duration::from_secs(20), "{language:?} {:?}: {time:?}", source[0]);
+            assert!(!extraction.units.is_empty() && !extraction.diagnostics.is_empty() || source[0] == 0);
+        }
     }
 }
 

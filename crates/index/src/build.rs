@@ -183,6 +183,7 @@ fn write_part(prepared: Vec<Prepared>, index: &Path, name: &str, part: u16) -> R
             let new = NewUnit {
                 hash,
                 kind: unit.kind,
+                is_test: unit.is_test,
                 name: &unit.name,
                 signature: &unit.signature,
                 lines: (unit.start_line, unit.end_line),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use quarry_corpus::walk;
+use quarry_corpus::walk::{self, FileFlags};
 use quarry_source::UnitKind;
 use quarry_text::query_terms;
 
@@ -203,6 +203,8 @@ impl Index {
         let parts = |unit: usize| {
             let record = &self.table.units[unit];
             let name = self.table.text(record.name);
+            let mut flags = self.table.file_of(record).flags();
+            flags.set(FileFlags::TEST, flags.contains(FileFlags::TEST) || record.is_test());
             ScoreParts {
                 lexical: lexical.texts[unit],
                 dense: dense[unit],
@@ -212,7 +214,7 @@ impl Index {
                 name: rules::unit_match(&query, record.kind(), name),
                 defines: rules::defines(&query, record.kind(), name),
                 demotion: rules::demotion(
-                    self.table.file_of(record).flags(),
+                    flags,
                     record.kind(),
                     rules::is_private(name, self.table.text(record.signature)),
                     ranking,

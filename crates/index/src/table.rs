@@ -40,6 +40,8 @@ pub(crate) struct UnitRecord {
     kind: u32,
     /// Row in the part that `name` is in.
     row: u32,
+    /// 1 for test code in whatever file, else 0.
+    is_test: u32,
 }
 
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -61,6 +63,7 @@ pub(crate) struct FileRecord {
 pub(crate) struct NewUnit<'a> {
     pub hash: u128,
     pub kind: UnitKind,
+    pub is_test: bool,
     pub name: &'a str,
     pub signature: &'a str,
     pub lines: (u32, u32),
@@ -251,6 +254,11 @@ impl UnitRecord {
     pub fn kind(&self) -> UnitKind {
         kind_of(self.kind).unwrap_or(UnitKind::Module)
     }
+
+    /// Whether it is test code, as far as its own file tells.
+    pub fn is_test(&self) -> bool {
+        self.is_test != 0
+    }
 }
 
 impl FileRecord {
@@ -355,6 +363,7 @@ impl PartBuilder {
             signature,
             kind: kind_number(unit.kind),
             row: u32::try_from(self.hashes.len()).map_err(|_| Error::TooLarge)?,
+            is_test: unit.is_test.into(),
         });
         self.hashes.push(unit.hash);
         Ok(())

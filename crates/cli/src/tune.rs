@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use clap::Args;
 use quarry_corpus::formats::repo_search::{self as format, Repository};
 use quarry_eval::method::Method;
-use quarry_eval::repo_search::calibration::{self, Decision};
+use quarry_eval::repo_search::calibration::{self, Decision, Kind, Sample};
 use quarry_eval::repo_search::tuning::{self, Ablated, CrossValidation, PARAMETERS};
 use quarry_eval::repo_search::{Indexes, indexed_folder};
 use quarry_eval::significance::mean;
+use quarry_index::confidence::Weights;
 use serde::Serialize;
 
 use crate::{model, output};
@@ -48,12 +49,22 @@ struct Report {
     cross_validation: Option<CrossValidation>,
     /// NDCG@10 by table when each repository is asked with weights chosen on the others.
     cross_validated: Vec<TableMean>,
-    /// The threshold in use.
-    threshold: Decision,
-    /// The threshold of each repository chosen on the others.
-    cross_validated_threshold: Decision,
-    /// Of the confidence, between queries with and without an answer.
+    confidence: Confidence,
+}
+
+/// How well the search knows whether there is an answer.
+#[derive(Serialize)]
+struct Confidence {
+    /// Between queries with and without an answer, by the weights in use.
     roc_auc: f64,
+    /// Between queries with an answer and those of other repositories.
+    elsewhere_roc_auc: f64,
+    in_use: Decision,
+    /// Weights and threshold of each repository chosen on the others.
+    cross_validated: Decision,
+    /// The weights that all repositories together choose, and the threshold with them.
+    chosen: Weights,
+    chosen_threshold: f32,
 }
 
 #[derive(Serialize)]
@@ -62,10 +73,6 @@ struct TableMean {
     repositories: usize,
     ndcg: f64,
 }
-
-/// What a found answer counts beside holding back a question that has none, of 1: sending somebody away from what
-/// is there costs more than showing hints.
-const FOUND_WEIGHT: f64 = 0.75;
 
 /// Runs `quarry eval tune`.
 ///
@@ -108,22 +115,29 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
     };
     let folds: Vec<f64> =
         cross_validation.iter().flat_map(|found| &found.folds).map(|fold| fold.ndcg).collect();
-    let answerable: Vec<f32> =
-        scores.repositories.iter().flat_map(|scores| &scores.queries).map(|query| query.confidence).collect();
-    let unanswerable: Vec<f32> =
-        scores.repositories.iter().flat_map(|scores| &scores.unanswerable).copied().collect();
     let report = Report {
         method: args.method.to_string(),
-        queries: answerable.len(),
+        queries: scores.repositories.iter().map(|scores| scores.queries.len()).sum(),
         default: by_table(&default),
         ablation,
         cross_validated: if folds.is_empty() { Vec::new() } else { by_table(&folds) },
         cross_validation,
-        threshold: Decision::new(quarry_index::DEFAULT_THRESHOLD, &answerable, &unanswerable),
-        cross_validated_threshold: calibration::cross_validate(&scores.repositories, FOUND_WEIGHT),
-        roc_auc: calibration::roc_auc(&answerable, &unanswerable),
+        confidence: confidence(&indexes.samples()?, repositories.len(), args.method != Method::Bm25),
     };
     if args.json { output::print_json(&report) } else { Ok(output::print(&text(&report))?) }
+}
+
+fn confidence(samples: &[Sample], n_repositories: usize, with_model: bool) -> Confidence {
+    let in_use = calibration::judge(&Weights::in_use(with_model), samples.iter());
+    let chosen = calibration::fit(samples.iter());
+    Confidence {
+        roc_auc: calibration::roc_auc(&in_use, Kind::Unanswerable),
+        elsewhere_roc_auc: calibration::roc_auc(&in_use, Kind::Elsewhere),
+        in_use: Decision::new(quarry_index::DEFAULT_THRESHOLD, &in_use),
+        cross_validated: calibration::cross_validate(samples, n_repositories),
+        chosen_threshold: calibration::best_threshold(&calibration::judge(&chosen, samples.iter())),
+        chosen,
+    }
 }
 
 fn text(report: &Report) -> String {
@@ -160,18 +174,30 @@ fn text(report: &Report) -> String {
         let _ =
             writeln!(out, "{:<16} {:>8.4} {:>8}  {}", "none", found.chosen_ndcg, "", numbers(&found.chosen));
     }
-    let decision = |name: &str, decision: &Decision| {
-        format!(
-            "{name:<16} threshold {:.3}: {:.1} % of {} answerable queries found, {:.1} % of {} others held back\n",
-            decision.threshold,
-            decision.found * 100.0,
-            decision.answerable,
-            decision.held_back * 100.0,
-            decision.unanswerable,
-        )
-    };
-    let _ = write!(out, "\nconfidence (ROC AUC {:.3})\n", report.roc_auc);
-    out.push_str(&decision("as it is", &report.threshold));
-    out.push_str(&decision("cross-validated", &report.cross_validated_threshold));
+    let Confidence { roc_auc, elsewhere_roc_auc, in_use, cross_validated, chosen, chosen_threshold } =
+        &report.confidence;
+    let _ = writeln!(
+        out,
+        "\nconfidence: ROC AUC {roc_auc:.3} against questions without an answer, {elsewhere_roc_auc:.3} against those of other repositories"
+    );
+    for (name, decision) in [("as it is", in_use), ("cross-validated", cross_validated)] {
+        let Decision { threshold, answerable, unanswerable, elsewhere } = decision;
+        let _ = writeln!(
+            out,
+            "{name:<16} threshold {threshold:.2}: {:.1} % of {} found; held back {:.1} % of {} and {:.1} % of {}",
+            answerable.right * 100.0,
+            answerable.queries,
+            unanswerable.right * 100.0,
+            unanswerable.queries,
+            elsewhere.right * 100.0,
+            elsewhere.queries,
+        );
+    }
+    let Weights { dense, coverage, known, intercept } = chosen;
+    let _ = writeln!(
+        out,
+        "{:<16} threshold {chosen_threshold:.2}; dense {dense:.2}, coverage {coverage:.2}, known {known:.2}, intercept {intercept:.2}",
+        "chosen"
+    );
     out
 }

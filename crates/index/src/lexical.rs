@@ -135,6 +135,8 @@ pub struct Scores {
     pub groups: Vec<f32>,
     /// The inverse document frequency of each term among texts, above 0.
     pub idf: Vec<f32>,
+    /// Share of the terms, by their inverse document frequencies, that occur in any text, 0 to 1.
+    pub known: f32,
 }
 
 /// How texts form groups, the texts of a group following each other.
@@ -237,12 +239,17 @@ impl LexicalIndex {
         let mut texts = vec![0.0; self.n_texts];
         let mut of_groups = vec![0.0; groups.lengths.len()];
         let mut idf = Vec::with_capacity(terms.len());
+        let mut known = 0.0;
         for term in 0..terms.len() {
             let matches = || of_parts.iter().map(|part| &part[term]);
             idf.push(weigh(&mut texts, matches().map(|found| &found.texts), parameters.k1));
             weigh(&mut of_groups, matches().map(|found| &found.groups), parameters.k1);
+            if matches().any(|found| !found.texts.is_empty()) {
+                known += idf[term];
+            }
         }
-        Ok(Scores { texts, groups: of_groups, idf })
+        known /= idf.iter().sum::<f32>().max(f32::MIN_POSITIVE);
+        Ok(Scores { texts, groups: of_groups, idf, known })
     }
 }
 

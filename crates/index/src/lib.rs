@@ -7,6 +7,7 @@
 mod build;
 mod changes;
 mod complete;
+pub mod confidence;
 mod error;
 mod filter;
 mod folder;
@@ -24,9 +25,10 @@ mod update;
 pub mod vectors;
 
 pub use build::embedding_text;
+pub use confidence::{DEFAULT_THRESHOLD, Evidence};
 pub use error::Error;
 pub use filter::Filter;
 pub use open::{BuildReport, Changes, Event, Index, OpenOptions, Opened, Outdated, Stale, Update};
 pub use place::LOCAL_FOLDER;
-pub use search::{DEFAULT_THRESHOLD, Hit, Ranking, ScoreParts, SearchRequest, SearchResponse};
+pub use search::{Hit, Ranking, ScoreParts, SearchRequest, SearchResponse};
 pub use status::{IndexStatus, Status};

@@ -96,9 +96,14 @@ pub fn place_match(query: &Query, path: &str) -> f32 {
 /// Whether the query is a symbol that the unit defines, or mentions it by a word that only symbols are.
 #[must_use]
 pub fn defines(query: &Query, kind: UnitKind, name: &str) -> bool {
-    let is_definition = matches!(kind, UnitKind::Type | UnitKind::Function | UnitKind::Method);
     let name = last_part(name);
-    is_definition && (query.symbol() == Some(name) || query.mentions().any(|word| word == name))
+    is_definition(kind) && (query.symbol() == Some(name) || query.mentions().any(|word| word == name))
+}
+
+/// Whether a unit defines something, rather than being prose or what lies between definitions.
+#[must_use]
+pub fn is_definition(kind: UnitKind) -> bool {
+    matches!(kind, UnitKind::Type | UnitKind::Function | UnitKind::Method)
 }
 
 /// The part of a qualified name after its last dot.
@@ -131,18 +136,13 @@ pub fn place(path: &str) -> Place<'_> {
 }
 
 /// What the score of a unit is multiplied with for what it is beside being code that does something: the least of
-/// the factors of `ranking` that apply to it for its file (tests; examples, generated code and the like), times that
-/// for lines between definitions, or for a definition that is `private`.
+/// the factors of `ranking` that apply to it as part of a test, or of an example, generated code and the like, times
+/// that for a private helper of what is public.
 #[must_use]
-pub fn demotion(flags: FileFlags, kind: UnitKind, private: bool, ranking: &Ranking) -> f32 {
+pub fn demotion(flags: FileFlags, is_helper: bool, ranking: &Ranking) -> f32 {
     let test = if flags.contains(FileFlags::TEST) { ranking.test } else { 1.0 };
     let others = if flags.difference(FileFlags::TEST).is_empty() { 1.0 } else { ranking.demotion };
-    let kind = match kind {
-        UnitKind::Module => ranking.between,
-        _ if private => ranking.private,
-        _ => 1.0,
-    };
-    test.min(others) * kind
+    test.min(others) * if is_helper { ranking.private } else { 1.0 }
 }
 
 /// Words of a declaration that keep it from the outside.
@@ -182,9 +182,7 @@ pub fn fold(
 pub fn is_reexport(path: &str, kinds: impl IntoIterator<Item = UnitKind>) -> bool {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
     let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
-    FOLDER_FILES.contains(&stem)
-        && stem != "mod"
-        && kinds.into_iter().all(|kind| matches!(kind, UnitKind::Module | UnitKind::Section))
+    FOLDER_FILES.contains(&stem) && stem != "mod" && !kinds.into_iter().any(is_definition)
 }
 
 /// Ranks units so that each file's best comes before the seconds of others: the scores of a file's units, best
@@ -288,13 +286,13 @@ mod tests {
 
     #[test]
     fn whatever_else_a_unit_is_puts_it_lower() {
-        let ranking = Ranking { test: 0.25, demotion: 0.5, private: 0.9, between: 0.8, ..Ranking::default() };
-        let of = |flags, kind, private| demotion(flags, kind, private, &ranking);
-        assert_eq!(of(FileFlags::empty(), UnitKind::Function, false), 1.0);
-        assert_eq!(of(FileFlags::GENERATED, UnitKind::Function, false), 0.5);
-        assert_eq!(of(FileFlags::TEST | FileFlags::GENERATED, UnitKind::Function, false), 0.25);
-        assert_eq!(of(FileFlags::empty(), UnitKind::Method, true), 0.9);
-        assert_eq!(of(FileFlags::GENERATED, UnitKind::Module, false), 0.4);
+        let ranking = Ranking { test: 0.25, demotion: 0.5, private: 0.9, ..Ranking::default() };
+        let of = |flags, is_helper| demotion(flags, is_helper, &ranking);
+        assert_eq!(of(FileFlags::empty(), false), 1.0);
+        assert_eq!(of(FileFlags::GENERATED, false), 0.5);
+        assert_eq!(of(FileFlags::TEST | FileFlags::GENERATED, false), 0.25);
+        assert_eq!(of(FileFlags::empty(), true), 0.9);
+        assert_eq!(of(FileFlags::GENERATED, true), 0.45);
     }
 
     #[test]

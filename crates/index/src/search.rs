@@ -1,6 +1,6 @@
 //! From a query to ranked units.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use quarry_corpus::walk::{self, FileFlags};
@@ -11,11 +11,7 @@ use crate::fusion::{convex_combination, greatest};
 use crate::lexical::{Bm25f, Groups};
 use crate::rules::{self, Query};
 use crate::table::{FileRecord, UnitRecord};
-use crate::{Error, Filter, Index};
-
-/// Confidence from which on a search has found something: what `quarry eval tune` chooses where missing something that
-/// is there costs three times as much as showing hints that lead nowhere. `docs/ranking.md` says how often it is right.
-pub const DEFAULT_THRESHOLD: f32 = 0.38;
+use crate::{Error, Evidence, Filter, Index};
 
 /// Units that the rules look at: those with the best scores before them.
 const N_CANDIDATES: usize = 200;
@@ -71,10 +67,9 @@ pub struct Ranking {
     pub demotion: f32,
     /// Factor for tests, 0 to 1.
     pub test: f32,
-    /// Factor for what is private to a type or a file ([`rules::is_private`]), 0 to 1.
+    /// Factor for what is private to a type or a file ([`rules::is_private`]) where something public of the file is
+    /// among the candidates, 0 to 1.
     pub private: f32,
-    /// Factor for the lines between definitions, 0 to 1.
-    pub between: f32,
     /// Factor for each further unit of a file, 0 to 1.
     pub repetition: f32,
     /// Factor for a near-duplicate of a better unit, 0 to 1.
@@ -94,8 +89,7 @@ impl Default for Ranking {
             mention: 0.25,
             demotion: 0.25,
             test: 0.25,
-            private: 1.0,
-            between: 1.0,
+            private: 0.97,
             repetition: 0.65,
             duplicate: 0.0,
         }
@@ -103,13 +97,15 @@ impl Default for Ranking {
 }
 
 /// Ranked units.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct SearchResponse {
     /// Best first, equal ones in the order of their paths and lines.
     pub hits: Vec<Hit>,
-    /// How sure it is that the query's subject occurs at all, 0 to 1: of the hits the greatest share of the query, by
-    /// weight of its words, that a hit's score shows ([`ScoreParts::coverage`]), or its cosine where that is greater.
+    /// How sure it is that the query's subject occurs at all, 0 to 1: that of the evidence; for
+    /// [`Index::similar`] the cosine of the first hit. 0 without hits.
     pub confidence: f32,
+    /// What the confidence is made of.
+    pub evidence: Evidence,
 }
 
 /// A unit that was found.
@@ -200,6 +196,15 @@ impl Index {
         let most: f32 = lexical.idf.iter().sum::<f32>() * (ranking.bm25f.k1 + 1.0);
         let candidates = best(&words, N_CANDIDATES.max(request.limit));
         let places = self.place_matches(&query, &candidates);
+        let is_private = |record: &UnitRecord| {
+            rules::is_private(self.table.text(record.name), self.table.text(record.signature))
+        };
+        let with_public: HashSet<u32> = candidates
+            .iter()
+            .map(|&unit| &self.table.units[unit])
+            .filter(|record| rules::is_definition(record.kind()) && !is_private(record))
+            .map(|record| record.file)
+            .collect();
         let parts = |unit: usize| {
             let record = &self.table.units[unit];
             let name = self.table.text(record.name);
@@ -215,8 +220,7 @@ impl Index {
                 defines: rules::defines(&query, record.kind(), name),
                 demotion: rules::demotion(
                     flags,
-                    record.kind(),
-                    rules::is_private(name, self.table.text(record.signature)),
+                    with_public.contains(&record.file) && is_private(record),
                     ranking,
                 ),
                 repetition: 1.0,
@@ -241,8 +245,15 @@ impl Index {
                 self.hit(unit, score, ScoreParts { repetition, ..parts[&unit] })
             })
             .collect();
-        let confidence = hits.iter().map(|hit| hit.parts.coverage.max(hit.parts.dense)).fold(0.0, f32::max);
-        Ok(SearchResponse { hits, confidence })
+        let greatest_part =
+            |part: fn(&ScoreParts) -> f32| hits.iter().map(|hit| part(&hit.parts)).fold(0.0, f32::max);
+        let evidence = Evidence {
+            dense: self.dense.as_ref().map(|_| greatest_part(|parts| parts.dense)),
+            coverage: greatest_part(|parts| parts.coverage),
+            known: lexical.known,
+        };
+        let confidence = if hits.is_empty() { 0.0 } else { evidence.confidence() };
+        Ok(SearchResponse { hits, confidence, evidence })
     }
 
     /// Ranks units by how alike they are to the one at a line (1-based) of a file (path relative to the root), which
@@ -283,8 +294,9 @@ impl Index {
             None => ScoreParts { lexical: scores[unit], ..ScoreParts::default() },
         };
         let hits: Vec<Hit> = units.into_iter().map(|unit| self.hit(unit, scores[unit], part(unit))).collect();
-        let confidence = hits.first().map_or(0.0, |hit| hit.parts.dense);
-        Ok(SearchResponse { hits, confidence })
+        let first = hits.first().map_or(0.0, |hit| hit.parts.dense);
+        let evidence = Evidence { dense: Some(first), coverage: 0.0, known: 1.0 };
+        Ok(SearchResponse { hits, confidence: first, evidence })
     }
 
     /// The unit at a line (1-based) of a file (path relative to the root), with a score of 0: of several the last

@@ -1,139 +1,267 @@
 //! How well a search knows whether it has found anything.
 //!
-//! A threshold on the confidence of a search turns it into a yes-or-no decision. [`Decision`] says how often that is
-//! right, [`best_threshold`] picks one, and [`cross_validate`] says what picking one that way is worth on
-//! repositories that were not picked on.
+//! Two kinds of questions have no answer: those that were written to have none, which are few and close to what the
+//! repository does, and those of other repositories, which are many and now and then do have one. [`fit`] says how to
+//! weigh evidence, [`best_threshold`] where to decide, and [`cross_validate`] what doing both is worth on repositories
+//! that neither was done on.
 
+use quarry_index::Evidence;
+use quarry_index::confidence::Weights;
 use serde::Serialize;
 
-use super::RepositoryScores;
+/// What found answers count beside holding back questions that have none, of 1: sending somebody away from what is
+/// there costs more than showing hints. Both kinds of such questions count the same.
+const FOUND_WEIGHT: f64 = 0.75;
+
+/// Rounds through the weights of [`fit`]; further ones change their third decimal at most.
+const ROUNDS: usize = 400;
+
+/// What may be expected of a search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// There is an answer.
+    Answerable,
+    /// The question was written to have none.
+    Unanswerable,
+    /// It is about another repository.
+    Elsewhere,
+}
+
+const KINDS: [Kind; 3] = [Kind::Answerable, Kind::Unanswerable, Kind::Elsewhere];
+
+/// One search.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// Number of the repository that was searched.
+    pub searched: usize,
+    /// Number of the repository that the question is about.
+    pub about: usize,
+    /// Whether the question has an answer there.
+    pub answerable: bool,
+    /// What the search gave.
+    pub evidence: Evidence,
+}
+
+impl Sample {
+    /// What may be expected of it.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match (self.searched == self.about, self.answerable) {
+            (true, true) => Kind::Answerable,
+            (true, false) => Kind::Unanswerable,
+            (false, _) => Kind::Elsewhere,
+        }
+    }
+}
+
+/// How often a decision is right.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Share {
+    /// Number of queries.
+    pub queries: usize,
+    /// Share of them, 0 to 1, for which it is right; 1 of none.
+    pub right: f64,
+}
 
 /// How often the decision that a threshold makes is right.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Decision {
     /// Least confidence that counts as found.
     pub threshold: f32,
-    /// Queries with an answer.
-    pub answerable: usize,
-    /// Queries without.
-    pub unanswerable: usize,
-    /// Share of the answerable queries that count as found, 0 to 1.
-    pub found: f64,
-    /// Share of the unanswerable queries that count as not found, 0 to 1.
-    pub held_back: f64,
+    /// Right where it is found.
+    pub answerable: Share,
+    /// Right where it is not found.
+    pub unanswerable: Share,
+    /// Right where it is not found.
+    pub elsewhere: Share,
 }
 
 impl Decision {
     /// Of a threshold on these confidences.
     #[must_use]
-    pub fn new(threshold: f32, answerable: &[f32], unanswerable: &[f32]) -> Self {
-        let above = |values: &[f32]| values.iter().filter(|value| **value >= threshold).count();
-        let share = |n: usize, of: usize| if of == 0 { 0.0 } else { n as f64 / of as f64 };
-        Self {
-            threshold,
-            answerable: answerable.len(),
-            unanswerable: unanswerable.len(),
-            found: share(above(answerable), answerable.len()),
-            held_back: share(unanswerable.len() - above(unanswerable), unanswerable.len()),
-        }
+    pub fn new(threshold: f32, judged: &[(Kind, f32)]) -> Self {
+        let [answerable, unanswerable, elsewhere] = KINDS.map(|kind| {
+            let of_kind = || judged.iter().filter(|(other, _)| *other == kind);
+            let queries = of_kind().count();
+            let found = of_kind().filter(|(_, confidence)| *confidence >= threshold).count();
+            let right = if kind == Kind::Answerable { found } else { queries - found };
+            Share { queries, right: if queries == 0 { 1.0 } else { right as f64 / queries as f64 } }
+        });
+        Self { threshold, answerable, unanswerable, elsewhere }
     }
 
-    /// Mean of both shares: 0.5 for a decision by chance, 1 for one that is always right (balanced accuracy).
-    #[must_use]
-    pub fn balanced_accuracy(&self) -> f64 {
-        (self.found + self.held_back) / 2.0
+    /// What it is worth.
+    fn value(&self) -> f64 {
+        let held_back = f64::midpoint(self.unanswerable.right, self.elsewhere.right);
+        FOUND_WEIGHT * self.answerable.right + (1.0 - FOUND_WEIGHT) * held_back
     }
 }
 
-/// The threshold of the greatest `weight` × found + (1 − `weight`) × held back among those that lie half-way between
-/// two neighbouring confidences; the lowest of equal ones, 0 without any. A weight of 0.5 gives Youden's index.
+/// The threshold of the decision that is worth most (three quarters for what is found, an eighth for each kind that is
+/// held back) among the hundredths from 0 to 1; the lowest of equal ones.
 #[must_use]
-pub fn best_threshold(answerable: &[f32], unanswerable: &[f32], weight: f64) -> f32 {
-    let mut values: Vec<f32> = [answerable, unanswerable].concat();
-    values.sort_unstable_by(f32::total_cmp);
-    values.dedup();
-    let mut best = (f64::NEG_INFINITY, 0.0);
-    for pair in values.windows(2) {
-        let decision = Decision::new(f32::midpoint(pair[0], pair[1]), answerable, unanswerable);
-        let value = weight * decision.found + (1.0 - weight) * decision.held_back;
-        if value > best.0 {
-            best = (value, decision.threshold);
-        }
-    }
-    best.1
+pub fn best_threshold(judged: &[(Kind, f32)]) -> f32 {
+    let decisions = (0..=100_u8).map(|hundredths| Decision::new(f32::from(hundredths) / 100.0, judged));
+    let better = |best: Decision, next: Decision| if next.value() > best.value() { next } else { best };
+    decisions.reduce(better).map_or(0.0, |best| best.threshold)
 }
 
-/// The area under the receiver operating characteristic: the probability that a query with an answer has more
-/// confidence than one without, equal ones counting half. 0.5 where either side is empty.
+/// The logistic regression of whether there is an answer on evidence, answers weighing as much as the two other kinds
+/// together, which weigh the same; by Newton's steps for one weight after another, from 0. Without a model the weight
+/// of cosines stays 0.
 #[must_use]
-pub fn roc_auc(answerable: &[f32], unanswerable: &[f32]) -> f64 {
-    let n_pairs = answerable.len() * unanswerable.len();
+pub fn fit<'a>(samples: impl Iterator<Item = &'a Sample> + Clone) -> Weights {
+    let counts = KINDS.map(|kind| samples.clone().filter(|sample| sample.kind() == kind).count() as f64);
+    let rows: Vec<([f64; 4], f64, f64)> = samples
+        .map(|sample| {
+            let Evidence { dense, coverage, known } = sample.evidence;
+            let inputs = [dense.unwrap_or_default(), coverage, known, 1.0].map(f64::from);
+            match sample.kind() {
+                Kind::Answerable => (inputs, 1.0, 1.0 / counts[0]),
+                Kind::Unanswerable => (inputs, 0.0, 0.5 / counts[1]),
+                Kind::Elsewhere => (inputs, 0.0, 0.5 / counts[2]),
+            }
+        })
+        .collect();
+    let mut weights = [0.0; 4];
+    for _ in 0..ROUNDS {
+        for position in 0..weights.len() {
+            // A breath of regularisation keeps the weights finite where the two sides can be told apart.
+            let (mut gradient, mut curvature) = (-1e-6 * weights[position], 1e-6);
+            for (inputs, label, weight) in &rows {
+                let sum: f64 = inputs.iter().zip(&weights).map(|(input, weight)| input * weight).sum();
+                let probability = 1.0 / (1.0 + (-sum).exp());
+                gradient += weight * (label - probability) * inputs[position];
+                curvature += weight * probability * (1.0 - probability) * inputs[position].powi(2);
+            }
+            weights[position] += gradient / curvature;
+        }
+    }
+    let [dense, coverage, known, intercept] = weights.map(|weight| weight as f32);
+    Weights { dense, coverage, known, intercept }
+}
+
+/// Confidences by some weights.
+#[must_use]
+pub fn judge<'a>(weights: &Weights, samples: impl Iterator<Item = &'a Sample>) -> Vec<(Kind, f32)> {
+    samples.map(|sample| (sample.kind(), weights.confidence(&sample.evidence))).collect()
+}
+
+/// The area under the receiver operating characteristic: the probability that an answerable query has more
+/// confidence than one of `kind`, equal ones counting half. 0.5 where either side is empty.
+#[must_use]
+pub fn roc_auc(judged: &[(Kind, f32)], kind: Kind) -> f64 {
+    let of =
+        |wanted| judged.iter().filter(move |(kind, _)| *kind == wanted).map(|(_, confidence)| *confidence);
+    let n_pairs = of(Kind::Answerable).count() * of(kind).count();
     if n_pairs == 0 {
         return 0.5;
     }
-    let pairs = answerable.iter().flat_map(|a| unanswerable.iter().map(move |u| (a, u)));
-    let won: f64 = pairs
-        .map(|(a, u)| {
-            if a > u {
-                1.0
-            } else if a == u {
-                0.5
-            } else {
-                0.0
-            }
-        })
-        .sum();
-    won / n_pairs as f64
+    let won = |a: f32, b: f32| match a.total_cmp(&b) {
+        std::cmp::Ordering::Greater => 1.0,
+        std::cmp::Ordering::Equal => 0.5,
+        std::cmp::Ordering::Less => 0.0,
+    };
+    of(Kind::Answerable).flat_map(|a| of(kind).map(move |b| won(a, b))).sum::<f64>() / n_pairs as f64
 }
 
-/// What the decision is worth when the threshold for each repository is picked on the others: the counts of all of
-/// them together, with the mean of their thresholds.
+/// What deciding is worth when weights and threshold for each of `n_repositories` come from samples that have nothing
+/// to do with it: all decisions together, with the mean of the thresholds.
 #[must_use]
-pub fn cross_validate(repositories: &[RepositoryScores], weight: f64) -> Decision {
-    let (mut answerable, mut unanswerable) = (Vec::new(), Vec::new());
-    let mut thresholds = Vec::new();
-    for left_out in 0..repositories.len() {
-        let (mut seen_answerable, mut seen_unanswerable) = (Vec::new(), Vec::new());
-        for (number, repository) in repositories.iter().enumerate() {
-            if number != left_out {
-                seen_answerable.extend(repository.queries.iter().map(|query| query.confidence));
-                seen_unanswerable.extend(&repository.unanswerable);
-            }
-        }
-        let threshold = best_threshold(&seen_answerable, &seen_unanswerable, weight);
-        thresholds.push(threshold);
+pub fn cross_validate(samples: &[Sample], n_repositories: usize) -> Decision {
+    let mut margins = Vec::new();
+    let mut thresholds = 0.0;
+    for left_out in 0..n_repositories {
+        let others = samples.iter().filter(|sample| sample.searched != left_out && sample.about != left_out);
+        let weights = fit(others.clone());
+        let threshold = best_threshold(&judge(&weights, others));
+        thresholds += threshold;
+        let own = samples.iter().filter(|sample| sample.searched == left_out);
         // Distances from a threshold can be pooled, confidences below different ones cannot.
-        let repository = &repositories[left_out];
-        answerable.extend(repository.queries.iter().map(|query| query.confidence - threshold));
-        unanswerable.extend(repository.unanswerable.iter().map(|confidence| confidence - threshold));
+        margins.extend(
+            judge(&weights, own).into_iter().map(|(kind, confidence)| (kind, confidence - threshold)),
+        );
     }
-    let threshold = thresholds.iter().sum::<f32>() / thresholds.len().max(1) as f32;
-    Decision { threshold, ..Decision::new(0.0, &answerable, &unanswerable) }
+    Decision { threshold: thresholds / n_repositories.max(1) as f32, ..Decision::new(0.0, &margins) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const JUDGED: [(Kind, f32); 6] = [
+        (Kind::Answerable, 0.9),
+        (Kind::Answerable, 0.5),
+        (Kind::Answerable, 0.7),
+        (Kind::Unanswerable, 0.5),
+        (Kind::Unanswerable, 0.1),
+        (Kind::Elsewhere, 0.4),
+    ];
+
+    fn sample(about: usize, answerable: bool, share: f32) -> Sample {
+        let evidence = Evidence { dense: None, coverage: share, known: share };
+        Sample { searched: 0, about, answerable, evidence }
+    }
+
     #[test]
-    fn a_decision_counts_both_sides() {
-        let decision = Decision::new(0.5, &[0.5, 0.9, 0.4], &[0.1, 0.6]);
-        assert_eq!((decision.found, decision.held_back), (2.0 / 3.0, 0.5));
-        assert!((decision.balanced_accuracy() - 7.0 / 12.0).abs() < 1e-12);
-        assert_eq!(Decision::new(0.5, &[], &[]).balanced_accuracy(), 0.0);
+    fn a_decision_counts_every_kind() {
+        let decision = Decision::new(0.5, &JUDGED);
+        assert_eq!(decision.answerable, Share { queries: 3, right: 1.0 });
+        assert_eq!(decision.unanswerable, Share { queries: 2, right: 0.5 });
+        assert_eq!(decision.elsewhere, Share { queries: 1, right: 1.0 });
+        assert_eq!(Decision::new(0.5, &[]).answerable, Share { queries: 0, right: 1.0 });
     }
 
     #[test]
     fn the_best_threshold_parts_what_can_be_parted() {
-        assert_eq!(best_threshold(&[0.75, 1.0], &[0.25, 0.5], 0.5), 0.625);
-        // One unanswerable query is very sure: letting it pass costs less than holding back both others.
-        assert_eq!(best_threshold(&[0.75, 1.0], &[0.25, 2.0], 0.5), 0.5);
-        assert_eq!(best_threshold(&[], &[], 0.5), 0.0);
+        assert_eq!(best_threshold(&JUDGED), 0.41);
+        let parted = [(Kind::Answerable, 0.75), (Kind::Unanswerable, 0.25), (Kind::Elsewhere, 0.3)];
+        assert_eq!(best_threshold(&parted), 0.31);
     }
 
     #[test]
     fn auc_is_the_share_of_pairs_in_order() {
-        assert_eq!(roc_auc(&[0.9, 0.5], &[0.5, 0.1]), 3.5 / 4.0);
-        assert_eq!(roc_auc(&[], &[0.5]), 0.5);
+        assert_eq!(roc_auc(&JUDGED, Kind::Unanswerable), 5.5 / 6.0);
+        assert_eq!(roc_auc(&JUDGED, Kind::Elsewhere), 1.0);
+        assert_eq!(roc_auc(&[], Kind::Elsewhere), 0.5);
+    }
+
+    #[test]
+    fn a_fit_gives_the_frequencies_of_what_it_was_fitted_to() {
+        // With half of the weight at 0.2 and half at 0.8, and three of four on the right side.
+        let samples = [
+            sample(0, true, 0.8),
+            sample(0, true, 0.8),
+            sample(0, true, 0.8),
+            sample(0, true, 0.2),
+            sample(0, false, 0.2),
+            sample(0, false, 0.2),
+            sample(0, false, 0.2),
+            sample(0, false, 0.8),
+            sample(1, true, 0.2),
+            sample(1, true, 0.2),
+            sample(1, true, 0.2),
+            sample(1, true, 0.8),
+        ];
+        let weights = fit(samples.iter());
+        assert_eq!(weights.dense, 0.0);
+        for (share, expected) in [(0.8, 0.75), (0.2, 0.25)] {
+            let found = weights.confidence(&sample(0, true, share).evidence);
+            assert!((found - expected).abs() < 1e-3, "{share}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_repository_is_judged_by_what_the_others_say() {
+        let of = |searched, sample: Sample| Sample { searched, about: sample.about + searched, ..sample };
+        let samples: Vec<Sample> = (0..3)
+            .flat_map(|searched| {
+                [(0, true, 0.8), (0, true, 0.7), (0, false, 0.2), (1, true, 0.1)]
+                    .map(|(about, answerable, share)| of(searched, sample(about, answerable, share)))
+            })
+            .collect();
+        let decision = cross_validate(&samples, 3);
+        assert_eq!(decision.answerable, Share { queries: 6, right: 1.0 });
+        assert_eq!((decision.unanswerable.right, decision.elsewhere.right), (1.0, 1.0));
     }
 }

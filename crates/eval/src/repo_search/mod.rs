@@ -7,14 +7,16 @@
 pub mod calibration;
 pub mod tuning;
 
+use self::calibration::Sample;
 use crate::EvalError;
 use crate::method::{LoadModel, Method};
 use crate::metrics::{Gain, Measure, ndcg_at};
 use crate::ranking::Hit;
 use crate::significance::{Bootstrap, Interval, mean, mean_interval};
-use quarry_corpus::formats::repo_search::{Repository, Target};
+use quarry_corpus::formats::repo_search::{Repository, RepositoryQuery, Target};
 use quarry_embed::Embedder;
 use quarry_index::{Filter, Index, OpenOptions, Ranking, SearchRequest, SearchResponse};
+use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -78,8 +80,6 @@ pub struct RepositoryScores {
     pub index_time: Duration,
     /// One entry a query that has an answer, in the order of the table.
     pub queries: Vec<QueryScore>,
-    /// [`quarry_index::SearchResponse::confidence`] of each query that has none, in the order of the table.
-    pub unanswerable: Vec<f32>,
 }
 
 /// How well one query is answered.
@@ -235,6 +235,26 @@ impl<'a> Indexes<'a> {
             self.entries.iter().map(|entry| entry.scores(ranking)).collect::<Result<_, _>>()?;
         Ok(RepoSearchScores { model: self.model.clone(), repositories })
     }
+
+    /// Asks every question of every repository.
+    ///
+    /// # Errors
+    /// When a search fails.
+    pub fn samples(&self) -> Result<Vec<Sample>, EvalError> {
+        let of_repository = |(searched, entry): (usize, &Entry)| {
+            let ask = |(about, query): (usize, &RepositoryQuery)| {
+                let evidence = entry.search(&query.text, &self.ranking)?.evidence;
+                Ok(Sample { searched, about, answerable: !query.targets.is_empty(), evidence })
+            };
+            let queries = |(about, entry): (usize, &Entry<'a>)| {
+                entry.repository.queries.iter().map(move |query| (about, query))
+            };
+            self.entries.iter().enumerate().flat_map(queries).map(ask).collect()
+        };
+        let samples: Result<Vec<Vec<Sample>>, EvalError> =
+            self.entries.par_iter().enumerate().map(of_repository).collect();
+        Ok(samples?.concat())
+    }
 }
 
 impl<'a> Entry<'a> {
@@ -254,15 +274,11 @@ impl<'a> Entry<'a> {
 
     fn scores(&self, ranking: &Ranking) -> Result<RepositoryScores, EvalError> {
         let name = &self.repository.name;
-        let (mut queries, mut unanswerable) = (Vec::new(), Vec::new());
-        for query in &self.repository.queries {
+        let mut queries = Vec::new();
+        for query in self.repository.queries.iter().filter(|query| !query.targets.is_empty()) {
             let start = Instant::now();
             let response = self.search(&query.text, ranking)?;
             let time = start.elapsed();
-            if query.targets.is_empty() {
-                unanswerable.push(response.confidence);
-                continue;
-            }
             let place = |hit: quarry_index::Hit| Place {
                 path: hit.path,
                 start_line: hit.start_line,
@@ -282,7 +298,7 @@ impl<'a> Entry<'a> {
             return Err(EvalError::NothingToAsk { name: name.clone() });
         }
         let (name, units) = (name.clone(), self.index.n_units());
-        Ok(RepositoryScores { name, units, index_time: self.index_time, queries, unanswerable })
+        Ok(RepositoryScores { name, units, index_time: self.index_time, queries })
     }
 
     fn search(&self, query: &str, ranking: &Ranking) -> Result<SearchResponse, EvalError> {
@@ -290,7 +306,7 @@ impl<'a> Entry<'a> {
         match self.index.search(&request) {
             Ok(response) => Ok(response),
             // Nothing to look for is nothing found.
-            Err(quarry_index::Error::EmptyQuery) => Ok(SearchResponse { hits: Vec::new(), confidence: 0.0 }),
+            Err(quarry_index::Error::EmptyQuery) => Ok(SearchResponse::default()),
             Err(error) => Err(error.into()),
         }
     }
@@ -444,7 +460,6 @@ mod tests {
             units: 7,
             index_time: Duration::from_secs(1),
             queries: values.iter().map(query).collect(),
-            unanswerable: Vec::new(),
         }
     }
 

@@ -38,7 +38,7 @@ macro_rules! parameter {
 }
 
 /// The numbers of a [`Ranking`] that are chosen, in the order in which they are gone through.
-pub const PARAMETERS: [Parameter; 14] = [
+pub const PARAMETERS: [Parameter; 13] = [
     parameter!(dense_weight, 0.0, [0.0, 0.35, 0.5, 0.65, 0.8]),
     parameter!(file_weight, 0.0, [0.0, 0.25, 0.5, 0.75, 1.0]),
     parameter!(place_weight, 0.0, [0.0, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0]),
@@ -48,8 +48,7 @@ pub const PARAMETERS: [Parameter; 14] = [
     parameter!(mention, 0.0, [0.0, 0.25, 0.5, 1.0]),
     parameter!(demotion, 1.0, [0.25, 0.35, 0.5, 0.7, 1.0]),
     parameter!(test, 1.0, [0.25, 0.5, 0.7, 1.0]),
-    parameter!(private, 1.0, [0.7, 0.8, 0.9, 1.0]),
-    parameter!(between, 1.0, [0.6, 0.7, 0.8, 0.9, 1.0]),
+    parameter!(private, 1.0, [0.8, 0.9, 0.97, 1.0]),
     parameter!(repetition, 1.0, [0.35, 0.5, 0.65, 0.8, 1.0]),
     parameter!(duplicate, 1.0, [0.0, 0.5, 1.0]),
     parameter!(bm25f.k1, 1.2, [0.9, 1.2, 1.5]),

@@ -1,0 +1,90 @@
+//! Whether a search has found what was asked for, or merely the least unlike.
+
+/// Confidence from which on a search has found something: what `quarry eval tune` chooses where missing something that
+/// is there costs three times as much as showing hints that lead nowhere. `docs/ranking.md` says how often it is right.
+pub const DEFAULT_THRESHOLD: f32 = 0.27;
+
+/// What speaks for the subject of a query being in the index at all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
+pub struct Evidence {
+    /// Greatest cosine of a hit, at least 0; none without a model.
+    pub dense: Option<f32>,
+    /// Greatest share of the query, by weight of its words, that a hit's BM25F shows, 0 to 1
+    /// ([`crate::ScoreParts::coverage`]).
+    pub coverage: f32,
+    /// Share of the query, by weight of its words, whose words occur in the index at all, 0 to 1.
+    pub known: f32,
+}
+
+/// Weights of a logistic regression.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct Weights {
+    /// Of [`Evidence::dense`].
+    pub dense: f32,
+    /// Of [`Evidence::coverage`].
+    pub coverage: f32,
+    /// Of [`Evidence::known`].
+    pub known: f32,
+    /// What nothing at all adds up to.
+    pub intercept: f32,
+}
+
+/// What `quarry eval tune` fits, with the model in the binary and without one, to two decimals.
+const HYBRID: Weights = Weights { dense: 5.97, coverage: 3.37, known: 3.16, intercept: -6.65 };
+const LEXICAL: Weights = Weights { dense: 0.0, coverage: 6.12, known: 3.43, intercept: -4.67 };
+
+impl Weights {
+    /// Those in use with a model, or without one.
+    #[must_use]
+    pub fn in_use(with_model: bool) -> Self {
+        if with_model { HYBRID } else { LEXICAL }
+    }
+
+    /// The probability, 0 to 1, that evidence belongs to a query with an answer rather than to one without, both
+    /// being equally frequent.
+    #[must_use]
+    pub fn confidence(&self, evidence: &Evidence) -> f32 {
+        let sum = self.intercept
+            + self.dense * evidence.dense.unwrap_or_default()
+            + self.coverage * evidence.coverage
+            + self.known * evidence.known;
+        1.0 / (1.0 + (-sum).exp())
+    }
+}
+
+impl Evidence {
+    /// [`Weights::confidence`] by the weights in use. They are for the model in the binary: the cosines of another one
+    /// may lie higher or lower.
+    #[must_use]
+    pub fn confidence(&self) -> f32 {
+        Weights::in_use(self.dense.is_some()).confidence(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_piece_of_evidence_makes_more_confident() {
+        let none = Evidence { dense: Some(0.1), coverage: 0.1, known: 0.1 };
+        for more in [
+            Evidence { dense: Some(0.2), ..none },
+            Evidence { coverage: 0.2, ..none },
+            Evidence { known: 0.2, ..none },
+        ] {
+            assert!(more.confidence() > none.confidence(), "{more:?}");
+        }
+        let lexical = Evidence { dense: None, coverage: 0.5, known: 1.0 };
+        assert!(lexical.confidence() > Evidence { known: 0.5, ..lexical }.confidence());
+    }
+
+    #[test]
+    fn all_is_found_and_nothing_is_not() {
+        for dense in [Some(1.0), None] {
+            let confidence = |dense, share| Evidence { dense, coverage: share, known: share }.confidence();
+            assert!(confidence(dense, 1.0) > 0.95);
+            assert!(confidence(dense.map(|_| 0.0), 0.0) < 0.05);
+        }
+    }
+}

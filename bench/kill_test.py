@@ -1,7 +1,7 @@
 """Kills `quarry index` at random moments and looks whether anything was lost; then lets readers and writers at one index.
 
 A tree of made-up files is indexed; then, KILLS times, some files are changed and an indexing process is killed
-(SIGKILL) after a random part of the time that it would take, while another process keeps searching. After each kill the
+(SIGKILL) after a random part of the time that building it all takes, so that some come to their end, while another process keeps searching. After each kill the
 index must open without an update and answer with a function of an old or the new state; in the end it must equal one
 that is built from nothing.
 
@@ -107,7 +107,9 @@ def main(quarry, kills=100, seed=7):
         for number in versions:
             write(tree, number, 0, draw)
         build = [quarry, "index", tree, "--index", index]
+        start = time.perf_counter()
         subprocess.run(build, check=True, capture_output=True)
+        took, killed = 1.5 * (time.perf_counter() - start), 0
         stop, searches = threading.Event(), []
 
         def reader():
@@ -118,12 +120,6 @@ def main(quarry, kills=100, seed=7):
 
         thread = threading.Thread(target=reader)
         thread.start()
-        for number in draw.sample(range(FILES), CHANGED):
-            versions[number] += 1
-            write(tree, number, versions[number], draw)
-        start = time.perf_counter()
-        subprocess.run(build, check=True, capture_output=True)
-        took, killed = 1.2 * (time.perf_counter() - start), 0
         for kill in range(int(kills)):
             for number in draw.sample(range(FILES), CHANGED):
                 versions[number] += 1

@@ -144,7 +144,7 @@ impl SourceArgs {
         bar.finish_and_clear();
         let opened = opened?;
         if let Some(Outdated { reason, error }) = &opened.outdated {
-            output::warn(&format!("searching the index as it was, although {reason}"), error);
+            output::warn(&format!("searching the index as it was ({reason})"), error);
         }
         Ok(opened)
     }

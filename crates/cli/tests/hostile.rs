@@ -135,7 +135,7 @@ fn a_thousand_folders_deep_is_not_too_deep() {
 #[test]
 fn many_tiny_files_are_found() {
     let fixture = Fixture::new();
-    for n in 0..3000 {
+    for n in 0..10_000 {
         fixture.write(&format!("tree/{}/f{n}.py", n % 100), &format!("def tiny_{n}(): return {n}\n"));
     }
     let found = stdout(&run(&fixture, &["search", "tiny_2718", "-l", "-k", "1"]));

@@ -31,13 +31,10 @@ pub(crate) fn open(
     model: &str,
     dimension: usize,
 ) -> Result<UnitVectors, Error> {
-    let open = |part: &PartSize| match of_model(index, part, model)? {
-        None => Ok(Rows::missing(dimension, part.units).into_matrix()),
-        Some(matrix) if matrix.dimension() == dimension || part.units == 0 => Ok(matrix),
-        Some(matrix) => {
-            let problem = format!("vectors of {} columns, not {dimension}", matrix.dimension());
-            Err(Error::corrupt(&part.folder(index), problem))
-        }
+    let open = |part: &PartSize| {
+        // One of another dimension is of another model, whatever its id.
+        let matrix = of_model(index, part, model)?.filter(|matrix| matrix.dimension() == dimension);
+        Ok(matrix.unwrap_or_else(|| Rows::missing(dimension, part.units).into_matrix()))
     };
     let parts = parts.iter().map(open).collect::<Result<_, Error>>()?;
     Ok(UnitVectors { parts, numbering: Arc::clone(numbering) })

@@ -306,10 +306,9 @@ impl Wanted<'_> {
             return self.open_newest().map(as_it_is).map_err(no_index);
         }
         let looked_ns = now_ns();
-        let walk = match folder.manifest() {
-            Ok(manifest) if !scope.is_all() => manifest.walk,
-            _ => options.walk.clone(),
-        };
+        // A tree around the path is listed as it was when it was indexed.
+        let made = if scope.is_all() { None } else { folder.manifest().ok() };
+        let walk = made.map_or_else(|| options.walk.clone(), |manifest| manifest.walk);
         let listing = &walk::list(root, &walk)?;
         let tree = Tree { root, base: self.base, canonical: self.canonical, walk: &walk, listing, looked_ns };
         let is_anew = options.update == Update::Anew;
@@ -333,7 +332,11 @@ impl Wanted<'_> {
         };
         let built = lock.and_then(|lock| {
             events(Event::Stale(&work.reason));
-            self.build(&tree, &work, &lock, events)
+            let built = self.build(&tree, &work, &lock, events);
+            if built.is_err() {
+                folder.remove_unfinished(&lock);
+            }
+            built
         });
         match (built, work) {
             (Ok((index, skipped, n_embedded)), Work { reason, .. }) => {

@@ -19,6 +19,8 @@ fn tree() -> tempfile::TempDir {
     write(tree.path(), "http/header.py", PARSE);
     write(tree.path(), "http/client/net.py", CONNECT);
     fs::create_dir(tree.path().join(LOCAL_FOLDER)).unwrap();
+    let own = OpenOptions { enclosing: false, ..OpenOptions::default() };
+    Index::open_or_build(tree.path(), &own, None, &|_| {}).unwrap();
     tree
 }
 
@@ -131,7 +133,7 @@ fn an_index_in_the_tree_is_neither_committed_nor_indexed() {
 fn a_link_is_no_folder_for_an_index() {
     let tree = tree();
     let elsewhere = tempfile::tempdir().unwrap();
-    fs::remove_dir(tree.path().join(LOCAL_FOLDER)).unwrap();
+    fs::remove_dir_all(tree.path().join(LOCAL_FOLDER)).unwrap();
     std::os::unix::fs::symlink(elsewhere.path(), tree.path().join(LOCAL_FOLDER)).unwrap();
     assert_ne!(place(tree.path()).file_name().unwrap(), LOCAL_FOLDER);
 }

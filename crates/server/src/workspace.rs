@@ -134,6 +134,12 @@ impl Workspace {
             Index::open_or_build(&self.root, &self.options, Some(Arc::clone(&self.embedder)), &|_| {})?;
         let index = opened.index;
         let refreshed = opened.built.map(|report| report.reason.to_string());
+        let outdated = opened.outdated.map(|outdated| format!("{}: {}", outdated.reason, outdated.error));
+        let state = match (&outdated, &refreshed) {
+            (Some(problem), _) => format!("not up to date ({problem})"),
+            (None, Some(reason)) => format!("up to date (just indexed: {reason})"),
+            (None, None) => "up to date".to_owned(),
+        };
         let mut languages: BTreeMap<&str, usize> = BTreeMap::new();
         for file in &listing.files {
             *languages.entry(file.language.name()).or_default() += 1;
@@ -141,11 +147,10 @@ impl Workspace {
         let by_count: Vec<String> = languages.iter().map(|(name, n)| format!("{name} {n}")).collect();
         let root = self.root.canonicalize().unwrap_or_else(|_| self.root.clone());
         let text = format!(
-            "{}: {} units in {} files, up to date{}\nmodel: {}\nfiles by language: {}\n",
+            "{}: {} units in {} files, {state}\nmodel: {}\nfiles by language: {}\n",
             root.display(),
             index.n_units(),
             index.n_files(),
-            refreshed.as_ref().map_or_else(String::new, |reason| format!(" (just indexed: {reason})")),
             self.embedder.id(),
             by_count.join(", "),
         );
@@ -156,6 +161,7 @@ impl Workspace {
             "model": self.embedder.id(),
             "languages": languages,
             "refreshed_because": refreshed,
+            "outdated_because": outdated,
         });
         Ok(Answer { text, structured: Some(structured) })
     }

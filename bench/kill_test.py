@@ -1,7 +1,7 @@
 """Kills `quarry index` at random moments and looks whether anything was lost; then lets readers and writers at one index.
 
 A tree of made-up files is indexed; then, KILLS times, some files are changed and an indexing process is killed
-(SIGKILL) after a random part of the time that building it all takes, so that some come to their end, while another process keeps searching. After each kill the
+(SIGKILL) after a random part of a time that adapts itself so that some come to their end, while another process keeps searching. After each kill the
 index must open without an update and answer with a function of an old or the new state; in the end it must equal one
 that is built from nothing.
 
@@ -127,9 +127,11 @@ def main(quarry, kills=100, seed=7):
             process = subprocess.Popen(build, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:
                 process.wait(timeout=draw.uniform(0, took))
+                took *= 0.8
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+                took *= 1.1
                 killed += 1
             number = draw.randrange(FILES)
             found = search(quarry, tree, index, f"marker_{number}_{versions[number]}", "--no-index-update")

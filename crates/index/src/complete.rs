@@ -64,16 +64,15 @@ fn write(index: &Path, part: &mut PartSize, model: &str, generation: &str, rows:
 }
 
 /// The rows of a part that units have and that were never made, with their units.
-fn missing(vectors: &UnitVectors, part: usize) -> Vec<(usize, usize)> {
-    let rows = vectors.numbering.parts[part].iter().enumerate();
-    rows.filter(|&(row, &unit)| unit != Numbering::GONE && !vectors.parts[part].has_row(row))
-        .map(|(row, &unit)| (row, unit as usize))
-        .collect()
+fn missing(vectors: &UnitVectors, part: usize) -> impl Iterator<Item = (usize, usize)> {
+    let units = &vectors.numbering.parts[part];
+    let made = &vectors.parts[part];
+    (0..units.len()).filter(|&row| !made.has_row(row)).filter_map(|row| Some((row, units.unit(row)?)))
 }
 
 /// Whether every unit has a vector.
 pub(crate) fn is_complete(vectors: &UnitVectors) -> bool {
-    (0..vectors.parts.len()).all(|part| missing(vectors, part).is_empty())
+    (0..vectors.parts.len()).all(|part| missing(vectors, part).next().is_none())
 }
 
 /// Keeps vectors that were made, as the manifest names them.
@@ -94,7 +93,8 @@ pub(crate) fn complete(
     save: Save,
     events: &(dyn Fn(Event) + Sync),
 ) -> Result<usize, Error> {
-    let of_parts: Vec<_> = (0..manifest.parts.len()).map(|part| missing(vectors, part)).collect();
+    let of_parts: Vec<_> =
+        (0..manifest.parts.len()).map(|part| missing(vectors, part).collect::<Vec<_>>()).collect();
     let total = of_parts.iter().map(Vec::len).sum();
     let (mut done, mut n_embedded) = (0, 0);
     for (part, missing) in of_parts.into_iter().enumerate().filter(|(_, missing)| !missing.is_empty()) {

@@ -10,10 +10,28 @@
 /// When the lists are not of one length.
 #[must_use]
 pub fn convex_combination(lexical: &[f32], dense: &[f32], dense_weight: f32) -> Vec<f32> {
-    assert_eq!(lexical.len(), dense.len(), "both score the same documents");
-    let lexical_scale = (1.0 - dense_weight) / greatest(lexical);
-    let dense_scale = dense_weight / greatest(dense);
-    lexical.iter().zip(dense).map(|(l, d)| l.max(0.0) * lexical_scale + d.max(0.0) * dense_scale).collect()
+    let fusion = Fusion::of(lexical, dense, dense_weight);
+    lexical.iter().zip(dense).map(|(&lexical, &dense)| fusion.score(lexical, dense)).collect()
+}
+
+/// What the two scores of a document are multiplied with in a [`convex_combination`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fusion {
+    lexical: f32,
+    dense: f32,
+}
+
+impl Fusion {
+    /// For lists of the scores of all documents.
+    pub fn of(lexical: &[f32], dense: &[f32], dense_weight: f32) -> Self {
+        assert_eq!(lexical.len(), dense.len(), "both score the same documents");
+        Self { lexical: (1.0 - dense_weight) / greatest(lexical), dense: dense_weight / greatest(dense) }
+    }
+
+    /// The score of one document.
+    pub fn score(self, lexical: f32, dense: f32) -> f32 {
+        lexical.max(0.0) * self.lexical + dense.max(0.0) * self.dense
+    }
 }
 
 /// Reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009): the sum over both lists of 1 / (k + rank), ranks
@@ -41,7 +59,13 @@ pub fn reciprocal_rank(lexical: &[f32], dense: &[f32], k: f32) -> Vec<f32> {
 
 /// The greatest score, or 1 where none is above 0, so that it can be divided by.
 pub(crate) fn greatest(scores: &[f32]) -> f32 {
-    let greatest = scores.iter().copied().fold(0.0, f32::max);
+    // In lanes, which the processor compares at once.
+    let (chunks, rest) = scores.as_chunks::<16>();
+    let mut lanes = [0.0_f32; 16];
+    chunks
+        .iter()
+        .for_each(|chunk| lanes.iter_mut().zip(chunk).for_each(|(lane, score)| *lane = lane.max(*score)));
+    let greatest = lanes.iter().chain(rest).copied().fold(0.0, f32::max);
     if greatest > 0.0 { greatest } else { 1.0 }
 }
 

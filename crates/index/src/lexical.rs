@@ -12,13 +12,13 @@ use quarry_text::lexical_terms;
 use rayon::prelude::*;
 use tantivy::directory::{Directory, MmapDirectory, RamDirectory};
 use tantivy::fieldnorm::FieldNormReader;
-use tantivy::postings::Postings;
+use tantivy::postings::BlockSegmentPostings;
 use tantivy::schema::{Field, IndexRecordOption, Schema, TextFieldIndexing, TextOptions};
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer, TokenizerManager};
-use tantivy::{DocSet, InvertedIndexReader, SegmentReader, TERMINATED, TantivyDocument, Term};
+use tantivy::{InvertedIndexReader, SegmentReader, TantivyDocument, Term};
 
 use crate::Error;
-use crate::table::Numbering;
+use crate::table::{Numbering, PartUnits};
 
 /// Number of fields of a text.
 pub const N_FIELDS: usize = 5;
@@ -83,12 +83,11 @@ impl Default for Bm25f {
 
 /// An inverted index over texts that are numbered from 0.
 pub struct LexicalIndex {
-    n_texts: usize,
     /// In the order of [`FIELDS`].
     mean_lengths: [f32; N_FIELDS],
     parts: Vec<Part>,
-    /// Which text a document of a part is; none for one part whose documents are the texts in order.
-    numbering: Option<Arc<Numbering>>,
+    /// Which text a document of a part is.
+    numbering: Arc<Numbering>,
 }
 
 /// A segment of tantivy's.
@@ -164,7 +163,8 @@ impl LexicalIndex {
         });
         write(directory.clone(), terms)?;
         let mean_lengths = mean_lengths(&n_terms, n_texts);
-        Ok(Self { n_texts, mean_lengths, parts: vec![Part::open(directory)?], numbering: None })
+        let numbering = Arc::new(Numbering { n_units: n_texts, parts: vec![PartUnits::Run(0..n_texts)] });
+        Ok(Self { mean_lengths, parts: vec![Part::open(directory)?], numbering })
     }
 
     /// Writes the part of an index that holds some texts into an empty folder.
@@ -186,34 +186,33 @@ impl LexicalIndex {
         numbering: &Arc<Numbering>,
         n_terms: &[u64; N_FIELDS],
     ) -> Result<Self, Error> {
-        let open = |(folder, numbers): (&PathBuf, &Vec<u32>)| {
+        let open = |(folder, units): (&PathBuf, &PartUnits)| {
             let directory = MmapDirectory::open(folder).map_err(tantivy::TantivyError::from)?;
             let part = Part::open(directory)?;
-            if part.n_documents == numbers.len() {
+            if part.n_documents == units.len() {
                 return Ok(part);
             }
-            let problem = format!("{} texts where {} belong", part.n_documents, numbers.len());
+            let problem = format!("{} texts where {} belong", part.n_documents, units.len());
             Err(Error::corrupt(folder, problem))
         };
         let parts = folders.iter().zip(&numbering.parts).map(open).collect::<Result<_, Error>>()?;
         Ok(Self {
-            n_texts: numbering.n_units,
             mean_lengths: mean_lengths(n_terms, numbering.n_units),
             parts,
-            numbering: (!numbering.is_identity()).then(|| Arc::clone(numbering)),
+            numbering: Arc::clone(numbering),
         })
     }
 
     /// Number of texts.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.n_texts
+        self.numbering.n_units
     }
 
     /// True without texts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.n_texts == 0
+        self.len() == 0
     }
 
     /// Scores every text, and every group, for the terms of a query ([`quarry_text::query_terms`]); a term that
@@ -225,18 +224,19 @@ impl LexicalIndex {
     /// When the postings cannot be read.
     pub fn scores(&self, terms: &[String], parameters: &Bm25f, groups: Groups) -> Result<Scores, Error> {
         let mean_group = groups.lengths.iter().sum::<f32>() / groups.lengths.len().max(1) as f32;
-        let scorer = Scorer { mean_lengths: &self.mean_lengths, parameters, groups, mean_group };
+        let norms = std::array::from_fn(|field| norms(parameters.b[field], self.mean_lengths[field]));
+        let scorer = Scorer { norms, parameters, groups, mean_group };
         let matches_of = |part: usize| -> Result<Vec<Matches>, Error> {
-            let numbers = self.numbering.as_ref().map(|numbering| numbering.parts[part].as_slice());
-            let mut sums = Sums::new(self.parts[part].n_documents);
-            terms.iter().map(|term| scorer.matches(&self.parts[part], numbers, term, &mut sums)).collect()
+            let (part, units) = (&self.parts[part], &self.numbering.parts[part]);
+            let mut window = Window::new();
+            terms.iter().map(|term| scorer.matches(part, units, term, &mut window)).collect()
         };
         let of_parts: Vec<Vec<Matches>> = if self.parts.len() == 1 {
             vec![matches_of(0)?]
         } else {
             (0..self.parts.len()).into_par_iter().map(matches_of).collect::<Result<_, Error>>()?
         };
-        let mut texts = vec![0.0; self.n_texts];
+        let mut texts = vec![0.0; self.len()];
         let mut of_groups = vec![0.0; groups.lengths.len()];
         let mut idf = Vec::with_capacity(terms.len());
         let mut known = 0.0;
@@ -283,22 +283,87 @@ struct Matches {
     groups: Vec<(u32, f32)>,
 }
 
-/// Weighted frequencies of a term in the documents of a part; 0 outside of `touched`.
-struct Sums {
+/// Documents that are looked at together: few enough for their sums to stay in the processor's first cache.
+const WINDOW: usize = 2048;
+
+/// Weighted frequencies of a term in some documents that follow each other; 0 outside of `found`.
+struct Window {
     /// Over what the length of the field makes of them.
-    normalised: Vec<f32>,
-    plain: Vec<f32>,
-    touched: Vec<u32>,
+    normalised: [f32; WINDOW],
+    plain: [f32; WINDOW],
+    /// A bit a document.
+    found: [u64; WINDOW / 64],
 }
 
-impl Sums {
-    fn new(n: usize) -> Self {
-        Self { normalised: vec![0.0; n], plain: vec![0.0; n], touched: Vec::new() }
+impl Window {
+    fn new() -> Box<Self> {
+        Box::new(Self { normalised: [0.0; WINDOW], plain: [0.0; WINDOW], found: [0; WINDOW / 64] })
+    }
+
+    /// Calls `emit` with the place, the normalised and the plain frequency of each document found, and forgets them.
+    fn drain(&mut self, mut emit: impl FnMut(usize, f32, f32)) {
+        for (first, found) in (0..).step_by(64).zip(&mut self.found) {
+            while *found != 0 {
+                let at = first + found.trailing_zeros() as usize;
+                *found &= *found - 1;
+                emit(at, std::mem::take(&mut self.normalised[at]), std::mem::take(&mut self.plain[at]));
+            }
+        }
     }
 }
 
+/// The postings of a term in a field, decoded by blocks.
+struct FieldPostings<'a> {
+    blocks: BlockSegmentPostings,
+    /// Place in the block.
+    at: usize,
+    lengths: &'a FieldNormReader,
+    weight: f32,
+    norms: &'a [f32; N_LENGTHS],
+}
+
+impl FieldPostings<'_> {
+    /// The document that is next.
+    fn document(&self) -> Option<u32> {
+        self.blocks.docs().get(self.at).copied()
+    }
+
+    /// Adds the frequencies in the documents of the window that begins with document `start`.
+    fn add_to(&mut self, window: &mut Window, start: u32) {
+        loop {
+            let documents = &self.blocks.docs()[self.at..];
+            let n = documents.partition_point(|&document| ((document - start) as usize) < WINDOW);
+            for (&document, &frequency) in documents[..n].iter().zip(&self.blocks.freqs()[self.at..]) {
+                let at = (document - start) as usize;
+                let frequency = self.weight * frequency as f32;
+                window.found[at / 64] |= 1 << (at % 64);
+                window.plain[at] += frequency;
+                window.normalised[at] +=
+                    frequency / self.norms[usize::from(self.lengths.fieldnorm_id(document))];
+            }
+            self.at += n;
+            if n == 0 || self.document().is_some() {
+                return;
+            }
+            self.blocks.advance();
+            self.at = 0;
+        }
+    }
+}
+
+/// Lengths that the index tells apart.
+const N_LENGTHS: usize = 256;
+
+/// What the frequencies in a field are divided with, by the id of the field's length.
+fn norms(b: f32, mean_length: f32) -> [f32; N_LENGTHS] {
+    std::array::from_fn(|id| {
+        let length = FieldNormReader::id_to_fieldnorm(id as u8) as f32 / mean_length;
+        1.0 - b + b * length
+    })
+}
+
 struct Scorer<'a> {
-    mean_lengths: &'a [f32; N_FIELDS],
+    norms: [[f32; N_LENGTHS]; N_FIELDS],
     parameters: &'a Bm25f,
     groups: Groups<'a>,
     mean_group: f32,
@@ -309,49 +374,25 @@ impl Scorer<'_> {
     fn matches(
         &self,
         part: &Part,
-        numbers: Option<&[u32]>,
+        units: &PartUnits,
         term: &str,
-        sums: &mut Sums,
+        window: &mut Window,
     ) -> Result<Matches, Error> {
-        let Bm25f { weights, k1, b } = self.parameters;
-        for (field, reader) in part.fields.iter().enumerate() {
-            let (weight, b) = (weights[field], b[field]);
-            if weight == 0.0 {
-                continue;
-            }
-            let term = Term::from_field_text(reader.field, term);
-            let postings = reader.postings.read_postings(&term, IndexRecordOption::WithFreqs);
-            let Some(mut postings) = postings.map_err(tantivy::TantivyError::from)? else { continue };
-            let mut document = postings.doc();
-            while document != TERMINATED {
-                let frequency = weight * postings.term_freq() as f32;
-                let length = reader.lengths.fieldnorm(document) as f32 / self.mean_lengths[field];
-                let at = document as usize;
-                if sums.plain[at] == 0.0 {
-                    sums.touched.push(document);
+        let mut postings = self.postings(part, term)?;
+        let Bm25f { k1, b, .. } = self.parameters;
+        let mut matches = Matches { texts: Vec::new(), groups: Vec::new() };
+        while let Some(start) = postings.iter().filter_map(FieldPostings::document).min() {
+            postings.iter_mut().for_each(|postings| postings.add_to(window, start));
+            window.drain(|at, frequency, plain| {
+                let Some(text) = units.unit(start as usize + at) else { return };
+                matches.texts.push((text as u32, frequency / (k1 + frequency)));
+                if let Some(&group) = self.groups.of_text.get(text) {
+                    match matches.groups.last_mut() {
+                        Some((last, sum)) if *last == group => *sum += plain,
+                        _ => matches.groups.push((group, plain)),
+                    }
                 }
-                sums.plain[at] += frequency;
-                sums.normalised[at] += frequency / (1.0 - b + b * length);
-                document = postings.advance();
-            }
-        }
-        sums.touched.sort();
-        let mut matches = Matches { texts: Vec::with_capacity(sums.touched.len()), groups: Vec::new() };
-        for document in sums.touched.drain(..) {
-            let at = document as usize;
-            let frequency = std::mem::take(&mut sums.normalised[at]);
-            let plain = std::mem::take(&mut sums.plain[at]);
-            let text = numbers.map_or(document, |numbers| numbers[at]);
-            if text == Numbering::GONE {
-                continue;
-            }
-            matches.texts.push((text, frequency / (k1 + frequency)));
-            if let Some(&group) = self.groups.of_text.get(text as usize) {
-                match matches.groups.last_mut() {
-                    Some((last, sum)) if *last == group => *sum += plain,
-                    _ => matches.groups.push((group, plain)),
-                }
-            }
+            });
         }
         for (group, frequency) in &mut matches.groups {
             let b = b[N_FIELDS - 1];
@@ -359,6 +400,24 @@ impl Scorer<'_> {
             *frequency /= k1 + *frequency;
         }
         Ok(matches)
+    }
+
+    /// Where a term stands in a part, field by field, without the fields that do not count.
+    fn postings<'p>(&'p self, part: &'p Part, term: &str) -> Result<Vec<FieldPostings<'p>>, Error> {
+        let fields = part.fields.iter().zip(&self.norms).zip(self.parameters.weights);
+        let open = |((reader, norms), weight): ((&'p FieldReader, &'p _), f32)| {
+            let term = Term::from_field_text(reader.field, term);
+            let blocks = reader.postings.read_block_postings(&term, IndexRecordOption::WithFreqs);
+            let blocks = blocks.map_err(tantivy::TantivyError::from).transpose()?;
+            Some(blocks.map(|blocks| FieldPostings {
+                blocks,
+                at: 0,
+                lengths: &reader.lengths,
+                weight,
+                norms,
+            }))
+        };
+        Ok(fields.filter(|(_, weight)| *weight != 0.0).filter_map(open).collect::<Result<_, _>>()?)
     }
 }
 
@@ -505,7 +564,10 @@ mod tests {
         LexicalIndex::create(&parts[0], [all[2].clone(), Terms::of(&LexicalText::body("a csv file"))])
             .unwrap();
         LexicalIndex::create(&parts[1], [all[0].clone(), all[1].clone()]).unwrap();
-        let numbering = Numbering { n_units: 3, parts: vec![vec![2, Numbering::GONE], vec![0, 1]] };
+        let numbering = Numbering {
+            n_units: 3,
+            parts: vec![PartUnits::Each(vec![2, PartUnits::GONE]), PartUnits::Run(0..2)],
+        };
         let on_disk = LexicalIndex::open(&parts, &Arc::new(numbering), &n_terms).unwrap();
         let in_memory = LexicalIndex::in_memory(texts.map(LexicalText::body)).unwrap();
         assert_eq!(on_disk.len(), 3);
@@ -516,9 +578,20 @@ mod tests {
     }
 
     #[test]
+    fn a_text_scores_the_same_in_every_window() {
+        let text = |number: usize| if number.is_multiple_of(7) { "csv file" } else { "tree" };
+        let index =
+            LexicalIndex::in_memory((0..2 * WINDOW + 9).map(|number| LexicalText::body(text(number))));
+        let scores = index.unwrap().scores(&terms("csv"), &Bm25f::default(), NO_GROUPS).unwrap().texts;
+        assert!(scores[0] > 0.0);
+        let expected = |number: usize| if number.is_multiple_of(7) { scores[0] } else { 0.0 };
+        assert!(scores.iter().enumerate().all(|(number, score)| *score == expected(number)));
+    }
+
+    #[test]
     fn an_empty_folder_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
-        let none = Arc::new(Numbering { n_units: 0, parts: vec![Vec::new()] });
+        let none = Arc::new(Numbering { n_units: 0, parts: vec![PartUnits::Run(0..0)] });
         assert!(LexicalIndex::open(&[folder.path().to_owned()], &none, &[0; N_FIELDS]).is_err());
     }
 }

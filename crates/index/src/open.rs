@@ -1,6 +1,7 @@
 //! Opening an index, and building it where there is no fresh one.
 
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -155,8 +156,9 @@ pub struct Index {
     pub(crate) table: Table,
     pub(crate) lexical: LexicalIndex,
     pub(crate) dense: Option<Dense>,
-    /// The file of each unit and each file's bytes, for scoring files.
+    /// The file of each unit, the units of each file and its bytes, for scoring files.
     pub(crate) file_of_unit: Vec<u32>,
+    pub(crate) units_of_files: Vec<Range<usize>>,
     pub(crate) file_lengths: Vec<f32>,
 }
 
@@ -472,9 +474,10 @@ impl Wanted<'_> {
             None => None,
         };
         let file_of_unit = table.units.iter().map(|unit| unit.file).collect();
+        let units_of_files = table.units_of_files();
         let file_lengths = table.files.iter().map(|file| file.bytes as f32).collect();
         let (base, scope) = (self.shown.to_owned(), self.place.scope.clone());
-        Ok(Index { base, scope, table, lexical, dense, file_of_unit, file_lengths })
+        Ok(Index { base, scope, table, lexical, dense, file_of_unit, units_of_files, file_lengths })
     }
 }
 

@@ -1,13 +1,16 @@
 //! From a query to ranked units.
 
+use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::path::PathBuf;
 
 use quarry_corpus::walk::{self, FileFlags};
 use quarry_source::UnitKind;
 use quarry_text::query_terms;
+use rayon::prelude::*;
 
-use crate::fusion::{convex_combination, greatest};
+use crate::fusion::{Fusion, convex_combination, greatest};
 use crate::lexical::{Bm25f, Groups};
 use crate::rules::{self, Query};
 use crate::table::{FileRecord, UnitRecord};
@@ -18,6 +21,10 @@ const N_CANDIDATES: usize = 200;
 
 /// Of them, those among which near-duplicates are looked for.
 const N_FOLDED: usize = 50;
+
+/// Units and files that one thread looks at: enough to pay for handing them out.
+const UNITS_PER_TASK: usize = 1 << 15;
+const FILES_PER_TASK: usize = 1 << 12;
 
 /// Cosine from which on two units of one name say the same.
 const ALIKE: f32 = 0.95;
@@ -168,33 +175,32 @@ impl Index {
         }
         let ranking = &request.ranking;
         let groups = Groups { of_text: &self.file_of_unit, lengths: &self.file_lengths };
-        let mut lexical = self.lexical.scores(&terms, &ranking.bm25f, groups)?;
-        let (mut dense, dense_weight) = match &self.dense {
+        let score_dense = || match &self.dense {
             Some(dense) => {
                 let vectors = dense.embedder.embed_queries(&[request.query])?;
-                (dense.matrix.similarities(&vectors.values), ranking.dense_weight)
+                Ok::<_, Error>((dense.matrix.similarities(&vectors.values), ranking.dense_weight))
             }
-            None => (vec![0.0; self.n_units()], 0.0),
+            None => Ok((vec![0.0; self.n_units()], 0.0)),
         };
+        let (lexical, dense) =
+            rayon::join(|| self.lexical.scores(&terms, &ranking.bm25f, groups), score_dense);
+        let (mut lexical, (mut dense, dense_weight)) = (lexical?, dense?);
         let allowed = self.allowed(request.filter);
-        let is_allowed = |unit: usize| allowed.as_ref().is_none_or(|allowed| allowed[unit]);
-        for unit in (0..self.n_units()).filter(|&unit| !is_allowed(unit)) {
-            (lexical.texts[unit], dense[unit]) = (0.0, 0.0);
-        }
-        let of_units = convex_combination(&lexical.texts, &dense, dense_weight);
+        hide(&mut lexical.texts, allowed.as_deref());
+        hide(&mut dense, allowed.as_deref());
+        let fusion = Fusion::of(&lexical.texts, &dense, dense_weight);
         let of_files = convex_combination(&lexical.groups, &self.best_of_files(&dense), dense_weight);
-        let mut words: Vec<f32> = (0..self.n_units())
-            .map(|unit| {
-                let file = ranking.file_weight * of_files[self.file_of_unit[unit] as usize];
-                if is_allowed(unit) { of_units[unit] + file } else { 0.0 }
-            })
-            .collect();
+        let words = |unit: usize| {
+            let file = ranking.file_weight * of_files[self.file_of_unit[unit] as usize];
+            let is_allowed = allowed.as_ref().is_none_or(|allowed| allowed[unit]);
+            if is_allowed { fusion.score(lexical.texts[unit], dense[unit]) + file } else { 0.0 }
+        };
+        let (candidates, words): (Vec<usize>, Vec<f32>) =
+            best(self.n_units(), N_CANDIDATES.max(request.limit), words).into_iter().unzip();
         let scale = greatest(&words);
-        words.iter_mut().for_each(|score| *score /= scale);
 
         let query = Query { text: request.query, terms: &terms, weights: &lexical.idf };
         let most: f32 = lexical.idf.iter().sum::<f32>() * (ranking.bm25f.k1 + 1.0);
-        let candidates = best(&words, N_CANDIDATES.max(request.limit));
         let places = self.place_matches(&query, &candidates);
         let is_private = |record: &UnitRecord| {
             rules::is_private(self.table.text(record.name), self.table.text(record.signature))
@@ -205,7 +211,7 @@ impl Index {
             .filter(|record| rules::is_definition(record.kind()) && !is_private(record))
             .map(|record| record.file)
             .collect();
-        let parts = |unit: usize| {
+        let parts = |unit: usize, words: f32| {
             let record = &self.table.units[unit];
             let name = self.table.text(record.name);
             let mut flags = self.table.file_of(record).flags();
@@ -214,7 +220,7 @@ impl Index {
                 lexical: lexical.texts[unit],
                 dense: dense[unit],
                 coverage: (lexical.texts[unit] / most).min(1.0),
-                words: words[unit],
+                words: words / scale,
                 place: places[&record.file],
                 name: rules::unit_match(&query, record.kind(), name),
                 defines: rules::defines(&query, record.kind(), name),
@@ -226,7 +232,8 @@ impl Index {
                 repetition: 1.0,
             }
         };
-        let parts: HashMap<usize, ScoreParts> = candidates.iter().map(|&unit| (unit, parts(unit))).collect();
+        let parts: HashMap<usize, ScoreParts> =
+            candidates.iter().zip(words).map(|(&unit, words)| (unit, parts(unit, words))).collect();
         let is_symbol = query.symbol().is_some();
         let mut scored: Vec<(u32, usize, f32)> = candidates
             .iter()
@@ -272,7 +279,9 @@ impl Index {
         let no_unit = || Error::NoUnit { path: path.to_owned(), line };
         let given = self.unit_at(path, line).ok_or_else(no_unit)?;
         let mut scores = match &self.dense {
-            Some(dense) => dense.matrix.similarities(&dense.matrix.vector(given.unit)),
+            Some(dense) => {
+                dense.matrix.similarities(&dense.matrix.vector(self.table.units[given.unit].place()))
+            }
             None => {
                 let terms = query_terms(&format!("{} {}", given.name, given.signature));
                 let groups = Groups { of_text: &[], lengths: &[] };
@@ -280,20 +289,15 @@ impl Index {
             }
         };
         scores[given.unit] = 0.0;
-        if let Some(allowed) = self.allowed(filter) {
-            scores
-                .iter_mut()
-                .zip(allowed)
-                .filter(|(_, allowed)| !allowed)
-                .for_each(|(score, _)| *score = 0.0);
-        }
-        let mut units = best(&scores, limit);
-        units.sort_unstable_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
-        let part = |unit: usize| match &self.dense {
-            Some(_) => ScoreParts { dense: scores[unit], ..ScoreParts::default() },
-            None => ScoreParts { lexical: scores[unit], ..ScoreParts::default() },
+        hide(&mut scores, self.allowed(filter).as_deref());
+        let mut units = best(scores.len(), limit, |unit| scores[unit]);
+        units.sort_unstable_by(better_first);
+        let part = |score: f32| match &self.dense {
+            Some(_) => ScoreParts { dense: score, ..ScoreParts::default() },
+            None => ScoreParts { lexical: score, ..ScoreParts::default() },
         };
-        let hits: Vec<Hit> = units.into_iter().map(|unit| self.hit(unit, scores[unit], part(unit))).collect();
+        let hits: Vec<Hit> =
+            units.into_iter().map(|(unit, score)| self.hit(unit, score, part(score))).collect();
         let first = hits.first().map_or(0.0, |hit| hit.parts.dense);
         let evidence = Evidence { dense: Some(first), coverage: 0.0, known: 1.0 };
         Ok(SearchResponse { hits, confidence: first, evidence })
@@ -363,23 +367,20 @@ impl Index {
     /// embedding texts, are the same but for little.
     fn are_alike(&self, a: usize, b: usize) -> bool {
         let (first, second) = (&self.table.units[a], &self.table.units[b]);
-        let own = |unit: &UnitRecord| rules::last_part(self.table.text(unit.name)).to_owned();
-        if own(first) != own(second) || first.kind() != second.kind() {
+        let own = |name| rules::last_part(self.table.text(name));
+        if first.kind() != second.kind() || own(first.name) != own(second.name) {
             return false;
         }
         match &self.dense {
-            Some(dense) => dense.matrix.similarity(a, b) >= ALIKE,
+            Some(dense) => dense.matrix.similarity(first.place(), second.place()) >= ALIKE,
             None => self.table.hash(first) == self.table.hash(second),
         }
     }
 
     /// The greatest score among the units of each file, at least 0.
     fn best_of_files(&self, scores: &[f32]) -> Vec<f32> {
-        let mut best = vec![0.0_f32; self.n_files()];
-        for (score, &file) in scores.iter().zip(&self.file_of_unit) {
-            best[file as usize] = best[file as usize].max(*score);
-        }
-        best
+        let best = |units: &Range<usize>| scores[units.clone()].iter().copied().fold(0.0, f32::max);
+        self.units_of_files.par_iter().with_min_len(FILES_PER_TASK).map(best).collect()
     }
 
     /// [`rules::place_match`] of the files of some units.
@@ -428,14 +429,45 @@ impl Ranking {
     }
 }
 
-/// The positions of the `n` greatest scores above 0, in no order; of equal ones at the border the first.
-fn best(scores: &[f32], n: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..scores.len()).filter(|&position| scores[position] > 0.0).collect();
-    if n < order.len() {
-        order.select_nth_unstable_by(n, |&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
-        order.truncate(n);
-    }
-    order
+/// Sets the scores to 0 that belong to units that are not allowed.
+fn hide(scores: &mut [f32], allowed: Option<&[bool]>) {
+    let hidden = scores.iter_mut().zip(allowed.into_iter().flatten()).filter(|(_, allowed)| !**allowed);
+    hidden.for_each(|(score, _)| *score = 0.0);
+}
+
+/// Puts the greater score first, of equal ones the first unit.
+fn better_first(a: &(usize, f32), b: &(usize, f32)) -> Ordering {
+    b.1.total_cmp(&a.1).then(a.0.cmp(&b.0))
+}
+
+/// Of the first `n_units` units the `n` with the greatest scores above 0, with these, in no order; of equal ones at the
+/// border the first.
+fn best(n_units: usize, n: usize, score: impl Fn(usize) -> f32 + Sync) -> Vec<(usize, f32)> {
+    let cut = |mut units: Vec<(usize, f32)>| {
+        if n < units.len() {
+            units.select_nth_unstable_by(n, better_first);
+            units.truncate(n);
+        }
+        units
+    };
+    let best_of = |task: usize| {
+        let mut best: Vec<(usize, f32)> = Vec::new();
+        // Whenever twice as many are found as are wanted, the least that is wanted becomes the bar for what follows.
+        let mut bar = 0.0;
+        for unit in task * UNITS_PER_TASK..n_units.min((task + 1) * UNITS_PER_TASK) {
+            let score = score(unit);
+            if score > bar {
+                best.push((unit, score));
+                if best.len() / 2 >= n.max(1) {
+                    best = cut(best);
+                    bar = best.iter().map(|(_, score)| *score).fold(f32::INFINITY, f32::min);
+                }
+            }
+        }
+        best
+    };
+    let tasks = (0..n_units.div_ceil(UNITS_PER_TASK)).into_par_iter();
+    cut(tasks.map(best_of).reduce(Vec::new, |a, b| cut([a, b].concat())))
 }
 
 #[cfg(test)]
@@ -445,13 +477,22 @@ mod tests {
     #[test]
     fn the_best_are_those_above_the_rest() {
         let sorted = |scores: &[f32], n| {
-            let mut best = best(scores, n);
-            best.sort_unstable();
-            best
+            let mut best = best(scores.len(), n, |unit| scores[unit]);
+            best.sort_unstable_by_key(|(unit, _)| *unit);
+            assert!(best.iter().all(|&(unit, score)| score == scores[unit]));
+            best.into_iter().map(|(unit, _)| unit).collect::<Vec<_>>()
         };
         assert_eq!(sorted(&[0.1, 0.0, 0.5, 0.3, -1.0], 2), [2, 3]);
         assert_eq!(sorted(&[0.1, 0.0, 0.5], 10), [0, 2]);
         assert_eq!(sorted(&[0.5, 0.5, 0.5], 2), [0, 1]);
         assert_eq!(sorted(&[0.5], 0), [0; 0]);
+        assert_eq!(sorted(&[0.5], usize::MAX), [0]);
+        // Over several tasks, with scores that many share.
+        let scores: Vec<f32> = (0..2 * UNITS_PER_TASK + 5).map(|unit| (unit * 37 % 101) as f32).collect();
+        let mut expected: Vec<usize> = (0..scores.len()).collect();
+        expected.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+        expected.truncate(1000);
+        expected.sort_unstable();
+        assert_eq!(sorted(&scores, 1000), expected);
     }
 }

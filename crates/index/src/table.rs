@@ -143,20 +143,42 @@ impl PartSize {
 }
 
 /// Which unit is in which row of which part.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Numbering {
     pub n_units: usize,
-    /// Of each part the unit of each row, or [`Numbering::GONE`].
-    pub parts: Vec<Vec<u32>>,
+    pub parts: Vec<PartUnits>,
 }
 
-impl Numbering {
+/// The units of the rows of a part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PartUnits {
+    /// All that the part was made with, in order and without others between them.
+    Run(Range<usize>),
+    /// Of each row, or [`PartUnits::GONE`].
+    Each(Vec<u32>),
+}
+
+impl PartUnits {
     /// Stands for a unit of a file that changed or was removed.
     pub const GONE: u32 = u32::MAX;
 
-    /// Whether there is one part whose rows are the units in order.
-    pub fn is_identity(&self) -> bool {
-        matches!(self.parts.as_slice(), [part] if part.len() == self.n_units && part.is_sorted())
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Run(units) => units.len(),
+            Self::Each(units) => units.len(),
+        }
+    }
+
+    /// The unit of a row that there is; none if it is gone.
+    #[inline]
+    pub fn unit(&self, row: usize) -> Option<usize> {
+        match self {
+            Self::Run(units) => Some(units.start + row),
+            Self::Each(units) => {
+                Some(units[row]).filter(|&unit| unit != Self::GONE).map(|unit| unit as usize)
+            }
+        }
     }
 }
 
@@ -205,9 +227,31 @@ impl Table {
 
     /// Where the units are.
     pub fn numbering(&self, parts: &[PartSize]) -> Numbering {
-        let mut numbers: Vec<Vec<u32>> = parts.iter().map(|part| vec![Numbering::GONE; part.units]).collect();
+        let mut runs: Vec<Option<Range<usize>>> = vec![Some(0..0); parts.len()];
         for (unit, record) in self.units.iter().enumerate() {
-            numbers[record.part()][record.row()] = unit as u32;
+            let (part, row) = record.place();
+            let run = &mut runs[part];
+            *run = match run.take() {
+                Some(_) if row == 0 => Some(unit..unit + 1),
+                Some(run) if run.end == unit && run.len() == row => Some(run.start..unit + 1),
+                _ => None,
+            };
+        }
+        let whole = runs.into_iter().zip(parts).map(|(run, part)| run.filter(|run| run.len() == part.units));
+        let mut numbers: Vec<PartUnits> = whole
+            .zip(parts)
+            .map(|(run, part)| match run {
+                Some(run) => PartUnits::Run(run),
+                None => PartUnits::Each(vec![PartUnits::GONE; part.units]),
+            })
+            .collect();
+        if numbers.iter().any(|part| matches!(part, PartUnits::Each(_))) {
+            for (unit, record) in self.units.iter().enumerate() {
+                let (part, row) = record.place();
+                if let PartUnits::Each(units) = &mut numbers[part] {
+                    units[row] = unit as u32;
+                }
+            }
         }
         Numbering { n_units: self.units.len(), parts: numbers }
     }
@@ -249,6 +293,11 @@ impl UnitRecord {
     /// Its row there.
     pub fn row(&self) -> usize {
         self.row as usize
+    }
+
+    /// Its part and its row there.
+    pub fn place(&self) -> (usize, usize) {
+        (self.part(), self.row())
     }
 
     pub fn kind(&self) -> UnitKind {

@@ -10,7 +10,7 @@ use simsimd::SpatialSimilarity;
 
 use crate::Error;
 use crate::storage::{Column, replace_file};
-use crate::table::Numbering;
+use crate::table::{Numbering, PartUnits};
 
 /// Rows that one thread scans at a time: enough work to pay for handing it out.
 const ROWS_PER_TASK: usize = 8192;
@@ -34,39 +34,31 @@ pub(crate) struct UnitVectors {
 impl UnitVectors {
     /// [`VectorMatrix::similarities`] of all units.
     pub fn similarities(&self, query: &[f32]) -> Vec<f32> {
-        if let ([part], true) = (self.parts.as_slice(), self.numbering.is_identity()) {
-            return part.similarities(query);
-        }
         let mut similarities = vec![0.0; self.numbering.n_units];
-        for (part, numbers) in self.parts.iter().zip(&self.numbering.parts) {
-            for (similarity, &unit) in part.similarities(query).into_iter().zip(numbers) {
-                // Those that are gone have no place.
-                if let Some(place) = similarities.get_mut(unit as usize) {
-                    *place = similarity;
+        for (part, units) in self.parts.iter().zip(&self.numbering.parts) {
+            match units {
+                PartUnits::Run(units) => part.scan(query, &mut similarities[units.clone()]),
+                PartUnits::Each(_) => {
+                    for (row, similarity) in part.similarities(query).into_iter().enumerate() {
+                        if let Some(unit) = units.unit(row) {
+                            similarities[unit] = similarity;
+                        }
+                    }
                 }
             }
         }
         similarities
     }
 
-    /// [`VectorMatrix::vector`] of a unit; zeros where it has none.
-    pub fn vector(&self, unit: usize) -> Vec<f32> {
-        let Some((part, row)) = self.row(unit) else { return Vec::new() };
+    /// [`VectorMatrix::vector`] of the unit at a place (part, row); zeros where it has none.
+    pub fn vector(&self, (part, row): (usize, usize)) -> Vec<f32> {
+        let part = &self.parts[part];
         if part.has_row(row) { part.vector(row) } else { vec![0.0; part.dimension] }
     }
 
-    /// Dot product of the vectors of two units; 0 where one has none.
-    pub fn similarity(&self, a: usize, b: usize) -> f32 {
+    /// Dot product of the vectors at two places; 0 where one has none.
+    pub fn similarity(&self, a: (usize, usize), b: (usize, usize)) -> f32 {
         self.vector(a).iter().zip(self.vector(b)).map(|(a, b)| a * b).sum()
-    }
-
-    /// Where the vector of a unit is.
-    fn row(&self, unit: usize) -> Option<(&VectorMatrix, usize)> {
-        if self.numbering.is_identity() {
-            return Some((self.parts.first()?, unit));
-        }
-        let mut parts = self.parts.iter().zip(&self.numbering.parts);
-        parts.find_map(|(part, numbers)| Some((part, numbers.iter().position(|&n| n as usize == unit)?)))
     }
 }
 
@@ -128,19 +120,27 @@ impl VectorMatrix {
     /// When `query` has another dimension.
     #[must_use]
     pub fn similarities(&self, query: &[f32]) -> Vec<f32> {
+        let mut similarities = vec![0.0; self.len()];
+        self.scan(query, &mut similarities);
+        similarities
+    }
+
+    /// [`similarities`](Self::similarities) into a slice with a place for each row.
+    fn scan(&self, query: &[f32], similarities: &mut [f32]) {
         assert_eq!(query.len(), self.dimension, "a query is of the dimension of the matrix");
         let mut quantised = Vec::with_capacity(self.dimension);
         let query_factor = quantise(query, &mut quantised);
-        let mut similarities = vec![0.0; self.len()];
+        let (values, factors) = (&*self.values, &*self.factors);
         similarities.par_chunks_mut(ROWS_PER_TASK).enumerate().for_each(|(task, chunk)| {
-            let first = task * ROWS_PER_TASK;
-            for (row, similarity) in (first..).zip(chunk) {
-                let dot = i8::dot(&quantised, self.row(row)).unwrap_or_default();
-                let cosine = dot as f32 * query_factor * self.factors[row];
+            let rows = task * ROWS_PER_TASK..task * ROWS_PER_TASK + chunk.len();
+            let values = values[rows.start * self.dimension..rows.end * self.dimension]
+                .chunks_exact(self.dimension.max(1));
+            for ((similarity, factor), row) in chunk.iter_mut().zip(&factors[rows]).zip(values) {
+                let dot = i8::dot(&quantised, row).unwrap_or_default();
+                let cosine = dot as f32 * query_factor * factor;
                 *similarity = if cosine.is_nan() { 0.0 } else { cosine };
             }
         });
-        similarities
     }
 
     /// A row as it was before its values were cut to 8 bits, within the width of a step.

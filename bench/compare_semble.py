@@ -57,12 +57,18 @@ def ndcg(results, wanted):
     return min(1.0, gain / sum(1 / math.log2(rank + 1) for rank in range(1, min(len(wanted), K) + 1)))
 
 
-def run_semble(repositories, folder):
+def silence():
+    """Puts the silent model into semble, and keeps it from recording searches."""
     import semble.index.index as module
-    from semble import SembleIndex
 
     module.load_model = lambda path=None: (Silent(), "silent")
     module.save_search_stats = lambda *_: None
+
+
+def run_semble(repositories, folder):
+    from semble import SembleIndex
+
+    silence()
     values, index_ms, query_ms = {}, [], []
     for name, rows in repositories.items():
         root = Path(folder) / name / rows[0]["root"].strip("/")

@@ -1,12 +1,22 @@
-//! `quarry data`: reading, converting and making data sets.
+//! `quarry data`: reading, checking, converting and making data sets.
+
+mod check;
+mod convert;
+mod dedupe;
+mod describe;
+mod distractors;
+mod formats;
+mod split;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand, ValueEnum};
-use quarry_corpus::formats::convert;
+use clap::{Args, Subcommand};
+use quarry_corpus::dataset;
+use quarry_corpus::formats::FormatError;
+use quarry_corpus::formats::source::Source;
 
-use crate::{output, pairs};
+use crate::pairs;
 
 /// Arguments of `quarry data`.
 #[derive(Debug, Args)]
@@ -17,34 +27,39 @@ pub struct DataArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Turn a published data set into a BEIR folder
-    Convert(ConvertArgs),
+    /// Say what is wrong with data files, and where
+    Check(check::CheckArgs),
+    /// Turn data sets of one format into another
+    Convert(convert::ConvertArgs),
+    /// Remove what is there twice, or leaks from a test set
+    Dedupe(dedupe::DedupeArgs),
+    /// Print the statistics of a data set, and what it shares with others
+    Describe(describe::DescribeArgs),
+    /// Draw the candidates that each query is ranked among
+    Distractors(distractors::DistractorsArgs),
+    /// List the formats of data sets, or the fields of one
+    Formats(formats::FormatsArgs),
+    /// Split by query, with as many of each number of positives in every part
+    Split(split::SplitArgs),
     /// Make training pairs out of source trees
     Pairs(pairs::PairsArgs),
 }
 
+/// Files to read, as most of the commands take them.
 #[derive(Debug, Args)]
-struct ConvertArgs {
-    /// Format of the published files
-    #[arg(long, value_name = "FORMAT")]
-    from: Format,
-    /// Queries: for CoSQA a retrieval file (cosqa-retrieval-*.json)
-    #[arg(long, value_name = "FILE")]
-    queries: PathBuf,
-    /// Corpus: for CoSQA the code base (code_idx_map.json)
-    #[arg(long, value_name = "FILE")]
-    corpus: PathBuf,
-    /// Name of the judgements: qrels/SPLIT.tsv
+struct Inputs {
+    /// Format of the files, or the beginning of its name; without it, what they hold decides
+    #[arg(long, value_name = "FORMAT", default_value = "")]
+    from: String,
+    /// Judgements that are read in a folder: qrels/SPLIT.tsv
     #[arg(long, value_name = "SPLIT", default_value = "test")]
     split: String,
-    /// Folder to write, new or empty
-    out: PathBuf,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
-    /// The CoSQA retrieval files
-    Cosqa,
+impl Inputs {
+    fn sources(&self, paths: &[PathBuf]) -> Result<Vec<Source>, FormatError> {
+        dataset::sources(paths, &self.from, &self.split)
+    }
 }
 
 /// Runs `quarry data`.
@@ -53,15 +68,13 @@ enum Format {
 /// When a file is missing or wrong, or the result cannot be written.
 pub fn run(args: DataArgs) -> anyhow::Result<ExitCode> {
     match args.command {
-        Command::Convert(args) => convert(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Convert(args) => convert::run(&args),
+        Command::Dedupe(args) => dedupe::run(&args),
+        Command::Describe(args) => describe::run(&args),
+        Command::Distractors(args) => distractors::run(&args),
+        Command::Formats(args) => formats::run(&args),
+        Command::Split(args) => split::run(&args),
         Command::Pairs(args) => pairs::run(&args),
     }
-}
-
-fn convert(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
-    match args.from {
-        Format::Cosqa => convert::cosqa_to_beir(&args.queries, &args.corpus, &args.out, &args.split)?,
-    }
-    output::note(&format!("wrote {}", args.out.display()));
-    Ok(ExitCode::SUCCESS)
 }

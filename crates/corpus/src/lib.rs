@@ -1,5 +1,6 @@
 //! Walks source trees and reads data set files.
 
+pub mod dataset;
 mod flags;
 pub mod formats;
 pub mod pairs;

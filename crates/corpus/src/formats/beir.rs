@@ -1,7 +1,10 @@
 //! BEIR folders: `corpus.jsonl`, `queries.jsonl`, `qrels/<split>.tsv`.
 
 use super::qrels::{self, Qrels};
-use super::{Document, FormatError, Line, Query, excerpt, for_each_line, open};
+use super::{
+    Container, Document, Field, Format, FormatError, Holds, Kind, Line, Query, Record, excerpt,
+    for_each_line, open,
+};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -19,6 +22,48 @@ pub struct Benchmark {
     /// Judgements of one split; every query and document in it exists above.
     pub qrels: Qrels,
 }
+
+/// `corpus.jsonl`.
+pub static CORPUS: Format = Format {
+    name: "beir-corpus",
+    about: "BEIR documents (CoIR's and MTEB's too)",
+    holds: Holds::Documents,
+    container: Container::JsonLines,
+    fields: &[
+        Field::unique("_id", Kind::Id, "id of the document"),
+        Field::optional("title", Kind::Text, "title, often empty"),
+        Field::required("text", Kind::Text, "body"),
+    ],
+    hint: "corpus",
+    read: |row, sink| {
+        let (id, title, text) = (row.text("_id"), row.text("title"), row.text("text"));
+        sink(Record::Document(Document { id, title, text }))
+    },
+    write: Some(|record, _| {
+        let Document { id, title, text } = record.document()?.clone();
+        Some(vec![id.into(), title.into(), text.into()])
+    }),
+    split: None,
+};
+
+/// `queries.jsonl`.
+pub static QUERIES: Format = Format {
+    name: "beir-queries",
+    about: "BEIR queries (CoIR's and MTEB's too)",
+    holds: Holds::Queries,
+    container: Container::JsonLines,
+    fields: &[
+        Field::unique("_id", Kind::Id, "id of the query"),
+        Field::required("text", Kind::Text, "what is asked"),
+    ],
+    hint: "queries",
+    read: |row, sink| sink(Record::Query(Query { id: row.text("_id"), text: row.text("text") })),
+    write: Some(|record, _| {
+        let Query { id, text } = record.query()?.clone();
+        Some(vec![id.into(), text.into()])
+    }),
+    split: None,
+};
 
 #[derive(Serialize, Deserialize)]
 struct CorpusLine<'a> {

@@ -1,19 +1,165 @@
-//! File formats of retrieval data sets: BEIR folders, TREC runs and qrels, CoSQA, repository search.
+//! File formats of retrieval data sets.
 //!
-//! Every reader has a `parse` function over a [`BufRead`] and a `read` function that opens a file; a wrong
-//! line is refused with its file, its number, what was expected and what to do. Blank lines are skipped,
-//! line ends may be `\n` or `\r\n`, a byte order mark is ignored.
+//! A [`Format`] says by which fields a record is told, what they hold, and which [`Record`]s it stands for; all of
+//! them are in [`FORMATS`]. What a file is packed in ([`Container`]) is seen from its bytes: the same records come
+//! as JSON lines, as one JSON array, as CSV, as a pickle or as Parquet, packed with gzip or not. Readers hold one
+//! record at a time, except of a pickle; a wrong record is refused with its file, its line, what was expected and
+//! what to do. Blank lines are skipped, line ends may be `\n` or `\r\n`, a byte order mark is ignored.
+//!
+//! [`beir`], [`qrels`], [`run`], [`cosqa`] and [`repo_search`] also read whole files into values for `eval`.
 
+pub mod advtest;
 pub mod beir;
-pub mod convert;
+pub mod codesearchnet;
 pub mod cosqa;
+pub mod cosqa_plus;
+pub mod csn99;
+pub mod gecs;
+pub mod huggingface;
+mod pickle;
 pub mod qrels;
+pub mod query4code;
+mod record;
 pub mod repo_search;
+mod row;
 pub mod run;
+pub mod source;
+pub mod statcodesearch;
+mod text;
+pub mod webquery;
+pub mod write;
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
+
+pub use record::{Judgement, Label, Pair, Record, Retrieved, Side};
+pub use row::{Field, Kind};
+pub(crate) use row::{Row, Value};
+pub(crate) use text::{Line, excerpt, for_each_line, open};
+
+/// What a file is packed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Container {
+    /// One JSON object a line.
+    JsonLines,
+    /// One JSON array of objects.
+    JsonArray,
+    /// One JSON object, each member a record of two fields: its name and its value.
+    JsonObject,
+    /// Comma-separated values under a line that names the columns.
+    Csv,
+    /// A Python list of dictionaries of plain data, pickled.
+    Pickle,
+    /// Lines of fields with white space between, in an order that the format knows.
+    Lines {
+        /// Whether the first line names the fields.
+        header: bool,
+    },
+}
+
+impl Container {
+    /// Whether rows are text that can be copied from file to file.
+    pub(crate) fn is_text(self) -> bool {
+        self != Self::Pickle
+    }
+}
+
+/// What the records of a format are, in the main.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holds {
+    /// Texts with codes.
+    Pairs,
+    /// Questions.
+    Queries,
+    /// Texts that can be found.
+    Documents,
+    /// Relevance of documents to queries.
+    Judgements,
+    /// Labels of pairs.
+    Labels,
+    /// What a system found.
+    Rankings,
+}
+
+/// Takes the records of a row.
+pub(crate) type Sink<'a> = dyn FnMut(Record) -> Result<(), FormatError> + 'a;
+
+/// A kind of file.
+#[derive(Debug)]
+pub struct Format {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it holds and who publishes it.
+    pub about: &'static str,
+    /// What its records are.
+    pub holds: Holds,
+    /// What it is published in, and written in.
+    pub container: Container,
+    /// What its records hold, in the order of columns. Other fields are ignored.
+    pub fields: &'static [Field],
+    /// A part of the usual file names, which decides where the fields do not.
+    pub(crate) hint: &'static str,
+    /// The records that a row stands for.
+    pub(crate) read: fn(&Row<'_>, &mut Sink<'_>) -> Result<(), FormatError>,
+    /// The values of `fields` for the n-th record (from 0), `None` for records that the format cannot hold.
+    pub(crate) write: Option<fn(&Record, usize) -> Option<Vec<Value<'static>>>>,
+    /// For [`Container::Lines`]: takes a line apart. `None` for a line that names the columns.
+    pub(crate) split: Option<SplitLine>,
+}
+
+impl Format {
+    /// The line that names the columns, where files of this format begin with one.
+    pub(crate) fn header(&self) -> Option<String> {
+        let separator = match self.container {
+            Container::Csv => ",",
+            Container::Lines { header: true } => "\t",
+            _ => return None,
+        };
+        Some(self.fields.iter().map(|field| field.name).collect::<Vec<_>>().join(separator))
+    }
+
+    /// Whether records can be written in it.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        self.write.is_some()
+    }
+}
+
+pub(crate) type SplitLine = for<'a> fn(&Line<'a>) -> Result<Option<Vec<Value<'a>>>, FormatError>;
+
+/// Every format that is read by records. Where two fit a file equally well, the first is taken.
+pub static FORMATS: &[&Format] = &[
+    &cosqa::QA,
+    &cosqa::RETRIEVAL,
+    &cosqa::CODES,
+    &webquery::PAIRS,
+    &webquery::ANSWERS,
+    &codesearchnet::FUNCTIONS,
+    &codesearchnet::HUGGINGFACE,
+    &codesearchnet::DEFINITIONS,
+    &csn99::ANNOTATIONS,
+    &csn99::QUERIES,
+    &advtest::FUNCTIONS,
+    &advtest::PREDICTIONS,
+    &gecs::PAIRS,
+    &statcodesearch::TABLE,
+    &statcodesearch::JSON,
+    &cosqa_plus::PAIRS,
+    &cosqa_plus::QUERIES,
+    &cosqa_plus::CODES,
+    &query4code::PAIRS,
+    &query4code::ANNOTATIONS,
+    &beir::CORPUS,
+    &beir::QUERIES,
+    &huggingface::CORPUS,
+    &huggingface::QUERIES,
+    &huggingface::COIR_QRELS,
+    &huggingface::MTEB_QRELS,
+    &huggingface::TOP_RANKED,
+    &qrels::BEIR,
+    &qrels::TREC,
+    &run::TREC,
+];
 
 /// A text that can be found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +227,20 @@ pub enum FormatError {
         /// What to do.
         remedy: String,
     },
+    /// One record of a file without lines is wrong.
+    #[error("{}: record {record}: expected {expected}, found {found}; {remedy}", path.display())]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// Number of the record, 1-based.
+        record: usize,
+        /// What the format wants there.
+        expected: String,
+        /// What stands there.
+        found: String,
+        /// What to do.
+        remedy: String,
+    },
     /// The file as a whole, or one of its records without a line of its own, is wrong.
     #[error("{}: expected {expected}, found {found}; {remedy}", path.display())]
     File {
@@ -95,69 +255,6 @@ pub enum FormatError {
     },
 }
 
-/// One line of a text file, with its place for messages.
-pub(crate) struct Line<'a> {
-    path: &'a Path,
-    number: usize,
-    /// The line without its end.
-    pub(crate) text: &'a str,
-}
-
-impl Line<'_> {
-    pub(crate) fn error(
-        &self,
-        expected: impl Into<String>,
-        found: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> FormatError {
-        FormatError::Line {
-            path: self.path.to_owned(),
-            line: self.number,
-            expected: expected.into(),
-            found: found.into(),
-            remedy: remedy.into(),
-        }
-    }
-}
-
-/// Calls `each` for every line that is not blank.
-pub(crate) fn for_each_line(
-    reader: impl BufRead,
-    path: &Path,
-    mut each: impl FnMut(&Line<'_>) -> Result<(), FormatError>,
-) -> Result<(), FormatError> {
-    for (index, text) in reader.lines().enumerate() {
-        let number = index + 1;
-        let text = text.map_err(|source| match source.kind() {
-            io::ErrorKind::InvalidData => Line { path, number, text: "" }.error(
-                "UTF-8 text",
-                "bytes that are not UTF-8",
-                "convert the file to UTF-8",
-            ),
-            _ => FormatError::Read { path: path.to_owned(), source },
-        })?;
-        let text = if index == 0 { text.trim_start_matches('\u{feff}') } else { &text };
-        if !text.trim().is_empty() {
-            each(&Line { path, number, text })?;
-        }
-    }
-    Ok(())
-}
-
-pub(crate) fn open(path: &Path) -> Result<BufReader<File>, FormatError> {
-    File::open(path).map(BufReader::new).map_err(|source| FormatError::Read { path: path.to_owned(), source })
-}
-
-/// The start of a text, in quotes, short enough for a message.
-pub(crate) fn excerpt(text: &str) -> String {
-    const LENGTH: usize = 60;
-    if text.chars().count() <= LENGTH {
-        format!("{text:?}")
-    } else {
-        format!("{:?}...", text.chars().take(LENGTH).collect::<String>())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,25 +264,5 @@ mod tests {
         let document = |title: &str| Document { id: "d".into(), title: title.into(), text: " x\n".into() };
         assert_eq!(document("t").full_text(), "t  x\n");
         assert_eq!(document("").full_text(), " x\n");
-    }
-
-    #[test]
-    fn lines_are_numbered_through_blanks_carriage_returns_and_byte_order_marks() {
-        let mut seen = Vec::new();
-        for_each_line("\u{feff}a\r\n\r\nb".as_bytes(), Path::new("f"), |line| {
-            seen.push((line.number, line.text.to_owned()));
-            Ok(())
-        })
-        .unwrap();
-        assert_eq!(seen, [(1, "a".to_owned()), (3, "b".to_owned())]);
-    }
-
-    #[test]
-    fn bytes_that_are_not_text_are_refused_with_their_line() {
-        let error = for_each_line(&b"a\n\xff\n"[..], Path::new("f"), |_| Ok(())).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "f:2: expected UTF-8 text, found bytes that are not UTF-8; convert the file to UTF-8"
-        );
     }
 }

@@ -1,6 +1,9 @@
 //! Relevance judgements: TREC qrels and BEIR qrels.
 
-use super::{FormatError, Line, excerpt, for_each_line, open};
+use super::{
+    Container, Field, Format, FormatError, Holds, Kind, Line, Record, Row, Sink, Value, excerpt,
+    for_each_line, open,
+};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::io::BufRead;
@@ -8,6 +11,72 @@ use std::path::Path;
 
 /// Grades by query id, then document id. A grade of 1 or more is relevant; a negative one counts as unjudged.
 pub type Qrels = BTreeMap<String, BTreeMap<String, i32>>;
+
+/// BEIR's `qrels/<split>.tsv`.
+pub static BEIR: Format = Format {
+    name: "beir-qrels",
+    about: "BEIR judgements: query-id TAB corpus-id TAB score",
+    holds: Holds::Judgements,
+    container: Container::Lines { header: true },
+    fields: &[
+        Field::required("query-id", Kind::Text, "id of the query"),
+        Field::required("corpus-id", Kind::Text, "id of the document"),
+        Field::required("score", Kind::Whole, "grade: 1 or more is relevant"),
+    ],
+    hint: "",
+    read: |row, sink| record(row, ["query-id", "corpus-id", "score"], sink),
+    write: Some(|record, _| {
+        let judgement = record.judgement()?;
+        let (query, document) = (judgement.query.clone(), judgement.document.clone());
+        Some(vec![query.into(), document.into(), Value::Whole(judgement.grade.into())])
+    }),
+    split: Some(|line| {
+        if is_header(line) && line.text.split('\t').count() == 3 {
+            return Ok(None);
+        }
+        let Judgement { query, document, grade } = judgement(line, true)?;
+        Ok(Some(vec![Value::Text(query.into()), Value::Text(document.into()), Value::Whole(grade.into())]))
+    }),
+};
+
+/// TREC qrels.
+pub static TREC: Format = Format {
+    name: "trec-qrels",
+    about: "TREC judgements: query iteration document grade",
+    holds: Holds::Judgements,
+    container: Container::Lines { header: false },
+    fields: &[
+        Field::required("query", Kind::Text, "id of the query"),
+        Field::optional("iteration", Kind::Text, "always 0"),
+        Field::required("document", Kind::Text, "id of the document"),
+        Field::required("grade", Kind::Whole, "1 or more is relevant"),
+    ],
+    hint: "",
+    read: |row, sink| record(row, ["query", "document", "grade"], sink),
+    write: Some(|record, _| {
+        let judgement = record.judgement()?;
+        let (query, document) = (judgement.query.clone(), judgement.document.clone());
+        Some(vec![query.into(), Value::Whole(0), document.into(), Value::Whole(judgement.grade.into())])
+    }),
+    split: Some(|line| {
+        let Judgement { query, document, grade } = judgement(line, false)?;
+        let [query, document] = [query, document].map(|id| Value::Text(id.into()));
+        Ok(Some(vec![query, Value::Absent, document, Value::Whole(grade.into())]))
+    }),
+};
+
+fn record(
+    row: &Row<'_>,
+    [query, document, grade]: [&str; 3],
+    sink: &mut Sink<'_>,
+) -> Result<(), FormatError> {
+    sink(Record::Judgement(super::Judgement {
+        query: row.text(query),
+        document: row.text(document),
+        grade: row.whole(grade)?.unwrap_or_default(),
+        language: None,
+    }))
+}
 
 /// One judgement.
 pub(crate) struct Judgement<'a> {

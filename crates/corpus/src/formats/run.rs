@@ -1,6 +1,9 @@
 //! TREC runs: what a system found, with scores.
 
-use super::{FormatError, excerpt, for_each_line, open};
+use super::{
+    Container, Field, Format, FormatError, Holds, Kind, Line, Record, Retrieved, Value, excerpt,
+    for_each_line, open,
+};
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, BufRead, Write};
 use std::path::Path;
@@ -34,17 +37,7 @@ pub fn parse(reader: impl BufRead, path: &Path) -> Result<Run, FormatError> {
     let mut run = Run::new();
     let mut seen: BTreeMap<String, HashSet<String>> = BTreeMap::new();
     for_each_line(reader, path, |line| {
-        let fields: Vec<&str> = line.text.split_whitespace().collect();
-        let [query, _q0, document, _rank, score, _tag] = fields[..] else {
-            return Err(line.error(
-                "6 fields: query, Q0, document, rank, score, tag",
-                format!("{} in {}", fields.len(), excerpt(line.text)),
-                "mend the line, or remove it",
-            ));
-        };
-        let score = score.parse().ok().filter(|score: &f64| !score.is_nan()).ok_or_else(|| {
-            line.error("a number as score", excerpt(score), "write the score that the system gave")
-        })?;
+        let (query, document, score) = fields(line)?;
         if !seen.entry(query.to_owned()).or_default().insert(document.to_owned()) {
             return Err(line.error(
                 format!("each document once for query {query:?}"),
@@ -59,6 +52,45 @@ pub fn parse(reader: impl BufRead, path: &Path) -> Result<Run, FormatError> {
     })?;
     Ok(run)
 }
+
+/// Query, document and score of a line.
+fn fields<'a>(line: &Line<'a>) -> Result<(&'a str, &'a str, f64), FormatError> {
+    let fields: Vec<&str> = line.text.split_whitespace().collect();
+    let [query, _q0, document, _rank, score, _tag] = fields[..] else {
+        return Err(line.error(
+            "6 fields: query, Q0, document, rank, score, tag",
+            format!("{} in {}", fields.len(), excerpt(line.text)),
+            "mend the line, or remove it",
+        ));
+    };
+    let score = score.parse().ok().filter(|score: &f64| !score.is_nan()).ok_or_else(|| {
+        line.error("a number as score", excerpt(score), "write the score that the system gave")
+    })?;
+    Ok((query, document, score))
+}
+
+/// A run by its lines.
+pub static TREC: Format = Format {
+    name: "trec-run",
+    about: "TREC run: query Q0 document rank score tag",
+    holds: Holds::Rankings,
+    container: Container::Lines { header: false },
+    fields: &[
+        Field::required("query", Kind::Text, "id of the query"),
+        Field::required("document", Kind::Text, "id of the document"),
+        Field::required("score", Kind::Number, "greater is better; the rank is ignored"),
+    ],
+    hint: "",
+    read: |row, sink| {
+        let score = row.number("score").unwrap_or_default();
+        sink(Record::Retrieved(Retrieved { query: row.text("query"), document: row.text("document"), score }))
+    },
+    write: None,
+    split: Some(|line| {
+        let (query, document, score) = fields(line)?;
+        Ok(Some(vec![Value::Text(query.into()), Value::Text(document.into()), Value::Real(score)]))
+    }),
+};
 
 /// Writes one query's ranking, best first, as lines of a TREC run. Ranks count from 1.
 ///

@@ -1,0 +1,102 @@
+//! `quarry data dedupe`: what is there twice, and what a test set has too.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::{Args, ValueEnum};
+use quarry_corpus::dataset::dedupe::{On, Same, dedupe};
+
+use super::Inputs;
+use crate::output;
+
+/// Arguments of `quarry data dedupe`.
+#[derive(Debug, Args)]
+pub struct DedupeArgs {
+    #[command(flatten)]
+    inputs: Inputs,
+    /// When two texts are the same
+    #[arg(long, value_name = "RULE", default_value = "normalised")]
+    same: SameArg,
+    /// Similarity from which texts are near: Jaccard, of the sets of runs of three identifiers
+    #[arg(long, value_name = "S", default_value_t = 0.8)]
+    threshold: f64,
+    /// What is compared
+    #[arg(long, value_name = "SIDE", default_value = "code")]
+    on: OnArg,
+    /// Data that must not leak into these, as a test set into training data; may be repeated
+    #[arg(long, value_name = "PATH")]
+    against: Vec<PathBuf>,
+    /// File (for one input) or folder to write what is left to; must not exist
+    #[arg(long, value_name = "PATH")]
+    out: Option<PathBuf>,
+    /// Matches that are listed
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    limit: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Files or folders of one data set
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum SameArg {
+    /// Byte for byte
+    Exact,
+    /// Runs of white space count as one space
+    Normalised,
+    /// Most runs of tokens are the same
+    Near,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum OnArg {
+    Query,
+    Code,
+    /// Query and code together
+    Pair,
+}
+
+/// Reports, and writes what is left.
+///
+/// # Errors
+/// When a file is missing or wrong, or the result cannot be written.
+pub fn run(args: &DedupeArgs) -> anyhow::Result<ExitCode> {
+    if !(args.threshold > 0.0 && args.threshold <= 1.0) {
+        bail!("--threshold {}: expected a similarity over 0 and at most 1", args.threshold);
+    }
+    let same = match args.same {
+        SameArg::Exact => Same::Exact,
+        SameArg::Normalised => Same::Normalised,
+        SameArg::Near => Same::Near(args.threshold),
+    };
+    let on = match args.on {
+        OnArg::Query => On::Query,
+        OnArg::Code => On::Code,
+        OnArg::Pair => On::Pair,
+    };
+    let sources = args.inputs.sources(&args.paths)?;
+    let against = args.inputs.sources(&args.against)?;
+    let report = dedupe(&sources, &against, (same, on), args.out.as_deref(), args.limit)?;
+    if args.json {
+        output::print_json(&report)?;
+    } else {
+        let mut text = String::new();
+        for example in &report.examples {
+            let what = if example.is_leak { "leaks from" } else { "repeats" };
+            text.push_str(&format!("{} {what} {}\n", example.row, example.same_as));
+        }
+        text.push_str(&format!("{} rows, {} repeated, {} kept", report.rows, report.repeated, report.kept));
+        if !args.against.is_empty() {
+            text.push_str(&format!("; {} leak from {} of the other data", report.leaked, report.leaking));
+        }
+        text.push('\n');
+        output::print(&text)?;
+    }
+    if let Some(out) = &args.out {
+        output::note(&format!("wrote {}", out.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}

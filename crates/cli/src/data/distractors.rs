@@ -1,0 +1,69 @@
+//! `quarry data distractors`: candidates that each query is ranked among.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use quarry_corpus::dataset::convert::{self, benchmark};
+use quarry_corpus::dataset::distractors::{Options, Sampling, sample, write};
+
+use super::Inputs;
+use crate::output;
+
+/// Arguments of `quarry data distractors`.
+#[derive(Debug, Args)]
+pub struct DistractorsArgs {
+    #[command(flatten)]
+    inputs: Inputs,
+    /// Distractors a query
+    #[arg(long, value_name = "N", default_value_t = 99)]
+    count: usize,
+    /// Where they come from
+    #[arg(long, value_name = "RULE", default_value = "uniform")]
+    sampling: SamplingArg,
+    /// Draw no document with the text of one that answers the query
+    #[arg(long)]
+    without_twins: bool,
+    /// Seed of the random numbers
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+    /// Files or folders to read, then the file to write, which must not exist
+    #[arg(required = true, num_args = 2.., value_name = "PATH")]
+    paths: Vec<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum SamplingArg {
+    /// All documents that do not answer the query
+    Uniform,
+    /// The candidates of the query before, as the released script for CodeT5+ draws
+    Rolling,
+}
+
+/// Samples.
+///
+/// # Errors
+/// When a file is missing or wrong, there are too few documents, or the result cannot be written.
+pub fn run(args: &DistractorsArgs) -> anyhow::Result<ExitCode> {
+    let (out, inputs) = args.paths.split_last().context("expected a file to write")?;
+    let benchmark = benchmark(&args.inputs.sources(inputs)?, &convert::Options::default())?;
+    let options = Options {
+        count: args.count,
+        sampling: match args.sampling {
+            SamplingArg::Uniform => Sampling::Uniform,
+            SamplingArg::Rolling => Sampling::Rolling,
+        },
+        without_twins: args.without_twins,
+        seed: args.seed,
+    };
+    let lists = sample(&benchmark, options, &inputs[0])?;
+    write(&lists, out)?;
+    output::note(&format!(
+        "wrote {} candidates for each of {} queries to {}",
+        args.count + 1,
+        lists.len(),
+        out.display()
+    ));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,198 @@
+//! What is wrong with data files, all of it and not only the first.
+
+use super::key;
+use crate::formats::source::Source;
+use crate::formats::{FormatError, Holds, Record};
+use std::collections::{HashMap, HashSet};
+
+/// What was found in one file.
+#[derive(Debug)]
+pub struct Checked {
+    /// The file and its format.
+    pub source: Source,
+    /// Number of rows that are in order.
+    pub n_rows: usize,
+    /// Number of problems of each severity, those included that are not listed.
+    pub n_errors: usize,
+    /// As `n_errors`, of what may be meant.
+    pub n_warnings: usize,
+    /// The first problems, in the order of the file, no more than were asked for.
+    pub problems: Vec<Problem>,
+}
+
+/// Something that is wrong, or may be.
+#[derive(Debug)]
+pub struct Problem {
+    /// Whether it may be meant: an empty text, a repeated record.
+    pub is_warning: bool,
+    /// Where, what was expected, what was found and what to do.
+    pub error: FormatError,
+}
+
+/// Checks files by themselves and against each other: every row has what its format wants, no id comes twice, and
+/// judgements, rankings and labels name what is in the files of queries, documents and pairs, where there are such.
+/// Of each file at most `max_listed` problems are listed. Only hashes of ids and texts are held.
+///
+/// # Errors
+/// When a file cannot be read at all.
+pub fn check(sources: &[Source], max_listed: usize) -> Result<Vec<Checked>, FormatError> {
+    let mut known = Known::new(sources);
+    // Labels name pairs, which conversion reads after them.
+    let mut order: Vec<&Source> = sources.iter().collect();
+    order.sort_by_key(|source| source.format.holds == Holds::Labels);
+    order.into_iter().map(|source| known.check(source, max_listed)).collect()
+}
+
+/// Hashes of the ids in all files so far.
+struct Known {
+    queries: Option<HashSet<u128>>,
+    documents: Option<HashSet<u128>>,
+    pairs: Option<HashSet<u128>>,
+}
+
+impl Known {
+    /// Ids are known of what has a file of its own; what refers to others cannot be checked.
+    fn new(sources: &[Source]) -> Self {
+        let has = |holds| sources.iter().any(|source| source.format.holds == holds).then(HashSet::new);
+        Self { queries: has(Holds::Queries), documents: has(Holds::Documents), pairs: has(Holds::Pairs) }
+    }
+
+    fn check(&mut self, source: &Source, max_listed: usize) -> Result<Checked, FormatError> {
+        let mut checked =
+            Checked { source: source.clone(), n_rows: 0, n_errors: 0, n_warnings: 0, problems: Vec::new() };
+        // Number of the line on which a value of a unique field, or a record, came first.
+        let mut first_lines: HashMap<u128, usize> = HashMap::new();
+        let outcome = source.for_each_row(&mut |row| {
+            let row = match row {
+                Ok(row) => row,
+                Err(error) => {
+                    checked.add(Problem { is_warning: false, error }, max_listed);
+                    return Ok(());
+                }
+            };
+            for (field, value) in row.unique_values() {
+                if let Some(first) = first_lines.insert(key(&format!("{field}\0{value}")), row.place.number) {
+                    let error = row.place.error(
+                        format!("each `{field}` once"),
+                        format!("{value:?} again, first in {}", row.place.named(first)),
+                        "remove one, or give it an id of its own",
+                    );
+                    checked.add(Problem { is_warning: false, error }, max_listed);
+                }
+            }
+            let mut problems = Vec::new();
+            let read = (source.format.read)(&row, &mut |record| {
+                problems.extend(self.problems_of(&record).into_iter().map(
+                    |(is_warning, expected, found)| {
+                        let remedy = "mend the record, or remove it";
+                        Problem { is_warning, error: row.place.error(expected, found, remedy) }
+                    },
+                ));
+                if let Some(text) = identity(&record)
+                    && let Some(first) = first_lines.insert(key(&text), row.place.number)
+                {
+                    let found = format!("the same again, first in {}", row.place.named(first));
+                    let error = row.place.error("each record once", found, "quarry data dedupe removes it");
+                    problems.push(Problem { is_warning: true, error });
+                }
+                Ok(())
+            });
+            problems.extend(read.err().map(|error| Problem { is_warning: false, error }));
+            if problems.iter().all(|problem| problem.is_warning) {
+                checked.n_rows += 1;
+            }
+            problems.into_iter().for_each(|problem| checked.add(problem, max_listed));
+            Ok(())
+        });
+        match outcome {
+            Err(error @ FormatError::Read { .. }) => return Err(error),
+            Err(error) => checked.add(Problem { is_warning: false, error }, max_listed),
+            Ok(()) if checked.n_rows == 0 && checked.n_errors == 0 => {
+                let error = FormatError::File {
+                    path: source.path.clone(),
+                    expected: "at least one record".into(),
+                    found: "none".into(),
+                    remedy: "check that this is the right file".into(),
+                };
+                checked.add(Problem { is_warning: false, error }, max_listed);
+            }
+            Ok(()) => {}
+        }
+        Ok(checked)
+    }
+
+    /// What is wrong with a record that its row does not show: whether it may be meant, what was expected and found.
+    fn problems_of(&mut self, record: &Record) -> Vec<(bool, String, String)> {
+        let mut problems = Vec::new();
+        let mut empty = |what: &str, text: &str| {
+            if text.trim().is_empty() {
+                problems.push((true, format!("a {what} with text"), "an empty one".to_owned()));
+            }
+        };
+        match record {
+            Record::Pair(pair) => {
+                empty("query", &pair.query.text);
+                // A file may leave the texts of codes to the code base.
+                if self.documents.is_none() || pair.code.id.is_none() {
+                    empty("code", &pair.code.text);
+                }
+                add(&mut self.pairs, pair.id.as_deref());
+                if let Some(id) = &pair.code.id {
+                    problems.extend(unknown("code", id, self.documents.as_ref()));
+                }
+            }
+            Record::Query(query) => {
+                empty("query", &query.text);
+                add(&mut self.queries, Some(&query.id));
+            }
+            Record::Document(document) => {
+                empty("document", &document.full_text());
+                add(&mut self.documents, Some(&document.id));
+            }
+            Record::Judgement(judgement) => {
+                problems.extend(unknown("query", &judgement.query, self.queries.as_ref()));
+                problems.extend(unknown("document", &judgement.document, self.documents.as_ref()));
+            }
+            Record::Retrieved(found) => {
+                problems.extend(unknown("query", &found.query, self.queries.as_ref()));
+                problems.extend(unknown("document", &found.document, self.documents.as_ref()));
+            }
+            Record::Label(label) => problems.extend(unknown("pair", &label.pair, self.pairs.as_ref())),
+        }
+        problems
+    }
+}
+
+fn add(ids: &mut Option<HashSet<u128>>, id: Option<&str>) {
+    if let (Some(ids), Some(id)) = (ids, id) {
+        ids.insert(key(id));
+    }
+}
+
+fn unknown(what: &str, id: &str, ids: Option<&HashSet<u128>>) -> Option<(bool, String, String)> {
+    let missing = ids.is_some_and(|ids| !ids.contains(&key(id)));
+    missing.then(|| (false, format!("the id of a {what} that is there"), format!("{id:?}")))
+}
+
+/// What makes a record the same as another: texts of a pair, ids of a judgement. Repeated ids are seen elsewhere.
+fn identity(record: &Record) -> Option<String> {
+    match record {
+        Record::Pair(pair) => Some(format!("\0{}\0{}", pair.query.text, pair.code.text)),
+        Record::Judgement(judgement) => Some(format!("\0{}\0{}", judgement.query, judgement.document)),
+        Record::Retrieved(found) => Some(format!("\0{}\0{}", found.query, found.document)),
+        Record::Query(_) | Record::Document(_) | Record::Label(_) => None,
+    }
+}
+
+impl Checked {
+    fn add(&mut self, problem: Problem, max_listed: usize) {
+        if problem.is_warning {
+            self.n_warnings += 1;
+        } else {
+            self.n_errors += 1;
+        }
+        if self.problems.len() < max_listed {
+            self.problems.push(problem);
+        }
+    }
+}

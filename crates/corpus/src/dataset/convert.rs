@@ -1,0 +1,568 @@
+//! From any format to any other, as far as what one says can be said in the other.
+//!
+//! A data set comes as pairs (a text with a code) or apart (queries, documents, judgements), or as both. Pairs become
+//! queries, documents and judgements as they are read, so that a file may be larger than memory: only hashes of ids
+//! and texts are held. Joining what is apart to pairs, and merging the judgements of several annotators, need the
+//! texts, or the judgements, in memory.
+
+use super::{for_each, key, sources};
+use crate::formats::beir::Benchmark;
+use crate::formats::qrels::Qrels;
+use crate::formats::source::Source;
+use crate::formats::write::{Staged, Writer};
+use crate::formats::{
+    Document, FORMATS, Format, FormatError, Holds, Judgement, Pair, Query, Record, Side, beir, cosqa,
+    cosqa_plus, excerpt, huggingface, qrels,
+};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+/// A folder of several files that can be written.
+#[derive(Debug)]
+pub struct Layout {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// Its files and their formats; `{split}` and `{name}` stand for the split and the name of the folder.
+    pub files: &'static [(&'static str, &'static Format)],
+}
+
+/// The folders that can be written.
+pub static LAYOUTS: &[Layout] = &[
+    Layout {
+        name: "beir",
+        about: "BEIR folder, which `quarry eval` measures",
+        files: &[
+            ("corpus.jsonl", &beir::CORPUS),
+            ("queries.jsonl", &beir::QUERIES),
+            ("qrels/{split}.tsv", &qrels::BEIR),
+        ],
+    },
+    Layout {
+        name: "coir",
+        about: "the two data sets of a CoIR task",
+        files: &[
+            ("{name}-queries-corpus/corpus.jsonl", &beir::CORPUS),
+            ("{name}-queries-corpus/queries.jsonl", &beir::QUERIES),
+            ("{name}-qrels/{split}.jsonl", &huggingface::COIR_QRELS),
+        ],
+    },
+    Layout {
+        name: "mteb",
+        about: "MTEB retrieval data set",
+        files: &[
+            ("corpus.jsonl", &beir::CORPUS),
+            ("queries.jsonl", &beir::QUERIES),
+            ("qrels/{split}.jsonl", &huggingface::MTEB_QRELS),
+        ],
+    },
+    Layout {
+        name: "cosqa",
+        about: "CoSQA's retrieval file and code base",
+        files: &[("cosqa-retrieval-{split}.json", &cosqa::RETRIEVAL), ("code_idx_map.json", &cosqa::CODES)],
+    },
+    Layout {
+        name: "cosqa-plus-folder",
+        about: "CoSQA+'s queries, code base and pairs",
+        files: &[
+            ("query.json", &cosqa_plus::QUERIES),
+            ("code.json", &cosqa_plus::CODES),
+            ("pairs-{split}.json", &cosqa_plus::PAIRS),
+        ],
+    },
+];
+
+/// Where a conversion goes.
+#[derive(Debug, Clone, Copy)]
+pub enum Target {
+    /// A folder.
+    Folder(&'static Layout),
+    /// One file.
+    File(&'static Format),
+}
+
+impl Target {
+    /// The folder or format of a name that can be written.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let layout = LAYOUTS.iter().find(|layout| layout.name == name).map(Self::Folder);
+        layout.or_else(|| writable().find(|format| format.name == name).map(Self::File))
+    }
+
+    /// All names that [`Self::named`] knows.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        LAYOUTS.iter().map(|layout| layout.name).chain(writable().map(|format| format.name))
+    }
+
+    fn files(self, out: &Path, staged: &Path, split: &str) -> Vec<(PathBuf, &'static Format)> {
+        match self {
+            Self::File(format) => vec![(staged.to_owned(), format)],
+            Self::Folder(layout) => {
+                let name = out.file_name().unwrap_or_default().to_string_lossy();
+                let path = |file: &str| staged.join(file.replace("{split}", split).replace("{name}", &name));
+                layout.files.iter().map(|(file, format)| (path(file), *format)).collect()
+            }
+        }
+    }
+}
+
+fn writable() -> impl Iterator<Item = &'static Format> {
+    FORMATS.iter().copied().filter(|format| format.write.is_some())
+}
+
+/// What becomes of several grades for one query and document, as several annotators give them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Grades {
+    /// Different ones are an error.
+    #[default]
+    Refuse,
+    /// The greatest counts.
+    Max,
+    /// The least counts.
+    Min,
+    /// Their mean counts, rounded to the nearest whole number, halves away from zero.
+    Mean,
+}
+
+/// Choices of a conversion.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Take the published tokens with spaces between for the texts, where there are some.
+    pub tokens: bool,
+    /// Keep only pairs and judgements of this programming language, in any case.
+    pub language: Option<String>,
+    /// Grade of pairs that nobody has labelled; without one their queries and codes are kept and no judgement.
+    pub unlabelled: Option<i32>,
+    /// What becomes of different grades for one query and document.
+    pub grades: Grades,
+    /// Number queries and documents anew, from 0, in the order in which they come. Repeated ids stay one; the
+    /// records of pairs become queries and documents by their texts.
+    pub renumber: bool,
+}
+
+/// Converts sources into a new file or folder; the names of the files written, with their numbers of records.
+///
+/// # Errors
+/// A wrong record; ids or judgements that contradict each other; something that the target cannot hold, or nothing
+/// that it can; when `out` exists or cannot be written. Then nothing is left behind.
+pub fn convert(
+    sources: &[Source],
+    target: Target,
+    out: &Path,
+    split: &str,
+    options: &Options,
+) -> Result<Vec<(String, usize)>, FormatError> {
+    let staged = Staged::new(out)?;
+    let files = target.files(out, &staged.path, split);
+    let mut writers = files
+        .iter()
+        .map(|(path, format)| Writer::create(path, format, format.container, format.header()))
+        .collect::<Result<Vec<_>, _>>()?;
+    let wants = |holds| files.iter().any(|(_, format)| format.holds == holds);
+    Normaliser::new(options, wants(Holds::Pairs), wants(Holds::Documents)).run(sources, &mut |record| {
+        let mut held = false;
+        for writer in &mut writers {
+            held |= writer.write(&record)?;
+        }
+        // Apart, a record that no file wants is no loss where its pair is written.
+        let lost = !held
+            && match &record {
+                Record::Pair(pair) => pair.label != Some(0) && wants(Holds::Pairs),
+                Record::Query(_) => wants(Holds::Queries),
+                Record::Document(_) => wants(Holds::Documents),
+                _ => false,
+            };
+        if lost { Err(unfit(out, &record)) } else { Ok(()) }
+    })?;
+    let mut written = Vec::new();
+    for (writer, (path, format)) in writers.into_iter().zip(&files) {
+        let count = writer.finish()?;
+        let name = path.strip_prefix(&staged.path).unwrap_or(path).display().to_string();
+        if count == 0 {
+            return Err(FormatError::File {
+                path: out.to_owned(),
+                expected: format!("something to write as {}", format.name),
+                found: "no record that it can hold".into(),
+                remedy: "name the files that have it too; pairs without label want --unlabelled".into(),
+            });
+        }
+        written.push((if name.is_empty() { format.name.to_owned() } else { name }, count));
+    }
+    staged.publish()?;
+    Ok(written)
+}
+
+fn unfit(out: &Path, record: &Record) -> FormatError {
+    let found = match record {
+        Record::Pair(pair) => format!("the pair of {}", excerpt(&pair.query.text)),
+        Record::Query(query) => format!("the query {}", excerpt(&query.id)),
+        Record::Document(document) => format!("the document {}", excerpt(&document.id)),
+        other => format!("{other:?}"),
+    };
+    FormatError::File {
+        path: out.to_owned(),
+        expected: "records that the format can hold".into(),
+        found,
+        remedy: "some formats need a label (--unlabelled gives one) or whole numbers as ids (--renumber makes them)"
+            .into(),
+    }
+}
+
+/// Reads sources as a benchmark. Documents, queries and judgements come in the order of the files.
+///
+/// # Errors
+/// As [`convert`].
+pub fn benchmark(sources: &[Source], options: &Options) -> Result<Benchmark, FormatError> {
+    let mut benchmark = Benchmark { documents: Vec::new(), queries: Vec::new(), qrels: Qrels::new() };
+    Normaliser::new(options, false, true).run(sources, &mut |record| {
+        match record {
+            Record::Document(document) => benchmark.documents.push(document),
+            Record::Query(query) => benchmark.queries.push(query),
+            Record::Judgement(Judgement { query, document, grade, .. }) => {
+                benchmark.qrels.entry(query).or_default().insert(document, grade);
+            }
+            Record::Pair(_) | Record::Label(_) | Record::Retrieved(_) => {}
+        }
+        Ok(())
+    })?;
+    Ok(benchmark)
+}
+
+/// Reads the CoSQA retrieval files as a benchmark. Documents are the whole code base, id = the number, text = the raw
+/// code, no title; queries are the web queries (`doc`), id = `idx`; the only judged document of a query is its own
+/// `retrieval_idx`, grade = `label`.
+///
+/// # Errors
+/// When a file cannot be read or is wrong, a pair names a code that the code base lacks, or an `idx` comes twice.
+pub fn cosqa_benchmark(retrieval_json: &Path, code_idx_map: &Path) -> Result<Benchmark, FormatError> {
+    let paths = [retrieval_json.to_owned(), code_idx_map.to_owned()];
+    benchmark(&sources(&paths, "cosqa", "")?, &Options::default())
+}
+
+/// Turns the records of all formats into those that a target wants, with ids that agree.
+struct Normaliser<'o> {
+    options: &'o Options,
+    wants_pairs: bool,
+    /// Whether documents are wanted, so that what is judged must be among them.
+    wants_documents: bool,
+    queries: Texts,
+    documents: Texts,
+    /// Whether the sources have a corpus of their own, which pairs do not add to.
+    has_corpus: bool,
+    /// Labels from a file of their own, by pair.
+    labels: HashMap<u128, i32>,
+    /// Grades by query and document, where they are not merged.
+    judged: HashMap<u128, i32>,
+    /// Judgements that wait for the end: to be merged, or joined with their texts.
+    waiting: Vec<Judgement>,
+    /// Texts that wait to be joined, by id.
+    query_texts: HashMap<String, String>,
+    document_texts: HashMap<String, String>,
+}
+
+/// Ids that are known on one side, and what they stand for.
+#[derive(Default)]
+struct Texts {
+    /// Hash of id, then hash of text.
+    known: HashMap<u128, u128>,
+    /// New id by hash of the old id, or of the text where there was none.
+    numbers: HashMap<u128, usize>,
+    /// Ids of the documents of a corpus by hash of the text.
+    by_text: HashMap<u128, String>,
+}
+
+impl Texts {
+    /// The number of a text without an id, or of an old id.
+    fn number(&mut self, of: &str) -> String {
+        let next = self.numbers.len();
+        self.numbers.entry(key(of)).or_insert(next).to_string()
+    }
+
+    /// Whether the id is new. `Err` when it stands for another text already.
+    fn add(&mut self, id: &str, text: &str) -> Result<bool, ()> {
+        match self.known.entry(key(id)) {
+            Entry::Vacant(free) => {
+                free.insert(key(text));
+                Ok(true)
+            }
+            Entry::Occupied(taken) if *taken.get() == key(text) => Ok(false),
+            Entry::Occupied(_) => Err(()),
+        }
+    }
+
+    fn has(&self, id: &str) -> bool {
+        self.known.contains_key(&key(id))
+    }
+}
+
+/// A pair whose ids are known.
+struct Identified {
+    pair: Box<Pair>,
+    query_id: String,
+    code_id: String,
+}
+
+fn unknown_code(source: &Source, pair: &Pair, n_codes: usize) -> FormatError {
+    let id = |id: &Option<String>| excerpt(id.as_deref().unwrap_or_default());
+    FormatError::File {
+        path: source.path.clone(),
+        expected: format!("a code among the {n_codes} of the code base"),
+        found: format!("{} in the pair {}", id(&pair.code.id), id(&pair.id)),
+        remedy: "check that the files belong together".into(),
+    }
+}
+
+impl<'o> Normaliser<'o> {
+    fn new(options: &'o Options, wants_pairs: bool, wants_documents: bool) -> Self {
+        Self {
+            options,
+            wants_pairs,
+            wants_documents,
+            queries: Texts::default(),
+            documents: Texts::default(),
+            has_corpus: false,
+            labels: HashMap::new(),
+            judged: HashMap::new(),
+            waiting: Vec::new(),
+            query_texts: HashMap::new(),
+            document_texts: HashMap::new(),
+        }
+    }
+
+    fn run(
+        &mut self,
+        sources: &[Source],
+        emit: &mut dyn FnMut(Record) -> Result<(), FormatError>,
+    ) -> Result<(), FormatError> {
+        self.has_corpus = sources.iter().any(|source| source.format.holds == Holds::Documents);
+        for_each(sources, &mut |source, record| self.take(source, record, emit))?;
+        self.finish(sources, emit)
+    }
+
+    fn take(
+        &mut self,
+        source: &Source,
+        record: Record,
+        emit: &mut dyn FnMut(Record) -> Result<(), FormatError>,
+    ) -> Result<(), FormatError> {
+        let clash = |what: &str, id: &str| FormatError::File {
+            path: source.path.clone(),
+            expected: format!("each id of a {what} for one text only"),
+            found: format!("{} again with another text", excerpt(id)),
+            remedy: "check that the files belong together; --renumber gives each text a number of its own"
+                .into(),
+        };
+        match record {
+            Record::Pair(pair) if self.is_kept(pair.language.as_deref()) => {
+                let Identified { pair, query_id, code_id } = self.identified(*pair);
+                if self.queries.add(&query_id, &pair.query.text).map_err(|()| clash("query", &query_id))? {
+                    emit(Record::Query(Query { id: query_id.clone(), text: pair.query.text.clone() }))?;
+                }
+                if self.has_corpus {
+                    if !self.documents.has(&code_id) {
+                        return Err(unknown_code(source, &pair, self.documents.known.len()));
+                    }
+                } else if self
+                    .documents
+                    .add(&code_id, &pair.code.text)
+                    .map_err(|()| clash("code", &code_id))?
+                {
+                    let text = pair.code.text.clone();
+                    emit(Record::Document(Document { id: code_id.clone(), title: String::new(), text }))?;
+                }
+                match pair.label {
+                    _ if self.wants_pairs => emit(Record::Pair(pair)),
+                    None => Ok(()),
+                    Some(grade) => {
+                        let judgement =
+                            Judgement { query: query_id, document: code_id, grade, language: None };
+                        self.judge(source, judgement, emit)
+                    }
+                }
+            }
+            Record::Query(mut query) => {
+                self.renumber(&mut query.id, |this| &mut this.queries);
+                if !self.queries.add(&query.id, &query.text).map_err(|()| clash("query", &query.id))? {
+                    return Ok(());
+                }
+                if self.wants_pairs {
+                    self.query_texts.insert(query.id.clone(), query.text.clone());
+                }
+                emit(Record::Query(query))
+            }
+            Record::Document(mut document) => {
+                self.renumber(&mut document.id, |this| &mut this.documents);
+                let text = document.full_text();
+                if !self.documents.add(&document.id, &text).map_err(|()| clash("document", &document.id))? {
+                    return Ok(());
+                }
+                self.documents.by_text.insert(key(&text), document.id.clone());
+                if self.wants_pairs {
+                    self.document_texts.insert(document.id.clone(), text.into_owned());
+                }
+                emit(Record::Document(document))
+            }
+            Record::Judgement(mut judgement) if self.is_kept(judgement.language.as_deref()) => {
+                self.renumber(&mut judgement.query, |this| &mut this.queries);
+                self.renumber(&mut judgement.document, |this| &mut this.documents);
+                if self.wants_pairs {
+                    self.waiting.push(judgement);
+                    return Ok(());
+                }
+                self.judge(source, judgement, emit)
+            }
+            Record::Label(label) => {
+                self.labels.insert(key(&label.pair), label.label);
+                Ok(())
+            }
+            Record::Pair(_) | Record::Judgement(_) | Record::Retrieved(_) => Ok(()),
+        }
+    }
+
+    fn is_kept(&self, language: Option<&str>) -> bool {
+        match (&self.options.language, language) {
+            (Some(wanted), Some(language)) => wanted.eq_ignore_ascii_case(language),
+            (Some(_), None) => false,
+            (None, _) => true,
+        }
+    }
+
+    fn renumber(&mut self, id: &mut String, side: impl Fn(&mut Self) -> &mut Texts) {
+        if self.options.renumber {
+            *id = side(self).number(id);
+        }
+    }
+
+    /// A pair with the texts that are wanted, ids on both sides and the label that is known.
+    fn identified(&mut self, mut pair: Pair) -> Identified {
+        let Options { tokens, unlabelled, renumber, .. } = *self.options;
+        for side in [&mut pair.query, &mut pair.code] {
+            if tokens && let Some(tokens) = &side.tokens {
+                side.text.clone_from(tokens);
+            }
+        }
+        let query_id = match pair.query.id.take() {
+            Some(id) if !renumber => id,
+            // Texts without an id are told apart by themselves.
+            _ => self.queries.number(&pair.query.text),
+        };
+        let code_id = match pair.code.id.take() {
+            Some(id) if !renumber => id,
+            Some(id) if self.has_corpus => self.documents.number(&id),
+            _ => match self.documents.by_text.get(&key(&pair.code.text)) {
+                Some(id) => id.clone(),
+                None => self.documents.number(&pair.code.text),
+            },
+        };
+        pair.query.id = Some(query_id.clone());
+        pair.code.id = Some(code_id.clone());
+        if pair.label.is_none() {
+            let known = pair.id.as_ref().and_then(|id| self.labels.remove(&key(id)));
+            pair.label = known.or(unlabelled);
+        }
+        Identified { pair: Box::new(pair), query_id, code_id }
+    }
+
+    /// Writes a judgement, or keeps it until the grades of a query and document are known.
+    fn judge(
+        &mut self,
+        source: &Source,
+        judgement: Judgement,
+        emit: &mut dyn FnMut(Record) -> Result<(), FormatError>,
+    ) -> Result<(), FormatError> {
+        if self.wants_documents {
+            let sides = [
+                ("query", &self.queries, &judgement.query),
+                ("document", &self.documents, &judgement.document),
+            ];
+            for (what, texts, id) in sides {
+                if !texts.has(id) {
+                    return Err(FormatError::File {
+                        path: source.path.clone(),
+                        expected: format!("judgements of a {what} whose text is known"),
+                        found: excerpt(id),
+                        remedy: format!("name the file that holds the texts of the {what} too"),
+                    });
+                }
+            }
+        }
+        if self.options.grades != Grades::Refuse {
+            self.waiting.push(judgement);
+            return Ok(());
+        }
+        let both = key(&format!("{}\0{}", judgement.query, judgement.document));
+        match self.judged.insert(both, judgement.grade) {
+            None => emit(Record::Judgement(judgement)),
+            Some(grade) if grade == judgement.grade => Ok(()),
+            Some(grade) => Err(FormatError::File {
+                path: source.path.clone(),
+                expected: format!(
+                    "one grade for query {:?} and document {:?}",
+                    judgement.query, judgement.document
+                ),
+                found: format!("{} after {grade}", judgement.grade),
+                remedy: "say which of several grades counts with --grades".into(),
+            }),
+        }
+    }
+
+    fn finish(
+        &mut self,
+        sources: &[Source],
+        emit: &mut dyn FnMut(Record) -> Result<(), FormatError>,
+    ) -> Result<(), FormatError> {
+        let path = || sources.last().map_or_else(PathBuf::new, |source| source.path.clone());
+        if !self.labels.is_empty() {
+            return Err(FormatError::File {
+                path: path(),
+                expected: "labels of pairs that are there".into(),
+                found: format!("{} of other pairs", self.labels.len()),
+                remedy: "name the file with the pairs too".into(),
+            });
+        }
+        let mut grades: BTreeMap<(String, String), Vec<i32>> = BTreeMap::new();
+        for Judgement { query, document, grade, .. } in self.waiting.drain(..) {
+            grades.entry((query, document)).or_default().push(grade);
+        }
+        for ((query, document), grades) in grades {
+            let grade = match self.options.grades {
+                Grades::Refuse if grades.iter().any(|grade| *grade != grades[0]) => {
+                    return Err(FormatError::File {
+                        path: path(),
+                        expected: format!("one grade for query {query:?} and document {document:?}"),
+                        found: format!("{grades:?}"),
+                        remedy: "say which of several grades counts with --grades".into(),
+                    });
+                }
+                Grades::Refuse => grades[0],
+                Grades::Max => grades.iter().copied().max().unwrap_or_default(),
+                Grades::Min => grades.iter().copied().min().unwrap_or_default(),
+                Grades::Mean => {
+                    let sum: f64 = grades.iter().map(|grade| f64::from(*grade)).sum();
+                    (sum / grades.len() as f64).round() as i32
+                }
+            };
+            if self.wants_pairs {
+                let side = |texts: &HashMap<String, String>, what: &str, id: &str| match texts.get(id) {
+                    Some(text) => Ok(Side::new(Some(id.to_owned()), text.clone(), None)),
+                    None => Err(FormatError::File {
+                        path: path(),
+                        expected: format!("judgements of a {what} whose text is known"),
+                        found: excerpt(id),
+                        remedy: format!("name the file that holds the texts of the {what} too"),
+                    }),
+                };
+                emit(Record::Pair(Box::new(Pair {
+                    query: side(&self.query_texts, "query", &query)?,
+                    code: side(&self.document_texts, "document", &document)?,
+                    label: Some(i32::from(grade >= 1)),
+                    ..Pair::default()
+                })))?;
+            }
+            emit(Record::Judgement(Judgement { query, document, grade, language: None }))?;
+        }
+        Ok(())
+    }
+}

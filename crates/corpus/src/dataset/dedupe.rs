@@ -1,0 +1,218 @@
+//! Removing what is there twice, and what a test set has too.
+
+use super::near::NearIndex;
+use super::rows::{RowWriter, writable};
+use super::{key, normalised};
+use crate::formats::source::Source;
+use crate::formats::write::Staged;
+use crate::formats::{FormatError, Record, Row};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// When two texts are the same.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Same {
+    /// Byte for byte.
+    Exact,
+    /// When runs of white space count as one space, and none at the ends.
+    Normalised,
+    /// When their similarity is at least this, see [`NearIndex`].
+    Near(f64),
+}
+
+/// Which texts of a record are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum On {
+    /// The query. Documents by themselves are kept.
+    Query,
+    /// The code, or the document. Queries by themselves are kept.
+    Code,
+    /// Query and code together.
+    Pair,
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// Number of rows read.
+    pub rows: usize,
+    /// Number of rows whose text came before in the same data set.
+    pub repeated: usize,
+    /// Number of other rows whose text is in the data set that they are held against.
+    pub leaked: usize,
+    /// Number of different texts of that data set that were found.
+    pub leaking: usize,
+    /// Number of rows that are left.
+    pub kept: usize,
+    /// The first matches.
+    pub examples: Vec<Match>,
+}
+
+/// A row and the one that it is the same as.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Match {
+    /// The row, as `file:line`.
+    pub row: String,
+    /// The other, as `file:line`.
+    pub same_as: String,
+    /// Whether the other is in the data set that it is held against.
+    pub is_leak: bool,
+}
+
+/// Looks for rows of `sources` that are the same as earlier ones or as one of `against`, reports at most
+/// `max_examples` of them, and writes the others, as they stand, to `out`: a file for one source, a folder for
+/// several. Holds hashes of the texts, or of their runs of tokens for [`Same::Near`].
+///
+/// # Errors
+/// A wrong row, or when `out` is there already or cannot be written.
+pub fn dedupe(
+    sources: &[Source],
+    against: &[Source],
+    (same, on): (Same, On),
+    out: Option<&Path>,
+    max_examples: usize,
+) -> Result<Report, FormatError> {
+    let staged = out.map(Staged::new).transpose()?;
+    let mut theirs = Seen::new(same);
+    for source in against {
+        source.for_each_row(&mut |row| {
+            let row = row?;
+            if let Some(text) = text_of(source, &row, on)?
+                && theirs.find(&text).is_none()
+            {
+                theirs.add(&text, place(source, &row));
+            }
+            Ok(())
+        })?;
+    }
+    let mut ours = Seen::new(same);
+    let mut report = Report { rows: 0, repeated: 0, leaked: 0, leaking: 0, kept: 0, examples: Vec::new() };
+    let mut leaking = std::collections::HashSet::new();
+    for source in sources {
+        let mut writer = match &staged {
+            None => None,
+            Some(staged) => {
+                writable(source)?;
+                let name = source.path.file_name().unwrap_or_default().to_string_lossy();
+                let path = if sources.len() == 1 {
+                    staged.path.clone()
+                } else {
+                    staged.path.join(name.trim_end_matches(".gz"))
+                };
+                Some(RowWriter::create(&path, source)?)
+            }
+        };
+        source.for_each_row(&mut |row| {
+            let row = row?;
+            report.rows += 1;
+            let found = match text_of(source, &row, on)? {
+                None => None,
+                Some(text) => {
+                    let found = ours.find(&text).map(|other| (false, other));
+                    let found = found.or_else(|| theirs.find(&text).map(|other| (true, other)));
+                    if found.is_none() {
+                        ours.add(&text, place(source, &row));
+                    }
+                    found
+                }
+            };
+            let Some((is_leak, other)) = found else {
+                report.kept += 1;
+                return writer.as_mut().map_or(Ok(()), |writer| writer.write(&row));
+            };
+            if is_leak {
+                report.leaked += 1;
+                leaking.insert(other);
+            } else {
+                report.repeated += 1;
+            }
+            if report.examples.len() < max_examples {
+                let same_as = if is_leak { theirs.named(other) } else { ours.named(other) };
+                let (path, number) = place(source, &row);
+                report.examples.push(Match { row: named(&path, number), same_as, is_leak });
+            }
+            Ok(())
+        })?;
+        writer.map_or(Ok(()), RowWriter::finish)?;
+    }
+    report.leaking = leaking.len();
+    staged.map_or(Ok(()), Staged::publish)?;
+    Ok(report)
+}
+
+fn place(source: &Source, row: &Row<'_>) -> (PathBuf, usize) {
+    (source.path.clone(), row.place.number)
+}
+
+fn named(path: &Path, number: usize) -> String {
+    format!("{}:{number}", path.display())
+}
+
+/// The text that is compared; `None` for a row without one.
+fn text_of(source: &Source, row: &Row<'_>, on: On) -> Result<Option<String>, FormatError> {
+    let mut text = None;
+    (source.format.read)(row, &mut |record| {
+        let own = match (record, on) {
+            (Record::Pair(pair), On::Query) => Some(pair.query.text),
+            (Record::Pair(pair), On::Code) => Some(pair.code.text),
+            (Record::Pair(pair), On::Pair) => Some(format!("{}\n{}", pair.query.text, pair.code.text)),
+            (Record::Query(query), On::Query | On::Pair) => Some(query.text),
+            (Record::Document(document), On::Code | On::Pair) => Some(document.full_text().into_owned()),
+            _ => None,
+        };
+        text = text.take().or(own);
+        Ok(())
+    })?;
+    Ok(text)
+}
+
+/// Texts that were seen, with their places.
+struct Seen {
+    same: Same,
+    hashes: HashMap<u128, usize>,
+    near: NearIndex,
+    places: Vec<(u32, usize)>,
+    paths: Vec<PathBuf>,
+}
+
+impl Seen {
+    fn new(same: Same) -> Self {
+        let threshold = if let Same::Near(threshold) = same { threshold } else { 1.0 };
+        Self {
+            same,
+            hashes: HashMap::new(),
+            near: NearIndex::new(threshold),
+            places: Vec::new(),
+            paths: Vec::new(),
+        }
+    }
+
+    /// The number of the first that is the same.
+    fn find(&self, text: &str) -> Option<usize> {
+        self.hashes.get(&self.hash(text)).copied().or_else(|| match self.same {
+            Same::Near(_) => self.near.find(text),
+            Same::Exact | Same::Normalised => None,
+        })
+    }
+
+    fn add(&mut self, text: &str, (path, number): (PathBuf, usize)) {
+        self.hashes.insert(self.hash(text), self.places.len());
+        if let Same::Near(_) = self.same {
+            self.near.add(text);
+        }
+        if self.paths.last() != Some(&path) {
+            self.paths.push(path);
+        }
+        self.places.push((self.paths.len() as u32 - 1, number));
+    }
+
+    fn hash(&self, text: &str) -> u128 {
+        if self.same == Same::Exact { key(text) } else { key(&normalised(text)) }
+    }
+
+    fn named(&self, index: usize) -> String {
+        let (path, number) = self.places[index];
+        named(&self.paths[path as usize], number)
+    }
+}

@@ -1,0 +1,344 @@
+//! The statistics that papers print about their data sets.
+
+use super::{for_each, key, normalised};
+use crate::formats::source::Source;
+use crate::formats::{FormatError, Holds, Record, Side};
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Statistics of one data set.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Description {
+    /// Number of pairs of a query and a code, or of judgements where these stand apart.
+    pub pairs: usize,
+    /// Number of pairs by label or grade; `none` for those without.
+    pub labels: BTreeMap<String, usize>,
+    /// Pairs whose query and code both came before, spacing aside.
+    pub repeated_pairs: usize,
+    /// Number of queries by number of their codes with a label of 1 or more.
+    pub positives_per_query: BTreeMap<usize, usize>,
+    /// Number of pairs by programming language, where the format says it.
+    pub languages: BTreeMap<String, usize>,
+    /// Number of pairs by category, where the format has them.
+    pub categories: BTreeMap<String, usize>,
+    /// Questions, or documentation that stands for them.
+    pub queries: Texts,
+    /// Codes.
+    pub codes: Texts,
+}
+
+/// Statistics of the texts on one side.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Texts {
+    /// Number of texts, repeated ones included.
+    pub texts: usize,
+    /// Number of different texts.
+    pub distinct: usize,
+    /// Number of different texts when runs of white space count as one space.
+    pub distinct_normalised: usize,
+    /// Number of texts without any word.
+    pub empty: usize,
+    /// Number of different words (what stands between white space).
+    pub word_vocabulary: usize,
+    /// Number of different tokens.
+    pub token_vocabulary: usize,
+    /// Lengths of all texts.
+    pub all: Lengths,
+    /// Lengths of the different texts, each once.
+    pub once: Lengths,
+}
+
+/// Lengths in three units.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Lengths {
+    /// In words.
+    pub words: Length,
+    /// In characters (Unicode scalar values).
+    pub characters: Length,
+    /// In tokens.
+    pub tokens: Length,
+}
+
+/// Distribution of a length. All are 0 where there is no text.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Length {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Least.
+    pub min: usize,
+    /// Nearest-rank median.
+    pub median: usize,
+    /// Nearest-rank 90th percentile.
+    pub p90: usize,
+    /// Greatest.
+    pub max: usize,
+}
+
+/// How one data set lies to another.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The queries.
+    pub queries: SideComparison,
+    /// The codes.
+    pub codes: SideComparison,
+}
+
+/// How the texts on one side lie to those of another data set.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SideComparison {
+    /// Number of different texts in both, runs of white space as one space.
+    pub shared: usize,
+    /// `shared` as a fraction of the different texts of this data set, 0 where it has none.
+    pub shared_of_this: f64,
+    /// `shared` as a fraction of those of the other.
+    pub shared_of_other: f64,
+    /// ½ Σ |p − q| over the tokens, p and q their relative frequencies in all texts: 0 for the same distribution, 1
+    /// for none in common. The covariate shift of GenCodeSearchNet (section 3).
+    pub total_variation_distance: f64,
+}
+
+/// Gives the tokens of a text, one by one.
+pub type Tokenise<'a> = dyn Fn(&str, &mut dyn FnMut(&str)) + 'a;
+
+/// A data set as it is counted. Holds hashes and counts, no texts.
+#[derive(Debug, Default)]
+pub struct Census {
+    pairs: usize,
+    seen_pairs: HashSet<u128>,
+    labels: BTreeMap<String, usize>,
+    languages: BTreeMap<String, usize>,
+    categories: BTreeMap<String, usize>,
+    /// Number of positives by hash of the query's id, or of its text where it has none.
+    positives: HashMap<u128, usize>,
+    queries: SideCensus,
+    codes: SideCensus,
+}
+
+#[derive(Debug, Default)]
+struct SideCensus {
+    texts: usize,
+    empty: usize,
+    distinct: HashSet<u128>,
+    normalised: HashSet<u128>,
+    words: HashSet<u128>,
+    tokens: HashMap<u128, usize>,
+    all: Counts,
+    once: Counts,
+}
+
+/// Number of texts by length in words, characters and tokens.
+#[derive(Debug, Default)]
+struct Counts([BTreeMap<usize, usize>; 3]);
+
+impl Census {
+    /// Counts the records of all sources. With `published`, the tokens that the formats give (spaces between) stand
+    /// for the texts that have them. Where there is a file of documents, these are the codes.
+    ///
+    /// # Errors
+    /// The first wrong record, or when a file cannot be read.
+    pub fn of(sources: &[Source], published: bool, tokenise: &Tokenise<'_>) -> Result<Self, FormatError> {
+        let mut census = Self::default();
+        let has = |holds| sources.iter().any(|source| source.format.holds == holds);
+        let (has_codes, has_queries) = (has(Holds::Documents), has(Holds::Queries));
+        for_each(sources, &mut |_, record| {
+            match record {
+                Record::Pair(pair) => {
+                    let (query, code) = (pair.query.form(published), pair.code.form(published));
+                    census.count_pair(pair.label, &id_or_text(&pair.query), &id_or_text(&pair.code));
+                    *census.languages.entry(pair.language.unwrap_or_default()).or_default() += 1;
+                    *census.categories.entry(pair.category.unwrap_or_default()).or_default() += 1;
+                    if !has_queries {
+                        census.queries.count(query, tokenise);
+                    }
+                    if !has_codes {
+                        census.codes.count(code, tokenise);
+                    }
+                }
+                Record::Query(query) => {
+                    census.positives.entry(key(&query.id)).or_default();
+                    census.queries.count(&query.text, tokenise);
+                }
+                Record::Document(document) => census.codes.count(&document.full_text(), tokenise),
+                Record::Judgement(judgement) => {
+                    *census.languages.entry(judgement.language.unwrap_or_default()).or_default() += 1;
+                    census.count_pair(Some(judgement.grade), &judgement.query, &judgement.document);
+                }
+                Record::Label(label) => *census.labels.entry(label.label.to_string()).or_default() += 1,
+                Record::Retrieved(found) => census.count_pair(None, &found.query, &found.document),
+            }
+            Ok(())
+        })?;
+        census.languages.remove("");
+        census.categories.remove("");
+        Ok(census)
+    }
+
+    fn count_pair(&mut self, label: Option<i32>, query: &str, code: &str) {
+        self.pairs += 1;
+        self.seen_pairs.insert(key(&normalised(&format!("{query}\0{code}"))));
+        *self.labels.entry(label.map_or("none".into(), |label| label.to_string())).or_default() += 1;
+        *self.positives.entry(key(query)).or_default() += usize::from(label.is_some_and(|label| label >= 1));
+    }
+
+    /// The statistics.
+    #[must_use]
+    pub fn describe(&self) -> Description {
+        let mut positives_per_query = BTreeMap::new();
+        for count in self.positives.values() {
+            *positives_per_query.entry(*count).or_default() += 1;
+        }
+        Description {
+            pairs: self.pairs,
+            labels: self.labels.clone(),
+            repeated_pairs: self.pairs - self.seen_pairs.len(),
+            positives_per_query,
+            languages: self.languages.clone(),
+            categories: self.categories.clone(),
+            queries: self.queries.describe(),
+            codes: self.codes.describe(),
+        }
+    }
+
+    /// How this data set lies to another.
+    #[must_use]
+    pub fn compare(&self, other: &Self) -> Comparison {
+        Comparison { queries: self.queries.compare(&other.queries), codes: self.codes.compare(&other.codes) }
+    }
+}
+
+/// What tells one side of a pair from others.
+fn id_or_text(side: &Side) -> String {
+    side.id.clone().unwrap_or_else(|| side.text.clone())
+}
+
+impl SideCensus {
+    fn count(&mut self, text: &str, tokenise: &Tokenise<'_>) {
+        let (mut n_words, mut n_tokens) = (0, 0);
+        for word in text.split_whitespace() {
+            n_words += 1;
+            self.words.insert(key(word));
+        }
+        tokenise(text, &mut |token| {
+            n_tokens += 1;
+            *self.tokens.entry(key(token)).or_default() += 1;
+        });
+        self.texts += 1;
+        self.empty += usize::from(n_words == 0);
+        let lengths = [n_words, text.chars().count(), n_tokens];
+        self.all.count(lengths);
+        if self.distinct.insert(key(text)) {
+            self.once.count(lengths);
+            self.normalised.insert(key(&normalised(text)));
+        }
+    }
+
+    fn describe(&self) -> Texts {
+        Texts {
+            texts: self.texts,
+            distinct: self.distinct.len(),
+            distinct_normalised: self.normalised.len(),
+            empty: self.empty,
+            word_vocabulary: self.words.len(),
+            token_vocabulary: self.tokens.len(),
+            all: self.all.lengths(),
+            once: self.once.lengths(),
+        }
+    }
+
+    fn compare(&self, other: &Self) -> SideComparison {
+        let shared = self.normalised.intersection(&other.normalised).count();
+        let fraction = |of: &HashSet<u128>| if of.is_empty() { 0.0 } else { shared as f64 / of.len() as f64 };
+        SideComparison {
+            shared,
+            shared_of_this: fraction(&self.normalised),
+            shared_of_other: fraction(&other.normalised),
+            total_variation_distance: total_variation_distance(&self.tokens, &other.tokens),
+        }
+    }
+}
+
+/// ½ Σ |p − q| over two distributions given by counts. Two empty ones are the same, an empty one and another are as
+/// different as can be.
+fn total_variation_distance(these: &HashMap<u128, usize>, others: &HashMap<u128, usize>) -> f64 {
+    // Sums of integers, so that the order of the tokens, which is random, does not matter.
+    let total = |counts: &HashMap<u128, usize>| counts.values().map(|count| *count as u128).sum::<u128>();
+    let (these_total, others_total) = (total(these), total(others));
+    if these_total == 0 || others_total == 0 {
+        return if these_total == others_total { 0.0 } else { 1.0 };
+    }
+    let count =
+        |counts: &HashMap<u128, usize>, token: &u128| counts.get(token).map_or(0, |count| *count as u128);
+    let both: u128 = these
+        .iter()
+        .map(|(token, this)| (*this as u128 * others_total).abs_diff(count(others, token) * these_total))
+        .sum();
+    let only_others: u128 = others
+        .iter()
+        .filter(|(token, _)| !these.contains_key(token))
+        .map(|(_, n)| *n as u128 * these_total)
+        .sum();
+    (both + only_others) as f64 / (these_total * others_total) as f64 / 2.0
+}
+
+impl Counts {
+    fn count(&mut self, lengths: [usize; 3]) {
+        for (counts, length) in self.0.iter_mut().zip(lengths) {
+            *counts.entry(length).or_default() += 1;
+        }
+    }
+
+    fn lengths(&self) -> Lengths {
+        let [words, characters, tokens] = self.0.each_ref().map(length);
+        Lengths { words, characters, tokens }
+    }
+}
+
+fn length(counts: &BTreeMap<usize, usize>) -> Length {
+    let n: usize = counts.values().sum();
+    let sum: usize = counts.iter().map(|(length, count)| length * count).sum();
+    // The smallest length that at least this fraction of the texts do not exceed.
+    let quantile = |fraction: f64| {
+        let rank = (fraction * n as f64).ceil() as usize;
+        let mut before = 0;
+        let found = counts.iter().find(|(_, count)| {
+            before += **count;
+            before >= rank
+        });
+        found.map_or(0, |(length, _)| *length)
+    };
+    Length {
+        mean: if n == 0 { 0.0 } else { sum as f64 / n as f64 },
+        min: counts.keys().next().copied().unwrap_or_default(),
+        median: quantile(0.5),
+        p90: quantile(0.9),
+        max: counts.keys().next_back().copied().unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(tokens: &[(u128, usize)]) -> HashMap<u128, usize> {
+        tokens.iter().copied().collect()
+    }
+
+    #[test]
+    fn distance_of_distributions() {
+        let a = counts(&[(1, 1), (2, 1)]);
+        assert_eq!(total_variation_distance(&a, &a), 0.0);
+        assert_eq!(total_variation_distance(&a, &counts(&[(1, 50), (2, 50)])), 0.0);
+        assert_eq!(total_variation_distance(&a, &counts(&[(3, 7)])), 1.0);
+        // (|1/2 - 3/4| + |1/2 - 0| + |0 - 1/4|) / 2
+        assert_eq!(total_variation_distance(&a, &counts(&[(1, 3), (3, 1)])), 0.5);
+        assert_eq!(total_variation_distance(&a, &counts(&[])), 1.0);
+        assert_eq!(total_variation_distance(&counts(&[]), &counts(&[])), 0.0);
+    }
+
+    #[test]
+    fn lengths_by_nearest_rank() {
+        let counts = BTreeMap::from([(1, 5), (2, 4), (10, 1)]);
+        assert_eq!(length(&counts), Length { mean: 2.3, min: 1, median: 1, p90: 2, max: 10 });
+        assert_eq!(length(&BTreeMap::new()), Length::default());
+    }
+}

@@ -1,0 +1,130 @@
+//! What is done with data sets, whatever their format: converting, checking, describing, splitting, removing
+//! duplicates, sampling distractors.
+
+pub mod check;
+pub mod convert;
+pub mod dedupe;
+pub mod describe;
+pub mod distractors;
+pub mod near;
+mod rows;
+pub mod split;
+
+use crate::formats::source::Source;
+use crate::formats::{FormatError, Holds, Record};
+use std::fs;
+use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::xxh3_128;
+
+/// Endings of the files that are read in a folder, before `.gz`.
+const ENDINGS: [&str; 8] = ["jsonl", "json", "csv", "tsv", "txt", "parquet", "pkl", "pickle"];
+/// Deepest folder that is looked into.
+const MAX_DEPTH: usize = 4;
+
+/// The files of some paths with their formats, those of documents first, then queries, labels and the rest: later
+/// ones refer to earlier ones. Of a folder these are all files with a known ending, but of files of judgements only
+/// those of one split: `test.tsv` and `test-00000-of-00002.parquet` are of the split `test`.
+///
+/// # Errors
+/// When a path cannot be read, a file fits none of the formats that are wanted (see [`Source::open`]), or a folder
+/// has judgements but none of the split.
+pub fn sources(paths: &[PathBuf], wanted: &str, split: &str) -> Result<Vec<Source>, FormatError> {
+    let mut sources = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            sources.push(Source::open(path, wanted)?);
+            continue;
+        }
+        let mut files = Vec::new();
+        list(path, 0, &mut files)?;
+        let (mut found, mut splits) = (Vec::new(), Vec::new());
+        for file in &files {
+            let source = Source::open(file, wanted)?;
+            if source.format.holds == Holds::Judgements {
+                splits.push(split_of(file));
+                if split_of(file) != split {
+                    continue;
+                }
+            }
+            found.push(source);
+        }
+        splits.sort();
+        splits.dedup();
+        if found.is_empty() || !splits.is_empty() && splits.iter().all(|name| name != split) {
+            return Err(FormatError::File {
+                path: path.clone(),
+                expected: format!("a folder of data files with judgements of the split {split}"),
+                found: if splits.is_empty() {
+                    "no data file".into()
+                } else {
+                    format!("the splits {}", splits.join(", "))
+                },
+                remedy: "choose one with --split, or name the files".into(),
+            });
+        }
+        sources.append(&mut found);
+    }
+    sources.sort_by_key(|source| match source.format.holds {
+        Holds::Documents => 0,
+        Holds::Queries => 1,
+        Holds::Labels => 2,
+        Holds::Pairs => 3,
+        Holds::Judgements | Holds::Rankings => 4,
+    });
+    Ok(sources)
+}
+
+fn list(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), FormatError> {
+    let error = |source| FormatError::Read { path: folder.to_owned(), source };
+    let mut entries = fs::read_dir(folder).map_err(error)?.collect::<Result<Vec<_>, _>>().map_err(error)?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        let name = entry.file_name().to_string_lossy().to_lowercase();
+        if name.starts_with('.') {
+            continue;
+        }
+        let ending = name.trim_end_matches(".gz").rsplit_once('.').map(|(_, ending)| ending.to_owned());
+        if path.is_dir() {
+            if depth < MAX_DEPTH {
+                list(&path, depth + 1, files)?;
+            }
+        } else if ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str()))
+            && !name.starts_with("dataset_info")
+        {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Name of the split whose judgements a file holds.
+fn split_of(file: &Path) -> String {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let stem = name.split('.').next().unwrap_or_default();
+    match stem.find("-0") {
+        Some(shard) => stem[..shard].to_owned(),
+        None => stem.to_owned(),
+    }
+}
+
+/// Reads the records of all sources, in their order.
+///
+/// # Errors
+/// The first wrong record, what `each` returns, or when a file cannot be read.
+pub fn for_each(
+    sources: &[Source],
+    each: &mut dyn FnMut(&Source, Record) -> Result<(), FormatError>,
+) -> Result<(), FormatError> {
+    sources.iter().try_for_each(|source| source.for_each(&mut |record| each(source, record)))
+}
+
+/// Runs of white space as one space, none at the ends.
+pub(crate) fn normalised(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What stands for a text where only equality counts; texts of a whole data set would not fit into memory.
+pub(crate) fn key(text: &str) -> u128 {
+    xxh3_128(text.as_bytes())
+}

@@ -1,0 +1,36 @@
+//! Writing some of the rows of a file as they stand in it.
+
+use crate::formats::source::Source;
+use crate::formats::write::Writer;
+use crate::formats::{FormatError, Row};
+use std::path::Path;
+
+/// Writes rows of one file to another of the same format.
+pub(crate) struct RowWriter(Writer);
+
+impl RowWriter {
+    pub(crate) fn create(path: &Path, source: &Source) -> Result<Self, FormatError> {
+        Writer::create(path, source.format, source.container, source.header()?).map(Self)
+    }
+
+    pub(crate) fn write(&mut self, row: &Row<'_>) -> Result<(), FormatError> {
+        self.0.write_text(row.place.text)
+    }
+
+    pub(crate) fn finish(self) -> Result<(), FormatError> {
+        self.0.finish().map(drop)
+    }
+}
+
+/// Whether rows of a file can be written as they are.
+pub(crate) fn writable(source: &Source) -> Result<(), FormatError> {
+    if source.container.is_text() {
+        return Ok(());
+    }
+    Err(FormatError::File {
+        path: source.path.clone(),
+        expected: "a text file, whose rows can be copied".into(),
+        found: "a packed one".into(),
+        remedy: "turn it into JSON lines first, with quarry data convert".into(),
+    })
+}

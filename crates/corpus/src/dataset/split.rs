@@ -1,0 +1,187 @@
+//! Splitting by query, so that no query stands in two parts, with as many queries of each number of positives in
+//! every part as its size asks for.
+
+use super::rows::{RowWriter, writable};
+use super::{key, normalised};
+use crate::formats::source::Source;
+use crate::formats::write::Staged;
+use crate::formats::{FormatError, Holds, Record};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+/// A part of a data set.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// Its name, a file name without ending.
+    pub name: String,
+    /// Its size in proportion to those of the other parts, greater than 0.
+    pub weight: f64,
+}
+
+/// What went into a part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartSize {
+    /// Its name.
+    pub name: String,
+    /// Number of queries.
+    pub queries: usize,
+    /// Number of rows.
+    pub rows: usize,
+}
+
+/// Splits files of pairs or judgements by query. Queries with the same text (runs of white space as one space) are
+/// one; those of judgements are told by the files of queries among `sources`, or else by their ids. For each number
+/// of positives, queries are shuffled by `seed` and dealt out by weight; what rounding leaves goes to the part that
+/// is furthest below its share of all so far. Rows keep their order and their bytes.
+///
+/// `out` becomes a folder with `PART.ENDING` for one file that is split, and `PART/FILE` for several. Files of queries
+/// and documents belong to all parts and are not written.
+///
+/// # Errors
+/// A wrong row, nothing to split, a container that rows cannot be written in, or when `out` is there already.
+pub fn split(
+    sources: &[Source],
+    parts: &[Part],
+    seed: u64,
+    out: &Path,
+) -> Result<Vec<PartSize>, FormatError> {
+    let staged = Staged::new(out)?;
+    let divided: Vec<&Source> = sources
+        .iter()
+        .filter(|source| matches!(source.format.holds, Holds::Pairs | Holds::Judgements))
+        .collect();
+    let Some(first) = divided.first() else {
+        return Err(FormatError::File {
+            path: sources.first().map(|source| source.path.clone()).unwrap_or_default(),
+            expected: "a file of pairs or judgements to split".into(),
+            found: "none".into(),
+            remedy: "name one; `quarry data formats` lists the formats".into(),
+        });
+    };
+    divided.iter().try_for_each(|source| writable(source))?;
+    let mut queries = Queries::default();
+    for source in sources {
+        source.for_each(&mut |record| {
+            queries.count(&record);
+            Ok(())
+        })?;
+    }
+    let assigned = queries.deal(parts, seed);
+    let mut sizes: Vec<PartSize> =
+        parts.iter().map(|part| PartSize { name: part.name.clone(), queries: 0, rows: 0 }).collect();
+    for part in assigned.values() {
+        sizes[*part].queries += 1;
+    }
+    for source in &divided {
+        let name = source.path.file_name().unwrap_or_default().to_string_lossy();
+        // What follows the first dot; packed files are written unpacked.
+        let ending = name.trim_end_matches(".gz").split_once('.').map_or("", |(_, ending)| ending).to_owned();
+        let mut writers = parts
+            .iter()
+            .map(|part| {
+                let path = if divided.len() == 1 {
+                    staged.path.join(&part.name).with_extension(&ending)
+                } else {
+                    staged.path.join(&part.name).join(name.trim_end_matches(".gz"))
+                };
+                RowWriter::create(&path, source)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        source.for_each_row(&mut |row| {
+            let row = row?;
+            let mut part = None;
+            (source.format.read)(&row, &mut |record| {
+                part = part.or_else(|| assigned.get(&queries.key_of(&record)?).copied());
+                Ok(())
+            })?;
+            let part = part.unwrap_or_default();
+            sizes[part].rows += 1;
+            writers[part].write(&row)
+        })?;
+        writers.into_iter().try_for_each(RowWriter::finish)?;
+    }
+    if let Some(empty) = sizes.iter().find(|size| size.queries == 0) {
+        return Err(FormatError::File {
+            path: first.path.clone(),
+            expected: format!("enough queries for the part {}", empty.name),
+            found: format!("{} queries in all", assigned.len()),
+            remedy: "give the part a greater weight, or make fewer parts".into(),
+        });
+    }
+    staged.publish()?;
+    Ok(sizes)
+}
+
+#[derive(Default)]
+struct Queries {
+    /// Hash of the text by hash of the id, for those that stand in files of their own.
+    texts: HashMap<u128, u128>,
+    /// Number of positives, and position among all queries, by hash of the text.
+    positives: HashMap<u128, (usize, usize)>,
+}
+
+impl Queries {
+    fn key_of(&self, record: &Record) -> Option<u128> {
+        match record {
+            Record::Pair(pair) => Some(key(&normalised(&pair.query.text))),
+            Record::Judgement(judgement) => {
+                let id = key(&judgement.query);
+                Some(self.texts.get(&id).copied().unwrap_or(id))
+            }
+            _ => None,
+        }
+    }
+
+    fn count(&mut self, record: &Record) {
+        let positive = match record {
+            Record::Query(query) => {
+                self.texts.insert(key(&query.id), key(&normalised(&query.text)));
+                return;
+            }
+            Record::Pair(pair) => pair.label,
+            Record::Judgement(judgement) => Some(judgement.grade),
+            _ => return,
+        };
+        let Some(query) = self.key_of(record) else { return };
+        let position = self.positives.len();
+        let count = match self.positives.entry(query) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(free) => free.insert((0, position)),
+        };
+        count.0 += usize::from(positive.is_some_and(|label| label >= 1));
+    }
+
+    /// The part of each query.
+    fn deal(&self, parts: &[Part], seed: u64) -> HashMap<u128, usize> {
+        let mut strata: BTreeMap<usize, Vec<(usize, u128)>> = BTreeMap::new();
+        for (query, (positives, position)) in &self.positives {
+            strata.entry(*positives).or_default().push((*position, *query));
+        }
+        let total: f64 = parts.iter().map(|part| part.weight).sum();
+        let shares: Vec<f64> = parts.iter().map(|part| part.weight / total).collect();
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut assigned = HashMap::new();
+        let mut sizes = vec![0_usize; parts.len()];
+        for mut queries in strata.into_values() {
+            // The order of a hash map is another in each run.
+            queries.sort_unstable();
+            random.shuffle(&mut queries);
+            let mut counts: Vec<usize> =
+                shares.iter().map(|share| (share * queries.len() as f64).floor() as usize).collect();
+            let so_far = (assigned.len() + queries.len()) as f64;
+            while counts.iter().sum::<usize>() < queries.len() {
+                let lack = |part: usize| shares[part] * so_far - (sizes[part] + counts[part]) as f64;
+                // The first of equals.
+                let neediest = (0..parts.len()).rev().max_by(|a, b| lack(*a).total_cmp(&lack(*b)));
+                counts[neediest.unwrap_or_default()] += 1;
+            }
+            let mut rest = queries.into_iter();
+            for (part, count) in counts.into_iter().enumerate() {
+                sizes[part] += count;
+                assigned.extend(rest.by_ref().take(count).map(|(_, query)| (query, part)));
+            }
+        }
+        assigned
+    }
+}

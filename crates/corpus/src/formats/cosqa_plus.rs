@@ -1,0 +1,90 @@
+//! CoSQA+: CoSQA's queries, a code base of functions, and pairs of both that models and tests have labelled; "pairs
+//! for search" is the same with the positive pairs only.
+//!
+//! Source: github.com/DeepSoftwareAnalytics/CoSQA_Plus. Its evaluator wants queries and codes in the schema of the
+//! pairs and fills what they lack with empty strings; such files are read like the plain ones.
+
+use super::{Container, Document, Field, Format, Holds, Kind, Pair, Query, Record, Side, Value};
+
+/// The labelled pairs.
+pub static PAIRS: Format = Format {
+    name: "cosqa-plus",
+    about: "CoSQA+: labelled pairs of queries and codes",
+    holds: Holds::Pairs,
+    container: Container::JsonArray,
+    fields: &[
+        Field::unique("pair-idx", Kind::Whole, "id of the pair"),
+        Field::required("query-idx", Kind::Whole, "id of the query"),
+        Field::required("query", Kind::Text, "the query"),
+        Field::required("code-idx", Kind::Whole, "id of the code"),
+        Field::required("code", Kind::Text, "the code"),
+        Field::required("label", Kind::Whole, "1 if the code answers the query, 0 if not"),
+    ],
+    hint: "",
+    read: |row, sink| {
+        sink(Record::Pair(Box::new(Pair {
+            id: row.get("pair-idx"),
+            query: Side::new(row.get("query-idx"), row.text("query"), None),
+            code: Side::new(row.get("code-idx"), row.text("code"), None),
+            label: row.one_of("label", 0..=1)?,
+            language: Some("python".into()),
+            ..Pair::default()
+        })))
+    },
+    write: Some(|record, number| {
+        let pair = record.pair()?;
+        let id = |id: &Option<String>| {
+            Value::Whole(id.as_ref().and_then(|id| id.parse().ok()).unwrap_or(number as i64))
+        };
+        Some(vec![
+            id(&pair.id),
+            id(&pair.query.id),
+            pair.query.text.clone().into(),
+            id(&pair.code.id),
+            pair.code.text.clone().into(),
+            Value::Whole(pair.label?.into()),
+        ])
+    }),
+    split: None,
+};
+
+/// The queries.
+pub static QUERIES: Format = Format {
+    name: "cosqa-plus-queries",
+    about: "CoSQA+: the queries",
+    holds: Holds::Queries,
+    container: Container::JsonArray,
+    fields: &[
+        Field::unique("query-idx", Kind::Whole, "id of the query"),
+        Field::required("query", Kind::Text, "the query"),
+    ],
+    hint: "",
+    read: |row, sink| sink(Record::Query(Query { id: row.text("query-idx"), text: row.text("query") })),
+    write: Some(|record, _| {
+        let query = record.query()?;
+        Some(vec![Value::Whole(query.id.parse().ok()?), query.text.clone().into()])
+    }),
+    split: None,
+};
+
+/// The code base.
+pub static CODES: Format = Format {
+    name: "cosqa-plus-codes",
+    about: "CoSQA+: the code base",
+    holds: Holds::Documents,
+    container: Container::JsonArray,
+    fields: &[
+        Field::unique("code-idx", Kind::Whole, "id of the code"),
+        Field::required("code", Kind::Text, "the code"),
+    ],
+    hint: "",
+    read: |row, sink| {
+        let (id, text) = (row.text("code-idx"), row.text("code"));
+        sink(Record::Document(Document { id, title: String::new(), text }))
+    },
+    write: Some(|record, _| {
+        let document = record.document()?;
+        Some(vec![Value::Whole(document.id.parse().ok()?), document.full_text().into_owned().into()])
+    }),
+    split: None,
+};

@@ -1,0 +1,58 @@
+//! The CodeSearchNet challenge (CSN99): 99 queries, and grades from 0 to 3 that annotators gave to what systems found
+//! for them, in six languages. Several annotators may have judged one link, on lines of their own.
+//!
+//! Source: `resources` of github.com/github/CodeSearchNet. Queries are compared in lower case, as its evaluation does,
+//! so that the lower-cased query is its id.
+
+use super::{Container, Field, Format, Holds, Judgement, Kind, Query, Record, Value};
+
+/// `annotationStore.csv`.
+pub static ANNOTATIONS: Format = Format {
+    name: "csn99",
+    about: "relevance annotations of the CodeSearchNet challenge",
+    holds: Holds::Judgements,
+    container: Container::Csv,
+    fields: &[
+        Field::required("Language", Kind::Text, "programming language"),
+        Field::required("Query", Kind::Text, "the query"),
+        Field::required("GitHubUrl", Kind::Text, "link to the function at its commit"),
+        Field::required("Relevance", Kind::Whole, "0 irrelevant, 1 weak, 2 strong, 3 exact"),
+        Field::optional("Notes", Kind::Text, "what the annotator remarked"),
+    ],
+    hint: "",
+    read: |row, sink| {
+        sink(Record::Judgement(Judgement {
+            query: row.text("Query").to_lowercase(),
+            document: row.text("GitHubUrl"),
+            grade: row.one_of("Relevance", 0..=3)?.unwrap_or_default(),
+            language: row.get("Language"),
+        }))
+    },
+    write: Some(|record, _| {
+        let judgement = record.judgement()?;
+        Some(vec![
+            judgement.language.clone().unwrap_or_default().into(),
+            judgement.query.clone().into(),
+            judgement.document.clone().into(),
+            Value::Whole(judgement.grade.into()),
+            Value::Absent,
+        ])
+    }),
+    split: None,
+};
+
+/// `queries.csv`.
+pub static QUERIES: Format = Format {
+    name: "csn99-queries",
+    about: "queries of the CodeSearchNet challenge",
+    holds: Holds::Queries,
+    container: Container::Csv,
+    fields: &[Field::unique("query", Kind::Text, "the query")],
+    hint: "queries",
+    read: |row, sink| {
+        let text = row.text("query");
+        sink(Record::Query(Query { id: text.to_lowercase(), text }))
+    },
+    write: Some(|record, _| Some(vec![record.query()?.text.clone().into()])),
+    split: None,
+};

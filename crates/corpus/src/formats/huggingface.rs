@@ -1,0 +1,121 @@
+//! CoIR and MTEB data sets as Hugging Face has them: tables of documents, queries and judgements, as JSON lines or
+//! Parquet.
+//!
+//! CoIR (huggingface.co/CoIR-Retrieval) has two data sets a task, `<task>-queries-corpus` and `<task>-qrels`, its
+//! texts with the columns of BEIR; MTEB has configurations `corpus`, `queries` and `default` or `qrels`, with the
+//! language before them where there are many. Newer MTEB files write `id` for `_id`.
+
+use super::{
+    Container, Document, Field, Format, FormatError, Holds, Judgement, Kind, Query, Record, Retrieved, Row,
+    Sink, Value,
+};
+
+/// Documents with `id`.
+pub static CORPUS: Format = Format {
+    name: "mteb-corpus",
+    about: "MTEB: documents",
+    holds: Holds::Documents,
+    container: Container::JsonLines,
+    fields: &[
+        Field::unique("id", Kind::Id, "id of the document"),
+        Field::optional("title", Kind::Text, "title, often empty"),
+        Field::required("text", Kind::Text, "body"),
+    ],
+    hint: "corpus",
+    read: |row, sink| {
+        let (id, title, text) = (row.text("id"), row.text("title"), row.text("text"));
+        sink(Record::Document(Document { id, title, text }))
+    },
+    write: None,
+    split: None,
+};
+
+/// Queries with `id`.
+pub static QUERIES: Format = Format {
+    name: "mteb-queries",
+    about: "MTEB: queries",
+    holds: Holds::Queries,
+    container: Container::JsonLines,
+    fields: &[
+        Field::unique("id", Kind::Id, "id of the query"),
+        Field::required("text", Kind::Text, "what is asked"),
+    ],
+    hint: "queries",
+    read: |row, sink| sink(Record::Query(Query { id: row.text("id"), text: row.text("text") })),
+    write: None,
+    split: None,
+};
+
+/// Judgements of CoIR.
+pub static COIR_QRELS: Format = Format {
+    name: "coir-qrels",
+    about: "CoIR: judgements",
+    holds: Holds::Judgements,
+    container: Container::JsonLines,
+    fields: &[
+        Field::required("query_id", Kind::Id, "id of the query"),
+        Field::required("corpus_id", Kind::Id, "id of the document"),
+        Field::required("score", Kind::Whole, "grade: 1 or more is relevant"),
+    ],
+    hint: "",
+    read: |row, sink| judgement(row, ["query_id", "corpus_id"], sink),
+    write: Some(write_judgement),
+    split: None,
+};
+
+/// Judgements of MTEB.
+pub static MTEB_QRELS: Format = Format {
+    name: "mteb-qrels",
+    about: "MTEB: judgements",
+    holds: Holds::Judgements,
+    container: Container::JsonLines,
+    fields: &[
+        Field::required("query-id", Kind::Id, "id of the query"),
+        Field::required("corpus-id", Kind::Id, "id of the document"),
+        Field::required("score", Kind::Whole, "grade: 1 or more is relevant"),
+    ],
+    hint: "",
+    read: |row, sink| judgement(row, ["query-id", "corpus-id"], sink),
+    write: Some(write_judgement),
+    split: None,
+};
+
+/// Candidates to re-rank, as MTEB has them: what [distractors](crate::dataset::distractors) are written as.
+pub static TOP_RANKED: Format = Format {
+    name: "mteb-top-ranked",
+    about: "MTEB: the candidates of each query that are ranked",
+    holds: Holds::Rankings,
+    container: Container::JsonLines,
+    fields: &[
+        Field::unique("query-id", Kind::Id, "id of the query"),
+        Field::required("corpus-ids", Kind::Ids, "ids of the candidates"),
+    ],
+    hint: "",
+    read: |row, sink| ranking(&row.text("query-id"), row.ids("corpus-ids"), sink),
+    write: None,
+    split: None,
+};
+
+/// A list in an order and without scores: they are made to fall by 1.
+pub(super) fn ranking(query: &str, documents: Vec<String>, sink: &mut Sink<'_>) -> Result<(), FormatError> {
+    let count = documents.len();
+    documents.into_iter().enumerate().try_for_each(|(rank, document)| {
+        let score = (count - rank) as f64;
+        sink(Record::Retrieved(Retrieved { query: query.to_owned(), document, score }))
+    })
+}
+
+fn judgement(row: &Row<'_>, [query, document]: [&str; 2], sink: &mut Sink<'_>) -> Result<(), FormatError> {
+    sink(Record::Judgement(Judgement {
+        query: row.text(query),
+        document: row.text(document),
+        grade: row.whole("score")?.unwrap_or_default(),
+        language: None,
+    }))
+}
+
+fn write_judgement(record: &Record, _: usize) -> Option<Vec<Value<'static>>> {
+    let judgement = record.judgement()?;
+    let (query, document) = (judgement.query.clone(), judgement.document.clone());
+    Some(vec![query.into(), document.into(), Value::Whole(judgement.grade.into())])
+}

@@ -1,0 +1,141 @@
+//! What the records of all formats come to.
+
+use super::{Document, Query};
+
+/// A record of a data set, whatever its format.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Record {
+    /// A text and a code that may or may not answer it.
+    Pair(Box<Pair>),
+    /// A question by itself.
+    Query(Query),
+    /// A text that can be found, by itself.
+    Document(Document),
+    /// How relevant a document is to a query, both by their ids.
+    Judgement(Judgement),
+    /// A label of a pair that stands in another file.
+    Label(Label),
+    /// A document that a system found.
+    Retrieved(Retrieved),
+}
+
+/// A text and a code, with what is known about them.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Pair {
+    /// Identifier of the pair.
+    pub id: Option<String>,
+    /// The question, or the documentation that stands for it.
+    pub query: Side,
+    /// The code.
+    pub code: Side,
+    /// 1 if the code answers the query, 0 if it does not, `None` where nobody has said so.
+    pub label: Option<i32>,
+    /// Documentation of the code as tokens with spaces between, where it is not the query.
+    pub documentation: Option<String>,
+    /// Programming language, as the file has it.
+    pub language: Option<String>,
+    /// Class of the text that the file gives, as StatCodeSearch does.
+    pub category: Option<String>,
+    /// Repository, `owner/name`.
+    pub repository: Option<String>,
+    /// Path of the file in the repository.
+    pub path: Option<String>,
+    /// Qualified name of the function.
+    pub name: Option<String>,
+    /// Where the code can be seen.
+    pub url: Option<String>,
+    /// Split that the file says the pair belongs to.
+    pub partition: Option<String>,
+}
+
+/// One side of a pair.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Side {
+    /// Identifier, where the format has one; equal texts are the same side otherwise.
+    pub id: Option<String>,
+    /// The text, unchanged.
+    pub text: String,
+    /// Its published tokens with spaces between, where the format has them.
+    pub tokens: Option<String>,
+}
+
+impl Side {
+    pub(crate) fn new(id: Option<String>, text: String, tokens: Option<String>) -> Self {
+        Self { id, text, tokens }
+    }
+
+    /// The text, or the tokens with spaces between where they are wanted and known.
+    #[must_use]
+    pub fn form(&self, tokens: bool) -> &str {
+        self.tokens.as_deref().filter(|_| tokens).unwrap_or(&self.text)
+    }
+
+    /// The tokens, or the text where there are none.
+    pub(crate) fn tokens_or_text(&self) -> String {
+        self.form(true).to_owned()
+    }
+}
+
+/// How relevant a document is to a query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// Id of the query.
+    pub query: String,
+    /// Id of the document.
+    pub document: String,
+    /// 1 or more is relevant, 0 is not, less is unjudged.
+    pub grade: i32,
+    /// Programming language of the document, where the format says it.
+    pub language: Option<String>,
+}
+
+/// A label of a pair that stands in another file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
+    /// Id of the pair.
+    pub pair: String,
+    /// 1 if the code answers the query, else 0.
+    pub label: i32,
+}
+
+/// A document that a system found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Retrieved {
+    /// Id of the query.
+    pub query: String,
+    /// Id of the document.
+    pub document: String,
+    /// Score, greater is better, never NaN.
+    pub score: f64,
+}
+
+impl Record {
+    /// Id of the query of a pair or judgement: that of the format, else the text.
+    pub(crate) fn pair(&self) -> Option<&Pair> {
+        match self {
+            Self::Pair(pair) => Some(pair),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn query(&self) -> Option<&Query> {
+        match self {
+            Self::Query(query) => Some(query),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn document(&self) -> Option<&Document> {
+        match self {
+            Self::Document(document) => Some(document),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn judgement(&self) -> Option<&Judgement> {
+        match self {
+            Self::Judgement(judgement) => Some(judgement),
+            _ => None,
+        }
+    }
+}

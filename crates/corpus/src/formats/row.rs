@@ -1,0 +1,392 @@
+//! A row: the values of one record for the fields of its format, checked against their kinds.
+
+use super::text::{Line, excerpt};
+use super::{Format, FormatError};
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::borrow::Cow;
+use std::fmt;
+
+/// What a field may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Text.
+    Text,
+    /// A whole number.
+    Whole,
+    /// An identifier: text or a whole number.
+    Id,
+    /// One identifier or a list of them.
+    Ids,
+    /// Tokens: a list of texts, or one text with spaces between.
+    Tokens,
+    /// A number.
+    Number,
+}
+
+impl Kind {
+    /// As messages name it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Whole => "a whole number",
+            Self::Id => "text or a whole number",
+            Self::Ids => "an id or a list of ids",
+            Self::Tokens => "a list of tokens, or text",
+            Self::Number => "a number",
+        }
+    }
+
+    /// A cell of a table, which has text only, as a value of this kind; the cell itself where it is none.
+    pub(crate) fn of_cell(self, cell: &str) -> Value<'_> {
+        let number = match self {
+            Self::Whole => cell.trim().parse().ok().map(Value::Whole),
+            Self::Number => cell.trim().parse().ok().map(Value::Real),
+            _ => None,
+        };
+        number.unwrap_or(Value::Text(Cow::Borrowed(cell)))
+    }
+
+    fn admits(self, value: &Value<'_>) -> bool {
+        match self {
+            Self::Text => matches!(value, Value::Text(_)),
+            Self::Whole => matches!(value, Value::Whole(_)),
+            Self::Id => matches!(value, Value::Text(_) | Value::Whole(_)),
+            Self::Ids => matches!(value, Value::Text(_) | Value::Whole(_) | Value::List(_)),
+            Self::Tokens => matches!(value, Value::Text(_) | Value::List(_)),
+            Self::Number => {
+                matches!(value, Value::Whole(_)) || matches!(value, Value::Real(x) if !x.is_nan())
+            }
+        }
+    }
+}
+
+/// A field of a format.
+#[derive(Debug, Clone, Copy)]
+pub struct Field {
+    /// Its name in the file.
+    pub name: &'static str,
+    /// What it may hold.
+    pub kind: Kind,
+    /// Whether every record has it.
+    pub required: bool,
+    /// Whether no two records of a file may have the same value.
+    pub unique: bool,
+    /// What it means.
+    pub about: &'static str,
+}
+
+impl Field {
+    /// A field that every record has.
+    #[must_use]
+    pub const fn required(name: &'static str, kind: Kind, about: &'static str) -> Self {
+        Self { name, kind, required: true, unique: false, about }
+    }
+
+    /// A field that a record may lack, or have without a value.
+    #[must_use]
+    pub const fn optional(name: &'static str, kind: Kind, about: &'static str) -> Self {
+        Self { name, kind, required: false, unique: false, about }
+    }
+
+    /// A field that every record has, with a value of its own.
+    #[must_use]
+    pub const fn unique(name: &'static str, kind: Kind, about: &'static str) -> Self {
+        Self { name, kind, required: true, unique: true, about }
+    }
+}
+
+/// The value of a field.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value<'a> {
+    /// The record does not have the field, or has `null` there.
+    Absent,
+    Text(Cow<'a, str>),
+    Whole(i64),
+    Real(f64),
+    /// A list of texts or whole numbers.
+    List(Vec<String>),
+    /// Something that no field may hold, as messages name it.
+    Other(&'static str),
+}
+
+impl Value<'_> {
+    fn found(&self) -> String {
+        match self {
+            Self::Absent => "nothing".into(),
+            Self::Text(text) => format!("the text {}", excerpt(text)),
+            Self::Whole(number) => format!("the number {number}"),
+            Self::Real(number) => format!("the number {number}"),
+            Self::List(_) => "a list".into(),
+            Self::Other(what) => (*what).into(),
+        }
+    }
+}
+
+impl From<String> for Value<'_> {
+    fn from(text: String) -> Self {
+        Value::Text(text.into())
+    }
+}
+
+impl From<Option<String>> for Value<'_> {
+    fn from(text: Option<String>) -> Self {
+        text.map_or(Value::Absent, Value::from)
+    }
+}
+
+/// One record of a file.
+pub(crate) struct Row<'a> {
+    pub(crate) place: Line<'a>,
+    /// Number of the record in its file, from 0.
+    pub(crate) index: usize,
+    fields: &'static [Field],
+    values: Vec<Value<'a>>,
+}
+
+impl<'a> Row<'a> {
+    /// `values` stand for the fields of `format`, in their order.
+    pub(crate) fn new(
+        place: Line<'a>,
+        format: &'static Format,
+        values: Vec<Value<'a>>,
+    ) -> Result<Self, FormatError> {
+        for (field, value) in format.fields.iter().zip(&values) {
+            match value {
+                Value::Absent if field.required => {
+                    return Err(place.error(
+                        format!("`{}` ({}: {})", field.name, field.kind.name(), field.about),
+                        "a record without it",
+                        format!("add it, or name the right format: this was read as {}", format.name),
+                    ));
+                }
+                Value::Absent => {}
+                value if field.kind.admits(value) => {}
+                value => {
+                    return Err(place.error(
+                        format!("{} as `{}`", field.kind.name(), field.name),
+                        value.found(),
+                        format!(
+                            "mend the record, or name the right format: this was read as {}",
+                            format.name
+                        ),
+                    ));
+                }
+            }
+        }
+        Ok(Self { place, index: 0, fields: format.fields, values })
+    }
+
+    /// One JSON object. Fields that the format does not know are skipped.
+    pub(crate) fn of_json(line: Line<'a>, format: &'static Format) -> Result<Self, FormatError> {
+        let values = json_values(line.text, format.fields).map_err(|error| {
+            let names: Vec<String> = format
+                .fields
+                .iter()
+                .filter(|field| field.required)
+                .map(|field| format!("`{}`", field.name))
+                .collect();
+            json_error(&line, &error, format!("an object with {}", names.join(", ")))
+        })?;
+        Self::new(line, format, values)
+    }
+
+    fn value(&self, name: &str) -> &Value<'a> {
+        let position = self.fields.iter().position(|field| field.name == name);
+        debug_assert!(position.is_some(), "{name} is no field of the format");
+        position.map_or(&Value::Absent, |position| &self.values[position])
+    }
+
+    /// Text, an id as text, or tokens with spaces between; `None` where the record has none.
+    pub(crate) fn get(&self, name: &str) -> Option<String> {
+        match self.value(name) {
+            Value::Text(text) => Some(text.to_string()),
+            Value::Whole(number) => Some(number.to_string()),
+            Value::List(tokens) => Some(tokens.join(" ")),
+            Value::Absent | Value::Real(_) | Value::Other(_) => None,
+        }
+    }
+
+    /// As [`Self::get`], empty where the record has none.
+    pub(crate) fn text(&self, name: &str) -> String {
+        self.get(name).unwrap_or_default()
+    }
+
+    /// A whole number that fits.
+    pub(crate) fn whole<T: TryFrom<i64>>(&self, name: &str) -> Result<Option<T>, FormatError> {
+        match self.value(name) {
+            Value::Whole(number) => match T::try_from(*number) {
+                Ok(number) => Ok(Some(number)),
+                Err(_) => Err(self.place.error(
+                    format!("a smaller number as `{name}`"),
+                    number.to_string(),
+                    "mend the record",
+                )),
+            },
+            _ => Ok(None),
+        }
+    }
+
+    /// A whole number that is one of a few, as labels and grades are.
+    pub(crate) fn one_of(
+        &self,
+        name: &str,
+        allowed: std::ops::RangeInclusive<i32>,
+    ) -> Result<Option<i32>, FormatError> {
+        match self.whole(name)? {
+            Some(number) if !allowed.contains(&number) => Err(self.place.error(
+                format!("`{name}` from {} to {}", allowed.start(), allowed.end()),
+                number.to_string(),
+                "mend the record",
+            )),
+            number => Ok(number),
+        }
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Option<f64> {
+        match self.value(name) {
+            Value::Whole(number) => Some(*number as f64),
+            Value::Real(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// Identifiers, of which there may be one or many.
+    pub(crate) fn ids(&self, name: &str) -> Vec<String> {
+        match self.value(name) {
+            Value::List(ids) => ids.clone(),
+            _ => self.get(name).into_iter().collect(),
+        }
+    }
+
+    /// Number of fields that have a value.
+    pub(crate) fn n_values(&self) -> usize {
+        self.values.iter().filter(|value| **value != Value::Absent).count()
+    }
+
+    /// The values of the fields that no two records may share, with their names.
+    pub(crate) fn unique_values(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
+        self.fields.iter().filter(|field| field.unique).map(|field| (field.name, self.text(field.name)))
+    }
+}
+
+/// The fields of a JSON object in the order of `fields`.
+pub(crate) fn json_values<'a>(text: &'a str, fields: &[Field]) -> serde_json::Result<Vec<Value<'a>>> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let values = Object(fields).deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(values)
+}
+
+/// serde_json counts lines within the text that it was given: the line is that of the record, and the column
+/// counts where the record is one line.
+pub(crate) fn json_error(
+    line: &Line<'_>,
+    error: &serde_json::Error,
+    expected: impl Into<String>,
+) -> FormatError {
+    let message = error.to_string();
+    let problem = message.split(" at line ").next().unwrap_or(&message);
+    let number = line.number + error.line().saturating_sub(1);
+    Line { number, ..*line }.error(
+        expected,
+        format!("{} ({problem}, column {})", excerpt(line.text), error.column()),
+        "mend the record",
+    )
+}
+
+/// Reads an object into the values of its known fields.
+pub(crate) struct Object<'f>(pub(crate) &'f [Field]);
+
+impl<'de> DeserializeSeed<'de> for Object<'_> {
+    type Value = Vec<Value<'de>>;
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Object<'_> {
+    type Value = Vec<Value<'de>>;
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut values = vec![Value::Absent; self.0.len()];
+        while let Some(Name(name)) = map.next_key()? {
+            match self.0.iter().position(|field| field.name == name) {
+                Some(position) => values[position] = map.next_value()?,
+                None => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// A name that is borrowed where it can be.
+#[derive(serde::Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'de: 'a, 'a> serde::Deserialize<'de> for Value<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyValue)
+    }
+}
+
+struct AnyValue;
+
+impl<'de> Visitor<'de> for AnyValue {
+    type Value = Value<'de>;
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a value")
+    }
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Value::Text(text.into()))
+    }
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(text.to_owned().into())
+    }
+    fn visit_string<E>(self, text: String) -> Result<Self::Value, E> {
+        Ok(text.into())
+    }
+    fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
+        Ok(Value::Whole(number))
+    }
+    fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
+        Ok(i64::try_from(number).map_or(Value::Real(number as f64), Value::Whole))
+    }
+    fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
+        // Tables that went through pandas write whole numbers as 1.0. Below 2^53 the two are the same number.
+        let whole = number.fract() == 0.0 && number.abs() < 9e15;
+        Ok(if whole { Value::Whole(number as i64) } else { Value::Real(number) })
+    }
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(Value::Other("true or false"))
+    }
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Value::Absent)
+    }
+    fn visit_none<E>(self) -> Result<Self::Value, E> {
+        Ok(Value::Absent)
+    }
+    fn visit_bytes<E>(self, _: &[u8]) -> Result<Self::Value, E> {
+        Ok(Value::Other("bytes"))
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut texts = Vec::new();
+        let mut other = false;
+        while let Some(value) = list.next_element::<Value<'_>>()? {
+            match value {
+                Value::Text(text) => texts.push(text.into_owned()),
+                Value::Whole(number) => texts.push(number.to_string()),
+                _ => other = true,
+            }
+        }
+        Ok(if other { Value::Other("a list of other things than texts") } else { Value::List(texts) })
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Value::Other("an object"))
+    }
+}

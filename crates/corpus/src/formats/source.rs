@@ -1,0 +1,348 @@
+//! Files and folders as sources of records: which format they have, and reading them row by row.
+
+use super::row::json_error;
+use super::text::{excerpt, for_each_item, for_each_line, open, read_error};
+use super::write::write_csv;
+use super::{Container, FORMATS, Field, Format, FormatError, Line, Record, Row, Value, pickle};
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+
+/// One file with its format.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// The file.
+    pub path: PathBuf,
+    /// What its records are.
+    pub format: &'static Format,
+    /// What it is packed in.
+    pub container: Container,
+}
+
+/// The format of a name.
+#[must_use]
+pub fn format_named(name: &str) -> Option<&'static Format> {
+    FORMATS.iter().copied().find(|format| format.name == name)
+}
+
+impl Source {
+    /// Looks at the first bytes and the first record of a file. `wanted` is the format that it must have, or the
+    /// beginning of the names of those that it may have, up to a `-`; empty for any.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is empty, or fits no format that is wanted.
+    pub fn open(path: &Path, wanted: &str) -> Result<Self, FormatError> {
+        let container = sniff(path)?;
+        // Whoever names the format wants to know what is wrong with the file, not that it has another.
+        let format = match format_named(wanted) {
+            Some(format) => format,
+            None => detect(path, container, wanted)?,
+        };
+        let container = match format.container {
+            // Both begin with a brace, and a table without a header looks like one with.
+            Container::JsonObject | Container::Lines { .. } => format.container,
+            _ => container,
+        };
+        Ok(Self { path: path.to_owned(), format, container })
+    }
+
+    /// Reads the records, one at a time, in the order of the file.
+    ///
+    /// # Errors
+    /// The first wrong record, what `each` returns, or when the file cannot be read.
+    pub fn for_each(
+        &self,
+        each: &mut dyn FnMut(Record) -> Result<(), FormatError>,
+    ) -> Result<(), FormatError> {
+        self.for_each_row(&mut |row| {
+            let row = row?;
+            (self.format.read)(&row, each)
+        })
+    }
+
+    /// The line that names the columns, where the file has one.
+    pub(crate) fn header(&self) -> Result<Option<String>, FormatError> {
+        match self.container {
+            Container::Csv => first(|each| for_each_line(open(&self.path)?, &self.path, each)).map(Some),
+            _ => Ok(self.format.header()),
+        }
+    }
+
+    /// Reads the rows. A wrong one is given to `each` as an error, which may go on.
+    pub(crate) fn for_each_row(
+        &self,
+        each: &mut dyn FnMut(Result<Row<'_>, FormatError>) -> Result<(), FormatError>,
+    ) -> Result<(), FormatError> {
+        let (path, format) = (self.path.as_path(), self.format);
+        let mut index = 0;
+        let mut give = |mut row: Result<Row<'_>, FormatError>| {
+            if let Ok(row) = &mut row {
+                row.index = index;
+            }
+            index += 1;
+            each(row)
+        };
+        match self.container {
+            Container::JsonLines => {
+                for_each_line(open(path)?, path, |line| give(Row::of_json(*line, format)))
+            }
+            Container::JsonArray => {
+                for_each_item(open(path)?, path, b'[', |line| give(Row::of_json(*line, format)))
+            }
+            Container::JsonObject => {
+                for_each_item(open(path)?, path, b'{', |line| give(member(*line, format)))
+            }
+            Container::Csv => for_each_record(path, format, &mut give),
+            Container::Pickle => {
+                pickle::for_each_row(open(path)?, path, format.fields, &mut |place, values| {
+                    give(values.and_then(|values| Row::new(place, format, values)))
+                })
+            }
+            Container::Lines { .. } => {
+                let Some(split) = format.split else { return Ok(()) };
+                for_each_line(open(path)?, path, |line| match split(line) {
+                    Ok(Some(values)) => give(Row::new(*line, format, values)),
+                    Ok(None) => Ok(()),
+                    Err(error) => give(Err(error)),
+                })
+            }
+        }
+    }
+}
+
+/// The format whose fields the first record has most of.
+fn detect(path: &Path, container: Container, wanted: &str) -> Result<&'static Format, FormatError> {
+    let names = [path.file_name(), path.parent().and_then(Path::file_name)]
+        .map(|name| name.unwrap_or_default().to_string_lossy().to_lowercase());
+    // The name of the file says more than that of its folder.
+    let hint = |format: &Format| match names.iter().position(|name| name.contains(format.hint)) {
+        Some(position) if !format.hint.is_empty() => names.len() - position,
+        _ => 0,
+    };
+    let head = Head::of(path, container)?;
+    let best = FORMATS
+        .iter()
+        .copied()
+        .filter(|format| {
+            let rest = format.name.strip_prefix(wanted);
+            wanted.is_empty() || rest.is_some_and(|rest| rest.starts_with('-'))
+        })
+        .filter_map(|format| Some((head.matches(path, format)?, hint(format), format)))
+        // The last of equals is taken.
+        .rev()
+        .max_by_key(|(matched, hint, _)| (*matched, *hint));
+    best.map(|(_, _, format)| format).ok_or_else(|| FormatError::File {
+        path: path.to_owned(),
+        expected: match wanted {
+            "" => "a file of a known format (`quarry data formats` lists them)".into(),
+            wanted => format!("a file of the format {wanted}"),
+        },
+        found: format!("a first record {}", excerpt(&head.first)),
+        remedy: "check that this is the right file, and name its format with --from to see what is wrong"
+            .into(),
+    })
+}
+
+/// A member of an object as a row: its name and its value stand for the two fields.
+fn member<'a>(line: Line<'a>, format: &'static Format) -> Result<Row<'a>, FormatError> {
+    let wrong = |error| json_error(&line, &error, "a member of an object: \"name\": value");
+    let mut names = serde_json::Deserializer::from_str(line.text).into_iter::<Value<'_>>();
+    let name = names.next().transpose().map_err(wrong)?.unwrap_or(Value::Absent);
+    let rest = line.text[names.byte_offset()..].trim_start();
+    let Some(rest) = rest.strip_prefix(':') else {
+        return Err(line.error(
+            "a member of an object: \"name\": value",
+            excerpt(line.text),
+            "add the colon",
+        ));
+    };
+    let value = serde_json::from_str(rest).map_err(wrong)?;
+    Row::new(line, format, vec![name, value])
+}
+
+/// The records of a CSV file, whose first line names the columns.
+fn for_each_record(
+    path: &Path,
+    format: &'static Format,
+    each: &mut dyn FnMut(Result<Row<'_>, FormatError>) -> Result<(), FormatError>,
+) -> Result<(), FormatError> {
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(open(path)?);
+    let header = reader.headers().map_err(|error| csv_error(error, path))?.clone();
+    let columns: Vec<Option<usize>> = format.fields.iter().map(|field| column(&header, field)).collect();
+    let at = |number: u64| Line {
+        path,
+        number: usize::try_from(number).unwrap_or(usize::MAX),
+        counts_records: false,
+        text: "",
+    };
+    let missing: Vec<&str> = format
+        .fields
+        .iter()
+        .zip(&columns)
+        .filter(|(field, column)| field.required && column.is_none())
+        .map(|(field, _)| field.name)
+        .collect();
+    if !missing.is_empty() {
+        return Err(at(1).error(
+            format!("a line that names the columns {}", missing.join(", ")),
+            excerpt(&header.iter().collect::<Vec<_>>().join(",")),
+            "check that this is the right file",
+        ));
+    }
+    let mut record = csv::StringRecord::new();
+    while reader.read_record(&mut record).map_err(|error| csv_error(error, path))? {
+        let place = at(record.position().map_or(0, csv::Position::line));
+        if record.len() != header.len() {
+            each(Err(place.error(
+                format!("{} fields", header.len()),
+                format!("{} beginning with {}", record.len(), excerpt(&record[0])),
+                "mend the line: a comma within a field needs quotes around it",
+            )))?;
+            continue;
+        }
+        let mut text = Vec::new();
+        write_csv(&mut text, &record).map_err(|error| read_error(error, path, place.number))?;
+        let text = String::from_utf8_lossy(&text);
+        let place = Line { text: text.trim_end_matches('\n'), ..place };
+        let values = format
+            .fields
+            .iter()
+            .zip(&columns)
+            .map(|(field, column)| match column.map(|column| &record[column]) {
+                None | Some("") if !field.required => Value::Absent,
+                Some(cell) => field.kind.of_cell(cell),
+                None => Value::Absent,
+            })
+            .collect();
+        each(Row::new(place, format, values))?;
+    }
+    Ok(())
+}
+
+fn column(header: &csv::StringRecord, field: &Field) -> Option<usize> {
+    header.iter().position(|name| name.trim_start_matches('\u{feff}').trim() == field.name)
+}
+
+fn csv_error(error: csv::Error, path: &Path) -> FormatError {
+    let number = usize::try_from(error.position().map_or(1, csv::Position::line)).unwrap_or(usize::MAX);
+    let message = error.to_string();
+    match error.into_kind() {
+        csv::ErrorKind::Io(source) => read_error(source, path, number),
+        _ => Line { path, number, counts_records: false, text: "" }.error(
+            "comma-separated values in UTF-8",
+            message,
+            "mend the line, or convert the file to UTF-8",
+        ),
+    }
+}
+
+/// What a file is packed in, by its first bytes.
+fn sniff(path: &Path) -> Result<Container, FormatError> {
+    let mut reader = open(path)?;
+    loop {
+        let bytes = reader.fill_buf().map_err(|error| read_error(error, path, 1))?;
+        match bytes.first() {
+            None => {
+                return Err(FormatError::File {
+                    path: path.to_owned(),
+                    expected: "at least one record".into(),
+                    found: "an empty file".into(),
+                    remedy: "check that this is the right file".into(),
+                });
+            }
+            Some(0x80) => return Ok(Container::Pickle),
+            Some(b'[') => return Ok(Container::JsonArray),
+            Some(b'{') => return Ok(Container::JsonLines),
+            Some(b' ' | b'\t' | b'\r' | b'\n' | 0xEF | 0xBB | 0xBF) => reader.consume(1),
+            Some(_) => return Ok(Container::Csv),
+        }
+    }
+}
+
+/// What is seen of a file before its format is known.
+struct Head {
+    /// The first line, or the first item of an array.
+    first: String,
+    /// The first member of a file that may be one object.
+    member: Option<String>,
+    container: Container,
+}
+
+impl Head {
+    fn of(path: &Path, container: Container) -> Result<Self, FormatError> {
+        let first = match container {
+            Container::JsonArray => first(|each| for_each_item(open(path)?, path, b'[', each))?,
+            Container::Pickle => String::new(),
+            _ => first(|each| for_each_line(open(path)?, path, each))?,
+        };
+        let member = match container {
+            Container::JsonLines => first_of_object(path).ok(),
+            _ => None,
+        };
+        Ok(Self { first, member, container })
+    }
+
+    /// How many fields of `format` the first record has; `None` where it does not fit.
+    fn matches(&self, path: &Path, format: &'static Format) -> Option<usize> {
+        let place = |text| Line { path, number: 1, counts_records: false, text };
+        let is_json = match self.container {
+            // Rows of these are asked for by the names of their fields.
+            Container::Pickle => {
+                let source = Source { path: path.to_owned(), format, container: self.container };
+                return first_row(&source);
+            }
+            container => container != Container::Csv,
+        };
+        match (is_json, format.container) {
+            // Whatever begins with a name and a number could be one: it is one if it is nothing else.
+            (true, Container::JsonObject) => member(place(self.member.as_deref()?), format).ok().map(|_| 0),
+            (true, Container::Lines { .. }) | (false, Container::JsonObject) => None,
+            (true, _) => Row::of_json(place(&self.first), format).ok().map(|row| row.n_values()),
+            (false, Container::Lines { .. }) => {
+                let line = place(&self.first);
+                match format.split?(&line).ok()? {
+                    Some(values) => Row::new(line, format, values).ok().map(|row| row.n_values()),
+                    None => Some(format.fields.len()),
+                }
+            }
+            (false, _) => {
+                let mut reader = csv::ReaderBuilder::new().from_reader(self.first.as_bytes());
+                let header = reader.headers().ok()?;
+                let found = |field: &&Field| column(header, field).is_some();
+                let complete = format.fields.iter().filter(|field| field.required).all(|field| found(&field));
+                complete.then(|| format.fields.iter().filter(found).count())
+            }
+        }
+    }
+}
+
+fn first_of_object(path: &Path) -> Result<String, FormatError> {
+    first(|each| for_each_item(open(path)?, path, b'{', each))
+}
+
+/// How many fields the first row has, where it is one of its format.
+fn first_row(source: &Source) -> Option<usize> {
+    let mut n_values = None;
+    let _ = source.for_each_row(&mut |row| {
+        let row = row?;
+        n_values.get_or_insert(row.n_values());
+        Err(row.place.error("", "", ""))
+    });
+    n_values
+}
+
+/// The text of the first line or item that `read` comes to.
+fn first(
+    read: impl FnOnce(&mut dyn FnMut(&Line<'_>) -> Result<(), FormatError>) -> Result<(), FormatError>,
+) -> Result<String, FormatError> {
+    let mut first = None;
+    let outcome = read(&mut |line| {
+        first.get_or_insert_with(|| line.text.to_owned());
+        // Ends the reading; nobody sees it.
+        Err(line.error("", "", ""))
+    });
+    match (first, outcome) {
+        (Some(first), _) => Ok(first),
+        (None, Err(error)) => Err(error),
+        (None, Ok(())) => Ok(String::new()),
+    }
+}

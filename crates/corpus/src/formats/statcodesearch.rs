@@ -1,0 +1,78 @@
+//! StatCodeSearch, the R set of GenCodeSearchNet: comments and the code that follows them, from social science
+//! projects, with the kind of analysis as label.
+//!
+//! Source: github.com/drndr/gencodesearchnet, a CSV table (a fuller one has authors, packages and links as well) and a
+//! JSON variant. The set that is ranked has the form of [`super::gecs`].
+
+use super::{Container, Field, Format, FormatError, Holds, Kind, Pair, Record, Row, Side, Sink, Value};
+
+/// The CSV table.
+pub static TABLE: Format = Format {
+    name: "statcodesearch",
+    about: "StatCodeSearch: comments and R code with the kind of analysis (CSV)",
+    holds: Holds::Pairs,
+    container: Container::Csv,
+    fields: &[
+        Field::unique("Idx", Kind::Id, "id of the pair"),
+        Field::required("Comment", Kind::Text, "the comment"),
+        Field::required("Code", Kind::Text, "the code that follows it"),
+        Field::optional("License", Kind::Text, "licence of the project"),
+        Field::optional("Label", Kind::Text, "kind of analysis"),
+    ],
+    hint: "",
+    read: |row, sink| pair(row, "Idx", sink),
+    write: Some(|record, number| {
+        let pair = record.pair().filter(|pair| pair.label != Some(0))?;
+        Some(vec![
+            pair.id.clone().unwrap_or_else(|| number.to_string()).into(),
+            pair.query.text.clone().into(),
+            pair.code.text.clone().into(),
+            Value::Absent,
+            pair.category.clone().into(),
+        ])
+    }),
+    split: None,
+};
+
+/// The JSON variant.
+pub static JSON: Format = Format {
+    name: "statcodesearch-json",
+    about: "StatCodeSearch: comments and R code with the kind of analysis (JSON)",
+    holds: Holds::Pairs,
+    container: Container::JsonArray,
+    fields: &[
+        Field::unique("ID", Kind::Id, "id of the pair"),
+        Field::required("Comment", Kind::Text, "the comment"),
+        Field::required("Code", Kind::Text, "the code that follows it"),
+        Field::optional("Label", Kind::Text, "kind of analysis"),
+        Field::optional("Source", Kind::Text, "project"),
+        Field::optional("File", Kind::Text, "file in the project"),
+    ],
+    hint: "",
+    read: |row, sink| pair(row, "ID", sink),
+    write: Some(|record, number| {
+        let pair = record.pair().filter(|pair| pair.label != Some(0))?;
+        Some(vec![
+            pair.id.clone().unwrap_or_else(|| number.to_string()).into(),
+            pair.query.text.clone().into(),
+            pair.code.text.clone().into(),
+            pair.category.clone().into(),
+            pair.repository.clone().into(),
+            pair.path.clone().into(),
+        ])
+    }),
+    split: None,
+};
+
+fn pair(row: &Row<'_>, id: &str, sink: &mut Sink<'_>) -> Result<(), FormatError> {
+    let id = row.get(id);
+    sink(Record::Pair(Box::new(Pair {
+        id: id.clone(),
+        query: Side::new(id.clone(), row.text("Comment"), None),
+        code: Side::new(id, row.text("Code"), None),
+        label: Some(1),
+        language: Some("r".into()),
+        category: row.get("Label"),
+        ..Pair::default()
+    })))
+}

@@ -1,0 +1,77 @@
+//! WebQueryTest of CodeXGLUE: 1,046 pairs of web queries and Python functions, 523 queries with two codes each. Its
+//! labels are not public, so they stand in a file of their own: the answers, which is also the form of predictions.
+//!
+//! Source: `Text-Code/NL-code-search-WebQuery` of github.com/microsoft/CodeXGLUE. Newlines in `code` have become
+//! spaces before publication, so the code cannot be parsed.
+
+use super::{
+    Container, Field, Format, FormatError, Holds, Kind, Label, Line, Pair, Record, Side, Value, excerpt,
+};
+
+/// The pairs.
+pub static PAIRS: Format = Format {
+    name: "webquery",
+    about: "WebQueryTest of CodeXGLUE: web queries and codes, without labels",
+    holds: Holds::Pairs,
+    container: Container::JsonArray,
+    fields: &[
+        Field::unique("idx", Kind::Text, "id of the pair"),
+        Field::required("doc", Kind::Text, "the web query"),
+        Field::required("code", Kind::Text, "the code, newlines as spaces"),
+    ],
+    hint: "webquery",
+    read: |row, sink| {
+        sink(Record::Pair(Box::new(Pair {
+            id: row.get("idx"),
+            query: Side::new(None, row.text("doc"), None),
+            code: Side::new(None, row.text("code"), None),
+            language: Some("python".into()),
+            ..Pair::default()
+        })))
+    },
+    write: Some(|record, number| {
+        let pair = record.pair()?;
+        let id = pair.id.clone().unwrap_or_else(|| format!("webquery-test-{}", number + 1));
+        let code = pair.code.text.replace(['\n', '\r'], " ");
+        Some(vec![id.into(), pair.query.text.clone().into(), code.into()])
+    }),
+    split: None,
+};
+
+/// The answers, or predictions: `idx TAB 0/1`.
+pub static ANSWERS: Format = Format {
+    name: "webquery-answers",
+    about: "answers or predictions of WebQueryTest: idx TAB 0/1",
+    holds: Holds::Labels,
+    container: Container::Lines { header: false },
+    fields: &[
+        Field::unique("idx", Kind::Text, "id of the pair"),
+        Field::required("label", Kind::Whole, "1 if the code answers the query, 0 if not"),
+    ],
+    hint: "answers",
+    read: |row, sink| {
+        let label = row.one_of("label", 0..=1)?.unwrap_or_default();
+        sink(Record::Label(Label { pair: row.text("idx"), label }))
+    },
+    write: Some(|record, number| match record {
+        Record::Label(label) => Some(vec![label.pair.clone().into(), Value::Whole(label.label.into())]),
+        Record::Pair(pair) => {
+            let id = pair.id.clone().unwrap_or_else(|| format!("webquery-test-{}", number + 1));
+            Some(vec![id.into(), Value::Whole(pair.label?.into())])
+        }
+        _ => None,
+    }),
+    split: Some(split),
+};
+
+fn split<'a>(line: &Line<'a>) -> Result<Option<Vec<Value<'a>>>, FormatError> {
+    let fields: Vec<&str> = line.text.split('\t').collect();
+    let [idx, label] = fields[..] else {
+        return Err(line.error(
+            "2 fields with a tab between: idx, 0 or 1",
+            excerpt(line.text),
+            "mend the line, or remove it",
+        ));
+    };
+    Ok(Some(vec![Value::Text(idx.into()), Kind::Whole.of_cell(label)]))
+}

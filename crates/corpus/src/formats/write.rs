@@ -1,0 +1,224 @@
+//! Writing records in a format, and files that appear whole or not at all.
+
+use super::{Container, Format, FormatError, Record, Value};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// A file or folder that is written under another name beside it and takes its own when it is whole. Dropped before,
+/// it removes what was written.
+#[derive(Debug)]
+pub struct Staged {
+    target: PathBuf,
+    /// Where it is written.
+    pub(crate) path: PathBuf,
+}
+
+impl Staged {
+    /// For a target that does not exist, or is an empty folder.
+    ///
+    /// # Errors
+    /// When something is there already: nothing is overwritten.
+    pub fn new(target: &Path) -> Result<Self, FormatError> {
+        let empty = fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_none());
+        if target.symlink_metadata().is_ok() && !empty {
+            return Err(FormatError::File {
+                path: target.to_owned(),
+                expected: "a name that is free, or an empty folder".into(),
+                found: "something there already".into(),
+                remedy: "name another, or remove this one".into(),
+            });
+        }
+        let mut name = OsString::from(".");
+        name.push(target.file_name().unwrap_or_default());
+        name.push(format!(".{}.partial", std::process::id()));
+        Ok(Self { target: target.to_owned(), path: target.with_file_name(name) })
+    }
+
+    /// Gives it its name.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn publish(self) -> Result<(), FormatError> {
+        if self.path.is_dir() && self.target.is_dir() {
+            fs::remove_dir(&self.target).map_err(|source| self.error(source))?;
+        }
+        fs::rename(&self.path, &self.target).map_err(|source| self.error(source))
+    }
+
+    fn error(&self, source: io::Error) -> FormatError {
+        FormatError::Write { path: self.target.clone(), source }
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        // Nothing is there any more when it was published.
+        if self.path.is_dir() {
+            let _ = fs::remove_dir_all(&self.path);
+        } else {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Writes records of one format to one file.
+pub(crate) struct Writer {
+    path: PathBuf,
+    format: &'static Format,
+    container: Container,
+    file: BufWriter<File>,
+    n_written: usize,
+}
+
+impl Writer {
+    /// Makes the file, and the folders that it lies in. `header` is the line that names the columns, where there is
+    /// one.
+    pub(crate) fn create(
+        path: &Path,
+        format: &'static Format,
+        container: Container,
+        header: Option<String>,
+    ) -> Result<Self, FormatError> {
+        let error = |source| FormatError::Write { path: path.to_owned(), source };
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            fs::create_dir_all(folder).map_err(error)?;
+        }
+        let mut file = BufWriter::new(File::create(path).map_err(error)?);
+        match container {
+            Container::JsonArray => file.write_all(b"[\n"),
+            Container::JsonObject => file.write_all(b"{\n"),
+            Container::Csv | Container::Lines { .. } => {
+                header.map_or(Ok(()), |header| writeln!(file, "{header}"))
+            }
+            Container::JsonLines | Container::Pickle => Ok(()),
+        }
+        .map_err(error)?;
+        Ok(Self { path: path.to_owned(), format, container, file, n_written: 0 })
+    }
+
+    /// Writes a record; whether the format can hold it.
+    pub(crate) fn write(&mut self, record: &Record) -> Result<bool, FormatError> {
+        let Some(values) = self.format.write.and_then(|write| write(record, self.n_written)) else {
+            return Ok(false);
+        };
+        self.write_values(&values)?;
+        Ok(true)
+    }
+
+    /// Writes a row, the values of the format's fields in their order.
+    pub(crate) fn write_values(&mut self, values: &[Value<'_>]) -> Result<(), FormatError> {
+        let object = Fields(self.format, values);
+        match self.container {
+            Container::JsonLines | Container::Pickle => {
+                json(&object).and_then(|line| writeln!(self.file, "{line}"))
+            }
+            Container::JsonArray => json(&object).and_then(|item| self.write_item(&item)),
+            Container::JsonObject => {
+                let member = values.iter().map(json).collect::<io::Result<Vec<_>>>();
+                member.and_then(|member| self.write_item(&member.join(": ")))
+            }
+            Container::Csv => write_csv(&mut self.file, values.iter().map(cell).collect::<Vec<_>>()),
+            Container::Lines { .. } => {
+                let cells: Vec<String> = values.iter().map(cell).collect();
+                let spaces = self.container == Container::Lines { header: true };
+                let separates = |c: char| c.is_whitespace() && !(spaces && c == ' ');
+                if let Some(wrong) = cells.iter().find(|cell| cell.is_empty() || cell.contains(separates)) {
+                    return Err(FormatError::File {
+                        path: self.path.clone(),
+                        expected: format!("ids without white space, for {}", self.format.name),
+                        found: super::excerpt(wrong),
+                        remedy: "number the ids anew with --renumber".into(),
+                    });
+                }
+                writeln!(self.file, "{}", cells.join("\t"))
+            }
+        }
+        .map_err(|source| FormatError::Write { path: self.path.clone(), source })?;
+        self.n_written += 1;
+        Ok(())
+    }
+
+    /// Writes the text of a record that was read from a file of the same format and container.
+    pub(crate) fn write_text(&mut self, text: &str) -> Result<(), FormatError> {
+        match self.container {
+            Container::JsonArray | Container::JsonObject => self.write_item(text),
+            _ => writeln!(self.file, "{text}"),
+        }
+        .map_err(|source| FormatError::Write { path: self.path.clone(), source })?;
+        self.n_written += 1;
+        Ok(())
+    }
+
+    fn write_item(&mut self, item: &str) -> io::Result<()> {
+        let separator = if self.n_written == 0 { "" } else { ",\n" };
+        write!(self.file, "{separator}{item}")
+    }
+
+    /// Ends the file; the number of records in it.
+    pub(crate) fn finish(mut self) -> Result<usize, FormatError> {
+        let end = match self.container {
+            Container::JsonArray => "\n]\n",
+            Container::JsonObject => "\n}\n",
+            _ => "",
+        };
+        self.file
+            .write_all(end.as_bytes())
+            .and_then(|()| self.file.flush())
+            .and_then(|()| self.file.get_ref().sync_all())
+            .map_err(|source| FormatError::Write { path: self.path, source })?;
+        Ok(self.n_written)
+    }
+}
+
+fn json(value: &impl Serialize) -> io::Result<String> {
+    Ok(serde_json::to_string(value)?)
+}
+
+pub(crate) fn write_csv<T: AsRef<[u8]>>(
+    file: &mut impl Write,
+    cells: impl IntoIterator<Item = T>,
+) -> io::Result<()> {
+    let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(file);
+    writer.write_record(cells).map_err(io::Error::other)?;
+    writer.flush()
+}
+
+fn cell(value: &Value<'_>) -> String {
+    match value {
+        Value::Absent | Value::Other(_) => String::new(),
+        Value::Text(text) => text.to_string(),
+        Value::Whole(number) => number.to_string(),
+        Value::Real(number) => number.to_string(),
+        Value::List(texts) => texts.join(" "),
+    }
+}
+
+/// An object of the fields that have a value, in the order of the format.
+struct Fields<'a>(&'static Format, &'a [Value<'a>]);
+
+impl Serialize for Fields<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (field, value) in self.0.fields.iter().zip(self.1) {
+            if *value != Value::Absent {
+                map.serialize_entry(field.name, value)?;
+            }
+        }
+        map.end()
+    }
+}
+
+impl Serialize for Value<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Absent | Self::Other(_) => serializer.serialize_none(),
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::Whole(number) => serializer.serialize_i64(*number),
+            Self::Real(number) => serializer.serialize_f64(*number),
+            Self::List(texts) => texts.serialize(serializer),
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! What is done with data sets, on small files of several formats.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use quarry_corpus::dataset::convert::{Grades, Options, Target, benchmark, convert};
+use quarry_corpus::dataset::dedupe::{On, Same, dedupe};
+use quarry_corpus::dataset::describe::Census;
+use quarry_corpus::dataset::split::{Part, split};
+use quarry_corpus::dataset::{check, distractors, sources};
+use quarry_corpus::formats::FORMATS;
+use tempfile::TempDir;
+
+const QA: &str = r#"[
+    {"idx": "1", "doc": "add two", "code": "def f(x):\n  return x + 2", "label": 1},
+    {"idx": "2", "doc": "add two", "code": "def g(): pass", "label": 0},
+    {"idx": "3", "doc": "say hello", "code": "def g(): pass", "label": 1}
+]"#;
+
+fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    folder
+}
+
+/// Converts files of a folder; the error message, or the texts of what was written by path.
+fn converted(
+    folder: &Path,
+    files: &[&str],
+    to: &str,
+    options: &Options,
+) -> Result<Vec<(String, String)>, String> {
+    let paths: Vec<PathBuf> = files.iter().map(|file| folder.join(file)).collect();
+    let out = folder.join(format!("out-{to}"));
+    let before = fs::read_dir(folder).unwrap().count();
+    let sources = sources(&paths, "", "test").map_err(|error| error.to_string())?;
+    if let Err(error) = convert(&sources, Target::named(to).unwrap(), &out, "test", options) {
+        assert_eq!(fs::read_dir(folder).unwrap().count(), before, "something half-written stays behind");
+        return Err(error.to_string().replace(&format!("{}/", folder.display()), ""));
+    }
+    let mut texts = Vec::new();
+    let mut folders = vec![out.clone()];
+    while let Some(path) = folders.pop() {
+        if path.is_dir() {
+            folders.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+        } else {
+            let name = path.strip_prefix(&out).unwrap().display().to_string();
+            texts.push((name, fs::read_to_string(path).unwrap()));
+        }
+    }
+    texts.sort();
+    Ok(texts)
+}
+
+#[test]
+fn pairs_become_a_beir_folder_and_come_back() {
+    let folder = folder(&[("qa.json", QA)]);
+    let files = converted(folder.path(), &["qa.json"], "beir", &Options::default()).unwrap();
+    let expected = [
+        (
+            "corpus.jsonl",
+            "{\"_id\":\"0\",\"title\":\"\",\"text\":\"def f(x):\\n  return x + 2\"}\n\
+             {\"_id\":\"1\",\"title\":\"\",\"text\":\"def g(): pass\"}\n",
+        ),
+        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\n0\t0\t1\n0\t1\t0\n1\t1\t1\n"),
+        ("queries.jsonl", "{\"_id\":\"0\",\"text\":\"add two\"}\n{\"_id\":\"1\",\"text\":\"say hello\"}\n"),
+    ];
+    assert_eq!(files, expected.map(|(name, text)| (name.to_owned(), text.to_owned())));
+    let back = converted(folder.path(), &["out-beir"], "cosqa-plus", &Options::default()).unwrap();
+    assert!(
+        back[0].1.contains(r#""query":"say hello","code-idx":1,"code":"def g(): pass","label":1"#),
+        "{back:?}"
+    );
+}
+
+#[test]
+fn every_format_that_is_written_reads_back_the_same() {
+    let folder = folder(&[("qa.json", QA)]);
+    converted(folder.path(), &["qa.json"], "cosqa-plus-folder", &Options::default()).unwrap();
+    let out = folder.path().join("out-cosqa-plus-folder");
+    let expected = benchmark(&sources(&[out.clone()], "", "test").unwrap(), &Options::default()).unwrap();
+    assert_eq!(expected.documents.len(), 2);
+    for name in Target::names() {
+        let target = tempfile::tempdir().unwrap();
+        let path = target.path().join("written");
+        let target = Target::named(name).unwrap();
+        convert(&sources(&[out.clone()], "", "test").unwrap(), target, &path, "test", &Options::default())
+            .unwrap();
+        let whole = ["beir", "coir", "mteb", "cosqa", "cosqa-plus-folder"].contains(&name);
+        // Alone, a part of them, or a file without negatives, says less.
+        let read = sources(&[path], "", "test").unwrap();
+        if whole {
+            let mut written = benchmark(&read, &Options::default()).unwrap();
+            if name == "cosqa" {
+                // There each pair is a query of its own.
+                assert_eq!(written.qrels.values().map(|grades| grades.len()).sum::<usize>(), 3);
+                written.queries.clone_from(&expected.queries);
+                written.qrels.clone_from(&expected.qrels);
+            }
+            assert_eq!(written, expected, "{name}");
+        } else {
+            assert_eq!(read[0].format.name, name);
+            let mut n_records = 0;
+            read[0]
+                .for_each(&mut |_| {
+                    n_records += 1;
+                    Ok(())
+                })
+                .unwrap();
+            assert!(n_records >= 2, "{name}");
+        }
+    }
+}
+
+#[test]
+fn files_that_belong_together_are_read_together() {
+    let folder = folder(&[
+        ("retrieval.json", r#"[{"idx":"t","doc":"make b","label":1,"retrieval_idx":1}]"#),
+        ("other.json", r#"[{"idx":"t","doc":"make b","label":1,"retrieval_idx":9}]"#),
+        ("codes.json", "{\"def a(): 1\\n\": 0, \"def b(): 2\": 1}"),
+        ("web.json", r#"[{"idx":"w-1","doc":"q","code":"c"},{"idx":"w-2","doc":"q","code":"d"}]"#),
+        ("answers.txt", "w-1\t1\nw-2\t0\n"),
+        ("wrong.txt", "w-9\t1\n"),
+        ("csn99.csv", "Language,Query,GitHubUrl,Relevance,Notes\nGo,A b,u,3,\nGo,a B,u,0,\nR,a b,v,1,\n"),
+    ]);
+    let files = |names: &[&str], to, options: &Options| converted(folder.path(), names, to, options);
+    let plain = Options::default();
+    let beir = files(&["retrieval.json", "codes.json"], "beir", &plain).unwrap();
+    assert_eq!(beir[1].1, "query-id\tcorpus-id\tscore\nt\t1\t1\n");
+    assert!(beir[0].1.contains("def a(): 1"));
+    let error = files(&["other.json", "codes.json"], "mteb", &plain).unwrap_err();
+    assert!(
+        error.starts_with("other.json: expected a code among the 2 of the code base, found \"9\""),
+        "{error}"
+    );
+    let gecs = files(&["web.json", "answers.txt"], "gecs", &plain).unwrap();
+    assert!(gecs[0].1.contains("q [CODESPLIT] d\",\"target\":0"), "{gecs:?}");
+    let error = files(&["web.json"], "cosqa-qa", &plain).unwrap_err();
+    assert!(error.contains("--unlabelled"), "{error}");
+    let error = files(&["web.json", "wrong.txt"], "cosqa-qa", &plain).unwrap_err();
+    assert!(error.contains("expected labels of pairs that are there"), "{error}");
+    let error = files(&["csn99.csv"], "trec-qrels", &plain).unwrap_err();
+    assert!(error.contains("found 0 after 3") && error.contains("--grades"), "{error}");
+    for (grades, expected) in [(Grades::Max, 3), (Grades::Min, 0), (Grades::Mean, 2)] {
+        let options = Options { grades, language: Some("go".into()), ..Options::default() };
+        fs::remove_file(folder.path().join("out-beir-qrels")).ok();
+        let qrels = files(&["csn99.csv"], "beir-qrels", &options).unwrap();
+        assert_eq!(qrels[0].1, format!("query-id\tcorpus-id\tscore\na b\tu\t{expected}\n"));
+    }
+}
+
+#[test]
+fn checking_lists_every_problem_with_its_line() {
+    let folder = folder(&[
+        (
+            "corpus.jsonl",
+            "{\"_id\":\"1\",\"text\":\"a\"}\n{\"_id\":\"1\",\"text\":\"b\"}\nnot json\n{\"_id\":\"2\",\"text\":\" \"}\n",
+        ),
+        ("queries.jsonl", "{\"_id\":\"q\",\"text\":\"a\"}\n"),
+        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\t1\t1\nq\t9\t1\nz\t1\t1\nq\t1\t0\n"),
+    ]);
+    let found = check::check(&sources(&[folder.path().into()], "", "test").unwrap(), 10).unwrap();
+    let problems: Vec<String> = found
+        .iter()
+        .flat_map(|file| &file.problems)
+        .map(|problem| format!("{} {}", problem.is_warning, problem.error))
+        .map(|text| text.replace(&format!("{}/", folder.path().display()), ""))
+        .collect();
+    let starts = [
+        "false corpus.jsonl:2: expected each `_id` once, found \"1\" again, first in line 1",
+        "false corpus.jsonl:3: expected an object with `_id`, `text`",
+        "true corpus.jsonl:4: expected a document with text, found an empty one",
+        "false qrels/test.tsv:3: expected the id of a document that is there, found \"9\"",
+        "false qrels/test.tsv:4: expected the id of a query that is there, found \"z\"",
+        "true qrels/test.tsv:5: expected each record once, found the same again, first in line 2",
+    ];
+    assert_eq!(problems.len(), starts.len(), "{problems:#?}");
+    for (problem, start) in problems.iter().zip(starts) {
+        assert!(problem.starts_with(start), "{problem}");
+    }
+}
+
+#[test]
+fn statistics_count_what_they_say() {
+    let folder =
+        folder(&[("a.json", QA), ("b.json", r#"[{"idx":"9","doc":"add  two","code":"x y","label":1}]"#)]);
+    let census = |name: &str| {
+        let tokens = |text: &str, each: &mut dyn FnMut(&str)| text.split_whitespace().for_each(each);
+        Census::of(&sources(&[folder.path().join(name)], "", "test").unwrap(), false, &tokens).unwrap()
+    };
+    let (a, b) = (census("a.json"), census("b.json"));
+    let description = a.describe();
+    assert_eq!((description.pairs, description.labels["1"], description.labels["0"]), (3, 2, 1));
+    assert_eq!(description.positives_per_query.into_iter().collect::<Vec<_>>(), [(1, 2)]);
+    assert_eq!((description.codes.texts, description.codes.distinct), (3, 2));
+    assert_eq!((description.codes.all.words.max, description.codes.all.words.min), (6, 3));
+    assert_eq!((description.codes.all.words.mean, description.codes.once.words.mean), (4.0, 4.5));
+    assert_eq!(description.queries.word_vocabulary, 4);
+    let comparison = a.compare(&b);
+    assert_eq!((comparison.queries.shared, comparison.queries.shared_of_this), (1, 0.5));
+    // add 2/6, two 2/6, say 1/6, hello 1/6 against add 1/2, two 1/2.
+    assert!((comparison.queries.total_variation_distance - 1.0 / 3.0).abs() < 1e-15);
+    assert_eq!(comparison.codes.total_variation_distance, 1.0);
+}
+
+#[test]
+fn splits_keep_queries_together_and_strata_even() {
+    let mut lines = String::new();
+    for query in 0..200 {
+        for code in 0..=query % 4 {
+            lines += &format!(
+                "{{\"query\":\"q {query}\",\"code\":\"c {code}\",\"url\":\"u{query}-{code}\",\"extra\":1}}\n"
+            );
+        }
+    }
+    let folder = folder(&[("pairs.jsonl", &lines)]);
+    let sources = sources(&[folder.path().join("pairs.jsonl")], "", "test").unwrap();
+    let parts = [("train", 8.0), ("dev", 1.0), ("test", 1.0)]
+        .map(|(name, weight)| Part { name: name.into(), weight });
+    let run = |out: &str, seed| {
+        let out = folder.path().join(out);
+        let sizes = split(&sources, &parts, seed, &out).unwrap();
+        let texts = ["train", "dev", "test"]
+            .map(|name| fs::read_to_string(out.join(name).with_extension("jsonl")).unwrap());
+        (sizes, texts)
+    };
+    let (sizes, texts) = run("one", 1);
+    assert_eq!(sizes.iter().map(|size| size.queries).collect::<Vec<_>>(), [160, 20, 20]);
+    // 50 queries of each number of positives: 40, 5 and 5 of each.
+    assert_eq!(sizes.iter().map(|size| size.rows).collect::<Vec<_>>(), [400, 50, 50]);
+    let mut all: Vec<&str> = texts.iter().flat_map(|text| text.lines()).collect();
+    let mut expected: Vec<&str> = lines.lines().collect();
+    (all.sort_unstable(), expected.sort_unstable());
+    assert_eq!(all, expected);
+    let queries = texts.each_ref().map(|text| {
+        text.lines().map(|line| line.split(',').next().unwrap()).collect::<std::collections::HashSet<_>>()
+    });
+    assert!(
+        queries[0].is_disjoint(&queries[1])
+            && queries[0].is_disjoint(&queries[2])
+            && queries[1].is_disjoint(&queries[2])
+    );
+    assert_eq!(run("two", 1).1, texts);
+    assert_ne!(run("three", 2).1, texts);
+}
+
+#[test]
+fn duplicates_and_leaks_are_removed_and_reported() {
+    let row =
+        |query: &str, code: &str| format!("{{\"input\":\"{query} [CODESPLIT] {code}\",\"target\":1}}\n");
+    let long: Vec<String> = (0..40).map(|i| format!("name{i}")).collect();
+    let (long, near) = (long.join(" "), long.join(" ").replace("name39", "other"));
+    let train =
+        [row("a", "x = 1"), row("b", "x  =  1"), row("c", "y"), row("d", &long), row("e", "z")].concat();
+    let folder =
+        folder(&[("train.jsonl", &train), ("test.jsonl", &[row("t", "y"), row("u", &near)].concat())]);
+    let read = |name: &str| sources(&[folder.path().join(name)], "", "test").unwrap();
+    let report = |same, out: Option<&Path>| {
+        dedupe(&read("train.jsonl"), &read("test.jsonl"), (same, On::Code), out, 9).unwrap()
+    };
+    let counts = |same| {
+        let report = report(same, None);
+        (report.rows, report.repeated, report.leaked, report.kept)
+    };
+    assert_eq!(counts(Same::Exact), (5, 0, 1, 4));
+    assert_eq!(counts(Same::Normalised), (5, 1, 1, 3));
+    let out = folder.path().join("left.jsonl");
+    let near = report(Same::Near(0.8), Some(&out));
+    assert_eq!((near.repeated, near.leaked, near.leaking, near.kept), (1, 2, 2, 2));
+    assert!(
+        near.examples[1].row.ends_with("train.jsonl:3") && near.examples[1].same_as.ends_with("test.jsonl:1")
+    );
+    assert_eq!(fs::read_to_string(out).unwrap(), [row("a", "x = 1"), row("e", "z")].concat());
+}
+
+#[test]
+fn distractors_are_others_and_rolling_ones_come_from_the_pool_before() {
+    let lines: String =
+        (0..300).map(|i| format!("{{\"input\":\"q{i} [CODESPLIT] c{}\",\"target\":1}}\n", i / 2)).collect();
+    let folder = folder(&[("pairs.jsonl", &lines)]);
+    let path = folder.path().join("pairs.jsonl");
+    let data = benchmark(&sources(&[path.clone()], "", "test").unwrap(), &Options::default()).unwrap();
+    let draw = |sampling, without_twins, seed| {
+        let options = distractors::Options { count: 99, sampling, without_twins, seed };
+        distractors::sample(&data, options, &path).unwrap()
+    };
+    let uniform = draw(distractors::Sampling::Uniform, true, 1);
+    assert_eq!(uniform.len(), 300);
+    for (query, candidates) in &uniform {
+        let different: std::collections::HashSet<&String> = candidates.iter().collect();
+        assert_eq!((candidates.len(), different.len()), (100, 100));
+        // What answers is last; its twin is not there.
+        let own: usize = query.parse().unwrap();
+        assert_eq!(candidates[99], *query);
+        assert!(!candidates.contains(&(own ^ 1).to_string()));
+    }
+    assert_eq!(uniform, draw(distractors::Sampling::Uniform, true, 1));
+    assert_ne!(uniform, draw(distractors::Sampling::Uniform, true, 2));
+    let rolling = draw(distractors::Sampling::Rolling, false, 1);
+    for pair in rolling.windows(2) {
+        assert!(pair[1].1[..99].iter().all(|candidate| pair[0].1.contains(candidate)));
+    }
+    let few = distractors::Options {
+        count: 300,
+        sampling: distractors::Sampling::Uniform,
+        without_twins: false,
+        seed: 1,
+    };
+    let error = distractors::sample(&data, few, &path).unwrap_err().to_string();
+    assert!(error.contains("expected 300 documents that do not answer \"0\""), "{error}");
+}
+
+#[test]
+fn names_are_each_used_once() {
+    let mut names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
+    names.extend(quarry_corpus::dataset::convert::LAYOUTS.iter().map(|layout| layout.name));
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
+}

@@ -32,6 +32,8 @@ enum Node {
     Real(f64),
     Text(Rc<str>),
     Bytes,
+    /// In the memo: a list or dictionary that is not complete.
+    Growing,
     /// With its depth.
     List(Rc<[Node]>, usize),
     Dict(Rc<[(Node, Node)]>, usize),
@@ -360,7 +362,7 @@ impl<R: BufRead> Machine<'_, R> {
             // It can be referred to once it is complete.
             Some(Slot::List(_, ids) | Slot::Dict(_, ids)) => {
                 ids.push(id);
-                Node::None
+                Node::Growing
             }
             Some(Slot::Mark) | None => return Err(self.broken()),
         };
@@ -373,12 +375,8 @@ impl<R: BufRead> Machine<'_, R> {
     }
 
     fn recall(&mut self, id: usize) -> Result<(), FormatError> {
-        let growing = self.stack.iter().any(|slot| match slot {
-            Slot::List(_, ids) | Slot::Dict(_, ids) => ids.contains(&id),
-            Slot::Mark | Slot::Value(_) => false,
-        });
         match self.memo.get(&id) {
-            Some(_) if growing => Err(self.error("plain data", "a list that holds itself")),
+            Some(Node::Growing) => Err(self.error("plain data", "a list that holds itself")),
             Some(node) => {
                 let node = node.clone();
                 self.push_shared(node)
@@ -409,7 +407,7 @@ fn values<'a>(row: &'a Node, fields: &[Field]) -> Result<Vec<Value<'a>>, String>
         let position = fields.iter().position(|field| matches!(key, Node::Text(key) if **key == *field.name));
         let Some(position) = position else { continue };
         values[position] = match value {
-            Node::None => Value::Absent,
+            Node::None | Node::Growing => Value::Absent,
             Node::Bool => Value::Other("true or false"),
             Node::Whole(number) => Value::Whole(*number),
             Node::Real(number) => Value::Real(*number),

@@ -1,5 +1,7 @@
 //! Every format is read from a small file of its own, in good shape and in bad.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
 use std::fs;
 use std::path::Path;
 

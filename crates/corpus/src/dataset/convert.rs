@@ -161,7 +161,8 @@ pub fn convert(
         .map(|(path, format)| Writer::create(path, format, format.container, format.header()))
         .collect::<Result<Vec<_>, _>>()?;
     let wants = |holds| files.iter().any(|(_, format)| format.holds == holds);
-    Normaliser::new(options, wants(Holds::Pairs), wants(Holds::Documents)).run(sources, &mut |record| {
+    let wants_pairs = wants(Holds::Pairs) || wants(Holds::Labels);
+    Normaliser::new(options, wants_pairs, wants(Holds::Documents)).run(sources, &mut |record| {
         let mut held = false;
         for writer in &mut writers {
             held |= writer.write(&record)?;

@@ -61,8 +61,8 @@ pub fn sample(
         let texts: HashSet<&str> =
             relevant.iter().map(|position| documents[*position].text.as_str()).collect();
         let may_distract = |position: &usize| {
-            !relevant.contains(position)
-                && !(options.without_twins && texts.contains(documents[*position].text.as_str()))
+            let is_twin = || texts.contains(documents[*position].text.as_str());
+            !relevant.contains(position) && (!options.without_twins || !is_twin())
         };
         let Some(mut candidates) = draw(&pool, options.count, may_distract, &mut random) else {
             return Err(FormatError::File {

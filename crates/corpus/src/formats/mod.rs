@@ -102,7 +102,7 @@ pub struct Format {
     /// The records that a row stands for.
     pub(crate) read: fn(&Row<'_>, &mut Sink<'_>) -> Result<(), FormatError>,
     /// The values of `fields` for the n-th record (from 0), `None` for records that the format cannot hold.
-    pub(crate) write: Option<fn(&Record, usize) -> Option<Vec<Value<'static>>>>,
+    pub(crate) write: Option<WriteRecord>,
     /// For [`Container::Lines`]: takes a line apart. `None` for a line that names the columns.
     pub(crate) split: Option<SplitLine>,
 }
@@ -125,6 +125,7 @@ impl Format {
     }
 }
 
+pub(crate) type WriteRecord = fn(&Record, usize) -> Option<Vec<Value<'static>>>;
 pub(crate) type SplitLine = for<'a> fn(&Line<'a>) -> Result<Option<Vec<Value<'a>>>, FormatError>;
 
 /// Every format that is read by records. Where two fit a file equally well, the first is taken.

@@ -56,12 +56,16 @@ enum Slot {
     Dict(Vec<(Node, Node)>, Vec<usize>),
 }
 
+/// Takes the place and the values of a row, or what is wrong with it.
+type TakeValues<'t> =
+    dyn FnMut(Line<'_>, Result<Vec<Value<'_>>, FormatError>) -> Result<(), FormatError> + 't;
+
 /// Calls `each` with the values of `fields` of every dictionary in the list that the pickle is. Records count from 1.
 pub(super) fn for_each_row(
     reader: impl BufRead,
     path: &Path,
     fields: &[Field],
-    each: &mut dyn FnMut(Line<'_>, Result<Vec<Value<'_>>, FormatError>) -> Result<(), FormatError>,
+    each: &mut TakeValues<'_>,
 ) -> Result<(), FormatError> {
     Machine { reader, path, stack: Vec::new(), memo: HashMap::new(), kept: 0, pending: 0, n_rows: 0 }
         .run(fields, each)
@@ -92,11 +96,7 @@ impl<R: BufRead> Machine<'_, R> {
         self.error("a pickle", "an instruction without the values that it needs")
     }
 
-    fn run(
-        mut self,
-        fields: &[Field],
-        each: &mut dyn FnMut(Line<'_>, Result<Vec<Value<'_>>, FormatError>) -> Result<(), FormatError>,
-    ) -> Result<(), FormatError> {
+    fn run(mut self, fields: &[Field], each: &mut TakeValues<'_>) -> Result<(), FormatError> {
         loop {
             let [code] = self.bytes()?;
             match code {
@@ -332,7 +332,7 @@ impl<R: BufRead> Machine<'_, R> {
         &mut self,
         items: Vec<Node>,
         fields: &[Field],
-        each: &mut dyn FnMut(Line<'_>, Result<Vec<Value<'_>>, FormatError>) -> Result<(), FormatError>,
+        each: &mut TakeValues<'_>,
     ) -> Result<(), FormatError> {
         let is_outermost = self.stack.len() == 1;
         match self.stack.last_mut() {

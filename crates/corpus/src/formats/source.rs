@@ -7,6 +7,9 @@ use super::{Container, FORMATS, Field, Format, FormatError, Line, Record, Row, V
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
+/// Takes a row, or what is wrong with it.
+pub(crate) type TakeRow<'t> = dyn FnMut(Result<Row<'_>, FormatError>) -> Result<(), FormatError> + 't;
+
 /// One file with its format.
 #[derive(Debug, Clone)]
 pub struct Source {
@@ -68,10 +71,7 @@ impl Source {
     }
 
     /// Reads the rows. A wrong one is given to `each` as an error, which may go on.
-    pub(crate) fn for_each_row(
-        &self,
-        each: &mut dyn FnMut(Result<Row<'_>, FormatError>) -> Result<(), FormatError>,
-    ) -> Result<(), FormatError> {
+    pub(crate) fn for_each_row(&self, each: &mut TakeRow<'_>) -> Result<(), FormatError> {
         let (path, format) = (self.path.as_path(), self.format);
         let mut index = 0;
         let mut give = |mut row: Result<Row<'_>, FormatError>| {
@@ -160,11 +160,7 @@ fn member<'a>(line: Line<'a>, format: &'static Format) -> Result<Row<'a>, Format
 }
 
 /// The records of a CSV file, whose first line names the columns.
-fn for_each_record(
-    path: &Path,
-    format: &'static Format,
-    each: &mut dyn FnMut(Result<Row<'_>, FormatError>) -> Result<(), FormatError>,
-) -> Result<(), FormatError> {
+fn for_each_record(path: &Path, format: &'static Format, each: &mut TakeRow<'_>) -> Result<(), FormatError> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(open(path)?);
     let header = reader.headers().map_err(|error| csv_error(error, path))?.clone();
     let columns: Vec<Option<usize>> = format.fields.iter().map(|field| column(&header, field)).collect();

@@ -155,7 +155,20 @@ pub fn convert(
     options: &Options,
 ) -> Result<Vec<(String, usize)>, FormatError> {
     let staged = Staged::new(out)?;
-    let files = target.files(out, &staged.path, split);
+    let written =
+        write(sources, target, (out, &staged.path), split, options).map_err(|error| staged.named(error))?;
+    staged.publish()?;
+    Ok(written)
+}
+
+fn write(
+    sources: &[Source],
+    target: Target,
+    (out, staged): (&Path, &Path),
+    split: &str,
+    options: &Options,
+) -> Result<Vec<(String, usize)>, FormatError> {
+    let files = target.files(out, staged, split);
     let mut writers = files
         .iter()
         .map(|(path, format)| Writer::create(path, format, format.container, format.header()))
@@ -180,7 +193,7 @@ pub fn convert(
     let mut written = Vec::new();
     for (writer, (path, format)) in writers.into_iter().zip(&files) {
         let count = writer.finish()?;
-        let name = path.strip_prefix(&staged.path).unwrap_or(path).display().to_string();
+        let name = path.strip_prefix(staged).unwrap_or(path).display().to_string();
         if count == 0 {
             return Err(FormatError::File {
                 path: out.to_owned(),
@@ -191,7 +204,6 @@ pub fn convert(
         }
         written.push((if name.is_empty() { format.name.to_owned() } else { name }, count));
     }
-    staged.publish()?;
     Ok(written)
 }
 

@@ -48,6 +48,17 @@ impl Staged {
         fs::rename(&self.path, &self.target).map_err(|source| self.error(source))
     }
 
+    /// An error of writing, with the name that the file was to have.
+    pub(crate) fn named(&self, mut error: FormatError) -> FormatError {
+        if let FormatError::File { path, .. } | FormatError::Write { path, .. } = &mut error
+            && let Ok(inner) = path.strip_prefix(&self.path)
+        {
+            // Joining nothing would add a slash.
+            *path = if inner.as_os_str().is_empty() { self.target.clone() } else { self.target.join(inner) };
+        }
+        error
+    }
+
     fn error(&self, source: io::Error) -> FormatError {
         FormatError::Write { path: self.target.clone(), source }
     }

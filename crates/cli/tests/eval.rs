@@ -223,12 +223,13 @@ fn wrong_input_is_refused_with_its_place() {
         ("eval ./score --resamples 0".into(), "expected --resamples of 1 or more"),
         ("eval".into(), "<DIR>"),
         (
-            "data convert --from cosqa --queries codes.json --corpus pairs.json out".into(),
-            "codes.json:1: expected a JSON array of records",
+            "data convert --from cosqa-retrieval codes.json pairs.json out".into(),
+            "codes.json:1: expected an object with `idx`",
         ),
+        ("data convert pairs.json out".into(), "expected the text of the code \"0\""),
         (
             "data convert --from cosqa --queries pairs.json --corpus codes.json score".into(),
-            "expected a folder that is new or empty",
+            "expected a name that is free, or an empty folder",
         ),
     ] {
         check_refused(folder.path(), &arguments, message);

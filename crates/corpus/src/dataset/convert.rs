@@ -373,6 +373,14 @@ impl<'o> Normaliser<'o> {
                 if self.queries.add(&query_id, &pair.query.text).map_err(|()| clash("query", &query_id))? {
                     emit(Record::Query(Query { id: query_id.clone(), text: pair.query.text.clone() }))?;
                 }
+                if !self.has_corpus && pair.code.text.is_empty() {
+                    return Err(FormatError::File {
+                        path: source.path.clone(),
+                        expected: format!("the text of the code {}", excerpt(&code_id)),
+                        found: "none".into(),
+                        remedy: "name the file of the code base too".into(),
+                    });
+                }
                 if self.has_corpus {
                     if !self.documents.has(&code_id) {
                         return Err(unknown_code(source, &pair, self.documents.known.len()));

@@ -2,64 +2,69 @@
 
 use std::fmt::Write as _;
 
-use quarry_index::ScoreParts;
-use serde_json::Value;
+use quarry_index::{Combination, Explanation};
 
-/// What the parts of a score mean, and which part of it they are themselves parts of.
-const MEANINGS: &[(&str, &str, &str)] = &[
-    ("words", "", "words and meaning of the unit and its file, over the best unit's"),
-    ("lexical", "words", "BM25F: the query's words in the unit"),
-    ("coverage", "words", "share of the query that these words can show at most"),
-    ("dense", "words", "cosine of the unit's and the query's meaning"),
-    ("place", "", "the query's words in the names of file and folder"),
-    ("name", "", "the query's words in the unit's name"),
-    ("defines", "", "whether the unit defines a symbol of the query"),
-    ("demotion", "", "factor for tests, examples, generated code and the like"),
-];
-
-/// A line for each part. A part that has no meaning here is shown with its name alone.
-pub fn tree(score: f32, parts: &ScoreParts) -> String {
-    let parts = match serde_json::to_value(parts) {
-        Ok(Value::Object(parts)) => parts,
-        _ => return String::new(),
-    };
-    let meaning = |name: &str| MEANINGS.iter().find(|(known, ..)| *known == name);
-    let parent = |name: &str| meaning(name).map_or("", |(_, parent, _)| parent);
-    let below = |of: &str| parts.keys().filter(|name| parent(name) == of).collect::<Vec<_>>();
-    let mut text = format!("    score {score:.3}\n");
-    let top = below("");
-    for (position, name) in top.iter().enumerate() {
-        let is_last = position + 1 == top.len();
-        let mut line = |before: &str, name: &str| {
-            let value = match &parts[name] {
-                Value::Number(number) => format!("{:.3}", number.as_f64().unwrap_or_default()),
-                other => other.to_string(),
-            };
-            let meaning = meaning(name).map_or("", |(.., meaning)| meaning);
-            let _ = writeln!(text, "    {}", format!("{before} {name} {value}  {meaning}").trim_end());
-        };
-        line(if is_last { "└─" } else { "├─" }, name);
-        let inner = below(name);
-        for (position, name) in inner.iter().enumerate() {
-            let branch = if position + 1 == inner.len() { "└─" } else { "├─" };
-            line(&format!("{}  {branch}", if is_last { " " } else { "│" }), name);
-        }
-    }
+/// A line for each number that is made of others, which it names with their values; those that are themselves made of
+/// others stand below it.
+pub fn tree(explanation: &Explanation) -> String {
+    let mut text = format!("    {}\n", formula(explanation));
+    branches(&mut text, "    ", explanation);
     text
+}
+
+fn branches(text: &mut String, before: &str, explanation: &Explanation) {
+    let mut inner =
+        explanation.parts.iter().filter(|part| !part.parts.is_empty() && part.value != 0.0).peekable();
+    while let Some(part) = inner.next() {
+        let (branch, below) = if inner.peek().is_some() { ("├─ ", "│  ") } else { ("└─ ", "   ") };
+        let _ = writeln!(text, "{before}{branch}{}", formula(part));
+        branches(text, &format!("{before}{below}"), part);
+    }
+}
+
+/// `words 0.812 = 1.310 unit and file / 1.613 of the best one`; without what adds nothing to a sum.
+fn formula(Explanation { name, value, combination, parts }: &Explanation) -> String {
+    let (sign, nothing) = match combination {
+        None => return format!("{name} {value:.3}"),
+        Some(Combination::Sum) => (" + ", Some(0.0)),
+        Some(Combination::Product) => (" × ", None),
+        Some(Combination::Quotient) => (" / ", None),
+    };
+    let parts = parts.iter().filter(|part| Some(part.value) != nothing);
+    let parts: Vec<String> = parts.map(|part| format!("{:.3} {}", part.value, part.name)).collect();
+    if parts.is_empty() {
+        format!("{name} {value:.3}")
+    } else {
+        format!("{name} {value:.3} = {}", parts.join(sign))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn node(name: &'static str, combination: Combination, parts: Vec<Explanation>) -> Explanation {
+        Explanation { name, value: combination.of(&parts), combination: Some(combination), parts }
+    }
+
+    fn leaf(name: &'static str, value: f32) -> Explanation {
+        Explanation { name, value, combination: None, parts: Vec::new() }
+    }
+
     #[test]
-    fn parts_stand_below_what_they_are_parts_of() {
-        let parts = ScoreParts { words: 0.5, dense: 0.25, ..ScoreParts::default() };
-        let text = tree(1.5, &parts);
-        assert!(text.starts_with("    score 1.500\n"), "{text}");
-        let words = text.lines().position(|line| line.contains("─ words 0.500")).unwrap();
-        let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[words + 1].contains("   ├─") && text.contains("─ dense 0.250"), "{text}");
-        assert!(text.contains("└─") && text.contains("defines false"), "{text}");
+    fn each_line_says_how_its_number_comes_about() {
+        let share =
+            node("share", Combination::Quotient, vec![leaf("BM25F", 3.0), leaf("of the best one", 4.0)]);
+        let lexical = node("lexical", Combination::Product, vec![leaf("weight", 0.5), share]);
+        let none = node("name", Combination::Product, vec![leaf("weight", 0.5), leaf("match", 0.0)]);
+        let file = node("file", Combination::Sum, vec![leaf("a", 0.25), leaf("b", 0.125)]);
+        let score = node("score", Combination::Sum, vec![lexical, none, file]);
+        let expected = "    score 0.750 = 0.375 lexical + 0.375 file
+    ├─ lexical 0.375 = 0.500 weight × 0.750 share
+    │  └─ share 0.750 = 3.000 BM25F / 4.000 of the best one
+    └─ file 0.375 = 0.250 a + 0.125 b
+";
+        assert_eq!(tree(&score), expected);
+        assert_eq!(tree(&leaf("cosine", 0.5)), "    cosine 0.500\n");
     }
 }

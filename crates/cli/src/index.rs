@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use quarry_corpus::walk::{Skipped, WalkOptions};
+use quarry_corpus::walk::{WalkOptions, count_by_reason};
 use quarry_embed::Embedder;
 use quarry_index::{Event, Index, LOCAL_FOLDER, OpenOptions, Opened, Outdated, Stale, Update};
 use serde::Serialize;
@@ -51,8 +51,9 @@ pub struct IndexArgs {
     json: bool,
 }
 
+/// What opening or building an index came to.
 #[derive(Serialize)]
-struct Summary<'a> {
+pub struct Summary<'a> {
     path: &'a Path,
     files: usize,
     units: usize,
@@ -85,23 +86,47 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
         }
         options.folder = Some(source.path.join(LOCAL_FOLDER));
     }
-    let Opened { index, built, .. } = source.open_as(&options, source.load_model(&settings)?)?;
-    let summary = Summary {
-        path: &args.source.path,
-        files: index.n_files(),
-        units: index.n_units(),
-        built: built.is_some(),
-        reason: built.as_ref().map(|report| report.reason.to_string()),
-        embedded_units: built.as_ref().map_or(0, |report| report.n_embedded),
-        skipped: built.as_ref().map_or_else(BTreeMap::new, |report| count_by_reason(&report.skipped)),
-        took_ms: output::milliseconds(start.elapsed()),
-    };
+    let opened = source.open_as(&options, source.load_model(&settings)?)?;
+    let summary = Summary::new(&source.path, &opened, start.elapsed());
     if args.json {
         output::print_json(&summary)?;
     } else {
-        output::note(&sentence(&summary));
+        output::note(&summary.sentence());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+impl<'a> Summary<'a> {
+    /// Of the tree at `path`, whose index was opened in `took`.
+    pub fn new(path: &'a Path, opened: &Opened, took: Duration) -> Self {
+        let Opened { index, built, .. } = opened;
+        Self {
+            path,
+            files: index.n_files(),
+            units: index.n_units(),
+            built: built.is_some(),
+            reason: built.as_ref().map(|report| report.reason.to_string()),
+            embedded_units: built.as_ref().map_or(0, |report| report.n_embedded),
+            skipped: built.as_ref().map_or_else(BTreeMap::new, |report| count_by_reason(&report.skipped)),
+            took_ms: output::milliseconds(took),
+        }
+    }
+
+    /// For a person.
+    pub fn sentence(&self) -> String {
+        let Self { path, files, units, reason, took_ms, .. } = self;
+        let Some(reason) = reason else {
+            return format!("{}: {units} units in {files} files, up to date", path.display());
+        };
+        let skipped: Vec<String> = self.skipped.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
+        let skipped =
+            if skipped.is_empty() { String::new() } else { format!("; skipped {}", skipped.join(", ")) };
+        format!(
+            "{}: indexed {units} units in {files} files in {:.1} s ({reason}){skipped}",
+            path.display(),
+            took_ms / 1000.0
+        )
+    }
 }
 
 impl SourceArgs {
@@ -163,28 +188,4 @@ fn show(bar: &ProgressBar, event: &Event) {
     bar.set_message(name);
     bar.set_length(*total as u64);
     bar.set_position(*done as u64);
-}
-
-/// How many files were left out for each reason.
-pub fn count_by_reason(skipped: &[Skipped]) -> BTreeMap<String, usize> {
-    let mut counts = BTreeMap::new();
-    for file in skipped {
-        *counts.entry(file.reason.to_string()).or_default() += 1;
-    }
-    counts
-}
-
-fn sentence(summary: &Summary) -> String {
-    let Summary { path, files, units, reason, took_ms, .. } = summary;
-    let Some(reason) = reason else {
-        return format!("{}: {units} units in {files} files, up to date", path.display());
-    };
-    let skipped: Vec<String> = summary.skipped.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
-    let skipped =
-        if skipped.is_empty() { String::new() } else { format!("; skipped {}", skipped.join(", ")) };
-    format!(
-        "{}: indexed {units} units in {files} files in {:.1} s ({reason}){skipped}",
-        path.display(),
-        took_ms / 1000.0
-    )
 }

@@ -25,7 +25,9 @@ struct Answer {
 #[derive(Serialize)]
 struct LanguageView {
     name: &'static str,
-    /// Without dot; each is an alias of the name.
+    /// Other names of it.
+    aliases: &'static [String],
+    /// Without dot; each is an alias as well.
     extensions: &'static [String],
     file_names: &'static [String],
     /// Programs that a `#!` line names.
@@ -52,6 +54,7 @@ pub fn run(args: &LanguagesArgs) -> anyhow::Result<ExitCode> {
 fn view(language: Language) -> LanguageView {
     LanguageView {
         name: language.name(),
+        aliases: language.aliases(),
         extensions: language.extensions(),
         file_names: language.file_names(),
         interpreters: language.interpreters(),
@@ -76,10 +79,14 @@ fn table(languages: &[LanguageView]) -> String {
         for language in languages.iter().filter(|language| language.units == units) {
             let extensions = language.extensions.iter().map(|extension| format!(".{extension}"));
             let files: Vec<String> = extensions.chain(language.file_names.iter().cloned()).collect();
-            let _ = writeln!(text, "  {:width$}  {}", language.name, files.join(" "));
+            let aliases = match language.aliases {
+                [] => String::new(),
+                aliases => format!("  (also {})", aliases.join(", ")),
+            };
+            let _ = writeln!(text, "  {:width$}  {}{aliases}", language.name, files.join(" "));
         }
         text.push('\n');
     }
-    text.push_str("-t takes a name or an extension (-t rust, -t rs).\n");
+    text.push_str("-t takes a name or an extension (-t rust, -t rs, -t c++).\n");
     text
 }

@@ -1,6 +1,7 @@
 //! `quarry log`: a record of searches, kept on this machine and off until it is asked for.
 //!
-//! One JSON Lines file in the user's state folder; deleting it is safe at any time.
+//! One JSON Lines file in the user's state folder; deleting it is safe at any time. A search stands there once when it
+//! is made, and once more, with the rank, when one of its results is opened.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -8,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::output;
-use crate::results::ResultView;
 
 const LOG_FILE: &str = "searches.jsonl";
 
@@ -33,6 +34,11 @@ enum Action {
     On,
     /// Record none from now on; what was recorded stays
     Off,
+    /// Note that a result of the last search was the right one, by its rank; pick and mcp do so by themselves
+    Opened {
+        /// From 1
+        rank: usize,
+    },
     /// Print what was recorded, one JSON object a line
     Show,
     /// Remove what was recorded
@@ -55,7 +61,7 @@ pub struct Record<'a> {
     root: PathBuf,
     query: &'a str,
     results: Vec<Place<'a>>,
-    /// Which of the results was opened, from 1.
+    /// The rank of the result that was opened, from 1.
     opened: Option<usize>,
 }
 
@@ -66,25 +72,29 @@ struct Place<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Of a search that was made now.
-    pub fn of_search(
+    /// Of a search that was made now, in the tree at `root`; `results` are paths and lines, best first, and `opened`
+    /// is the rank, from 1, of the one that was opened.
+    pub fn new(
         command: &'static str,
         root: &Path,
         query: &'a str,
-        results: &'a [ResultView],
+        results: impl Iterator<Item = (&'a str, u32)>,
         opened: Option<usize>,
     ) -> Self {
-        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let place = |result: &'a ResultView| Place { path: &result.path, line: result.start_line };
         Self {
-            time,
+            time: now(),
             command,
             root: root.canonicalize().unwrap_or_else(|_| root.to_owned()),
             query,
-            results: results.iter().map(place).collect(),
+            results: results.map(|(path, line)| Place { path, line }).collect(),
             opened,
         }
     }
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// Adds a record if searches are recorded. A log that cannot be written is told of, and does not stop the search.
@@ -97,7 +107,25 @@ pub fn append<'a>(record: impl FnOnce() -> Record<'a>) {
     }
 }
 
-fn write(file: &Path, record: &Record) -> anyhow::Result<()> {
+/// Records the last search once more, with the rank of the result that was opened.
+fn append_opened(log: &Path, rank: usize) -> anyhow::Result<()> {
+    let text = read(log)?;
+    let last = text.lines().last().context("no search is recorded; `quarry log on` begins to record them")?;
+    let mut record: Value = serde_json::from_str(last)
+        .with_context(|| format!("the last line of {} is no record", log.display()))?;
+    let n_results = record["results"].as_array().map_or(0, Vec::len);
+    if !(1..=n_results).contains(&rank) {
+        bail!(
+            "the last search, {}, has {n_results} results; expected the rank of one of them",
+            record["query"]
+        );
+    }
+    record["opened"] = rank.into();
+    record["time"] = now().into();
+    write(log, &record)
+}
+
+fn write(file: &Path, record: &impl Serialize) -> anyhow::Result<()> {
     let line = format!("{}\n", serde_json::to_string(record)?);
     // One write, so that searches at the same time do not mix.
     private(file)?.write_all(line.as_bytes()).with_context(|| file.display().to_string())
@@ -129,22 +157,43 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
             remove(&switch)?;
             output::note("searches are not recorded; `quarry log clear` removes what was");
         }
+        Action::Opened { rank } => append_opened(&log, rank)?,
         Action::Show => output::print(&read(&log)?)?,
         Action::Clear => {
             remove(&log)?;
             output::note("what was recorded is removed");
         }
         Action::Status { json } => {
-            let (on, records) = (switch.exists(), read(&log)?.lines().count());
+            let state = state()?;
             if json {
-                output::print_json(&serde_json::json!({ "on": on, "file": log, "records": records }))?;
+                output::print_json(&state)?;
             } else {
-                let state = if on { "recorded" } else { "not recorded" };
-                output::print(&format!("searches are {state}; {records} are in {}\n", log.display()))?;
+                let State { on, file, n_records } = state;
+                let on = if on { "recorded" } else { "not recorded" };
+                output::print(&format!("searches are {on}; {n_records} are in {}\n", file.display()))?;
             }
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether searches are recorded, where, and how many were.
+#[derive(Serialize)]
+pub struct State {
+    pub on: bool,
+    pub file: PathBuf,
+    #[serde(rename = "records")]
+    pub n_records: usize,
+}
+
+/// The state of the log.
+///
+/// # Errors
+/// When the user has no state folder, or what was recorded cannot be read.
+pub fn state() -> anyhow::Result<State> {
+    let folder = folder()?;
+    let file = folder.join(LOG_FILE);
+    Ok(State { on: folder.join(SWITCH_FILE).exists(), n_records: read(&file)?.lines().count(), file })
 }
 
 fn folder() -> anyhow::Result<PathBuf> {

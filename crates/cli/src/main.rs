@@ -3,6 +3,7 @@
 mod completions;
 mod config;
 mod data;
+mod doctor;
 mod eval;
 mod explain;
 mod index;
@@ -14,6 +15,7 @@ mod mcp;
 mod model;
 mod output;
 mod pairs;
+mod pick;
 mod results;
 mod search;
 mod settings;
@@ -21,6 +23,7 @@ mod similar;
 mod status;
 mod train;
 mod tune;
+mod watch;
 
 use std::io;
 use std::process::ExitCode;
@@ -43,12 +46,18 @@ enum Command {
     Search(search::SearchArgs),
     /// Find code like the code at a place
     Similar(similar::SimilarArgs),
+    /// Choose a result in the terminal, with a preview; prints its place
+    Pick(pick::PickArgs),
     /// Build or refresh the index of a source tree
     Index(index::IndexArgs),
+    /// Keep the index of a source tree fresh while its files change
+    Watch(watch::WatchArgs),
     /// Serve search to coding agents over the Model Context Protocol on stdin and stdout
     Mcp(mcp::McpArgs),
     /// Say what is indexed, what was left out and why, and whether it is fresh
     Status(status::StatusArgs),
+    /// Look for what keeps search from working here, and say what to do
+    Doctor(doctor::DoctorArgs),
     /// Keep a record of searches on this machine, or stop that
     Log(log::LogArgs),
     /// List the languages that are indexed
@@ -75,7 +84,10 @@ fn main() -> ExitCode {
         Command::Similar(args) => similar::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Log(args) => log::run(&args),
+        Command::Pick(args) => pick::run(&args),
         Command::Index(args) => index::run(&args),
+        Command::Watch(args) => watch::run(args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Mcp(args) => mcp::run(args),
         Command::Languages(args) => languages::run(&args),
         Command::Config(args) => config::run(&args),

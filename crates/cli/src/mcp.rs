@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use quarry_corpus::walk;
-use quarry_server::Workspace;
+use quarry_server::{Searched, Workspace};
 
 use crate::index::SourceArgs;
+use crate::log::{self, Record};
 use crate::settings::Settings;
 
 /// Arguments of `quarry mcp`.
@@ -25,6 +26,11 @@ pub fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
     walk::base_folder(&args.source.path)?;
     let settings = Settings::load(&args.source.path)?;
     let (options, model) = (args.source.options(&settings), args.source.load_model(&settings)?);
-    quarry_server::serve_stdio(Workspace::new(args.source.path, options, model))?;
+    let root = args.source.path.clone();
+    let record = move |searched: &Searched| {
+        let results = searched.results.iter().map(|unit| (unit.path.as_str(), unit.start_line));
+        log::append(|| Record::new("mcp", &root, &searched.query, results, searched.opened));
+    };
+    quarry_server::serve_stdio(Workspace::new(args.source.path, options, model).with_observer(record))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -58,14 +58,10 @@ impl Terminal {
     fn highlight(self, text: &str, matches: &[Range<usize>]) -> String {
         let end = text.char_indices().nth(MAX_LINE_CHARS).map_or(text.len(), |(end, _)| end);
         let (mut out, mut done) = (String::new(), 0);
-        for range in matches {
-            // Of overlapping ones the part that is left.
-            let (start, stop) = (range.start.max(done), range.end.min(end));
-            if start < stop {
-                out.push_str(&text[done..start]);
-                out.push_str(&self.paint(MATCH_STYLE, &text[start..stop]));
-                done = stop;
-            }
+        for range in apart(matches).into_iter().filter(|range| range.start < end) {
+            out.push_str(&text[done..range.start]);
+            done = range.end.min(end);
+            out.push_str(&self.paint(MATCH_STYLE, &text[range.start..done]));
         }
         out.push_str(&text[done..end]);
         if end < text.len() {
@@ -73,6 +69,17 @@ impl Terminal {
         }
         out
     }
+}
+
+/// Ranges without what ranges before them have; `ranges` is ascending.
+pub fn apart(ranges: &[Range<usize>]) -> Vec<Range<usize>> {
+    let mut done = 0;
+    let rest = |range: &Range<usize>| {
+        let rest = range.start.max(done)..range.end;
+        done = done.max(range.end);
+        rest
+    };
+    ranges.iter().map(rest).filter(|range| !range.is_empty()).collect()
 }
 
 /// A result as a person reads it.

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ColorChoice};
 use quarry_corpus::walk::FileFlags;
-use quarry_index::{Filter, Hit, Index, ScoreParts, snippet};
+use quarry_index::{Explanation, Filter, Hit, Index, ScoreParts, snippet};
 use quarry_source::UnitKind;
 use serde::Serialize;
 
@@ -33,7 +33,7 @@ const KINDS: [(&str, UnitKind); 5] = [
 /// Which units are asked for.
 #[derive(Debug, Args)]
 pub struct FilterArgs {
-    /// Only files in this language: a name or an extension, such as rust or rs (can be repeated)
+    /// Only files in this language: a name or an extension, such as rust, c++ or py (can be repeated)
     #[arg(short = 't', long = "lang", alias = "type", value_name = "LANGUAGE")]
     languages: Vec<String>,
     /// Only files that this glob matches, or with ! at its start all others (can be repeated)
@@ -81,7 +81,7 @@ pub fn kind_name(kind: UnitKind) -> &'static str {
 /// How results are shown.
 #[derive(Debug, Args)]
 pub struct OutputArgs {
-    /// Greatest number of results [default: 10; with -e alone all]
+    /// Greatest number of results [default: 10]
     #[arg(short = 'k', long = "limit", value_name = "N")]
     limit: Option<usize>,
     /// Lines to show of each result; 0 for all [default: 3]
@@ -118,8 +118,9 @@ pub struct Layout {
     pub threshold: f32,
     lines: usize,
     context: usize,
+    /// Whether each result is to have an explanation.
+    pub explain: bool,
     format: Format,
-    explain: bool,
     terminal: Terminal,
 }
 
@@ -193,6 +194,9 @@ pub struct ResultView {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     matches: Vec<LineMatch>,
     parts: ScoreParts,
+    /// With --explain, how the score comes about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explanation: Option<Explanation>,
     #[serde(skip)]
     blocks: Vec<Block>,
     #[serde(skip)]
@@ -200,6 +204,11 @@ pub struct ResultView {
 }
 
 impl ResultView {
+    /// With how its score comes about.
+    pub fn explained(self, explanation: Option<Explanation>) -> Self {
+        Self { explanation, ..self }
+    }
+
     /// Of a hit and its rank: the lines that hold most of `terms`, or the lines of `matches` where there are any.
     pub fn new(
         index: &Index,
@@ -240,6 +249,7 @@ impl ResultView {
             signature: hit.signature,
             matches,
             parts: hit.parts,
+            explanation: None,
             blocks,
             file,
         }
@@ -297,8 +307,8 @@ pub fn print<Q: Serialize>(
                     blocks: &result.blocks,
                 };
                 let mut text = output::format_hit(&hit, layout.terminal, &matches);
-                if layout.explain {
-                    text.push_str(&explain::tree(result.score, &result.parts));
+                if let Some(explanation) = &result.explanation {
+                    text.push_str(&explain::tree(explanation));
                 }
                 text
             };

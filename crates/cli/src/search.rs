@@ -29,8 +29,8 @@ pub struct SearchArgs {
     source: SourceArgs,
     #[command(flatten)]
     filter: FilterArgs,
-    /// Show the lines that match this regular expression; QUERY then only puts their functions in order (can be
-    /// repeated)
+    /// Show the lines that match this regular expression, all of them or the first -k functions; QUERY then only puts
+    /// these in order (can be repeated)
     #[arg(short = 'e', long = "regex", value_name = "PATTERN")]
     patterns: Vec<String>,
     /// Upper and lower case are the same to -e
@@ -80,21 +80,30 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
     };
     let terms = query_terms(query);
     let hits = results::ranked(found.hits.into_iter(), limit, &layout);
+    let explanations = if layout.explain && !terms.is_empty() {
+        index.explain(&request(query, limit, &filter), &hits)?
+    } else {
+        Vec::new()
+    };
+    let mut explanations = explanations.into_iter();
     let views = hits.into_iter().zip(1..).map(|(hit, rank)| {
         let lines = found.lines.remove(&hit.unit).unwrap_or_default();
-        ResultView::new(&index, (hit, rank), &terms, lines, &layout)
+        ResultView::new(&index, (hit, rank), &terms, lines, &layout).explained(explanations.next())
     });
     let answer = Answer {
         question: Question { query, patterns: &args.patterns },
         results: views.collect(),
-        confident: expression.is_some() || found.confidence >= layout.threshold,
+        // An expression alone is met or not.
+        confident: query.is_empty() || found.confidence >= layout.threshold,
         confidence: found.confidence,
         took_ms: output::milliseconds(opened.elapsed()),
         open_ms: output::milliseconds(opened - start),
     };
-    log::append(|| Record::of_search("search", &args.source.path, query, &answer.results, None));
+    let places = answer.results.iter().map(|result| (result.path.as_str(), result.start_line));
+    log::append(|| Record::new("search", &args.source.path, query, places, None));
     let nothing = match &expression {
         Some(_) => "no line of the files that were searched matches",
+        None if !filter.is_empty() => "nothing found among what -t, -g, --kind and the settings let through",
         None => "nothing found: no word of the query occurs in the files that were searched; try other words",
     };
     results::print(&answer, &layout, nothing, |text| match &expression {
@@ -116,9 +125,12 @@ struct Found {
     lines: HashMap<usize, Vec<LineMatch>>,
 }
 
+fn request<'a>(query: &'a str, limit: usize, filter: &'a Filter) -> SearchRequest<'a> {
+    SearchRequest { query, limit, ranking: Ranking::default(), filter }
+}
+
 fn search(index: &Index, query: &str, limit: usize, filter: &Filter) -> anyhow::Result<Found> {
-    let request = SearchRequest { query, limit, ranking: Ranking::default(), filter };
-    let response = index.search(&request)?;
+    let response = index.search(&request(query, limit, filter))?;
     Ok(Found { hits: response.hits, confidence: response.confidence, lines: HashMap::new() })
 }
 

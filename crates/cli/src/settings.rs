@@ -1,21 +1,23 @@
 //! Settings: what the user's file and the tree's file say, over the defaults.
 //!
-//! A later one of these counts: the default, `quarry/config.toml` in the user's configuration folder, `.quarry.toml`
-//! in the root of the tree, the command line. Settings files cannot start programs or name places to write to, so
-//! that searching in somebody else's tree is safe.
+//! A later one of these counts: the default, `quarry/config.toml` in the user's configuration folder, the nearest
+//! `.quarry.toml` from the searched folder up to the root of its repository, the command line. Settings files cannot
+//! start programs or name places to write to, so that searching in somebody else's tree is safe.
 
 use std::fs;
 use std::io;
+use std::iter;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use clap::{ColorChoice, ValueEnum};
 use quarry_corpus::walk::{self, WalkOptions};
+use quarry_text::nearest;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::de::DeTable;
 
-/// Name of the settings file in the root of a tree.
+/// Name of the settings file in a tree.
 const TREE_FILE: &str = ".quarry.toml";
 
 /// Lines of a unit that are shown.
@@ -85,8 +87,13 @@ impl Settings {
                 layers.push((Some(file), layer));
             }
         }
-        layers.push((None, Layer::defaults()));
+        layers.extend(Self::defaults().layers);
         Ok(Self { layers })
+    }
+
+    /// Those that hold where there is no file.
+    pub fn defaults() -> Self {
+        Self { layers: vec![(None, Layer::defaults())] }
     }
 
     /// What the strongest place says.
@@ -97,9 +104,20 @@ impl Settings {
 
 /// Where settings of the tree at `root` may be, the strongest first.
 pub fn files(root: &Path) -> Vec<PathBuf> {
-    let of_tree = walk::base_folder(root).ok().map(|base| base.join(TREE_FILE));
+    let of_tree = walk::base_folder(root).ok().map(of_tree);
     let of_user = dirs::config_dir().map(|folder| folder.join("quarry").join("config.toml"));
     of_tree.into_iter().chain(of_user).collect()
+}
+
+/// The nearest one from `base` up to the root of its repository; where there is none, the one that `base` could have.
+/// Outside of a repository nothing above `base` is looked at: it may be anybody's.
+fn of_tree(base: &Path) -> PathBuf {
+    let own = base.join(TREE_FILE);
+    let Ok(canonical) = base.canonicalize() else { return own };
+    let Some(root) = canonical.ancestors().find(|folder| folder.join(".git").exists()) else { return own };
+    let up_to_root = canonical.ancestors().take_while(|folder| folder.starts_with(root));
+    let above = up_to_root.skip(1).map(|folder| folder.join(TREE_FILE));
+    iter::once(own.clone()).chain(above).find(|file| file.is_file()).unwrap_or(own)
 }
 
 /// A settings file; none where there is none.
@@ -139,10 +157,7 @@ fn parse(text: &str) -> Result<Layer, (usize, String)> {
 }
 
 fn unknown_key(name: &str, known: &[String]) -> String {
-    let nearest = known.iter().max_by(|a, b| {
-        strsim::jaro_winkler(name, a).total_cmp(&strsim::jaro_winkler(name, b)).then_with(|| b.cmp(a))
-    });
-    let nearest = nearest.map(String::as_str).unwrap_or_default();
+    let nearest = nearest(name, known.iter().map(String::as_str), 1).join("");
     format!("there is no setting `{name}`; the nearest is `{nearest}`, all are: {}", known.join(", "))
 }
 
@@ -153,10 +168,9 @@ pub fn keys() -> Vec<String> {
 
 /// The settings of a layer by name, null where it says nothing.
 pub fn values(layer: &Layer) -> Vec<(String, serde_json::Value)> {
-    match serde_json::to_value(layer) {
-        Ok(serde_json::Value::Object(map)) => map.into_iter().collect(),
-        _ => Vec::new(),
-    }
+    // By way of text, which has as many digits as a number was written with.
+    let json = serde_json::to_string(layer).unwrap_or_default();
+    serde_json::from_str::<serde_json::Map<_, _>>(&json).unwrap_or_default().into_iter().collect()
 }
 
 #[expect(clippy::ref_option, reason = "serde asks for this form")]
@@ -211,6 +225,26 @@ mod tests {
         check_mistake("limit = 3\nlimit = 4\n", 2, "duplicate");
         check_mistake("threshold = 2.0\n", 1, "0 to 1");
         check_mistake("limit 3\n", 1, "");
+    }
+
+    #[test]
+    fn the_nearest_file_up_to_the_root_of_the_repository_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().canonicalize().unwrap().join(path);
+        fs::create_dir_all(at("tree/src/net")).unwrap();
+        for file in [TREE_FILE, "tree/.quarry.toml"] {
+            fs::write(at(file), "limit = 1").unwrap();
+        }
+        assert_eq!(of_tree(&at("tree/src")), at("tree/src/.quarry.toml"), "no repository");
+        fs::create_dir(at("tree/.git")).unwrap();
+        assert_eq!(of_tree(&at("tree/src/net")), at("tree/.quarry.toml"));
+        assert_eq!(of_tree(&at("tree")), at("tree/.quarry.toml"));
+        fs::write(at("tree/src/.quarry.toml"), "").unwrap();
+        assert_eq!(of_tree(&at("tree/src/net")), at("tree/src/.quarry.toml"));
+        for file in ["tree/.quarry.toml", "tree/src/.quarry.toml"] {
+            fs::remove_file(at(file)).unwrap();
+        }
+        assert_eq!(of_tree(&at("tree/src")), at("tree/src/.quarry.toml"), "what lies above the repository");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use clap::Args;
 use quarry_corpus::walk;
-use quarry_index::Update;
+use quarry_index::{Explanation, Hit, Update};
 use serde::Serialize;
 
 use crate::index::SourceArgs;
@@ -61,7 +61,10 @@ pub fn run(args: &SimilarArgs) -> anyhow::Result<ExitCode> {
     let limit = layout.limit.or_else(|| settings.get(|layer| layer.limit)).unwrap_or_default();
     let response = index.similar(&path, *line, layout.n_units(limit), &filter)?;
     let hits = results::ranked(response.hits.into_iter(), limit, &layout);
-    let view = |ranked| ResultView::new(&index, ranked, &[], Vec::new(), &layout);
+    let view = |ranked: (Hit, usize)| {
+        let explanation = layout.explain.then(|| Explanation::leaf("cosine", ranked.0.score));
+        ResultView::new(&index, ranked, &[], Vec::new(), &layout).explained(explanation)
+    };
     let answer = Answer {
         question: Question {
             similar_to: Given {

@@ -8,11 +8,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use indicatif::{HumanBytes, HumanDuration};
-use quarry_corpus::walk::Skipped;
+use quarry_corpus::walk::{Skipped, count_by_reason};
 use quarry_index::{Index, IndexStatus, Status};
 use serde::Serialize;
 
-use crate::index::{SourceArgs, count_by_reason};
+use crate::index::SourceArgs;
 use crate::output;
 use crate::results::kind_name;
 use crate::settings::Settings;

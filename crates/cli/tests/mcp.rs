@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -59,14 +59,49 @@ impl Server {
 
     /// The answer to a request; every line must be of the protocol.
     fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.ask(method, params);
+        let answer = self.read();
+        assert_eq!(answer["id"], json!(id), "{answer}");
+        answer
+    }
+
+    /// Sends a request without waiting for its answer: its id.
+    fn ask(&mut self, method: &str, params: Value) -> u64 {
         self.n_requests += 1;
         let id = self.n_requests;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string());
+        id
+    }
+
+    /// The next line.
+    fn read(&mut self) -> Value {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
-        let answer: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!((&answer["jsonrpc"], &answer["id"]), (&json!("2.0"), &json!(id)), "{line}");
-        answer
+        let message: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(message["jsonrpc"], "2.0", "{line}");
+        message
+    }
+
+    /// Locks the index as its writer does: until that is dropped, calls that need to write it wait.
+    fn lock(&self) -> File {
+        let index = self.folder.path().join("index");
+        fs::create_dir_all(&index).unwrap();
+        let lock = File::create(index.join("lock")).unwrap();
+        lock.lock().unwrap();
+        lock
+    }
+
+    /// Asks for a search that cannot be answered while the index is locked, and waits until it runs: its id.
+    fn ask_and_wait(&mut self) -> u64 {
+        let id = self.ask(
+            "tools/call",
+            json!({"name": "search", "arguments": {"query": "open a socket"}, "_meta": {"progressToken": "token"}}),
+        );
+        let notice = self.read();
+        assert_eq!(notice["method"], "notifications/progress", "{notice}");
+        assert_eq!(notice["params"]["progressToken"], "token");
+        assert!(notice["params"]["message"].as_str().unwrap().contains("another process"), "{notice}");
+        id
     }
 
     /// The text of a tool's answer, and whether it is an error.
@@ -117,9 +152,11 @@ fn tools_are_listed_and_answer() {
 #[test]
 fn a_changed_tree_is_indexed_again() {
     let mut server = Server::start();
-    server.check_answer("index_status", json!({}), "1 units in 1 files");
+    server.check_answer("index_status", json!({}), "there is no index yet");
+    server.check_answer("search", json!({"query": "socket"}), "net.py:1-3");
     let added = server.folder.path().join("tree/mail.py");
     fs::write(added, "def send_letter(address):\n    return post(address)\n").unwrap();
+    server.check_answer("index_status", json!({}), "not up to date (1 file new)");
     server.check_answer("search", json!({"query": "send a letter"}), "mail.py:1-2 function send_letter");
     assert_eq!(server.end(), Some(0));
 }
@@ -145,11 +182,50 @@ fn garbage_is_survived() {
     for line in ["garbage", "{", "", "\u{0}\u{1}"] {
         server.send(line);
     }
-    server.check_answer("index_status", json!({}), "up to date");
+    server.check_answer("index_status", json!({}), "there is no index yet");
+    assert_eq!(server.end(), Some(0));
+}
+
+#[test]
+fn progress_is_told_to_who_asks_for_it() {
+    let mut server = Server::start();
+    let lock = server.lock();
+    let id = server.ask_and_wait();
+    drop(lock);
+    let mut told = vec![0.0];
+    let answer = loop {
+        let message = server.read();
+        if message["id"] == json!(id) {
+            break message;
+        }
+        assert_eq!(message["params"]["total"], 1.0, "{message}");
+        told.push(message["params"]["progress"].as_f64().unwrap());
+    };
+    assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains("net.py:1-3"), "{answer}");
+    assert!(told.len() > 1 && told.is_sorted_by(|a, b| a < b) && told[told.len() - 1] <= 1.0, "{told:?}");
+    assert_eq!(server.end(), Some(0));
+}
+
+#[test]
+fn a_cancelled_call_has_no_answer_and_holds_nothing_up() {
+    let mut server = Server::start();
+    let lock = server.lock();
+    let id = server.ask_and_wait();
+    let cancel = json!({"requestId": id, "reason": "changed my mind"});
+    server
+        .send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancel}).to_string());
+    server.check_answer("index_status", json!({}), "there is no index yet");
+    drop(lock);
+    server.check_answer("search", json!({"query": "open a socket"}), "1. net.py:1-3 function connect\n");
+    server.check_answer("index_status", json!({}), "1 units in 1 files, up to date");
     assert_eq!(server.end(), Some(0));
 }
 
 #[test]
 fn the_end_of_input_is_the_end() {
     assert_eq!(Server::spawn().end(), Some(0));
+    let mut busy = Server::start();
+    let _lock = busy.lock();
+    busy.ask_and_wait();
+    assert_eq!(busy.end(), Some(0), "a call that cannot be answered does not keep the server");
 }

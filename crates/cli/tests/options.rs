@@ -4,6 +4,8 @@
 
 mod fixture;
 
+use std::fs;
+
 use fixture::{Fixture, check_error, stderr, stdout};
 use serde_json::Value;
 
@@ -86,9 +88,13 @@ fn context_reaches_beyond_the_lines_that_match() {
 fn an_explanation_names_the_parts_of_each_score() {
     let fixture = shop();
     let text = stdout(&fixture.run(&["search", "total prices", "--explain", "-k", "1"]));
-    for words in ["    score ", "─ words ", "─ lexical ", "─ dense ", "─ name "] {
+    for words in ["    score ", "─ words ", "─ lexical ", "─ dense ", " body"] {
         assert!(text.contains(words), "{words}: {text}");
     }
+    let answer = fixture.json(&["search", "total prices", "--json", "--explain", "-k", "1"]);
+    let result = &answer["results"][0];
+    assert_eq!(result["explanation"]["value"], result["score"]);
+    assert_eq!(result["explanation"]["combination"], "product");
     let answer = fixture.json(&["search", "total prices", "--json"]);
     assert!(answer["results"][0]["parts"]["lexical"].as_f64().unwrap() > 0.0);
 }
@@ -119,6 +125,13 @@ fn a_query_puts_the_lines_of_an_expression_in_order() {
     };
     assert_eq!(first("weights of a parcel"), "shop/weight.rs");
     assert_eq!(first("prices of a cart"), "shop/cart.rs");
+    // The threshold is about the query, which an expression alone has not.
+    let code = |arguments: &[&str]| {
+        fixture.run(&[&["search", "-e", "let mut sum"], arguments].concat()).status.code()
+    };
+    assert_eq!(code(&["zebra unicorn recipes", "--threshold", "0.9"]), Some(1));
+    assert_eq!(code(&["zebra unicorn recipes", "--threshold", "0"]), Some(0));
+    assert_eq!(code(&["--threshold", "0.9"]), Some(0));
 }
 
 #[test]
@@ -149,6 +162,13 @@ fn settings_of_the_tree_are_defaults_of_a_search() {
     };
     assert_eq!(count(&[]), 1);
     assert_eq!(count(&["-k", "2"]), 2);
+    fs::create_dir(fixture.path("tree/.git")).unwrap();
+    assert_eq!(count(&["shop"]), 1, "below the root of a repository its settings hold");
+    let from = fixture.json(&["config", "shop", "--json"])["files"][0].clone();
+    assert!(
+        from["path"].as_str().unwrap().ends_with("tree/.quarry.toml") && from["exists"] == true,
+        "{from}"
+    );
     check_error(&fixture.run(&["search", "x", "--threshold", "7"]), "0 to 1");
 }
 

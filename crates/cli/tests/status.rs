@@ -1,10 +1,16 @@
-//! `quarry status` and `quarry log`.
+//! What keeps search working: `quarry status`, `doctor`, `watch` and `log`.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 mod fixture;
 
-use fixture::{Fixture, stdout};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use fixture::{Fixture, check_error, stdout};
 use serde_json::Value;
 
 #[test]
@@ -51,18 +57,25 @@ fn searches_are_recorded_only_when_asked() {
     assert_eq!(record["root"], fixture.path("tree").canonicalize().unwrap().to_str().unwrap());
     assert!(record["time"].as_u64().unwrap() > 1_000_000_000);
 
+    check_error(&fixture.run(&["log", "opened", "99"]), "expected the rank of one of them");
+    fixture.run(&["log", "opened", "1"]);
+    let text = stdout(&fixture.run(&["log", "show"]));
+    let opened: Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
+    assert_eq!((&opened["query"], &opened["opened"]), (&"open a socket".into(), &1.into()));
+    assert_eq!(opened["results"], record["results"]);
+
     fixture.run(&["log", "off"]);
     fixture.run(&["search", "socket"]);
-    assert_eq!((&state()["on"], &state()["records"]), (&false.into(), &1.into()));
+    assert_eq!((&state()["on"], &state()["records"]), (&false.into(), &2.into()));
     fixture.run(&["log", "clear"]);
     assert_eq!(state()["records"], 0);
     assert_eq!(stdout(&fixture.run(&["log", "show"])), "");
+    check_error(&fixture.run(&["log", "opened", "1"]), "quarry log on");
 }
 
 #[test]
 #[cfg(unix)]
 fn the_log_is_for_its_owner_only() {
-    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     let fixture = Fixture::new();
@@ -70,4 +83,124 @@ fn the_log_is_for_its_owner_only() {
     fixture.run(&["search", "socket"]);
     let mode = fs::metadata(fixture.path("state/quarry/searches.jsonl")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_doctor_finds_what_is_broken_and_says_what_to_do() {
+    let fixture = Fixture::new();
+    let states = |answer: &Value| -> Vec<(String, String)> {
+        let checks = answer["checks"].as_array().unwrap().iter();
+        let text = |check: &Value, key: &str| check[key].as_str().unwrap().to_owned();
+        checks.map(|check| (text(check, "name"), text(check, "state"))).collect()
+    };
+    let healthy = fixture.run(&["doctor", "--json"]);
+    assert_eq!(healthy.status.code(), Some(0), "{}", stdout(&healthy));
+    let answer: Value = serde_json::from_slice(&healthy.stdout).unwrap();
+    assert!(states(&answer).iter().all(|(_, state)| state == "ok"), "{answer}");
+    assert!(!fixture.path("cache").exists() && !fixture.path("state").exists(), "it leaves nothing behind");
+
+    fixture.run(&["index"]);
+    fixture.write("tree/.quarry.toml", "limt = 1\n");
+    let broken = fixture.run(&["doctor", "--json", "--model", "nothing"]);
+    assert_eq!(broken.status.code(), Some(2));
+    let answer: Value = serde_json::from_slice(&broken.stdout).unwrap();
+    assert_eq!(answer["ok"], false);
+    let found = states(&answer).into_iter().filter(|(_, state)| state != "ok");
+    let expected = ["settings", "model"].map(|name| (name.to_owned(), "broken".to_owned()));
+    assert_eq!(found.collect::<Vec<_>>(), expected, "{answer}");
+    let text = stdout(&fixture.run(&["doctor"]));
+    let line = text.lines().find(|line| line.contains("settings")).unwrap();
+    assert!(
+        line.starts_with("BROKEN") && line.contains(".quarry.toml:1") && line.contains("`limit`"),
+        "{line}"
+    );
+    check_error_of_doctor(&fixture, &["no/such/folder"], "tree");
+}
+
+/// That `quarry doctor` finds something broken, and says of what.
+#[track_caller]
+fn check_error_of_doctor(fixture: &Fixture, arguments: &[&str], name: &str) {
+    let output = fixture.run(&[&["doctor"], arguments].concat());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stdout(&output).lines().any(|line| line.starts_with(&format!("BROKEN   {name}"))),
+        "{}",
+        stdout(&output)
+    );
+}
+
+/// A running `quarry watch --json`.
+struct Watch {
+    process: Child,
+    lines: Receiver<String>,
+}
+
+impl Watch {
+    fn start(fixture: &Fixture, options: &[&str]) -> Self {
+        let mut command = fixture.command(&[&["watch", "--json"], options].concat());
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let stdout = BufReader::new(process.stdout.take().unwrap());
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Self { process, lines }
+    }
+
+    /// What the next refresh came to.
+    fn next(&self) -> Value {
+        serde_json::from_str(&self.lines.recv_timeout(Duration::from_secs(60)).unwrap()).unwrap()
+    }
+
+    /// Reads on until the index holds so many files.
+    #[track_caller]
+    fn wait_for(&self, n_files: u64) {
+        while self.next()["files"] != n_files {}
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn a_watched_index_follows_the_tree() {
+    for options in [&[][..], &["--poll", "1"]] {
+        let fixture = Fixture::new();
+        fixture.write("tree/.gitignore", "out/\n");
+        fixture.write("tree/out/generated.py", "x = 1\n");
+        let watch = Watch::start(&fixture, options);
+        let first = watch.next();
+        assert_eq!((&first["files"], &first["built"]), (&2.into(), &true.into()), "{first}");
+        // What is ignored is no change, so that this tells of the other file only.
+        fixture.write("tree/out/generated.py", "y = 2\n");
+        fixture.write("tree/http/client.py", "def fetch(url):\n    return url\n");
+        let second = watch.next();
+        assert_eq!((&second["files"], &second["reason"]), (&3.into(), &"1 file new".into()));
+        fs::remove_dir_all(fixture.path("tree/http")).unwrap();
+        watch.wait_for(1);
+        fixture.write("tree/http/header.py", "def parse(line):\n    return line\n");
+        watch.wait_for(2);
+        fixture.write("tree/http/deep/er/body.py", "def read(stream):\n    return stream\n");
+        watch.wait_for(3);
+        fs::rename(fixture.path("tree"), fixture.path("moved")).unwrap();
+        fs::rename(fixture.path("moved"), fixture.path("tree")).unwrap();
+        fixture.write("tree/http/deep/er/tail.py", "def end(stream):\n    return stream\n");
+        watch.wait_for(4);
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_watch_ends_when_it_is_interrupted() {
+    let fixture = Fixture::new();
+    let mut watch = Watch::start(&fixture, &[]);
+    watch.next();
+    let pid = watch.process.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert_eq!(watch.process.wait().unwrap().code(), Some(0));
+    assert_eq!(fixture.json(&["status", "--json"])["fresh"], true);
 }

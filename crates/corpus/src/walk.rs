@@ -3,6 +3,7 @@
 //! Listing looks at names and metadata only, so that a caller can compare a tree with an earlier listing without
 //! reading it; [`read`] then judges the content.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -97,6 +98,16 @@ pub enum SkipReason {
     Unreadable(String),
 }
 
+/// How many files were left out for each reason, in words.
+#[must_use]
+pub fn count_by_reason(skipped: &[Skipped]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for file in skipped {
+        *counts.entry(file.reason.to_string()).or_default() += 1;
+    }
+    counts
+}
+
 /// Why a tree cannot be listed.
 #[derive(Debug, thiserror::Error)]
 pub enum WalkError {
@@ -145,6 +156,18 @@ pub fn list(root: &Path, options: &WalkOptions) -> Result<Listing, WalkError> {
     listing.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     listing.skipped.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(listing)
+}
+
+/// The folders whose files [`list`] lists, in no order; of a file as `root`, the one that it lies in.
+///
+/// # Errors
+/// When `root` is missing or unreadable. What is unreadable below it is left out.
+pub fn folders(root: &Path) -> Result<Vec<PathBuf>, WalkError> {
+    let base = base_folder(root)?;
+    if base != root {
+        return Ok(vec![base.to_owned()]);
+    }
+    Ok(walker(root).build().flatten().filter(is_folder).map(DirEntry::into_path).collect())
 }
 
 /// Number of files below `root` that [`list`] does not see because an ignore file or a hidden name excludes them.
@@ -350,6 +373,21 @@ mod tests {
         assert_eq!(skipped(&listing), []);
         // All but the two listed: three sources and the ignore files themselves.
         assert_eq!(count_excluded(folder.path()), 5);
+    }
+
+    #[test]
+    fn folders_are_those_that_are_looked_into() {
+        let folder = tree(&[
+            ("a/b/z.py", ""),
+            ("target/debug/out.py", ""),
+            (".git/x", ""),
+            (".gitignore", "target/\n"),
+        ]);
+        let mut found = folders(folder.path()).unwrap();
+        found.sort_unstable();
+        assert_eq!(found, ["", "a", "a/b"].map(|path| folder.path().join(path)));
+        assert_eq!(folders(&folder.path().join("a/b/z.py")).unwrap(), [folder.path().join("a/b")]);
+        assert!(folders(&folder.path().join("none")).is_err());
     }
 
     #[test]

@@ -2,14 +2,26 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use quarry_corpus::walk::Listing;
+use quarry_source::languages;
+use quarry_text::nearest;
 use tantivy::TantivyError;
 use tantivy::directory::error::OpenWriteError;
 
 use crate::Stale;
 
+/// Languages that an error suggests.
+const N_SUGGESTIONS: usize = 3;
+
 /// Bytes of an index with the built-in model's vectors over bytes of the files in it: 0.9 to 1.2 for this repository,
 /// tantivy's and some of those of the repository search.
 const INDEX_BYTES_PER_SOURCE_BYTE: f64 = 1.2;
+
+/// Bytes that an index of some files takes on disk, about.
+#[must_use]
+pub fn expected_bytes(listing: &Listing) -> u64 {
+    let bytes: u64 = listing.files.iter().map(|file| file.bytes).sum();
+    (bytes as f64 * INDEX_BYTES_PER_SOURCE_BYTE) as u64
+}
 
 /// Why an index cannot be built, opened or searched.
 #[derive(Debug, thiserror::Error)]
@@ -114,6 +126,11 @@ pub enum Error {
 }
 
 impl Error {
+    pub(crate) fn unknown_language(name: &str) -> Self {
+        let close = nearest(name, languages().map(|language| language.name()), N_SUGGESTIONS);
+        Self::UnknownLanguage { name: name.to_owned(), close: close.join(", ") }
+    }
+
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io { action, path: path.to_owned(), source }
     }
@@ -132,9 +149,7 @@ impl Error {
         if !self.is_of_storage() {
             return self;
         }
-        let bytes: u64 = listing.files.iter().map(|file| file.bytes).sum();
-        let needed = (bytes as f64 * INDEX_BYTES_PER_SOURCE_BYTE) as u64;
-        Self::IndexFolder { path: path.to_owned(), needed, source: Box::new(self) }
+        Self::IndexFolder { path: path.to_owned(), needed: expected_bytes(listing), source: Box::new(self) }
     }
 
     /// What kind of failure of the system is at the bottom of this.

@@ -2,7 +2,7 @@
 
 use ignore::overrides::{Override, OverrideBuilder};
 use quarry_corpus::walk::FileFlags;
-use quarry_source::{Language, UnitKind, language_for, language_named, languages};
+use quarry_source::{UnitKind, language_called};
 
 use crate::Error;
 
@@ -17,9 +17,9 @@ pub struct Filter {
 
 impl Filter {
     /// Units of any of `languages` and any of `kinds`, in files that `globs` let through; an empty list lets all
-    /// through. Languages go by name or by the extension of their files (`rs`), whatever their case. Globs are those of gitignore, relative to the
-    /// root: one that begins with `!` excludes, and where any does not, only what such a one matches is left. The
-    /// last one that matches a file counts.
+    /// through. Languages go by what people call them ([`language_called`]). Globs are those of gitignore, relative to the root:
+    /// one that begins with `!` excludes, and where any does not, only what such a one matches is left. The last one
+    /// that matches a file counts.
     ///
     /// # Errors
     /// When a language is unknown or a glob is malformed.
@@ -29,7 +29,7 @@ impl Filter {
             .map(|name| {
                 language_called(name)
                     .map(|language| language.name().to_owned())
-                    .ok_or_else(|| unknown_language(name))
+                    .ok_or_else(|| Error::unknown_language(name))
             })
             .collect::<Result<_, Error>>()?;
         let globs = if globs.is_empty() {
@@ -71,21 +71,6 @@ impl Filter {
     pub fn kind(&self, kind: UnitKind) -> bool {
         self.kinds.is_empty() || self.kinds.contains(&kind)
     }
-}
-
-fn language_called(name: &str) -> Option<Language> {
-    let name = name.to_lowercase();
-    language_named(&name).or_else(|| language_for(format!("file.{name}").as_ref(), b""))
-}
-
-fn unknown_language(name: &str) -> Error {
-    let wanted = name.to_lowercase();
-    let mut names: Vec<(f64, &str)> = languages()
-        .map(|language| (strsim::jaro_winkler(&wanted, language.name()), language.name()))
-        .collect();
-    names.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    let close = names.iter().take(3).map(|(_, name)| *name).collect::<Vec<_>>().join(", ");
-    Error::UnknownLanguage { name: name.to_owned(), close }
 }
 
 #[cfg(test)]

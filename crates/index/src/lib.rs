@@ -9,6 +9,7 @@ mod changes;
 mod complete;
 pub mod confidence;
 mod error;
+mod explain;
 mod filter;
 mod folder;
 pub mod fusion;
@@ -26,7 +27,8 @@ pub mod vectors;
 
 pub use build::embedding_text;
 pub use confidence::{DEFAULT_THRESHOLD, Evidence};
-pub use error::Error;
+pub use error::{Error, expected_bytes};
+pub use explain::{Combination, Explanation};
 pub use filter::Filter;
 pub use open::{BuildReport, Changes, Event, Index, OpenOptions, Opened, Outdated, Stale, Update};
 pub use place::LOCAL_FOLDER;

@@ -11,7 +11,7 @@ use quarry_text::query_terms;
 use rayon::prelude::*;
 
 use crate::fusion::{Fusion, convex_combination, greatest};
-use crate::lexical::{Bm25f, Groups};
+use crate::lexical::{Bm25f, Groups, Scores};
 use crate::rules::{self, Query};
 use crate::table::{FileRecord, UnitRecord};
 use crate::{Error, Evidence, Filter, Index};
@@ -163,42 +163,33 @@ pub struct ScoreParts {
     pub repetition: f32,
 }
 
+/// What a query finds in every unit and file that may be found; 0 for the others.
+pub(crate) struct Signals {
+    pub terms: Vec<String>,
+    /// BM25F of units and of files.
+    pub lexical: Scores,
+    /// Cosine of each unit.
+    pub dense: Vec<f32>,
+    /// The best cosine of each file.
+    pub dense_of_files: Vec<f32>,
+    /// Share of the cosine in a score.
+    pub dense_weight: f32,
+    /// The units with the best `words`, in no order.
+    pub candidates: Vec<usize>,
+    /// The words' score of each candidate and its file.
+    pub words: Vec<f32>,
+    /// The best of `words`.
+    pub best: f32,
+}
+
 impl Index {
     /// Ranks the units of the index for a query. Deterministic: equal indexes give equal responses.
     ///
     /// # Errors
     /// When the query has no word, the model fails, or the index cannot be read.
     pub fn search(&self, request: &SearchRequest) -> Result<SearchResponse, Error> {
-        let terms = query_terms(request.query);
-        if terms.is_empty() {
-            return Err(Error::EmptyQuery);
-        }
+        let Signals { terms, lexical, dense, candidates, words, best: scale, .. } = self.signals(request)?;
         let ranking = &request.ranking;
-        let groups = Groups { of_text: &self.file_of_unit, lengths: &self.file_lengths };
-        let score_dense = || match &self.dense {
-            Some(dense) => {
-                let vectors = dense.embedder.embed_queries(&[request.query])?;
-                Ok::<_, Error>((dense.matrix.similarities(&vectors.values), ranking.dense_weight))
-            }
-            None => Ok((vec![0.0; self.n_units()], 0.0)),
-        };
-        let (lexical, dense) =
-            rayon::join(|| self.lexical.scores(&terms, &ranking.bm25f, groups), score_dense);
-        let (mut lexical, (mut dense, dense_weight)) = (lexical?, dense?);
-        let allowed = self.allowed(request.filter);
-        hide(&mut lexical.texts, allowed.as_deref());
-        hide(&mut dense, allowed.as_deref());
-        let fusion = Fusion::of(&lexical.texts, &dense, dense_weight);
-        let of_files = convex_combination(&lexical.groups, &self.best_of_files(&dense), dense_weight);
-        let words = |unit: usize| {
-            let file = ranking.file_weight * of_files[self.file_of_unit[unit] as usize];
-            let is_allowed = allowed.as_ref().is_none_or(|allowed| allowed[unit]);
-            if is_allowed { fusion.score(lexical.texts[unit], dense[unit]) + file } else { 0.0 }
-        };
-        let (candidates, words): (Vec<usize>, Vec<f32>) =
-            best(self.n_units(), N_CANDIDATES.max(request.limit), words).into_iter().unzip();
-        let scale = greatest(&words);
-
         let query = Query { text: request.query, terms: &terms, weights: &lexical.idf };
         let most: f32 = lexical.idf.iter().sum::<f32>() * (ranking.bm25f.k1 + 1.0);
         let places = self.place_matches(&query, &candidates);
@@ -261,6 +252,41 @@ impl Index {
         };
         let confidence = if hits.is_empty() { 0.0 } else { evidence.confidence() };
         Ok(SearchResponse { hits, confidence, evidence })
+    }
+
+    /// What words and meaning say of units and files, before any rule.
+    pub(crate) fn signals(&self, request: &SearchRequest) -> Result<Signals, Error> {
+        let terms = query_terms(request.query);
+        if terms.is_empty() {
+            return Err(Error::EmptyQuery);
+        }
+        let ranking = &request.ranking;
+        let groups = Groups { of_text: &self.file_of_unit, lengths: &self.file_lengths };
+        let score_dense = || match &self.dense {
+            Some(dense) => {
+                let vectors = dense.embedder.embed_queries(&[request.query])?;
+                Ok::<_, Error>((dense.matrix.similarities(&vectors.values), ranking.dense_weight))
+            }
+            None => Ok((vec![0.0; self.n_units()], 0.0)),
+        };
+        let (lexical, dense) =
+            rayon::join(|| self.lexical.scores(&terms, &ranking.bm25f, groups), score_dense);
+        let (mut lexical, (mut dense, dense_weight)) = (lexical?, dense?);
+        let allowed = self.allowed(request.filter);
+        hide(&mut lexical.texts, allowed.as_deref());
+        hide(&mut dense, allowed.as_deref());
+        let dense_of_files = self.best_of_files(&dense);
+        let fusion = Fusion::of(&lexical.texts, &dense, dense_weight);
+        let of_files = convex_combination(&lexical.groups, &dense_of_files, dense_weight);
+        let words = |unit: usize| {
+            let file = ranking.file_weight * of_files[self.file_of_unit[unit] as usize];
+            let is_allowed = allowed.as_ref().is_none_or(|allowed| allowed[unit]);
+            if is_allowed { fusion.score(lexical.texts[unit], dense[unit]) + file } else { 0.0 }
+        };
+        let (candidates, words): (Vec<usize>, Vec<f32>) =
+            best(self.n_units(), N_CANDIDATES.max(request.limit), words).into_iter().unzip();
+        let best = greatest(&words);
+        Ok(Signals { terms, lexical, dense, dense_of_files, dense_weight, candidates, words, best })
     }
 
     /// Ranks units by how alike they are to the one at a line (1-based) of a file (path relative to the root), which
@@ -417,15 +443,19 @@ impl Index {
 impl Ranking {
     /// The score before [`rules::diversify`].
     fn score(&self, parts: &ScoreParts, is_symbol: bool) -> f32 {
-        let definition = match (parts.defines, is_symbol) {
+        let names = self.place_weight * parts.place.powf(self.name_power)
+            + self.name_weight * parts.name.powf(self.name_power);
+        let sum = parts.words + names + self.definition_score(parts.defines, is_symbol);
+        sum * parts.demotion
+    }
+
+    /// What a unit gets that defines a symbol of the query, or the symbol that the query is.
+    pub(crate) fn definition_score(&self, defines: bool, is_symbol: bool) -> f32 {
+        match (defines, is_symbol) {
             (true, true) => self.definition,
             (true, false) => self.mention,
             (false, _) => 0.0,
-        };
-        let names = self.place_weight * parts.place.powf(self.name_power)
-            + self.name_weight * parts.name.powf(self.name_power);
-        let sum = parts.words + names + definition;
-        sum * parts.demotion
+        }
     }
 }
 

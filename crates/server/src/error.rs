@@ -8,6 +8,14 @@ pub enum ToolError {
     /// They are not as the schema says.
     #[error("bad arguments")]
     Arguments(#[source] serde_json::Error),
+    /// The tool has no such argument.
+    #[error("there is no argument {name}{}", suggestion(nearest))]
+    UnknownArgument {
+        /// As given.
+        name: String,
+        /// The arguments nearest to it.
+        nearest: Vec<String>,
+    },
     /// A number is too small or too great.
     #[error("{name}: expected {least} to {greatest}, found {found}")]
     Range {

@@ -15,5 +15,5 @@ mod workspace;
 
 pub use error::{ServeError, ToolError};
 pub use protocol::serve_stdio;
-pub use tools::{Call, IndexStatus, Kind, Object, ReadUnit, Search, Similar, TOOLS, Tool};
-pub use workspace::{Answer, Workspace};
+pub use tools::{Call, IndexStatus, Kind, Object, ReadUnit, Search, Similar, Size, TOOLS, Tool};
+pub use workspace::{Answer, Progress, Report, Searched, SearchedUnit, Workspace};

@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
+use quarry_text::nearest;
+
 use crate::ToolError;
-use crate::text::nearest;
 
 /// Paths that an error suggests.
 const N_SUGGESTIONS: usize = 3;

@@ -4,14 +4,18 @@ use std::sync::Arc;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, ToolAnnotations,
+    PaginatedRequestParams, ProgressNotificationParam, ProgressToken, ServerCapabilities, ServerConfig,
+    ToolAnnotations,
 };
 use rmcp::service::{RequestContext, ServerInitializeError};
-use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
-use tokio::sync::Mutex;
+use rmcp::{ErrorData, Peer, RoleServer, ServerHandler, ServiceExt};
+use tokio::sync::mpsc;
 
 use crate::tools::{Call, TOOLS};
-use crate::{ServeError, ToolError, Workspace};
+use crate::{Progress, ServeError, ToolError, Workspace};
+
+/// The least progress that a client is told of.
+const STEP: f64 = 0.01;
 
 /// What an agent is told about the server as a whole.
 const INSTRUCTIONS: &str = "Finds code of one source tree by what it does. Begin with search, in plain words; read a \
@@ -20,8 +24,9 @@ const INSTRUCTIONS: &str = "Finds code of one source tree by what it does. Begin
 
 /// Serves a client on stdin and stdout until it closes stdin.
 ///
-/// Calls are answered one after another on a thread of their own, so that the protocol stays responsive while an
-/// index is built; calls that arrive meanwhile wait.
+/// Each call is answered on a thread of its own, so that the protocol stays responsive while an index is built, and
+/// the client is told how far that has come where it asked for it. A call that is cancelled has no answer; what it
+/// began to index is finished for the next one.
 ///
 /// # Errors
 /// When the client does not speak the protocol, or the runtime fails.
@@ -34,7 +39,7 @@ pub fn serve_stdio(workspace: Workspace) -> Result<(), ServeError> {
 }
 
 async fn serve(workspace: Workspace) -> Result<(), ServeError> {
-    let server = Server { workspace: Arc::new(Mutex::new(workspace)) };
+    let server = Server(Arc::new(workspace));
     match server.serve(rmcp::transport::stdio()).await {
         Ok(running) => {
             running.waiting().await?;
@@ -46,10 +51,7 @@ async fn serve(workspace: Workspace) -> Result<(), ServeError> {
     }
 }
 
-struct Server {
-    /// Held while a call is answered.
-    workspace: Arc<Mutex<Workspace>>,
-}
+struct Server(Arc<Workspace>);
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
@@ -77,7 +79,7 @@ impl ServerHandler for Server {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let call = match Call::new(&request.name, request.arguments.unwrap_or_default()) {
             Some(Ok(call)) => call,
@@ -88,8 +90,22 @@ impl ServerHandler for Server {
                 return Err(ErrorData::invalid_params(message, None));
             }
         };
-        let workspace = Arc::clone(&self.workspace).lock_owned().await;
-        let answered = tokio::task::spawn_blocking(move || workspace.answer(&call)).await;
+        let workspace = Arc::clone(&self.0);
+        let (sender, mut progress) = mpsc::unbounded_channel();
+        let mut answered = tokio::task::spawn_blocking(move || {
+            workspace.answer(&call, &|progress| {
+                // Nobody listens any more to a call that was cancelled.
+                let _ = sender.send(progress);
+            })
+        });
+        let mut notices = Notices { token: context.meta.get_progress_token(), told: -STEP };
+        let answered = loop {
+            tokio::select! {
+                () = context.ct.cancelled() => return Err(ErrorData::internal_error("cancelled", None)),
+                Some(progress) = progress.recv() => notices.tell(&context.peer, progress).await,
+                answered = &mut answered => break answered,
+            }
+        };
         let result = match answered {
             Ok(Ok(answer)) => {
                 let mut result = CallToolResult::success(vec![ContentBlock::text(answer.text)]);
@@ -100,6 +116,28 @@ impl ServerHandler for Server {
             Err(error) => return Err(ErrorData::internal_error(error.to_string(), None)),
         };
         Ok(result.into())
+    }
+}
+
+/// What a client is told while it waits.
+struct Notices {
+    /// None where the client asked for nothing.
+    token: Option<ProgressToken>,
+    /// The share that was told last; before the first notice less than any.
+    told: f64,
+}
+
+impl Notices {
+    /// Tells of progress, in steps that are worth a message; each must be greater than the last.
+    async fn tell(&mut self, client: &Peer<RoleServer>, progress: Progress) {
+        let Some(token) = &self.token else { return };
+        if progress.share < self.told + STEP {
+            return;
+        }
+        self.told = progress.share;
+        let notice = ProgressNotificationParam::new(token.clone(), progress.share).with_total(1.0);
+        // A client that is gone is seen elsewhere.
+        let _ = client.notify_progress(notice.with_message(progress.message)).await;
     }
 }
 

@@ -1,10 +1,13 @@
 //! One unit of a file, with line numbers.
 
+use std::ops::RangeInclusive;
+
 use quarry_source::{Unit, UnitKind};
+use quarry_text::nearest;
 
 use crate::ToolError;
 use crate::results::what;
-use crate::text::{BudgetedText, nearest, numbered};
+use crate::text::{BudgetedText, numbered};
 
 /// Names that an error suggests.
 const N_SUGGESTIONS: usize = 5;
@@ -25,7 +28,8 @@ struct Span<'a> {
     end_line: u32,
 }
 
-/// The source of the unit that is `wanted`, of the file at `path` that holds `source` and was cut into `units`.
+/// The lines (1-based) and the source of the unit that is `wanted`, of the file at `path` that holds `source` and was
+/// cut into `units`.
 ///
 /// # Errors
 /// When there is no such unit.
@@ -35,7 +39,7 @@ pub(crate) fn read_unit(
     units: &[Unit],
     wanted: Wanted,
     max_tokens: usize,
-) -> Result<String, ToolError> {
+) -> Result<(RangeInclusive<u32>, String), ToolError> {
     if units.is_empty() {
         return Err(ToolError::Empty { path: path.to_owned() });
     }
@@ -69,7 +73,7 @@ pub(crate) fn read_unit(
             others.iter().take(N_SUGGESTIONS).map(|unit| unit.start_line.to_string()).collect();
         ending.push_str(&format!("Others of that name are at lines {}.\n", lines.join(", ")));
     }
-    Ok(text.finish(&ending))
+    Ok((unit.start_line..=end_line, text.finish(&ending)))
 }
 
 /// Position of the innermost unit at a line, or of the one nearest to it.
@@ -148,7 +152,8 @@ mod tests {
 
     fn read(source: &str, wanted: Wanted, max_tokens: usize) -> Result<String, String> {
         let units = extract(language_named("python").unwrap(), source.as_bytes()).units;
-        read_unit("cart.py", source, &units, wanted, max_tokens).map_err(|error| error.report())
+        let read = read_unit("cart.py", source, &units, wanted, max_tokens);
+        read.map(|(_, text)| text).map_err(|error| error.report())
     }
 
     #[test]

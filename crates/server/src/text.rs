@@ -51,21 +51,6 @@ pub(crate) fn shortened(line: &str) -> String {
     }
 }
 
-/// `candidates` by how alike they are to `wanted`, at most `n`, each once; of equal ones the first by name.
-pub(crate) fn nearest<'a>(wanted: &str, candidates: impl Iterator<Item = &'a str>, n: usize) -> Vec<String> {
-    let wanted = wanted.to_lowercase();
-    let last = |path: &str| path.rsplit(['/', '.']).next().unwrap_or_default().to_owned();
-    let likeness = |candidate: &str| {
-        let candidate = candidate.to_lowercase();
-        let parts = strsim::jaro_winkler(&last(&wanted), &last(&candidate));
-        strsim::normalized_damerau_levenshtein(&wanted, &candidate).max(0.0) + parts
-    };
-    let mut ranked: Vec<(f64, &str)> = candidates.map(|candidate| (likeness(candidate), candidate)).collect();
-    ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    ranked.dedup_by_key(|(_, candidate)| *candidate);
-    ranked.into_iter().take(n).map(|(_, candidate)| candidate.to_owned()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,14 +72,5 @@ mod tests {
         let cut = shortened(&"é".repeat(1000));
         assert_eq!(cut.chars().count(), MAX_LINE_CHARS + 1);
         assert!(cut.ends_with('…'));
-    }
-
-    #[test]
-    fn the_nearest_come_first() {
-        let names = ["Parser.read", "Parser.write", "open_file", "Parser.read"];
-        assert_eq!(nearest("Parser.raed", names.into_iter(), 1), ["Parser.read"]);
-        assert_eq!(nearest("openfile", names.into_iter(), 1), ["open_file"]);
-        assert_eq!(nearest("x", names.into_iter(), 9).len(), 3);
-        assert_eq!(nearest("x", [].into_iter(), 3), [""; 0]);
     }
 }

@@ -6,6 +6,7 @@
 use std::ops::RangeInclusive;
 
 use quarry_source::UnitKind;
+use quarry_text::nearest;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
@@ -21,6 +22,9 @@ pub type Object = Map<String, Value>;
 const RESULTS: RangeInclusive<usize> = 1..=50;
 /// Greatest and least number of tokens that an answer can be allowed.
 const TOKENS: RangeInclusive<usize> = 200..=20_000;
+/// Arguments that an error suggests.
+const N_SUGGESTIONS: usize = 3;
+
 /// Lines are counted from 1.
 const LINES: RangeInclusive<u32> = 1..=10_000_000;
 
@@ -65,8 +69,9 @@ pub const TOOLS: [Tool; 4] = [
     Tool {
         name: "index_status",
         title: "Show what is indexed",
-        description: "Says which folder is searched, how many files and units its index has, and in which \
-            languages (the values that search takes). The index is brought up to date first, as by every tool.",
+        description: "Says which folder is searched, how many files and units its index holds, in which languages \
+            (the values that search takes), how many files were left out and why, and whether it is up to date. \
+            Builds nothing and answers at once; the other tools bring the index up to date first.",
         schema: schema::<IndexStatus>,
     },
 ];
@@ -86,7 +91,6 @@ pub enum Call {
 
 /// Arguments of `search`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Search {
     /// What the code does, in a few plain English words, or the name of a symbol.
     #[schemars(length(min = 1))]
@@ -106,19 +110,13 @@ pub struct Search {
     /// out.
     #[serde(default)]
     pub globs: Vec<String>,
-    /// Greatest number of results.
-    #[serde(default = "default_results")]
-    #[schemars(range(min = *RESULTS.start(), max = *RESULTS.end()))]
-    pub k: usize,
-    /// Greatest length of the answer in tokens of about 4 bytes; results that do not fit are left out whole.
-    #[serde(default = "default_tokens")]
-    #[schemars(range(min = *TOKENS.start(), max = *TOKENS.end()))]
-    pub max_tokens: usize,
+    /// How long the answer may be.
+    #[serde(flatten)]
+    pub size: Size,
 }
 
 /// Arguments of `similar`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Similar {
     /// File, relative to the root.
     #[schemars(length(min = 1))]
@@ -126,6 +124,14 @@ pub struct Similar {
     /// A line in the function, method or type, counted from 1.
     #[schemars(range(min = *LINES.start(), max = *LINES.end()))]
     pub line: u32,
+    /// How long the answer may be.
+    #[serde(flatten)]
+    pub size: Size,
+}
+
+/// How long a list of results may be.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+pub struct Size {
     /// Greatest number of results.
     #[serde(default = "default_results")]
     #[schemars(range(min = *RESULTS.start(), max = *RESULTS.end()))]
@@ -138,7 +144,6 @@ pub struct Similar {
 
 /// Arguments of `read_unit`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct ReadUnit {
     /// File, relative to the root.
     #[schemars(length(min = 1))]
@@ -157,7 +162,6 @@ pub struct ReadUnit {
 
 /// Arguments of `index_status`: none.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct IndexStatus {}
 
 /// Kind of a unit.
@@ -199,14 +203,12 @@ impl Call {
         arguments.retain(|_, value| !value.is_null());
         Some(match name {
             "search" => read(arguments).and_then(|search: Search| {
-                within("k", &search.k, &RESULTS)?;
-                within("max_tokens", &search.max_tokens, &TOKENS)?;
+                search.size.check()?;
                 Ok(Self::Search(search))
             }),
             "similar" => read(arguments).and_then(|similar: Similar| {
                 within("line", &similar.line, &LINES)?;
-                within("k", &similar.k, &RESULTS)?;
-                within("max_tokens", &similar.max_tokens, &TOKENS)?;
+                similar.size.check()?;
                 Ok(Self::Similar(similar))
             }),
             "read_unit" => read(arguments).and_then(|unit: ReadUnit| {
@@ -223,7 +225,23 @@ impl Call {
     }
 }
 
-fn read<T: DeserializeOwned>(arguments: Object) -> Result<T, ToolError> {
+impl Size {
+    fn check(&self) -> Result<(), ToolError> {
+        within("k", &self.k, &RESULTS)?;
+        within("max_tokens", &self.max_tokens, &TOKENS)
+    }
+}
+
+/// Reads arguments that the schema of `T` knows.
+fn read<T: DeserializeOwned + JsonSchema>(arguments: Object) -> Result<T, ToolError> {
+    let schema = schema::<T>();
+    let known = || schema["properties"].as_object().into_iter().flat_map(Object::keys);
+    if let Some(unknown) = arguments.keys().find(|name| !known().any(|known| known == *name)) {
+        return Err(ToolError::UnknownArgument {
+            name: unknown.clone(),
+            nearest: nearest(unknown, known().map(String::as_str), N_SUGGESTIONS),
+        });
+    }
     serde_json::from_value(Value::Object(arguments)).map_err(ToolError::Arguments)
 }
 
@@ -254,6 +272,7 @@ fn schema<T: JsonSchema>() -> Object {
     schema.remove("title");
     // An object without properties needs the key all the same.
     schema.ensure_object().entry("properties").or_insert_with(|| Value::Object(Object::new()));
+    schema.insert("additionalProperties".to_owned(), Value::Bool(false));
     schema.ensure_object().clone()
 }
 
@@ -348,7 +367,7 @@ mod tests {
         else {
             panic!("refused")
         };
-        assert_eq!((search.k, search.max_tokens, search.path.as_str()), (10, 2_000, ""));
+        assert_eq!((search.size.k, search.size.max_tokens, search.path.as_str()), (10, 2_000, ""));
         assert_eq!(search.kinds, [Kind::Type]);
         assert!(call("index_status", json!({})).is_ok());
         assert!(call("read_unit", json!({"path": "a", "line": null, "name": "b"})).is_ok());
@@ -359,8 +378,8 @@ mod tests {
         check_refused("search", json!({}), "missing field `query`");
         check_refused(
             "search",
-            json!({"query": "x", "limit": 3}),
-            "unknown field `limit`, expected one of `query`",
+            json!({"query": "x", "langages": []}),
+            "no argument langages; nearest: languages",
         );
         check_refused("search", json!({"query": "x", "k": 0}), "k: expected 1 to 50, found 0");
         check_refused("search", json!({"query": "x", "k": "ten"}), "invalid type: string \"ten\"");
@@ -373,7 +392,7 @@ mod tests {
         check_refused("similar", json!({"path": "a", "line": 0}), "line: expected 1 to");
         check_refused("read_unit", json!({"path": "a"}), "either line or name");
         check_refused("read_unit", json!({"path": "a", "line": 1, "name": "b"}), "either line or name");
-        check_refused("index_status", json!({"verbose": true}), "unknown field `verbose`");
+        check_refused("index_status", json!({"verbose": true}), "no argument verbose");
         assert!(Call::new("grep", Object::new()).is_none());
     }
 }

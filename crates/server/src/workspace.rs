@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use quarry_corpus::walk::{self, Listing};
+use quarry_corpus::walk::{self, Listing, count_by_reason};
 use quarry_embed::Embedder;
 use quarry_index::{
-    DEFAULT_THRESHOLD, Filter, Hit, Index, OpenOptions, Ranking, SearchRequest, SearchResponse, snippet,
+    DEFAULT_THRESHOLD, Event, Filter, Hit, Index, OpenOptions, Ranking, SearchRequest, SearchResponse,
+    Status, snippet,
 };
 use quarry_source::{UnitKind, extract};
 use quarry_text::query_terms;
@@ -28,7 +30,60 @@ pub struct Workspace {
     root: PathBuf,
     options: OpenOptions,
     embedder: Arc<dyn Embedder>,
+    observer: Option<Box<Observer>>,
+    last_search: Mutex<Option<Searched>>,
 }
+
+/// Is told of searches and of what is read of their results.
+type Observer = dyn Fn(&Searched) + Send + Sync;
+
+/// A search that was made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Searched {
+    /// What was searched for.
+    pub query: String,
+    /// The results, best first.
+    pub results: Vec<SearchedUnit>,
+    /// The rank, from 1, of the result that was read afterwards.
+    pub opened: Option<usize>,
+}
+
+/// A result of a search.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchedUnit {
+    /// Path relative to the root.
+    pub path: String,
+    /// First line, 1-based.
+    pub start_line: u32,
+    /// Last line, 1-based, inclusive.
+    pub end_line: u32,
+}
+
+/// How far a call has come that has an index to build.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// The share of the work that is done, about: 0 to 1.
+    pub share: f64,
+    /// What is being done.
+    pub message: &'static str,
+}
+
+impl Progress {
+    /// What an event of a build means; nothing where no time passes.
+    fn of(event: &Event) -> Option<Self> {
+        let half = |done: &usize, total: &usize| *done as f64 / (*total).max(1) as f64 / 2.0;
+        let (share, message) = match event {
+            Event::Stale(_) => return None,
+            Event::Waiting => (0.0, "another process is building this index; waiting for it"),
+            Event::Read { done, total } => (half(done, total), "reading files for the index"),
+            Event::Embedded { done, total } => (0.5 + half(done, total), "embedding units for the index"),
+        };
+        Some(Self { share, message })
+    }
+}
+
+/// Is told how far a call has come, from several threads.
+pub type Report<'a> = &'a (dyn Fn(Progress) + Sync);
 
 /// What a tool answers.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,23 +104,29 @@ impl Workspace {
     /// The tree at `root`. Nothing is read or indexed before the first call.
     #[must_use]
     pub fn new(root: PathBuf, options: OpenOptions, embedder: Arc<dyn Embedder>) -> Self {
-        Self { root, options, embedder }
+        Self { root, options, embedder, observer: None, last_search: Mutex::new(None) }
     }
 
-    /// Answers a call. Blocks while the index is built, by this process or another one.
+    /// Tells `observer` of each search, and once more when one of its results is read.
+    #[must_use]
+    pub fn with_observer(self, observer: impl Fn(&Searched) + Send + Sync + 'static) -> Self {
+        Self { observer: Some(Box::new(observer)), ..self }
+    }
+
+    /// Answers a call. Blocks while the index is built, by this process or another one, and reports on that.
     ///
     /// # Errors
     /// When the arguments name nothing that there is, or the tree cannot be read or indexed.
-    pub fn answer(&self, call: &Call) -> Result<Answer, ToolError> {
+    pub fn answer(&self, call: &Call, report: Report) -> Result<Answer, ToolError> {
         match call {
-            Call::Search(search) => self.search(search),
-            Call::Similar(similar) => self.similar(similar),
+            Call::Search(search) => self.search(search, report),
+            Call::Similar(similar) => self.similar(similar, report),
             Call::ReadUnit(unit) => self.read_unit(unit),
             Call::IndexStatus(_) => self.index_status(),
         }
     }
 
-    fn search(&self, search: &Search) -> Result<Answer, ToolError> {
+    fn search(&self, search: &Search, report: Report) -> Result<Answer, ToolError> {
         let place = if search.path.is_empty() {
             Place::Root
         } else {
@@ -74,23 +135,24 @@ impl Workspace {
         };
         let kinds: Vec<UnitKind> = search.kinds.iter().map(|&kind| kind.into()).collect();
         let filter = Filter::new(&search.languages, &kinds, &place.globs(&search.globs))?;
-        let index = self.index()?;
+        let index = self.index(report)?;
         let response = index.search(&SearchRequest {
             query: &search.query,
-            limit: search.k,
+            limit: search.size.k,
             ranking: Ranking::default(),
             filter: &filter,
         })?;
+        self.note_search(&search.query, &response.hits);
         let heading = search_heading(&response, !filter.is_empty());
         let results = found(&index, response.hits, &query_terms(&search.query));
-        Ok(list(&heading, &results, search.max_tokens).into())
+        Ok(list(&heading, &results, search.size.max_tokens).into())
     }
 
-    fn similar(&self, similar: &Similar) -> Result<Answer, ToolError> {
+    fn similar(&self, similar: &Similar, report: Report) -> Result<Answer, ToolError> {
         let listing = self.listing()?;
         let path = Place::file(&similar.path, &self.roots(), &paths(&listing))?;
-        let index = self.index()?;
-        let response = index.similar(&path, similar.line, similar.k, &Filter::default())?;
+        let index = self.index(report)?;
+        let response = index.similar(&path, similar.line, similar.size.k, &Filter::default())?;
         let given = index.unit_at(&path, similar.line);
         let given = given.map_or_else(
             || format!("{path}:{}", similar.line),
@@ -106,7 +168,7 @@ impl Workspace {
         };
         // Without a query the first lines say most.
         let results = found(&index, response.hits, &[]);
-        Ok(list(&heading, &results, similar.max_tokens).into())
+        Ok(list(&heading, &results, similar.size.max_tokens).into())
     }
 
     fn read_unit(&self, unit: &ReadUnit) -> Result<Answer, ToolError> {
@@ -125,50 +187,85 @@ impl Workspace {
             None => Vec::new(),
         };
         let source = String::from_utf8_lossy(&bytes);
-        Ok(read_unit(&path, &source, &units, wanted, unit.max_tokens)?.into())
+        let (lines, text) = read_unit(&path, &source, &units, wanted, unit.max_tokens)?;
+        self.note_reading(&path, &lines);
+        Ok(text.into())
+    }
+
+    fn note_search(&self, query: &str, hits: &[Hit]) {
+        let Some(observer) = &self.observer else { return };
+        let unit = |hit: &Hit| SearchedUnit {
+            path: hit.path.clone(),
+            start_line: hit.start_line,
+            end_line: hit.end_line,
+        };
+        let results = hits.iter().map(unit).collect();
+        let searched = Searched { query: query.to_owned(), results, opened: None };
+        observer(&searched);
+        *self.last_search.lock().unwrap_or_else(PoisonError::into_inner) = Some(searched);
+    }
+
+    /// Lines of a file were read: if they are of a result of the last search, that one was opened.
+    fn note_reading(&self, path: &str, lines: &RangeInclusive<u32>) {
+        let Some(observer) = &self.observer else { return };
+        let last = self.last_search.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(searched) = &*last else { return };
+        let is_read = |unit: &SearchedUnit| {
+            unit.path == path && unit.start_line <= *lines.end() && *lines.start() <= unit.end_line
+        };
+        if let Some(position) = searched.results.iter().position(is_read) {
+            observer(&Searched { opened: Some(position + 1), ..searched.clone() });
+        }
     }
 
     fn index_status(&self) -> Result<Answer, ToolError> {
-        let listing = self.listing()?;
-        let opened =
-            Index::open_or_build(&self.root, &self.options, Some(Arc::clone(&self.embedder)), &|_| {})?;
-        let index = opened.index;
-        let refreshed = opened.built.map(|report| report.reason.to_string());
-        let outdated = opened.outdated.map(|outdated| format!("{}: {}", outdated.reason, outdated.error));
-        let state = match (&outdated, &refreshed) {
-            (Some(problem), _) => format!("not up to date ({problem})"),
-            (None, Some(reason)) => format!("up to date (just indexed: {reason})"),
-            (None, None) => "up to date".to_owned(),
+        let Status { root, part, index, stale, .. } = Index::status(&self.root, &self.options)?;
+        let root = root.to_string_lossy().into_owned();
+        let reason = stale.map(|reason| reason.to_string());
+        let Some(index) = index else {
+            let reason = reason.unwrap_or_default();
+            let text =
+                format!("{root}: {reason}; the first search builds an index, which may take a while\n");
+            let structured = json!({ "root": root, "indexed": false, "fresh": false, "reason": reason });
+            return Ok(Answer { text, structured: Some(structured) });
         };
-        let mut languages: BTreeMap<&str, usize> = BTreeMap::new();
-        for file in &listing.files {
-            *languages.entry(file.language.name()).or_default() += 1;
-        }
-        let by_count: Vec<String> = languages.iter().map(|(name, n)| format!("{name} {n}")).collect();
-        let root = self.root.canonicalize().unwrap_or_else(|_| self.root.clone());
+        let left_out = count_by_reason(&index.skipped);
+        let searched = if part.is_empty() {
+            String::new()
+        } else {
+            format!("searched: the {} files of it in {part}\n", index.files_in_part)
+        };
+        let state = match &reason {
+            None => "up to date".to_owned(),
+            Some(reason) => format!("not up to date ({reason}), which the next search sees to"),
+        };
         let text = format!(
-            "{}: {} units in {} files, {state}\nmodel: {}\nfiles by language: {}\n",
-            root.display(),
-            index.n_units(),
-            index.n_files(),
+            "{root}: {} units in {} files, {state}\n{searched}model: {}\nunits by language: {}\nfiles left out: {}\n",
+            index.units,
+            index.files,
             self.embedder.id(),
-            by_count.join(", "),
+            counts(&index.units_by_language),
+            counts(&left_out),
         );
         let structured = json!({
-            "root": root.to_string_lossy(),
-            "files": index.n_files(),
-            "units": index.n_units(),
+            "root": root,
+            "indexed": true,
+            "searched": part,
+            "fresh": reason.is_none(),
+            "reason": reason,
+            "files": index.files,
+            "units": index.units,
             "model": self.embedder.id(),
-            "languages": languages,
-            "refreshed_because": refreshed,
-            "outdated_because": outdated,
+            "units_by_language": index.units_by_language,
+            "left_out": left_out,
         });
         Ok(Answer { text, structured: Some(structured) })
     }
 
-    fn index(&self) -> Result<Index, ToolError> {
+    fn index(&self, report: Report) -> Result<Index, ToolError> {
         let embedder = Some(Arc::clone(&self.embedder));
-        Ok(Index::open_or_build(&self.root, &self.options, embedder, &|_| {})?.index)
+        let events = |event: Event| Progress::of(&event).into_iter().for_each(report);
+        Ok(Index::open_or_build(&self.root, &self.options, embedder, &events)?.index)
     }
 
     fn listing(&self) -> Result<Listing, ToolError> {
@@ -180,6 +277,13 @@ impl Workspace {
         let base = walk::base_folder(&self.root).unwrap_or(Path::new(""));
         base.canonicalize().into_iter().chain(std::path::absolute(base)).collect()
     }
+}
+
+fn counts(counts: &BTreeMap<String, usize>) -> String {
+    if counts.is_empty() {
+        return "none".to_owned();
+    }
+    counts.iter().map(|(name, n)| format!("{name} {n}")).collect::<Vec<_>>().join(", ")
 }
 
 fn paths(listing: &Listing) -> Vec<&str> {
@@ -211,4 +315,49 @@ fn found(index: &Index, hits: Vec<Hit>, terms: &[String]) -> Vec<Found> {
         Found { snippet_line: hit.start_line + range.start as u32, snippet, hit }
     };
     hits.into_iter().map(lines).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_embed::StaticModel;
+
+    use super::*;
+
+    #[test]
+    fn progress_goes_from_reading_to_embedding() {
+        let share = |event: Event| Progress::of(&event).map(|progress| progress.share);
+        assert_eq!(share(Event::Read { done: 1, total: 2 }), Some(0.25));
+        assert_eq!(share(Event::Embedded { done: 1, total: 2 }), Some(0.75));
+        assert_eq!(share(Event::Embedded { done: 0, total: 0 }), Some(0.5));
+        assert_eq!(share(Event::Waiting), Some(0.0));
+    }
+
+    #[test]
+    fn what_is_read_of_the_results_of_a_search_is_observed() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = "def connect(host):\n    return dial(host)\n\n\ndef close(socket):\n    socket.shut()\n";
+        fs::write(folder.path().join("net.py"), source).unwrap();
+        fs::write(folder.path().join("other.py"), "def unrelated():\n    return 1\n").unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let (root, index) = (folder.path().to_owned(), folder.path().join(".index"));
+        let options = OpenOptions { folder: Some(index), ..OpenOptions::default() };
+        let observed = Arc::clone(&seen);
+        let workspace = Workspace::new(root, options, Arc::new(StaticModel::builtin()))
+            .with_observer(move |searched| observed.lock().unwrap().push(searched.clone()));
+        let call = |name: &str, arguments: Value| {
+            let Value::Object(arguments) = arguments else { return };
+            let call = Call::new(name, arguments).unwrap().unwrap();
+            workspace.answer(&call, &|_| {}).unwrap();
+        };
+        call("read_unit", json!({"path": "net.py", "line": 1}));
+        assert!(seen.lock().unwrap().is_empty(), "nothing was searched for");
+        call("search", json!({"query": "close a socket", "globs": ["net.py"]}));
+        call("read_unit", json!({"path": "other.py", "line": 1}));
+        call("read_unit", json!({"path": "net.py", "name": "close"}));
+        let seen = seen.lock().unwrap();
+        assert_eq!(seen.len(), 2);
+        assert_eq!((seen[0].query.as_str(), seen[0].opened), ("close a socket", None));
+        let rank = seen[0].results.iter().position(|unit| unit.start_line == 5).unwrap() + 1;
+        assert_eq!(seen[1], Searched { opened: Some(rank), ..seen[0].clone() });
+    }
 }

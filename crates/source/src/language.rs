@@ -69,6 +69,11 @@ impl Language {
         &self.0.file.name
     }
 
+    /// Other lower-case names of it; [`language_called`] takes them.
+    pub fn aliases(self) -> &'static [String] {
+        &self.0.file.aliases
+    }
+
     /// What is written in it.
     pub fn content(self) -> Content {
         self.0.file.content
@@ -181,6 +186,17 @@ pub fn language_named(name: &str) -> Option<Language> {
     languages().find(|language| language.name() == name)
 }
 
+/// The language that a person calls so: by its name or an alias (`golang`), by an extension of its files (`rs`), or
+/// by a program that runs them (`node`), in any case.
+pub fn language_called(name: &str) -> Option<Language> {
+    let name = name.to_lowercase();
+    let index = &*INDEX;
+    language_named(&name)
+        .or_else(|| languages().find(|language| language.aliases().contains(&name)))
+        .or_else(|| index.by_extension.get(name.as_str()).copied())
+        .or_else(|| index.by_interpreter.get(name.as_str()).copied())
+}
+
 /// All languages, in ascending order of their names.
 pub fn languages() -> impl Iterator<Item = Language> {
     ENTRIES.iter().filter(|entry| !matches!(entry.reader, Reader::Template)).map(Language)
@@ -260,6 +276,8 @@ fn read_entries() -> Result<Vec<Entry>, toml::de::Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::iter;
+
     use super::*;
 
     #[test]
@@ -282,7 +300,7 @@ mod tests {
             all
         };
         for keys in [
-            all(|file| vec![&file.name]),
+            all(|file| iter::once(&file.name).chain(&file.aliases).collect()),
             all(|file| file.extensions.iter().collect()),
             all(|file| file.file_names.iter().collect()),
             all(|file| file.interpreters.iter().collect()),
@@ -350,6 +368,38 @@ mod tests {
         check("haskell", Content::Code);
         check("markdown", Content::Prose);
         check("yaml", Content::Data);
+    }
+
+    #[test]
+    fn languages_go_by_what_people_call_them() {
+        let check =
+            |name, expected| assert_eq!(language_called(name).map(Language::name), expected, "{name}");
+        check("Rust", Some("rust"));
+        check("golang", Some("go"));
+        check("C++", Some("cpp"));
+        check("c#", Some("csharp"));
+        check("js", Some("javascript"));
+        check("node", Some("javascript"));
+        check("shell", Some("bash"));
+        check("objective-c", Some("objectivec"));
+        check("d", Some("d"));
+        check("ecmascript", None);
+        check("", None);
+    }
+
+    #[test]
+    fn an_alias_says_more_than_the_other_names() {
+        for language in languages() {
+            for alias in language.aliases() {
+                assert_eq!(*alias, alias.to_lowercase());
+                assert_ne!(alias, language.name());
+                assert!(
+                    !language.extensions().contains(alias) && !language.interpreters().contains(alias),
+                    "{alias}"
+                );
+                assert_eq!(language_called(alias), Some(language), "{alias}");
+            }
+        }
     }
 
     #[test]

@@ -36,7 +36,7 @@ mod rules;
 mod size;
 mod unit;
 
-pub use language::{Language, language_for, language_named, languages};
+pub use language::{Language, language_called, language_for, language_named, languages};
 pub use rules::Content;
 pub use size::{MAX_DEFINITION_LINES, MAX_UNIT_BYTES, MAX_WINDOW_LINES};
 pub use unit::{

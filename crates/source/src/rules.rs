@@ -40,6 +40,9 @@ pub enum Content {
 pub(crate) struct RuleFile {
     /// Lower-case name of the language.
     pub(crate) name: String,
+    /// Other lower-case names that people use; extensions and interpreters are understood anyway.
+    #[serde(default)]
+    pub(crate) aliases: Vec<String>,
     /// What is written in it.
     #[serde(default)]
     pub(crate) content: Content,

@@ -1,0 +1,364 @@
+//! `quarry doctor`: what keeps search from working here, and what to do about it.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::{Args, ColorChoice};
+use indicatif::HumanBytes;
+use quarry_corpus::walk::{self, Listing, SkipReason};
+use quarry_embed::Embedder;
+use quarry_index::{Index, OpenOptions, Stale, Status, Update, expected_bytes};
+use quarry_source::languages;
+use serde::Serialize;
+
+use crate::index::SourceArgs;
+use crate::output::{self, Terminal};
+use crate::settings::{self, Settings};
+use crate::{log, watch};
+
+/// Less space than this is too little for anything; bytes.
+const LEAST_SPACE: u64 = 16 << 20;
+
+/// Arguments of `quarry doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// How much is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Ok,
+    /// It works, but not as well as it could.
+    Warning,
+    Broken,
+}
+
+#[derive(Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    state: State,
+    found: String,
+    /// What to do; null where nothing is wrong.
+    advice: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    /// Whether nothing is broken.
+    ok: bool,
+    checks: Vec<Check>,
+}
+
+/// Runs `quarry doctor`: exit code 2 where something is broken, else 0. Nothing is built, and nothing is left behind.
+///
+/// # Errors
+/// When stdout cannot be written.
+pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    let checks = checks(&args.source);
+    let answer = Answer { ok: checks.iter().all(|check| check.state != State::Broken), checks };
+    if args.json {
+        output::print_json(&answer)?;
+    } else {
+        output::print(&text(&answer))?;
+    }
+    Ok(if answer.ok { ExitCode::SUCCESS } else { ExitCode::from(2) })
+}
+
+fn text(answer: &Answer) -> String {
+    let mut text = String::new();
+    for Check { name, state, found, advice } in &answer.checks {
+        let state = match state {
+            State::Ok => "ok",
+            State::Warning => "warning",
+            State::Broken => "BROKEN",
+        };
+        let advice = advice.as_ref().map_or_else(String::new, |advice| format!("; {advice}"));
+        let _ = writeln!(text, "{state:<8} {name:<9} {found}{advice}");
+    }
+    text
+}
+
+/// All checks, each of which does what it can where others failed.
+fn checks(source: &SourceArgs) -> Vec<Check> {
+    let (mut checks, settings) = settings_files(&source.path);
+    let (tree, listing) = tree(source, &settings);
+    checks.push(tree);
+    if let Some(listing) = &listing {
+        checks.push(known_languages(listing));
+        checks.push(watching(&source.path));
+    }
+    let (loads, model) = model(source, &settings);
+    checks.push(loads);
+    let options = source.options(&settings);
+    if let (Some(listing), Ok(status)) = (&listing, Index::status(&source.path, &options)) {
+        checks.push(index(source, &status, &options, model));
+        checks.extend(storage(&status, listing));
+    }
+    checks.push(terminal(&settings));
+    checks.push(searches());
+    checks
+}
+
+impl Check {
+    fn ok(name: &'static str, found: impl Into<String>) -> Self {
+        Self { name, state: State::Ok, found: found.into(), advice: None }
+    }
+
+    fn warning(name: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { name, state: State::Warning, found: found.into(), advice: Some(advice.into()) }
+    }
+
+    fn broken(name: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { state: State::Broken, ..Self::warning(name, found, advice) }
+    }
+}
+
+/// The settings files, and what holds; the defaults where a file has a mistake.
+fn settings_files(root: &Path) -> (Vec<Check>, Settings) {
+    let there: Vec<String> = settings::files(root)
+        .iter()
+        .filter(|file| file.is_file())
+        .map(|file| file.display().to_string())
+        .collect();
+    match Settings::load(root) {
+        Ok(settings) if there.is_empty() => {
+            (vec![Check::ok("settings", "no file, the defaults hold")], settings)
+        }
+        Ok(settings) => (vec![Check::ok("settings", there.join(", "))], settings),
+        Err(error) => {
+            let check = Check::broken("settings", format!("{error:#}"), "mend or remove the file");
+            (vec![check], Settings::defaults())
+        }
+    }
+}
+
+fn tree(source: &SourceArgs, settings: &Settings) -> (Check, Option<Listing>) {
+    let listing = match walk::list(&source.path, &source.options(settings).walk) {
+        Ok(listing) => listing,
+        Err(error) => {
+            return (
+                Check::broken("tree", format!("{:#}", anyhow::Error::from(error)), "name a folder as PATH"),
+                None,
+            );
+        }
+    };
+    let n =
+        |wanted: fn(&SkipReason) -> bool| listing.skipped.iter().filter(|file| wanted(&file.reason)).count();
+    let unreadable = n(|reason| matches!(reason, SkipReason::Unreadable(_)));
+    let found = format!("{} files to index, {} left out", listing.files.len(), listing.skipped.len());
+    let check = if listing.files.is_empty() {
+        Check::broken("tree", found, "look at `quarry status`, and at the ignore files of the tree")
+    } else if unreadable > 0 {
+        let advice = "see to their permissions; `quarry status` names them";
+        Check::warning("tree", format!("{found}, {unreadable} of them unreadable"), advice)
+    } else {
+        Check::ok("tree", found)
+    };
+    (check, Some(listing))
+}
+
+/// Whether functions are found on their own, or only windows of lines.
+fn known_languages(listing: &Listing) -> Check {
+    let n_cut = listing.files.iter().filter(|file| file.language.has_rules()).count();
+    let n_known = languages().filter(|language| language.has_rules()).count();
+    let found =
+        format!("{n_cut} of {} files in one of the {n_known} languages with rules", listing.files.len());
+    let unknown: Vec<&str> = listing
+        .skipped
+        .iter()
+        .filter(|file| file.reason == SkipReason::UnknownLanguage)
+        .map(|file| file.path.as_str())
+        .collect();
+    match unknown.first() {
+        Some(example) if unknown.len() > listing.files.len() => Check::warning(
+            "languages",
+            format!("{found}; {} files in no known language, such as {example}", unknown.len()),
+            "`quarry languages` lists what is known",
+        ),
+        _ => Check::ok("languages", found),
+    }
+}
+
+fn watching(root: &Path) -> Check {
+    let n_folders = walk::folders(root).map_or(0, |folders| folders.len());
+    let Some(limit) = watch::folder_limit() else {
+        return Check::ok("watch", format!("{n_folders} folders"));
+    };
+    let found = format!("{n_folders} folders, the system can watch {limit}");
+    if n_folders < limit {
+        Check::ok("watch", found)
+    } else {
+        Check::warning(
+            "watch",
+            found,
+            format!("raise it ({}), or use `quarry watch --poll 10`", watch::RAISE_LIMIT),
+        )
+    }
+}
+
+fn model(source: &SourceArgs, settings: &Settings) -> (Check, Option<Arc<dyn Embedder>>) {
+    let used = |model: &dyn Embedder| {
+        model.embed_queries(&["a function that sorts"]).map(|vectors| vectors.dimension)
+    };
+    let loaded = source.load_model(settings).and_then(|model| {
+        let dimension = used(model.as_ref()).context("it was loaded, but fails")?;
+        Ok((format!("{}, {dimension} dimensions", model.id()), model))
+    });
+    match loaded {
+        Ok((found, model)) => (Check::ok("model", found), Some(model)),
+        Err(error) => {
+            let advice =
+                "name another one with --model or in the settings, or none for the one in the program";
+            (Check::broken("model", format!("{error:#}"), advice), None)
+        }
+    }
+}
+
+/// What there is, and whether it opens.
+fn index(
+    source: &SourceArgs,
+    status: &Status,
+    options: &OpenOptions,
+    model: Option<Arc<dyn Embedder>>,
+) -> Check {
+    let place = status.folder.display();
+    match &status.stale {
+        Some(Stale::Missing) => {
+            return Check::ok("index", format!("none yet in {place}; the first search makes it"));
+        }
+        Some(reason @ (Stale::Broken(_) | Stale::Root(_) | Stale::Format(_) | Stale::Program(_))) => {
+            let advice = "the next search or `quarry index` builds it anew";
+            return Check::warning("index", format!("{place}: {reason}"), advice);
+        }
+        _ => {}
+    }
+    let as_it_is = OpenOptions { update: Update::Never, ..options.clone() };
+    match (Index::open_or_build(&source.path, &as_it_is, model, &|_| {}), &status.stale) {
+        (Err(error), _) => Check::broken(
+            "index",
+            format!("{:#}", anyhow::Error::from(error)),
+            "run `quarry index --rebuild`",
+        ),
+        (Ok(_), None) => Check::ok("index", format!("fresh, in {place}")),
+        (Ok(_), Some(reason)) => {
+            Check::ok("index", format!("{reason} since it was made; the next search sees to it"))
+        }
+    }
+}
+
+/// Whether the index can be written where it is.
+fn storage(status: &Status, listing: &Listing) -> Vec<Check> {
+    let folder = nearest_existing(&status.folder);
+    let place = folder.display();
+    // A file without a name: nothing can be left behind.
+    let writable = match tempfile::tempfile_in(folder) {
+        Ok(_) => Check::ok("folder", format!("{place} can be written")),
+        Err(error) if status.index.is_some() => Check::warning(
+            "folder",
+            format!("{place} cannot be written ({error}); the index is searched as it is"),
+            "name a folder of your own with --index for one that follows the files",
+        ),
+        Err(error) => Check::broken(
+            "folder",
+            format!("{place} cannot be written ({error})"),
+            "name another one with --index",
+        ),
+    };
+    let space = match fs4::available_space(folder) {
+        Ok(free) => space(free, expected_bytes(listing)),
+        Err(error) => Check::warning("space", format!("not known ({error})"), "look at it yourself"),
+    };
+    vec![writable, space]
+}
+
+/// The folder itself, or the one that it would be made in.
+fn nearest_existing(folder: &Path) -> &Path {
+    folder.ancestors().find(|above| above.is_dir()).unwrap_or(Path::new("."))
+}
+
+/// Bytes that are free, and that an index will need, about.
+fn space(free: u64, needed: u64) -> Check {
+    let found = format!("{} free, an index takes about {}", HumanBytes(free), HumanBytes(needed));
+    let advice = "free some, or name a folder on another disk with --index";
+    if free < LEAST_SPACE {
+        Check::broken("space", found, advice)
+    } else if free < needed {
+        Check::warning("space", found, advice)
+    } else {
+        Check::ok("space", found)
+    }
+}
+
+fn terminal(settings: &Settings) -> Check {
+    let choice = settings.get(|layer| layer.color).unwrap_or(ColorChoice::Auto);
+    let Terminal { colour, links } = Terminal::of_stdout(choice);
+    let can = |able: bool, what: &str| format!("{}{what}", if able { "" } else { "no " });
+    let found = format!("{}, {}", can(colour, "colours"), can(links, "links"));
+    if !io::stdout().is_terminal() {
+        return Check::ok("terminal", format!("stdout is no terminal: {found}"));
+    }
+    match (colour, std::env::var_os("NO_COLOR").is_some()) {
+        (false, true) => Check::ok("terminal", format!("{found}, as NO_COLOR says")),
+        _ => Check::ok("terminal", found),
+    }
+}
+
+/// The record of searches.
+fn searches() -> Check {
+    match log::state() {
+        Err(error) => Check::warning("log", format!("{error:#}"), "searches can be recorded once it is set"),
+        Ok(state) if !state.on => Check::ok("log", "searches are not recorded"),
+        Ok(state) => {
+            let found = format!("{} searches recorded in {}", state.n_records, state.file.display());
+            match fs::OpenOptions::new().append(true).open(&state.file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Check::broken(
+                    "log",
+                    format!("{found}, which cannot be written ({error})"),
+                    "see to its permissions, or `quarry log off`",
+                ),
+                _ => Check::ok("log", found),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_space_is_told_before_it_fails() {
+        assert_eq!(space(1 << 30, 1 << 20).state, State::Ok);
+        assert_eq!(space(1 << 30, 1 << 31).state, State::Warning);
+        let full = space(4096, 1 << 10);
+        assert_eq!(full.state, State::Broken);
+        assert!(full.advice.unwrap().contains("--index"));
+    }
+
+    #[test]
+    fn each_check_is_one_line_with_what_to_do() {
+        let answer = Answer {
+            ok: false,
+            checks: vec![Check::ok("tree", "3 files"), Check::broken("model", "none", "name one")],
+        };
+        assert_eq!(text(&answer), "ok       tree      3 files\nBROKEN   model     none; name one\n");
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_made_in_the_nearest_one() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(nearest_existing(&folder.path().join("a/b")), folder.path());
+        assert_eq!(nearest_existing(folder.path()), folder.path());
+    }
+}

@@ -1,0 +1,213 @@
+//! `quarry pick`: choosing a result in the terminal, with a preview.
+//!
+//! It draws on stderr, so that stdout has nothing but the place that was picked.
+
+mod state;
+mod view;
+
+use std::fs;
+use std::io::{self, IsTerminal, Stderr};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use quarry_index::{Filter, Hit, Index, Ranking, SearchRequest, Update, snippet};
+use quarry_text::query_terms;
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::event::{self, DisableBracketedPaste, EnableBracketedPaste};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+
+use self::state::{Found, Preview, PreviewLine, State, Step};
+use crate::index::SourceArgs;
+use crate::log::{self, Record};
+use crate::output;
+use crate::results::FilterArgs;
+use crate::settings::Settings;
+
+/// Results that can be chosen among.
+const LIMIT: usize = 50;
+
+/// Lines of a unit that count as its most relevant ones.
+const FOCUS: usize = 3;
+
+/// Arguments of `quarry pick`.
+#[derive(Debug, Args)]
+pub struct PickArgs {
+    /// What to begin with; it can be changed while results are shown
+    query: Option<String>,
+    #[command(flatten)]
+    source: SourceArgs,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Greatest number of results
+    #[arg(short = 'k', long = "limit", value_name = "N", default_value_t = LIMIT)]
+    limit: usize,
+    /// Print +LINE PATH, as vi, emacs and nano take it, instead of PATH:LINE
+    #[arg(long)]
+    vi: bool,
+    /// Search the index as it is, without looking for files that changed
+    #[arg(long)]
+    no_index_update: bool,
+}
+
+/// Runs `quarry pick`: exit code 1 where nothing was picked.
+///
+/// # Errors
+/// When there is no terminal, or the tree cannot be indexed.
+pub fn run(args: &PickArgs) -> anyhow::Result<ExitCode> {
+    if !io::stderr().is_terminal() {
+        bail!("pick draws on the terminal, and stderr is none; use `quarry search` in scripts");
+    }
+    let settings = Settings::load(&args.source.path)?;
+    let threshold = settings.get(|layer| layer.threshold).unwrap_or_default();
+    let update = if args.no_index_update { Update::Never } else { Update::IfPossible };
+    let search = Search {
+        filter: args.filter.filter(&settings)?,
+        index: args.source.open(&settings, update)?.index,
+        limit: args.limit,
+        threshold,
+    };
+    let mut state = State::new(args.query.as_deref().unwrap_or_default());
+    let step = Screen::open().and_then(|mut screen| choose(&mut screen, &search, &mut state))?;
+    let picked = state.list.selected().filter(|_| step == Step::Pick);
+    if !state.found.query.is_empty() {
+        let places = state.found.hits.iter().map(|hit| (hit.path.as_str(), hit.start_line));
+        log::append(|| {
+            let opened = picked.map(|position| position + 1);
+            Record::new("pick", &args.source.path, &state.found.query, places, opened)
+        });
+    }
+    let Some(hit) = picked.and_then(|position| state.found.hits.get(position)) else {
+        return Ok(ExitCode::from(1));
+    };
+    let file = search.index.absolute_path(&hit.path);
+    let file = file.strip_prefix(".").unwrap_or(&file).display();
+    let line = hit.start_line;
+    output::print(&if args.vi { format!("+{line} {file}\n") } else { format!("{file}:{line}\n") })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows the state and takes events, until one of them ends it.
+fn choose(screen: &mut Screen, search: &Search, state: &mut State) -> anyhow::Result<Step> {
+    loop {
+        // What was typed meanwhile is taken together.
+        if !event::poll(Duration::ZERO)? {
+            if state.is_outdated() {
+                state.show(search.run(state.query())?);
+            }
+            if let Some(hit) = state.lacks_preview() {
+                let preview = search.preview(hit, &state.found.query);
+                state.preview(preview);
+            }
+            screen.0.draw(|frame| view::draw(frame, state))?;
+        }
+        match state.update(&event::read()?) {
+            Step::Continue => {}
+            end => return Ok(end),
+        }
+    }
+}
+
+struct Search {
+    index: Index,
+    filter: Filter,
+    limit: usize,
+    threshold: f32,
+}
+
+impl Search {
+    fn run(&self, query: &str) -> anyhow::Result<Found> {
+        let nothing = Found { query: query.to_owned(), ..Found::default() };
+        if query_terms(query).is_empty() {
+            return Ok(nothing);
+        }
+        let start = Instant::now();
+        let request =
+            SearchRequest { query, limit: self.limit, ranking: Ranking::default(), filter: &self.filter };
+        let response = self.index.search(&request)?;
+        Ok(Found {
+            hits: response.hits,
+            confident: response.confidence >= self.threshold,
+            took_ms: output::milliseconds(start.elapsed()),
+            ..nothing
+        })
+    }
+
+    fn preview(&self, hit: &Hit, query: &str) -> Preview {
+        // A file that has gone since the index was opened has no lines to show.
+        let bytes = fs::read(self.index.absolute_path(&hit.path)).unwrap_or_default();
+        let file = String::from_utf8_lossy(&bytes);
+        let (start, end) = (hit.start_line as usize, hit.end_line as usize);
+        let source = file.lines().take(end).skip(start - 1).collect::<Vec<_>>().join("\n");
+        let terms = query_terms(query);
+        let line = |text: &str| PreviewLine {
+            matches: output::apart(&snippet::matches(text, &terms)),
+            text: text.to_owned(),
+        };
+        Preview {
+            unit: hit.unit,
+            lines: source.lines().map(line).collect(),
+            first_line: hit.start_line,
+            focus: snippet::best_lines(&source, &terms, FOCUS),
+        }
+    }
+}
+
+/// The terminal while it is ours; dropping it gives it back as it was.
+struct Screen(Terminal<CrosstermBackend<Stderr>>);
+
+impl Screen {
+    fn open() -> anyhow::Result<Self> {
+        enable_raw_mode().context("the terminal cannot be drawn on")?;
+        let screen = Self(Terminal::new(CrosstermBackend::new(io::stderr()))?);
+        execute!(io::stderr(), EnterAlternateScreen, EnableBracketedPaste)?;
+        Ok(screen)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // A terminal that is gone needs nothing back.
+        let _ = execute!(io::stderr(), DisableBracketedPaste, LeaveAlternateScreen);
+        let _ = self.0.show_cursor();
+        let _ = disable_raw_mode();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use quarry_index::ScoreParts;
+    use quarry_source::UnitKind;
+
+    use super::*;
+
+    /// Results for a query: functions of one file.
+    pub fn found(query: &str, n: usize) -> Found {
+        let hit = |unit: usize| Hit {
+            unit,
+            path: "src/a.rs".to_owned(),
+            start_line: 10 + unit as u32,
+            end_line: 40,
+            name: format!("unit{unit}"),
+            signature: String::new(),
+            kind: UnitKind::Function,
+            language: "rust".to_owned(),
+            score: 1.0,
+            parts: ScoreParts::default(),
+        };
+        Found { query: query.to_owned(), hits: (0..n).map(hit).collect(), confident: true, took_ms: 0.5 }
+    }
+
+    /// A preview of lines that say their number.
+    pub fn preview(unit: usize, n_lines: usize, focus: Range<usize>) -> Preview {
+        let line = |number| PreviewLine { text: format!("line {number}"), matches: Vec::new() };
+        Preview { unit, lines: (0..n_lines).map(line).collect(), first_line: 10, focus }
+    }
+}

@@ -1,0 +1,250 @@
+//! The state of the picker: events in, the next step out. It draws nothing and reads nothing.
+
+use std::ops::Range;
+
+use quarry_index::Hit;
+use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::widgets::ListState;
+use tui_input::{Input, InputRequest};
+
+/// Results that a page is moved by.
+const PAGE: usize = 10;
+
+/// What the picker shows.
+#[derive(Debug, Default)]
+pub struct State {
+    pub input: Input,
+    /// Of the last search, best first.
+    pub found: Found,
+    /// Which result is selected; what is shown of the list.
+    pub list: ListState,
+    /// Of the selected result.
+    pub preview: Option<Preview>,
+    /// Lines that the preview was moved by.
+    pub scroll: isize,
+}
+
+/// What a search found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// What was searched for.
+    pub query: String,
+    pub hits: Vec<Hit>,
+    /// Whether the best one is good enough.
+    pub confident: bool,
+    pub took_ms: f64,
+}
+
+/// The source of a unit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Preview {
+    /// Number of the unit in the index.
+    pub unit: usize,
+    pub lines: Vec<PreviewLine>,
+    /// Line of the file that it starts on, 1-based.
+    pub first_line: u32,
+    /// The most relevant of `lines`.
+    pub focus: Range<usize>,
+}
+
+/// A line, and the byte ranges of it that match, ascending and apart.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PreviewLine {
+    pub text: String,
+    pub matches: Vec<Range<usize>>,
+}
+
+/// What follows from an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// On with the next event.
+    Continue,
+    /// The selected result is it.
+    Pick,
+    /// None is.
+    Cancel,
+}
+
+impl State {
+    pub fn new(query: &str) -> Self {
+        Self { input: Input::new(query.to_owned()), ..Self::default() }
+    }
+
+    /// What is typed.
+    pub fn query(&self) -> &str {
+        self.input.value().trim()
+    }
+
+    /// Whether the results are of another query than the one that is typed.
+    pub fn is_outdated(&self) -> bool {
+        self.query() != self.found.query
+    }
+
+    /// Takes the results of a search; the first one is selected.
+    pub fn show(&mut self, found: Found) {
+        self.list = ListState::default().with_selected((!found.hits.is_empty()).then_some(0));
+        (self.found, self.preview, self.scroll) = (found, None, 0);
+    }
+
+    /// The selected result.
+    pub fn selected(&self) -> Option<&Hit> {
+        self.found.hits.get(self.list.selected()?)
+    }
+
+    /// The selected result, if it has no preview yet.
+    pub fn lacks_preview(&self) -> Option<&Hit> {
+        self.selected().filter(|hit| self.preview.as_ref().is_none_or(|preview| preview.unit != hit.unit))
+    }
+
+    /// Takes the preview of the selected result.
+    pub fn preview(&mut self, preview: Preview) {
+        (self.preview, self.scroll) = (Some(preview), 0);
+    }
+
+    /// What an event does.
+    pub fn update(&mut self, event: &Event) -> Step {
+        match event {
+            // Terminals that tell of keys that are let go tell of them as pressed before.
+            Event::Key(key) if key.kind != KeyEventKind::Release => return self.key(*key),
+            Event::Paste(text) => {
+                for c in text.chars().map(|c| if c.is_control() { ' ' } else { c }) {
+                    self.input.handle(InputRequest::InsertChar(c));
+                }
+            }
+            _ => {}
+        }
+        Step::Continue
+    }
+
+    fn key(&mut self, key: KeyEvent) -> Step {
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        let word = control || key.modifiers.contains(KeyModifiers::ALT);
+        let shift = key.modifiers.contains(KeyModifiers::SHIFT);
+        let edit = match key.code {
+            KeyCode::Esc => return Step::Cancel,
+            KeyCode::Char('c' | 'g') if control => return Step::Cancel,
+            KeyCode::Enter if self.selected().is_some() => return Step::Pick,
+            KeyCode::Up if shift => return self.scroll(-1),
+            KeyCode::Down if shift => return self.scroll(1),
+            KeyCode::Up => return self.select(-1),
+            KeyCode::Down | KeyCode::Tab => return self.select(1),
+            KeyCode::BackTab => return self.select(-1),
+            KeyCode::Char('p') if control => return self.select(-1),
+            KeyCode::Char('n') if control => return self.select(1),
+            KeyCode::PageUp => return self.select(-(PAGE as isize)),
+            KeyCode::PageDown => return self.select(PAGE as isize),
+            KeyCode::Left if word => InputRequest::GoToPrevWord,
+            KeyCode::Right if word => InputRequest::GoToNextWord,
+            KeyCode::Left => InputRequest::GoToPrevChar,
+            KeyCode::Right => InputRequest::GoToNextChar,
+            KeyCode::Home => InputRequest::GoToStart,
+            KeyCode::End => InputRequest::GoToEnd,
+            KeyCode::Backspace if word => InputRequest::DeletePrevWord,
+            KeyCode::Backspace => InputRequest::DeletePrevChar,
+            KeyCode::Delete => InputRequest::DeleteNextChar,
+            KeyCode::Char(c) if control => match c {
+                'a' => InputRequest::GoToStart,
+                'e' => InputRequest::GoToEnd,
+                'h' => InputRequest::DeletePrevChar,
+                'k' => InputRequest::DeleteTillEnd,
+                'u' => InputRequest::DeleteFromStart,
+                'w' => InputRequest::DeletePrevWord,
+                'y' => InputRequest::Yank,
+                _ => return Step::Continue,
+            },
+            KeyCode::Char(c) => InputRequest::InsertChar(c),
+            _ => return Step::Continue,
+        };
+        self.input.handle(edit);
+        Step::Continue
+    }
+
+    /// Moves the selection, as far as there are results.
+    fn select(&mut self, by: isize) -> Step {
+        if let (Some(selected), Some(last)) = (self.list.selected(), self.found.hits.len().checked_sub(1)) {
+            self.list.select(Some(selected.saturating_add_signed(by).min(last)));
+        }
+        Step::Continue
+    }
+
+    fn scroll(&mut self, by: isize) -> Step {
+        self.scroll = self.scroll.saturating_add(by);
+        Step::Continue
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::found;
+    use super::*;
+
+    fn press(state: &mut State, code: KeyCode, modifiers: KeyModifiers) -> Step {
+        state.update(&Event::Key(KeyEvent::new(code, modifiers)))
+    }
+
+    fn type_text(state: &mut State, text: &str) {
+        for c in text.chars() {
+            assert_eq!(press(state, KeyCode::Char(c), KeyModifiers::NONE), Step::Continue);
+        }
+    }
+
+    #[test]
+    fn what_is_typed_is_the_query() {
+        let mut state = State::new("open");
+        type_text(&mut state, " sokcet");
+        press(&mut state, KeyCode::Char('w'), KeyModifiers::CONTROL);
+        type_text(&mut state, "socket");
+        assert_eq!(state.query(), "open socket");
+        assert!(state.is_outdated());
+        press(&mut state, KeyCode::Home, KeyModifiers::NONE);
+        press(&mut state, KeyCode::Delete, KeyModifiers::NONE);
+        state.update(&Event::Paste("re\no".to_owned()));
+        assert_eq!(state.query(), "re open socket");
+        press(&mut state, KeyCode::Char('u'), KeyModifiers::CONTROL);
+        assert_eq!(state.query(), "pen socket");
+    }
+
+    #[test]
+    fn the_selection_stays_among_the_results() {
+        let mut state = State::new("x");
+        assert_eq!(press(&mut state, KeyCode::Enter, KeyModifiers::NONE), Step::Continue, "nothing to pick");
+        press(&mut state, KeyCode::Down, KeyModifiers::NONE);
+        assert!(state.selected().is_none());
+
+        state.show(found("x", 3));
+        assert!(!state.is_outdated());
+        let mut unit_after = |code, modifiers| {
+            press(&mut state, code, modifiers);
+            state.selected().map(|hit| hit.unit)
+        };
+        assert_eq!(unit_after(KeyCode::Up, KeyModifiers::NONE), Some(0));
+        assert_eq!(unit_after(KeyCode::Down, KeyModifiers::NONE), Some(1));
+        assert_eq!(unit_after(KeyCode::PageDown, KeyModifiers::NONE), Some(2));
+        assert_eq!(unit_after(KeyCode::Char('p'), KeyModifiers::CONTROL), Some(1));
+        assert_eq!(press(&mut state, KeyCode::Enter, KeyModifiers::NONE), Step::Pick);
+        state.show(found("y", 0));
+        assert!(state.selected().is_none());
+    }
+
+    #[test]
+    fn a_preview_is_wanted_for_each_selected_result_once() {
+        let mut state = State::new("x");
+        state.show(found("x", 2));
+        assert_eq!(state.lacks_preview().map(|hit| hit.unit), Some(0));
+        state.preview(Preview { unit: 0, lines: Vec::new(), first_line: 1, focus: 0..0 });
+        assert!(state.lacks_preview().is_none());
+        press(&mut state, KeyCode::Down, KeyModifiers::SHIFT);
+        assert_eq!((state.scroll, state.lacks_preview().is_none()), (1, true));
+        press(&mut state, KeyCode::Down, KeyModifiers::NONE);
+        assert_eq!(state.lacks_preview().map(|hit| hit.unit), Some(1));
+    }
+
+    #[test]
+    fn there_are_ways_out() {
+        let mut state = State::new("x");
+        assert_eq!(press(&mut state, KeyCode::Esc, KeyModifiers::NONE), Step::Cancel);
+        assert_eq!(press(&mut state, KeyCode::Char('c'), KeyModifiers::CONTROL), Step::Cancel);
+        let released = KeyEvent::new_with_kind(KeyCode::Esc, KeyModifiers::NONE, KeyEventKind::Release);
+        assert_eq!(state.update(&Event::Key(released)), Step::Continue);
+    }
+}

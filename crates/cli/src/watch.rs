@@ -1,0 +1,363 @@
+//! `quarry watch`: an index that follows its tree.
+//!
+//! The system tells of changes in the folders that the index is made from, and in no others, so that a build that
+//! writes thousands of ignored files wakes nobody. What changed is then found as by every other command.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{self, Path, PathBuf};
+use std::process::{self, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::{Args, value_parser};
+use notify::event::{EventKind, ModifyKind};
+use notify::{ErrorKind, Event, RecommendedWatcher, RecursiveMode, Watcher};
+use quarry_corpus::walk;
+use quarry_index::{Index, OpenOptions, Update};
+
+use crate::index::{SourceArgs, Summary};
+use crate::output;
+use crate::settings::Settings;
+
+/// A change is acted upon when nothing has changed for so long: editors and checkouts write many files in a row.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// But not later than so long after the first change.
+const LATEST: Duration = Duration::from_secs(2);
+
+/// Time between two looks where the system cannot tell of changes.
+const POLL: Duration = Duration::from_secs(5);
+
+/// Time after a failure until the next try, unless something changes before.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// How to let the system watch more folders.
+pub const RAISE_LIMIT: &str = "sudo sysctl fs.inotify.max_user_watches=524288";
+
+/// The error numbers of Linux for no inotify watch and no inotify instance being left.
+const LIMIT_ERRORS: [i32; 2] = [28, 24];
+
+/// Arguments of `quarry watch`.
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Look for changes every N seconds instead of being told by the system, as network folders need it
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
+    poll: Option<u64>,
+    /// Print one JSON object a line for each refresh
+    #[arg(long)]
+    json: bool,
+}
+
+enum Message {
+    /// Something in the tree; these paths have another file or folder now, or none.
+    Changed {
+        gone: Vec<PathBuf>,
+    },
+    Stop,
+}
+
+/// Runs `quarry watch`, until it is interrupted.
+///
+/// # Errors
+/// When the tree cannot be indexed at the start; what fails later is told of and tried again.
+pub fn run(mut args: WatchArgs) -> anyhow::Result<ExitCode> {
+    let (sender, messages) = mpsc::channel();
+    let refreshing = Arc::new(AtomicBool::new(false));
+    stop_on_signal(sender.clone(), Arc::clone(&refreshing))?;
+    let settings = Settings::load(&args.source.path)?;
+    let options = OpenOptions { update: Update::Required, ..args.source.options(&settings) };
+    let model = args.source.load_model(&settings)?;
+    let index = Index::status(&args.source.path, &options)?.folder;
+    // The system tells of paths as they were named, and a relative one would follow the folder when that is moved.
+    args.source.path = args.source.path.canonicalize()?;
+    let root = &args.source.path;
+    let index = path::absolute(&index).unwrap_or(index);
+    let refresh = || {
+        let start = Instant::now();
+        refreshing.store(true, Ordering::SeqCst);
+        let opened = args.source.open_as(&options, Arc::clone(&model));
+        refreshing.store(false, Ordering::SeqCst);
+        anyhow::Ok((opened?, start.elapsed()))
+    };
+    let tell = |summary: &Summary| {
+        if args.json {
+            return output::print_json(summary);
+        }
+        output::note(&summary.sentence());
+        Ok(())
+    };
+
+    let mut changes = match args.poll {
+        Some(seconds) => Changes::Polled(Duration::from_secs(seconds)),
+        None => Changes::told(sender, index),
+    };
+    changes.follow(root);
+    let (opened, took) = refresh()?;
+    tell(&Summary::new(root, &opened, took))?;
+    output::note(&changes.announcement());
+    let mut problem = String::new();
+    loop {
+        let patience = if problem.is_empty() { changes.interval() } else { Some(RETRY) };
+        match next_changes(&messages, patience) {
+            Some(gone) => changes.forget(&gone),
+            None => break,
+        }
+        // Before looking for changes, so that none falls between.
+        changes.follow(root);
+        match refresh() {
+            Ok((opened, took)) => {
+                problem.clear();
+                if opened.built.is_some() {
+                    tell(&Summary::new(root, &opened, took))?;
+                }
+            }
+            // Once, however often it is tried.
+            Err(error) => {
+                let now = format!("{error:#}");
+                if now != problem {
+                    output::note(&format!("{now}; the index stays as it was, and this is tried again"));
+                    problem = now;
+                }
+            }
+        }
+    }
+    output::note("stopped; the index stays as it is");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The next changes, collected until they pause, or nothing new after `patience`: the paths that are gone. None when it
+/// is time to stop.
+fn next_changes(messages: &Receiver<Message>, patience: Option<Duration>) -> Option<Vec<PathBuf>> {
+    let first = match patience {
+        Some(patience) => messages.recv_timeout(patience),
+        None => messages.recv().map_err(RecvTimeoutError::from),
+    };
+    let latest = Instant::now() + LATEST;
+    let mut all = Vec::new();
+    let mut next = first;
+    loop {
+        match next {
+            Ok(Message::Changed { gone }) => all.extend(gone),
+            Err(RecvTimeoutError::Timeout) => return Some(all),
+            Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return None,
+        }
+        next = messages.recv_timeout(QUIET.min(latest.saturating_duration_since(Instant::now())));
+    }
+}
+
+/// An interrupt ends the waiting; while the index is written it ends the program, which loses nothing.
+fn stop_on_signal(sender: Sender<Message>, refreshing: Arc<AtomicBool>) -> anyhow::Result<()> {
+    let stop = move || {
+        if refreshing.load(Ordering::SeqCst) || sender.send(Message::Stop).is_err() {
+            output::note("stopped; the index stays as it was");
+            process::exit(0);
+        }
+    };
+    ctrlc::set_handler(stop).context("cannot wait for an interrupt")
+}
+
+/// How changes become known.
+enum Changes {
+    Told(Watched),
+    /// By looking, so often.
+    Polled(Duration),
+}
+
+/// The folders that the system watches.
+struct Watched {
+    watcher: RecommendedWatcher,
+    folders: BTreeSet<PathBuf>,
+}
+
+impl Changes {
+    /// By the system, where it can; what happens in the folder of the index is our own doing.
+    fn told(sender: Sender<Message>, index: PathBuf) -> Self {
+        let tell = move |event: notify::Result<Event>| {
+            if let Some(message) = message(event, &index) {
+                // Nobody listens any more: it is the end.
+                let _ = sender.send(message);
+            }
+        };
+        match notify::recommended_watcher(tell) {
+            Ok(watcher) => Self::Told(Watched { watcher, folders: BTreeSet::new() }),
+            Err(error) => Self::polled_because(error),
+        }
+    }
+
+    fn polled_because(error: notify::Error) -> Self {
+        let seconds = POLL.as_secs();
+        output::note(&format!("{}; looking every {seconds} s instead", reason(error)));
+        Self::Polled(POLL)
+    }
+
+    /// Watches the folders that are there now.
+    fn follow(&mut self, root: &Path) {
+        let Self::Told(watched) = self else { return };
+        // A tree that has gone is waited for.
+        let there: BTreeSet<PathBuf> = walk::folders(root).unwrap_or_default().into_iter().collect();
+        if let Err(error) = watched.follow(there) {
+            *self = Self::polled_because(error);
+        }
+    }
+
+    /// The system's watch on a folder ends when that is removed, and goes with it when it is renamed.
+    fn forget(&mut self, gone: &[PathBuf]) {
+        let Self::Told(Watched { watcher, folders }) = self else { return };
+        folders.retain(|folder| {
+            let is_gone = gone.iter().any(|path| folder.starts_with(path));
+            if is_gone {
+                // It may have ended already.
+                let _ = watcher.unwatch(folder);
+            }
+            !is_gone
+        });
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        match self {
+            Self::Told(_) => None,
+            Self::Polled(interval) => Some(*interval),
+        }
+    }
+
+    fn announcement(&self) -> String {
+        let what = match self {
+            Self::Told(watched) => format!("watching {} folders", watched.folders.len()),
+            Self::Polled(interval) => format!("looking every {} s", interval.as_secs()),
+        };
+        format!("{what}; Ctrl-C ends it")
+    }
+}
+
+impl Watched {
+    fn follow(&mut self, there: BTreeSet<PathBuf>) -> notify::Result<()> {
+        let mut paths = self.watcher.paths_mut();
+        for folder in self.folders.difference(&there) {
+            // It may have ended already.
+            let _ = paths.remove(folder);
+        }
+        for folder in there.difference(&self.folders) {
+            match paths.add(folder, RecursiveMode::NonRecursive) {
+                // It went meanwhile, which its parent tells.
+                Err(error) if is_missing(&error) => {}
+                added => added?,
+            }
+        }
+        paths.commit()?;
+        self.folders = there;
+        Ok(())
+    }
+}
+
+/// What an event of the system means for the tree; nothing if it was only read, or is of the folder of the index.
+fn message(event: notify::Result<Event>, index: &Path) -> Option<Message> {
+    // Something was missed: all is looked at.
+    let Ok(event) = event else { return Some(Message::Changed { gone: Vec::new() }) };
+    if event.kind.is_access()
+        || (!event.paths.is_empty() && event.paths.iter().all(|path| path.starts_with(index)))
+    {
+        return None;
+    }
+    let is_gone = matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)));
+    Some(Message::Changed { gone: if is_gone { event.paths } else { Vec::new() } })
+}
+
+fn is_missing(error: &notify::Error) -> bool {
+    match &error.kind {
+        ErrorKind::PathNotFound => true,
+        ErrorKind::Io(error) => error.kind() == io::ErrorKind::NotFound,
+        _ => false,
+    }
+}
+
+/// Why the system cannot tell of changes, and what to do.
+fn reason(error: notify::Error) -> String {
+    let is_limit = match &error.kind {
+        ErrorKind::MaxFilesWatch => true,
+        ErrorKind::Io(error) => error.raw_os_error().is_some_and(|number| LIMIT_ERRORS.contains(&number)),
+        _ => false,
+    };
+    if is_limit {
+        let limit =
+            folder_limit().map_or_else(String::new, |limit| format!(" ({limit} folders for all programs)"));
+        format!("the system's limit of watched folders is reached{limit}; `{RAISE_LIMIT}` raises it")
+    } else {
+        format!("the system cannot tell of changes: {error}")
+    }
+}
+
+/// How many folders the system lets a user watch; none where there is no such limit.
+pub fn folder_limit() -> Option<usize> {
+    fs::read_to_string("/proc/sys/fs/inotify/max_user_watches").ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use notify::event::{AccessKind, CreateKind, RemoveKind};
+
+    use super::*;
+
+    fn changed(kind: EventKind, path: &str) -> Option<Vec<PathBuf>> {
+        let event = Event::new(kind).add_path(PathBuf::from(path));
+        match message(Ok(event), Path::new("/tree/.quarry"))? {
+            Message::Changed { gone } => Some(gone),
+            Message::Stop => None,
+        }
+    }
+
+    #[test]
+    fn reading_and_the_index_itself_are_no_changes() {
+        assert_eq!(changed(EventKind::Access(AccessKind::Any), "/tree/a.rs"), None);
+        assert_eq!(changed(EventKind::Create(CreateKind::File), "/tree/.quarry/lock"), None);
+        assert_eq!(changed(EventKind::Create(CreateKind::File), "/tree/a.rs"), Some(Vec::new()));
+        let removed = changed(EventKind::Remove(RemoveKind::Folder), "/tree/a");
+        assert_eq!(removed, Some(vec![PathBuf::from("/tree/a")]));
+        let failed = message(Err(notify::Error::generic("overflow")), Path::new("/tree/.quarry"));
+        assert!(matches!(failed, Some(Message::Changed { .. })));
+    }
+
+    #[test]
+    fn changes_are_collected_until_they_pause() {
+        let (sender, messages) = mpsc::channel();
+        for path in ["a", "b"] {
+            sender.send(Message::Changed { gone: vec![PathBuf::from(path)] }).unwrap();
+        }
+        assert_eq!(next_changes(&messages, None), Some(vec![PathBuf::from("a"), PathBuf::from("b")]));
+        assert_eq!(next_changes(&messages, Some(Duration::from_millis(1))), Some(Vec::new()));
+        sender.send(Message::Stop).unwrap();
+        assert_eq!(next_changes(&messages, None), None);
+        drop(sender);
+        assert_eq!(next_changes(&messages, None), None);
+    }
+
+    #[test]
+    fn changes_without_a_pause_are_acted_upon_all_the_same() {
+        let (sender, messages) = mpsc::channel();
+        let writer = std::thread::spawn(move || {
+            while sender.send(Message::Changed { gone: Vec::new() }).is_ok() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let start = Instant::now();
+        assert!(next_changes(&messages, None).is_some());
+        assert!(start.elapsed() < LATEST * 5);
+        drop(messages);
+        writer.join().unwrap();
+    }
+
+    #[test]
+    fn the_limit_is_told_with_what_raises_it() {
+        let full = notify::Error::new(ErrorKind::MaxFilesWatch);
+        assert!(reason(full).contains(RAISE_LIMIT));
+        let no_instance = notify::Error::io(io::Error::from_raw_os_error(LIMIT_ERRORS[1]));
+        assert!(reason(no_instance).contains(RAISE_LIMIT));
+        assert!(!reason(notify::Error::generic("odd")).contains(RAISE_LIMIT));
+    }
+}

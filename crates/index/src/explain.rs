@@ -1,0 +1,166 @@
+//! What a score is made of: a tree whose numbers combine to it.
+
+use serde::Serialize;
+
+use crate::fusion::greatest;
+use crate::lexical::FIELDS;
+use crate::rules::Query;
+use crate::search::Signals;
+use crate::{Error, Hit, Index, Ranking, SearchRequest};
+
+/// A number and what it comes from.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explanation {
+    /// What it is, in a few words.
+    pub name: &'static str,
+    /// The number.
+    pub value: f32,
+    /// How it comes from its parts; none for what is not taken apart further.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub combination: Option<Combination>,
+    /// What it comes from, in this order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Explanation>,
+}
+
+/// How a number comes from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Combination {
+    /// All of them added up.
+    Sum,
+    /// All of them multiplied.
+    Product,
+    /// The first one over the second.
+    Quotient,
+}
+
+impl Combination {
+    /// The number that comes from others.
+    #[must_use]
+    pub fn of(self, parts: &[Explanation]) -> f32 {
+        let mut values = parts.iter().map(|part| part.value);
+        match self {
+            Self::Sum => values.sum(),
+            Self::Product => values.product(),
+            Self::Quotient => values.next().unwrap_or_default() / values.product::<f32>(),
+        }
+    }
+}
+
+impl Explanation {
+    /// A number that is not taken apart.
+    #[must_use]
+    pub fn leaf(name: &'static str, value: f32) -> Self {
+        Self { name, value, combination: None, parts: Vec::new() }
+    }
+
+    fn new(name: &'static str, combination: Combination, parts: Vec<Self>) -> Self {
+        Self { name, value: combination.of(&parts), combination: Some(combination), parts }
+    }
+
+    fn sum(name: &'static str, parts: Vec<Self>) -> Self {
+        Self::new(name, Combination::Sum, parts)
+    }
+
+    fn product<const N: usize>(name: &'static str, parts: [Self; N]) -> Self {
+        Self::new(name, Combination::Product, parts.into())
+    }
+
+    fn quotient(name: &'static str, value: Self, of: Self) -> Self {
+        Self::new(name, Combination::Quotient, vec![value, of])
+    }
+}
+
+impl Index {
+    /// How the scores of hits come about that [`search`](Self::search) found for this request, one tree for each.
+    ///
+    /// # Errors
+    /// As those of the search.
+    pub fn explain(&self, request: &SearchRequest, hits: &[Hit]) -> Result<Vec<Explanation>, Error> {
+        let signals = self.signals(request)?;
+        let query = Query { text: request.query, terms: &signals.terms, weights: &signals.lexical.idf };
+        let explain = |hit: &Hit| {
+            let words = self.explain_words(&signals, &request.ranking, hit)?;
+            Ok(explain_rules(words, &request.ranking, query.symbol().is_some(), hit))
+        };
+        hits.iter().map(explain).collect()
+    }
+
+    /// The words and the meaning of a unit and of its file.
+    fn explain_words(&self, signals: &Signals, ranking: &Ranking, hit: &Hit) -> Result<Explanation, Error> {
+        let Signals { terms, lexical, dense, dense_of_files, dense_weight, best, .. } = signals;
+        let fields = self.lexical.field_scores(terms, &lexical.idf, &ranking.bm25f, hit.unit)?;
+        let fields = FIELDS.into_iter().zip(fields).filter(|(_, score)| *score > 0.0);
+        let fields = fields.map(|(field, score)| Explanation::leaf(field, score)).collect();
+        let file = self.file_of_unit[hit.unit] as usize;
+        let share = |name, value: Explanation, all: &[f32], weight: f32| {
+            let best = Explanation::leaf("of the best one", greatest(all));
+            Explanation::product(
+                name,
+                [Explanation::leaf("weight", weight), Explanation::quotient("share", value, best)],
+            )
+        };
+        let both = |lexical_score, lexical: &[f32], cosine: f32, dense: &[f32]| {
+            // Below 0 nothing is alike.
+            let cosine = Explanation::leaf("cosine", cosine.max(0.0));
+            let lexical = share("lexical", lexical_score, lexical, 1.0 - dense_weight);
+            vec![lexical, share("dense", cosine, dense, *dense_weight)]
+        };
+        let of_unit = both(Explanation::sum("BM25F", fields), &lexical.texts, dense[hit.unit], dense);
+        let of_file = both(
+            Explanation::leaf("BM25F", lexical.groups[file]),
+            &lexical.groups,
+            dense_of_files[file],
+            dense_of_files,
+        );
+        let parts = vec![
+            Explanation::sum("unit", of_unit),
+            Explanation::product(
+                "file",
+                [Explanation::leaf("weight", ranking.file_weight), Explanation::sum("both", of_file)],
+            ),
+        ];
+        Ok(Explanation::quotient(
+            "words",
+            Explanation::sum("unit and file", parts),
+            Explanation::leaf("of the best one", *best),
+        ))
+    }
+}
+
+/// The rules, added to the words and multiplied.
+fn explain_rules(words: Explanation, ranking: &Ranking, is_symbol: bool, hit: &Hit) -> Explanation {
+    let rule = |name, weight: f32, found: f32| {
+        let found = Explanation::leaf("match", found.powf(ranking.name_power));
+        Explanation::product(name, [Explanation::leaf("weight", weight), found])
+    };
+    let sum = vec![
+        words,
+        rule("place", ranking.place_weight, hit.parts.place),
+        rule("name", ranking.name_weight, hit.parts.name),
+        Explanation::leaf("definition", ranking.definition_score(hit.parts.defines, is_symbol)),
+    ];
+    Explanation::product(
+        "score",
+        [
+            Explanation::sum("before factors", sum),
+            Explanation::leaf("kind of code", hit.parts.demotion),
+            Explanation::leaf("repetition", hit.parts.repetition),
+        ],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_combine() {
+        let parts = || vec![Explanation::leaf("a", 6.0), Explanation::leaf("b", 1.5)];
+        let value = |combination| Explanation::new("x", combination, parts()).value;
+        assert_eq!(value(Combination::Sum), 7.5);
+        assert_eq!(value(Combination::Product), 9.0);
+        assert_eq!(value(Combination::Quotient), 4.0);
+    }
+}

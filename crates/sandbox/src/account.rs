@@ -1,0 +1,379 @@
+//! How much memory and CPU time the processes of a run use together: by a cgroup of the kernel's where this user may
+//! make one, else by sampling.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::process::Pid;
+
+use crate::MemoryBound;
+
+/// Where cgroups of runs are made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CgroupParent {
+    bound: MemoryBound,
+    /// The folder whose processes share memory.
+    memory: PathBuf,
+    /// In version 1, the folder of the hierarchy that counts CPU time.
+    cpu: Option<PathBuf>,
+}
+
+/// What a run used.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Usage {
+    pub cpu_time: Duration,
+    pub memory_bytes: u64,
+}
+
+/// The account of one run.
+pub(crate) enum Account {
+    Cgroup(Cgroup),
+    Watchdog(Watchdog),
+}
+
+impl Account {
+    /// Opens the account of a process that waits to start, and of all that descend from it: in a cgroup below
+    /// `parent`, or by a watchdog if there is none or it does not take the process.
+    pub fn open(parent: Option<&CgroupParent>, root: Pid, memory_bytes: u64) -> Self {
+        parent
+            .and_then(|parent| {
+                let cgroup = parent.make(memory_bytes)?;
+                cgroup.admit(root).then_some(Self::Cgroup(cgroup))
+            })
+            .unwrap_or_else(|| Self::Watchdog(Watchdog { root, memory_bytes, peak: Usage::default() }))
+    }
+
+    pub fn bound(&self) -> MemoryBound {
+        match self {
+            Self::Cgroup(cgroup) => cgroup.bound,
+            Self::Watchdog(_) => MemoryBound::Watchdog,
+        }
+    }
+
+    /// How often [`Self::is_exceeded`] has to be asked.
+    pub fn interval(&self) -> Duration {
+        match self {
+            // The kernel keeps the bound; this is how soon the rest of a program follows the part that it killed.
+            Self::Cgroup(_) => Duration::from_millis(50),
+            Self::Watchdog(_) => Duration::from_millis(10),
+        }
+    }
+
+    /// Whether more memory was asked for than there is.
+    pub fn is_exceeded(&mut self) -> bool {
+        match self {
+            Self::Cgroup(cgroup) => cgroup.has_killed(),
+            Self::Watchdog(watchdog) => watchdog.sample() > watchdog.memory_bytes,
+        }
+    }
+
+    /// What was used so far.
+    pub fn usage(&self) -> Usage {
+        match self {
+            Self::Cgroup(cgroup) => cgroup.usage(),
+            Self::Watchdog(watchdog) => watchdog.peak,
+        }
+    }
+}
+
+/// Cgroups are named after the process that made them, so that those of a process that died can be told and removed.
+const PREFIX: &str = "quarry-sandbox-";
+
+impl CgroupParent {
+    /// The innermost cgroup around this process below which it can make others that bound memory.
+    pub fn find() -> Option<Self> {
+        let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+        let found = candidates(&own, Path::new("/sys/fs/cgroup")).into_iter().find(Self::works)?;
+        found.remove_abandoned();
+        Some(found)
+    }
+
+    /// Whether a process can be put into a cgroup here, tried out with one that does nothing.
+    fn works(&self) -> bool {
+        self.make(1 << 30).is_some_and(|cgroup| {
+            // Without a path and with its standard input left open, so that it waits until it is killed.
+            let waiting = std::process::Command::new("/usr/bin/cat")
+                .env_clear()
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::null())
+                .stderr(std::process::Stdio::null())
+                .spawn();
+            waiting.is_ok_and(|mut child| {
+                let admitted = cgroup.admit(Pid::from_child(&child));
+                let _ = child.kill();
+                let _ = child.wait();
+                admitted
+            })
+        })
+    }
+
+    /// Makes a cgroup for one run.
+    fn make(&self, memory_bytes: u64) -> Option<Cgroup> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("{PREFIX}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let memory = self.memory.join(&name);
+        fs::create_dir(&memory).ok()?;
+        // From here on, dropping it removes the folders.
+        let mut cgroup = Cgroup { bound: self.bound, memory, cpu: None };
+        let limit = memory_bytes.to_string();
+        let set = |file: &str, value: &str| fs::write(cgroup.memory.join(file), value);
+        if self.bound == MemoryBound::CgroupV1 {
+            set("memory.limit_in_bytes", &limit).ok()?;
+            // Not there on kernels that do not count swap.
+            let _ = set("memory.memsw.limit_in_bytes", &limit);
+        } else {
+            set("memory.max", &limit).ok()?;
+            let _ = set("memory.swap.max", "0");
+            let _ = set("memory.oom.group", "1");
+        }
+        if let Some(parent) = &self.cpu {
+            let folder = parent.join(&name);
+            cgroup.cpu = fs::create_dir(&folder).is_ok().then_some(folder);
+        }
+        Some(cgroup)
+    }
+
+    /// Removes the empty cgroups of processes that died before they could.
+    fn remove_abandoned(&self) {
+        for parent in [Some(&self.memory), self.cpu.as_ref()].into_iter().flatten() {
+            let Ok(entries) = fs::read_dir(parent) else { continue };
+            for entry in entries.flatten() {
+                let name = entry.file_name();
+                let maker = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next());
+                if maker.is_some_and(|maker| !Path::new("/proc").join(maker).exists()) {
+                    let _ = fs::remove_dir(entry.path());
+                }
+            }
+        }
+    }
+}
+
+/// Where a process with this `/proc/self/cgroup` might make cgroups that bound memory, innermost first.
+fn candidates(own: &str, mount: &Path) -> Vec<CgroupParent> {
+    let hierarchy = |controller: &str| {
+        own.lines().find_map(|line| {
+            let mut fields = line.splitn(3, ':').skip(1);
+            let controllers = fields.next()?;
+            controllers.split(',').any(|name| name == controller).then(|| (controllers, fields.next()))
+        })
+    };
+    // A container may see only the lower part of the hierarchy, so that its own path is not there but `/` is.
+    let around = |root: PathBuf, path: &str| {
+        let inner = root.join(path.trim_start_matches('/'));
+        inner
+            .ancestors()
+            .take_while(|folder| folder.starts_with(&root))
+            .map(Path::to_owned)
+            .collect::<Vec<_>>()
+    };
+    if let Some((controllers, Some(path))) = hierarchy("memory") {
+        let cpu = hierarchy("cpuacct").and_then(|(controllers, path)| {
+            around(mount.join(controllers), path?).into_iter().find(|f| f.is_dir())
+        });
+        return around(mount.join(controllers), path)
+            .into_iter()
+            .filter(|memory| memory.join("memory.limit_in_bytes").is_file())
+            .map(|memory| CgroupParent { bound: MemoryBound::CgroupV1, memory, cpu: cpu.clone() })
+            .collect();
+    }
+    let Some(("", Some(path))) = hierarchy("") else { return Vec::new() };
+    around(mount.to_owned(), path)
+        .into_iter()
+        .filter(|folder| {
+            let controllers = fs::read_to_string(folder.join("cgroup.subtree_control")).unwrap_or_default();
+            controllers.split_whitespace().any(|name| name == "memory")
+        })
+        .map(|memory| CgroupParent { bound: MemoryBound::CgroupV2, memory, cpu: None })
+        .collect()
+}
+
+/// A cgroup of one run, removed when dropped.
+pub(crate) struct Cgroup {
+    bound: MemoryBound,
+    memory: PathBuf,
+    cpu: Option<PathBuf>,
+}
+
+impl Cgroup {
+    fn admit(&self, process: Pid) -> bool {
+        let admit = |folder: &Path| fs::write(folder.join("cgroup.procs"), process.to_string()).is_ok();
+        admit(&self.memory) && self.cpu.as_deref().is_none_or(admit)
+    }
+
+    /// Whether the kernel killed a process here because memory ran out.
+    fn has_killed(&self) -> bool {
+        let file = if self.bound == MemoryBound::CgroupV1 { "memory.oom_control" } else { "memory.events" };
+        self.entry(file, "oom_kill").is_some_and(|count| count > 0)
+    }
+
+    fn usage(&self) -> Usage {
+        let number = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+        let (cpu_time, memory_bytes) = if self.bound == MemoryBound::CgroupV1 {
+            let nanoseconds = self.cpu.as_ref().and_then(|folder| number(folder.join("cpuacct.usage")));
+            (nanoseconds.map(Duration::from_nanos), number(self.memory.join("memory.max_usage_in_bytes")))
+        } else {
+            let microseconds = self.entry("cpu.stat", "usage_usec");
+            (microseconds.map(Duration::from_micros), number(self.memory.join("memory.peak")))
+        };
+        Usage { cpu_time: cpu_time.unwrap_or_default(), memory_bytes: memory_bytes.unwrap_or_default() }
+    }
+
+    /// The number behind a word in a file of lines of a word and a number.
+    fn entry(&self, file: &str, word: &str) -> Option<u64> {
+        let text = fs::read_to_string(self.memory.join(file)).ok()?;
+        text.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(' ')?.parse().ok())
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        for folder in [Some(&self.memory), self.cpu.as_ref()].into_iter().flatten() {
+            // The kernel takes a moment to notice that the last process is gone.
+            for _ in 0..100 {
+                if fs::remove_dir(folder).is_ok() || !folder.exists() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+    }
+}
+
+/// Samples what a process and its descendants use.
+pub(crate) struct Watchdog {
+    root: Pid,
+    memory_bytes: u64,
+    peak: Usage,
+}
+
+impl Watchdog {
+    /// Returns the memory in use, in bytes: what is resident of each process and in no file. Shared memory counts
+    /// for each process that has it.
+    fn sample(&mut self) -> u64 {
+        let mut now = Usage::default();
+        for process in descendants(self.root) {
+            now.cpu_time += process.cpu_time;
+            now.memory_bytes += resident_bytes(process.pid).unwrap_or(0);
+        }
+        self.peak.cpu_time = self.peak.cpu_time.max(now.cpu_time);
+        self.peak.memory_bytes = self.peak.memory_bytes.max(now.memory_bytes);
+        now.memory_bytes
+    }
+}
+
+/// A process, as `/proc` has it.
+pub(crate) struct Process {
+    pub pid: i32,
+    parent: i32,
+    /// Its own, and that of the children it has waited for.
+    cpu_time: Duration,
+}
+
+/// A process and all processes below it.
+pub(crate) fn descendants(root: Pid) -> Vec<Process> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
+    let mut found = Vec::new();
+    for entry in entries.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Some(process) =
+            fs::read_to_string(entry.path().join("stat")).ok().and_then(|text| parse(pid, &text))
+        else {
+            continue;
+        };
+        if pid == root.as_raw_nonzero().get() {
+            found.push(process);
+        } else {
+            children.entry(process.parent).or_default().push(process);
+        }
+    }
+    let mut next = 0;
+    while let Some(process) = found.get(next) {
+        found.extend(children.remove(&process.pid).unwrap_or_default());
+        next += 1;
+    }
+    found
+}
+
+/// Reads `/proc/PID/stat` (see `proc(5)`). The name, second field, may hold anything and ends at the last `)`.
+fn parse(pid: i32, stat: &str) -> Option<Process> {
+    let fields: Vec<&str> = stat[stat.rfind(')')? + 1..].split_whitespace().collect();
+    let parent = fields.get(1)?.parse().ok()?;
+    let ticks: f64 = fields.get(11..15)?.iter().filter_map(|field| field.parse::<f64>().ok()).sum();
+    let cpu_time = Duration::from_secs_f64(ticks / rustix::param::clock_ticks_per_second() as f64);
+    Some(Process { pid, parent, cpu_time })
+}
+
+fn resident_bytes(pid: i32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let kibibytes = |name: &str| -> Option<u64> {
+        status.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB")?.parse().ok())
+    };
+    Some((kibibytes("RssAnon:")? + kibibytes("RssShmem:")?) << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        root
+    }
+
+    fn memory_folders(own: &str, mount: &Path) -> Vec<(MemoryBound, PathBuf)> {
+        let relative = |path: PathBuf| path.strip_prefix(mount).unwrap().to_owned();
+        candidates(own, mount).into_iter().map(|found| (found.bound, relative(found.memory))).collect()
+    }
+
+    #[test]
+    fn version_2_takes_the_innermost_folder_that_hands_memory_down() {
+        let mount = tree(&[
+            ("cgroup.subtree_control", "cpu memory\n"),
+            ("user/cgroup.subtree_control", "memory pids\n"),
+            ("user/session/cgroup.subtree_control", "\n"),
+        ]);
+        let expected = ["user", ""].map(|path| (MemoryBound::CgroupV2, PathBuf::from(path)));
+        assert_eq!(memory_folders("0::/user/session\n", mount.path()), expected);
+    }
+
+    #[test]
+    fn version_1_is_used_where_memory_is_there() {
+        let mount = tree(&[
+            ("memory/a/memory.limit_in_bytes", ""),
+            ("memory/memory.limit_in_bytes", ""),
+            ("cpu,cpuacct/cpuacct.usage", ""),
+            ("cgroup.subtree_control", "memory\n"),
+        ]);
+        let own = "4:memory:/a\n2:cpu,cpuacct:/b\n0::/\n";
+        let expected = ["memory/a", "memory"].map(|path| (MemoryBound::CgroupV1, PathBuf::from(path)));
+        assert_eq!(memory_folders(own, mount.path()), expected);
+        let cpu = candidates(own, mount.path()).remove(0).cpu.unwrap();
+        assert_eq!(cpu, mount.path().join("cpu,cpuacct"));
+    }
+
+    #[test]
+    fn without_a_controller_there_is_no_candidate() {
+        let mount = tree(&[("cgroup.subtree_control", "cpu pids\n")]);
+        assert_eq!(memory_folders("0::/\n", mount.path()), []);
+        assert_eq!(memory_folders("", mount.path()), []);
+        assert_eq!(memory_folders("not a line\n::\n", mount.path()), []);
+    }
+
+    #[test]
+    fn a_process_may_have_any_name() {
+        let stat = "7 (a) R 1 (b) S 3 7 7 0 -1 0 0 0 0 0 100 50 25 25 20 0 1 0 5 0 0";
+        let process = parse(7, stat).unwrap();
+        assert_eq!(process.parent, 3);
+        assert_eq!(process.cpu_time.as_secs_f64(), 200.0 / rustix::param::clock_ticks_per_second() as f64);
+        assert!(parse(7, "7 (a) R").is_none() && parse(7, "").is_none());
+    }
+}

@@ -1,0 +1,327 @@
+//! Isolation by Linux namespaces, set up by bubblewrap.
+
+use std::fs;
+use std::io::{PipeReader, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::Deserialize;
+
+use crate::account::{Account, CgroupParent};
+use crate::spawn::{Descriptors, resource_limits, spawn};
+use crate::supervise::{KILL_TIME, Stream, supervise, wait_for};
+use crate::{Ended, Error, Limits, Outcome, Program, SEARCH_PATH, Sandbox, WORK_FOLDER, find_executable};
+
+/// Runs programs in namespaces of their own. They see `/usr`, a `/proc` of themselves, the simplest devices, an
+/// almost empty `/etc`, and three folders in memory that they can write to; no network, and no other process.
+pub struct Bubblewrap {
+    executable: PathBuf,
+    cgroups: Option<CgroupParent>,
+    seccomp: Vec<u8>,
+    user: User,
+}
+
+/// What of `/etc` interpreters need to start.
+const ETC: &[&str] = &["/etc/alternatives", "/etc/ld.so.cache", "/etc/R"];
+
+/// Beginnings of names in `/etc` that belong to interpreters.
+const ETC_PREFIXES: &[&str] = &["java-"];
+
+/// How long bubblewrap has to set the sandbox up.
+const SETUP_TIME: Duration = Duration::from_secs(10);
+
+const USERS: &str = "sandbox:x:1000:1000::/box:/bin/sh\n";
+const GROUPS: &str = "sandbox:x:1000:\n";
+
+impl Bubblewrap {
+    /// Finds out what this machine offers, and runs a program that does nothing.
+    ///
+    /// # Errors
+    /// When bubblewrap is missing or does not work.
+    pub fn open() -> Result<Self, Error> {
+        let missing = |program: &str, remedy| Error::Missing { program: program.to_owned(), remedy };
+        let executable = find_executable("bwrap").ok_or_else(|| {
+            missing("bwrap", "install bubblewrap 0.8 or newer, for example `apt install bubblewrap`")
+        })?;
+        find_executable("prlimit")
+            .ok_or_else(|| missing("prlimit", "install util-linux, for example `apt install util-linux`"))?;
+        let seccomp = crate::seccomp::filter().map_err(|error| Error::Setup { detail: error.to_string() })?;
+        let user = User::current();
+        let sandbox = Self { executable, cgroups: CgroupParent::find(), seccomp, user };
+        let nothing = Program { command: vec!["true".to_owned()], ..Program::default() };
+        match sandbox.run(&nothing, &Limits::default())? {
+            Outcome { ended: Ended::Exited { code: 0 }, .. } => Ok(sandbox),
+            outcome => Err(Error::Setup { detail: format!("{:?} {}", outcome.ended, outcome.stderr.text()) }),
+        }
+    }
+
+    /// The same with memory bounded by sampling, as where no cgroup can be had.
+    pub fn without_cgroups(self) -> Self {
+        Self { cgroups: None, ..self }
+    }
+
+    /// The options for a program, and the descriptors that they name.
+    fn options(&self, program: &Program, limits: &Limits) -> Result<(Vec<String>, Descriptors), Error> {
+        let mut descriptors = Descriptors::default();
+        let mut options = Vec::new();
+        let mut add = |option: &[&str]| options.extend(option.iter().map(|&word| word.to_owned()));
+        add(&["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]);
+        add(&["--unshare-cgroup-try", "--disable-userns", "--cap-drop", "ALL"]);
+        add(&["--uid", "1000", "--gid", "1000", "--hostname", "sandbox"]);
+        add(&["--die-with-parent", "--new-session", "--clearenv"]);
+        for (name, value) in [("PATH", SEARCH_PATH), ("HOME", WORK_FOLDER), ("LANG", "C.UTF-8")] {
+            add(&["--setenv", name, value]);
+        }
+        for (name, value) in &program.environment {
+            add(&["--setenv", name, value]);
+        }
+
+        add(&["--ro-bind", "/usr", "/usr"]);
+        for folder in ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"] {
+            match fs::read_link(folder) {
+                Ok(target) => add(&["--symlink", &target.to_string_lossy(), folder]),
+                Err(_) => add(&["--ro-bind-try", folder, folder]),
+            }
+        }
+        for path in ETC {
+            add(&["--ro-bind-try", path, path]);
+        }
+        for name in names("/etc").filter(|name| ETC_PREFIXES.iter().any(|prefix| name.starts_with(prefix))) {
+            let path = format!("/etc/{name}");
+            add(&["--ro-bind", &path, &path]);
+        }
+        for (path, content) in [("/etc/passwd", USERS), ("/etc/group", GROUPS)] {
+            add(&["--ro-bind-data", &descriptors.add_content(content.as_bytes())?, path]);
+        }
+        for (name, folder) in &program.read_only {
+            let folder = folder
+                .to_str()
+                .ok_or_else(|| Error::Program(format!("{} is not UTF-8", folder.display())))?;
+            add(&["--ro-bind", folder, &format!("/opt/{name}")]);
+        }
+
+        add(&["--proc", "/proc", "--dev", "/dev"]);
+        let folder_bytes = limits.folder_bytes.to_string();
+        for folder in [WORK_FOLDER, "/tmp", "/dev/shm"] {
+            add(&["--size", &folder_bytes, "--tmpfs", folder]);
+        }
+        for (path, content) in &program.files {
+            add(&["--file", &descriptors.add_content(content)?, &format!("{WORK_FOLDER}/{path}")]);
+        }
+        // Both are file systems in memory without a limit of size.
+        add(&["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORK_FOLDER]);
+        add(&["--seccomp", &descriptors.add_content(&self.seccomp)?]);
+        Ok((options, descriptors))
+    }
+
+    /// Starts bubblewrap, which sets the sandbox up and then waits.
+    fn start(&self, program: &Program, limits: &Limits) -> Result<Started, Error> {
+        let (mut options, mut descriptors) = self.options(program, limits)?;
+        let [stdout, stderr, status, go] = [pipe()?, pipe()?, pipe()?, pipe()?];
+        options.extend(["--json-status-fd".to_owned(), descriptors.add(status.1)]);
+        options.extend(["--block-fd".to_owned(), descriptors.add(go.0)]);
+        // Not on the command line, which the program can read.
+        let options: String = options.iter().flat_map(|option| [option, "\0"]).collect();
+        let mut command = Command::new(&self.executable);
+        command
+            .args(["--args", &descriptors.add_content(options.as_bytes())?, "--", "/usr/bin/prlimit"])
+            .args(resource_limits(limits))
+            // Inside, where it counts the processes of this sandbox and no others.
+            .arg(format!("--nproc={}", limits.processes));
+        if self.cgroups.is_none() {
+            // Between two samples, at least each single process is bounded.
+            command.arg(format!("--data={}", limits.memory_bytes));
+        }
+        command
+            .arg("--")
+            .args(&program.command)
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(stdout.1)
+            .stderr(stderr.1);
+        self.user.take_on(&mut command);
+        let child = spawn(command, descriptors)?;
+        Ok(Started { child, stdout: stdout.0, stderr: stderr.0, status: status.0, go: go.1 })
+    }
+}
+
+impl Sandbox for Bubblewrap {
+    fn run(&self, program: &Program, limits: &Limits) -> Result<Outcome, Error> {
+        program.check()?;
+        let mut started = self.start(program, limits)?;
+        let Some(init) = started.wait_for_init()? else { return Err(started.setup_error()) };
+        let account = Account::open(self.cgroups.as_ref(), init.pid, limits.memory_bytes);
+        // Nobody waits for the word if something failed meanwhile.
+        if started.go.write_all(b"!").is_err() {
+            return Err(started.setup_error());
+        }
+        let Started { mut child, stdout, stderr, status, go } = started;
+        drop(go);
+
+        let streams = [Stream::new(stdout, limits), Stream::new(stderr, limits)];
+        let supervised = supervise(&mut child, streams, limits, account, &|| init.kill());
+        init.wait()?;
+        let (outcome, _) = supervised?;
+        let ended_itself = matches!(outcome.ended, Ended::Exited { .. });
+        if ended_itself && !has_exit_code(status) {
+            return Err(setup_error(&outcome.stderr.text()));
+        }
+        Ok(outcome)
+    }
+}
+
+/// A sandbox that waits for the word.
+struct Started {
+    child: Child,
+    stdout: PipeReader,
+    stderr: PipeReader,
+    /// Where bubblewrap writes [`Status`], a line each.
+    status: PipeReader,
+    go: std::io::PipeWriter,
+}
+
+/// A line of `--json-status-fd`.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+struct Status {
+    child_pid: Option<i32>,
+    exit_code: Option<i32>,
+}
+
+impl Started {
+    /// Waits until the first process of the sandbox is there; `None` if bubblewrap gave up.
+    fn wait_for_init(&mut self) -> Result<Option<Init>, Error> {
+        let deadline = Instant::now() + SETUP_TIME;
+        let mut line = Vec::new();
+        while !line.ends_with(b"\n") {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let [ready] = wait_for([Some(self.status.as_fd())], left)?;
+            let mut byte = [0];
+            if !ready || self.status.read(&mut byte).map_err(Error::io("read bubblewrap's status"))? == 0 {
+                return Ok(None);
+            }
+            line.extend(byte);
+        }
+        let status: Status = serde_json::from_slice(&line).unwrap_or_default();
+        let Some(pid) = status.child_pid.and_then(Pid::from_raw) else { return Ok(None) };
+        // It is there as long as it waits for the word, so that the number cannot mean another process.
+        let descriptor = pidfd_open(pid, PidfdFlags::empty()).map_err(Error::io("watch the sandbox"))?;
+        Ok(Some(Init { pid, descriptor }))
+    }
+
+    /// What went wrong, after bubblewrap is gone.
+    fn setup_error(mut self) -> Error {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let mut detail = String::new();
+        let _ = self.stderr.take(4096).read_to_string(&mut detail);
+        setup_error(&detail)
+    }
+}
+
+fn setup_error(said: &str) -> Error {
+    let said = said.trim();
+    Error::Setup { detail: if said.is_empty() { "bubblewrap gave no reason" } else { said }.to_owned() }
+}
+
+/// Process 1 of a sandbox. When it dies, the kernel kills all others in there, and it is gone only after them.
+struct Init {
+    pid: Pid,
+    descriptor: OwnedFd,
+}
+
+impl Init {
+    fn kill(&self) {
+        // It may be dead already.
+        let _ = pidfd_send_signal(&self.descriptor, Signal::KILL);
+    }
+
+    /// Waits until no process of the sandbox is left.
+    fn wait(&self) -> Result<(), Error> {
+        self.kill();
+        let deadline = Instant::now() + KILL_TIME;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match wait_for([Some(self.descriptor.as_fd())], left)? {
+                [true] => return Ok(()),
+                [false] if left.is_zero() => return Err(Error::Unkillable { seconds: KILL_TIME.as_secs() }),
+                [false] => {}
+            }
+        }
+    }
+}
+
+impl Drop for Init {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Whether bubblewrap, which is gone, told the status of a program: it does so only for one that it started.
+fn has_exit_code(mut status: PipeReader) -> bool {
+    let mut lines = Vec::new();
+    status.read_to_end(&mut lines).is_ok()
+        && lines
+            .split(|&byte| byte == b'\n')
+            .any(|line| serde_json::from_slice::<Status>(line).is_ok_and(|status| status.exit_code.is_some()))
+}
+
+/// Who runs bubblewrap.
+enum User {
+    /// Whoever runs this program.
+    Unprivileged,
+    /// Root stays outside: the kernel does not count root's processes. A user of its own for each run, so that runs
+    /// cannot reach each other even if they found a way.
+    PerRun,
+    /// Root in a container that has few users.
+    Nobody,
+}
+
+impl User {
+    fn current() -> Self {
+        // Inside id, outside id, length: see user_namespaces(7).
+        let length = || {
+            let map = fs::read_to_string("/proc/self/uid_map").ok()?;
+            map.lines().next()?.split_whitespace().nth(2)?.parse::<u64>().ok()
+        };
+        match rustix::process::geteuid().is_root() {
+            false => Self::Unprivileged,
+            true if length().is_some_and(|length| length > u64::from(LAST_USER)) => Self::PerRun,
+            true => Self::Nobody,
+        }
+    }
+
+    fn take_on(&self, command: &mut Command) {
+        let id = match self {
+            Self::Unprivileged => return,
+            Self::PerRun => {
+                static NEXT: AtomicU32 = AtomicU32::new(0);
+                let run = NEXT.fetch_add(1, Ordering::Relaxed) & 0xff;
+                FIRST_USER | (std::process::id() << 8 & LAST_USER) | run
+            }
+            Self::Nobody => 65534,
+        };
+        // This also gives up the supplementary groups.
+        command.uid(id).gid(id);
+    }
+}
+
+/// Users of runs are named by numbers that no machine gives to people: 22 bits for the process that runs them, 8 for
+/// the run.
+const FIRST_USER: u32 = 0x4000_0000;
+const LAST_USER: u32 = 0x7fff_ffff;
+
+fn pipe() -> Result<(PipeReader, std::io::PipeWriter), Error> {
+    std::io::pipe().map_err(Error::io("make a pipe"))
+}
+
+fn names(folder: &str) -> impl Iterator<Item = String> {
+    let entries = fs::read_dir(Path::new(folder)).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok())
+}

@@ -1,0 +1,331 @@
+//! Runs programs that nobody vouches for: with the files that they are given and nothing else of this machine,
+//! without a network, within [`Limits`], and leaving nothing behind.
+//!
+//! [`open`] gives a [`Sandbox`] and refuses where isolation does not work; [`Runner`] knows how the programs of a
+//! language are started.
+//!
+//! ```no_run
+//! use quarry_sandbox::{Ended, Isolation, Limits, Runner, open};
+//!
+//! let sandbox = open(Isolation::Bubblewrap)?;
+//! let program = Runner::named("python")?.program("print(6 * 7)");
+//! let outcome = sandbox.run(&program, &Limits::default())?;
+//! assert_eq!(outcome.ended, Ended::Exited { code: 0 });
+//! assert_eq!(outcome.stdout.bytes, b"42\n");
+//! # Ok::<(), quarry_sandbox::Error>(())
+//! ```
+#![cfg(target_os = "linux")]
+
+mod account;
+mod bubblewrap;
+mod runners;
+mod seccomp;
+mod spawn;
+mod supervise;
+mod unconfined;
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+
+pub use bubblewrap::Bubblewrap;
+pub use runners::Runner;
+
+/// Where programs find their files, and where they start.
+pub const WORK_FOLDER: &str = "/box";
+
+/// Where programs and their interpreters are looked for.
+const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// The most files that a program can be given: each takes a file descriptor while it is copied.
+pub const MAX_FILES: usize = 200;
+
+/// Something that runs programs. Runs on several threads at once do not meet.
+pub trait Sandbox: Send + Sync {
+    /// Runs a program until it ends or a limit ends it. Then all of its processes are gone, and all its files.
+    ///
+    /// # Errors
+    /// When the program could not be started. How it ended, well or not, is an [`Outcome`].
+    fn run(&self, program: &Program, limits: &Limits) -> Result<Outcome, Error>;
+}
+
+/// Which isolation [`open`] should set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// Linux namespaces, by bubblewrap.
+    Bubblewrap,
+    /// None. The program can do whatever the user can; some of the [`Limits`] still hold. Only for those who said
+    /// explicitly that they want this.
+    UnsafeNoSandbox,
+}
+
+/// Opens a sandbox, and tries it out.
+///
+/// # Errors
+/// When isolation does not work on this machine. It never falls back to less than was asked for.
+pub fn open(isolation: Isolation) -> Result<Box<dyn Sandbox>, Error> {
+    Ok(match isolation {
+        Isolation::Bubblewrap => Box::new(Bubblewrap::open()?),
+        Isolation::UnsafeNoSandbox => Box::new(unconfined::Unconfined),
+    })
+}
+
+/// What to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// The program, sought in `/usr/local/bin`, `/usr/bin` and `/bin`, and its arguments.
+    pub command: Vec<String>,
+    /// Files in the work folder: relative path, content. The program may change its copies.
+    pub files: Vec<(String, Vec<u8>)>,
+    /// Environment variables. Others than these, `PATH`, `HOME` and `LANG` are not set.
+    pub environment: Vec<(String, String)>,
+    /// Folders of the machine that the program sees as `/opt/NAME` and cannot change. Without isolation they are
+    /// not there.
+    pub read_only: Vec<(String, PathBuf)>,
+}
+
+/// What a program may use up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// From start to end. Then everything is killed.
+    pub wall_time: Duration,
+    /// CPU time of each process, at a resolution of one second.
+    pub cpu_time: Duration,
+    /// Memory of all processes together, in bytes.
+    pub memory_bytes: u64,
+    /// Processes and threads at any time.
+    pub processes: u64,
+    /// Size of each file, in bytes.
+    pub file_bytes: u64,
+    /// Size of each folder that can be written to (the work folder, `/tmp`, `/dev/shm`), in bytes. They live in
+    /// memory.
+    pub folder_bytes: u64,
+    /// Open files of each process.
+    pub open_files: u64,
+    /// What is kept of the output, of each stream, in bytes. The program may write more, which is dropped.
+    pub output_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            wall_time: Duration::from_secs(10),
+            cpu_time: Duration::from_secs(10),
+            memory_bytes: 512 << 20,
+            processes: 64,
+            file_bytes: 16 << 20,
+            folder_bytes: 64 << 20,
+            open_files: 256,
+            output_bytes: 64 << 10,
+        }
+    }
+}
+
+/// How a run went.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Outcome {
+    /// Why the program is no longer running.
+    pub ended: Ended,
+    /// What it wrote to its standard output.
+    pub stdout: Captured,
+    /// What it wrote to its standard error output, tracebacks for example.
+    pub stderr: Captured,
+    /// From start to end.
+    pub wall_time: Duration,
+    /// User and system time of all processes together. Exact in a cgroup; otherwise sampled, so that it lacks what
+    /// was used after the last sample.
+    pub cpu_time: Duration,
+    /// The most memory that all processes had together, in bytes. Exact in a cgroup, otherwise sampled.
+    pub peak_memory_bytes: u64,
+    /// What kept the program within its memory.
+    pub memory_bound: MemoryBound,
+}
+
+/// Why a program is no longer running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "reason")]
+pub enum Ended {
+    /// By itself, with this status: 0–255, where 128 + N is also how an end by signal N is told, as in shells.
+    Exited {
+        /// The status.
+        code: i32,
+    },
+    /// It ran longer than [`Limits::wall_time`].
+    WallTime,
+    /// A process used more than [`Limits::cpu_time`].
+    CpuTime,
+    /// It needed more than [`Limits::memory_bytes`].
+    Memory,
+}
+
+/// The beginning of an output stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Captured {
+    /// At most [`Limits::output_bytes`].
+    pub bytes: Vec<u8>,
+    /// How much there was in all, in bytes.
+    pub total_bytes: u64,
+}
+
+impl Captured {
+    /// As text; what is not UTF-8 is replaced.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+
+    /// Whether the program wrote more than was kept.
+    pub fn is_truncated(&self) -> bool {
+        self.total_bytes > self.bytes.len() as u64
+    }
+}
+
+/// What keeps all processes of a program together within a bound on memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryBound {
+    /// The kernel, by a cgroup of version 2.
+    CgroupV2,
+    /// The kernel, by a cgroup of version 1.
+    CgroupV1,
+    /// The sum over the processes is sampled every few milliseconds, and the kernel bounds the data of each process.
+    Watchdog,
+}
+
+/// Why a program could not be run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A program that sandboxes need is not on the machine.
+    #[error("{program} is not in {SEARCH_PATH}: {remedy}")]
+    Missing {
+        /// What is missing.
+        program: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// Isolation could not be set up.
+    #[error(
+        "the sandbox cannot be set up: {detail}. bubblewrap 0.8 or newer and unprivileged user namespaces are \
+         needed (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns); running without \
+         isolation has to be asked for explicitly"
+    )]
+    Setup {
+        /// What bubblewrap said.
+        detail: String,
+    },
+    /// The program cannot be run as described.
+    #[error("the program cannot be run: {0}")]
+    Program(String),
+    /// No runner has this name.
+    #[error("no runner for {name:?}: expected one of {known}")]
+    UnknownLanguage {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The operating system refused something.
+    #[error("cannot {action}: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// Processes are still there after they were killed.
+    #[error("processes of the program did not end within {seconds} s after they were killed")]
+    Unkillable {
+        /// How long they had.
+        seconds: u64,
+    },
+}
+
+impl Error {
+    /// For `map_err`.
+    fn io<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self::Io { action, source: source.into() }
+    }
+}
+
+impl Program {
+    /// Checks what a backend relies on.
+    fn check(&self) -> Result<(), Error> {
+        let problem = |problem: String| Err(Error::Program(problem));
+        let Some(executable) = self.command.first() else {
+            return problem("it has no command".to_owned());
+        };
+        if find_executable(executable).is_none() {
+            return problem(format!("{executable} is not in {SEARCH_PATH}: install it"));
+        }
+        if self.files.len() > MAX_FILES {
+            return problem(format!("it has {} files, more than {MAX_FILES}", self.files.len()));
+        }
+        if let Some((path, _)) = self.files.iter().find(|(path, _)| !is_plain_path(path)) {
+            return problem(format!("{path:?} is not a plain relative path, as the path of a file must be"));
+        }
+        if let Some((name, _)) =
+            self.read_only.iter().find(|(name, _)| !is_plain_path(name) || name.contains('/'))
+        {
+            return problem(format!(
+                "{name:?} is not a plain name, as the name of a folder below /opt must be"
+            ));
+        }
+        if let Some((name, _)) =
+            self.environment.iter().find(|(name, _)| name.is_empty() || name.contains('='))
+        {
+            return problem(format!("{name:?} is not the name of an environment variable"));
+        }
+        let texts = self.environment.iter().flat_map(|(name, value)| [name, value]).chain(&self.command);
+        match texts.into_iter().find(|text| text.contains('\0')) {
+            Some(text) => problem(format!("{text:?} holds a NUL character")),
+            None => Ok(()),
+        }
+    }
+}
+
+fn is_plain_path(path: &str) -> bool {
+    !path.contains('\0') && path.split('/').all(|part| !matches!(part, "" | "." | ".."))
+}
+
+/// Where a program is that is named as in a shell.
+fn find_executable(name: &str) -> Option<PathBuf> {
+    if name.starts_with('/') {
+        return Some(PathBuf::from(name)).filter(|path| path.is_file());
+    }
+    SEARCH_PATH.split(':').map(|folder| PathBuf::from(folder).join(name)).find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(program: &Program, problem: &str) {
+        let error = program.check().unwrap_err().to_string();
+        assert!(error.contains(problem), "{error}");
+    }
+
+    #[test]
+    fn bad_programs_are_refused_before_anything_runs() {
+        let program = Program { command: vec!["true".to_owned()], ..Program::default() };
+        program.check().unwrap();
+        check(&Program::default(), "no command");
+        check(&Program { command: vec!["no-such-program".to_owned()], ..program.clone() }, "install it");
+        check(&Program { command: vec!["true".to_owned(), "a\0b".to_owned()], ..program.clone() }, "NUL");
+        for path in ["/etc/passwd", "../x", "a/../x", "a//b", "", "./a", "a\0"] {
+            check(
+                &Program { files: vec![(path.to_owned(), vec![])], ..program.clone() },
+                "plain relative path",
+            );
+        }
+        for name in ["..", "a/b", ""] {
+            let read_only = vec![(name.to_owned(), PathBuf::from("/usr"))];
+            check(&Program { read_only, ..program.clone() }, "plain name");
+        }
+        let environment = vec![("A=B".to_owned(), String::new())];
+        check(&Program { environment, ..program.clone() }, "environment variable");
+        let files = (0..=MAX_FILES).map(|number| (number.to_string(), vec![])).collect();
+        check(&Program { files, ..program }, "more than");
+    }
+}

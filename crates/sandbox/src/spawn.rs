@@ -1,0 +1,76 @@
+//! Starting a process that inherits the file descriptors it is given, and no other.
+
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::os::fd::{OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+
+use command_fds::{CommandFdExt, FdMapping};
+use rustix::fs::MemfdFlags;
+
+use crate::{Error, Limits};
+
+/// File descriptors for a child, numbered from 3.
+#[derive(Default)]
+pub(crate) struct Descriptors(Vec<OwnedFd>);
+
+impl Descriptors {
+    /// Adds one and returns its number in the child, for the command line.
+    pub fn add(&mut self, descriptor: impl Into<OwnedFd>) -> String {
+        self.0.push(descriptor.into());
+        (self.0.len() + 2).to_string()
+    }
+
+    /// Adds a file in memory with this content, to be read from its beginning.
+    pub fn add_content(&mut self, content: &[u8]) -> Result<String, Error> {
+        let descriptor = rustix::fs::memfd_create(c"quarry-sandbox", MemfdFlags::CLOEXEC)
+            .map_err(Error::io("make a file in memory"))?;
+        let mut file = File::from(descriptor);
+        file.write_all(content).and_then(|()| file.rewind()).map_err(Error::io("write a file in memory"))?;
+        Ok(self.add(file))
+    }
+}
+
+/// Starts a command with these descriptors.
+pub(crate) fn spawn(mut command: Command, descriptors: Descriptors) -> Result<Child, Error> {
+    close_inherited(&mut command);
+    let mappings = descriptors
+        .0
+        .into_iter()
+        .zip(3..)
+        .map(|(parent_fd, child_fd): (OwnedFd, RawFd)| FdMapping { parent_fd, child_fd });
+    command
+        .fd_mappings(mappings.collect())
+        .map_err(|error| Error::Io { action: "pass file descriptors", source: io::Error::other(error) })?;
+    command.spawn().map_err(Error::io("start the program"))
+}
+
+/// Whatever this process has open without the flag to close it, because it inherited it or a library opened it, would
+/// be open in the sandbox too: a way out, if it is a folder or a socket.
+#[expect(unsafe_code, reason = "only between fork and exec are the descriptors the child's alone")]
+fn close_inherited(command: &mut Command) {
+    let mark = || {
+        // SAFETY: a system call that takes numbers only and marks descriptors of the forked child; it allocates
+        // nothing and takes no lock, as is required between fork and exec.
+        match unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) }
+        {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: see above; the closure captures nothing.
+    unsafe { command.pre_exec(mark) };
+}
+
+/// The command line that puts the limits of `prlimit(1)` on what follows it.
+pub(crate) fn resource_limits(limits: &Limits) -> Vec<String> {
+    let cpu_seconds = limits.cpu_time.as_secs_f64().ceil().max(1.0);
+    vec![
+        // At the first limit a signal that can be caught, at the second one that cannot.
+        format!("--cpu={cpu_seconds}:{}", cpu_seconds + 1.0),
+        format!("--fsize={}", limits.file_bytes),
+        format!("--nofile={}", limits.open_files),
+        "--core=0".to_owned(),
+    ]
+}

@@ -1,0 +1,146 @@
+//! Watching a process from start to end: its output, its time, its memory.
+
+use std::io::{self, PipeReader, Read};
+use std::os::fd::AsFd;
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::account::Account;
+use crate::{Captured, Ended, Error, Limits, Outcome};
+
+/// How long killed processes have to be gone.
+pub(crate) const KILL_TIME: Duration = Duration::from_secs(10);
+
+/// One output stream of a program, of which the beginning is kept.
+pub(crate) struct Stream {
+    pipe: Option<PipeReader>,
+    captured: Captured,
+    limit: usize,
+}
+
+impl Stream {
+    pub fn new(pipe: PipeReader, limits: &Limits) -> Self {
+        Self { pipe: Some(pipe), captured: Captured::default(), limit: limits.output_bytes }
+    }
+
+    /// Reads what is there; called when there is something, or the end.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        let Some(pipe) = &mut self.pipe else { return Ok(()) };
+        let count = match pipe.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            result => result?,
+        };
+        if count == 0 {
+            self.pipe = None;
+        }
+        let room = self.limit - self.captured.bytes.len();
+        self.captured.bytes.extend_from_slice(&buffer[..count.min(room)]);
+        self.captured.total_bytes += count as u64;
+        Ok(())
+    }
+}
+
+/// Waits for a process, and calls `kill` at its end or when it exceeds a limit. `kill` ends the process and all that
+/// belongs to it.
+///
+/// # Errors
+/// When processes remain although they were killed.
+pub(crate) fn supervise(
+    child: &mut Child,
+    mut streams: [Stream; 2],
+    limits: &Limits,
+    mut account: Account,
+    kill: &dyn Fn(),
+) -> Result<(Outcome, ExitStatus), Error> {
+    let process =
+        pidfd_open(Pid::from_child(child), PidfdFlags::empty()).map_err(Error::io("watch the program"))?;
+    let mut buffer = vec![0; 64 << 10];
+    let start = Instant::now();
+    // When the program has to be over: at its time limit, and soon once it was killed.
+    let mut deadline = start + limits.wall_time;
+    let mut stopped = None;
+    let mut exit: Option<(ExitStatus, Duration)> = None;
+    while exit.is_none() || streams.iter().any(|stream| stream.pipe.is_some()) {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let [process_ended, readable @ ..] =
+            wait_for([exit.is_none().then_some(process.as_fd()), pipe(&streams[0]), pipe(&streams[1])], {
+                left.min(account.interval())
+            })?;
+        for (stream, _) in streams.iter_mut().zip(readable).filter(|(_, readable)| *readable) {
+            stream.read(&mut buffer).map_err(Error::io("read the program's output"))?;
+        }
+        if process_ended {
+            let status = child.wait().map_err(Error::io("wait for the program"))?;
+            exit = Some((status, start.elapsed()));
+            kill();
+            deadline = Instant::now() + KILL_TIME;
+        } else if exit.is_none() && stopped.is_none() && account.is_exceeded() {
+            stopped = Some(Ended::Memory);
+            kill();
+            deadline = Instant::now() + KILL_TIME;
+        } else if Instant::now() >= deadline {
+            if exit.is_some() || stopped.is_some() {
+                return Err(Error::Unkillable { seconds: KILL_TIME.as_secs() });
+            }
+            stopped = Some(Ended::WallTime);
+            kill();
+            deadline = Instant::now() + KILL_TIME;
+        }
+    }
+    let Some((status, wall_time)) = exit else { return Err(Error::Unkillable { seconds: 0 }) };
+    if stopped.is_none() && matches!(account, Account::Cgroup(_)) && account.is_exceeded() {
+        stopped = Some(Ended::Memory);
+    }
+    let usage = account.usage();
+    let code = exit_code(status);
+    let [stdout, stderr] = streams.map(|stream| stream.captured);
+    let outcome = Outcome {
+        ended: stopped.unwrap_or_else(|| ended_by_itself(code, usage.cpu_time, limits)),
+        stdout,
+        stderr,
+        wall_time,
+        cpu_time: usage.cpu_time,
+        peak_memory_bytes: usage.memory_bytes,
+        memory_bound: account.bound(),
+    };
+    Ok((outcome, status))
+}
+
+/// A status as shells tell it.
+fn exit_code(status: ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt;
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
+}
+
+/// A program may give itself any status, so that a signal counts as a limit only if the time was used.
+fn ended_by_itself(code: i32, cpu_time: Duration, limits: &Limits) -> Ended {
+    let by_limit = [libc::SIGXCPU, libc::SIGKILL].contains(&(code - 128));
+    if by_limit && cpu_time + Duration::from_millis(500) >= limits.cpu_time {
+        Ended::CpuTime
+    } else {
+        Ended::Exited { code }
+    }
+}
+
+fn pipe(stream: &Stream) -> Option<std::os::fd::BorrowedFd<'_>> {
+    stream.pipe.as_ref().map(AsFd::as_fd)
+}
+
+/// Waits until one of these has something to tell, but no longer than `time`. Says which.
+pub(crate) fn wait_for<const COUNT: usize>(
+    descriptors: [Option<std::os::fd::BorrowedFd<'_>>; COUNT],
+    time: Duration,
+) -> Result<[bool; COUNT], Error> {
+    let mut polled: Vec<PollFd<'_>> =
+        descriptors.iter().flatten().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+    match poll(&mut polled, Some(&timeout)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(error) => return Err(Error::Io { action: "wait for the program", source: error.into() }),
+    }
+    let mut polled = polled.iter();
+    Ok(descriptors.map(|fd| fd.is_some() && polled.next().is_some_and(|polled| !polled.revents().is_empty())))
+}

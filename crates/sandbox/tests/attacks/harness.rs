@@ -1,0 +1,86 @@
+//! Running attacks, and looking for what they left.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use quarry_sandbox::{Bubblewrap, Ended, Limits, Outcome, Program, Runner, Sandbox};
+
+/// Both ways to bound memory, or none where bubblewrap cannot run at all.
+pub fn sandboxes() -> &'static [Bubblewrap] {
+    static SANDBOXES: OnceLock<Vec<Bubblewrap>> = OnceLock::new();
+    SANDBOXES.get_or_init(|| {
+        let both =
+            Bubblewrap::open().and_then(|first| Ok(vec![first, Bubblewrap::open()?.without_cgroups()]));
+        both.unwrap_or_else(|error| {
+            // Not by a macro, whose output the test runner hides.
+            let _ =
+                writeln!(std::io::stderr(), "\nATTACKS ARE SKIPPED, THE SANDBOX IS NOT TESTED: {error}\n");
+            Vec::new()
+        })
+    })
+}
+
+/// Small limits, so that attacks reach them soon.
+pub fn limits() -> Limits {
+    Limits {
+        wall_time: Duration::from_secs(20),
+        memory_bytes: 192 << 20,
+        processes: 32,
+        folder_bytes: 4 << 20,
+        file_bytes: 16 << 20,
+        open_files: 64,
+        ..Limits::default()
+    }
+}
+
+/// A Python program with helpers for attacks, and an argument that is in no other process's command line.
+pub fn program(source: &str) -> (Program, String) {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let token = format!("attack-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let runner = Runner::named("python").unwrap();
+    assert!(runner.is_available(), "python3 is needed to attack the sandbox");
+    let mut program = runner.program(source);
+    program.files.push(("attack.py".to_owned(), include_bytes!("attack.py").to_vec()));
+    program.command.push(token.clone());
+    (program, token)
+}
+
+/// Runs an attack in each sandbox. Nothing may be left of it.
+pub fn attack(source: &str, limits: &Limits, check: impl Fn(&Outcome)) {
+    for sandbox in sandboxes() {
+        let (program, token) = program(source);
+        let outcome = sandbox.run(&program, limits).unwrap();
+        assert_eq!(processes(&token), [] as [PathBuf; 0], "processes are left");
+        assert!(!outcome.stdout.text().contains("ESCAPED"), "{}", outcome.stdout.text());
+        check(&outcome);
+    }
+}
+
+/// An attack that must come to its own end, having found no way out.
+pub fn fails(source: &str) {
+    attack(source, &limits(), |outcome| {
+        assert_eq!(outcome.ended, Ended::Exited { code: 0 }, "{}", outcome.stderr.text());
+        assert!(outcome.stdout.text().ends_with("the end\n"), "{}", outcome.stdout.text());
+    });
+}
+
+/// The living processes whose command line holds a token.
+pub fn processes(token: &str) -> Vec<PathBuf> {
+    let holds = |path: &PathBuf| {
+        fs::read(path.join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(token))
+    };
+    fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()).filter(holds).collect()
+}
+
+/// Waits until something holds.
+pub fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(20), "not within 20 s: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

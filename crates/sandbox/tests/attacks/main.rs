@@ -1,0 +1,8 @@
+//! Programs that try to get out of the sandbox, to use up the machine, or to stay. None may succeed.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
+mod harness;
+mod leftovers;
+mod reach;
+mod resources;

@@ -1,0 +1,219 @@
+//! Using up the machine.
+
+use std::time::Duration;
+
+use quarry_sandbox::{Ended, Limits, MemoryBound, Outcome};
+
+use crate::harness::{attack, fails, limits};
+
+#[test]
+fn a_fork_bomb_is_bounded_and_ends() {
+    let bomb = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass";
+    attack(bomb, &Limits { wall_time: Duration::from_secs(2), ..limits() }, |outcome| {
+        assert_eq!(outcome.ended, Ended::WallTime);
+    });
+}
+
+#[test]
+fn processes_and_threads_are_counted_together() {
+    fails(
+        "
+import attack, os, threading, time
+for _ in range(8):
+    threading.Thread(target=time.sleep, args=(1,)).start()
+count = 0
+try:
+    while count < 100:
+        if os.fork() == 0:
+            time.sleep(60)
+        count += 1
+except BlockingIOError:
+    pass
+if not 16 <= count <= 24:
+    print('ESCAPED:', count, 'processes')
+attack.end()
+",
+    );
+}
+
+/// How much more than the limit a watchdog may see, between two samples.
+const OVERSHOOT: u64 = 2;
+
+fn ran_out_of_memory(outcome: &Outcome) {
+    assert_eq!(outcome.ended, Ended::Memory, "{} {}", outcome.stdout.text(), outcome.stderr.text());
+    let limit = limits().memory_bytes;
+    let most = if outcome.memory_bound == MemoryBound::Watchdog { OVERSHOOT * limit } else { limit };
+    assert!((limit / 2..=most).contains(&outcome.peak_memory_bytes), "{}", outcome.peak_memory_bytes);
+}
+
+#[test]
+fn a_memory_bomb_of_many_processes_ends() {
+    let bomb = "
+import os, time
+for _ in range(8):
+    os.fork()
+    block = bytearray(os.urandom(1 << 20)) * 8
+    time.sleep(0.1)
+time.sleep(60)
+";
+    attack(bomb, &limits(), ran_out_of_memory);
+}
+
+#[test]
+fn shared_memory_counts() {
+    let bomb = "
+import mmap, os
+if os.fork():
+    os.wait()
+block = mmap.mmap(-1, 1 << 30)
+for start in range(0, 1 << 30, 1 << 20):
+    block[start:start + (1 << 20)] = b'x' * (1 << 20)
+";
+    attack(bomb, &limits(), ran_out_of_memory);
+}
+
+#[test]
+fn a_memory_bomb_of_one_process_ends() {
+    let bomb = "block = []\nwhile True: block.append(bytearray(b'x' * (1 << 20)))";
+    attack(bomb, &limits(), |outcome| match outcome.memory_bound {
+        // The kernel refuses memory before there is too much.
+        MemoryBound::Watchdog if outcome.ended != Ended::Memory => {
+            assert_eq!(outcome.ended, Ended::Exited { code: 1 });
+            assert!(outcome.stderr.text().contains("MemoryError"), "{}", outcome.stderr.text());
+        }
+        _ => ran_out_of_memory(outcome),
+    });
+}
+
+#[test]
+fn memory_without_a_process_is_not_to_be_had() {
+    fails(&format!(
+        "
+import attack
+attack.system_call('memfd_create', {}, 0, 0)
+attack.system_call('shmget', {}, 0, 1 << 20, 0o1600)
+attack.end()
+",
+        libc::SYS_memfd_create,
+        libc::SYS_shmget
+    ));
+}
+
+#[test]
+fn a_disk_filler_fills_what_it_was_given() {
+    fails(
+        "
+import attack, os
+written = {}
+for folder in ['/box', '/tmp', '/dev/shm']:
+    count = 0
+    try:
+        for number in range(100):
+            with open(f'{folder}/{number}', 'wb', buffering=0) as file:
+                for _ in range(16):
+                    count += file.write(bytes(1 << 16))
+    except OSError as error:
+        assert error.errno == 28, error
+    if not 3 << 20 < count <= 4 << 20:
+        print('ESCAPED:', count, 'bytes in', folder)
+for root, folders, _ in os.walk('/', onerror=None):
+    folders[:] = [name for name in folders if os.path.join(root, name) not in
+                  # The mode of the terminals' folder is no promise; below it is seen that nothing can be made there.
+                  ('/proc', '/box', '/tmp', '/dev/shm', '/dev/pts')]
+    if os.access(root, os.W_OK):
+        print('ESCAPED: can write to', root)
+for folder in ['/', '/dev', '/dev/pts', '/etc', '/usr', '/usr/local', '/bin', '/opt', '/run', '/var/tmp', '/proc']:
+    attack.refused(folder, attack.write, os.path.join(folder, 'file'))
+attack.end()
+",
+    );
+}
+
+#[test]
+fn a_file_is_bounded() {
+    let source = "
+import attack, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+try:
+    with open('/tmp/file', 'wb') as file:
+        file.truncate(1 << 21)
+    print('ESCAPED')
+except OSError:
+    attack.end()
+";
+    attack(source, &Limits { file_bytes: 1 << 20, ..limits() }, |outcome| {
+        assert_eq!(outcome.stdout.text(), "the end\n", "{}", outcome.stderr.text());
+    });
+}
+
+#[test]
+fn an_output_flood_is_drained_and_not_kept() {
+    let flood = "
+import sys
+block = b'x' * (1 << 20)
+for _ in range(64):
+    sys.stdout.buffer.write(block)
+    sys.stderr.buffer.write(block)
+";
+    attack(flood, &limits(), |outcome| {
+        assert_eq!(outcome.ended, Ended::Exited { code: 0 });
+        for stream in [&outcome.stdout, &outcome.stderr] {
+            assert_eq!((stream.bytes.len(), stream.total_bytes), (64 << 10, 64 << 20));
+            assert!(stream.is_truncated());
+        }
+    });
+}
+
+#[test]
+fn open_files_are_bounded_and_limits_cannot_be_raised() {
+    fails(
+        "
+import attack, resource
+files = []
+try:
+    while len(files) < 100: files.append(open('/dev/null'))
+    print('ESCAPED:', len(files), 'open files')
+except OSError:
+    pass
+for file in files: file.close()
+for limit in ['NPROC', 'NOFILE', 'FSIZE', 'CPU', 'CORE']:
+    number = getattr(resource, 'RLIMIT_' + limit)
+    hard = resource.getrlimit(number)[1]
+    if hard == resource.RLIM_INFINITY: print('ESCAPED:', limit, 'is not bounded')
+    attack.refused(limit, resource.setrlimit, number, (hard + 1, hard + 1))
+attack.end()
+",
+    );
+}
+
+#[test]
+fn time_is_bounded_for_those_who_ignore_signals() {
+    let stubborn = "
+import signal, time
+for number in range(1, 65):
+    try: signal.signal(number, signal.SIG_IGN)
+    except (OSError, ValueError): pass
+while True: time.sleep(1)
+";
+    attack(stubborn, &Limits { wall_time: Duration::from_secs(1), ..limits() }, |outcome| {
+        assert_eq!(outcome.ended, Ended::WallTime);
+        assert!(outcome.wall_time < Duration::from_secs(10), "{:?}", outcome.wall_time);
+    });
+}
+
+#[test]
+fn a_program_that_stops_itself_is_ended() {
+    let stopped = "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)";
+    attack(stopped, &Limits { wall_time: Duration::from_secs(1), ..limits() }, |outcome| {
+        assert_eq!(outcome.ended, Ended::WallTime);
+    });
+}
+
+#[test]
+fn cpu_time_is_bounded_for_those_who_ignore_its_signal() {
+    let busy = "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass";
+    attack(busy, &Limits { cpu_time: Duration::from_secs(1), ..limits() }, |outcome| {
+        assert_eq!(outcome.ended, Ended::CpuTime, "{outcome:?}");
+        assert!(outcome.cpu_time < Duration::from_secs(4), "{:?}", outcome.cpu_time);
+    });
+}

@@ -1,0 +1,354 @@
+//! What may be spent, what is spent, and what calls under way may still cost.
+//!
+//! A call reserves its worst case before it is sent. What it turned out to cost is then booked in the place of the
+//! reservation; a call of which that is not known is booked at its worst case. So what is booked and what is reserved
+//! never add up to more than the limits.
+
+use std::fmt;
+use std::ops::{Add, AddAssign};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+/// Tokens of a call, as the server counts them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens that were sent.
+    pub input_tokens: u64,
+    /// Tokens that were written by the model, those of hidden reasoning included.
+    pub output_tokens: u64,
+}
+
+/// An amount of money in units of 10⁻¹² dollars, in which the price of one token is a whole number.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Money(u64);
+
+impl Money {
+    const PER_DOLLAR: f64 = 1e12;
+
+    /// `dollars`, rounded up; `None` for what is negative, not finite, or above 18 million.
+    pub fn from_dollars(dollars: f64) -> Option<Self> {
+        // What binary fractions add to a decimal price is not rounded up.
+        let units = (dollars * Self::PER_DOLLAR - 1e-3).ceil();
+        (dollars >= 0.0 && units < u64::MAX as f64).then_some(Self(units as u64))
+    }
+
+    /// The amount in dollars.
+    pub fn dollars(self) -> f64 {
+        self.0 as f64 / Self::PER_DOLLAR
+    }
+
+    fn times(self, count: u64) -> Self {
+        Self(self.0.saturating_mul(count))
+    }
+}
+
+impl Add for Money {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl fmt::Display for Money {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "${:.6}", self.dollars())
+    }
+}
+
+/// The price of a model, for one token.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Price {
+    /// Of a token that is sent.
+    pub input: Money,
+    /// Of a token that the model writes.
+    pub output: Money,
+}
+
+impl Price {
+    /// What `usage` costs.
+    pub fn of(&self, usage: Usage) -> Cost {
+        Cost {
+            tokens: usage.input_tokens.saturating_add(usage.output_tokens),
+            money: self.input.times(usage.input_tokens) + self.output.times(usage.output_tokens),
+        }
+    }
+}
+
+/// What is spent or may be: tokens in both directions, and money.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Tokens sent and written.
+    pub tokens: u64,
+    /// Their price; nothing where the settings name no price.
+    pub money: Money,
+}
+
+impl AddAssign for Cost {
+    fn add_assign(&mut self, other: Self) {
+        self.tokens = self.tokens.saturating_add(other.tokens);
+        self.money = self.money + other.money;
+    }
+}
+
+impl Cost {
+    fn minus(self, other: Self) -> Self {
+        Self {
+            tokens: self.tokens.saturating_sub(other.tokens),
+            money: Money(self.money.0.saturating_sub(other.money.0)),
+        }
+    }
+
+    fn plus(mut self, other: Self) -> Self {
+        self += other;
+        self
+    }
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} tokens, {}", self.tokens, self.money)
+    }
+}
+
+/// The most that may be spent; `None` is no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// In tokens.
+    pub tokens: Option<u64>,
+    /// In money.
+    pub money: Option<Money>,
+}
+
+impl Limits {
+    fn allow(&self, cost: Cost) -> bool {
+        self.tokens.is_none_or(|limit| cost.tokens <= limit)
+            && self.money.is_none_or(|limit| cost.money <= limit)
+    }
+}
+
+/// The worst case of a call does not fit into what is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the budget is used up: {spent} are spent, the next call may cost {worst}, and the limit is {}; raise the limit, \
+     or lower the number of tokens that an answer may have",
+    describe(.limits)
+)]
+pub struct Exhausted {
+    /// The limits.
+    pub limits: Limits,
+    /// What is booked.
+    pub spent: Cost,
+    /// What the call might have cost.
+    pub worst: Cost,
+}
+
+fn describe(limits: &Limits) -> String {
+    let parts =
+        [limits.tokens.map(|tokens| format!("{tokens} tokens")), limits.money.map(|money| money.to_string())];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// What was spent and how.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Spending {
+    /// All that is booked.
+    pub spent: Cost,
+    /// Of that, what is booked at the worst case, because the answer was late, cut or unreadable.
+    pub unconfirmed: Cost,
+    /// What calls under way have reserved.
+    pub reserved: Cost,
+    /// Calls that were booked.
+    pub calls: u64,
+}
+
+/// A budget, shared by all who spend from it. Clones are the same budget.
+#[derive(Debug, Clone, Default)]
+pub struct Budget {
+    limits: Limits,
+    books: Arc<Books>,
+}
+
+#[derive(Debug, Default)]
+struct Books {
+    spending: Mutex<Spending>,
+    changed: Condvar,
+}
+
+impl Books {
+    fn lock(&self) -> MutexGuard<'_, Spending> {
+        self.spending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Budget {
+    /// A budget with `limits`, of which `spent` is gone already, by an earlier run say.
+    pub fn new(limits: Limits, spent: Cost) -> Self {
+        let spending = Spending { spent, ..Spending::default() };
+        Self { limits, books: Arc::new(Books { spending: Mutex::new(spending), changed: Condvar::new() }) }
+    }
+
+    /// The limits.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// What is spent and reserved now.
+    pub fn spending(&self) -> Spending {
+        *self.books.lock()
+    }
+
+    /// Sets `worst` aside. Where it does not fit beside what calls under way have reserved, waits for them, at most
+    /// until `deadline`: most cost less than their worst case.
+    ///
+    /// # Errors
+    /// [`Exhausted`] where it does not fit beside what is booked, or nothing became free in time.
+    pub fn reserve(&self, worst: Cost, deadline: Instant) -> Result<Reservation, Exhausted> {
+        let mut spending = self.books.lock();
+        loop {
+            if self.limits.allow(spending.spent.plus(spending.reserved).plus(worst)) {
+                spending.reserved += worst;
+                return Ok(Reservation { books: Arc::clone(&self.books), worst, settled: false });
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if !self.limits.allow(spending.spent.plus(worst)) || left.is_zero() {
+                return Err(Exhausted { limits: self.limits, spent: spending.spent, worst });
+            }
+            let waited = self.books.changed.wait_timeout(spending, left);
+            spending = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// What a call under way has set aside. Dropping it books the worst case, so that nothing is forgotten on any path.
+#[derive(Debug)]
+pub struct Reservation {
+    books: Arc<Books>,
+    worst: Cost,
+    settled: bool,
+}
+
+impl Reservation {
+    /// Books what the call cost. A server that counts more than the worst case is believed.
+    pub fn settle(mut self, cost: Cost) {
+        self.close(cost, Cost::default(), 1);
+    }
+
+    /// Books nothing: the call was not made, or refused.
+    pub fn release(mut self) {
+        self.close(Cost::default(), Cost::default(), 0);
+    }
+
+    fn close(&mut self, cost: Cost, unconfirmed: Cost, calls: u64) {
+        self.settled = true;
+        let mut spending = self.books.lock();
+        spending.reserved = spending.reserved.minus(self.worst);
+        spending.spent += cost;
+        spending.unconfirmed += unconfirmed;
+        spending.calls += calls;
+        drop(spending);
+        self.books.changed.notify_all();
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if !self.settled {
+            self.close(self.worst, self.worst, 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::thread;
+    use std::time::Duration;
+
+    fn cost(tokens: u64) -> Cost {
+        Cost { tokens, money: Money(tokens * 3) }
+    }
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(20)
+    }
+
+    #[test]
+    fn prices_are_exact_per_token() {
+        let price = Price {
+            input: Money::from_dollars(0.15e-6).unwrap(),
+            output: Money::from_dollars(0.6e-6).unwrap(),
+        };
+        let cost = price.of(Usage { input_tokens: 1_000_000, output_tokens: 500_000 });
+        assert_eq!((cost.tokens, cost.money), (1_500_000, Money::from_dollars(0.45).unwrap()));
+        for bad in [-1.0, f64::NAN, f64::INFINITY, 1e9] {
+            assert_eq!(Money::from_dollars(bad), None);
+        }
+    }
+
+    #[test]
+    fn what_is_neither_settled_nor_released_is_booked_at_its_worst() {
+        let budget = Budget::new(Limits { tokens: Some(100), money: None }, Cost::default());
+        drop(budget.reserve(cost(60), soon()).unwrap());
+        assert_eq!(budget.spending().unconfirmed, cost(60));
+        let refused = budget.reserve(cost(41), soon()).unwrap_err();
+        assert_eq!(refused.spent, cost(60));
+        assert!(refused.to_string().contains("100 tokens"), "{refused}");
+        budget.reserve(cost(40), soon()).unwrap().release();
+        budget.reserve(cost(40), soon()).unwrap().settle(cost(7));
+        assert_eq!(
+            budget.spending(),
+            Spending { spent: cost(67), unconfirmed: cost(60), reserved: cost(0), calls: 2 }
+        );
+    }
+
+    #[test]
+    fn a_call_waits_for_what_others_may_leave() {
+        let budget = Budget::new(Limits { tokens: Some(100), money: None }, Cost::default());
+        let first = budget.reserve(cost(80), soon()).unwrap();
+        thread::scope(|scope| {
+            let second = scope.spawn(|| budget.reserve(cost(80), soon()).map(Reservation::release));
+            thread::sleep(Duration::from_millis(20));
+            first.settle(cost(20));
+            assert_eq!(second.join().unwrap(), Ok(()));
+        });
+        let _held = budget.reserve(cost(80), soon()).unwrap();
+        assert!(budget.reserve(cost(80), Instant::now()).is_err(), "does not wait beyond the deadline");
+    }
+
+    proptest! {
+        /// Many threads spend at random; no snapshot ever shows more than the limits, and the books add up.
+        #[test]
+        fn never_exceeded(
+            limit in 1u64..2000, earlier in 0u64..100,
+            calls in prop::collection::vec((1u64..200, 0u8..3, 0u64..=100), 1..40),
+        ) {
+            let limits = Limits { tokens: Some(limit), money: Some(Money(limit * 2)) };
+            let budget = Budget::new(limits, cost(earlier.min(limit / 2)));
+            let before = budget.spending().spent;
+            let booked: u64 = thread::scope(|scope| {
+                let workers: Vec<_> = calls.chunks(calls.len().div_ceil(4)).map(|calls| {
+                    let budget = budget.clone();
+                    scope.spawn(move || calls.iter().map(|&(worst, fate, percent)| {
+                        let Ok(reservation) = budget.reserve(cost(worst), soon()) else { return 0 };
+                        let seen = budget.spending();
+                        assert!(limits.allow(seen.spent.plus(seen.reserved)), "{seen:?}");
+                        let real = worst * percent / 100;
+                        match fate {
+                            0 => { reservation.settle(cost(real)); real }
+                            1 => { reservation.release(); 0 }
+                            _ => { drop(reservation); worst }
+                        }
+                    }).sum::<u64>())
+                }).collect();
+                workers.into_iter().map(|worker| worker.join().unwrap()).sum()
+            });
+            let after = budget.spending();
+            prop_assert_eq!(after.spent, before.plus(cost(booked)));
+            prop_assert_eq!(after.reserved, Cost::default());
+            prop_assert!(limits.allow(after.spent));
+        }
+    }
+}

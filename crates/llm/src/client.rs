@@ -1,0 +1,451 @@
+//! One model at one endpoint, and everything between a question and its answer.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::budget::{Budget, Cost};
+use crate::error::{Failure, LlmError, beginning};
+use crate::key::ApiKey;
+use crate::pace::{Ending, Limiter};
+use crate::request::{ChatAnswer, ChatRequest, Embeddings, Message, Origin, Role, Stop};
+use crate::retry;
+use crate::settings::{Endpoint, Settings};
+use crate::store::{Cache, Recorder, Recording, Request};
+use crate::structured;
+use crate::transport::Transport;
+use crate::wire::{self, Call};
+
+/// What calls would cost, before any is made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Estimate {
+    /// Calls whose answers are stored, which cost nothing.
+    pub stored: usize,
+    /// Calls that would be sent.
+    pub calls: usize,
+    /// The most that these can cost, if each is answered at once: far above what text usually costs, as every byte
+    /// may be a token and every answer as long as it may be.
+    pub worst: Cost,
+}
+
+/// Asks one model at one endpoint. Any number of threads may share it.
+#[derive(Debug)]
+pub struct Client {
+    endpoint: Endpoint,
+    source: Source,
+    budget: Budget,
+    cache: Option<Cache>,
+    recorder: Option<Recorder>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Network(Box<Network>),
+    Recording(Recording),
+}
+
+#[derive(Debug)]
+struct Network {
+    transport: Transport,
+    limiter: Limiter,
+}
+
+impl Client {
+    /// A client that sends what it is asked, with the key from the environment variable that the settings name.
+    ///
+    /// # Errors
+    /// Where a setting cannot work, or the key is missing. Nothing is sent yet.
+    pub fn new(settings: Settings) -> Result<Self, LlmError> {
+        let key = settings.key_variable.as_deref().map(ApiKey::from_environment).transpose()?;
+        Self::with_key(settings, key)
+    }
+
+    /// A client with a key from elsewhere.
+    ///
+    /// # Errors
+    /// Where a setting cannot work.
+    pub fn with_key(settings: Settings, key: Option<ApiKey>) -> Result<Self, LlmError> {
+        let endpoint = settings.check()?;
+        let limiter = Limiter::new(endpoint.settings.concurrency, endpoint.settings.tokens_per_minute);
+        let transport = Transport::new(&endpoint, key);
+        Ok(Self::from_source(endpoint, Source::Network(Box::new(Network { transport, limiter }))))
+    }
+
+    /// A client that answers from `recording` alone, without a network or a key. What is not in it is an error.
+    ///
+    /// # Errors
+    /// Where a setting cannot work.
+    pub fn replay(settings: Settings, recording: Recording) -> Result<Self, LlmError> {
+        Ok(Self::from_source(settings.check()?, Source::Recording(recording)))
+    }
+
+    fn from_source(endpoint: Endpoint, source: Source) -> Self {
+        Self { endpoint, source, budget: Budget::default(), cache: None, recorder: None }
+    }
+
+    /// Pays from `budget`; without it there is no limit, and spending is counted all the same.
+    ///
+    /// # Errors
+    /// [`LlmError::Settings`] where money is limited and the settings say no price.
+    pub fn with_budget(mut self, budget: Budget) -> Result<Self, LlmError> {
+        let settings = &self.endpoint.settings;
+        if budget.limits().money.is_some()
+            && (settings.input_price.is_none() || settings.output_price.is_none())
+        {
+            return Err(LlmError::Settings {
+                problem: format!(
+                    "a limit in dollars needs the price of {}: set `input_price` and `output_price`, in dollars for a \
+                     million tokens (0 for what is free)",
+                    settings.model
+                ),
+            });
+        }
+        self.budget = budget;
+        Ok(self)
+    }
+
+    /// Looks answers up in `cache` before it asks, and stores what it gets.
+    pub fn with_cache(mut self, cache: Cache) -> Self {
+        self.cache = Some(cache);
+        self
+    }
+
+    /// Writes every answer that is used, those from the cache too, to the recording at `path`.
+    ///
+    /// # Errors
+    /// [`LlmError::Store`] where it cannot be written.
+    pub fn with_recording(mut self, path: &Path) -> Result<Self, LlmError> {
+        self.recorder = Some(Recorder::append(path)?);
+        Ok(self)
+    }
+
+    /// The budget that it pays from, with what is spent.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// The address and the model, as messages name them.
+    pub fn name(&self) -> String {
+        self.endpoint.name()
+    }
+
+    /// Asks a chat model.
+    ///
+    /// # Errors
+    /// Where there is no answer that can be used; see [`LlmError`].
+    pub fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, LlmError> {
+        let call = wire::chat_call(&self.endpoint, request);
+        let provider = self.endpoint.settings.provider;
+        let answer = |body: &str| wire::chat_answer(provider, body);
+        let key = self.request(&call, call.body.clone());
+        if let Some((stored, origin)) = self.stored(&key)? {
+            let stored = answer(&stored.to_string()).map_err(|problem| self.unusable(0, problem))?;
+            return Ok(ChatAnswer { origin, ..stored });
+        }
+        let (body, answer) = self.send(&call, answer)?;
+        self.store(&key, &parsed(&body))?;
+        Ok(answer)
+    }
+
+    /// Asks a chat model for an object that a `T` can be made of. An answer that is none is shown to the model once,
+    /// with what is wrong with it.
+    ///
+    /// # Errors
+    /// As [`Client::chat`]; [`LlmError::Unstructured`] where the second answer is none either, or the model refuses.
+    pub fn chat_json<T: DeserializeOwned>(&self, request: &ChatRequest) -> Result<(T, ChatAnswer), LlmError> {
+        let answer = self.chat(request)?;
+        let problem = match structured::json(&answer.text) {
+            Ok(value) => return Ok((value, answer)),
+            Err(problem) => problem,
+        };
+        if answer.stop == Stop::Refusal {
+            return Err(self.unstructured("the model refuses to answer", &answer));
+        }
+        let mut again = request.clone();
+        if !answer.text.trim().is_empty() {
+            again.messages.push(Message::new(Role::Assistant, answer.text.trim()));
+        }
+        let correction =
+            format!("That is not the JSON object that was asked for: {problem}. Answer with it alone.");
+        again.messages.push(Message::new(Role::User, correction));
+        let answer = self.chat(&again)?;
+        match structured::json(&answer.text) {
+            Ok(value) => Ok((value, answer)),
+            Err(problem) => Err(self.unstructured(&problem, &answer)),
+        }
+    }
+
+    fn unstructured(&self, problem: &str, answer: &ChatAnswer) -> LlmError {
+        let cut = if answer.stop == Stop::Length { "; it is cut: allow it more tokens" } else { "" };
+        LlmError::Unstructured {
+            endpoint: self.name(),
+            problem: format!("{problem}{cut}"),
+            answer: structured::excerpt(&answer.text),
+        }
+    }
+
+    /// The embeddings of `texts`. Each text is stored by itself, so that a text that was embedded before costs nothing
+    /// among others either; what is missing is sent in batches, several at the same time. Where one fails, those that
+    /// were answered are stored.
+    ///
+    /// # Errors
+    /// Where a batch has no answer that can be used; see [`LlmError`].
+    pub fn embed(&self, texts: &[&str]) -> Result<Embeddings, LlmError> {
+        let mut vectors: HashMap<&str, Vec<f32>> = HashMap::new();
+        let missing = self.missing_embeddings(texts, &mut vectors)?;
+        let batches: Vec<&[&str]> = missing.chunks(self.endpoint.settings.embedding_batch).collect();
+        let workers = batches.len().min(self.endpoint.settings.concurrency as usize);
+        let next = AtomicUsize::new(0);
+        let results = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|| {
+                    while let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let result = self.embed_batch(batch);
+                        if result.is_err() {
+                            next.store(batches.len(), Ordering::Relaxed);
+                        }
+                        results.lock().unwrap_or_else(PoisonError::into_inner).push((*batch, result));
+                    }
+                });
+            }
+        });
+        for (batch, result) in results.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            vectors.extend(batch.iter().copied().zip(result?));
+        }
+        let rows: Vec<Vec<f32>> = texts.iter().filter_map(|text| vectors.get(text).cloned()).collect();
+        if let Some(other) = rows.iter().find(|row| row.len() != rows[0].len()) {
+            let problem = format!(
+                "vectors have {} and {} values; the model behind this name has changed: empty the cache",
+                rows[0].len(),
+                other.len()
+            );
+            return Err(self.unusable(0, problem));
+        }
+        Ok(Embeddings { vectors: rows, sent: missing.len() })
+    }
+
+    /// Puts the vectors that are stored into `vectors`, and gives the texts of the others, each once.
+    fn missing_embeddings<'a>(
+        &self,
+        texts: &[&'a str],
+        vectors: &mut HashMap<&'a str, Vec<f32>>,
+    ) -> Result<Vec<&'a str>, LlmError> {
+        let mut missing = Vec::new();
+        for &text in texts {
+            if vectors.contains_key(text) {
+                continue;
+            }
+            let key = self.embedding_request(text)?;
+            let stored = match self.stored(&key)? {
+                Some((stored, _)) => {
+                    let rows = wire::embedding_answer(&stored.to_string(), 1);
+                    rows.map_err(|problem| self.unusable(0, problem))?.swap_remove(0)
+                }
+                None => {
+                    missing.push(text);
+                    Vec::new()
+                }
+            };
+            vectors.insert(text, stored);
+        }
+        Ok(missing)
+    }
+
+    fn embed_batch(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, LlmError> {
+        let call = self.embedding_call(texts)?;
+        let (_, vectors) = self.send(&call, |body| wire::embedding_answer(body, texts.len()))?;
+        for (text, vector) in texts.iter().zip(&vectors) {
+            self.store(&self.embedding_request(text)?, &wire::embedding_body(vector))?;
+        }
+        Ok(vectors)
+    }
+
+    fn embedding_call(&self, texts: &[&str]) -> Result<Call, LlmError> {
+        wire::embedding_call(&self.endpoint, texts).ok_or_else(|| LlmError::Settings {
+            problem: "this provider has no embeddings; name an endpoint that speaks OpenAI's API".to_owned(),
+        })
+    }
+
+    fn embedding_request(&self, text: &str) -> Result<Request, LlmError> {
+        let call = self.embedding_call(&[text])?;
+        let body = call.body.clone();
+        Ok(self.request(&call, body))
+    }
+
+    /// What `requests` would cost; nothing is sent.
+    ///
+    /// # Errors
+    /// Where the cache cannot be read.
+    pub fn estimate_chat(&self, requests: &[ChatRequest]) -> Result<Estimate, LlmError> {
+        let mut estimate = Estimate::default();
+        for request in requests {
+            let call = wire::chat_call(&self.endpoint, request);
+            if self.stored_or_none(&self.request(&call, call.body.clone()))?.is_some() {
+                estimate.stored += 1;
+            } else {
+                estimate.calls += 1;
+                estimate.worst += self.endpoint.price.of(call.worst);
+            }
+        }
+        Ok(estimate)
+    }
+
+    /// What the embeddings of `texts` would cost; nothing is sent.
+    ///
+    /// # Errors
+    /// Where the cache cannot be read, or the provider has no embeddings.
+    pub fn estimate_embed(&self, texts: &[&str]) -> Result<Estimate, LlmError> {
+        let mut vectors = HashMap::new();
+        let missing = self.missing_embeddings(texts, &mut vectors)?;
+        let mut estimate = Estimate { stored: vectors.len() - missing.len(), ..Estimate::default() };
+        for batch in missing.chunks(self.endpoint.settings.embedding_batch) {
+            estimate.calls += 1;
+            estimate.worst += self.endpoint.price.of(self.embedding_call(batch)?.worst);
+        }
+        Ok(estimate)
+    }
+
+    fn url(&self, call: &Call) -> String {
+        format!("{}{}", self.endpoint.base, call.path)
+    }
+
+    fn request(&self, call: &Call, body: Value) -> Request {
+        Request { url: self.url(call), sample: call.sample, request: body }
+    }
+
+    /// The stored answer to `request`. With a recording as the source, an unknown request is an error.
+    fn stored(&self, request: &Request) -> Result<Option<(Value, Origin)>, LlmError> {
+        match (self.stored_or_none(request)?, &self.source) {
+            (None, Source::Recording(recording)) => Err(LlmError::NotRecorded {
+                path: recording.path().to_owned(),
+                endpoint: self.name(),
+                sample: request.sample,
+                request: beginning(&request.request.to_string()),
+            }),
+            (found, _) => {
+                if let (Some((response, _)), Some(recorder)) = (&found, &self.recorder) {
+                    recorder.put(request, response)?;
+                }
+                Ok(found)
+            }
+        }
+    }
+
+    fn stored_or_none(&self, request: &Request) -> Result<Option<(Value, Origin)>, LlmError> {
+        if let Source::Recording(recording) = &self.source {
+            return Ok(recording.get(request).map(|response| (response.clone(), Origin::Recording)));
+        }
+        let Some(cache) = &self.cache else { return Ok(None) };
+        Ok(cache.get(request)?.map(|response| (response, Origin::Cache)))
+    }
+
+    fn store(&self, request: &Request, response: &Value) -> Result<(), LlmError> {
+        if let Some(cache) = &self.cache {
+            cache.put(request, response)?;
+        }
+        if let Some(recorder) = &self.recorder {
+            recorder.put(request, response)?;
+        }
+        Ok(())
+    }
+
+    /// Sends a call until it is answered, or until that is hopeless. Gives the body and what `parse` made of it.
+    fn send<T>(
+        &self,
+        call: &Call,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<(String, T), LlmError> {
+        let Source::Network(network) = &self.source else {
+            return Err(self.unusable(0, "a recording sends nothing".to_owned()));
+        };
+        let Network { transport, limiter } = network.as_ref();
+        let body = call.body.to_string();
+        if let Some(key) = transport.key()
+            && key.is_in(&body)
+        {
+            return Err(LlmError::KeyInRequest { variable: key.variable().to_owned() });
+        }
+        let url = self.url(call);
+        let begin = Instant::now();
+        let deadline = begin + self.endpoint.deadline();
+        let worst = self.endpoint.price.of(call.worst);
+        let late = |last: Option<Failure>| Failure::Deadline {
+            seconds: begin.elapsed().as_secs_f64(),
+            last: last.map(Box::new),
+        };
+        let mut last: Option<Failure> = None;
+        for attempt in 1.. {
+            let Some(permit) = limiter.turn(call.typical_tokens(), deadline) else {
+                return Err(self.failed(attempt - 1, late(last)));
+            };
+            let reservation = self
+                .budget
+                .reserve(worst, deadline)
+                .map_err(|exhausted| LlmError::Budget { endpoint: self.name(), exhausted })?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                reservation.release();
+                return Err(self.failed(attempt - 1, late(last)));
+            }
+            let answer = transport.post(&url, &body, self.endpoint.timeout().min(left));
+            let failure = match answer {
+                Ok(answer) => {
+                    // What the server counted is what it bills, whether or not the rest can be used.
+                    match wire::usage(&answer) {
+                        Some(usage) => reservation.settle(self.endpoint.price.of(usage)),
+                        None => drop(reservation),
+                    }
+                    match parse(&answer) {
+                        Ok(parsed) => {
+                            permit.end(Ending::Answered);
+                            return Ok((answer, parsed));
+                        }
+                        Err(problem) => Failure::Answer { problem },
+                    }
+                }
+                Err(failure) => {
+                    if failure.may_cost() {
+                        drop(reservation);
+                    } else {
+                        reservation.release();
+                    }
+                    failure
+                }
+            };
+            let ending =
+                if failure.is_overload() { Ending::Refused(failure.retry_after()) } else { Ending::Failed };
+            permit.end(ending);
+            if !failure.may_pass() || attempt >= self.endpoint.settings.attempts {
+                return Err(self.failed(attempt, failure));
+            }
+            let wait = retry::wait(attempt, failure.retry_after(), fastrand::f64());
+            tracing::debug!(endpoint = %self.name(), attempt, %failure, ?wait, "will try again");
+            if Instant::now() + wait >= deadline {
+                return Err(self.failed(attempt, late(Some(failure))));
+            }
+            thread::sleep(wait);
+            last = Some(failure);
+        }
+        Err(self.failed(u32::MAX, late(last)))
+    }
+
+    fn failed(&self, attempts: u32, failure: Failure) -> LlmError {
+        LlmError::Failed { endpoint: self.name(), attempts, failure }
+    }
+
+    fn unusable(&self, attempts: u32, problem: String) -> LlmError {
+        self.failed(attempts, Failure::Answer { problem })
+    }
+}
+
+/// A body as JSON; one that was understood is JSON.
+fn parsed(body: &str) -> Value {
+    serde_json::from_str(body).unwrap_or_else(|_| Value::String(body.to_owned()))
+}

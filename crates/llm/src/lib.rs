@@ -1,0 +1,37 @@
+//! Asks language models: chat and embeddings over the APIs of OpenAI, which many servers speak, and Anthropic.
+//!
+//! A [`Client`] knows one model at one endpoint. It looks for an answer in its [`Cache`] first; what it has to send it
+//! pays from a [`Budget`], at a pace that the server takes, and tries again where that helps. With a [`Recording`]
+//! instead of an endpoint it needs no network. It knows nothing of what is asked.
+//!
+//! ```no_run
+//! use quarry_llm::{ApiKey, ChatRequest, Client, Provider, Settings};
+//!
+//! let mut settings = Settings::new(Provider::Openai, "https://api.openai.com/v1", "some-model");
+//! settings.key_variable = Some("OPENAI_API_KEY".to_owned());
+//! let client = Client::new(settings)?;
+//! let answer = client.chat(&ChatRequest::new("Does `a - b` add two numbers?", 200))?;
+//! assert!(!answer.text.is_empty());
+//! # Ok::<(), quarry_llm::LlmError>(())
+//! ```
+
+pub mod budget;
+mod client;
+mod error;
+mod key;
+mod pace;
+mod request;
+mod retry;
+mod settings;
+mod store;
+pub mod structured;
+mod transport;
+mod wire;
+
+pub use budget::{Budget, Cost, Limits, Money, Spending, Usage};
+pub use client::{Client, Estimate};
+pub use error::{Failure, LlmError};
+pub use key::ApiKey;
+pub use request::{ChatAnswer, ChatRequest, Embeddings, Message, Origin, Role, Schema, Stop};
+pub use settings::{Provider, Settings};
+pub use store::{Cache, Recorder, Recording};

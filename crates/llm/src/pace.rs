@@ -1,0 +1,321 @@
+//! How much is asked of a server at once: calls at the same time and tokens per minute, which shrink when the server
+//! refuses and grow while it does not.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A refusal after fewer calls in a minute says nothing about tokens per minute.
+const TELLING_CALLS: usize = 12;
+
+/// When a call may start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Now,
+    /// Not before this time; ask again then.
+    At(Duration),
+    /// When another call has ended.
+    Later,
+}
+
+/// How a call ended, as far as the pace is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Answered,
+    /// The server said that it is too much, and perhaps how long to wait.
+    Refused(Option<Duration>),
+    /// Neither says anything about the load.
+    Failed,
+}
+
+/// The state behind a [`Limiter`]. Times are since its start, and given by the caller.
+///
+/// The number of calls at the same time follows additive increase and multiplicative decrease, as TCP's window does
+/// (Chiu and Jain, 1989): half after a refusal, one more for each round of answers. Tokens per minute are a bucket that
+/// holds ten seconds' worth; the first telling refusal sets its rate to what was sent in the last minute, later ones
+/// lower it by a fifth, at most every half minute. Each minute's worth of answers raises it by a quarter, and doubles it
+/// when nothing was refused for two minutes, up to the setting.
+#[derive(Debug)]
+struct Pace {
+    most_calls: f64,
+    calls: f64,
+    in_flight: u32,
+    most_rate: Option<f64>,
+    rate: Option<f64>,
+    tokens: f64,
+    refilled: Duration,
+    sent: VecDeque<(Duration, u64)>,
+    /// No call starts earlier, because the server said so.
+    pause_until: Duration,
+    /// Refusals of calls that started earlier are part of the same event.
+    lowered: Option<Duration>,
+    /// When the rate was lowered last.
+    rate_lowered: Option<Duration>,
+}
+
+impl Pace {
+    fn new(most_calls: u32, most_rate: Option<u64>) -> Self {
+        let most_rate = most_rate.map(|rate| rate as f64);
+        Self {
+            most_calls: f64::from(most_calls),
+            calls: f64::from(most_calls),
+            in_flight: 0,
+            most_rate,
+            rate: most_rate,
+            tokens: most_rate.map_or(0.0, capacity),
+            refilled: Duration::ZERO,
+            sent: VecDeque::new(),
+            pause_until: Duration::ZERO,
+            lowered: None,
+            rate_lowered: None,
+        }
+    }
+
+    /// Starts a call of about `tokens`, or says when to ask again.
+    fn start(&mut self, tokens: u64, now: Duration) -> Turn {
+        if now < self.pause_until {
+            return Turn::At(self.pause_until);
+        }
+        if f64::from(self.in_flight) + 1.0 > self.calls.max(1.0) {
+            return Turn::Later;
+        }
+        if let Some(rate) = self.rate {
+            let capacity = capacity(rate);
+            let since = now.saturating_sub(self.refilled).as_secs_f64();
+            self.tokens = (self.tokens + rate / 60.0 * since).min(capacity);
+            // A call that is larger than the bucket goes when the bucket is full, and leaves a debt.
+            let missing = (tokens as f64).min(capacity) - self.tokens;
+            self.refilled = now;
+            // Less than a token is an error of rounding, which would be waited for in vain.
+            if missing > 0.5 {
+                return Turn::At(now + Duration::from_secs_f64((missing / rate * 60.0).clamp(0.001, 3600.0)));
+            }
+            self.tokens -= tokens as f64;
+        }
+        self.in_flight += 1;
+        self.sent.push_back((now, tokens));
+        while self.sent.front().is_some_and(|(at, _)| *at + MINUTE < now) {
+            self.sent.pop_front();
+        }
+        Turn::Now
+    }
+
+    /// Ends a call of about `tokens` that started at `started`.
+    fn end(&mut self, tokens: u64, started: Duration, now: Duration, ending: Ending) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        match ending {
+            Ending::Failed => {}
+            Ending::Answered => {
+                self.calls = (self.calls + 1.0 / self.calls).min(self.most_calls);
+                if let Some(rate) = &mut self.rate {
+                    let recent = self.rate_lowered.is_some_and(|lowered| now < lowered + 2 * MINUTE);
+                    let share = if recent { 0.25 } else { 1.0 };
+                    *rate = (*rate + share * tokens as f64).min(self.most_rate.unwrap_or(f64::INFINITY));
+                }
+            }
+            Ending::Refused(wait) => {
+                self.pause_until = self.pause_until.max(now + wait.unwrap_or_default().min(60 * MINUTE));
+                if self.lowered.is_some_and(|lowered| started < lowered) {
+                    return;
+                }
+                self.lowered = Some(now);
+                self.calls = (self.calls / 2.0).max(1.0);
+                self.sent.retain(|(at, _)| *at + MINUTE >= now);
+                if self.rate.is_none() && self.sent.len() < TELLING_CALLS {
+                    return;
+                }
+                let last_minute: u64 = self.sent.iter().map(|(_, tokens)| tokens).sum();
+                // A server that counts by the minute refuses until the minute is over, whatever the pace is by then.
+                if self.rate_lowered.is_none_or(|lowered| lowered + MINUTE / 2 <= now) {
+                    self.rate_lowered = Some(now);
+                    let rate = self.rate.map_or(last_minute as f64, |rate| rate * 0.8);
+                    self.rate = Some(rate.max(60.0));
+                }
+                self.tokens = self.tokens.min(0.0);
+                self.refilled = now;
+            }
+        }
+    }
+}
+
+fn capacity(rate: f64) -> f64 {
+    rate / 6.0
+}
+
+/// Lets calls start at the pace that a server takes.
+#[derive(Debug)]
+pub(crate) struct Limiter {
+    start: Instant,
+    pace: Mutex<Pace>,
+    changed: Condvar,
+}
+
+impl Limiter {
+    /// At most `calls` at the same time, at most `rate` tokens per minute.
+    pub(crate) fn new(calls: u32, rate: Option<u64>) -> Self {
+        Self { start: Instant::now(), pace: Mutex::new(Pace::new(calls, rate)), changed: Condvar::new() }
+    }
+
+    /// Waits for the turn of a call of about `tokens`; `None` where that would be after `deadline`.
+    pub(crate) fn turn(&self, tokens: u64, deadline: Instant) -> Option<Permit<'_>> {
+        let mut pace = self.lock();
+        loop {
+            let now = Instant::now();
+            let until = match pace.start(tokens, now - self.start) {
+                Turn::Now => {
+                    return Some(Permit {
+                        limiter: self,
+                        tokens,
+                        started: now - self.start,
+                        ending: Ending::Failed,
+                    });
+                }
+                Turn::At(at) => self.start + at,
+                Turn::Later => deadline,
+            };
+            if now >= deadline || until > deadline {
+                return None;
+            }
+            let waited = self.changed.wait_timeout(pace, until - now);
+            pace = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pace> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call under way.
+#[derive(Debug)]
+pub(crate) struct Permit<'a> {
+    limiter: &'a Limiter,
+    tokens: u64,
+    started: Duration,
+    ending: Ending,
+}
+
+impl Permit<'_> {
+    /// Ends the call, saying how it went.
+    pub(crate) fn end(mut self, ending: Ending) {
+        self.ending = ending;
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        let now = self.limiter.start.elapsed();
+        self.limiter.lock().end(self.tokens, self.started, now, self.ending);
+        self.limiter.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_refusal_halves_the_calls_once_and_answers_bring_them_back() {
+        let mut pace = Pace::new(16, None);
+        for _ in 0..16 {
+            assert_eq!(pace.start(100, SECOND), Turn::Now);
+        }
+        assert_eq!(pace.start(100, SECOND), Turn::Later);
+        for _ in 0..16 {
+            pace.end(100, SECOND, 2 * SECOND, Ending::Refused(Some(3 * SECOND)));
+        }
+        assert_eq!((pace.calls, pace.rate), (8.0, Some(1600.0)), "one event");
+        assert_eq!(pace.start(1, 4 * SECOND), Turn::At(5 * SECOND), "the server's wish holds for all calls");
+        for _ in 0..200 {
+            pace.end(100, 6 * SECOND, 7 * SECOND, Ending::Answered);
+        }
+        assert_eq!(pace.calls, 16.0);
+        assert!(pace.rate.unwrap() > 2000.0);
+    }
+
+    /// A server that takes `limit` tokens in any minute and refuses more: how many calls of 1000 it answers in ten
+    /// minutes, and how many it refuses.
+    fn simulate(limit: u64) -> (usize, usize) {
+        let mut pace = Pace::new(16, None);
+        let mut running: Vec<(Duration, Ending)> = Vec::new();
+        let (mut taken, mut answered, mut refused) = (VecDeque::<Duration>::new(), 0, 0);
+        for tick in 0..6000 {
+            let now = Duration::from_millis(tick * 100);
+            running.retain(|&(started, ending)| {
+                let over = now >= started + SECOND;
+                if over {
+                    pace.end(1000, started, now, ending);
+                }
+                !over
+            });
+            while pace.start(1000, now) == Turn::Now {
+                taken.retain(|at| *at + MINUTE > now);
+                let ending = if taken.len() as u64 * 1000 < limit {
+                    taken.push_back(now);
+                    answered += 1;
+                    Ending::Answered
+                } else {
+                    refused += 1;
+                    Ending::Refused(None)
+                };
+                running.push((now, ending));
+            }
+        }
+        (answered, refused)
+    }
+
+    #[test]
+    fn the_pace_settles_near_what_a_server_takes() {
+        for limit in [30_000, 120_000, 600_000] {
+            let (answered, refused) = simulate(limit);
+            let possible = limit as usize / 1000 * 10;
+            assert!(answered * 100 >= possible * 70, "{limit}: {answered} of {possible} answered");
+            assert!(refused * 100 <= answered * 20, "{limit}: {refused} refused, {answered} answered");
+        }
+    }
+
+    proptest! {
+        /// Whatever the calls, no minute holds more tokens than the setting, a full bucket and one call above it; and
+        /// waiting as told always leads to a turn.
+        #[test]
+        fn the_setting_bounds_each_minute(
+            rate in 60u64..100_000, calls in prop::collection::vec((1u64..5000, 0u64..3000), 1..60),
+        ) {
+            let mut pace = Pace::new(1000, Some(rate));
+            let (mut now, mut sent) = (Duration::ZERO, Vec::new());
+            for (tokens, pause) in calls {
+                now += Duration::from_millis(pause);
+                let mut tries = 0;
+                while let Turn::At(at) = pace.start(tokens, now) {
+                    prop_assert!(at > now);
+                    now = at;
+                    tries += 1;
+                    prop_assert!(tries < 500);
+                }
+                sent.push((now, tokens));
+            }
+            for &(from, _) in &sent {
+                let within = sent.iter().filter(|(at, _)| (from..from + MINUTE).contains(at));
+                let sum: u64 = within.map(|(_, tokens)| tokens).sum();
+                prop_assert!(sum as f64 <= rate as f64 + capacity(rate as f64) + 5000.0 + 60.0, "{sum} at {rate}");
+            }
+        }
+
+        /// The calls under way stay between what one needs to go on and the setting.
+        #[test]
+        fn calls_stay_within_bounds(most in 1u32..50, endings in prop::collection::vec(0u8..3, 0..200)) {
+            let mut pace = Pace::new(most, None);
+            for (index, ending) in endings.into_iter().enumerate() {
+                let now = SECOND * index as u32;
+                let ending = [Ending::Answered, Ending::Refused(None), Ending::Failed][usize::from(ending)];
+                pace.end(10, now, now, ending);
+                prop_assert!((1.0..=f64::from(most)).contains(&pace.calls));
+            }
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! How an endpoint is reached: what a user writes into a settings file.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use url::Url;
+
+use crate::budget::{Money, Price};
+use crate::error::LlmError;
+
+/// Which API an endpoint speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Provider {
+    /// OpenAI's own chat completions and embeddings.
+    Openai,
+    /// The same API as others serve it: Ollama, vLLM, llama.cpp, hosts of models. The limit of an answer is called
+    /// `max_tokens` here.
+    OpenaiCompatible,
+    /// Anthropic's messages. It has no embeddings.
+    Anthropic,
+}
+
+/// An endpoint and how to treat it. Durations are in seconds.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Which API it speaks.
+    pub provider: Provider,
+    /// Where the API begins, such as `http://localhost:11434/v1` or `https://api.anthropic.com/v1`.
+    pub base_url: String,
+    /// The model's name there.
+    pub model: String,
+    /// The environment variable that holds the key; nothing for servers that need none.
+    #[serde(default)]
+    pub key_variable: Option<String>,
+    /// Dollars for a million tokens that are sent.
+    #[serde(default)]
+    pub input_price: Option<f64>,
+    /// Dollars for a million tokens that the model writes.
+    #[serde(default)]
+    pub output_price: Option<f64>,
+    /// Whether the server can hold an answer to a JSON schema. Where it cannot, the schema is put in words.
+    #[serde(default = "yes")]
+    pub json_schema: bool,
+    /// The most time that one attempt may take.
+    #[serde(default = "two_minutes")]
+    pub timeout_seconds: f64,
+    /// The most time that a call may take with all its attempts and waits.
+    #[serde(default = "fifteen_minutes")]
+    pub deadline_seconds: f64,
+    /// The most attempts of a call.
+    #[serde(default = "six")]
+    pub attempts: u32,
+    /// The most calls at the same time; fewer where the server refuses them.
+    #[serde(default = "eight")]
+    pub concurrency: u32,
+    /// The most tokens per minute; where nothing is said, what the server takes.
+    #[serde(default)]
+    pub tokens_per_minute: Option<u64>,
+    /// The most texts in one request for embeddings.
+    #[serde(default = "sixty_four")]
+    pub embedding_batch: usize,
+    /// The length that vectors are asked to have, for models that can shorten theirs.
+    #[serde(default)]
+    pub dimensions: Option<u32>,
+}
+
+fn yes() -> bool {
+    true
+}
+fn two_minutes() -> f64 {
+    120.0
+}
+fn fifteen_minutes() -> f64 {
+    900.0
+}
+fn six() -> u32 {
+    6
+}
+fn eight() -> u32 {
+    8
+}
+fn sixty_four() -> usize {
+    64
+}
+
+impl Settings {
+    /// Settings with every default.
+    pub fn new(provider: Provider, base_url: &str, model: &str) -> Self {
+        Self {
+            provider,
+            base_url: base_url.to_owned(),
+            model: model.to_owned(),
+            key_variable: None,
+            input_price: None,
+            output_price: None,
+            json_schema: yes(),
+            timeout_seconds: two_minutes(),
+            deadline_seconds: fifteen_minutes(),
+            attempts: six(),
+            concurrency: eight(),
+            tokens_per_minute: None,
+            embedding_batch: sixty_four(),
+            dimensions: None,
+        }
+    }
+
+    /// Checks every setting, and takes the address apart.
+    ///
+    /// # Errors
+    /// [`LlmError::Settings`], naming the setting.
+    pub(crate) fn check(self) -> Result<Endpoint, LlmError> {
+        let fail = |problem: String| Err(LlmError::Settings { problem });
+        // An address may hold a password: no message repeats it.
+        let Ok(url) = Url::parse(&self.base_url) else {
+            return fail(
+                "`base_url` is not an address; write one such as http://localhost:11434/v1".to_owned(),
+            );
+        };
+        if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+            return fail("`base_url` must begin with http:// or https:// and name a host".to_owned());
+        }
+        if !url.username().is_empty()
+            || url.password().is_some()
+            || url.query().is_some()
+            || url.fragment().is_some()
+        {
+            return fail(
+                "`base_url` may not hold a user, a password, a query or a fragment; put the key into an environment \
+                 variable and name that in `key_variable`"
+                    .to_owned(),
+            );
+        }
+        if self.model.is_empty() {
+            return fail("`model` is empty".to_owned());
+        }
+        for (name, seconds) in
+            [("timeout_seconds", self.timeout_seconds), ("deadline_seconds", self.deadline_seconds)]
+        {
+            if !(seconds > 0.0 && seconds <= 1e6) {
+                return fail(format!("`{name}` is {seconds}; expected more than 0 and at most 1000000"));
+            }
+        }
+        let counts = [
+            ("attempts", u64::from(self.attempts)),
+            ("concurrency", u64::from(self.concurrency)),
+            ("tokens_per_minute", self.tokens_per_minute.unwrap_or(1)),
+            ("embedding_batch", self.embedding_batch as u64),
+            ("dimensions", u64::from(self.dimensions.unwrap_or(1))),
+        ];
+        if let Some((name, _)) = counts.iter().find(|(_, count)| *count == 0) {
+            return fail(format!("`{name}` is 0; expected at least 1"));
+        }
+        let price = |name: &str, dollars: Option<f64>| {
+            let dollars = dollars.unwrap_or(0.0);
+            Money::from_dollars(dollars / 1e6).ok_or_else(|| LlmError::Settings {
+                problem: format!("`{name}` is {dollars}; expected dollars for a million tokens, 0 or more"),
+            })
+        };
+        let price = Price {
+            input: price("input_price", self.input_price)?,
+            output: price("output_price", self.output_price)?,
+        };
+        let local = match url.host() {
+            Some(url::Host::Domain(name)) => name == "localhost",
+            Some(url::Host::Ipv4(address)) => address.is_loopback(),
+            Some(url::Host::Ipv6(address)) => address.is_loopback(),
+            None => false,
+        };
+        let base = url.as_str().trim_end_matches('/').to_owned();
+        Ok(Endpoint { base, local, price, settings: self })
+    }
+}
+
+/// Settings that have been checked.
+#[derive(Debug, Clone)]
+pub(crate) struct Endpoint {
+    pub(crate) settings: Settings,
+    /// The address without a slash at its end; it holds no credential.
+    pub(crate) base: String,
+    /// Whether the server is on this machine, to which no proxy leads.
+    pub(crate) local: bool,
+    /// Of one token.
+    pub(crate) price: Price,
+}
+
+impl Endpoint {
+    /// How messages name the endpoint.
+    pub(crate) fn name(&self) -> String {
+        format!("{} ({})", self.base, self.settings.model)
+    }
+
+    /// The most time for one attempt.
+    pub(crate) fn timeout(&self) -> Duration {
+        Duration::from_secs_f64(self.settings.timeout_seconds)
+    }
+
+    /// The most time for a call.
+    pub(crate) fn deadline(&self) -> Duration {
+        Duration::from_secs_f64(self.settings.deadline_seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(change: impl FnOnce(&mut Settings)) -> String {
+        let mut settings = Settings::new(Provider::Openai, "https://example.org/v1/", "m");
+        change(&mut settings);
+        settings.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_name_of_an_endpoint_is_its_address_and_model() {
+        let endpoint = Settings::new(Provider::Openai, "https://example.org/v1/", "m").check().unwrap();
+        assert_eq!((endpoint.name().as_str(), endpoint.local), ("https://example.org/v1 (m)", false));
+        for local in ["http://localhost:1", "http://127.0.0.1:1", "http://[::1]:1/v1"] {
+            assert!(Settings::new(Provider::Openai, local, "m").check().unwrap().local, "{local}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_work_is_named_and_credentials_are_not_repeated() {
+        for address in
+            ["https://me:hunter2@example.org", "https://example.org?key=hunter2", "hunter2", "ftp://hunter2"]
+        {
+            let problem = problem(|settings| settings.base_url = address.to_owned());
+            assert!(problem.contains("`base_url`") && !problem.contains("hunter2"), "{problem}");
+        }
+        assert!(problem(|settings| settings.attempts = 0).contains("`attempts`"));
+        assert!(problem(|settings| settings.timeout_seconds = f64::NAN).contains("`timeout_seconds`"));
+        assert!(problem(|settings| settings.input_price = Some(-1.0)).contains("`input_price`"));
+        assert!(problem(|settings| settings.model.clear()).contains("`model`"));
+    }
+
+    #[test]
+    fn a_setting_that_does_not_exist_is_an_error() {
+        let written = r#"{"provider": "openai-compatible", "base_url": "http://localhost", "model": "m"}"#;
+        let settings: Settings = serde_json::from_str(written).unwrap();
+        assert_eq!(settings, Settings::new(Provider::OpenaiCompatible, "http://localhost", "m"));
+        let typo = written.replace("\"model\"", "\"retries\": 3, \"model\"");
+        assert!(serde_json::from_str::<Settings>(&typo).unwrap_err().to_string().contains("retries"));
+    }
+}

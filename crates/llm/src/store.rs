@@ -1,0 +1,288 @@
+//! Answers that were paid for once: a cache on disk, and recordings.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::error::LlmError;
+
+/// A request without its credentials: where it goes, what it says, and which of several answers is meant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Request {
+    pub(crate) url: String,
+    #[serde(default)]
+    pub(crate) sample: u32,
+    pub(crate) request: Value,
+}
+
+impl Request {
+    /// SHA-256 of the request as it is written, in hexadecimal. The model is part of what it says.
+    pub(crate) fn key(&self) -> String {
+        hash(&format!("{}\n{}\n{}", self.url, self.sample, self.request))
+    }
+}
+
+/// A request and the body of its answer: a line of a recording, and what an entry of the cache holds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Exchange {
+    #[serde(flatten)]
+    request: Request,
+    response: Value,
+}
+
+fn hash(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn failed(path: &Path, problem: &str, source: io::Error) -> LlmError {
+    LlmError::Store { path: path.to_owned(), problem: format!("{problem}: {source}"), source: Some(source) }
+}
+
+/// Answers on disk under the hash of their request, one file each: a line with the hash of the rest, and the exchange as
+/// JSON. Any number of threads and programs may share a folder. It is a cache: it can be removed at any time.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    folder: PathBuf,
+}
+
+impl Cache {
+    /// The cache in `folder`, which is made where there is none.
+    ///
+    /// # Errors
+    /// [`LlmError::Store`] where the folder cannot be made.
+    pub fn open(folder: &Path) -> Result<Self, LlmError> {
+        fs::create_dir_all(folder)
+            .map_err(|source| failed(folder, "cannot make the folder of the answer cache", source))?;
+        Ok(Self { folder: folder.to_owned() })
+    }
+
+    fn file(&self, key: &str) -> PathBuf {
+        let (first, rest) = key.split_at(2);
+        self.folder.join(first).join(format!("{rest}.json"))
+    }
+
+    /// The answer to `request`, if it is there and whole. What is damaged counts as missing, with a warning; the next
+    /// answer takes its place.
+    pub(crate) fn get(&self, request: &Request) -> Result<Option<Value>, LlmError> {
+        let path = self.file(&request.key());
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(failed(&path, "cannot read an entry of the answer cache", source)),
+        };
+        let whole = String::from_utf8(bytes).ok().and_then(|text| {
+            let (checksum, exchange) = text.split_once('\n')?;
+            if hash(exchange) != checksum {
+                return None;
+            }
+            serde_json::from_str::<Exchange>(exchange).ok()
+        });
+        match whole {
+            Some(exchange) if exchange.request == *request => Ok(Some(exchange.response)),
+            _ => {
+                tracing::warn!(path = %path.display(), "a damaged entry of the answer cache is asked for again");
+                Ok(None)
+            }
+        }
+    }
+
+    /// Stores an answer. It is on the disk when this returns, and never half of it.
+    pub(crate) fn put(&self, request: &Request, response: &Value) -> Result<(), LlmError> {
+        let path = self.file(&request.key());
+        let exchange = Exchange { request: request.clone(), response: response.clone() };
+        let write = || -> io::Result<()> {
+            let text = serde_json::to_string(&exchange)?;
+            let folder = path.parent().unwrap_or(&self.folder);
+            fs::create_dir_all(folder)?;
+            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            file.write_all(format!("{}\n{text}", hash(&text)).as_bytes())?;
+            file.as_file().sync_all()?;
+            file.persist(&path)?;
+            Ok(())
+        };
+        write().map_err(|source| {
+            failed(&path, "cannot store an answer; make room or name another folder for the cache", source)
+        })
+    }
+}
+
+/// Writes answers to a recording, a line of JSON each: `url`, `sample`, `request`, `response`.
+#[derive(Debug)]
+pub struct Recorder {
+    path: PathBuf,
+    file: Mutex<File>,
+}
+
+impl Recorder {
+    /// Goes on with the recording at `path`, or begins one. A last line that was cut while it was written is removed.
+    ///
+    /// # Errors
+    /// [`LlmError::Store`] where the file cannot be written.
+    pub fn append(path: &Path) -> Result<Self, LlmError> {
+        let open = || -> io::Result<File> {
+            let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+            file.set_len(whole as u64)?;
+            file.seek(SeekFrom::End(0))?;
+            Ok(file)
+        };
+        let file = open().map_err(|source| failed(path, "cannot write a recording", source))?;
+        Ok(Self { path: path.to_owned(), file: Mutex::new(file) })
+    }
+
+    pub(crate) fn put(&self, request: &Request, response: &Value) -> Result<(), LlmError> {
+        let exchange = Exchange { request: request.clone(), response: response.clone() };
+        let write = || -> io::Result<()> {
+            let line = format!("{}\n", serde_json::to_string(&exchange)?);
+            self.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes())
+        };
+        write().map_err(|source| failed(&self.path, "cannot write to the recording", source))
+    }
+}
+
+/// A recording that answers in the place of the endpoint. Of two answers to a request the later one counts.
+#[derive(Debug)]
+pub struct Recording {
+    path: PathBuf,
+    answers: HashMap<String, Value>,
+}
+
+impl Recording {
+    /// Reads the recording at `path`.
+    ///
+    /// # Errors
+    /// [`LlmError::Store`] where it cannot be read, naming the line that is not an exchange.
+    pub fn open(path: &Path) -> Result<Self, LlmError> {
+        let file = File::open(path).map_err(|source| failed(path, "cannot read the recording", source))?;
+        let mut answers = HashMap::new();
+        for (index, line) in BufReader::new(file).lines().enumerate() {
+            let line = line.map_err(|source| failed(path, "cannot read the recording", source))?;
+            if line.trim().is_empty() {
+                continue;
+            }
+            let exchange: Exchange = serde_json::from_str(&line).map_err(|error| LlmError::Store {
+                path: path.to_owned(),
+                problem: format!(
+                    "line {}: expected an object with `url`, `request`, `response` and perhaps `sample`: {error}; \
+                     remove the line or record it again",
+                    index + 1
+                ),
+                source: None,
+            })?;
+            answers.insert(exchange.request.key(), exchange.response);
+        }
+        Ok(Self { path: path.to_owned(), answers })
+    }
+
+    /// Where it was read from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn get(&self, request: &Request) -> Option<&Value> {
+        self.answers.get(&request.key())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn request(text: &str) -> Request {
+        Request {
+            url: "http://localhost/v1/x".to_owned(),
+            sample: 0,
+            request: json!({"model": "m", "input": text}),
+        }
+    }
+
+    #[test]
+    fn each_part_of_a_request_makes_another_key() {
+        let base = request("a");
+        let others = [
+            request("b"),
+            Request { sample: 1, ..base.clone() },
+            Request { url: "http://localhost/v2/x".to_owned(), ..base.clone() },
+            Request { request: json!({"model": "n", "input": "a"}), ..base.clone() },
+        ];
+        assert_eq!(base.key().len(), 64);
+        assert!(others.iter().all(|other| other.key() != base.key()));
+    }
+
+    #[test]
+    fn damage_anywhere_in_an_entry_is_a_missing_entry() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open(folder.path()).unwrap();
+        let (request, response) = (request("ä\n"), json!({"text": "b"}));
+        assert_eq!(cache.get(&request).unwrap(), None);
+        cache.put(&request, &response).unwrap();
+        assert_eq!(cache.get(&request).unwrap().as_ref(), Some(&response));
+        let path = cache.file(&request.key());
+        let whole = fs::read(&path).unwrap();
+        for at in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1;
+            fs::write(&path, &damaged).unwrap();
+            assert_eq!(cache.get(&request).unwrap(), None, "byte {at}");
+            fs::write(&path, &whole[..at]).unwrap();
+            assert_eq!(cache.get(&request).unwrap(), None, "cut at {at}");
+        }
+        cache.put(&request, &response).unwrap();
+        assert_eq!(cache.get(&request).unwrap(), Some(response));
+    }
+
+    #[test]
+    fn an_entry_of_another_request_is_not_an_answer() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open(folder.path()).unwrap();
+        cache.put(&request("a"), &json!(1)).unwrap();
+        let (from, to) = (cache.file(&request("a").key()), cache.file(&request("b").key()));
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(from, to).unwrap();
+        assert_eq!(cache.get(&request("b")).unwrap(), None);
+    }
+
+    #[test]
+    fn a_recording_goes_on_after_a_cut_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("recording.jsonl");
+        Recorder::append(&path).unwrap().put(&request("a"), &json!(1)).unwrap();
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"url\": \"ht").unwrap();
+        let error = Recording::open(&path).unwrap_err().to_string();
+        assert!(error.contains("line 2") && error.contains("recording.jsonl"), "{error}");
+        let recorder = Recorder::append(&path).unwrap();
+        recorder.put(&request("b"), &json!(2)).unwrap();
+        recorder.put(&request("a"), &json!(3)).unwrap();
+        let recording = Recording::open(&path).unwrap();
+        assert_eq!(recording.get(&request("a")), Some(&json!(3)));
+        assert_eq!(recording.get(&request("b")), Some(&json!(2)));
+        assert_eq!(recording.get(&request("c")), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_stored_comes_back(text in ".*", sample in any::<u32>(), answer in ".*", number in any::<f32>()) {
+            let folder = tempfile::tempdir().unwrap();
+            let (cache, path) = (Cache::open(folder.path()).unwrap(), folder.path().join("r.jsonl"));
+            let request = Request { sample, ..request(&text) };
+            let response = json!({"text": answer, "number": number});
+            cache.put(&request, &response).unwrap();
+            Recorder::append(&path).unwrap().put(&request, &response).unwrap();
+            let cached = cache.get(&request).unwrap();
+            prop_assert_eq!(cached.as_ref(), Some(&response));
+            let recording = Recording::open(&path).unwrap();
+            prop_assert_eq!(recording.get(&request), Some(&response));
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! One attempt over HTTP. The only place that talks to a network.
+
+use std::io;
+use std::time::{Duration, SystemTime};
+
+use ureq::{Agent, Error, Timeout};
+
+use crate::error::{Failure, beginning};
+use crate::key::ApiKey;
+use crate::settings::{Endpoint, Provider};
+use crate::wire::server_message;
+
+/// The longest answer that is read, in bytes: 256 vectors of 4096 values are about 20 MB.
+const LONGEST_BODY: u64 = 256 << 20;
+
+/// The most time for a connection to come about. A server that is there accepts at once.
+const CONNECT: Duration = Duration::from_secs(15);
+
+#[derive(Debug)]
+pub(crate) struct Transport {
+    agent: Agent,
+    key: Option<ApiKey>,
+    provider: Provider,
+}
+
+impl Transport {
+    /// Follows no redirects, which would carry the request and its key to where nobody named.
+    pub(crate) fn new(endpoint: &Endpoint, key: Option<ApiKey>) -> Self {
+        let mut config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .timeout_connect(Some(CONNECT))
+            .max_idle_connections_per_host(endpoint.settings.concurrency as usize)
+            .user_agent(concat!("quarry/", env!("CARGO_PKG_VERSION")));
+        if endpoint.local {
+            config = config.proxy(None);
+        }
+        Self { agent: config.build().into(), key, provider: endpoint.settings.provider }
+    }
+
+    pub(crate) fn key(&self) -> Option<&ApiKey> {
+        self.key.as_ref()
+    }
+
+    /// Sends `body` to `url` and gives the body of the answer. All text that comes back has the key taken out.
+    pub(crate) fn post(&self, url: &str, body: &str, timeout: Duration) -> Result<String, Failure> {
+        let failure = |error| self.failure(error, timeout);
+        let mut request =
+            self.agent.post(url).content_type("application/json").header("accept", "application/json");
+        if self.provider == Provider::Anthropic {
+            request = request.header("anthropic-version", "2023-06-01");
+        }
+        if let Some(key) = &self.key {
+            request = match self.provider {
+                Provider::Anthropic => request.header("x-api-key", key.expose()),
+                _ => request.header("authorization", format!("Bearer {}", key.expose())),
+            };
+        }
+        let mut response =
+            request.config().timeout_global(Some(timeout)).build().send(body).map_err(failure)?;
+        let status = response.status().as_u16();
+        let header = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
+        let retry_after = header.and_then(|value| parse_retry_after(value, SystemTime::now()));
+        let bytes = response.body_mut().with_config().limit(LONGEST_BODY).read_to_vec();
+        if !(200..300).contains(&status) {
+            // What is told apart by the status alone needs no body, and some servers cut it.
+            let text = self.hide(&String::from_utf8_lossy(&bytes.unwrap_or_default()));
+            return Err(self.refusal(status, retry_after, &text));
+        }
+        let bytes = bytes.map_err(failure)?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| Failure::Answer { problem: "the body is not UTF-8".to_owned() })?;
+        Ok(self.hide(&text))
+    }
+
+    fn refusal(&self, status: u16, retry_after: Option<Duration>, body: &str) -> Failure {
+        if matches!(status, 401 | 403) {
+            let variable = self.key.as_ref().map(|key| key.variable().to_owned());
+            return Failure::Unauthorised { status, variable };
+        }
+        let (message, quota_used_up) = server_message(body);
+        Failure::Status { status, message: beginning(&message), retry_after, quota_used_up }
+    }
+
+    fn failure(&self, error: Error, timeout: Duration) -> Failure {
+        let problem = self.hide(&error.to_string());
+        match error {
+            Error::Timeout(Timeout::Resolve | Timeout::Connect)
+            | Error::HostNotFound
+            | Error::ConnectionFailed
+            | Error::Tls(_)
+            | Error::TlsRequired
+            | Error::Rustls(_)
+            | Error::BadUri(_)
+            | Error::Http(_)
+            | Error::InvalidProxyUrl
+            | Error::ConnectProxyFailed(_) => Failure::Unreachable { problem },
+            Error::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                Failure::Unreachable { problem }
+            }
+            Error::Timeout(_) => Failure::TimedOut { seconds: timeout.as_secs_f64() },
+            _ => Failure::Broken { problem },
+        }
+    }
+
+    fn hide(&self, text: &str) -> String {
+        self.key.as_ref().map_or_else(|| text.to_owned(), |key| key.redact(text))
+    }
+}
+
+/// `Retry-After` is a number of seconds or a date (RFC 9110, section 10.2.3); a date that is past means now.
+fn parse_retry_after(value: &str, now: SystemTime) -> Option<Duration> {
+    let value = value.trim();
+    if let Ok(seconds) = value.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let date = httpdate::parse_http_date(value).ok()?;
+    Some(date.duration_since(now).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
+        let check = |value, seconds: Option<f64>| {
+            assert_eq!(parse_retry_after(value, now), seconds.map(Duration::from_secs_f64), "{value}");
+        };
+        check("7", Some(7.0));
+        check(" 0.5 ", Some(0.5));
+        check("Sun, 06 Nov 1994 08:50:37 GMT", Some(60.0));
+        check("Sun, 06 Nov 1994 08:40:37 GMT", Some(0.0));
+        for bad in ["", "soon", "-1", "NaN", "inf", "1e400"] {
+            check(bad, None);
+        }
+    }
+}

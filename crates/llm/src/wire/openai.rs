@@ -1,0 +1,118 @@
+//! OpenAI's chat completions and embeddings, as many servers speak them.
+//! Source: the API reference of OpenAI, and what Ollama, vLLM and llama.cpp document of it.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Call, decode, usage};
+use crate::request::{ChatAnswer, ChatRequest, Origin, Stop};
+use crate::settings::{Provider, Settings};
+
+pub(super) fn chat_call(settings: &Settings, request: &ChatRequest) -> Call {
+    let limit = match settings.provider {
+        Provider::Openai => "max_completion_tokens",
+        _ => "max_tokens",
+    };
+    let mut body =
+        json!({"model": settings.model, "messages": request.messages, limit: request.max_output_tokens});
+    if let Some(temperature) = request.temperature {
+        body["temperature"] = json!(temperature);
+    }
+    if let Some(schema) = &request.schema {
+        let schema = json!({"name": schema.name, "strict": true, "schema": schema.schema});
+        body["response_format"] = json!({"type": "json_schema", "json_schema": schema});
+    }
+    Call::new("/chat/completions", body, request.sample, request.max_output_tokens.into())
+}
+
+pub(super) fn embedding_call(settings: &Settings, texts: &[&str]) -> Call {
+    let mut body = json!({"model": settings.model, "input": texts, "encoding_format": "float"});
+    if let Some(dimensions) = settings.dimensions {
+        body["dimensions"] = json!(dimensions);
+    }
+    Call::new("/embeddings", body, 0, 0)
+}
+
+#[derive(Deserialize)]
+struct Completion {
+    choices: Vec<Choice>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    message: Answer,
+    finish_reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    content: Option<String>,
+    refusal: Option<String>,
+}
+
+pub(super) fn chat_answer(body: &str) -> Result<ChatAnswer, String> {
+    let completion: Completion = decode(body, "a chat completion with `choices`")?;
+    let Some(choice) = completion.choices.into_iter().next() else {
+        return Err("`choices` is empty".to_owned());
+    };
+    let reason = choice.finish_reason.unwrap_or_else(|| "stop".to_owned());
+    let refusal = choice.message.refusal.filter(|refusal| !refusal.is_empty());
+    let (text, stop) = match (refusal, reason.as_str()) {
+        (Some(refusal), _) => (refusal, Stop::Refusal),
+        (None, reason) => {
+            let stop = match reason {
+                "stop" => Stop::Complete,
+                "length" => Stop::Length,
+                "content_filter" => Stop::Refusal,
+                other => Stop::Other(other.to_owned()),
+            };
+            (choice.message.content.unwrap_or_default(), stop)
+        }
+    };
+    if text.trim().is_empty() && stop == Stop::Complete {
+        return Err("the model wrote nothing".to_owned());
+    }
+    Ok(ChatAnswer { text, stop, usage: usage(body), origin: Origin::Endpoint })
+}
+
+#[derive(Deserialize)]
+struct EmbeddingList {
+    data: Vec<Embedding>,
+}
+
+#[derive(Deserialize)]
+struct Embedding {
+    index: usize,
+    embedding: Vec<f32>,
+}
+
+/// The vectors in `body`, of which there must be `count` of one length, in the order of the texts.
+pub(crate) fn embedding_answer(body: &str, count: usize) -> Result<Vec<Vec<f32>>, String> {
+    let list: EmbeddingList = decode(body, "a list of embeddings in `data`")?;
+    if list.data.len() != count {
+        return Err(format!("{count} texts were sent and {} vectors came back", list.data.len()));
+    }
+    let mut vectors = vec![Vec::new(); count];
+    for Embedding { index, embedding } in list.data {
+        let Some(place) = vectors.get_mut(index) else {
+            return Err(format!("a vector has index {index}, of {count} texts"));
+        };
+        if !place.is_empty() {
+            return Err(format!("two vectors have index {index}"));
+        }
+        if embedding.is_empty() || embedding.iter().any(|value| !value.is_finite()) {
+            return Err(format!("vector {index} is empty or holds a value that is not finite"));
+        }
+        *place = embedding;
+    }
+    let lengths = (vectors.iter().map(Vec::len).min(), vectors.iter().map(Vec::len).max());
+    if lengths.0 != lengths.1 {
+        return Err("the vectors differ in length".to_owned());
+    }
+    Ok(vectors)
+}
+
+/// The body of an answer with one vector, as it is stored for one text.
+pub(crate) fn embedding_body(vector: &[f32]) -> Value {
+    json!({"data": [{"index": 0, "embedding": vector}]})
+}

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -52,7 +52,6 @@ type Script = Arc<dyn Fn(usize, &Seen) -> Reply + Send + Sync>;
 pub struct Server {
     address: String,
     seen: Arc<Mutex<Vec<Seen>>>,
-    at_once: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
     accepting: Option<JoinHandle<()>>,
 }
@@ -69,10 +68,9 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (seen, stop) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
-        let (running, at_once) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let script: Script = Arc::new(script);
         let accepting = thread::spawn({
-            let (seen, stop, at_once) = (Arc::clone(&seen), Arc::clone(&stop), Arc::clone(&at_once));
+            let (seen, stop) = (Arc::clone(&seen), Arc::clone(&stop));
             move || {
                 for stream in listener.incoming() {
                     if stop.load(Ordering::SeqCst) {
@@ -80,16 +78,13 @@ impl Server {
                     }
                     let Ok(stream) = stream else { continue };
                     let (script, seen) = (Arc::clone(&script), Arc::clone(&seen));
-                    let (running, at_once) = (Arc::clone(&running), Arc::clone(&at_once));
                     thread::spawn(move || {
-                        at_once.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                         let _ = serve(stream, &script, &seen);
-                        running.fetch_sub(1, Ordering::SeqCst);
                     });
                 }
             }
         });
-        Self { address, seen, at_once, stop, accepting: Some(accepting) }
+        Self { address, seen, stop, accepting: Some(accepting) }
     }
 
     pub fn url(&self) -> String {
@@ -102,11 +97,6 @@ impl Server {
 
     pub fn count(&self) -> usize {
         self.seen.lock().unwrap().len()
-    }
-
-    /// The most connections that were open at the same time.
-    pub fn at_once(&self) -> usize {
-        self.at_once.load(Ordering::SeqCst)
     }
 }
 

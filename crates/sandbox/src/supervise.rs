@@ -14,6 +14,9 @@ use crate::{Captured, Ended, Error, Limits, Outcome};
 /// How long killed processes have to be gone.
 pub(crate) const KILL_TIME: Duration = Duration::from_secs(10);
 
+/// A year: longer times cannot be added to every clock.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// One output stream of a program, of which the beginning is kept.
 pub(crate) struct Stream {
     pipe: Option<PipeReader>,
@@ -60,7 +63,7 @@ pub(crate) fn supervise(
     let mut buffer = vec![0; 64 << 10];
     let start = Instant::now();
     // When the program has to be over: at its time limit, and soon once it was killed.
-    let mut deadline = start + limits.wall_time;
+    let mut deadline = start + limits.wall_time.min(LONGEST);
     let mut stopped = None;
     let mut exit: Option<(ExitStatus, Duration)> = None;
     while exit.is_none() || streams.iter().any(|stream| stream.pipe.is_some()) {

@@ -89,6 +89,20 @@ fn status_and_output_are_those_of_the_program() {
 }
 
 #[test]
+fn limits_may_be_as_high_as_can_be() {
+    let limits = Limits {
+        wall_time: Duration::MAX,
+        memory_bytes: u64::MAX,
+        output_bytes: usize::MAX,
+        ..Limits::default()
+    };
+    for sandbox in sandboxes() {
+        let outcome = sandbox.run(&python("print('done')"), &limits).unwrap();
+        assert_eq!(outcome.stdout.text(), "done\n", "{outcome:?}");
+    }
+}
+
+#[test]
 fn a_signal_is_told_as_shells_do() {
     for sandbox in sandboxes() {
         let program = python("import os\nos.abort()");

@@ -153,7 +153,64 @@ fn explain_rules(words: Explanation, ranking: &Ranking, is_symbol: bool, hit: &H
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use quarry_embed::{Embedder, StaticModel};
+
     use super::*;
+    use crate::{Filter, OpenOptions};
+
+    /// That each number comes from its parts as it says, the first one being `expected`.
+    #[track_caller]
+    fn check_combines(explanation: &Explanation, expected: f32) {
+        let close = |a: f32, b: f32| (a - b).abs() <= 1e-4 * b.abs().max(1e-3);
+        assert!(close(explanation.value, expected), "{expected} is not {explanation:#?}");
+        if let Some(combination) = explanation.combination {
+            assert!(close(explanation.value, combination.of(&explanation.parts)), "{explanation:#?}");
+        }
+        explanation.parts.iter().for_each(|part| check_combines(part, part.value));
+    }
+
+    #[test]
+    fn explanations_combine_to_the_scores() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |n: usize| {
+            let text = format!(
+                "def connect(host):\n    \"\"\"Open a socket to a host.\"\"\"\n    return dial(host)\n\n\n\
+                 def open_{n}(path):\n    return socket(path)\n"
+            );
+            fs::write(folder.path().join(format!("socket_{n}.py")), text).unwrap();
+        };
+        (0..5).for_each(write);
+        let models: [Option<Arc<dyn Embedder>>; 2] = [None, Some(Arc::new(StaticModel::builtin()))];
+        for (n, model) in models.into_iter().enumerate() {
+            let index = open(folder.path(), model);
+            for query in ["open a socket to a host", "open_3", "where open_2 opens a path"] {
+                let filter = Filter::default();
+                let request =
+                    SearchRequest { query, limit: 20, ranking: Ranking::default(), filter: &filter };
+                let hits = index.search(&request).unwrap().hits;
+                let explanations = index.explain(&request, &hits).unwrap();
+                assert!(hits.len() > 4 && explanations.len() == hits.len());
+                for (hit, explanation) in hits.iter().zip(&explanations) {
+                    check_combines(explanation, hit.score);
+                    let words = &explanation.parts[0].parts[0];
+                    check_combines(words, hit.parts.words);
+                    let lexical = &words.parts[0].parts[0].parts[0];
+                    check_combines(&lexical.parts[1].parts[0], hit.parts.lexical);
+                }
+            }
+            // The next index is in several parts.
+            write(9 + n);
+        }
+    }
+
+    fn open(root: &Path, model: Option<Arc<dyn Embedder>>) -> Index {
+        let options = OpenOptions { folder: Some(root.join(".index")), ..OpenOptions::default() };
+        Index::open_or_build(root, &options, model, &|_| {}).unwrap().index
+    }
 
     #[test]
     fn numbers_combine() {

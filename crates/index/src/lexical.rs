@@ -4,6 +4,8 @@
 //! ranking wants three things at once that a query engine does not give: saturation across fields (BM25F), the
 //! score of *every* text, and the same for groups of texts (files).
 
+mod fields;
+
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,10 +14,10 @@ use quarry_text::lexical_terms;
 use rayon::prelude::*;
 use tantivy::directory::{Directory, MmapDirectory, RamDirectory};
 use tantivy::fieldnorm::FieldNormReader;
-use tantivy::postings::{BlockSegmentPostings, Postings};
+use tantivy::postings::BlockSegmentPostings;
 use tantivy::schema::{Field, IndexRecordOption, Schema, TextFieldIndexing, TextOptions};
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer, TokenizerManager};
-use tantivy::{DocSet, InvertedIndexReader, SegmentReader, TantivyDocument, Term};
+use tantivy::{InvertedIndexReader, SegmentReader, TantivyDocument, Term};
 
 use crate::Error;
 use crate::table::{Numbering, PartUnits};
@@ -250,49 +252,6 @@ impl LexicalIndex {
         }
         known /= idf.iter().sum::<f32>().max(f32::MIN_POSITIVE);
         Ok(Scores { texts, groups: of_groups, idf, known })
-    }
-
-    /// What each field adds to the score of a text, in the order of [`FIELDS`]: the score of each term is dealt out by
-    /// what the fields add to its frequency. `idf` is that of [`Scores`].
-    ///
-    /// # Errors
-    /// When the postings cannot be read.
-    pub(crate) fn field_scores(
-        &self,
-        terms: &[String],
-        idf: &[f32],
-        parameters: &Bm25f,
-        text: usize,
-    ) -> Result<[f32; N_FIELDS], Error> {
-        let Bm25f { weights, k1, b } = parameters;
-        let mut scores = [0.0; N_FIELDS];
-        let Some((part, document)) = self.place_of(text) else { return Ok(scores) };
-        for (term, idf) in terms.iter().zip(idf) {
-            let mut frequencies = [0.0; N_FIELDS];
-            for (field, reader) in part.fields.iter().enumerate() {
-                let term = Term::from_field_text(reader.field, term);
-                let postings = reader.postings.read_postings(&term, IndexRecordOption::WithFreqs);
-                let Some(mut postings) = postings.map_err(tantivy::TantivyError::from)? else { continue };
-                if postings.doc() <= document && postings.seek(document) == document {
-                    let norm = norms(b[field], self.mean_lengths[field]);
-                    frequencies[field] = weights[field] * postings.term_freq() as f32
-                        / norm[usize::from(reader.lengths.fieldnorm_id(document))];
-                }
-            }
-            let whole: f32 = frequencies.iter().sum();
-            for (score, frequency) in scores.iter_mut().zip(frequencies) {
-                *score += idf * (k1 + 1.0) * frequency / (k1 + whole);
-            }
-        }
-        Ok(scores)
-    }
-
-    /// The part that a text is in, and its number there.
-    fn place_of(&self, text: usize) -> Option<(&Part, u32)> {
-        self.parts.iter().zip(&self.numbering.parts).find_map(|(part, units)| {
-            let document = (0..units.len()).find(|&document| units.unit(document) == Some(text))?;
-            Some((part, u32::try_from(document).ok()?))
-        })
     }
 }
 

@@ -10,8 +10,7 @@ use std::sync::{Arc, Mutex};
 use quarry_corpus::walk::SkipReason;
 use quarry_embed::{EmbedError, Embedder, Vectors};
 use quarry_index::{
-    Changes, Error, Event, Explanation, Filter, Hit, Index, OpenOptions, Opened, Ranking, SearchRequest,
-    Stale, Update,
+    Changes, Error, Event, Filter, Hit, Index, OpenOptions, Opened, Ranking, SearchRequest, Stale, Update,
 };
 use quarry_source::UnitKind;
 
@@ -144,50 +143,6 @@ fn with_a_model_both_sides_count() {
     let hits = search(&index, "open a socket");
     assert_eq!(hits[0].path, "net.py");
     assert!(hits[0].parts.dense > 0.1 && hits[0].parts.lexical > 0.0);
-}
-
-#[test]
-fn explanations_combine_to_the_scores() {
-    let files: Vec<(String, String)> = (0..5)
-        .map(|n| {
-            (
-                format!("net/socket_{n}.py"),
-                format!("{CONNECT}\n\ndef open_{n}(path):\n    return socket(path)\n"),
-            )
-        })
-        .collect();
-    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-    let fixture = Fixture::new(&files);
-    let filter = Filter::default();
-    for model in [None, Some(WordHashes::new("a") as Arc<dyn Embedder>)] {
-        let index = fixture.open_with(model).unwrap().index;
-        // In several parts as well.
-        fixture.write("header.py", PARSE);
-        for query in ["open a socket to a host", "open_3", "where open_2 opens a path"] {
-            let request = SearchRequest { query, limit: 20, ranking: Ranking::default(), filter: &filter };
-            let hits = index.search(&request).unwrap().hits;
-            let explanations = index.explain(&request, &hits).unwrap();
-            assert!(hits.len() > 4 && explanations.len() == hits.len());
-            for (hit, explanation) in hits.iter().zip(&explanations) {
-                check_combines(explanation, hit.score);
-                let words = &explanation.parts[0].parts[0];
-                check_combines(words, hit.parts.words);
-                let lexical = &words.parts[0].parts[0].parts[0];
-                check_combines(&lexical.parts[1].parts[0], hit.parts.lexical);
-            }
-        }
-    }
-}
-
-/// That each number of an explanation comes from its parts as it says.
-#[track_caller]
-fn check_combines(explanation: &Explanation, expected: f32) {
-    let close = |a: f32, b: f32| (a - b).abs() <= 1e-4 * b.abs().max(1e-3);
-    assert!(close(explanation.value, expected), "{expected} is not {explanation:#?}");
-    if let Some(combination) = explanation.combination {
-        assert!(close(explanation.value, combination.of(&explanation.parts)), "{explanation:#?}");
-    }
-    explanation.parts.iter().for_each(|part| check_combines(part, part.value));
 }
 
 #[test]

@@ -1,14 +1,17 @@
 //! What somebody may have meant who named something that there is not.
 
 /// `candidates` by how alike they are to `wanted`, whatever the case, at most `n`, each once; of equal ones the first
-/// by name. Of paths and qualified names, what comes after the last `/` or `.` counts as much as the whole.
+/// by name. Of paths and qualified names, what comes after the last `/` or `.` counts as much as the whole, and those
+/// come first that end with `wanted`.
 #[must_use]
 pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>, n: usize) -> Vec<String> {
     let wanted = wanted.to_lowercase();
     let likeness = |candidate: &str| {
         let candidate = candidate.to_lowercase();
+        let is_end = candidate.strip_suffix(&wanted).is_some_and(|before| before.ends_with(['/', '.']));
         strsim::normalized_damerau_levenshtein(&wanted, &candidate)
             + strsim::jaro_winkler(last_part(&wanted), last_part(&candidate))
+            + f64::from(u8::from(is_end))
     };
     let mut ranked: Vec<(f64, &str)> =
         candidates.into_iter().map(|candidate| (likeness(candidate), candidate)).collect();
@@ -36,7 +39,13 @@ mod tests {
     }
 
     #[test]
-    fn the_last_part_of_a_path_counts_as_much_as_the_whole() {
+    fn the_last_part_counts_as_much_as_the_whole() {
+        assert_eq!(nearest("totl", ["Cart.total", "Card.tot.name"], 1), ["Cart.total"]);
+    }
+
+    #[test]
+    fn what_ends_with_it_comes_first() {
+        assert_eq!(nearest("total", ["totals", "Cart.total"], 1), ["Cart.total"]);
         assert_eq!(nearest("header.rs", ["src/http/header.rs", "reader.rs"], 1), ["src/http/header.rs"]);
     }
 }

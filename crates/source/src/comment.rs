@@ -1,9 +1,9 @@
 //! The text of comments and docstrings, without the characters that mark them.
 
 /// Text of a run of comments, given as they stand in the file: markers (`//`, `///`, `#`, `#'`, `--`, `/* */`, ...)
-/// and `*` gutters removed, common indentation removed, lines that only draw a rule (`// -----`) dropped, and each of
-/// `omits` cut out.
-pub(crate) fn comment_text<'a>(comments: impl Iterator<Item = &'a str>, omits: &[String]) -> String {
+/// and `*` gutters removed, common indentation removed, lines that only draw a rule (`// -----`) dropped; where the
+/// text is `markup`, its tags too.
+pub(crate) fn comment_text<'a>(comments: impl Iterator<Item = &'a str>, markup: bool) -> String {
     let mut lines = Vec::new();
     let mut line_comments = Vec::new();
     for comment in comments {
@@ -16,8 +16,34 @@ pub(crate) fn comment_text<'a>(comments: impl Iterator<Item = &'a str>, omits: &
         }
     }
     append_dedented(&mut lines, &mut line_comments);
-    let text = omits.iter().fold(lines.join("\n"), |text, omit| text.replace(omit, ""));
+    if !markup {
+        return join(&lines);
+    }
+    let text = without_tags(&lines.join("\n"));
     join(&text.lines().map(str::trim_end).collect::<Vec<_>>())
+}
+
+/// XML without its tags; of an empty element (`<see cref="Cart"/>`) what it refers to stays.
+fn without_tags(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, opened)) = rest.split_once('<') {
+        plain.push_str(before);
+        let is_tag = opened.trim_start_matches('/').starts_with(|c: char| c.is_ascii_alphabetic());
+        match opened.split_once('>').filter(|(tag, _)| is_tag && !tag.contains('<')) {
+            Some((tag, after)) => {
+                if tag.ends_with('/') {
+                    plain.push_str(tag.split('"').nth(1).unwrap_or_default());
+                }
+                rest = after;
+            }
+            None => {
+                plain.push('<');
+                rest = opened;
+            }
+        }
+    }
+    plain + rest
 }
 
 /// Text of a string literal that stands as documentation: prefix and quotes removed, indentation removed as Python's
@@ -101,8 +127,19 @@ fn join(lines: &[&str]) -> String {
 mod tests {
     use super::*;
 
+    #[test]
+    fn tags_are_markers_too() {
+        let of = |comment| comment_text(std::iter::once(comment), true);
+        assert_eq!(of("/// <summary>\n/// C# doc.\n/// </summary>"), "C# doc.");
+        assert_eq!(of("/// <param name=\"n\">At least <c>1</c>.</param>"), "At least 1.");
+        assert_eq!(
+            of("/// Fills a <see cref=\"Cart\"/>, a<b and 1 < 2 > 0"),
+            "Fills a Cart, a<b and 1 < 2 > 0"
+        );
+    }
+
     fn check(comments: &[&str], expected: &str) {
-        assert_eq!(comment_text(comments.iter().copied(), &["<summary>".to_owned()]), expected);
+        assert_eq!(comment_text(comments.iter().copied(), false), expected);
     }
 
     #[test]
@@ -112,7 +149,6 @@ mod tests {
         check(&["#' Roxygen title", "#' @param x number"], "Roxygen title\n@param x number");
         check(&["--- Lua doc", "-- more"], "Lua doc\nmore");
         check(&["#"], "");
-        check(&["/// <summary>", "/// C# doc.", "/// <summary>"], "C# doc.");
     }
 
     #[test]

@@ -401,7 +401,7 @@ impl<'tree> Finder<'_, 'tree> {
             return (docstring_text(&text(&docstring.byte_range())), vec![docstring.byte_range()]);
         }
         let texts: Vec<_> = comments.iter().map(text).collect();
-        let doc = comment_text(texts.iter().map(AsRef::as_ref), &self.rules.doc_omits);
+        let doc = comment_text(texts.iter().map(AsRef::as_ref), self.rules.doc_markup);
         if doc.is_empty() {
             return (doc, Vec::new());
         }

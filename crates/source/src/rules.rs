@@ -68,9 +68,9 @@ pub(crate) struct RuleFile {
     /// What comments begin with that are for tools, and so are no docs.
     #[serde(default)]
     pub(crate) directives: Vec<String>,
-    /// Tags that docs are cleared of.
+    /// Whether docs are XML, whose tags are markers too.
     #[serde(default)]
-    pub(crate) doc_omits: Vec<String>,
+    pub(crate) doc_markup: bool,
     /// Node kinds that may stand between a comment and what it describes, and belong to the latter: decorators,
     /// attributes, annotations. Left out of signatures.
     #[serde(default)]
@@ -113,7 +113,6 @@ impl RuleFile {
             (&mut self.comments, &base.comments),
             (&mut self.closures, &base.closures),
             (&mut self.directives, &base.directives),
-            (&mut self.doc_omits, &base.doc_omits),
             (&mut self.prefixes, &base.prefixes),
             (&mut self.wrappers, &base.wrappers),
             (&mut self.test_prefixes, &base.test_prefixes),
@@ -251,7 +250,7 @@ pub(crate) struct Rules {
     /// By index of capture in `query`, see [`compile`].
     pub(crate) captures: Vec<Option<Capture>>,
     pub(crate) directives: Vec<String>,
-    pub(crate) doc_omits: Vec<String>,
+    pub(crate) doc_markup: bool,
     pub(crate) test_prefixes: Vec<String>,
     pub(crate) name_separators: Vec<String>,
     pub(crate) name_omits: Vec<String>,
@@ -299,7 +298,7 @@ impl Rules {
             query,
             captures,
             directives: file.directives.clone(),
-            doc_omits: file.doc_omits.clone(),
+            doc_markup: file.doc_markup,
             test_prefixes: file.test_prefixes.clone(),
             name_separators: file.name_separators.clone(),
             name_omits: file.name_omits.clone(),

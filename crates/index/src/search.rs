@@ -96,7 +96,7 @@ impl Default for Ranking {
             mention: 0.25,
             demotion: 0.25,
             test: 0.25,
-            private: 0.97,
+            private: 0.99,
             repetition: 0.65,
             duplicate: 0.0,
         }

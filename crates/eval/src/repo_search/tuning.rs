@@ -48,7 +48,7 @@ pub const PARAMETERS: [Parameter; 13] = [
     parameter!(mention, 0.0, [0.0, 0.25, 0.5, 1.0]),
     parameter!(demotion, 1.0, [0.25, 0.35, 0.5, 0.7, 1.0]),
     parameter!(test, 1.0, [0.25, 0.5, 0.7, 1.0]),
-    parameter!(private, 1.0, [0.8, 0.9, 0.97, 1.0]),
+    parameter!(private, 1.0, [0.8, 0.9, 0.99, 1.0]),
     parameter!(repetition, 1.0, [0.35, 0.5, 0.65, 0.8, 1.0]),
     parameter!(duplicate, 1.0, [0.0, 0.5, 1.0]),
     parameter!(bm25f.k1, 1.2, [0.9, 1.2, 1.5]),

@@ -17,19 +17,19 @@ use quarry_corpus::formats::{beir, qrels, repo_search as repo_search_format, run
 use quarry_embed::{EmbedError, Embedder};
 use quarry_eval::EvalError;
 use quarry_eval::evaluation::{
-    Conventions, Evaluation, QuerySet, ScorePrecision, Summary, compare, evaluate_method, evaluate_run,
+    Conventions, Evaluation, QuerySet, ScorePrecision, Summary, Unjudged, evaluate_method, evaluate_run,
 };
 use quarry_eval::method::Method;
 use quarry_eval::metrics::{Gain, Measure};
 use quarry_eval::plan::{Locations, Plan};
 use quarry_eval::ranking::{TiePolicy, best_first};
 use quarry_eval::repo_search;
-use quarry_eval::significance::{Bootstrap, Interval, PairedDifference};
+use quarry_eval::significance::{Bootstrap, Interval};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde::de::value::{Error as NameError, StrDeserializer};
 
-use crate::{model, output, tune};
+use crate::{compare, model, output, tune};
 
 /// Arguments of `quarry eval`.
 #[derive(Debug, Args)]
@@ -45,8 +45,8 @@ pub struct EvalArgs {
 enum Command {
     /// Score a TREC run against TREC or BEIR qrels, by default as trec_eval does
     Score(ScoreArgs),
-    /// Compare two TREC runs, query by query, with a paired bootstrap
-    Compare(CompareArgs),
+    /// Compare TREC runs with the first of them, query by query: intervals, tests, effect sizes
+    Compare(compare::CompareArgs),
     /// Search whole repositories and look for the files that answer
     RepoSearch(RepoSearchArgs),
     /// Choose the weights of the ranking by leaving one repository out, and say what each part brings
@@ -90,21 +90,33 @@ struct MethodArgs {
     model: Option<PathBuf>,
 }
 
+/// What evaluation tools disagree on.
 #[derive(Debug, Args)]
-struct ConventionArgs {
-    /// Order among equal scores: docid-desc (trec_eval), docid-asc, index-desc, pessimistic, optimistic
+pub struct ConventionArgs {
+    /// Order among equal scores: docid-desc (trec_eval), docid-asc, index-desc, pessimistic, optimistic, average
+    /// (expected values over all orders)
     #[arg(long, value_name = "POLICY", default_value = "docid-desc", value_parser = by_name::<TiePolicy>)]
     ties: TiePolicy,
     /// Worth of a grade to NDCG: linear, exponential
     #[arg(long, value_name = "GAIN", default_value = "linear", value_parser = by_name::<Gain>)]
     gain: Gain,
-    /// Queries that means are over: both (those that qrels and run hold), with-positive (all with a relevant document)
+    /// Queries that means are over: both (those that qrels and run hold), with-positive (all with a relevant
+    /// document), all (of the qrels)
     #[arg(long, value_name = "SET", default_value = "both", value_parser = by_name::<QuerySet>)]
     queries: QuerySet,
+    /// Documents that nobody judged: wrong, removed (from the ranking, which condenses it)
+    #[arg(long, value_name = "CHOICE", default_value = "wrong", value_parser = by_name::<Unjudged>)]
+    unjudged: Unjudged,
+    /// What to measure, with commas between: mrr, mmrr, map, ndcg (each also cut off, as mrr@10), recall@K,
+    /// precision@K, hit_rate@K, success@K, judged@K, r_precision, bpref, rbp.P (P being 95 or the like) [default:
+    /// those that papers report]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    metrics: Vec<Measure>,
 }
 
+/// How the scores of a run are held.
 #[derive(Debug, Args)]
-struct PrecisionArgs {
+pub struct PrecisionArgs {
     /// Precision of a run's scores: single (pytrec_eval), double
     #[arg(long, value_name = "PRECISION", default_value = "single", value_parser = by_name::<ScorePrecision>)]
     scores: ScorePrecision,
@@ -120,8 +132,9 @@ struct OutputArgs {
     per_query: Option<PathBuf>,
 }
 
+/// How intervals and p-values are drawn.
 #[derive(Debug, Args)]
-struct BootstrapArgs {
+pub struct BootstrapArgs {
     /// Resamples that intervals and p-values are drawn from
     #[arg(long, value_name = "N", default_value_t = Bootstrap::default().resamples)]
     resamples: usize,
@@ -144,26 +157,6 @@ struct ScoreArgs {
     precision: PrecisionArgs,
     #[command(flatten)]
     output: OutputArgs,
-    #[command(flatten)]
-    bootstrap: BootstrapArgs,
-}
-
-#[derive(Debug, Args)]
-struct CompareArgs {
-    /// TREC run to compare with
-    run_a: PathBuf,
-    /// TREC run that is compared
-    run_b: PathBuf,
-    /// Judgements, TREC or BEIR
-    #[arg(long, value_name = "FILE")]
-    qrels: PathBuf,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    conventions: ConventionArgs,
-    #[command(flatten)]
-    precision: PrecisionArgs,
     #[command(flatten)]
     bootstrap: BootstrapArgs,
 }
@@ -207,7 +200,7 @@ struct RunArgs {
 pub fn run(args: EvalArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         Some(Command::Score(args)) => score(args)?,
-        Some(Command::Compare(args)) => compare_runs(args)?,
+        Some(Command::Compare(args)) => compare::run(args)?,
         Some(Command::RepoSearch(args)) => search_repositories(args)?,
         Some(Command::Tune(args)) => tune::run(args)?,
         Some(Command::Run(args)) => run_plan(args)?,
@@ -222,14 +215,20 @@ fn by_name<T: DeserializeOwned>(name: &str) -> Result<T, NameError> {
 }
 
 impl ConventionArgs {
-    fn resolve(&self, precision: Option<&PrecisionArgs>) -> Conventions {
+    pub fn resolve(&self, precision: Option<&PrecisionArgs>) -> Conventions {
         let scores = precision.map(|precision| precision.scores).unwrap_or_default();
-        Conventions { ties: self.ties, gain: self.gain, queries: self.queries, scores }
+        let Self { ties, gain, queries, unjudged, metrics: _ } = *self;
+        Conventions { ties, gain, queries, unjudged, scores }
+    }
+
+    /// What was asked for, or else the default.
+    pub fn measures(&self, default: fn() -> Vec<Measure>) -> Vec<Measure> {
+        if self.metrics.is_empty() { default() } else { self.metrics.clone() }
     }
 }
 
 impl BootstrapArgs {
-    fn resolve(&self) -> anyhow::Result<Bootstrap> {
+    pub fn resolve(&self) -> anyhow::Result<Bootstrap> {
         if self.resamples == 0 {
             bail!("expected --resamples of 1 or more, found 0");
         }
@@ -277,6 +276,7 @@ fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
     let folder = args.folder.as_deref().context("expected a BEIR folder; see quarry eval --help")?;
     args.method.check()?;
     let (bootstrap, conventions) = (args.bootstrap.resolve()?, args.conventions.resolve(None));
+    let measures = args.conventions.measures(Measure::standard);
     let benchmark = beir::read(folder, &args.split)?;
     let bar = progress_bar("embedding", benchmark.documents.len());
     let load = |path: Option<&Path>| args.method.load(path);
@@ -286,15 +286,14 @@ fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
     let ids: Vec<&str> = benchmark.documents.iter().map(|document| document.id.as_str()).collect();
     let bar = progress_bar("ranking", benchmark.qrels.len());
     let scorer = prepared.scorer.as_ref();
-    let evaluation =
-        evaluate_method(&benchmark, scorer, &Measure::standard(), &conventions, |query, scores| {
-            bar.inc(1);
-            let Some(file) = &mut run_file else { return Ok(()) };
-            let order = best_first(&ids, scores)?;
-            let ranking = order.into_iter().take(args.depth.unwrap_or(usize::MAX));
-            let ranking = ranking.map(|position| (ids[position], scores[position]));
-            write_ranking(file, query, ranking, "quarry").map_err(EvalError::Output)
-        })?;
+    let evaluation = evaluate_method(&benchmark, scorer, &measures, &conventions, |query, scores| {
+        bar.inc(1);
+        let Some(file) = &mut run_file else { return Ok(()) };
+        let order = best_first(&ids, scores)?;
+        let ranking = order.into_iter().take(args.depth.unwrap_or(usize::MAX));
+        let ranking = ranking.map(|position| (ids[position], scores[position]));
+        write_ranking(file, query, ranking, "quarry").map_err(EvalError::Output)
+    })?;
     bar.finish_and_clear();
     if let (Some(mut file), Some(path)) = (run_file, &args.run_file) {
         file.flush().with_context(|| cannot_write(path))?;
@@ -319,7 +318,8 @@ fn score(args: &ScoreArgs) -> anyhow::Result<()> {
         (args.bootstrap.resolve()?, args.conventions.resolve(Some(&args.precision)));
     let qrels = qrels::read(&args.qrels)?;
     let run = run_format::read(&args.run_file)?;
-    let evaluation = evaluate_run(&qrels, &run, &Measure::standard(), &conventions)?;
+    let measures = args.conventions.measures(Measure::standard);
+    let evaluation = evaluate_run(&qrels, &run, &measures, &conventions)?;
     let report = Report {
         dataset: file_name(&args.qrels),
         split: None,
@@ -364,66 +364,8 @@ fn finish(args: &OutputArgs, evaluation: &Evaluation, report: &Report<'_>) -> an
     Ok(output::print(&text)?)
 }
 
-fn format_interval(Interval { low, high }: Interval) -> String {
+pub fn format_interval(Interval { low, high }: Interval) -> String {
     format!("[{low:.4}, {high:.4}]")
-}
-
-fn compare_runs(args: &CompareArgs) -> anyhow::Result<()> {
-    #[derive(Serialize)]
-    struct Comparison<'a> {
-        run_a: &'a Path,
-        run_b: &'a Path,
-        queries: usize,
-        /// By measure.
-        metrics: BTreeMap<String, PairedDifference>,
-        conventions: Conventions,
-        bootstrap: Bootstrap,
-    }
-    let (bootstrap, conventions) =
-        (args.bootstrap.resolve()?, args.conventions.resolve(Some(&args.precision)));
-    let qrels = qrels::read(&args.qrels)?;
-    let evaluate = |path: &Path| -> anyhow::Result<Evaluation> {
-        let run = run_format::read(path)?;
-        evaluate_run(&qrels, &run, &Measure::standard(), &conventions)
-            .with_context(|| path.display().to_string())
-    };
-    let (a, b) = (evaluate(&args.run_a)?, evaluate(&args.run_b)?);
-    let compared = compare(&a, &b, &bootstrap)?;
-    let queries = compared.queries;
-    if args.json {
-        return output::print_json(&Comparison {
-            run_a: &args.run_a,
-            run_b: &args.run_b,
-            queries,
-            metrics: compared
-                .measures
-                .into_iter()
-                .map(|(measure, found)| (measure.to_string(), found))
-                .collect(),
-            conventions,
-            bootstrap,
-        });
-    }
-    let mut text = format!(
-        "a: {}\nb: {}\n{queries} queries\n{:<14} {:>7} {:>7} {:>8}  {:<18}  p\n",
-        args.run_a.display(),
-        args.run_b.display(),
-        "",
-        "a",
-        "b",
-        "b - a",
-        "interval"
-    );
-    for (measure, found) in &compared.measures {
-        let PairedDifference { mean_a, mean_b, difference, interval, p } = found;
-        let interval = format_interval(*interval);
-        let name = measure.to_string();
-        let _ = writeln!(
-            text,
-            "{name:<14} {mean_a:>7.4} {mean_b:>7.4} {difference:>+8.4}  {interval:<18}  {p:.4}"
-        );
-    }
-    Ok(output::print(&text)?)
 }
 
 fn search_repositories(args: &RepoSearchArgs) -> anyhow::Result<()> {

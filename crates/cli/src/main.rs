@@ -1,5 +1,6 @@
 //! The `quarry` command: parses, dispatches, and turns errors into messages and exit codes.
 
+mod compare;
 mod completions;
 mod config;
 mod data;

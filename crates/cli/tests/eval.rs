@@ -14,6 +14,7 @@ const PAIRS: &str = r#"[
     {"idx": "q-2", "doc": "python sort list", "code": "", "label": 1, "retrieval_idx": 1},
     {"idx": "q-3", "doc": "list", "code": "", "label": 1, "retrieval_idx": 3}]"#;
 
+#[derive(Debug)]
 struct Outcome {
     code: Option<i32>,
     stdout: String,
@@ -134,13 +135,53 @@ fn runs_are_compared_query_by_query() {
         json(folder.path(), &format!("eval ./score --method {method} --run {method} --json"));
     }
     let compared = json(folder.path(), "eval compare bow bm25 --qrels score/qrels/test.tsv --json");
-    let found = &compared["metrics"]["mrr"];
+    let of_run = &compared["comparisons"][0];
+    let found = &of_run["metrics"]["mrr"];
     let [a, b, difference, p] =
         ["mean_a", "mean_b", "difference", "p"].map(|key| found[key].as_f64().unwrap());
-    assert_eq!(compared["queries"].as_u64(), Some(3));
+    assert_eq!(of_run["queries"].as_u64(), Some(3));
     assert!((b - a - difference).abs() < 1e-12 && difference > 0.0 && 0.0 < p && p <= 1.0, "{compared}");
-    let text = quarry(folder.path(), "eval compare bow bm25 --qrels score/qrels/test.tsv").stdout;
-    assert!(text.lines().any(|line| line.starts_with("ndcg@10 ")), "{text}");
+    for test in ["bootstrap", "randomisation", "t", "wilcoxon"] {
+        let [p, holm] = ["p", "p_holm"].map(|key| found["tests"][test][key].as_f64().unwrap());
+        assert!(0.0 < p && p <= holm && holm <= 1.0, "{test} {compared}");
+    }
+    let options = "--qrels score/qrels/test.tsv --metrics mrr,success@1 --planned-queries 1000";
+    let outcome = quarry(folder.path(), &format!("eval compare bow bm25 bm25 {options}"));
+    assert_eq!(
+        outcome.stdout.lines().filter(|line| line.starts_with("success@1 ")).count(),
+        2,
+        "{outcome:?}"
+    );
+}
+
+#[test]
+fn metrics_are_chosen_by_name() {
+    let files = [
+        ("qrels", "1 0 a 1\n1 0 b 1\n1 0 c 0\n2 0 a 1\n3 0 a 0\n"),
+        ("run", "1 Q0 x 1 4 t\n1 Q0 a 2 3 t\n1 Q0 c 3 2 t\n1 Q0 b 4 1 t\n3 Q0 a 1 1 t\n"),
+    ];
+    let folder = folder_with(&files);
+    let metrics = |options: &str| {
+        json(folder.path(), &format!("eval score --qrels qrels --run run --json {options}"))["metrics"]
+            .clone()
+    };
+    let found = metrics("--metrics mmrr,bpref,judged@2,rbp.5,r_precision,success@2 --queries with-positive");
+    // Of two queries, the second without a result.
+    let expected = [
+        ("mmrr", (1.0 / 2.0 + 1.0 / 3.0) / 2.0 / 2.0),
+        ("bpref", 0.25),
+        ("judged@2", 0.25),
+        ("rbp.5", 0.5 * (0.5 + 0.125) / 2.0),
+        ("r_precision", 0.25),
+        ("success@2", 0.5),
+    ];
+    assert_eq!(found.as_object().unwrap().len(), expected.len());
+    for (name, value) in expected {
+        assert!((found[name].as_f64().unwrap() - value).abs() < 1e-12, "{name} {found}");
+    }
+    assert_eq!(metrics("--metrics mrr --queries all")["mrr"].as_f64(), Some(0.5 / 3.0));
+    assert_eq!(metrics("--metrics mrr --unjudged removed")["mrr"].as_f64(), Some(0.5));
+    check_refused(folder.path(), "eval score --qrels qrels --run run --metrics mrr,f1", "expected a measure");
 }
 
 const TABLE: &str = "repo\trevision\troot\tcategory\tquery\trelevant\tsecondary\n\

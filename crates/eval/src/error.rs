@@ -31,7 +31,7 @@ pub enum EvalError {
     },
     /// A measure's name that is not known.
     #[error(
-        "expected a measure (mrr, mrr@K, map, ndcg@K, recall@K, precision@K, hit_rate@K, with K from 1), found {found:?}"
+        "expected a measure (mrr, mmrr, map, ndcg, all also as mrr@K, recall@K, precision@K, hit_rate@K, success@K, judged@K, r_precision, bpref, rbp.P, with K from 1 and P such as 95), found {found:?}"
     )]
     UnknownMeasure {
         /// The name.

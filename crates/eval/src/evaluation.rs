@@ -3,8 +3,10 @@
 use crate::EvalError;
 use crate::method::Scorer;
 use crate::metrics::{Gain, Measure};
-use crate::ranking::{Hit, TiePolicy, rank_relevant};
-use crate::significance::{Bootstrap, Interval, PairedDifference, mean, mean_interval, paired_difference};
+use crate::ranking::{Ranking, TiePolicy, rank_judged};
+use crate::significance::{
+    Bootstrap, Interval, PairedComparison, compare_paired, correct_together, mean, mean_interval,
+};
 use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::qrels::Qrels;
 use quarry_corpus::formats::run::Run;
@@ -25,6 +27,30 @@ pub enum QuerySet {
     Both,
     /// All that have a relevant document; 0 for those that the run lacks.
     WithPositive,
+    /// All of the qrels; 0 for those that the run lacks or that have no relevant document: ir_measures.
+    All,
+}
+
+impl QuerySet {
+    /// Whether a query counts that is judged so, and that the run holds or not.
+    fn counts(self, judged: &BTreeMap<String, i32>, found: bool) -> bool {
+        match self {
+            QuerySet::Both => found,
+            QuerySet::WithPositive => judged.values().any(|grade| *grade > 0),
+            QuerySet::All => true,
+        }
+    }
+}
+
+/// What becomes of documents without a judgement, or with a negative one, which counts as none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unjudged {
+    /// They keep their places, as wrong as the ones that are judged not relevant: trec_eval.
+    #[default]
+    Wrong,
+    /// They are taken out of the ranking: the condensed list ([`Ranking::condensed`]).
+    Removed,
 }
 
 /// How the scores of a run are held.
@@ -48,6 +74,8 @@ pub struct Conventions {
     pub gain: Gain,
     /// Queries that means are taken over.
     pub queries: QuerySet,
+    /// Documents that nobody judged.
+    pub unjudged: Unjudged,
     /// Precision of a run's scores; methods always give single precision.
     pub scores: ScorePrecision,
 }
@@ -113,12 +141,7 @@ pub fn evaluate_run(
     let mut queries = Vec::new();
     for (query, judged) in qrels {
         let found = run.get(query);
-        let grades = relevant_grades(judged);
-        let counts = match conventions.queries {
-            QuerySet::Both => found.is_some(),
-            QuerySet::WithPositive => !grades.is_empty(),
-        };
-        if !counts {
+        if !conventions.queries.counts(judged, found.is_some()) {
             continue;
         }
         let found = found.map_or(&[][..], Vec::as_slice);
@@ -130,13 +153,13 @@ pub fn evaluate_run(
                 ScorePrecision::Double => found.score,
             })
             .collect();
-        let relevant: Vec<(usize, i32)> = ids
+        let judged_found: Vec<(usize, i32)> = ids
             .iter()
             .enumerate()
-            .filter_map(|(position, id)| Some((position, *judged.get(*id).filter(|grade| **grade > 0)?)))
+            .filter_map(|(position, id)| Some((position, *judged.get(*id).filter(|grade| **grade >= 0)?)))
             .collect();
-        let hits = rank_relevant(&ids, &scores, &relevant, conventions.ties)?;
-        queries.push((query.clone(), values(measures, &hits, &grades, conventions.gain)));
+        let ranking = rank_judged(&ids, &scores, &judged_found, conventions.ties)?;
+        queries.push((query.clone(), values(measures, ranking, judged, conventions)));
     }
     if queries.is_empty() {
         return Err(EvalError::NoQueries {
@@ -169,13 +192,8 @@ pub fn evaluate_method(
         ids.iter().enumerate().map(|(position, id)| (*id, position)).collect();
     let texts: HashMap<&str, &str> =
         benchmark.queries.iter().map(|query| (query.id.as_str(), query.text.as_str())).collect();
-    let judged: Vec<(&String, &BTreeMap<String, i32>)> = benchmark
-        .qrels
-        .iter()
-        .filter(|(_, judged)| {
-            conventions.queries == QuerySet::Both || judged.values().any(|grade| *grade > 0)
-        })
-        .collect();
+    let judged: Vec<(&String, &BTreeMap<String, i32>)> =
+        benchmark.qrels.iter().filter(|(_, judged)| conventions.queries.counts(judged, true)).collect();
     if judged.is_empty() {
         return Err(EvalError::NoQueries { remedy: "no query has a relevant document; check the qrels" });
     }
@@ -184,14 +202,14 @@ pub fn evaluate_method(
         let batch_texts: Vec<&str> = batch.iter().map(|(query, _)| texts[query.as_str()]).collect();
         let scores = scorer.scores(&batch_texts)?;
         let evaluated = batch.par_iter().zip(&scores).map(|((query, judged), scores)| {
-            let mut relevant: Vec<(usize, i32)> = judged
+            let mut judged_positions: Vec<(usize, i32)> = judged
                 .iter()
-                .filter(|(_, grade)| **grade > 0)
+                .filter(|(_, grade)| **grade >= 0)
                 .map(|(document, grade)| (positions[document.as_str()], *grade))
                 .collect();
-            relevant.sort_unstable();
-            let hits = rank_relevant(&ids, scores, &relevant, conventions.ties)?;
-            Ok(((*query).clone(), values(measures, &hits, &relevant_grades(judged), conventions.gain)))
+            judged_positions.sort_unstable();
+            let ranking = rank_judged(&ids, scores, &judged_positions, conventions.ties)?;
+            Ok(((*query).clone(), values(measures, ranking, judged, conventions)))
         });
         queries.extend(evaluated.collect::<Result<Vec<_>, EvalError>>()?);
         for ((query, _), scores) in batch.iter().zip(&scores) {
@@ -201,28 +219,55 @@ pub fn evaluate_method(
     Ok(Evaluation { measures: measures.to_vec(), queries })
 }
 
-fn relevant_grades(judged: &BTreeMap<String, i32>) -> Vec<i32> {
-    judged.values().copied().filter(|grade| *grade > 0).collect()
+fn values(
+    measures: &[Measure],
+    ranking: Ranking,
+    judged: &BTreeMap<String, i32>,
+    conventions: &Conventions,
+) -> Vec<f64> {
+    let ranking = match conventions.unjudged {
+        Unjudged::Wrong => ranking,
+        Unjudged::Removed => ranking.condensed(),
+    };
+    let grades: Vec<i32> = judged.values().copied().filter(|grade| *grade >= 0).collect();
+    measures.iter().map(|measure| measure.value(&ranking, &grades, conventions.gain)).collect()
 }
 
-fn values(measures: &[Measure], hits: &[Hit], grades: &[i32], gain: Gain) -> Vec<f64> {
-    measures.iter().map(|measure| measure.value(hits, grades, gain)).collect()
-}
-
-/// How two evaluations differ.
+/// How an evaluation differs from another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// Number of queries that both hold.
     pub queries: usize,
     /// The difference of each measure over them.
-    pub measures: Vec<(Measure, PairedDifference)>,
+    pub measures: Vec<(Measure, PairedComparison)>,
 }
 
-/// Compares two evaluations on the queries that both hold, measure by measure, in the order of `a`'s measures.
+/// Compares each of `others` with a baseline on the queries that both hold, measure by measure, in the order of the
+/// baseline's measures. p-values are corrected over all of these together. The least detectable difference is that
+/// for `n_planned` queries, by default as many as are compared.
 ///
 /// # Errors
-/// When they share no query, or measured different things.
-pub fn compare(a: &Evaluation, b: &Evaluation, bootstrap: &Bootstrap) -> Result<Comparison, EvalError> {
+/// When two share no query, or measured different things.
+pub fn compare(
+    baseline: &Evaluation,
+    others: &[Evaluation],
+    n_planned: Option<usize>,
+    bootstrap: &Bootstrap,
+) -> Result<Vec<Comparison>, EvalError> {
+    let mut comparisons = others
+        .iter()
+        .map(|other| compare_two(baseline, other, n_planned, bootstrap))
+        .collect::<Result<Vec<_>, EvalError>>()?;
+    correct_together(comparisons.iter_mut().flat_map(|found| &mut found.measures).map(|(_, found)| found));
+    Ok(comparisons)
+}
+
+fn compare_two(
+    a: &Evaluation,
+    b: &Evaluation,
+    n_planned: Option<usize>,
+    bootstrap: &Bootstrap,
+) -> Result<Comparison, EvalError> {
     if a.measures != b.measures {
         return Err(EvalError::Values { found: "different measures".into() });
     }
@@ -239,7 +284,7 @@ pub fn compare(a: &Evaluation, b: &Evaluation, bootstrap: &Bootstrap) -> Result<
         .enumerate()
         .map(|(index, measure)| {
             let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().map(|(a, b)| (a[index], b[index])).unzip();
-            Ok((*measure, paired_difference(&[&a], &[&b], bootstrap)?))
+            Ok((*measure, compare_paired(&a, &b, n_planned.unwrap_or(pairs.len()), bootstrap)?))
         })
         .collect::<Result<_, EvalError>>()?;
     Ok(Comparison { queries: pairs.len(), measures })
@@ -350,11 +395,15 @@ mod tests {
         let conventions = Conventions::default();
         let a = evaluate("1 Q0 a 1 1 t\n2 Q0 a 1 1 t\n", conventions).unwrap();
         let b = evaluate("1 Q0 b 1 1 t\n3 Q0 c 1 1 t\n", conventions).unwrap();
-        let compared = compare(&a, &b, &Bootstrap::default()).unwrap();
-        let (measure, found) = compared.measures[0];
-        assert_eq!((compared.queries, measure), (1, Measure::ReciprocalRank(None)));
+        let compared = &compare(&a, std::slice::from_ref(&b), None, &Bootstrap::default()).unwrap()[0];
+        let (measure, found) = &compared.measures[0];
+        assert_eq!((compared.queries, *measure), (1, Measure::ReciprocalRank(None)));
+        let found = found.difference;
         assert_eq!((found.mean_a, found.mean_b, found.difference), (1.0, 0.0, -1.0));
         let c = evaluate("3 Q0 c 1 1 t\n", conventions).unwrap();
-        assert!(matches!(compare(&a, &c, &Bootstrap::default()), Err(EvalError::NoQueries { .. })));
+        assert!(matches!(
+            compare(&a, &[b, c], None, &Bootstrap::default()),
+            Err(EvalError::NoQueries { .. })
+        ));
     }
 }

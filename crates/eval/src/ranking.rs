@@ -1,16 +1,54 @@
-//! Where the relevant documents stand.
+//! Where the judged documents stand.
 
 use crate::EvalError;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
-/// A relevant document that was found.
+/// A judged document that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hit {
-    /// Place in the ranking, from 1.
+    /// Place in the ranking, from 1; the first of its places where it shares some.
     pub rank: usize,
-    /// How relevant it is, 1 or more.
+    /// Number of documents that share the places from `rank` on, judged or not, in every order with the same
+    /// probability; 1 under every policy but [`TiePolicy::Average`].
+    pub tied: usize,
+    /// How relevant it is: 1 or more, or 0 for judged and not relevant.
     pub grade: i32,
+}
+
+impl Hit {
+    /// A document that has a place for itself.
+    #[must_use]
+    pub fn new(rank: usize, grade: i32) -> Self {
+        Self { rank, tied: 1, grade }
+    }
+}
+
+/// What metrics see of one query's ranking.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ranking {
+    /// The judged documents, in ascending order of rank; those that share places stand together.
+    pub hits: Vec<Hit>,
+    /// Number of documents that are ranked, judged or not.
+    pub n_documents: usize,
+}
+
+impl Ranking {
+    /// The condensed list: the ranking without its unjudged documents (Sakai, *Alternatives to Bpref*, SIGIR 2007).
+    #[must_use]
+    pub fn condensed(&self) -> Self {
+        let mut hits = Vec::with_capacity(self.hits.len());
+        for group in tied_groups(&self.hits) {
+            let rank = hits.len() + 1;
+            hits.extend(group.iter().map(|hit| Hit { rank, tied: group.len(), ..*hit }));
+        }
+        Self { n_documents: hits.len(), hits }
+    }
+}
+
+/// The hits that share the same places, group by group.
+pub(crate) fn tied_groups(hits: &[Hit]) -> impl Iterator<Item = &[Hit]> {
+    hits.chunk_by(|a, b| a.rank == b.rank)
 }
 
 /// In which order documents of equal score stand.
@@ -24,29 +62,33 @@ pub enum TiePolicy {
     DocidAsc,
     /// Later document first: what CoSQA+'s scripts tend to.
     IndexDesc,
-    /// The relevant ones last, least relevant first: CodeSearchNet, GenCodeSearchNet, AdvTest.
+    /// The unjudged first, then the judged by ascending grade: CodeSearchNet, GenCodeSearchNet, AdvTest.
     Pessimistic,
-    /// The relevant ones first, most relevant first: an upper bound.
+    /// The reverse of `Pessimistic`: an upper bound.
     Optimistic,
+    /// Every order with the same probability: metrics are expected values (McSherry and Najork, *Computing
+    /// Information Retrieval Performance Measures Efficiently in the Presence of Tied Scores*, ECIR 2008), as
+    /// scikit-learn's `ndcg_score` is.
+    Average,
 }
 
-/// Finds the ranks of the relevant documents of one query, greater scores first.
+/// Finds the ranks of the judged documents of one query, greater scores first.
 ///
-/// `ids` and `scores` run over all documents of the ranking, ids unique. `relevant` holds (position in `ids`,
-/// grade ≥ 1), positions ascending, each once. The hits come in ascending order of rank, ranks distinct.
-/// Takes time in the number of documents times that of the relevant ones; nothing is sorted but the hits.
+/// `ids` and `scores` run over all documents of the ranking, ids unique. `judged` holds (position in `ids`,
+/// grade ≥ 0), positions ascending, each once. Takes time in the number of documents times the logarithm of that
+/// of the judged ones; nothing is sorted but these.
 ///
 /// # Errors
 /// When `ids` and `scores` differ in length, or a score is NaN.
 ///
 /// # Panics
 /// When a position lies outside of `ids`.
-pub fn rank_relevant<Id: Ord, Score: PartialOrd + Copy>(
+pub fn rank_judged<Id: Ord, Score: PartialOrd + Copy>(
     ids: &[Id],
     scores: &[Score],
-    relevant: &[(usize, i32)],
+    judged: &[(usize, i32)],
     ties: TiePolicy,
-) -> Result<Vec<Hit>, EvalError> {
+) -> Result<Ranking, EvalError> {
     if ids.len() != scores.len() {
         return Err(EvalError::ScoreCount { documents: ids.len(), scores: scores.len() });
     }
@@ -54,32 +96,39 @@ pub fn rank_relevant<Id: Ord, Score: PartialOrd + Copy>(
         return Err(EvalError::NotANumber { position });
     }
     let grade = |position: usize| {
-        relevant
-            .binary_search_by_key(&position, |&(position, _)| position)
-            .map_or(0, |place| relevant[place].1)
+        judged.binary_search_by_key(&position, |&(position, _)| position).map_or(-1, |place| judged[place].1)
     };
-    // Whether a document stands before another of the same score.
-    let precedes = |this: usize, other: usize| match ties {
-        TiePolicy::DocidDesc => ids[this] > ids[other],
-        TiePolicy::DocidAsc => ids[this] < ids[other],
-        TiePolicy::IndexDesc => this > other,
-        TiePolicy::Pessimistic => (grade(this), this) < (grade(other), other),
-        TiePolicy::Optimistic => (grade(this), this) > (grade(other), other),
-    };
-    let mut hits: Vec<Hit> = relevant
-        .iter()
-        .map(|&(position, grade)| {
-            let score = scores[position];
-            let before = |other: usize| match scores[other].partial_cmp(&score) {
-                Some(Ordering::Greater) => true,
-                Some(Ordering::Equal) => precedes(other, position),
-                _ => false,
-            };
-            Hit { rank: 1 + (0..ids.len()).filter(|&other| before(other)).count(), grade }
+    // `Less` where the first stands before the second, `Equal` where they share their places.
+    let order = |a: usize, b: usize| {
+        scores[b].partial_cmp(&scores[a]).unwrap_or(Ordering::Equal).then_with(|| match ties {
+            TiePolicy::DocidDesc => ids[b].cmp(&ids[a]),
+            TiePolicy::DocidAsc => ids[a].cmp(&ids[b]),
+            TiePolicy::IndexDesc => b.cmp(&a),
+            TiePolicy::Pessimistic => (grade(a), a).cmp(&(grade(b), b)),
+            TiePolicy::Optimistic => (grade(b), b).cmp(&(grade(a), a)),
+            TiePolicy::Average => Ordering::Equal,
         })
-        .collect();
-    hits.sort_unstable_by_key(|hit| hit.rank);
-    Ok(hits)
+    };
+    let mut best_first = judged.to_vec();
+    best_first.sort_by(|&(a, _), &(b, _)| order(a, b));
+    let groups: Vec<&[(usize, i32)]> =
+        best_first.chunk_by(|&(a, _), &(b, _)| order(a, b) == Ordering::Equal).collect();
+    // Documents before a group and behind the one above it, and documents that share its places.
+    let (mut before, mut tied) = (vec![0; groups.len() + 1], vec![0; groups.len()]);
+    for position in 0..ids.len() {
+        match groups.binary_search_by(|group| order(group[0].0, position)) {
+            Ok(group) => tied[group] += 1,
+            Err(group) => before[group] += 1,
+        }
+    }
+    let mut rank = 1;
+    let mut hits = Vec::with_capacity(judged.len());
+    for ((group, before), tied) in groups.into_iter().zip(before).zip(tied) {
+        rank += before;
+        hits.extend(group.iter().map(|&(_, grade)| Hit { rank, tied, grade }));
+        rank += tied;
+    }
+    Ok(Ranking { hits, n_documents: ids.len() })
 }
 
 /// Positions of all documents, best first: greater scores first, equal ones by id, greater first.
@@ -94,7 +143,7 @@ pub fn best_first<Id: Ord>(ids: &[Id], scores: &[f32]) -> Result<Vec<usize>, Eva
         return Err(EvalError::NotANumber { position });
     }
     let mut positions: Vec<usize> = (0..ids.len()).collect();
-    // `partial_cmp` so that -0 equals 0, as in `rank_relevant`.
+    // `partial_cmp` so that -0 equals 0, as in `rank_judged`.
     positions.sort_unstable_by(|&a, &b| {
         scores[b].partial_cmp(&scores[a]).unwrap_or(Ordering::Equal).then_with(|| ids[b].cmp(&ids[a]))
     });
@@ -106,7 +155,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const ALL: [TiePolicy; 5] = [
+    /// Those that give every document a place for itself.
+    const STRICT: [TiePolicy; 5] = [
         TiePolicy::DocidDesc,
         TiePolicy::DocidAsc,
         TiePolicy::IndexDesc,
@@ -115,7 +165,7 @@ mod tests {
     ];
 
     fn ranks(ids: &[&str], scores: &[f64], relevant: &[(usize, i32)], ties: TiePolicy) -> Vec<(usize, i32)> {
-        let hits = rank_relevant(ids, scores, relevant, ties).unwrap();
+        let hits = rank_judged(ids, scores, relevant, ties).unwrap().hits;
         hits.into_iter().map(|hit| (hit.rank, hit.grade)).collect()
     }
 
@@ -146,12 +196,23 @@ mod tests {
 
     #[test]
     fn what_cannot_be_ranked_is_refused() {
-        let error = rank_relevant(&["a", "b"], &[1.0, f64::NAN], &[], TiePolicy::DocidDesc).unwrap_err();
+        let error = rank_judged(&["a", "b"], &[1.0, f64::NAN], &[], TiePolicy::DocidDesc).unwrap_err();
         assert!(matches!(error, EvalError::NotANumber { position: 1 }));
-        let error = rank_relevant(&["a", "b"], &[1.0], &[], TiePolicy::DocidDesc).unwrap_err();
+        let error = rank_judged(&["a", "b"], &[1.0], &[], TiePolicy::DocidDesc).unwrap_err();
         assert!(matches!(error, EvalError::ScoreCount { documents: 2, scores: 1 }));
         assert!(best_first(&["a"], &[f32::NAN]).is_err());
         assert!(best_first(&["a"], &[]).is_err());
+    }
+
+    #[test]
+    fn documents_that_share_places_are_grouped() {
+        // Places 1; 2 to 4; 5. The unjudged "c" shares the middle ones.
+        let (ids, scores) = (["a", "b", "c", "d", "e"], [2.0, 1.0, 1.0, 1.0, 0.0]);
+        let ranking = rank_judged(&ids, &scores, &[(1, 0), (3, 2), (4, 1)], TiePolicy::Average).unwrap();
+        let hit = |rank, tied, grade| Hit { rank, tied, grade };
+        assert_eq!(ranking, Ranking { hits: vec![hit(2, 3, 0), hit(2, 3, 2), hit(5, 1, 1)], n_documents: 5 });
+        let condensed = vec![hit(1, 2, 0), hit(1, 2, 2), hit(3, 1, 1)];
+        assert_eq!(ranking.condensed(), Ranking { hits: condensed, n_documents: 3 });
     }
 
     /// Documents with few distinct scores and grades 0..=2, ids in a shuffled order.
@@ -176,13 +237,13 @@ mod tests {
             .filter(|(_, document)| document.2 > 0)
             .map(|(position, document)| (position, document.2))
             .collect();
-        rank_relevant(&ids, &scores, &relevant, ties).unwrap()
+        rank_judged(&ids, &scores, &relevant, ties).unwrap().hits
     }
 
     proptest! {
         #[test]
         fn counting_agrees_with_sorting(documents in documents()) {
-            for ties in ALL {
+            for ties in STRICT {
                 let mut sorted: Vec<(usize, &(u32, f32, i32))> = documents.iter().enumerate().collect();
                 sorted.sort_by(|(index, a), (other_index, b)| {
                     b.1.total_cmp(&a.1).then(match ties {
@@ -191,13 +252,14 @@ mod tests {
                         TiePolicy::IndexDesc => other_index.cmp(index),
                         TiePolicy::Pessimistic => a.2.cmp(&b.2),
                         TiePolicy::Optimistic => b.2.cmp(&a.2),
+                        TiePolicy::Average => unreachable!("not among the policies tried"),
                     })
                 });
                 let expected: Vec<Hit> = sorted
                     .iter()
                     .enumerate()
                     .filter(|(_, (_, document))| document.2 > 0)
-                    .map(|(place, (_, document))| Hit { rank: place + 1, grade: document.2 })
+                    .map(|(place, (_, document))| Hit::new(place + 1, document.2))
                     .collect();
                 prop_assert_eq!(rank_documents(&documents, ties), expected);
             }
@@ -207,7 +269,7 @@ mod tests {
         fn the_order_of_documents_matters_to_no_policy_but_index_desc(documents in documents()) {
             let mut reversed = documents.clone();
             reversed.reverse();
-            for ties in ALL.into_iter().filter(|ties| *ties != TiePolicy::IndexDesc) {
+            for ties in STRICT.into_iter().filter(|ties| *ties != TiePolicy::IndexDesc) {
                 prop_assert_eq!(rank_documents(&documents, ties), rank_documents(&reversed, ties));
             }
         }
@@ -216,7 +278,7 @@ mod tests {
         fn optimism_and_pessimism_bound_the_rest(documents in documents()) {
             let worst = rank_documents(&documents, TiePolicy::Pessimistic);
             let best = rank_documents(&documents, TiePolicy::Optimistic);
-            for ties in ALL {
+            for ties in STRICT {
                 for ((hit, worst), best) in rank_documents(&documents, ties).iter().zip(&worst).zip(&best) {
                     prop_assert!(best.rank <= hit.rank && hit.rank <= worst.rank);
                 }
@@ -232,7 +294,7 @@ mod tests {
                 .into_iter()
                 .enumerate()
                 .filter(|&(_, position)| documents[position].2 > 0)
-                .map(|(place, position)| Hit { rank: place + 1, grade: documents[position].2 })
+                .map(|(place, position)| Hit::new(place + 1, documents[position].2))
                 .collect();
             prop_assert_eq!(rank_documents(&documents, TiePolicy::DocidDesc), expected);
         }

@@ -179,7 +179,7 @@ struct Values {
 }
 
 fn default_measures() -> Vec<Measure> {
-    vec![Measure::ReciprocalRank(None), Measure::Ndcg(10), Measure::Recall(10)]
+    vec![Measure::ReciprocalRank(None), Measure::Ndcg(Some(10)), Measure::Recall(10)]
 }
 
 impl Plan {

@@ -10,7 +10,7 @@ pub mod tuning;
 use self::calibration::Sample;
 use crate::EvalError;
 use crate::method::{LoadModel, Method};
-use crate::metrics::{Gain, Measure, ndcg_at};
+use crate::metrics::{Gain, Measure, rank};
 use crate::ranking::Hit;
 use crate::significance::{Bootstrap, Interval, mean, mean_interval};
 use quarry_corpus::formats::repo_search::{Repository, RepositoryQuery, Target};
@@ -46,10 +46,10 @@ pub fn ndcg(results: &[Place], targets: &[Target]) -> f64 {
     let mut hits: Vec<Hit> = targets
         .iter()
         .filter_map(|target| results.iter().position(|result| lies_in(result, target)))
-        .map(|index| Hit { rank: index + 1, grade: 1 })
+        .map(|index| Hit::new(index + 1, 1))
         .collect();
     hits.sort_unstable_by_key(|hit| hit.rank);
-    ndcg_at(&hits, &vec![1; targets.len()], K, Gain::Linear).min(1.0)
+    rank::ndcg(&hits, &vec![1; targets.len()], Some(K), Gain::Linear).min(1.0)
 }
 
 fn lies_in(result: &Place, target: &Target) -> bool {
@@ -58,7 +58,7 @@ fn lies_in(result: &Place, target: &Target) -> bool {
 }
 
 /// The measure that [`ndcg`] is.
-pub const MEASURE: Measure = Measure::Ndcg(K);
+pub const MEASURE: Measure = Measure::Ndcg(Some(K));
 
 /// How well a method answers the queries of some repositories.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,4 +1,4 @@
-//! How far to trust a mean over queries: the bootstrap.
+//! The bootstrap.
 //!
 //! Values come in strata: the mean is that over strata of the means within them, and queries are drawn again
 //! within their stratum. One stratum gives the plain mean over queries; a stratum a repository gives the mean over
@@ -75,7 +75,7 @@ pub fn mean(strata: &[&[f64]]) -> f64 {
 /// Without a stratum, with an empty one, or with a value that is not finite.
 pub fn mean_interval(strata: &[&[f64]], bootstrap: &Bootstrap) -> Result<Interval, EvalError> {
     check_values(strata)?;
-    Ok(interval(resampled_means(strata, bootstrap), bootstrap.confidence))
+    Ok(interval_of(resampled_means(strata, bootstrap), bootstrap.confidence))
 }
 
 /// Paired bootstrap of the difference `b - a`; `a` and `b` hold the same queries in the same order.
@@ -111,7 +111,7 @@ pub fn paired_difference(
         mean_b: mean(b),
         difference,
         p: (n_as_far + 1) as f64 / (resampled.len() + 1) as f64,
-        interval: interval(resampled, bootstrap.confidence),
+        interval: interval_of(resampled, bootstrap.confidence),
     })
 }
 
@@ -136,8 +136,9 @@ fn resampled_means(strata: &[&[f64]], bootstrap: &Bootstrap) -> Vec<f64> {
         .collect()
 }
 
-/// The middle `confidence` of some values, between neighbours in proportion.
-fn interval(mut values: Vec<f64>, confidence: f64) -> Interval {
+/// The middle `confidence` of some values (at least one, none NaN), between neighbours in proportion.
+#[must_use]
+pub fn interval_of(mut values: Vec<f64>, confidence: f64) -> Interval {
     values.sort_unstable_by(f64::total_cmp);
     let quantile = |share: f64| {
         let place = share.clamp(0.0, 1.0) * (values.len() - 1) as f64;

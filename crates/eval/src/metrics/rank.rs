@@ -1,0 +1,336 @@
+//! Metrics of one query, over the ranks of its judged documents.
+//!
+//! All take the hits of a [`Ranking`](crate::ranking::Ranking) as [`rank_judged`](crate::ranking::rank_judged)
+//! gives them; judged documents that were not found are simply absent. All results lie in 0..=1, greater is better.
+//! A document of grade 1 or more is relevant. Formulas and edge cases are trec_eval's where it has the metric: a
+//! query without relevant documents scores 0, and so do places past the end of the ranking.
+//!
+//! Documents that share places (`Hit::tied`) make a metric the expected value over all orders of them, every order
+//! with the same probability (McSherry and Najork, *Computing Information Retrieval Performance Measures
+//! Efficiently in the Presence of Tied Scores*, ECIR 2008). What the formulas below say holds for one document a
+//! place.
+
+use crate::ranking::{Hit, tied_groups};
+use serde::{Deserialize, Serialize};
+
+/// How much a grade is worth to NDCG.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Gain {
+    /// The grade itself (Järvelin and Kekäläinen, 2002; trec_eval).
+    #[default]
+    Linear,
+    /// 2^grade − 1 (Burges et al., 2005; CodeSearchNet).
+    Exponential,
+}
+
+impl Gain {
+    /// Worth of a grade, over 2^`greatest` for the exponential gain: NDCG is a ratio, and the scale keeps any
+    /// grade finite.
+    fn of(self, grade: i32, greatest: i32) -> f64 {
+        match self {
+            Gain::Linear => f64::from(grade),
+            Gain::Exponential => {
+                let (grade, greatest) = (f64::from(grade), f64::from(greatest));
+                (grade - greatest).exp2() - (-greatest).exp2()
+            }
+        }
+    }
+}
+
+/// Documents that share `size` places, the first one after `before` others.
+struct Group<'a> {
+    hits: &'a [Hit],
+    before: usize,
+    size: usize,
+    n_relevant: usize,
+}
+
+impl Group<'_> {
+    /// How many of its places are among the first `k`.
+    fn places_up_to(&self, k: usize) -> usize {
+        k.saturating_sub(self.before).min(self.size)
+    }
+
+    /// Share of its places that hold a relevant document.
+    fn density(&self) -> f64 {
+        self.n_relevant as f64 / self.size as f64
+    }
+}
+
+fn groups(hits: &[Hit]) -> impl Iterator<Item = Group<'_>> {
+    tied_groups(hits).map(|hits| Group {
+        hits,
+        before: hits[0].rank - 1,
+        size: hits[0].tied,
+        n_relevant: hits.iter().filter(|hit| hit.grade > 0).count(),
+    })
+}
+
+fn relevant_groups(hits: &[Hit]) -> impl Iterator<Item = Group<'_>> {
+    groups(hits).filter(|group| group.n_relevant > 0)
+}
+
+/// For each place from the first of a group on: the probability that the group's first relevant document is there.
+fn first_relevant(group: &Group<'_>) -> impl Iterator<Item = f64> + use<> {
+    let (size, n_relevant) = (group.size, group.n_relevant);
+    let mut none_yet = 1.0;
+    (0..=size - n_relevant).map(move |passed| {
+        let here = none_yet * (n_relevant as f64 / (size - passed) as f64);
+        none_yet -= here;
+        here
+    })
+}
+
+/// 1 over the rank of the first relevant document; 0 without one, or with none up to rank `cutoff`. Its mean is MRR
+/// (Voorhees, *The TREC-8 Question Answering Track Report*, 1999).
+#[must_use]
+pub fn reciprocal_rank(hits: &[Hit], cutoff: Option<usize>) -> f64 {
+    relevant_groups(hits).next().map_or(0.0, |group| {
+        let places = group.places_up_to(cutoff.unwrap_or(usize::MAX));
+        first_relevant(&group)
+            .take(places)
+            .enumerate()
+            .map(|(passed, chance)| chance / (group.before + passed + 1) as f64)
+            .sum()
+    })
+}
+
+/// Multi-choice reciprocal rank, its mean being MMRR: mean over all `n_relevant` relevant documents of
+/// 1 / (rank − number of relevant documents before it), 0 for those not found or behind rank `cutoff`; 1 for a
+/// perfect ranking (Gong et al., *CoSQA+*, 2024).
+#[must_use]
+pub fn multi_choice_reciprocal_rank(hits: &[Hit], n_relevant: usize, cutoff: Option<usize>) -> f64 {
+    let (mut sum, mut relevant_before) = (0.0, 0);
+    for group in relevant_groups(hits) {
+        // chances[x]: that x of the group's relevant documents stand before the place.
+        let mut chances = vec![0.0; group.n_relevant + 1];
+        chances[0] = 1.0;
+        for passed in 0..group.places_up_to(cutoff.unwrap_or(usize::MAX)) {
+            for x in (0..=passed.min(group.n_relevant - 1)).rev() {
+                let here = chances[x] * ((group.n_relevant - x) as f64 / (group.size - passed) as f64);
+                sum += here / (group.before + passed + 1 - relevant_before - x) as f64;
+                chances[x] -= here;
+                chances[x + 1] += here;
+            }
+        }
+        relevant_before += group.n_relevant;
+    }
+    ratio(sum, n_relevant as f64)
+}
+
+/// Mean over all `n_relevant` relevant documents of the precision at their ranks, 0 for those not found or behind
+/// rank `cutoff`. Its mean is MAP (Buckley and Voorhees, *Evaluating Evaluation Measure Stability*, SIGIR 2000).
+#[must_use]
+pub fn average_precision(hits: &[Hit], n_relevant: usize, cutoff: Option<usize>) -> f64 {
+    let (mut sum, mut relevant_before) = (0.0, 0);
+    for group in relevant_groups(hits) {
+        // Where a place holds a relevant document, each other place of the group does with this probability.
+        let others = ratio((group.n_relevant - 1) as f64, (group.size - 1) as f64);
+        for passed in 0..group.places_up_to(cutoff.unwrap_or(usize::MAX)) {
+            let relevant = (relevant_before + 1) as f64 + passed as f64 * others;
+            sum += group.density() * (relevant / (group.before + passed + 1) as f64);
+        }
+        relevant_before += group.n_relevant;
+    }
+    ratio(sum, n_relevant as f64)
+}
+
+/// Discounted cumulative gain of the first `cutoff` over that of the best order of `grades`, the grades of all
+/// judged documents (any order); discount log2(rank + 1) (Järvelin and Kekäläinen, *Cumulated Gain-Based Evaluation
+/// of IR Techniques*, 2002, with the discount of Burges et al., 2005).
+#[must_use]
+pub fn ndcg(hits: &[Hit], grades: &[i32], cutoff: Option<usize>, gain: Gain) -> f64 {
+    let cutoff = cutoff.unwrap_or(usize::MAX);
+    let mut ideal: Vec<i32> = grades.iter().copied().filter(|grade| *grade > 0).collect();
+    ideal.sort_unstable_by(|a, b| b.cmp(a));
+    let greatest = ideal.first().copied().unwrap_or_default();
+    let discount = |rank: usize| ((rank + 1) as f64).log2();
+    let found: f64 = relevant_groups(hits)
+        .map(|group| {
+            let relevant = group.hits.iter().filter(|hit| hit.grade > 0);
+            let gains: f64 = relevant.map(|hit| gain.of(hit.grade, greatest)).sum();
+            let places = 0..group.places_up_to(cutoff);
+            places.map(|passed| gains / discount(group.before + passed + 1)).sum::<f64>() / group.size as f64
+        })
+        .sum();
+    let best = ideal.iter().take(cutoff).enumerate();
+    let best: f64 = best.map(|(index, &grade)| gain.of(grade, greatest) / discount(index + 1)).sum();
+    ratio(found, best)
+}
+
+/// Share of the `n_relevant` relevant documents that stand among the first `k`.
+#[must_use]
+pub fn recall_at(hits: &[Hit], n_relevant: usize, k: usize) -> f64 {
+    ratio(relevant_up_to(hits, k), n_relevant as f64)
+}
+
+/// Share of the first `k` places that hold a relevant document.
+#[must_use]
+pub fn precision_at(hits: &[Hit], k: usize) -> f64 {
+    ratio(relevant_up_to(hits, k), k as f64)
+}
+
+/// Precision at the number of relevant documents, `n_relevant`.
+#[must_use]
+pub fn r_precision(hits: &[Hit], n_relevant: usize) -> f64 {
+    precision_at(hits, n_relevant)
+}
+
+/// 1 if a relevant document stands among the first `k`, else 0; also called success.
+#[must_use]
+pub fn hit_rate_at(hits: &[Hit], k: usize) -> f64 {
+    let first = relevant_groups(hits).next();
+    first.map_or(0.0, |group| match group.places_up_to(k) {
+        places if places > group.size - group.n_relevant => 1.0,
+        places => first_relevant(&group).take(places).sum(),
+    })
+}
+
+/// Preference for relevant documents over judged ones that are not: mean over all `n_relevant` relevant documents
+/// of 1 − min(judged not relevant documents before it, R) / min(N, R), with R = `n_relevant` and N =
+/// `n_nonrelevant`; 0 for those not found, unjudged documents ignored (Buckley and Voorhees, *Retrieval Evaluation
+/// with Incomplete Information*, SIGIR 2004, as trec_eval has it since version 8).
+#[must_use]
+pub fn bpref(hits: &[Hit], n_relevant: usize, n_nonrelevant: usize) -> f64 {
+    let least = n_relevant.min(n_nonrelevant) as f64;
+    let kept = |before: usize| 1.0 - ratio(before.min(n_relevant) as f64, least);
+    let (mut sum, mut nonrelevant_before) = (0.0, 0);
+    for group in groups(hits) {
+        // Among those of its group, a relevant document stands behind any number with the same probability.
+        let nonrelevant = group.hits.len() - group.n_relevant;
+        let preferences: f64 = (0..=nonrelevant).map(|within| kept(nonrelevant_before + within)).sum();
+        sum += group.n_relevant as f64 * (preferences / (nonrelevant + 1) as f64);
+        nonrelevant_before += nonrelevant;
+    }
+    ratio(sum, n_relevant as f64)
+}
+
+/// Rank-biased precision: (1 − p) times the sum of p^(rank − 1) over the relevant documents, with `persistence` p
+/// in 0..1. 1 for an endless ranking of relevant documents only (Moffat and Zobel, *Rank-Biased Precision for
+/// Measurement of Retrieval Effectiveness*, 2008).
+#[must_use]
+pub fn rank_biased_precision(hits: &[Hit], persistence: f64) -> f64 {
+    let weight = |rank: usize| persistence.powf((rank - 1) as f64);
+    let sum: f64 = relevant_groups(hits)
+        .map(|group| {
+            let places = group.before + 1..=group.before + group.size;
+            group.density() * places.map(weight).sum::<f64>()
+        })
+        .sum();
+    (1.0 - persistence) * sum
+}
+
+/// Share of the first `k` documents that are judged, relevant or not; of all `n_documents` where the ranking holds
+/// fewer than `k`. 0 for an empty ranking.
+#[must_use]
+pub fn judged_at(hits: &[Hit], n_documents: usize, k: usize) -> f64 {
+    let judged: f64 = groups(hits)
+        .map(|group| group.hits.len() as f64 * (group.places_up_to(k) as f64 / group.size as f64))
+        .sum();
+    ratio(judged, k.min(n_documents) as f64)
+}
+
+/// Expected number of relevant documents among the first `k`.
+fn relevant_up_to(hits: &[Hit], k: usize) -> f64 {
+    groups(hits)
+        .take_while(|group| group.before < k)
+        .map(|group| group.n_relevant as f64 * (group.places_up_to(k) as f64 / group.size as f64))
+        .sum()
+}
+
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole == 0.0 { 0.0 } else { part / whole }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hits(ranks_and_grades: &[(usize, i32)]) -> Vec<Hit> {
+        ranks_and_grades.iter().map(|&(rank, grade)| Hit::new(rank, grade)).collect()
+    }
+
+    #[track_caller]
+    fn check(found: f64, expected: f64) {
+        assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+    }
+
+    #[test]
+    fn values_worked_by_hand() {
+        // Grades 1, 3 and 2; found at 2 and 5, the grade 2 not at all. Judged not relevant: 1, 4 and one not found.
+        let (hits, grades) = (hits(&[(1, 0), (2, 1), (4, 0), (5, 3)]), [1, 3, 2, 0, 0, 0]);
+        check(reciprocal_rank(&hits, None), 0.5);
+        check(reciprocal_rank(&hits, Some(2)), 0.5);
+        check(reciprocal_rank(&hits, Some(1)), 0.0);
+        check(multi_choice_reciprocal_rank(&hits, 3, None), (1.0 / 2.0 + 1.0 / 4.0) / 3.0);
+        check(multi_choice_reciprocal_rank(&hits, 3, Some(4)), (1.0 / 2.0) / 3.0);
+        check(average_precision(&hits, 3, None), (1.0 / 2.0 + 2.0 / 5.0) / 3.0);
+        check(average_precision(&hits, 3, Some(4)), (1.0 / 2.0) / 3.0);
+        check(recall_at(&hits, 3, 4), 1.0 / 3.0);
+        check(recall_at(&hits, 3, 5), 2.0 / 3.0);
+        check(precision_at(&hits, 5), 2.0 / 5.0);
+        check(precision_at(&hits, 1000), 2.0 / 1000.0);
+        check(r_precision(&hits, 3), 1.0 / 3.0);
+        check(hit_rate_at(&hits, 1), 0.0);
+        check(hit_rate_at(&hits, 2), 1.0);
+        // One of three negatives stands before the first, two before the second.
+        check(bpref(&hits, 3, 3), ((1.0 - 1.0 / 3.0) + (1.0 - 2.0 / 3.0)) / 3.0);
+        // Where only two are judged not relevant, they weigh more.
+        check(bpref(&hits, 3, 2), ((1.0 - 1.0 / 2.0) + (1.0 - 2.0 / 2.0)) / 3.0);
+        check(rank_biased_precision(&hits, 0.8), 0.2 * (0.8 + 0.8_f64.powi(4)));
+        check(judged_at(&hits, 6, 4), 3.0 / 4.0);
+        check(judged_at(&hits, 6, 10), 4.0 / 6.0);
+        let log3 = 3.0_f64.log2();
+        let linear = (1.0 / log3 + 3.0 / 6.0_f64.log2()) / (3.0 + 2.0 / log3 + 1.0 / 2.0);
+        check(ndcg(&hits, &grades, Some(10), Gain::Linear), linear);
+        check(ndcg(&hits, &grades, None, Gain::Linear), linear);
+        let exponential = (1.0 / log3 + 7.0 / 6.0_f64.log2()) / (7.0 + 3.0 / log3 + 1.0 / 2.0);
+        check(ndcg(&hits, &grades, Some(10), Gain::Exponential), exponential);
+        check(ndcg(&hits, &grades, Some(2), Gain::Linear), 1.0 / log3 / (3.0 + 2.0 / log3));
+    }
+
+    #[test]
+    fn mmrr_of_a_perfect_ranking_is_1_and_of_single_answers_the_reciprocal_rank() {
+        check(multi_choice_reciprocal_rank(&hits(&[(1, 1), (2, 1), (3, 1)]), 3, None), 1.0);
+        check(multi_choice_reciprocal_rank(&hits(&[(7, 1)]), 1, None), 1.0 / 7.0);
+    }
+
+    #[test]
+    fn ties_worked_by_hand() {
+        // One relevant document shares the places 2 to 4.
+        let one = [Hit { rank: 2, tied: 3, grade: 2 }];
+        check(reciprocal_rank(&one, None), (1.0 / 2.0 + 1.0 / 3.0 + 1.0 / 4.0) / 3.0);
+        check(reciprocal_rank(&one, Some(3)), (1.0 / 2.0 + 1.0 / 3.0) / 3.0);
+        check(recall_at(&one, 1, 3), 2.0 / 3.0);
+        check(precision_at(&one, 2), 1.0 / 6.0);
+        check(hit_rate_at(&one, 3), 2.0 / 3.0);
+        check(rank_biased_precision(&one, 0.5), 0.5 * (0.5 + 0.25 + 0.125) / 3.0);
+        check(
+            ndcg(&one, &[2], None, Gain::Linear),
+            (1.0 / 3.0_f64.log2() + 1.0 / 2.0 + 1.0 / 5.0_f64.log2()) / 3.0,
+        );
+        // A relevant document and one that is judged not relevant share the places 1 and 2.
+        let two = [Hit { rank: 1, tied: 2, grade: 1 }, Hit { rank: 1, tied: 2, grade: 0 }];
+        check(bpref(&two, 1, 1), 0.5);
+        check(judged_at(&two, 5, 1), 1.0);
+        // Two relevant documents among three: first places 1 and 2, 1 and 3, or 2 and 3.
+        let pair = [Hit { rank: 1, tied: 3, grade: 1 }; 2];
+        check(
+            average_precision(&pair, 2, None),
+            (1.0 + (1.0 + 2.0 / 3.0) / 2.0 + (0.5 + 2.0 / 3.0) / 2.0) / 3.0,
+        );
+        check(multi_choice_reciprocal_rank(&pair, 2, None), (1.0 + (1.0 + 0.5) / 2.0 + 0.5) / 3.0);
+    }
+
+    #[test]
+    fn extreme_grades_and_ranks_stay_finite() {
+        let grades = [i32::MAX, i32::MAX, 1];
+        for gain in [Gain::Linear, Gain::Exponential] {
+            check(ndcg(&hits(&[(1, i32::MAX), (2, i32::MAX), (3, 1)]), &grades, Some(10), gain), 1.0);
+            let last = ndcg(&hits(&[(usize::MAX - 1, i32::MAX)]), &grades, None, gain);
+            assert!(last > 0.0 && last < 0.02, "{last}");
+        }
+        check(reciprocal_rank(&hits(&[(usize::MAX, 1)]), None), 1.0 / usize::MAX as f64);
+    }
+}

@@ -20,14 +20,17 @@ from pathlib import Path
 import pytrec_eval
 
 CUTOFFS = "1,3,5,10,20,100,1000"
-PYTREC_MEASURES = {"recip_rank", "map", f"ndcg_cut.{CUTOFFS}", f"recall.{CUTOFFS}", f"P.{CUTOFFS}"}
+PYTREC_MEASURES = {"recip_rank", "map", "ndcg", "Rprec", "bpref"} | {
+    f"{name}.{CUTOFFS}" for name in ["ndcg_cut", "recall", "P", "map_cut", "success"]
+}
 TOLERANCE = 1e-9
 
 
 def names_in_pytrec_eval():
-    names = {"mrr": "recip_rank", "map": "map"}
+    names = {"mrr": "recip_rank", "map": "map", "ndcg": "ndcg", "r_precision": "Rprec", "bpref": "bpref"}
     for k in CUTOFFS.split(","):
         names |= {f"ndcg@{k}": f"ndcg_cut_{k}", f"recall@{k}": f"recall_{k}", f"precision@{k}": f"P_{k}"}
+        names |= {f"map@{k}": f"map_cut_{k}", f"success@{k}": f"success_{k}", f"hit_rate@{k}": f"success_{k}"}
     return names
 
 
@@ -89,7 +92,7 @@ def expected_values(qrels, run):
 def quarry_values(quarry, folder):
     """Values by query and their means, or the error."""
     command = [quarry, "eval", "score", "--qrels", folder / "qrels", "--run", folder / "run", "--json"]
-    command += ["--per-query", folder / "values", "--resamples", "1"]
+    command += ["--per-query", folder / "values", "--resamples", "1", "--metrics", ",".join([*NAMES, "mrr@10"])]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return None, done.stderr

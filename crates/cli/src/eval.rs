@@ -29,7 +29,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde::de::value::{Error as NameError, StrDeserializer};
 
-use crate::{compare, model, output, tune};
+use crate::{agreement, compare, model, output, tune, verdicts};
 
 /// Arguments of `quarry eval`.
 #[derive(Debug, Args)]
@@ -47,6 +47,12 @@ enum Command {
     Score(ScoreArgs),
     /// Compare TREC runs with the first of them, query by query: intervals, tests, effect sizes
     Compare(compare::CompareArgs),
+    /// Say how far raters agree: Krippendorff's alpha, kappas, correlations, Cronbach's alpha
+    Agreement(agreement::AgreementArgs),
+    /// Score verdicts by accuracy, F1, ROC AUC, average precision; compare them by McNemar's test
+    Classification(verdicts::ClassificationArgs),
+    /// Say whether probabilities can be believed: Brier score, calibration error, reliability, risk and coverage
+    Calibration(verdicts::CalibrationArgs),
     /// Search whole repositories and look for the files that answer
     RepoSearch(RepoSearchArgs),
     /// Choose the weights of the ranking by leaving one repository out, and say what each part brings
@@ -74,9 +80,18 @@ struct BenchmarkArgs {
     #[command(flatten)]
     conventions: ConventionArgs,
     #[command(flatten)]
+    abstention: AbstentionArgs,
+    #[command(flatten)]
     output: OutputArgs,
     #[command(flatten)]
     bootstrap: BootstrapArgs,
+}
+
+#[derive(Debug, Args)]
+struct AbstentionArgs {
+    /// Also say how well scores tell which queries are answered badly: nAUC of each metric, as MTEB has it
+    #[arg(long)]
+    nauc: bool,
 }
 
 #[derive(Debug, Args)]
@@ -156,6 +171,8 @@ struct ScoreArgs {
     #[command(flatten)]
     precision: PrecisionArgs,
     #[command(flatten)]
+    abstention: AbstentionArgs,
+    #[command(flatten)]
     output: OutputArgs,
     #[command(flatten)]
     bootstrap: BootstrapArgs,
@@ -201,6 +218,9 @@ pub fn run(args: EvalArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         Some(Command::Score(args)) => score(args)?,
         Some(Command::Compare(args)) => compare::run(args)?,
+        Some(Command::Agreement(args)) => agreement::run(args)?,
+        Some(Command::Classification(args)) => verdicts::classification(args)?,
+        Some(Command::Calibration(args)) => verdicts::calibration(args)?,
         Some(Command::RepoSearch(args)) => search_repositories(args)?,
         Some(Command::Tune(args)) => tune::run(args)?,
         Some(Command::Run(args)) => run_plan(args)?,
@@ -210,7 +230,7 @@ pub fn run(args: EvalArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// A choice by the name that files have for it.
-fn by_name<T: DeserializeOwned>(name: &str) -> Result<T, NameError> {
+pub fn by_name<T: DeserializeOwned>(name: &str) -> Result<T, NameError> {
     T::deserialize(StrDeserializer::new(name))
 }
 
@@ -224,6 +244,12 @@ impl ConventionArgs {
     /// What was asked for, or else the default.
     pub fn measures(&self, default: fn() -> Vec<Measure>) -> Vec<Measure> {
         if self.metrics.is_empty() { default() } else { self.metrics.clone() }
+    }
+}
+
+impl AbstentionArgs {
+    fn of(&self, evaluation: &Evaluation) -> BTreeMap<String, f64> {
+        if self.nauc { evaluation.abstention() } else { BTreeMap::new() }
     }
 }
 
@@ -265,6 +291,9 @@ struct Report<'a> {
     documents: Option<usize>,
     #[serde(flatten)]
     summary: Summary,
+    /// Normalised areas under the abstention curve, where asked for.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    nauc: BTreeMap<String, f64>,
     conventions: Conventions,
     bootstrap: Bootstrap,
     took_ms: f64,
@@ -305,6 +334,7 @@ fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
         model: prepared.model,
         documents: Some(benchmark.documents.len()),
         summary: evaluation.summary(&bootstrap)?,
+        nauc: args.abstention.of(&evaluation),
         conventions,
         bootstrap,
         took_ms: output::milliseconds(start.elapsed()),
@@ -327,6 +357,7 @@ fn score(args: &ScoreArgs) -> anyhow::Result<()> {
         model: None,
         documents: None,
         summary: evaluation.summary(&bootstrap)?,
+        nauc: args.abstention.of(&evaluation),
         conventions,
         bootstrap,
         took_ms: output::milliseconds(start.elapsed()),
@@ -360,6 +391,9 @@ fn finish(args: &OutputArgs, evaluation: &Evaluation, report: &Report<'_>) -> an
         let name = measure.to_string();
         let (value, interval) = (report.summary.metrics[&name], report.summary.intervals[&name]);
         let _ = writeln!(text, "{name:<14} {value:.4}  {}", format_interval(interval));
+    }
+    for (name, area) in &report.nauc {
+        let _ = writeln!(text, "{name:<24} {area:.4}");
     }
     Ok(output::print(&text)?)
 }

@@ -1,5 +1,6 @@
 //! The `quarry` command: parses, dispatches, and turns errors into messages and exit codes.
 
+mod agreement;
 mod compare;
 mod completions;
 mod config;
@@ -24,6 +25,7 @@ mod similar;
 mod status;
 mod train;
 mod tune;
+mod verdicts;
 mod watch;
 
 use std::io;

@@ -184,6 +184,76 @@ fn metrics_are_chosen_by_name() {
     check_refused(folder.path(), "eval score --qrels qrels --run run --metrics mrr,f1", "expected a measure");
 }
 
+#[test]
+fn abstention_is_measured_on_request() {
+    let folder = converted();
+    let report = json(folder.path(), "eval ./score --method bm25 --metrics mrr --nauc --run run --json");
+    let scored =
+        json(folder.path(), "eval score --qrels score/qrels/test.tsv --run run --metrics mrr --nauc --json");
+    let area = |report: &Value| report["nauc"]["nauc_mrr_max"].as_f64().unwrap();
+    assert!((area(&report) - area(&scored)).abs() < 1e-9 && area(&report) <= 1.0, "{report}");
+    assert!(json(folder.path(), "eval ./score --method bm25 --json").get("nauc").is_none());
+}
+
+#[test]
+fn agreement_of_raters_is_one_table() {
+    let ratings = "pair,ann,bob,model\np1,1,1,1\np2,1,0,1\np3,0,0,\np4,1,1,0\n";
+    let labels = "ann\tbob\nyes\tyes\nno\tyes\nno\tno\n";
+    let folder = folder_with(&[("ratings.csv", ratings), ("labels.tsv", labels)]);
+    let found = json(folder.path(), "eval agreement ratings.csv --unit-column pair --block 2 --json");
+    // Unlike ordered pairs in units: 0, 4 of three, 0 of two, 4 of three; seven 1 and four 0 of eleven.
+    let alpha = 1.0 - 10.0 * (4.0 / 2.0 + 4.0 / 2.0) / (2.0 * 7.0 * 4.0);
+    assert!((found["krippendorff_alpha"].as_f64().unwrap() - alpha).abs() < 1e-12, "{found}");
+    assert_eq!((found["units"].as_u64(), found["pairs"].as_array().unwrap().len()), (Some(4), 3));
+    assert!(found["krippendorff_alpha_by_blocks"].is_number() && found["fleiss_kappa"].is_null(), "{found}");
+    let text = quarry(folder.path(), "eval agreement ratings.csv --unit-column pair --level ordinal").stdout;
+    assert!(text.contains("Kendall's tau-b") && text.contains("bob, model"), "{text}");
+    let found = json(folder.path(), "eval agreement labels.tsv --json");
+    assert_eq!(found["labels"], serde_json::json!(["no", "yes"]));
+    assert!(found.get("cronbach_alpha").is_none() && found["fleiss_kappa"].is_number(), "{found}");
+    let message = "labels.tsv:2: expected a number or nothing as ann";
+    check_refused(folder.path(), "eval agreement labels.tsv --level interval", message);
+}
+
+#[test]
+fn verdicts_are_scored_with_and_without_probabilities() {
+    let forecasts = "probability,outcome\n0.9,1\n0.8,0\n0.2,0\n0.4,yes\n";
+    let verdicts = "truth,prediction,score\n1,1,0.9\n0,1,0.8\n0,0,0.2\n1,0,0.4\n";
+    let folder = folder_with(&[
+        ("forecasts.csv", forecasts),
+        ("verdicts.csv", verdicts),
+        ("others.csv", "truth,prediction\n1,1\n0,0\n0,0\n1,1\n"),
+        ("unlike.csv", "truth,prediction\n0,1\n0,0\n0,0\n1,1\n"),
+        ("wrong.csv", "probability,outcome\n0.9,1\n1.2,0\n"),
+    ]);
+    let close =
+        |value: &Value, expected: f64| assert!((value.as_f64().unwrap() - expected).abs() < 1e-12, "{value}");
+    let found = json(folder.path(), "eval calibration forecasts.csv --bins 2 --json");
+    close(&found["brier_score"], (0.01 + 0.64 + 0.04 + 0.36) / 4.0);
+    close(&found["expected_calibration_error"], (2.0 * (0.5 - 0.3) + 2.0 * (0.85 - 0.5)) / 4.0);
+    assert_eq!(found["risk_coverage"].as_array().unwrap().last().unwrap()["risk"].as_f64(), Some(0.5));
+    let text = quarry(folder.path(), "eval calibration forecasts.csv").stdout;
+    assert!(text.contains("Brier score 0.2625"), "{text}");
+    let found = json(folder.path(), "eval classification verdicts.csv --against others.csv --json");
+    close(&found["accuracy"], 0.5);
+    close(&found["macro_f1"], 0.5);
+    close(&found["roc_auc"], 0.75);
+    close(&found["classes"]["1"]["recall"], 0.5);
+    close(&found["against"]["mcnemar"]["p"], 0.5);
+    let text = quarry(folder.path(), "eval classification verdicts.csv --against others.csv").stdout;
+    assert!(text.contains("ROC AUC 0.7500") && text.contains("only there 2"), "{text}");
+    for (arguments, message) in [
+        (
+            "eval calibration wrong.csv",
+            "wrong.csv:3: expected a number from 0 to 1 as probability, found \"1.2\"",
+        ),
+        ("eval calibration others.csv", "expected a column \"probability\""),
+        ("eval classification verdicts.csv --against unlike.csv", "expected the truth of verdicts.csv"),
+    ] {
+        check_refused(folder.path(), arguments, message);
+    }
+}
+
 const TABLE: &str = "repo\trevision\troot\tcategory\tquery\trelevant\tsecondary\n\
     demo\tabc\tsrc\tsymbol\tread_csv\tsrc/io/csv.py\t\n\
     demo\tabc\tsrc\tsemantic\tsort a list\tsrc/lists.py:1-2\t\n";

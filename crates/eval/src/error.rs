@@ -29,6 +29,12 @@ pub enum EvalError {
         /// What is wrong with them.
         found: String,
     },
+    /// Probabilities that are none, or that have no outcomes.
+    #[error("expected one outcome for each probability between 0 and 1, and at least one, found {found}")]
+    Forecasts {
+        /// What is wrong with them.
+        found: String,
+    },
     /// A measure's name that is not known.
     #[error(
         "expected a measure (mrr, mmrr, map, ndcg, all also as mrr@K, recall@K, precision@K, hit_rate@K, success@K, judged@K, r_precision, bpref, rbp.P, with K from 1 and P such as 95), found {found:?}"

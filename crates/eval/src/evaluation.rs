@@ -2,6 +2,7 @@
 
 use crate::EvalError;
 use crate::method::Scorer;
+use crate::metrics::abstention::{Confidence, normalized_area_under_abstention};
 use crate::metrics::{Gain, Measure};
 use crate::ranking::{Ranking, TiePolicy, rank_judged};
 use crate::significance::{
@@ -87,6 +88,8 @@ pub struct Evaluation {
     pub measures: Vec<Measure>,
     /// Query id and one value a measure, ids ascending.
     pub queries: Vec<(String, Vec<f64>)>,
+    /// How sure the system was, one a query.
+    pub confidences: Vec<Confidence>,
 }
 
 /// Means over queries, keys being the measures' names.
@@ -105,6 +108,22 @@ impl Evaluation {
     #[must_use]
     pub fn values(&self, measure: usize) -> Vec<f64> {
         self.queries.iter().map(|(_, values)| values[measure]).collect()
+    }
+
+    /// Whether confidence tells which queries are answered badly: [`normalized_area_under_abstention`] of each
+    /// measure by each kind of confidence, named as in `nauc_ndcg@10_max`; without those that are not defined.
+    #[must_use]
+    pub fn abstention(&self) -> BTreeMap<String, f64> {
+        let mut found = BTreeMap::new();
+        for (kind, name) in Confidence::NAMES.iter().enumerate() {
+            let confidences: Vec<f64> = self.confidences.iter().map(|of| of.values()[kind]).collect();
+            for (index, measure) in self.measures.iter().enumerate() {
+                if let Some(area) = normalized_area_under_abstention(&confidences, &self.values(index)) {
+                    found.insert(format!("nauc_{measure}_{name}"), area);
+                }
+            }
+        }
+        found
     }
 
     /// Means and their intervals.
@@ -138,7 +157,7 @@ pub fn evaluate_run(
     measures: &[Measure],
     conventions: &Conventions,
 ) -> Result<Evaluation, EvalError> {
-    let mut queries = Vec::new();
+    let (mut queries, mut confidences) = (Vec::new(), Vec::new());
     for (query, judged) in qrels {
         let found = run.get(query);
         if !conventions.queries.counts(judged, found.is_some()) {
@@ -160,13 +179,14 @@ pub fn evaluate_run(
             .collect();
         let ranking = rank_judged(&ids, &scores, &judged_found, conventions.ties)?;
         queries.push((query.clone(), values(measures, ranking, judged, conventions)));
+        confidences.push(Confidence::new(&scores));
     }
     if queries.is_empty() {
         return Err(EvalError::NoQueries {
             remedy: "the run holds no query of the qrels; check that they belong together",
         });
     }
-    Ok(Evaluation { measures: measures.to_vec(), queries })
+    Ok(Evaluation { measures: measures.to_vec(), queries, confidences })
 }
 
 /// Lets a method rank all documents for every judged query; `conventions.scores` does not matter here.
@@ -198,6 +218,7 @@ pub fn evaluate_method(
         return Err(EvalError::NoQueries { remedy: "no query has a relevant document; check the qrels" });
     }
     let mut queries = Vec::with_capacity(judged.len());
+    let mut confidences = Vec::with_capacity(judged.len());
     for batch in judged.chunks(QUERIES_PER_BATCH) {
         let batch_texts: Vec<&str> = batch.iter().map(|(query, _)| texts[query.as_str()]).collect();
         let scores = scorer.scores(&batch_texts)?;
@@ -212,11 +233,12 @@ pub fn evaluate_method(
             Ok(((*query).clone(), values(measures, ranking, judged, conventions)))
         });
         queries.extend(evaluated.collect::<Result<Vec<_>, EvalError>>()?);
+        confidences.extend(scores.iter().map(|scores| Confidence::new(scores)));
         for ((query, _), scores) in batch.iter().zip(&scores) {
             on_scores(query, scores)?;
         }
     }
-    Ok(Evaluation { measures: measures.to_vec(), queries })
+    Ok(Evaluation { measures: measures.to_vec(), queries, confidences })
 }
 
 fn values(
@@ -385,7 +407,13 @@ mod tests {
             .unwrap();
         assert_eq!(evaluation.queries.len(), 71);
         let run = run::parse(&bytes[..], Path::new("run")).unwrap();
-        assert_eq!(evaluation, evaluate_run(&benchmark.qrels, &run, &measures, &conventions).unwrap());
+        let of_run = evaluate_run(&benchmark.qrels, &run, &measures, &conventions).unwrap();
+        assert_eq!(evaluation.queries, of_run.queries);
+        let found = evaluation.abstention();
+        assert!(found["nauc_mrr_std"] <= 1.0 && found.len() <= 3 * measures.len(), "{found:?}");
+        for (name, area) in of_run.abstention() {
+            assert!((found[&name] - area).abs() < 1e-9, "{name}");
+        }
         let mrr = evaluation.summary(&Bootstrap::default()).unwrap().metrics["mrr"];
         assert!(mrr > 0.0 && mrr < 1.0, "{mrr}");
     }

@@ -16,6 +16,8 @@
 //! # Ok::<(), quarry_eval::EvalError>(())
 //! ```
 
+pub mod agreement;
+pub mod calibration;
 mod error;
 pub mod evaluation;
 pub mod method;

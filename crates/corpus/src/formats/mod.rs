@@ -25,6 +25,7 @@ mod row;
 pub mod run;
 pub mod source;
 pub mod statcodesearch;
+pub mod table;
 mod text;
 pub mod webquery;
 pub mod write;

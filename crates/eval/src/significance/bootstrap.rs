@@ -75,7 +75,7 @@ pub fn mean(strata: &[&[f64]]) -> f64 {
 /// Without a stratum, with an empty one, or with a value that is not finite.
 pub fn mean_interval(strata: &[&[f64]], bootstrap: &Bootstrap) -> Result<Interval, EvalError> {
     check_values(strata)?;
-    Ok(interval_of(resampled_means(strata, bootstrap), bootstrap.confidence))
+    Ok(interval(resampled_means(strata, bootstrap), bootstrap.confidence))
 }
 
 /// Paired bootstrap of the difference `b - a`; `a` and `b` hold the same queries in the same order.
@@ -111,7 +111,7 @@ pub fn paired_difference(
         mean_b: mean(b),
         difference,
         p: (n_as_far + 1) as f64 / (resampled.len() + 1) as f64,
-        interval: interval_of(resampled, bootstrap.confidence),
+        interval: interval(resampled, bootstrap.confidence),
     })
 }
 
@@ -136,16 +136,40 @@ fn resampled_means(strata: &[&[f64]], bootstrap: &Bootstrap) -> Vec<f64> {
         .collect()
 }
 
-/// The middle `confidence` of some values (at least one, none NaN), between neighbours in proportion.
+/// Percentile interval of any statistic of `n` cases, which gets the places of the cases drawn. Resamples without a
+/// value are left out; `None` where there is none with one, or no case.
 #[must_use]
-pub fn interval_of(mut values: Vec<f64>, confidence: f64) -> Interval {
+pub fn resampled_interval(
+    n: usize,
+    bootstrap: &Bootstrap,
+    statistic: impl Fn(&[usize]) -> Option<f64>,
+) -> Option<Interval> {
+    if n == 0 {
+        return None;
+    }
+    let mut random = fastrand::Rng::with_seed(bootstrap.seed);
+    let mut drawn = vec![0; n];
+    let values: Vec<f64> = (0..bootstrap.resamples.max(1))
+        .filter_map(|_| {
+            drawn.iter_mut().for_each(|place| *place = random.u64(..n as u64) as usize);
+            statistic(&drawn)
+        })
+        .collect();
+    (!values.is_empty()).then(|| interval(values, bootstrap.confidence))
+}
+
+/// The middle `confidence` of some values.
+fn interval(mut values: Vec<f64>, confidence: f64) -> Interval {
     values.sort_unstable_by(f64::total_cmp);
-    let quantile = |share: f64| {
-        let place = share.clamp(0.0, 1.0) * (values.len() - 1) as f64;
-        let below = values[place.floor() as usize];
-        below + (values[place.ceil() as usize] - below) * place.fract()
-    };
-    Interval { low: quantile((1.0 - confidence) / 2.0), high: quantile((1.0 + confidence) / 2.0) }
+    let at = |share| quantile(&values, share);
+    Interval { low: at((1.0 - confidence) / 2.0), high: at((1.0 + confidence) / 2.0) }
+}
+
+/// The value below which a share of some ascending values (at least one) lies, between neighbours in proportion.
+pub(crate) fn quantile(ascending: &[f64], share: f64) -> f64 {
+    let place = share.clamp(0.0, 1.0) * (ascending.len() - 1) as f64;
+    let below = ascending[place.floor() as usize];
+    below + (ascending[place.ceil() as usize] - below) * place.fract()
 }
 
 #[cfg(test)]

@@ -11,8 +11,9 @@ mod comparison;
 mod paired;
 mod power;
 
+pub(crate) use bootstrap::quantile;
 pub use bootstrap::{
-    Bootstrap, Interval, PairedDifference, interval_of, mean, mean_interval, paired_difference,
+    Bootstrap, Interval, PairedDifference, mean, mean_interval, paired_difference, resampled_interval,
 };
 pub use comparison::{CorrectedTest, PairedComparison, compare_paired, correct_together};
 pub use paired::{McNemar, Test, effect_size, holm, mcnemar, paired_t, randomisation, wilcoxon};

@@ -1,0 +1,112 @@
+//! `quarry eval agreement`: how far raters agree.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use anyhow::bail;
+use clap::Args;
+use quarry_corpus::formats::table::{Ratings, Table};
+use quarry_eval::agreement::{Agreement, Level, NumericAgreement, NumericPairAgreement};
+use quarry_eval::significance::Bootstrap;
+use serde::Serialize;
+
+use crate::eval::{BootstrapArgs, by_name, format_interval};
+use crate::output;
+
+/// Arguments of `quarry eval agreement`.
+#[derive(Debug, Args)]
+pub struct AgreementArgs {
+    /// Ratings, CSV or TSV: a header with the raters, a row for each unit, blank where a rating is missing
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// What the ratings are: nominal (names), ordinal (ranks), interval, ratio (amounts)
+    #[arg(long, value_name = "LEVEL", default_value = "nominal", value_parser = by_name::<Level>)]
+    level: Level,
+    /// Column that names the units and holds no ratings
+    #[arg(long, value_name = "NAME")]
+    unit_column: Option<String>,
+    /// Also average Krippendorff's alpha over blocks of N rows, as CoSQA+ does with 100
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    block: Option<u32>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    bootstrap: BootstrapArgs,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    level: Level,
+    raters: &'a [String],
+    /// What the numbers of the labels mean; empty for numbers.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    labels: &'a [String],
+    #[serde(flatten)]
+    agreement: Agreement,
+    bootstrap: Bootstrap,
+}
+
+/// Runs `quarry eval agreement`.
+///
+/// # Errors
+/// When the file is missing or wrong, or holds text where the level needs numbers.
+pub fn run(args: &AgreementArgs) -> anyhow::Result<()> {
+    let bootstrap = args.bootstrap.resolve()?;
+    let table = Table::read(&args.file)?;
+    let Ratings { raters, units, labels } =
+        table.ratings(args.unit_column.as_deref(), args.level != Level::Nominal)?;
+    if args.level == Level::Ratio && units.iter().flatten().flatten().any(|value| *value < 0.0) {
+        bail!("{}: expected ratings of 0 or more at level ratio, found a negative one", args.file.display());
+    }
+    let block = args.block.map(|block| block as usize);
+    let agreement = Agreement::new(&units, labels.is_empty(), args.level, block, &bootstrap);
+    let report = Report { level: args.level, raters: &raters, labels: &labels, agreement, bootstrap };
+    if args.json { output::print_json(&report) } else { Ok(output::print(&text(&report, args.block))?) }
+}
+
+fn text(report: &Report<'_>, block: Option<u32>) -> String {
+    let found = &report.agreement;
+    let number = |value: Option<f64>| value.map_or("not defined".to_owned(), |value| format!("{value:.4}"));
+    let mut text =
+        format!("{} units, {} raters, {} ratings\n", found.units, report.raters.len(), found.ratings);
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "{name:<32} {value}");
+    };
+    let interval =
+        found.krippendorff_interval.map_or(String::new(), |range| "  ".to_owned() + &format_interval(range));
+    line("percent agreement", number(found.percent_agreement));
+    line("Krippendorff's alpha", number(found.krippendorff_alpha) + &interval);
+    if let Some(block) = block {
+        let name = format!("  mean over blocks of {block} rows");
+        line(&name, number(found.krippendorff_alpha_by_blocks));
+    }
+    line("Fleiss' kappa", number(found.fleiss_kappa));
+    if let Some(NumericAgreement { cronbach_alpha, average_variance_population, average_variance_sample }) =
+        found.numeric
+    {
+        line("Cronbach's alpha", number(cronbach_alpha));
+        line("average variance, population", number(average_variance_population));
+        line("average variance, sample", number(average_variance_sample));
+    }
+    for pair in &found.pairs {
+        let [a, b] = pair.raters.map(|rater| report.raters[rater].as_str());
+        line(&format!("\n{a}, {b}"), format!("{} units", pair.units));
+        line("  Cohen's kappa", number(pair.cohen_kappa));
+        if let Some(NumericPairAgreement {
+            cohen_kappa_linear,
+            cohen_kappa_quadratic,
+            pearson,
+            spearman,
+            kendall_tau_b,
+        }) = pair.numeric
+        {
+            line("    linear weights", number(cohen_kappa_linear));
+            line("    quadratic weights", number(cohen_kappa_quadratic));
+            line("  Pearson", number(pearson));
+            line("  Spearman", number(spearman));
+            line("  Kendall's tau-b", number(kendall_tau_b));
+        }
+    }
+    text
+}

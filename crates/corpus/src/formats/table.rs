@@ -1,0 +1,231 @@
+//! Tables with a header: CSV, or TSV where the header holds a tab.
+
+use super::{FormatError, excerpt, open};
+use std::collections::BTreeSet;
+use std::io::{self, BufRead};
+use std::path::{Path, PathBuf};
+
+/// A table in memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    path: PathBuf,
+    /// Names of the columns, each once.
+    pub columns: Vec<String>,
+    rows: Vec<Row>,
+}
+
+/// A row, with as many fields as there are columns.
+#[derive(Debug, Clone, PartialEq)]
+struct Row {
+    line: usize,
+    fields: Vec<String>,
+}
+
+/// Ratings of units (rows) by raters (columns).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ratings {
+    /// Names of the raters.
+    pub raters: Vec<String>,
+    /// A row for each unit, a place for each rater, `None` where the rating is missing. Labels are numbered in the
+    /// order of their text.
+    pub units: Vec<Vec<Option<f64>>>,
+    /// The labels, by number; empty where all ratings are numbers.
+    pub labels: Vec<String>,
+}
+
+impl Table {
+    /// Reads a table. See [`Table::parse`].
+    ///
+    /// # Errors
+    /// When the file cannot be read, and as [`Table::parse`].
+    pub fn read(path: &Path) -> Result<Self, FormatError> {
+        Self::parse(open(path)?, path)
+    }
+
+    /// Reads a table whose first line names its columns: fields with commas between, or with tabs where the first line
+    /// holds one; quoted as in RFC 4180. White space around fields is dropped. `path` is used in messages only.
+    ///
+    /// # Errors
+    /// Text that is not UTF-8, a row with another number of fields, two columns of one name, no row at all.
+    pub fn parse(mut reader: impl BufRead, path: &Path) -> Result<Self, FormatError> {
+        let read = |source: io::Error| FormatError::Read { path: path.to_owned(), source };
+        let tabs = reader.fill_buf().map_err(read)?.split(|byte| *byte == b'\n').next();
+        let tabs = tabs.is_some_and(|line| line.contains(&b'\t'));
+        let mut reader = csv::ReaderBuilder::new()
+            .delimiter(if tabs { b'\t' } else { b',' })
+            .trim(csv::Trim::All)
+            .from_reader(reader);
+        let failed = |error: csv::Error| {
+            let line = error.position().map_or(1, |position| position.line() as usize);
+            let (expected, found) = match error.kind() {
+                csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+                    (format!("{expected_len} fields, one a column"), len.to_string())
+                }
+                csv::ErrorKind::Utf8 { .. } => ("UTF-8 text".into(), "bytes that are not UTF-8".into()),
+                _ => ("a table that can be read".into(), error.to_string()),
+            };
+            FormatError::Line {
+                path: path.to_owned(),
+                line,
+                expected,
+                found,
+                remedy: "mend the line, or remove it".into(),
+            }
+        };
+        let columns: Vec<String> = reader.headers().map_err(failed)?.iter().map(str::to_owned).collect();
+        let rows = reader
+            .records()
+            .map(|record| {
+                let record = record.map_err(failed)?;
+                let line = record.position().map_or(0, |position| position.line() as usize);
+                Ok(Row { line, fields: record.iter().map(str::to_owned).collect() })
+            })
+            .collect::<Result<Vec<_>, FormatError>>()?;
+        let table = Self { path: path.to_owned(), columns, rows };
+        let unique: BTreeSet<&String> = table.columns.iter().collect();
+        if unique.len() < table.columns.len() {
+            let found = excerpt(&table.columns.join(","));
+            return Err(table.refuse("columns of different names", found, "rename one in the first line"));
+        }
+        if table.rows.is_empty() {
+            return Err(table.refuse(
+                "a header and at least one row below it",
+                "none",
+                "check that this is the right file",
+            ));
+        }
+        Ok(table)
+    }
+
+    fn refuse(&self, expected: impl Into<String>, found: impl Into<String>, remedy: &str) -> FormatError {
+        let (expected, found) = (expected.into(), found.into());
+        FormatError::File { path: self.path.clone(), expected, found, remedy: remedy.into() }
+    }
+
+    /// Whether there is a column of this name.
+    #[must_use]
+    pub fn has(&self, column: &str) -> bool {
+        self.columns.iter().any(|name| name == column)
+    }
+
+    /// The fields of a column, converted; `expected` says what `convert` takes.
+    ///
+    /// # Errors
+    /// Without such a column, or with a field that cannot be converted.
+    pub fn column<'a, T>(
+        &'a self,
+        column: &str,
+        expected: &str,
+        convert: impl Fn(&'a str) -> Option<T>,
+    ) -> Result<Vec<T>, FormatError> {
+        let Some(place) = self.columns.iter().position(|name| name == column) else {
+            let found = excerpt(&self.columns.join(","));
+            return Err(self.refuse(format!("a column {column:?}"), found, "name it in the first line"));
+        };
+        let convert = |row: &'a Row| {
+            let field = &row.fields[place];
+            convert(field).ok_or_else(|| FormatError::Line {
+                path: self.path.clone(),
+                line: row.line,
+                expected: format!("{expected} as {column}"),
+                found: excerpt(field),
+                remedy: "mend the field".into(),
+            })
+        };
+        self.rows.iter().map(convert).collect()
+    }
+
+    /// The ratings that all columns but the one that names the units hold; blank fields are missing. Where `numbers`
+    /// is set, text is refused instead of numbered.
+    ///
+    /// # Errors
+    /// With text where numbers are asked for, without the column of the units, or without a rating.
+    pub fn ratings(&self, units: Option<&str>, numbers: bool) -> Result<Ratings, FormatError> {
+        if let Some(units) = units {
+            self.column(units, "a name", Some)?;
+        }
+        let raters: Vec<&String> = self.columns.iter().filter(|name| Some(name.as_str()) != units).collect();
+        let number = |field: &str| field.parse().ok().filter(|number: &f64| number.is_finite());
+        let texts = raters
+            .iter()
+            .map(|rater| {
+                self.column(rater, "a number or nothing", |field| {
+                    (!numbers || field.is_empty() || number(field).is_some()).then_some(field)
+                })
+            })
+            .collect::<Result<Vec<Vec<&str>>, FormatError>>()?;
+        let given: BTreeSet<&str> = texts.iter().flatten().copied().filter(|text| !text.is_empty()).collect();
+        if given.is_empty() {
+            return Err(self.refuse(
+                "at least one rating",
+                "blank fields only",
+                "check that this is the right file",
+            ));
+        }
+        let all_numbers = given.iter().all(|text| number(text).is_some());
+        let labels: Vec<&str> = if all_numbers { Vec::new() } else { given.into_iter().collect() };
+        let rating = |text: &str| match text {
+            "" => None,
+            _ if all_numbers => number(text),
+            _ => labels.binary_search(&text).ok().map(|place| place as f64),
+        };
+        Ok(Ratings {
+            raters: raters.into_iter().cloned().collect(),
+            units: (0..self.rows.len()).map(|row| texts.iter().map(|of| rating(of[row])).collect()).collect(),
+            labels: labels.into_iter().map(str::to_owned).collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Table, String> {
+        Table::parse(text.as_bytes(), Path::new("t")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn commas_and_tabs_and_quotes_are_read() {
+        for text in ["a,b\n1, x\n2,\"y, z\"\n", "a\tb\r\n1\tx\r\n2\ty, z\r\n"] {
+            let table = parse(text).unwrap();
+            assert_eq!(table.column("a", "a number", |field| field.parse::<i32>().ok()).unwrap(), [1, 2]);
+            assert_eq!(table.column("b", "text", Some).unwrap(), ["x", "y, z"]);
+            assert!(table.has("b") && !table.has("c"));
+        }
+    }
+
+    #[test]
+    fn numbers_stay_numbers_and_labels_are_numbered() {
+        let table = parse("unit,ann,bob\nu1,10,9\nu2,,1e1\n").unwrap();
+        let found = table.ratings(Some("unit"), true).unwrap();
+        assert_eq!((found.raters.len(), found.labels.len()), (2, 0));
+        assert_eq!(found.units, [[Some(10.0), Some(9.0)], [None, Some(10.0)]]);
+        let found = parse("ann,bob\nyes,no\n,yes\n").unwrap().ratings(None, false).unwrap();
+        assert_eq!(found.units, [[Some(1.0), Some(0.0)], [None, Some(1.0)]]);
+        assert_eq!(found.labels, ["no", "yes"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, start) in [
+            ("a,b\n1,2\n1\n", "t:3: expected 2 fields, one a column, found 1;"),
+            ("a,a\n1,2\n", "t: expected columns of different names"),
+            ("a,b\n", "t: expected a header and at least one row"),
+            ("", "t: expected a header and at least one row"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.starts_with(start), "{error}");
+        }
+        let error = Table::parse(&b"a,b\n1,\xff\n"[..], Path::new("t")).unwrap_err().to_string();
+        assert!(error.starts_with("t:2: expected UTF-8 text"), "{error}");
+        let table = parse("a,b\n1,x\n").unwrap();
+        let text = |error: FormatError| error.to_string();
+        let error = text(table.ratings(None, true).unwrap_err());
+        assert!(error.starts_with("t:2: expected a number or nothing as b, found \"x\""), "{error}");
+        let error = text(table.ratings(Some("unit"), false).unwrap_err());
+        assert!(error.starts_with("t: expected a column \"unit\""), "{error}");
+        let error = text(parse("a,b\n,\n").unwrap().ratings(None, false).unwrap_err());
+        assert!(error.starts_with("t: expected at least one rating"), "{error}");
+    }
+}

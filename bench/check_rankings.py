@@ -17,7 +17,11 @@ disagree with each other, so that each is compared in the configuration in which
 """
 
 import json
+import os
 import sys
+
+# ranx compiles each metric on its first call, which takes longer than all of this input does uncompiled.
+os.environ["NUMBA_DISABLE_JIT"] = "1"
 
 import ir_measures
 import numpy as np

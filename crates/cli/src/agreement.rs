@@ -10,7 +10,7 @@ use quarry_eval::agreement::{Agreement, Level, NumericAgreement, NumericPairAgre
 use quarry_eval::significance::Bootstrap;
 use serde::Serialize;
 
-use crate::eval::{BootstrapArgs, by_name, format_interval};
+use crate::eval::{BootstrapArgs, by_name, format_defined, format_interval};
 use crate::output;
 
 /// Arguments of `quarry eval agreement`.
@@ -67,7 +67,6 @@ pub fn run(args: &AgreementArgs) -> anyhow::Result<()> {
 
 fn text(report: &Report<'_>, block: Option<u32>) -> String {
     let found = &report.agreement;
-    let number = |value: Option<f64>| value.map_or("not defined".to_owned(), |value| format!("{value:.4}"));
     let mut text =
         format!("{} units, {} raters, {} ratings\n", found.units, report.raters.len(), found.ratings);
     let mut line = |name: &str, value: String| {
@@ -75,24 +74,24 @@ fn text(report: &Report<'_>, block: Option<u32>) -> String {
     };
     let interval =
         found.krippendorff_interval.map_or(String::new(), |range| "  ".to_owned() + &format_interval(range));
-    line("percent agreement", number(found.percent_agreement));
-    line("Krippendorff's alpha", number(found.krippendorff_alpha) + &interval);
+    line("percent agreement", format_defined(found.percent_agreement));
+    line("Krippendorff's alpha", format_defined(found.krippendorff_alpha) + &interval);
     if let Some(block) = block {
         let name = format!("  mean over blocks of {block} rows");
-        line(&name, number(found.krippendorff_alpha_by_blocks));
+        line(&name, format_defined(found.krippendorff_alpha_by_blocks));
     }
-    line("Fleiss' kappa", number(found.fleiss_kappa));
+    line("Fleiss' kappa", format_defined(found.fleiss_kappa));
     if let Some(NumericAgreement { cronbach_alpha, average_variance_population, average_variance_sample }) =
         found.numeric
     {
-        line("Cronbach's alpha", number(cronbach_alpha));
-        line("average variance, population", number(average_variance_population));
-        line("average variance, sample", number(average_variance_sample));
+        line("Cronbach's alpha", format_defined(cronbach_alpha));
+        line("average variance, population", format_defined(average_variance_population));
+        line("average variance, sample", format_defined(average_variance_sample));
     }
     for pair in &found.pairs {
         let [a, b] = pair.raters.map(|rater| report.raters[rater].as_str());
         line(&format!("\n{a}, {b}"), format!("{} units", pair.units));
-        line("  Cohen's kappa", number(pair.cohen_kappa));
+        line("  Cohen's kappa", format_defined(pair.cohen_kappa));
         if let Some(NumericPairAgreement {
             cohen_kappa_linear,
             cohen_kappa_quadratic,
@@ -101,11 +100,11 @@ fn text(report: &Report<'_>, block: Option<u32>) -> String {
             kendall_tau_b,
         }) = pair.numeric
         {
-            line("    linear weights", number(cohen_kappa_linear));
-            line("    quadratic weights", number(cohen_kappa_quadratic));
-            line("  Pearson", number(pearson));
-            line("  Spearman", number(spearman));
-            line("  Kendall's tau-b", number(kendall_tau_b));
+            line("    linear weights", format_defined(cohen_kappa_linear));
+            line("    quadratic weights", format_defined(cohen_kappa_quadratic));
+            line("  Pearson", format_defined(pearson));
+            line("  Spearman", format_defined(spearman));
+            line("  Kendall's tau-b", format_defined(kendall_tau_b));
         }
     }
     text

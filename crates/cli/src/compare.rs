@@ -12,7 +12,7 @@ use quarry_eval::metrics::Measure;
 use quarry_eval::significance::{Bootstrap, PairedComparison};
 use serde::Serialize;
 
-use crate::eval::{BootstrapArgs, ConventionArgs, PrecisionArgs, format_interval};
+use crate::eval::{BootstrapArgs, ConventionArgs, PrecisionArgs, format_defined, format_interval};
 use crate::output;
 
 /// Arguments of `quarry eval compare`.
@@ -110,7 +110,6 @@ fn table(measures: &[(Measure, PairedComparison)]) -> String {
         let _ = write!(text, "  {test:<15}");
     }
     text = text.trim_end().to_owned() + "\n";
-    let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.4}"));
     for (measure, found) in measures {
         let of = &found.difference;
         let mut line = format!(
@@ -120,8 +119,8 @@ fn table(measures: &[(Measure, PairedComparison)]) -> String {
             of.mean_b,
             of.difference,
             format_interval(of.interval),
-            number(found.effect_size),
-            number(found.minimum_detectable_difference)
+            format_defined(found.effect_size),
+            format_defined(found.minimum_detectable_difference)
         );
         for test in TESTS {
             let p = found.tests.get(test);

@@ -398,6 +398,11 @@ fn finish(args: &OutputArgs, evaluation: &Evaluation, report: &Report<'_>) -> an
     Ok(output::print(&text)?)
 }
 
+/// A dash for what is not defined.
+pub fn format_defined(value: Option<f64>) -> String {
+    value.map_or("-".into(), |value| format!("{value:.4}"))
+}
+
 pub fn format_interval(Interval { low, high }: Interval) -> String {
     format!("[{low:.4}, {high:.4}]")
 }

@@ -18,7 +18,7 @@ use quarry_eval::metrics::classification::{
 use quarry_eval::significance::{McNemar, mcnemar};
 use serde::Serialize;
 
-use crate::eval::by_name;
+use crate::eval::{by_name, format_defined};
 use crate::output;
 
 /// Arguments of `quarry eval calibration`.
@@ -149,15 +149,15 @@ struct Curves {
     average_precision: Option<f64>,
 }
 
-fn label(field: &str) -> Option<&str> {
-    Some(field).filter(|field| !field.is_empty())
-}
-
 #[derive(Serialize)]
 struct Against<'a> {
     file: &'a Path,
     accuracy: f64,
     mcnemar: McNemar,
+}
+
+fn label(field: &str) -> Option<&str> {
+    Some(field).filter(|field| !field.is_empty())
 }
 
 /// Runs `quarry eval classification`.
@@ -211,10 +211,13 @@ pub fn classification(args: &ClassificationArgs) -> anyhow::Result<()> {
     }
     let mut text =
         format!("{} cases\naccuracy {:.4}\nmacro F1 {:.4}\n", report.cases, report.accuracy, report.macro_f1);
-    let number = |value: Option<f64>| value.map_or("not defined".to_owned(), |value| format!("{value:.4}"));
     if let Some(Curves { roc_auc, average_precision }) = report.curves {
-        let _ =
-            writeln!(text, "ROC AUC {}\naverage precision {}", number(roc_auc), number(average_precision));
+        let _ = writeln!(
+            text,
+            "ROC AUC {}\naverage precision {}",
+            format_defined(roc_auc),
+            format_defined(average_precision)
+        );
     }
     let _ = writeln!(text, "\n{:<16} {:>9} {:>7} {:>7} {:>8}", "label", "precision", "recall", "F1", "cases");
     for (label, ClassScores { precision, recall, f1, support }) in &report.classes {

@@ -69,7 +69,7 @@ def wilcoxon_p(differences):
 
 
 def check_randomisation(check, found, a, b):
-    n = np.count_nonzero(b - a)
+    n = int(np.count_nonzero(b - a))
 
     def difference(x, y, axis):
         return np.mean(y - x, axis=axis)
@@ -91,6 +91,7 @@ def check_randomisation(check, found, a, b):
 
 
 def check_bootstrap(check, found, differences):
+    differences = differences.tolist()
     random, n = differential.WyRand(42), len(differences)
     means = np.array([sum(differences[random.below(n)] for _ in range(n)) / n for _ in range(RESAMPLES)])
     mean = sum(differences) / n

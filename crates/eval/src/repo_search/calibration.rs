@@ -9,6 +9,8 @@ use quarry_index::Evidence;
 use quarry_index::confidence::Weights;
 use serde::Serialize;
 
+use crate::metrics::classification;
+
 /// What found answers count beside holding back questions that have none, of 1: sending somebody away from what is
 /// there costs more than showing hints. Both kinds of such questions count the same.
 const FOUND_WEIGHT: f64 = 0.75;
@@ -147,22 +149,14 @@ pub fn judge<'a>(weights: &Weights, samples: impl Iterator<Item = &'a Sample>) -
     samples.map(|sample| (sample.kind(), weights.confidence(&sample.evidence))).collect()
 }
 
-/// The area under the receiver operating characteristic: the probability that an answerable query has more
-/// confidence than one of `kind`, equal ones counting half. 0.5 where either side is empty.
+/// [`classification::roc_auc`] of the confidences of answerable queries against those of `kind`; 0.5 where either side
+/// is empty.
 #[must_use]
 pub fn roc_auc(judged: &[(Kind, f32)], kind: Kind) -> f64 {
-    let of =
-        |wanted| judged.iter().filter(move |(kind, _)| *kind == wanted).map(|(_, confidence)| *confidence);
-    let n_pairs = of(Kind::Answerable).count() * of(kind).count();
-    if n_pairs == 0 {
-        return 0.5;
-    }
-    let won = |a: f32, b: f32| match a.total_cmp(&b) {
-        std::cmp::Ordering::Greater => 1.0,
-        std::cmp::Ordering::Equal => 0.5,
-        std::cmp::Ordering::Less => 0.0,
-    };
-    of(Kind::Answerable).flat_map(|a| of(kind).map(move |b| won(a, b))).sum::<f64>() / n_pairs as f64
+    let compared = judged.iter().filter(|(other, _)| *other == Kind::Answerable || *other == kind);
+    let (positive, scores): (Vec<bool>, Vec<f64>) =
+        compared.map(|(kind, confidence)| (*kind == Kind::Answerable, f64::from(*confidence))).unzip();
+    classification::roc_auc(&positive, &scores).unwrap_or(0.5)
 }
 
 /// What deciding is worth when weights and threshold for each of `n_repositories` come from samples that have nothing

@@ -1,7 +1,5 @@
 //! The `quarry` command: parses, dispatches, and turns errors into messages and exit codes.
 
-mod agreement;
-mod compare;
 mod completions;
 mod config;
 mod data;
@@ -24,8 +22,6 @@ mod settings;
 mod similar;
 mod status;
 mod train;
-mod tune;
-mod verdicts;
 mod watch;
 
 use std::io;

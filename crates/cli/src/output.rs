@@ -1,14 +1,18 @@
-//! What commands print: results and JSON to stdout, everything else to stderr.
+//! What commands print and write: results and JSON to stdout, everything else to stderr.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
+use anyhow::Context;
 use clap::ColorChoice;
+use indicatif::{ProgressBar, ProgressStyle};
+use quarry_eval::significance::Interval;
 use serde::Serialize;
 
 const PATH_STYLE: Style = AnsiColor::Cyan.on_default();
@@ -211,4 +215,48 @@ pub fn warn(what: &str, error: &(dyn std::error::Error + 'static)) {
 /// Milliseconds, to the microsecond.
 pub fn milliseconds(duration: Duration) -> f64 {
     duration.as_micros() as f64 / 1000.0
+}
+
+/// A dash for what is not defined.
+pub fn format_defined(value: Option<f64>) -> String {
+    value.map_or("-".into(), |value| format!("{value:.4}"))
+}
+
+pub fn format_interval(Interval { low, high }: Interval) -> String {
+    format!("[{low:.4}, {high:.4}]")
+}
+
+/// Draws nothing where stderr is no terminal.
+pub fn progress_bar(name: &'static str, length: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg:>9} {bar:40} {human_pos}/{human_len} {elapsed}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(length as u64).with_style(style).with_message(name)
+}
+
+pub fn write_json_lines(path: &Path, mut lines: impl Iterator<Item = impl Serialize>) -> anyhow::Result<()> {
+    let mut file = create(path)?;
+    lines
+        .try_for_each(|line| {
+            serde_json::to_writer(&mut file, &line)?;
+            writeln!(file)
+        })
+        .and_then(|()| file.flush())
+        .with_context(|| cannot_write(path))
+}
+
+pub fn create(path: &Path) -> anyhow::Result<BufWriter<File>> {
+    File::create(path).map(BufWriter::new).with_context(|| cannot_write(path))
+}
+
+pub fn cannot_write(path: &Path) -> String {
+    format!("{}: cannot be written", path.display())
+}
+
+pub fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// The folder's own name, also where it is given as `.`.
+pub fn folder_name(path: &Path) -> String {
+    file_name(&path.canonicalize().unwrap_or_else(|_| path.to_owned()))
 }

@@ -10,8 +10,8 @@ use quarry_eval::agreement::{Agreement, Level, NumericAgreement, NumericPairAgre
 use quarry_eval::significance::Bootstrap;
 use serde::Serialize;
 
-use crate::eval::{BootstrapArgs, by_name, format_defined, format_interval};
-use crate::output;
+use super::arguments::{BootstrapArgs, by_name};
+use crate::output::{self, format_defined, format_interval};
 
 /// Arguments of `quarry eval agreement`.
 #[derive(Debug, Args)]

@@ -12,8 +12,8 @@ use quarry_eval::metrics::Measure;
 use quarry_eval::significance::{Bootstrap, PairedComparison};
 use serde::Serialize;
 
-use crate::eval::{BootstrapArgs, ConventionArgs, PrecisionArgs, format_defined, format_interval};
-use crate::output;
+use super::arguments::{BootstrapArgs, ConventionArgs, PrecisionArgs};
+use crate::output::{self, format_defined, format_interval};
 
 /// Arguments of `quarry eval compare`.
 #[derive(Debug, Args)]

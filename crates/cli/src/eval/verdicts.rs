@@ -18,8 +18,8 @@ use quarry_eval::metrics::classification::{
 use quarry_eval::significance::{McNemar, mcnemar};
 use serde::Serialize;
 
-use crate::eval::{by_name, format_defined};
-use crate::output;
+use super::arguments::by_name;
+use crate::output::{self, format_defined};
 
 /// Arguments of `quarry eval calibration`.
 #[derive(Debug, Args)]

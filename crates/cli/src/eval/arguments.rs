@@ -1,0 +1,138 @@
+//! Arguments that the subcommands of `quarry eval` share.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::bail;
+use clap::Args;
+use quarry_embed::{EmbedError, Embedder};
+use quarry_eval::evaluation::{Conventions, Evaluation, QuerySet, ScorePrecision, Unjudged};
+use quarry_eval::method::Method;
+use quarry_eval::metrics::{Gain, Measure};
+use quarry_eval::ranking::TiePolicy;
+use quarry_eval::significance::Bootstrap;
+use serde::de::DeserializeOwned;
+use serde::de::value::{Error as NameError, StrDeserializer};
+
+use crate::model;
+
+#[derive(Debug, Args)]
+pub struct AbstentionArgs {
+    /// Also say how well scores tell which queries are answered badly: nAUC of each metric, as MTEB has it
+    #[arg(long)]
+    nauc: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct MethodArgs {
+    /// bow, bm25, static, hybrid, or the path of a model
+    #[arg(long, value_name = "METHOD", default_value = "hybrid")]
+    pub method: Method,
+    /// Model that static and hybrid use: a transformer's folder, or a static model's file or folder [default: the
+    /// one built in]
+    #[arg(long, value_name = "DIR")]
+    model: Option<PathBuf>,
+}
+
+/// What evaluation tools disagree on.
+#[derive(Debug, Args)]
+pub struct ConventionArgs {
+    /// Order among equal scores: docid-desc (trec_eval), docid-asc, index-desc, pessimistic, optimistic, average
+    /// (expected values over all orders)
+    #[arg(long, value_name = "POLICY", default_value = "docid-desc", value_parser = by_name::<TiePolicy>)]
+    ties: TiePolicy,
+    /// Worth of a grade to NDCG: linear, exponential
+    #[arg(long, value_name = "GAIN", default_value = "linear", value_parser = by_name::<Gain>)]
+    gain: Gain,
+    /// Queries that means are over: both (those that qrels and run hold), with-positive (all with a relevant
+    /// document), all (of the qrels)
+    #[arg(long, value_name = "SET", default_value = "both", value_parser = by_name::<QuerySet>)]
+    queries: QuerySet,
+    /// Documents that nobody judged: wrong, removed (from the ranking, which condenses it)
+    #[arg(long, value_name = "CHOICE", default_value = "wrong", value_parser = by_name::<Unjudged>)]
+    unjudged: Unjudged,
+    /// What to measure, with commas between: mrr, mmrr, map, ndcg (each also cut off, as mrr@10), recall@K,
+    /// precision@K, hit_rate@K, success@K, judged@K, r_precision, bpref, rbp.P (P being 95 or the like) [default:
+    /// those that papers report]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    metrics: Vec<Measure>,
+}
+
+/// How the scores of a run are held.
+#[derive(Debug, Args)]
+pub struct PrecisionArgs {
+    /// Precision of a run's scores: single (pytrec_eval), double
+    #[arg(long, value_name = "PRECISION", default_value = "single", value_parser = by_name::<ScorePrecision>)]
+    scores: ScorePrecision,
+}
+
+#[derive(Debug, Args)]
+pub struct OutputArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Write the values of each query, a JSON object a line
+    #[arg(long, value_name = "FILE")]
+    pub per_query: Option<PathBuf>,
+}
+
+/// How intervals and p-values are drawn.
+#[derive(Debug, Args)]
+pub struct BootstrapArgs {
+    /// Resamples that intervals and p-values are drawn from
+    #[arg(long, value_name = "N", default_value_t = Bootstrap::default().resamples)]
+    resamples: usize,
+    /// Seed of the resamples
+    #[arg(long, value_name = "SEED", default_value_t = Bootstrap::default().seed)]
+    seed: u64,
+}
+
+/// A choice by the name that files have for it.
+pub fn by_name<T: DeserializeOwned>(name: &str) -> Result<T, NameError> {
+    T::deserialize(StrDeserializer::new(name))
+}
+
+impl ConventionArgs {
+    pub fn resolve(&self, precision: Option<&PrecisionArgs>) -> Conventions {
+        let scores = precision.map(|precision| precision.scores).unwrap_or_default();
+        let Self { ties, gain, queries, unjudged, metrics: _ } = *self;
+        Conventions { ties, gain, queries, unjudged, scores }
+    }
+
+    /// What was asked for, or else the default.
+    pub fn measures(&self, default: fn() -> Vec<Measure>) -> Vec<Measure> {
+        if self.metrics.is_empty() { default() } else { self.metrics.clone() }
+    }
+}
+
+impl AbstentionArgs {
+    pub fn of(&self, evaluation: &Evaluation) -> BTreeMap<String, f64> {
+        if self.nauc { evaluation.abstention() } else { BTreeMap::new() }
+    }
+}
+
+impl BootstrapArgs {
+    pub fn resolve(&self) -> anyhow::Result<Bootstrap> {
+        if self.resamples == 0 {
+            bail!("expected --resamples of 1 or more, found 0");
+        }
+        Ok(Bootstrap { resamples: self.resamples, seed: self.seed, ..Bootstrap::default() })
+    }
+}
+
+impl MethodArgs {
+    pub fn check(&self) -> anyhow::Result<()> {
+        if self.model.is_some() && !self.method.uses_builtin_model() {
+            bail!(
+                "--model goes with --method static or hybrid, found --method {}; leave one out",
+                self.method
+            );
+        }
+        Ok(())
+    }
+
+    pub fn load(&self, path: Option<&Path>) -> Result<Arc<dyn Embedder>, EmbedError> {
+        model::load(path.or(self.model.as_deref()))
+    }
+}

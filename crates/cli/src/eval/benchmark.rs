@@ -1,0 +1,197 @@
+//! `quarry eval DIR` and `quarry eval score`: one method, or one run, on one benchmark.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::Context;
+use clap::Args;
+use quarry_corpus::formats::run::write_ranking;
+use quarry_corpus::formats::{beir, qrels, run as run_format};
+use quarry_eval::EvalError;
+use quarry_eval::evaluation::{Conventions, Evaluation, Summary, evaluate_method, evaluate_run};
+use quarry_eval::metrics::Measure;
+use quarry_eval::ranking::best_first;
+use quarry_eval::significance::Bootstrap;
+use serde::Serialize;
+
+use super::arguments::{
+    AbstentionArgs, BootstrapArgs, ConventionArgs, MethodArgs, OutputArgs, PrecisionArgs,
+};
+use crate::output;
+
+#[derive(Debug, Args)]
+pub struct BenchmarkArgs {
+    /// BEIR folder: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv (write ./NAME for one named like a subcommand)
+    #[arg(value_name = "DIR", required = true)]
+    folder: Option<PathBuf>,
+    #[command(flatten)]
+    method: MethodArgs,
+    /// Which judgements: qrels/SPLIT.tsv
+    #[arg(long, value_name = "SPLIT", default_value = "test")]
+    split: String,
+    /// Write the ranking of all documents for each query as a TREC run
+    #[arg(long = "run", value_name = "FILE")]
+    run_file: Option<PathBuf>,
+    /// Documents a query in that run, the best ones; all by default
+    #[arg(long, value_name = "N", requires = "run_file")]
+    depth: Option<usize>,
+    #[command(flatten)]
+    conventions: ConventionArgs,
+    #[command(flatten)]
+    abstention: AbstentionArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    bootstrap: BootstrapArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct ScoreArgs {
+    /// Judgements: TREC (query iteration document grade) or BEIR (query-id, corpus-id, score)
+    #[arg(long, value_name = "FILE")]
+    qrels: PathBuf,
+    /// TREC run (query Q0 document rank score tag)
+    #[arg(long = "run", value_name = "FILE")]
+    run_file: PathBuf,
+    #[command(flatten)]
+    conventions: ConventionArgs,
+    #[command(flatten)]
+    precision: PrecisionArgs,
+    #[command(flatten)]
+    abstention: AbstentionArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    bootstrap: BootstrapArgs,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    dataset: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    split: Option<&'a str>,
+    method: String,
+    /// Identity of the method's model and its weights.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    documents: Option<usize>,
+    #[serde(flatten)]
+    summary: Summary,
+    /// Normalised areas under the abstention curve, where asked for.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    nauc: BTreeMap<String, f64>,
+    conventions: Conventions,
+    bootstrap: Bootstrap,
+    took_ms: f64,
+}
+
+/// Runs `quarry eval DIR`.
+///
+/// # Errors
+/// When a file is missing or wrong, or the method fails.
+pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
+    let start = Instant::now();
+    // Required where there is no subcommand.
+    let folder = args.folder.as_deref().context("expected a BEIR folder; see quarry eval --help")?;
+    args.method.check()?;
+    let (bootstrap, conventions) = (args.bootstrap.resolve()?, args.conventions.resolve(None));
+    let measures = args.conventions.measures(Measure::standard);
+    let benchmark = beir::read(folder, &args.split)?;
+    let bar = output::progress_bar("embedding", benchmark.documents.len());
+    let load = |path: Option<&Path>| args.method.load(path);
+    let prepared = args.method.method.prepare(&benchmark.documents, &load, |n| bar.inc(n as u64))?;
+    bar.finish_and_clear();
+    let mut run_file = args.run_file.as_deref().map(output::create).transpose()?;
+    let ids: Vec<&str> = benchmark.documents.iter().map(|document| document.id.as_str()).collect();
+    let bar = output::progress_bar("ranking", benchmark.qrels.len());
+    let scorer = prepared.scorer.as_ref();
+    let evaluation = evaluate_method(&benchmark, scorer, &measures, &conventions, |query, scores| {
+        bar.inc(1);
+        let Some(file) = &mut run_file else { return Ok(()) };
+        let order = best_first(&ids, scores)?;
+        let ranking = order.into_iter().take(args.depth.unwrap_or(usize::MAX));
+        let ranking = ranking.map(|position| (ids[position], scores[position]));
+        write_ranking(file, query, ranking, "quarry").map_err(EvalError::Output)
+    })?;
+    bar.finish_and_clear();
+    if let (Some(mut file), Some(path)) = (run_file, &args.run_file) {
+        file.flush().with_context(|| output::cannot_write(path))?;
+    }
+    let report = Report {
+        dataset: output::folder_name(folder),
+        split: Some(&args.split),
+        method: args.method.method.to_string(),
+        model: prepared.model,
+        documents: Some(benchmark.documents.len()),
+        summary: evaluation.summary(&bootstrap)?,
+        nauc: args.abstention.of(&evaluation),
+        conventions,
+        bootstrap,
+        took_ms: output::milliseconds(start.elapsed()),
+    };
+    finish(&args.output, &evaluation, &report)
+}
+
+/// Runs `quarry eval score`.
+///
+/// # Errors
+/// When a file is missing or wrong.
+pub fn score(args: &ScoreArgs) -> anyhow::Result<()> {
+    let start = Instant::now();
+    let (bootstrap, conventions) =
+        (args.bootstrap.resolve()?, args.conventions.resolve(Some(&args.precision)));
+    let qrels = qrels::read(&args.qrels)?;
+    let run = run_format::read(&args.run_file)?;
+    let measures = args.conventions.measures(Measure::standard);
+    let evaluation = evaluate_run(&qrels, &run, &measures, &conventions)?;
+    let report = Report {
+        dataset: output::file_name(&args.qrels),
+        split: None,
+        method: output::file_name(&args.run_file),
+        model: None,
+        documents: None,
+        summary: evaluation.summary(&bootstrap)?,
+        nauc: args.abstention.of(&evaluation),
+        conventions,
+        bootstrap,
+        took_ms: output::milliseconds(start.elapsed()),
+    };
+    finish(&args.output, &evaluation, &report)
+}
+
+fn finish(args: &OutputArgs, evaluation: &Evaluation, report: &Report<'_>) -> anyhow::Result<()> {
+    #[derive(Serialize)]
+    struct QueryLine<'a> {
+        query: &'a str,
+        metrics: BTreeMap<String, f64>,
+    }
+    if let Some(path) = &args.per_query {
+        let names: Vec<String> = evaluation.measures.iter().map(Measure::to_string).collect();
+        let lines = evaluation.queries.iter().map(|(query, values)| QueryLine {
+            query,
+            metrics: names.iter().cloned().zip(values.iter().copied()).collect(),
+        });
+        output::write_json_lines(path, lines)?;
+    }
+    if args.json {
+        return output::print_json(report);
+    }
+    let mut text = format!("{}, {}: {} queries", report.dataset, report.method, report.summary.queries);
+    if let Some(documents) = report.documents {
+        let _ = write!(text, ", {documents} documents");
+    }
+    text.push('\n');
+    for measure in &evaluation.measures {
+        let name = measure.to_string();
+        let (value, interval) = (report.summary.metrics[&name], report.summary.intervals[&name]);
+        let _ = writeln!(text, "{name:<14} {value:.4}  {}", output::format_interval(interval));
+    }
+    for (name, area) in &report.nauc {
+        let _ = writeln!(text, "{name:<24} {area:.4}");
+    }
+    Ok(output::print(&text)?)
+}

@@ -1,0 +1,63 @@
+//! `quarry eval`: measuring how well code is found.
+
+mod agreement;
+mod arguments;
+mod benchmark;
+mod compare;
+mod plan;
+mod repo_search;
+mod tune;
+mod verdicts;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+/// Arguments of `quarry eval`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct EvalArgs {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    benchmark: benchmark::BenchmarkArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Score a TREC run against TREC or BEIR qrels, by default as trec_eval does
+    Score(benchmark::ScoreArgs),
+    /// Compare TREC runs with the first of them, query by query: intervals, tests, effect sizes
+    Compare(compare::CompareArgs),
+    /// Say how far raters agree: Krippendorff's alpha, kappas, correlations, Cronbach's alpha
+    Agreement(agreement::AgreementArgs),
+    /// Score verdicts by accuracy, F1, ROC AUC, average precision; compare them by McNemar's test
+    Classification(verdicts::ClassificationArgs),
+    /// Say whether probabilities can be believed: Brier score, calibration error, reliability, risk and coverage
+    Calibration(verdicts::CalibrationArgs),
+    /// Search whole repositories and look for the files that answer
+    RepoSearch(repo_search::RepoSearchArgs),
+    /// Choose the weights of the ranking by leaving one repository out, and say what each part brings
+    Tune(tune::TuneArgs),
+    /// Run a benchmark plan and write its page of results
+    Run(plan::RunArgs),
+}
+
+/// Runs `quarry eval`.
+///
+/// # Errors
+/// When a file is missing or wrong, or a method fails.
+pub fn run(args: EvalArgs) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        Some(Command::Score(args)) => benchmark::score(args)?,
+        Some(Command::Compare(args)) => compare::run(args)?,
+        Some(Command::Agreement(args)) => agreement::run(args)?,
+        Some(Command::Classification(args)) => verdicts::classification(args)?,
+        Some(Command::Calibration(args)) => verdicts::calibration(args)?,
+        Some(Command::RepoSearch(args)) => repo_search::run(args)?,
+        Some(Command::Tune(args)) => tune::run(args)?,
+        Some(Command::Run(args)) => plan::run(args)?,
+        None => benchmark::evaluate(&args.benchmark)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

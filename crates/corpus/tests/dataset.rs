@@ -319,6 +319,12 @@ fn distractors_are_others_and_rolling_ones_come_from_the_pool_before() {
     for pair in rolling.windows(2) {
         assert!(pair[1].1[..99].iter().all(|candidate| pair[0].1.contains(candidate)));
     }
+    let pairs =
+        distractors::to_match(&data, |codes| Some((1..=codes.len()).map(|i| i % 300).collect()), &path);
+    let pairs: Vec<_> = pairs.unwrap().into_iter().map(|p| (p.query.text, p.code.text, p.label)).collect();
+    assert_eq!(pairs.len(), 600);
+    assert_eq!(pairs[598], ("q299".to_owned(), "c149".to_owned(), Some(1)));
+    assert_eq!(pairs[599], ("q299".to_owned(), "c0".to_owned(), Some(0)));
     let few = distractors::Options {
         count: 300,
         sampling: distractors::Sampling::Uniform,

@@ -6,7 +6,10 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use quarry_corpus::dataset::convert::{self, benchmark};
-use quarry_corpus::dataset::distractors::{Options, Sampling, sample, write};
+use quarry_corpus::dataset::distractors::{
+    Options, Sampling, different_mismatches, mismatches, n_with_repeats, sample, to_match, write, write_pairs,
+};
+use quarry_corpus::dataset::python_random::PythonRandom;
 
 use super::Inputs;
 use crate::output;
@@ -23,9 +26,12 @@ pub struct DistractorsArgs {
     #[arg(long, value_name = "RULE", default_value = "uniform")]
     sampling: SamplingArg,
     /// Draw no document with the text of one that answers the query
-    #[arg(long)]
+    #[arg(long, conflicts_with = "matching")]
     without_twins: bool,
-    /// Seed of the random numbers
+    /// Write pairs to match instead, as GenCodeSearchNet has them: each query with its code and with another's
+    #[arg(long, value_name = "RULE", conflicts_with_all = ["count", "sampling"])]
+    matching: Option<MatchingArg>,
+    /// Seed of the random numbers, which are those of Python's `random`
     #[arg(long, default_value_t = 42)]
     seed: u64,
     /// Files or folders to read, then the file to write, which must not exist
@@ -41,6 +47,14 @@ enum SamplingArg {
     Rolling,
 }
 
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum MatchingArg {
+    /// The code of any other pair, as for AdvTest and CodeSearchNet
+    Others,
+    /// The code of a pair whose code is another text, as for StatCodeSearch
+    OtherCodes,
+}
+
 /// Samples.
 ///
 /// # Errors
@@ -48,6 +62,18 @@ enum SamplingArg {
 pub fn run(args: &DistractorsArgs) -> anyhow::Result<ExitCode> {
     let (out, inputs) = args.paths.split_last().context("expected a file to write")?;
     let benchmark = benchmark(&args.inputs.sources(inputs)?, &convert::Options::default())?;
+    if let Some(rule) = args.matching {
+        let mut random = PythonRandom::new(args.seed);
+        let draw = |codes: &[&str]| match rule {
+            MatchingArg::Others => mismatches(codes.len(), &mut random),
+            MatchingArg::OtherCodes => different_mismatches(codes, &mut random),
+        };
+        let pairs = to_match(&benchmark, draw, &inputs[0])?;
+        let note = format!("wrote {} pairs, half of them matches, to {}", pairs.len(), out.display());
+        write_pairs(pairs, out)?;
+        output::note(&note);
+        return Ok(ExitCode::SUCCESS);
+    }
     let options = Options {
         count: args.count,
         sampling: match args.sampling {
@@ -59,6 +85,10 @@ pub fn run(args: &DistractorsArgs) -> anyhow::Result<ExitCode> {
     };
     let lists = sample(&benchmark, options, &inputs[0])?;
     write(&lists, out)?;
+    let n_repeats = n_with_repeats(&lists);
+    if n_repeats > 0 {
+        output::note(&format!("{n_repeats} queries have their answer, or a distractor, twice, as released"));
+    }
     output::note(&format!(
         "wrote {} candidates for each of {} queries to {}",
         args.count + 1,

@@ -1,20 +1,27 @@
-//! Candidates to rank: what answers a query among others that do not, as GenCodeSearchNet ranks (section 5.2).
+//! Candidates to rank and codes to match, drawn number by number as the scripts of GenCodeSearchNet draw them (sections
+//! 4 and 5.2; github.com/drndr/gencodesearchnet).
 
+use super::key;
+use super::python_random::PythonRandom;
 use crate::formats::beir::Benchmark;
+use crate::formats::gecs::PAIRS;
 use crate::formats::huggingface::TOP_RANKED;
 use crate::formats::write::{Staged, Writer};
-use crate::formats::{FormatError, Value};
+use crate::formats::{Document, FormatError, Pair, Query, Record, Side, Value};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
+use std::slice;
 
 /// Where the distractors of a query come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sampling {
-    /// All documents that do not answer it, each as likely as any other.
+    /// All documents that do not answer it, each as likely as any other: `random.sample(others, count)`, as the
+    /// GenBench task and the notebook for Ada 2 draw.
     Uniform,
-    /// For the first query as [`Self::Uniform`], for each other what the query before it was ranked among: so does
-    /// the released script for CodeT5+, which overwrites the list of codes in its loop. Distractors are then earlier
-    /// records, often of the same repository.
+    /// For the first query as [`Self::Uniform`], for each other the list that the query before it was ranked among,
+    /// without the place of the query's own number (from 0): so does the released script for CodeT5+, whose loop
+    /// overwrites the list of codes that it draws from. Distractors are then mostly earlier records, often of the same
+    /// repository, and for the first `count` queries may be the very document that answers.
     Rolling,
 }
 
@@ -26,10 +33,87 @@ pub struct Options {
     /// Where they come from.
     pub sampling: Sampling,
     /// Whether documents with the text of one that answers the query are no distractors for it: with them not even
-    /// a perfect system can rank it first.
+    /// a perfect system can rank it first. [`Sampling::Rolling`] draws them all the same.
     pub without_twins: bool,
     /// Seed of the random numbers.
     pub seed: u64,
+}
+
+/// Positions of the distractors of each query, in the order in which they are drawn. There are documents from 0 to
+/// `n_documents`; `answers` has those that answer each query, ascending. For records of a text and its code these are
+/// `[[0], [1], ...]`, and the draws are those of the released scripts, which seed once with 42 and go on from file to
+/// file: hand the same `random` to the next.
+///
+/// # Errors
+/// The number of the first query that has too few documents to draw from, and how many there are.
+pub fn draw(
+    n_documents: usize,
+    answers: &[Vec<usize>],
+    count: usize,
+    sampling: Sampling,
+    random: &mut PythonRandom,
+) -> Result<Vec<Vec<usize>>, (usize, usize)> {
+    // What the query before was ranked among: what answers it, then its distractors.
+    let mut before: Option<Vec<usize>> = None;
+    let next = |(number, own): (usize, &Vec<usize>)| {
+        let pool = before.take();
+        let length = pool.as_ref().map_or(n_documents, Vec::len);
+        let left_out = match (sampling, number < length) {
+            (Sampling::Uniform, _) => own.as_slice(),
+            (Sampling::Rolling, true) => slice::from_ref(&number),
+            (Sampling::Rolling, false) => &[],
+        };
+        let n_others = length - left_out.len();
+        let drawn = random.sample(n_others, count).ok_or((number, n_others))?;
+        let drawn: Vec<usize> = drawn
+            .into_iter()
+            .map(|place| nth_other(place, left_out))
+            .map(|place| pool.as_ref().map_or(place, |pool| pool[place]))
+            .collect();
+        if sampling == Sampling::Rolling {
+            before = Some([own.as_slice(), &drawn].concat());
+        }
+        Ok(drawn)
+    };
+    answers.iter().enumerate().map(next).collect()
+}
+
+/// The n-th number (from 0) that is not among those left out, which ascend.
+fn nth_other(n: usize, left_out: &[usize]) -> usize {
+    left_out.iter().fold(n, |place, out| place + usize::from(*out <= place))
+}
+
+/// For each of some records another whose code stands for one that does not answer: drawn by `random.choice` from the
+/// list of all others, in which each record goes to the end after its turn, as the scripts for AdvTest and the
+/// languages of CodeSearchNet do. `None` for fewer than two.
+#[must_use]
+pub fn mismatches(n_records: usize, random: &mut PythonRandom) -> Option<Vec<usize>> {
+    // The list is a rotation of the numbers, so that nothing has to be moved.
+    let other = |record| Some((record + 1 + random.below(n_records - 1)?) % n_records);
+    (0..n_records).map(other).collect()
+}
+
+/// As [`mismatches`], drawn from the records whose code is another text, in their order, as the script for
+/// StatCodeSearch does. `None` where all codes are the same.
+#[must_use]
+pub fn different_mismatches(codes: &[&str], random: &mut PythonRandom) -> Option<Vec<usize>> {
+    let twins = positions_by_text(codes.iter().copied());
+    codes
+        .iter()
+        .map(|code| {
+            let same = &twins[&key(code)];
+            Some(nth_other(random.below(codes.len() - same.len())?, same))
+        })
+        .collect()
+}
+
+/// Positions of each text, ascending.
+fn positions_by_text<'t>(texts: impl Iterator<Item = &'t str>) -> HashMap<u128, Vec<usize>> {
+    let mut positions: HashMap<u128, Vec<usize>> = HashMap::new();
+    for (position, text) in texts.enumerate() {
+        positions.entry(key(text)).or_default().push(position);
+    }
+    positions
 }
 
 /// The candidates of each query that something answers, in the order of the queries: ids of the distractors, then of
@@ -45,41 +129,102 @@ pub fn sample(
     let documents = &benchmark.documents;
     let positions: HashMap<&str, usize> =
         documents.iter().enumerate().map(|(position, document)| (document.id.as_str(), position)).collect();
-    let mut random = fastrand::Rng::with_seed(options.seed);
-    let mut pool: Vec<usize> = (0..documents.len()).collect();
-    let mut lists = Vec::new();
+    let twins = match options.without_twins {
+        true => positions_by_text(documents.iter().map(|document| document.text.as_str())),
+        false => HashMap::new(),
+    };
+    let (mut queries, mut answers, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
     for query in &benchmark.queries {
-        let Some(grades) = benchmark.qrels.get(&query.id) else { continue };
-        let relevant: Vec<usize> = grades
-            .iter()
+        let grades = benchmark.qrels.get(&query.id).into_iter().flatten();
+        let mut relevant: Vec<usize> = grades
             .filter(|(_, grade)| **grade >= 1)
             .filter_map(|(document, _)| positions.get(document.as_str()).copied())
             .collect();
         if relevant.is_empty() {
             continue;
         }
-        let texts: HashSet<&str> =
-            relevant.iter().map(|position| documents[*position].text.as_str()).collect();
-        let may_distract = |position: &usize| {
-            let is_twin = || texts.contains(documents[*position].text.as_str());
-            !relevant.contains(position) && (!options.without_twins || !is_twin())
-        };
-        let Some(mut candidates) = draw(&pool, options.count, may_distract, &mut random) else {
-            return Err(FormatError::File {
-                path: path.to_owned(),
-                expected: format!("{} documents that do not answer {:?}", options.count, query.id),
-                found: format!("{} documents to draw from", pool.len()),
-                remedy: "ask for fewer with --count".into(),
-            });
-        };
-        candidates.extend(relevant);
-        let ids = candidates.iter().map(|position| documents[*position].id.clone()).collect();
-        lists.push((query.id.clone(), ids));
-        if options.sampling == Sampling::Rolling {
-            pool = candidates;
-        }
+        relevant.sort_unstable();
+        let same_texts = relevant.iter().filter_map(|position| twins.get(&key(&documents[*position].text)));
+        let mut out: Vec<usize> = same_texts.flatten().chain(&relevant).copied().collect();
+        out.sort_unstable();
+        out.dedup();
+        queries.push(&query.id);
+        answers.push(relevant);
+        left_out.push(out);
     }
-    Ok(lists)
+    let own = if options.sampling == Sampling::Rolling { &answers } else { &left_out };
+    let mut random = PythonRandom::new(options.seed);
+    let drawn = draw(documents.len(), own, options.count, options.sampling, &mut random).map_err(
+        |(number, n_others)| FormatError::File {
+            path: path.to_owned(),
+            expected: format!("{} documents that do not answer {:?}", options.count, queries[number]),
+            found: format!("{n_others} documents to draw from"),
+            remedy: "ask for fewer with --count".into(),
+        },
+    )?;
+    let ids = |positions: Vec<usize>| positions.into_iter().map(|position| documents[position].id.clone());
+    let lists = queries.into_iter().zip(drawn.into_iter().zip(answers));
+    Ok(lists.map(|(query, (drawn, own))| (query.clone(), ids(drawn).chain(ids(own)).collect())).collect())
+}
+
+/// The number of queries that have a document among their candidates more than once, as [`Sampling::Rolling`] gives
+/// some.
+#[must_use]
+pub fn n_with_repeats(lists: &[(String, Vec<String>)]) -> usize {
+    let repeats = |ids: &[String]| ids.iter().collect::<HashSet<_>>().len() < ids.len();
+    lists.iter().filter(|(_, candidates)| repeats(candidates)).count()
+}
+
+/// A set to match: each query with each document that answers it (label 1), and then with one that is drawn for it
+/// (label 0), by `draw` from the texts of the documents that answer, such as [`mismatches`] and
+/// [`different_mismatches`]. `path` is named in errors.
+///
+/// # Errors
+/// When there is nothing to draw from.
+pub fn to_match(
+    benchmark: &Benchmark,
+    draw: impl FnOnce(&[&str]) -> Option<Vec<usize>>,
+    path: &Path,
+) -> Result<Vec<Pair>, FormatError> {
+    let documents: HashMap<&str, &Document> =
+        benchmark.documents.iter().map(|document| (document.id.as_str(), document)).collect();
+    let mut matches = Vec::new();
+    for query in &benchmark.queries {
+        let grades = benchmark.qrels.get(&query.id).into_iter().flatten();
+        let relevant = grades.filter(|(_, grade)| **grade >= 1);
+        matches.extend(relevant.filter_map(|(id, _)| Some((query, *documents.get(id.as_str())?))));
+    }
+    let codes: Vec<&str> = matches.iter().map(|(_, code)| code.text.as_str()).collect();
+    let drawn = draw(&codes).ok_or_else(|| FormatError::File {
+        path: path.to_owned(),
+        expected: "pairs with different codes to draw from".into(),
+        found: format!("{} pairs", codes.len()),
+        remedy: "name more data".into(),
+    })?;
+    let pair = |query: &Query, code: &Document, label| Pair {
+        query: Side::new(Some(query.id.clone()), query.text.clone(), None),
+        code: Side::new(Some(code.id.clone()), code.text.clone(), None),
+        label: Some(label),
+        ..Pair::default()
+    };
+    let both = |((query, code), other): (&(&Query, &Document), usize)| {
+        [pair(query, code, 1), pair(query, matches[other].1, 0)]
+    };
+    Ok(matches.iter().zip(drawn).flat_map(both).collect())
+}
+
+/// Writes pairs as GenCodeSearchNet has them, see [`PAIRS`].
+///
+/// # Errors
+/// When `out` is there already or cannot be written.
+pub fn write_pairs(pairs: Vec<Pair>, out: &Path) -> Result<(), FormatError> {
+    let staged = Staged::new(out)?;
+    let mut writer = Writer::create(&staged.path, &PAIRS, PAIRS.container, None)?;
+    for pair in pairs {
+        writer.write(&Record::Pair(Box::new(pair)))?;
+    }
+    writer.finish()?;
+    staged.publish()
 }
 
 /// Writes candidates as JSON lines of MTEB's `top_ranked`, see [`TOP_RANKED`].
@@ -96,39 +241,80 @@ pub fn write(lists: &[(String, Vec<String>)], out: &Path) -> Result<(), FormatEr
     staged.publish()
 }
 
-/// `count` different members of the pool that are admitted, each set of them as likely as any other.
-fn draw(
-    pool: &[usize],
-    count: usize,
-    admit: impl Fn(&usize) -> bool,
-    random: &mut fastrand::Rng,
-) -> Option<Vec<usize>> {
-    // Few of many are drawn again and again until they are new and admitted; else all that are admitted are listed.
-    if count < pool.len() / 4 {
-        let mut drawn = Vec::with_capacity(count);
-        let mut seen = HashSet::new();
-        // Where nearly nothing is admitted this ends, and the list is made.
-        for _ in 0..20 * count {
-            if drawn.len() == count {
-                break;
-            }
-            let position = pool[random.usize(..pool.len())];
-            if seen.insert(position) && admit(&position) {
-                drawn.push(position);
-            }
-        }
-        if drawn.len() == count {
-            return Some(drawn);
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(n: usize) -> Vec<Vec<usize>> {
+        (0..n).map(|number| vec![number]).collect()
     }
-    let mut admitted: Vec<usize> = pool.iter().copied().filter(|position| admit(position)).collect();
-    if admitted.len() < count {
-        return None;
+
+    // The expectations were printed by Python 3.11, by the lines above them.
+
+    #[test]
+    fn uniform_draws_are_those_of_the_released_task() {
+        // random.seed(42); items = list(range(8))
+        // [random.sample(items[:i] + items[i+1:], 3) for i in items]
+        let drawn = draw(8, &pairs(8), 3, Sampling::Uniform, &mut PythonRandom::new(42)).unwrap();
+        assert_eq!(
+            drawn,
+            [
+                vec![6, 1, 7],
+                vec![6, 3, 2],
+                vec![1, 7, 0],
+                vec![6, 7, 5],
+                vec![0, 5, 3],
+                vec![0, 7, 6],
+                vec![1, 7, 4],
+                vec![4, 0, 6]
+            ]
+        );
     }
-    for place in 0..count {
-        let other = random.usize(place..admitted.len());
-        admitted.swap(place, other);
+
+    #[test]
+    fn rolling_draws_are_those_of_the_released_script() {
+        // random.seed(42); codes, chunks = list(range(9)), []
+        // for i, code in enumerate(list(codes)):
+        //     rest = codes[:i] + codes[i + 1:]
+        //     distractors = random.sample(rest, 3)
+        //     codes = [code] + distractors
+        //     chunks.append(distractors)
+        let drawn = draw(9, &pairs(9), 3, Sampling::Rolling, &mut PythonRandom::new(42)).unwrap();
+        assert_eq!(
+            drawn,
+            [
+                vec![2, 1, 6],
+                vec![1, 0, 6],
+                vec![1, 6, 1],
+                vec![6, 1, 2],
+                vec![3, 2, 1],
+                vec![3, 2, 4],
+                vec![3, 2, 4],
+                vec![3, 4, 2],
+                vec![7, 2, 3]
+            ]
+        );
     }
-    admitted.truncate(count);
-    Some(admitted)
+
+    #[test]
+    fn mismatches_are_those_of_the_released_scripts() {
+        // random.seed(42); indices = list(range(9)); drawn = []
+        // for i in range(9):
+        //     indices.remove(i); drawn.append(random.choice(indices)); indices.append(i)
+        assert_eq!(mismatches(9, &mut PythonRandom::new(42)).unwrap(), [2, 2, 7, 7, 8, 8, 8, 0, 6]);
+        // random.seed(42); codes = list("abacabd")
+        // [random.choice([j for j in range(7) if codes[j] != code]) for code in codes]
+        let codes = ["a", "b", "a", "c", "a", "b", "d"];
+        let drawn = different_mismatches(&codes, &mut PythonRandom::new(42)).unwrap();
+        assert_eq!(drawn, [1, 0, 5, 1, 3, 2, 5]);
+        assert_eq!(mismatches(1, &mut PythonRandom::new(1)), None);
+        assert_eq!(mismatches(0, &mut PythonRandom::new(1)), Some(Vec::new()));
+        assert_eq!(different_mismatches(&["a", "a"], &mut PythonRandom::new(1)), None);
+    }
+
+    #[test]
+    fn too_few_are_named_with_their_number() {
+        let mut random = PythonRandom::new(1);
+        assert_eq!(draw(3, &[vec![0], vec![0, 2]], 2, Sampling::Uniform, &mut random), Err((1, 1)));
+    }
 }

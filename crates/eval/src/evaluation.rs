@@ -10,8 +10,9 @@ use crate::significance::{
 };
 use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::qrels::Qrels;
-use quarry_corpus::formats::run::Run;
+use quarry_corpus::formats::run::{Found, Run};
 use rayon::prelude::*;
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
@@ -157,30 +158,40 @@ pub fn evaluate_run(
     measures: &[Measure],
     conventions: &Conventions,
 ) -> Result<Evaluation, EvalError> {
-    let (mut queries, mut confidences) = (Vec::new(), Vec::new());
-    for (query, judged) in qrels {
-        let found = run.get(query);
-        if !conventions.queries.counts(judged, found.is_some()) {
-            continue;
-        }
-        let found = found.map_or(&[][..], Vec::as_slice);
-        let ids: Vec<&str> = found.iter().map(|found| found.document.as_str()).collect();
-        let scores: Vec<f64> = found
-            .iter()
-            .map(|found| match conventions.scores {
-                ScorePrecision::Single => f64::from(found.score as f32),
-                ScorePrecision::Double => found.score,
-            })
-            .collect();
-        let judged_found: Vec<(usize, i32)> = ids
-            .iter()
-            .enumerate()
-            .filter_map(|(position, id)| Some((position, *judged.get(*id).filter(|grade| **grade >= 0)?)))
-            .collect();
-        let ranking = rank_judged(&ids, &scores, &judged_found, conventions.ties)?;
-        queries.push((query.clone(), values(measures, ranking, judged, conventions)));
-        confidences.push(Confidence::new(&scores));
-    }
+    let nothing = Found::default();
+    let counted: Vec<_> = qrels
+        .iter()
+        .map(|(query, judged)| (query, judged, run.get(query)))
+        .filter(|(_, judged, found)| conventions.queries.counts(judged, found.is_some()))
+        .collect();
+    let evaluated: Vec<_> = counted
+        .into_par_iter()
+        .map(|(query, judged, found)| {
+            let found = found.unwrap_or(&nothing);
+            let ids: Vec<&str> = found.documents().collect();
+            let single: Vec<f64>;
+            let scores = match conventions.scores {
+                ScorePrecision::Single => {
+                    single = found.scores().iter().map(|score| f64::from(*score as f32)).collect();
+                    &single
+                }
+                ScorePrecision::Double => found.scores(),
+            };
+            let grades: FxHashMap<&str, i32> = judged
+                .iter()
+                .map(|(document, grade)| (document.as_str(), *grade))
+                .filter(|(_, grade)| *grade >= 0)
+                .collect();
+            let judged_found: Vec<(usize, i32)> = ids
+                .iter()
+                .enumerate()
+                .filter_map(|(position, id)| Some((position, *grades.get(id)?)))
+                .collect();
+            let ranking = rank_judged(&ids, scores, &judged_found, conventions.ties)?;
+            Ok(((query.clone(), values(measures, ranking, judged, conventions)), Confidence::new(scores)))
+        })
+        .collect::<Result<_, EvalError>>()?;
+    let (queries, confidences): (Vec<_>, Vec<_>) = evaluated.into_iter().unzip();
     if queries.is_empty() {
         return Err(EvalError::NoQueries {
             remedy: "the run holds no query of the qrels; check that they belong together",

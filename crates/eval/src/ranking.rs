@@ -3,6 +3,7 @@
 use crate::EvalError;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// A judged document that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,8 +76,7 @@ pub enum TiePolicy {
 /// Finds the ranks of the judged documents of one query, greater scores first.
 ///
 /// `ids` and `scores` run over all documents of the ranking, ids unique. `judged` holds (position in `ids`,
-/// grade ≥ 0), positions ascending, each once. Takes time in the number of documents times the logarithm of that
-/// of the judged ones; nothing is sorted but these.
+/// grade ≥ 0), positions ascending, each once. Nothing is sorted but the judged documents; the others are counted.
 ///
 /// # Errors
 /// When `ids` and `scores` differ in length, or a score is NaN.
@@ -111,24 +111,62 @@ pub fn rank_judged<Id: Ord, Score: PartialOrd + Copy>(
     };
     let mut best_first = judged.to_vec();
     best_first.sort_by(|&(a, _), &(b, _)| order(a, b));
-    let groups: Vec<&[(usize, i32)]> =
-        best_first.chunk_by(|&(a, _), &(b, _)| order(a, b) == Ordering::Equal).collect();
-    // Documents before a group and behind the one above it, and documents that share its places.
-    let (mut before, mut tied) = (vec![0; groups.len() + 1], vec![0; groups.len()]);
-    for position in 0..ids.len() {
-        match groups.binary_search_by(|group| order(group[0].0, position)) {
-            Ok(group) => tied[group] += 1,
-            Err(group) => before[group] += 1,
+    let tied_groups: Vec<&[(usize, i32)]> =
+        best_first.chunk_by(|&(a, _), &(b, _)| scores[a] == scores[b]).collect();
+    let distinct: Vec<Score> = tied_groups.iter().map(|group| scores[group[0].0]).collect();
+    let mut hits = Vec::with_capacity(judged.len());
+    for ((group, score), places) in tied_groups.into_iter().zip(&distinct).zip(places(scores, &distinct)) {
+        if ties == TiePolicy::Average {
+            hits.extend(group.iter().map(|&(_, grade)| Hit {
+                rank: places.start + 1,
+                tied: places.len(),
+                grade,
+            }));
+            continue;
+        }
+        // Of the documents of this score, those before each judged one and behind the one above it.
+        let mut before = vec![0; group.len() + 1];
+        if group.len() < places.len() {
+            for position in (0..ids.len()).filter(|&position| scores[position] == *score) {
+                if let Err(place) = group.binary_search_by(|&(judged, _)| order(judged, position)) {
+                    before[place] += 1;
+                }
+            }
+        }
+        let mut rank = places.start;
+        for (&(_, grade), before) in group.iter().zip(before) {
+            rank += before + 1;
+            hits.push(Hit::new(rank, grade));
         }
     }
-    let mut rank = 1;
-    let mut hits = Vec::with_capacity(judged.len());
-    for ((group, before), tied) in groups.into_iter().zip(before).zip(tied) {
-        rank += before;
-        hits.extend(group.iter().map(|&(_, grade)| Hit { rank, tied, grade }));
-        rank += tied;
-    }
     Ok(Ranking { hits, n_documents: ids.len() })
+}
+
+/// For each of some scores, in descending order, the places of the documents that have it, counted from 0.
+fn places<Score: PartialOrd + Copy>(scores: &[Score], distinct: &[Score]) -> Vec<Range<usize>> {
+    // Few scores are faster looked for one after the other, by vector instructions, than each document among them.
+    const FEW: usize = 64;
+    if distinct.len() <= FEW {
+        return distinct
+            .iter()
+            .map(|of| {
+                let above = scores.iter().filter(|score| *score > of).count();
+                above..above + scores.iter().filter(|score| *score == of).count()
+            })
+            .collect();
+    }
+    let (mut above, mut equal) = (vec![0; distinct.len() + 1], vec![0; distinct.len() + 1]);
+    for score in scores {
+        let place = distinct.partition_point(|of| of > score);
+        if distinct.get(place) == Some(score) { equal[place] += 1 } else { above[place] += 1 }
+    }
+    let mut first = 0;
+    let places = above.into_iter().zip(equal).map(|(above, equal)| {
+        let start = first + above;
+        first = start + equal;
+        start..first
+    });
+    places.take(distinct.len()).collect()
 }
 
 /// Positions of all documents, best first: greater scores first, equal ones by id, greater first.
@@ -215,9 +253,11 @@ mod tests {
         assert_eq!(ranking.condensed(), Ranking { hits: condensed, n_documents: 3 });
     }
 
-    /// Documents with few distinct scores and grades 0..=2, ids in a shuffled order.
+    /// Documents with few or many distinct scores and grades 0..=2, ids in a shuffled order.
     fn documents() -> impl Strategy<Value = Vec<(u32, f32, i32)>> {
-        prop::collection::vec((0_i32..4, 0_i32..3), 1..30).prop_flat_map(|documents| {
+        let few = prop::collection::vec((0_i32..4, 0_i32..3), 1..30);
+        let many = prop::collection::vec((0_i32..500, 0_i32..3), 150..200);
+        prop_oneof![3 => few, 1 => many].prop_flat_map(|documents| {
             let ids: Vec<u32> = (0..documents.len() as u32).collect();
             Just(ids).prop_shuffle().prop_map(move |ids| {
                 ids.into_iter()

@@ -1,24 +1,80 @@
 //! TREC runs: what a system found, with scores.
 
+use super::text::for_each_block;
 use super::{
-    Container, Field, Format, FormatError, Holds, Kind, Line, Record, Retrieved, Value, excerpt,
-    for_each_line, open,
+    Container, Field, Format, FormatError, Holds, Kind, Line, Record, Retrieved, Value, excerpt, open,
 };
-use std::collections::{BTreeMap, HashSet};
+use rayon::prelude::*;
+use rustc_hash::{FxBuildHasher, FxHashSet};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 
-/// A document that a system found.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ScoredDocument {
-    /// Document id.
-    pub document: String,
-    /// Score, greater is better, never NaN.
-    pub score: f64,
+/// What a system found for one query: documents with scores, greater is better, never NaN. All ids are one text, so
+/// that a run of millions of documents is a few allocations a query.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Found {
+    ids: String,
+    /// Where each id ends.
+    ends: Vec<usize>,
+    scores: Vec<f64>,
+}
+
+impl Found {
+    /// Number of documents.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.scores.len()
+    }
+
+    /// Whether nothing was found.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.scores.is_empty()
+    }
+
+    /// Ids, in the order of the file.
+    pub fn documents(&self) -> impl Iterator<Item = &str> {
+        (0..self.len()).map(|index| {
+            let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+            &self.ids[start..self.ends[index]]
+        })
+    }
+
+    /// Scores, in the order of the file.
+    #[must_use]
+    pub fn scores(&self) -> &[f64] {
+        &self.scores
+    }
+
+    /// Ids with scores, in the order of the file.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.documents().zip(self.scores.iter().copied())
+    }
+
+    fn push(&mut self, document: &str, score: f64) {
+        self.ids.push_str(document);
+        self.ends.push(self.ids.len());
+        self.scores.push(score);
+    }
+
+    fn append(&mut self, other: &Found) {
+        let before = self.ids.len();
+        self.ids.push_str(&other.ids);
+        self.ends.extend(other.ends.iter().map(|end| before + end));
+        self.scores.extend_from_slice(&other.scores);
+    }
+
+    /// Place of the first document that stands before already.
+    fn repeated(&self) -> Option<usize> {
+        let mut seen = FxHashSet::with_capacity_and_hasher(self.len(), FxBuildHasher);
+        self.documents().position(|document| !seen.insert(document))
+    }
 }
 
 /// Found documents by query id, in the order of the file.
-pub type Run = BTreeMap<String, Vec<ScoredDocument>>;
+pub type Run = BTreeMap<String, Found>;
 
 /// Reads a TREC run. See [`parse`].
 ///
@@ -28,38 +84,113 @@ pub fn read(path: &Path) -> Result<Run, FormatError> {
     parse(open(path)?, path)
 }
 
-/// Reads a TREC run (`query Q0 document rank score tag`, any white space between). As trec_eval does, the rank
-/// is ignored: scores decide. `path` is used in messages only.
+/// Reads a TREC run (`query Q0 document rank score tag`, any ASCII white space between), on all cores. As trec_eval
+/// does, the rank is ignored: scores decide. `path` is used in messages only.
 ///
 /// # Errors
 /// A line with another number of fields, a score that is not a number, a document listed twice for a query.
 pub fn parse(reader: impl BufRead, path: &Path) -> Result<Run, FormatError> {
-    let mut run = Run::new();
-    let mut seen: BTreeMap<String, HashSet<String>> = BTreeMap::new();
-    for_each_line(reader, path, |line| {
-        let (query, document, score) = fields(line)?;
-        if !seen.entry(query.to_owned()).or_default().insert(document.to_owned()) {
-            return Err(line.error(
-                format!("each document once for query {query:?}"),
-                format!("{document:?} again"),
-                "keep the line with the score that counts",
-            ));
+    let mut all: BTreeMap<String, Numbered> = BTreeMap::new();
+    for_each_block(reader, path, |first, text| {
+        let groups: Vec<Vec<(&str, Numbered)>> = pieces(first, text)
+            .into_par_iter()
+            .map(|(first, piece)| groups(first, piece, path))
+            .collect::<Result<_, FormatError>>()?;
+        for (query, numbered) in groups.into_iter().flatten() {
+            match all.entry(query.to_owned()) {
+                Entry::Vacant(free) => {
+                    free.insert(numbered);
+                }
+                Entry::Occupied(taken) => taken.into_mut().append(&numbered),
+            }
         }
-        run.entry(query.to_owned())
-            .or_default()
-            .push(ScoredDocument { document: document.to_owned(), score });
         Ok(())
     })?;
-    Ok(run)
+    let repeated = all.par_iter().filter_map(|(query, Numbered { found, lines })| {
+        let place = found.repeated()?;
+        let number =
+            lines.iter().rev().find(|(from, _)| *from <= place).map(|(from, line)| line + place - from)?;
+        Some((number, query, found.documents().nth(place)?))
+    });
+    match repeated.min() {
+        None => Ok(all.into_iter().map(|(query, numbered)| (query, numbered.found)).collect()),
+        Some((number, query, document)) => Err(Line { path, number, counts_records: false, text: "" }.error(
+            format!("each document once for query {query:?}"),
+            format!("{document:?} again"),
+            "keep the line with the score that counts",
+        )),
+    }
+}
+
+/// What was found, and on which lines: documents from a place on stand on consecutive lines from a number on.
+#[derive(Default)]
+struct Numbered {
+    found: Found,
+    lines: Vec<(usize, usize)>,
+}
+
+impl Numbered {
+    fn push(&mut self, document: &str, score: f64, number: usize) {
+        let place = self.found.len();
+        if self.lines.last().is_none_or(|(from, line)| line + place - from != number) {
+            self.lines.push((place, number));
+        }
+        self.found.push(document, score);
+    }
+
+    fn append(&mut self, other: &Numbered) {
+        let before = self.found.len();
+        self.lines.extend(other.lines.iter().map(|(from, line)| (before + from, *line)));
+        self.found.append(&other.found);
+    }
+}
+
+/// Cuts a block of lines into some pieces a core, with the number of the first line of each.
+fn pieces(first: usize, text: &str) -> Vec<(usize, &str)> {
+    let size = text.len() / (4 * rayon::current_num_threads()) + 1;
+    let (mut pieces, mut rest, mut number) = (Vec::new(), text, first);
+    while !rest.is_empty() {
+        let from = size.min(rest.len());
+        let end =
+            memchr::memchr(b'\n', &rest.as_bytes()[from..]).map_or(rest.len(), |place| from + place + 1);
+        let (piece, behind) = rest.split_at(end);
+        pieces.push((number, piece));
+        number += memchr::memchr_iter(b'\n', piece.as_bytes()).count();
+        rest = behind;
+    }
+    pieces
+}
+
+/// Documents of consecutive lines of one query, for each such group.
+fn groups<'a>(first: usize, text: &'a str, path: &'a Path) -> Result<Vec<(&'a str, Numbered)>, FormatError> {
+    let mut groups: Vec<(&str, Numbered)> = Vec::new();
+    for (number, text) in (first..).zip(text.lines()) {
+        if text.trim_ascii().is_empty() {
+            continue;
+        }
+        let (query, document, score) = fields(&Line { path, number, counts_records: false, text })?;
+        match groups.last_mut() {
+            Some((same, numbered)) if *same == query => numbered.push(document, score, number),
+            _ => {
+                let mut numbered = Numbered::default();
+                numbered.push(document, score, number);
+                groups.push((query, numbered));
+            }
+        }
+    }
+    Ok(groups)
 }
 
 /// Query, document and score of a line.
 fn fields<'a>(line: &Line<'a>) -> Result<(&'a str, &'a str, f64), FormatError> {
-    let fields: Vec<&str> = line.text.split_whitespace().collect();
-    let [query, _q0, document, _rank, score, _tag] = fields[..] else {
+    let fields = || line.text.split_ascii_whitespace();
+    let mut first = fields();
+    let (Some(query), Some(_q0), Some(document), Some(_rank), Some(score), Some(_tag), None) =
+        (first.next(), first.next(), first.next(), first.next(), first.next(), first.next(), first.next())
+    else {
         return Err(line.error(
             "6 fields: query, Q0, document, rank, score, tag",
-            format!("{} in {}", fields.len(), excerpt(line.text)),
+            format!("{} in {}", fields().count(), excerpt(line.text)),
             "mend the line, or remove it",
         ));
     };
@@ -135,9 +266,30 @@ mod tests {
     #[test]
     fn the_order_of_the_file_is_kept_and_ranks_are_ignored() {
         let run = parse_text("1 Q0 b 9 0.5 t\n1\tQ0\ta\t1\t1e3\tt\n").unwrap();
-        let expected = [("b", 0.5), ("a", 1000.0)]
-            .map(|(document, score)| ScoredDocument { document: document.into(), score });
-        assert_eq!(run["1"], expected);
+        assert_eq!(run["1"].iter().collect::<Vec<_>>(), [("b", 0.5), ("a", 1000.0)]);
+    }
+
+    #[test]
+    fn queries_whose_lines_stand_apart_are_joined_and_lines_are_counted() {
+        let lines: Vec<String> = (0..50_000)
+            .map(|i| format!("q{} Q0 d{i} 1 {} t\r\n{}", i / 3 % 7, i, if i % 5 == 0 { "\n" } else { "" }))
+            .collect();
+        let run = parse_text(&lines.concat()).unwrap();
+        assert_eq!((run.len(), run.values().map(Found::len).sum::<usize>()), (7, 50_000));
+        for (query, found) in &run {
+            let expected = (0..50_000).filter(|i| format!("q{}", i / 3 % 7) == *query);
+            assert!(found.iter().eq(expected.map(|i| (lines[i].split(' ').nth(2).unwrap(), i as f64))));
+        }
+        // Line by line: in front of 40,000 stand as many others and a blank line for each fifth.
+        let error = |place: usize, from: &str, to: &str| {
+            let mut wrong = lines.clone();
+            wrong[place] = lines[place].replace(from, to);
+            parse_text(&wrong.concat()).unwrap_err()
+        };
+        let again = error(40_000, "d40000", "d39999");
+        assert!(again.starts_with("r:48001: expected each document once"), "{again}");
+        let short = error(30_000, "d30000 ", "");
+        assert!(short.starts_with("r:36001: expected 6 fields"), "{short}");
     }
 
     #[test]
@@ -161,7 +313,7 @@ mod tests {
         write_ranking(&mut bytes, "q", names.into_iter().zip(scores), "tag").unwrap();
         let run = parse(&bytes[..], Path::new("r")).unwrap();
         let read: Vec<(&str, f32)> =
-            run["q"].iter().map(|found| (found.document.as_str(), found.score as f32)).collect();
+            run["q"].iter().map(|(document, score)| (document, score as f32)).collect();
         assert_eq!(read, names.into_iter().zip(scores).collect::<Vec<_>>());
     }
 

@@ -86,6 +86,46 @@ pub(crate) fn for_each_line(
     Ok(())
 }
 
+/// Bytes that are read at once where lines are read by all cores.
+const BLOCK_BYTES: u64 = 16 << 20;
+
+/// Calls `each` for blocks of whole lines, with the number of the first one. Lines end as they do in the file.
+pub(crate) fn for_each_block(
+    mut reader: impl BufRead,
+    path: &Path,
+    mut each: impl FnMut(usize, &str) -> Result<(), FormatError>,
+) -> Result<(), FormatError> {
+    let mut bytes = Vec::new();
+    let mut number = 1;
+    loop {
+        let left_over = bytes.len();
+        let mut limited = reader.by_ref().take(BLOCK_BYTES);
+        let read = limited.read_to_end(&mut bytes).map_err(|error| read_error(error, path, number))?;
+        let end = match memchr::memrchr(b'\n', &bytes[left_over..]) {
+            _ if read == 0 => bytes.len(),
+            Some(place) => left_over + place + 1,
+            None if bytes.len() > MAX_RECORD_BYTES => return Err(too_long(path, number)),
+            None => continue,
+        };
+        if end == 0 {
+            return Ok(());
+        }
+        let block = &bytes[..end];
+        let text = std::str::from_utf8(block).map_err(|error| {
+            let before = &block[..error.valid_up_to()];
+            let start = memchr::memrchr(b'\n', before).map_or(0, |place| place + 1);
+            let line = block[start..].split(|byte| *byte == b'\n').next().unwrap_or_default();
+            let number = number + memchr::memchr_iter(b'\n', before).count();
+            utf8(line, path, number)
+                .err()
+                .unwrap_or_else(|| read_error(io::ErrorKind::InvalidData.into(), path, number))
+        })?;
+        each(number, if number == 1 { text.trim_start_matches('\u{feff}') } else { text })?;
+        number += memchr::memchr_iter(b'\n', block).count();
+        bytes.drain(..end);
+    }
+}
+
 /// Calls `each` for every item of the one JSON array (`[`) or object (`{`, members as `"name": value`) that the
 /// file is. Items are found by their brackets and quotes alone; whoever reads one sees to its grammar. Holds
 /// one item at a time. A line's number is that on which the item begins.

@@ -83,7 +83,7 @@ pub struct Conventions {
 }
 
 /// Values of some measures for every query.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
     /// What was measured.
     pub measures: Vec<Measure>,

@@ -23,6 +23,7 @@ pub mod evaluation;
 pub mod method;
 pub mod metrics;
 pub mod plan;
+pub mod protocol;
 pub mod ranking;
 pub mod repo_search;
 pub mod significance;

@@ -1,7 +1,9 @@
 //! Whether a method knows which queries it answers badly.
 
+use serde::{Deserialize, Serialize};
+
 /// How sure a method is of a query's ranking, by three measures.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Confidence {
     /// Greatest score.
     pub max: f64,

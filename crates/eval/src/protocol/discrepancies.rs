@@ -1,0 +1,126 @@
+//! Where a paper and its code, or two parts of a paper, say different things.
+
+/// A difference that changes what a number means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Discrepancy {
+    /// Short name, a letter for the paper (C CoSQA, G GenCodeSearchNet, Q Query4Code, P CoSQA+ version 1, V CoSQA+
+    /// version 2) and a number.
+    pub number: &'static str,
+    /// What differs, in one sentence.
+    pub about: &'static str,
+}
+
+/// Those that concern evaluation. Numbers without an entry concern training and annotation only.
+pub static DISCREPANCIES: &[Discrepancy] = &[
+    Discrepancy {
+        number: "C5",
+        about: "The published search MRR of RoBERTa, 0.18, is in per cent: chance for 6,267 codes is 0.149 per cent.",
+    },
+    Discrepancy {
+        number: "C6",
+        about: "CoSQA's ablation by component is captioned as trained and tested on components, while the released \
+                command evaluates a model that was trained on complete code.",
+    },
+    Discrepancy {
+        number: "C9",
+        about: "Most codes of WebQueryTest, white space normalised, also occur in the code base of CoSQA, so that \
+                training on the one has seen codes of the other.",
+    },
+    Discrepancy {
+        number: "C10",
+        about: "The labels of WebQueryTest are not public, so that accuracy needs its keepers: predictions are written \
+                for them.",
+    },
+    Discrepancy {
+        number: "C11",
+        about: "Only a query's own code counts as its answer, although codes repeat and each was annotated for one \
+                query: correct answers that nobody judged count as errors.",
+    },
+    Discrepancy {
+        number: "G1",
+        about: "GenCodeSearchNet's CoSQA set holds the docstrings of the pairs labelled 0, not the web queries of those \
+                labelled 1.",
+    },
+    Discrepancy {
+        number: "G2",
+        about: "Equal codes among the candidates keep even a perfect method below an MRR of 1 where ties are broken \
+                pessimistically; the ceiling is reported.",
+    },
+    Discrepancy {
+        number: "G3",
+        about: "Released negatives of the CodeSearchNet sets join the characters of the code with spaces, positives \
+                its tokens, which can be told apart without reading the code.",
+    },
+    Discrepancy {
+        number: "G4",
+        about: "The released script for CodeT5+ draws each query's distractors from those of the query before it, not \
+                from all codes.",
+    },
+    Discrepancy {
+        number: "G5",
+        about: "The distractors of text-embedding-ada-002 are uniform and those of CodeT5+ are not, so that their \
+                published numbers do not compare.",
+    },
+    Discrepancy {
+        number: "G6",
+        about: "The accuracy of GPT-3.5 on the CoSQA set, 0.3282, is its recall on a file of matches only.",
+    },
+    Discrepancy {
+        number: "G7",
+        about: "Published ranks of the fine-tuned models may count both logits of each candidate: a method is ranked by \
+                its match score here.",
+    },
+    Discrepancy {
+        number: "G8",
+        about: "The released matching script for the CoSQA set joins tokens for positives and takes raw code for \
+                negatives.",
+    },
+    Discrepancy {
+        number: "G9",
+        about: "Four aggregates of the published table do not follow from its parts: RoBERTa's cross-lingual MRR, \
+                CodeBERT's cross-lingual accuracy and combined MRR, and the robustness MRR of fine-tuned CodeT5+.",
+    },
+    Discrepancy {
+        number: "Q6",
+        about: "The released StaQC script ranks the train file as corpus and chooses checkpoints on the test file; the \
+                corpus that is named is ranked here.",
+    },
+    Discrepancy {
+        number: "P5",
+        about: "Lucene's published MMRR seems to lack the rank adjustment, and the bag of words ranked a smaller corpus: \
+                one scorer and one corpus serve all methods here.",
+    },
+    Discrepancy {
+        number: "P9",
+        about: "CoSQA's share of pairs labelled 0, about 51 per cent, are annotated negatives, not labels in error.",
+    },
+    Discrepancy {
+        number: "P10",
+        about: "The encoders that chose the candidates are ranked on them, and codes that nobody judged count as wrong: \
+                judged@k, condensed lists and pools without one encoder stand beside the plain score.",
+    },
+    Discrepancy {
+        number: "V3",
+        about: "CoSQA+'s metric module is not public; its functions are called with k = 10, so that its MRR is likely \
+                MRR@10.",
+    },
+    Discrepancy {
+        number: "V4",
+        about: "CoSQA+'s second paper has MRR below NDCG@10 by a nearly constant ratio, as scoring of a single relevant \
+                code gives it; both metrics are the standard ones here.",
+    },
+    Discrepancy {
+        number: "V5",
+        about: "Two columns of MRR in CoSQA+'s second fine-tuning table are those of the first paper unchanged.",
+    },
+    Discrepancy {
+        number: "V7",
+        about: "CoSQA+'s second paper does not say which queries count: those with a positive do here.",
+    },
+];
+
+/// The discrepancy of a number.
+#[must_use]
+pub fn discrepancy(number: &str) -> Option<&'static Discrepancy> {
+    DISCREPANCIES.iter().find(|discrepancy| discrepancy.number == number)
+}

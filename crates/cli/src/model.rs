@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use quarry_embed::{EmbedError, Embedder, StaticModel, TransformerModel};
+use quarry_eval::method::ModelName;
 
 /// Name of the file that holds a static model in the folder that `quarry train static` writes.
 const STATIC_MODEL_FILE: &str = "model.bin";
@@ -22,4 +23,15 @@ pub fn load(path: Option<&Path>) -> Result<Arc<dyn Embedder>, EmbedError> {
     } else {
         Arc::new(TransformerModel::load(path)?)
     })
+}
+
+/// The model of a method; `builtin` takes the place of the one built in.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_named(name: ModelName<'_>, builtin: Option<&Path>) -> Result<Arc<dyn Embedder>, EmbedError> {
+    match name {
+        ModelName::Builtin => load(builtin),
+        ModelName::Path(path) => load(Some(path)),
+    }
 }

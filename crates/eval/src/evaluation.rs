@@ -1,13 +1,14 @@
 //! Scores runs and methods over a benchmark.
 
 use crate::EvalError;
-use crate::method::Scorer;
+use crate::method::{QUERIES_PER_BATCH, Scorer};
 use crate::metrics::abstention::{Confidence, normalized_area_under_abstention};
 use crate::metrics::{Gain, Measure};
 use crate::ranking::{Ranking, TiePolicy, rank_judged};
 use crate::significance::{
     Bootstrap, Interval, PairedComparison, compare_paired, correct_together, mean, mean_interval,
 };
+use quarry_corpus::formats::Query;
 use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::qrels::Qrels;
 use quarry_corpus::formats::run::{Found, Run};
@@ -15,10 +16,6 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
-
-/// Queries that a method scores at once: enough for a model to make a batch of, few enough to hold their scores
-/// over a corpus of millions.
-const QUERIES_PER_BATCH: usize = 32;
 
 /// Which queries a mean is taken over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -221,8 +218,8 @@ pub fn evaluate_method(
     let ids: Vec<&str> = benchmark.documents.iter().map(|document| document.id.as_str()).collect();
     let positions: HashMap<&str, usize> =
         ids.iter().enumerate().map(|(position, id)| (*id, position)).collect();
-    let texts: HashMap<&str, &str> =
-        benchmark.queries.iter().map(|query| (query.id.as_str(), query.text.as_str())).collect();
+    let asked: HashMap<&str, &Query> =
+        benchmark.queries.iter().map(|query| (query.id.as_str(), query)).collect();
     let judged: Vec<(&String, &BTreeMap<String, i32>)> =
         benchmark.qrels.iter().filter(|(_, judged)| conventions.queries.counts(judged, true)).collect();
     if judged.is_empty() {
@@ -231,8 +228,8 @@ pub fn evaluate_method(
     let mut queries = Vec::with_capacity(judged.len());
     let mut confidences = Vec::with_capacity(judged.len());
     for batch in judged.chunks(QUERIES_PER_BATCH) {
-        let batch_texts: Vec<&str> = batch.iter().map(|(query, _)| texts[query.as_str()]).collect();
-        let scores = scorer.scores(&batch_texts)?;
+        let queries_of_batch: Vec<&Query> = batch.iter().map(|(query, _)| asked[query.as_str()]).collect();
+        let scores = scorer.scores(&queries_of_batch)?;
         let evaluated = batch.par_iter().zip(&scores).map(|((query, judged), scores)| {
             let mut judged_positions: Vec<(usize, i32)> = judged
                 .iter()
@@ -326,7 +323,7 @@ fn compare_two(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quarry_corpus::formats::{Document, Query, qrels, run};
+    use quarry_corpus::formats::{Document, qrels, run};
     use std::path::Path;
 
     const QRELS: &str = "1 0 a 1\n1 0 b 0\n2 0 a -1\n3 0 c 2\n3 0 a 1\n";
@@ -374,11 +371,13 @@ mod tests {
     struct Letters<'a>(&'a Benchmark);
 
     impl Scorer for Letters<'_> {
-        fn scores(&self, queries: &[&str]) -> Result<Vec<Vec<f32>>, EvalError> {
+        fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
             let score = |query: &str, text: &str| query.chars().filter(|&c| text.contains(c)).count() as f32;
             Ok(queries
                 .iter()
-                .map(|query| self.0.documents.iter().map(|document| score(query, &document.text)).collect())
+                .map(|query| {
+                    self.0.documents.iter().map(|document| score(&query.text, &document.text)).collect()
+                })
                 .collect())
         }
     }

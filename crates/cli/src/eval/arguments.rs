@@ -1,14 +1,14 @@
 //! Arguments that the subcommands of `quarry eval` share.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::bail;
 use clap::Args;
 use quarry_embed::{EmbedError, Embedder};
 use quarry_eval::evaluation::{Conventions, Evaluation, QuerySet, ScorePrecision, Unjudged};
-use quarry_eval::method::Method;
+use quarry_eval::method::{Method, ModelName};
 use quarry_eval::metrics::{Gain, Measure};
 use quarry_eval::ranking::TiePolicy;
 use quarry_eval::significance::Bootstrap;
@@ -132,7 +132,7 @@ impl MethodArgs {
         Ok(())
     }
 
-    pub fn load(&self, path: Option<&Path>) -> Result<Arc<dyn Embedder>, EmbedError> {
-        model::load(path.or(self.model.as_deref()))
+    pub fn load(&self, name: ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError> {
+        model::load_named(name, self.model.as_deref())
     }
 }

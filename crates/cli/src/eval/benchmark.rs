@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Context;
@@ -102,8 +102,10 @@ pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
     let measures = args.conventions.measures(Measure::standard);
     let benchmark = beir::read(folder, &args.split)?;
     let bar = output::progress_bar("embedding", benchmark.documents.len());
-    let load = |path: Option<&Path>| args.method.load(path);
-    let prepared = args.method.method.prepare(&benchmark.documents, &load, |n| bar.inc(n as u64))?;
+    let prepared =
+        args.method
+            .method
+            .prepare((&benchmark).into(), &|name| args.method.load(name), &mut |n| bar.inc(n as u64))?;
     bar.finish_and_clear();
     let mut run_file = args.run_file.as_deref().map(output::create).transpose()?;
     let ids: Vec<&str> = benchmark.documents.iter().map(|document| document.id.as_str()).collect();

@@ -31,8 +31,9 @@ pub struct RunArgs {
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let plan = Plan::read(&args.plan)?;
     let locations = Locations { data: args.data.clone(), repositories: args.repos.clone() };
-    let results =
-        plan.run(&locations, &model::load, |dataset, method| output::note(&format!("{dataset}: {method}")))?;
+    let results = plan.run(&locations, &|name| model::load_named(name, None), |dataset, method| {
+        output::note(&format!("{dataset}: {method}"))
+    })?;
     let folder = args.plan.parent().unwrap_or(Path::new(""));
     let json = serde_json::to_string_pretty(&results)? + "\n";
     for (path, text) in [(&plan.page, results.page()), (&plan.json, json)] {

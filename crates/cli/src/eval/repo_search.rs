@@ -1,7 +1,7 @@
 //! `quarry eval repo-search`: questions about whole repositories.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use quarry_corpus::formats::repo_search as format;
@@ -48,8 +48,10 @@ pub fn run(args: &RepoSearchArgs) -> anyhow::Result<()> {
     let repositories = format::read(&args.table)?;
     let bar = output::progress_bar("searching", repositories.len());
     let method = &args.method.method;
-    let load = |path: Option<&Path>| args.method.load(path);
-    let scores = repo_search::evaluate(&repositories, &args.repos, method, &load, |_| bar.inc(1))?;
+    let scores =
+        repo_search::evaluate(&repositories, &args.repos, method, &|name| args.method.load(name), |_| {
+            bar.inc(1)
+        })?;
     bar.finish_and_clear();
     if let Some(path) = &args.output.per_query {
         output::write_json_lines(

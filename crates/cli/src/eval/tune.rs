@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use quarry_corpus::formats::repo_search::{self as format, Repository};
-use quarry_eval::method::Method;
+use quarry_eval::method::{Method, ModelName};
 use quarry_eval::repo_search::calibration::{self, Decision, Kind, Sample};
 use quarry_eval::repo_search::tuning::{self, Ablated, CrossValidation, PARAMETERS};
 use quarry_eval::repo_search::{Indexes, indexed_folder};
@@ -81,7 +81,7 @@ struct TableMean {
 pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
     let tables: Vec<Vec<Repository>> =
         args.tables.iter().map(|path| format::read(path)).collect::<Result<_, _>>()?;
-    let load = |path: Option<&std::path::Path>| model::load(path.or(args.model.as_deref()));
+    let load = |name: ModelName<'_>| model::load_named(name, args.model.as_deref());
     let repositories: Vec<Repository> = tables.iter().flatten().cloned().collect();
     let indexes = Indexes::build(
         &repositories,

@@ -1,6 +1,6 @@
 use super::Scorer;
 use crate::EvalError;
-use quarry_corpus::formats::Document;
+use quarry_corpus::formats::{Document, Query};
 use rayon::prelude::*;
 use std::collections::HashMap;
 
@@ -67,8 +67,8 @@ impl BagOfWords {
 }
 
 impl Scorer for BagOfWords {
-    fn scores(&self, queries: &[&str]) -> Result<Vec<Vec<f32>>, EvalError> {
-        Ok(queries.par_iter().map(|query| self.score(query)).collect())
+    fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
+        Ok(queries.par_iter().map(|query| self.score(&query.text)).collect())
     }
 }
 
@@ -89,11 +89,11 @@ fn norm(counts: impl Iterator<Item = u32>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::documents;
+    use super::super::tests::{asked, documents};
     use super::*;
 
     fn bag_of_words(texts: &[&str], vocabulary_size: usize, query: &str) -> Vec<f32> {
-        BagOfWords::new(&documents(texts), vocabulary_size).scores(&[query]).unwrap().remove(0)
+        BagOfWords::new(&documents(texts), vocabulary_size).scores(&[&asked(query)]).unwrap().remove(0)
     }
 
     #[test]

@@ -7,7 +7,9 @@ pub use bag_of_words::BagOfWords;
 pub use searched::{Bm25, Dense, Hybrid};
 
 use crate::EvalError;
-use quarry_corpus::formats::Document;
+use quarry_corpus::formats::beir::Benchmark;
+use quarry_corpus::formats::qrels::Qrels;
+use quarry_corpus::formats::{Document, Query};
 use quarry_embed::{EmbedError, Embedder};
 use std::convert::Infallible;
 use std::fmt;
@@ -21,11 +23,65 @@ pub trait Scorer: Sync {
     ///
     /// # Errors
     /// When a model or an index fails.
-    fn scores(&self, queries: &[&str]) -> Result<Vec<Vec<f32>>, EvalError>;
+    fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError>;
+
+    /// Scores of some documents for each query, by their positions in the corpus, in the order of the positions: as
+    /// [`Scorer::scores`] has them. Scores all documents, unless a method can do with less.
+    ///
+    /// # Errors
+    /// When a model or an index fails.
+    ///
+    /// # Panics
+    /// When there is no document at a position.
+    fn scores_of(&self, candidates: &[(&Query, &[usize])]) -> Result<Vec<Vec<f32>>, EvalError> {
+        let mut scores = Vec::with_capacity(candidates.len());
+        for batch in candidates.chunks(QUERIES_PER_BATCH) {
+            let queries: Vec<&Query> = batch.iter().map(|(query, _)| *query).collect();
+            let of_all = self.scores(&queries)?;
+            scores.extend(batch.iter().zip(of_all).map(|((_, positions), of_all)| {
+                positions.iter().map(|&position| of_all[position]).collect()
+            }));
+        }
+        Ok(scores)
+    }
 }
 
-/// Loads the model at a path, or the one built in.
-pub type LoadModel<'a> = dyn Fn(Option<&Path>) -> Result<Arc<dyn Embedder>, EmbedError> + 'a;
+/// Queries that a method scores at once: enough for a model to make a batch of, few enough to hold their scores
+/// over a corpus of millions.
+pub const QUERIES_PER_BATCH: usize = 32;
+
+/// What a method ranks.
+#[derive(Debug, Clone, Copy)]
+pub struct Corpus<'a> {
+    /// The documents, in the order in which they are scored.
+    pub documents: &'a [Document],
+    /// What is known of them, for methods that were published so that they look at it.
+    pub qrels: Option<&'a Qrels>,
+}
+
+impl<'a> From<&'a [Document]> for Corpus<'a> {
+    fn from(documents: &'a [Document]) -> Self {
+        Self { documents, qrels: None }
+    }
+}
+
+impl<'a> From<&'a Benchmark> for Corpus<'a> {
+    fn from(benchmark: &'a Benchmark) -> Self {
+        Self { documents: &benchmark.documents, qrels: Some(&benchmark.qrels) }
+    }
+}
+
+/// A model that a method runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelName<'a> {
+    /// The one built in, or that which takes its place.
+    Builtin,
+    /// The one at a path.
+    Path(&'a Path),
+}
+
+/// Loads a model.
+pub type LoadModel<'a> = dyn Fn(ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError> + 'a;
 
 /// A method by the name that results carry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,23 +119,24 @@ impl Method {
     /// When the method is a path without a model, the model cannot be loaded or fails, or the index fails.
     pub fn prepare(
         &self,
-        documents: &[Document],
+        corpus: Corpus<'_>,
         load: &LoadModel<'_>,
-        on_embedded: impl FnMut(usize),
+        on_embedded: &mut dyn FnMut(usize),
     ) -> Result<Prepared, EvalError> {
-        let path = match self {
+        let documents = corpus.documents;
+        let name = match self {
             Method::BagOfWords => {
                 let scorer = BagOfWords::new(documents, BagOfWords::VOCABULARY_SIZE);
                 return Ok(Prepared { scorer: Box::new(scorer), model: None });
             }
             Method::Bm25 => return Ok(Prepared { scorer: Box::new(Bm25::new(documents)?), model: None }),
-            Method::Static | Method::Hybrid => None,
-            Method::Model(path) if path.exists() => Some(path.as_path()),
+            Method::Static | Method::Hybrid => ModelName::Builtin,
+            Method::Model(path) if path.exists() => ModelName::Path(path),
             Method::Model(path) => {
                 return Err(EvalError::UnknownMethod { found: path.display().to_string() });
             }
         };
-        let embedder = load(path)?;
+        let embedder = load(name)?;
         let model = Some(embedder.id().to_owned());
         let dense = Dense::new(embedder, documents, on_embedded)?;
         let scorer: Box<dyn Scorer> = match self {
@@ -128,6 +185,10 @@ mod tests {
             .collect()
     }
 
+    pub(super) fn asked(text: &str) -> Query {
+        Query { id: text.into(), text: text.into() }
+    }
+
     /// Looks at the letters `a` and `b` only.
     struct TwoLetters;
 
@@ -156,9 +217,9 @@ mod tests {
     }
 
     fn scores(method: &Method, texts: &[&str], query: &str) -> Vec<f32> {
-        let load = |_: Option<&Path>| Ok(Arc::new(TwoLetters) as Arc<dyn Embedder>);
-        let prepared = method.prepare(&documents(texts), &load, |_| {}).unwrap();
-        prepared.scorer.scores(&["other", query]).unwrap().swap_remove(1)
+        let load = |_: ModelName<'_>| Ok(Arc::new(TwoLetters) as Arc<dyn Embedder>);
+        let prepared = method.prepare(documents(texts)[..].into(), &load, &mut |_| {}).unwrap();
+        prepared.scorer.scores(&[&asked("other"), &asked(query)]).unwrap().swap_remove(1)
     }
 
     #[test]
@@ -181,6 +242,20 @@ mod tests {
     }
 
     #[test]
+    fn candidates_score_as_among_all_documents() {
+        let documents = documents(&["a", "ab", "b", "bb a"]);
+        let scorer = Bm25::new(&documents).unwrap();
+        let queries: Vec<Query> = (0..2 * QUERIES_PER_BATCH).map(|i| asked(["ab", "bb"][i % 2])).collect();
+        let candidates: Vec<(&Query, &[usize])> =
+            queries.iter().map(|query| (query, &[3, 1, 3][..])).collect();
+        let found = scorer.scores_of(&candidates).unwrap();
+        let of_all = scorer.scores(&queries.iter().collect::<Vec<_>>()).unwrap();
+        assert_eq!(found.len(), queries.len());
+        assert!(found.iter().zip(of_all).all(|(found, all)| *found == [all[3], all[1], all[3]]));
+        assert!(found[0][1] > 0.0 && found[1][0] > 0.0);
+    }
+
+    #[test]
     fn a_query_without_words_scores_nothing_lexically() {
         assert_eq!(scores(&Method::Bm25, &["a b", "c"], "?!"), [0.0, 0.0]);
     }
@@ -190,8 +265,8 @@ mod tests {
         let texts: Vec<String> = (0..1_000).map(|i| format!("a{}", "b".repeat(i % 7))).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let mut heard = 0;
-        let dense = Dense::new(Arc::new(TwoLetters), &documents(&texts), |n| heard += n).unwrap();
-        let scores = dense.scores(&["a"]).unwrap().remove(0);
+        let dense = Dense::new(Arc::new(TwoLetters), &documents(&texts), &mut |n| heard += n).unwrap();
+        let scores = dense.scores(&[&asked("a")]).unwrap().remove(0);
         assert_eq!((heard, scores.len()), (1_000, 1_000));
         assert!(scores.iter().enumerate().all(|(i, score)| (score - scores[i % 7]).abs() < 1e-6));
         assert!(scores[0] > scores[1]);
@@ -199,9 +274,11 @@ mod tests {
 
     #[test]
     fn a_path_without_a_model_is_refused_with_the_known_names() {
-        let load = |_: Option<&Path>| Ok(Arc::new(TwoLetters) as Arc<dyn Embedder>);
-        let error =
-            Method::Model("no/such/model".into()).prepare(&documents(&["a"]), &load, |_| {}).err().unwrap();
+        let load = |_: ModelName<'_>| Ok(Arc::new(TwoLetters) as Arc<dyn Embedder>);
+        let error = Method::Model("no/such/model".into())
+            .prepare(documents(&["a"])[..].into(), &load, &mut |_| {})
+            .err()
+            .unwrap();
         assert!(error.to_string().contains("bow, bm25, static, hybrid or the path of a model"), "{error}");
     }
 }

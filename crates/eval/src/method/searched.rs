@@ -2,7 +2,7 @@
 
 use super::Scorer;
 use crate::EvalError;
-use quarry_corpus::formats::Document;
+use quarry_corpus::formats::{Document, Query};
 use quarry_embed::{Embedder, Vectors};
 use quarry_index::Ranking;
 use quarry_index::fusion::convex_combination;
@@ -41,8 +41,8 @@ impl Bm25 {
 }
 
 impl Scorer for Bm25 {
-    fn scores(&self, queries: &[&str]) -> Result<Vec<Vec<f32>>, EvalError> {
-        queries.par_iter().map(|query| self.score(query)).collect()
+    fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
+        queries.par_iter().map(|query| self.score(&query.text)).collect()
     }
 }
 
@@ -60,7 +60,7 @@ impl Dense {
     pub fn new(
         embedder: Arc<dyn Embedder>,
         documents: &[Document],
-        mut on_embedded: impl FnMut(usize),
+        on_embedded: &mut dyn FnMut(usize),
     ) -> Result<Self, EvalError> {
         let mut vectors = Vectors { dimension: embedder.dimension(), values: Vec::new() };
         for documents in documents.chunks(DOCUMENTS_PER_CALL) {
@@ -74,8 +74,9 @@ impl Dense {
 }
 
 impl Scorer for Dense {
-    fn scores(&self, queries: &[&str]) -> Result<Vec<Vec<f32>>, EvalError> {
-        let vectors = self.embedder.embed_queries(queries)?;
+    fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
+        let texts: Vec<&str> = queries.iter().map(|query| query.text.as_str()).collect();
+        let vectors = self.embedder.embed_queries(&texts)?;
         Ok(vectors
             .values
             .par_chunks_exact(vectors.dimension)
@@ -99,7 +100,7 @@ impl Hybrid {
 }
 
 impl Scorer for Hybrid {
-    fn scores(&self, queries: &[&str]) -> Result<Vec<Vec<f32>>, EvalError> {
+    fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
         let dense_weight = self.lexical.ranking.dense_weight;
         let sides = self.lexical.scores(queries)?.into_iter().zip(self.dense.scores(queries)?);
         Ok(sides.map(|(lexical, dense)| convex_combination(&lexical, &dense, dense_weight)).collect())

@@ -266,7 +266,7 @@ impl Plan {
             .iter()
             .map(|name| {
                 on_method(name);
-                let prepared = locations.method(name).prepare(&benchmark.documents, load, |_| {})?;
+                let prepared = locations.method(name).prepare(benchmark.into(), load, &mut |_| {})?;
                 let evaluation = evaluate_method(
                     benchmark,
                     prepared.scorer.as_ref(),

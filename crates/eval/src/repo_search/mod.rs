@@ -9,7 +9,7 @@ pub mod tuning;
 
 use self::calibration::Sample;
 use crate::EvalError;
-use crate::method::{LoadModel, Method};
+use crate::method::{LoadModel, Method, ModelName};
 use crate::metrics::{Gain, Measure, rank};
 use crate::ranking::Hit;
 use crate::significance::{Bootstrap, Interval, mean, mean_interval};
@@ -208,9 +208,9 @@ impl<'a> Indexes<'a> {
         let (embedder, ranking) = match method {
             Method::BagOfWords => return Err(EvalError::NoRepositoryMethod),
             Method::Bm25 => (None, Ranking::default()),
-            Method::Hybrid => (Some(load(None)?), Ranking::default()),
-            Method::Static => (Some(load(None)?), dense_only),
-            Method::Model(path) if path.exists() => (Some(load(Some(path))?), dense_only),
+            Method::Hybrid => (Some(load(ModelName::Builtin)?), Ranking::default()),
+            Method::Static => (Some(load(ModelName::Builtin)?), dense_only),
+            Method::Model(path) if path.exists() => (Some(load(ModelName::Path(path))?), dense_only),
             Method::Model(path) => {
                 return Err(EvalError::UnknownMethod { found: path.display().to_string() });
             }
@@ -494,7 +494,7 @@ mod tests {
         }
     }
 
-    fn no_model(_: Option<&Path>) -> Result<Arc<dyn Embedder>, quarry_embed::EmbedError> {
+    fn no_model(_: ModelName<'_>) -> Result<Arc<dyn Embedder>, quarry_embed::EmbedError> {
         unreachable!("bm25 uses no model")
     }
 

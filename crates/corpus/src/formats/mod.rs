@@ -3,7 +3,7 @@
 //! A [`Format`] says by which fields a record is told, what they hold, and which [`Record`]s it stands for; all of
 //! them are in [`FORMATS`]. What a file is packed in ([`Container`]) is seen from its bytes: the same records come
 //! as JSON lines, as one JSON array, as CSV, as a pickle or as Parquet, packed with gzip or not. Readers hold one
-//! record at a time, except of a pickle; a wrong record is refused with its file, its line, what was expected and
+//! record at a time, of Parquet some rows; of a pickle what it refers to again; a wrong record is refused with its file, its line, what was expected and
 //! what to do. Blank lines are skipped, line ends may be `\n` or `\r\n`, a byte order mark is ignored.
 //!
 //! [`beir`], [`qrels`], [`run`], [`cosqa`] and [`repo_search`] also read whole files into values for `eval`.
@@ -16,6 +16,7 @@ pub mod cosqa_plus;
 pub mod csn99;
 pub mod gecs;
 pub mod huggingface;
+mod parquet;
 mod pickle;
 pub mod qrels;
 pub mod query4code;
@@ -51,6 +52,8 @@ pub enum Container {
     Csv,
     /// A Python list of dictionaries of plain data, pickled.
     Pickle,
+    /// Parquet: a table by columns.
+    Parquet,
     /// Lines of fields with white space between, in an order that the format knows.
     Lines {
         /// Whether the first line names the fields.
@@ -61,7 +64,7 @@ pub enum Container {
 impl Container {
     /// Whether rows are text that can be copied from file to file.
     pub(crate) fn is_text(self) -> bool {
-        self != Self::Pickle
+        !matches!(self, Self::Pickle | Self::Parquet)
     }
 }
 

@@ -135,6 +135,14 @@ impl From<Option<String>> for Value<'_> {
     }
 }
 
+impl From<f64> for Value<'_> {
+    /// Tables that went through pandas write whole numbers as 1.0. Below 2^53 the two are the same number.
+    fn from(number: f64) -> Self {
+        let whole = number.fract() == 0.0 && number.abs() < 9e15;
+        if whole { Value::Whole(number as i64) } else { Value::Real(number) }
+    }
+}
+
 /// One record of a file.
 pub(crate) struct Row<'a> {
     pub(crate) place: Line<'a>,
@@ -357,9 +365,7 @@ impl<'de> Visitor<'de> for AnyValue {
         Ok(i64::try_from(number).map_or(Value::Real(number as f64), Value::Whole))
     }
     fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
-        // Tables that went through pandas write whole numbers as 1.0. Below 2^53 the two are the same number.
-        let whole = number.fract() == 0.0 && number.abs() < 9e15;
-        Ok(if whole { Value::Whole(number as i64) } else { Value::Real(number) })
+        Ok(number.into())
     }
     fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
         Ok(Value::Other("true or false"))

@@ -3,7 +3,7 @@
 use super::row::json_error;
 use super::text::{excerpt, for_each_item, for_each_line, open, read_error};
 use super::write::write_csv;
-use super::{Container, FORMATS, Field, Format, FormatError, Line, Record, Row, Value, pickle};
+use super::{Container, FORMATS, Field, Format, FormatError, Line, Record, Row, Value, parquet, pickle};
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
@@ -97,6 +97,9 @@ impl Source {
                     give(values.and_then(|values| Row::new(place, format, values)))
                 })
             }
+            Container::Parquet => parquet::for_each_row(path, format.fields, &mut |place, values| {
+                give(values.and_then(|values| Row::new(place, format, values)))
+            }),
             Container::Lines { .. } => {
                 let Some(split) = format.split else { return Ok(()) };
                 for_each_line(open(path)?, path, |line| match split(line) {
@@ -236,6 +239,9 @@ fn sniff(path: &Path) -> Result<Container, FormatError> {
     let mut reader = open(path)?;
     loop {
         let bytes = reader.fill_buf().map_err(|error| read_error(error, path, 1))?;
+        if bytes.starts_with(parquet::MAGIC) {
+            return Ok(Container::Parquet);
+        }
         match bytes.first() {
             None => {
                 return Err(FormatError::File {
@@ -267,7 +273,7 @@ impl Head {
     fn of(path: &Path, container: Container) -> Result<Self, FormatError> {
         let first = match container {
             Container::JsonArray => first(|each| for_each_item(open(path)?, path, b'[', each))?,
-            Container::Pickle => String::new(),
+            Container::Pickle | Container::Parquet => String::new(),
             _ => first(|each| for_each_line(open(path)?, path, each))?,
         };
         let member = match container {
@@ -282,7 +288,7 @@ impl Head {
         let place = |text| Line { path, number: 1, counts_records: false, text };
         let is_json = match self.container {
             // Rows of these are asked for by the names of their fields.
-            Container::Pickle => {
+            Container::Pickle | Container::Parquet => {
                 let source = Source { path: path.to_owned(), format, container: self.container };
                 return first_row(&source);
             }

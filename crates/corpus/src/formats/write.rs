@@ -104,7 +104,7 @@ impl Writer {
             Container::Csv | Container::Lines { .. } => {
                 header.map_or(Ok(()), |header| writeln!(file, "{header}"))
             }
-            Container::JsonLines | Container::Pickle => Ok(()),
+            Container::JsonLines | Container::Pickle | Container::Parquet => Ok(()),
         }
         .map_err(error)?;
         Ok(Self { path: path.to_owned(), format, container, file, n_written: 0 })
@@ -123,7 +123,7 @@ impl Writer {
     pub(crate) fn write_values(&mut self, values: &[Value<'_>]) -> Result<(), FormatError> {
         let object = Fields(self.format, values);
         match self.container {
-            Container::JsonLines | Container::Pickle => {
+            Container::JsonLines | Container::Pickle | Container::Parquet => {
                 json(&object).and_then(|line| writeln!(self.file, "{line}"))
             }
             Container::JsonArray => json(&object).and_then(|item| self.write_item(&item)),

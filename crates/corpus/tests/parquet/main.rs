@@ -1,0 +1,128 @@
+//! Parquet files as several writers make them, whole and broken. `make.py` wrote them.
+
+use quarry_corpus::dataset::{convert::Options, convert::benchmark, sources};
+use quarry_corpus::formats::source::Source;
+use quarry_corpus::formats::{Container, FormatError, Record};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parquet").join(name)
+}
+
+fn records(path: &Path, wanted: &str) -> Result<Vec<Record>, FormatError> {
+    let mut records = Vec::new();
+    Source::open(path, wanted)?.for_each(&mut |record| {
+        records.push(record);
+        Ok(())
+    })?;
+    Ok(records)
+}
+
+#[test]
+fn tables_of_several_writers_are_one_data_set() {
+    let paths = ["corpus", "queries", "qrels"].map(|name| fixture(&format!("{name}.parquet")));
+    let found = sources(&paths, "", "test").unwrap();
+    assert!(found.iter().all(|source| source.container == Container::Parquet));
+    let data = benchmark(&found, &Options::default()).unwrap();
+    assert_eq!((data.documents.len(), data.queries.len(), data.qrels.len()), (300, 30, 30));
+    for (i, document) in data.documents.iter().enumerate() {
+        let title = if i % 3 == 0 { format!("title {i}") } else { String::new() };
+        assert_eq!(
+            (document.id.as_str(), document.title.as_str()),
+            (format!("d{i}").as_str(), title.as_str())
+        );
+        assert_eq!(document.text, format!("def f{i}(): return {}", i % 7));
+    }
+    assert_eq!(data.queries[29].text, "what is 29 é");
+    assert_eq!((data.qrels["q4"]["d4"], data.qrels["q5"]["d5"]), (0, 1));
+}
+
+#[test]
+fn lists_keep_their_elements() {
+    let mut lists = [0; 30];
+    for record in records(&fixture("top_ranked.parquet"), "").unwrap() {
+        let Record::Retrieved(found) = record else { panic!("{record:?}") };
+        let (query, place) =
+            (found.query.parse::<usize>().unwrap(), &mut lists[found.query.parse::<usize>().unwrap()]);
+        let expected = if query == 29 { 1 + *place % 2 } else { *place };
+        assert_eq!(found.document, format!("d{expected}"));
+        *place += 1;
+    }
+    assert_eq!((&lists[..29], lists[29]), (&(0..29).map(|i| i % 5).collect::<Vec<_>>()[..], 100));
+}
+
+#[test]
+fn a_configuration_stands_for_its_folders() {
+    let folder = tempfile::tempdir().unwrap();
+    for (from, to) in [
+        ("corpus", "go-corpus/corpus"),
+        ("queries", "go-queries/queries"),
+        ("qrels", "go-qrels/test"),
+        ("corpus", "rust-corpus/corpus"),
+        ("qrels", "default/test"),
+    ] {
+        let to = folder.path().join(format!("{to}-00000-of-00001.parquet"));
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(fixture(&format!("{from}.parquet")), to).unwrap();
+    }
+    let inside = |subset| {
+        let paths =
+            [folder.path().join("go-corpus"), folder.path().join("go-queries"), folder.path().join(subset)];
+        benchmark(&sources(&paths, "", "test").unwrap(), &Options::default()).unwrap()
+    };
+    assert_eq!(inside("go-qrels"), inside("default"));
+}
+
+#[test]
+fn what_is_no_such_table_is_refused() {
+    let error = records(&fixture("qrels.parquet"), "mteb-corpus").unwrap_err().to_string();
+    assert!(error.contains("record 1: expected a column `id`") && error.contains("corpus-id"), "{error}");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let whole = fs::read(fixture("corpus.parquet")).unwrap();
+    for end in [4, 11, 12, 100, whole.len() / 2, whole.len() - 1] {
+        fs::write(&path, &whole[..end]).unwrap();
+        let error = records(&path, "beir-corpus").unwrap_err().to_string();
+        assert!(error.contains("record 1: expected a Parquet file that is whole"), "{error}");
+        assert!(error.contains("get the file again"), "{error}");
+    }
+}
+
+/// Whatever a file holds, it is read or refused, without a panic and without more memory than its size excuses.
+#[test]
+fn broken_files_are_refused_or_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let n_cases: usize = std::env::var("PROPTEST_CASES").map_or(400, |n| n.parse().unwrap());
+    let mut n_refused = 0;
+    let files = [
+        ("corpus", "beir-corpus"),
+        ("queries", "mteb-queries"),
+        ("qrels", "mteb-qrels"),
+        ("top_ranked", "mteb-top-ranked"),
+    ];
+    for (file, format) in files {
+        let whole = fs::read(fixture(&format!("{file}.parquet"))).unwrap();
+        let metadata = whole.len()
+            - 8
+            - u32::from_le_bytes(whole[whole.len() - 8..whole.len() - 4].try_into().unwrap()) as usize;
+        let mut random = fastrand::Rng::with_seed(7);
+        for case in 0..n_cases {
+            let mut bytes = whole.clone();
+            // Half of the cases are damaged in the metadata, half in the pages.
+            let range = if case % 2 == 0 { metadata..whole.len() - 8 } else { 4..metadata };
+            for _ in 0..random.usize(1..4) {
+                let place = random.usize(range.clone());
+                bytes[place] = match random.u8(..3) {
+                    0 => bytes[place] ^ (1 << random.u8(..8)),
+                    1 => [0, 1, 0x7f, 0x80, 0xff][random.usize(..5)],
+                    _ => random.u8(..),
+                };
+            }
+            fs::write(&path, bytes).unwrap();
+            n_refused += usize::from(records(&path, format).is_err());
+        }
+    }
+    assert!(n_refused > n_cases / 4, "{n_refused}");
+}

@@ -346,3 +346,74 @@ fn wrong_input_is_refused_with_its_place() {
         check_refused(folder.path(), &arguments, message);
     }
 }
+
+#[test]
+fn protocols_are_run_and_listed() {
+    let folder = folder_with(&[("codes.json", CODES), ("pairs.json", PAIRS)]);
+    let arguments = "eval protocol cosqa-search --queries pairs.json --codes codes.json --method bm25";
+    let report = json(folder.path(), &format!("{arguments} --as-released --per-query values --json"));
+    let part = &report["parts"][0];
+    assert_eq!((part["queries"].as_u64(), part["documents"].as_u64()), (Some(3), Some(4)));
+    // Ranks 1, 1, and for `list`, which only document 1 holds, 2: of the rest 3 is the last.
+    assert!((part["metrics"]["mrr"].as_f64().unwrap() - (1.0 + 1.0 + 0.5) / 3.0).abs() < 1e-12, "{report}");
+    assert!(part["intervals"]["mrr"][0].is_number());
+    assert_eq!(report["discrepancies"][1]["number"].as_str(), Some("C11"));
+    assert_eq!(report["options"], serde_json::json!({"as_released": true}));
+    let values = fs::read_to_string(folder.path().join("values")).unwrap();
+    assert_eq!(values.lines().count(), 3);
+    assert!(values.starts_with("{\"part\":\"all\",\"query\":\"q-1\",\"metrics\":{"), "{values}");
+    let text = quarry(folder.path(), arguments).stdout;
+    assert!(
+        text.contains("all         3         4") && text.contains("C11  Only a query's own code"),
+        "{text}"
+    );
+    let list = quarry(folder.path(), "eval protocols").stdout;
+    assert!(list.lines().count() >= 15 && list.contains("cosqa-plus-v2"), "{list}");
+    let one = quarry(folder.path(), "eval protocols csn-mrr").stdout;
+    assert!(one.contains("--pairs") && one.contains("options: --metrics, --seeds, --batch"), "{one}");
+    let help = quarry(folder.path(), "eval protocol gecs --help").stdout;
+    assert!(help.starts_with("Ranks each text") && help.contains("--statcodesearch"), "{help}");
+    assert!(!help.contains("--batch"), "{help}");
+    for (arguments, message) in [
+        (
+            "eval protocol cosqa-search --queries pairs.json",
+            "cosqa-search needs --codes (cosqa-codes): the code base",
+        ),
+        (
+            "eval protocol cosqa-search --codes pairs.json --queries pairs.json",
+            "pairs.json:1: expected a JSON object",
+        ),
+        ("eval protocol gecs", "gecs needs at least one of --advtest (gecs or advtest)"),
+        ("eval protocol csn-mrr --pairs pairs.json --depth 3", "csn-mrr does not take the option depth"),
+        ("eval protocols none", "none: expected one of advtest"),
+        ("eval protocol none", "unrecognized subcommand 'none'"),
+    ] {
+        check_refused(folder.path(), arguments, message);
+    }
+}
+
+#[test]
+fn verdicts_are_handed_in_and_measures_are_compared_for_steadiness() {
+    let web = r#"[{"idx":"w-1","doc":"sort list","code":"def sort_list(xs)"},
+        {"idx":"w-2","doc":"sort list","code":"def parse(text)"}]"#;
+    let report = |a: f64, b: f64| {
+        let part = |(n, mrr): (usize, f64)| serde_json::json!({"name": format!("{n} positives"), "metrics": {"mrr": mrr}});
+        let parts = [(2, a), (3, b), (4, b), (5, a)].map(part);
+        serde_json::json!({ "parts": parts }).to_string()
+    };
+    let folder = folder_with(&[
+        ("web.json", web),
+        ("a.json", &report(0.1, 0.3)),
+        ("b.json", &report(0.2, 0.4)),
+        ("c.json", "{\"parts\":[]}"),
+    ]);
+    json(folder.path(), "eval protocol webquerytest --pairs web.json --method bm25 --out verdicts --json");
+    assert_eq!(fs::read_to_string(folder.path().join("verdicts")).unwrap(), "w-1\t1\nw-2\t0\n");
+    // Both methods move alike, by 0.2.
+    let found = json(folder.path(), "eval reliability a.json b.json --json");
+    assert!((found["mrr: cronbach alpha"].as_f64().unwrap() - 1.0).abs() < 1e-12, "{found}");
+    assert!((found["mrr: average variance"].as_f64().unwrap() - 0.01).abs() < 1e-12, "{found}");
+    check_refused(folder.path(), "eval reliability c.json c.json", "expected parts by number of positives");
+    let hands_nothing_in = "eval protocol full-corpus --benchmark web.json --method bm25 --out out";
+    check_refused(folder.path(), hands_nothing_in, "no judgement of 1 or more");
+}

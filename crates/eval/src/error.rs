@@ -81,6 +81,46 @@ pub enum EvalError {
     /// A run, or whatever is done with scores, cannot be written.
     #[error("the run cannot be written")]
     Output(#[source] std::io::Error),
+    /// A protocol without something that it needs.
+    #[error("{protocol} needs --{role} ({formats}): {about}")]
+    MissingRole {
+        /// The protocol.
+        protocol: &'static str,
+        /// What it needs.
+        role: &'static str,
+        /// The formats that it may have.
+        formats: String,
+        /// What it is.
+        about: &'static str,
+    },
+    /// A protocol without any of several inputs.
+    #[error("{protocol} needs at least one of {roles}, found none")]
+    MissingAnyRole {
+        /// The protocol.
+        protocol: &'static str,
+        /// What it takes.
+        roles: String,
+    },
+    /// An input that a protocol does not know.
+    #[error("{protocol}: expected {roles}, found --{found}; leave it out")]
+    UnknownRole {
+        /// The protocol.
+        protocol: &'static str,
+        /// What was named.
+        found: String,
+        /// What it takes.
+        roles: String,
+    },
+    /// An option that a protocol does not take.
+    #[error("{protocol} does not take the option {found}: expected one of {options}; leave it out")]
+    UnknownOption {
+        /// The protocol.
+        protocol: &'static str,
+        /// What was said.
+        found: &'static str,
+        /// What it takes.
+        options: String,
+    },
     /// A plan that cannot be run.
     #[error("{}: {problem}", path.display())]
     Plan {

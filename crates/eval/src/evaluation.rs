@@ -249,7 +249,8 @@ pub fn evaluate_method(
     Ok(Evaluation { measures: measures.to_vec(), queries, confidences })
 }
 
-fn values(
+/// Values of a query's measures. `judged` holds all that is judged, found or not.
+pub(crate) fn values(
     measures: &[Measure],
     ranking: Ranking,
     judged: &BTreeMap<String, i32>,

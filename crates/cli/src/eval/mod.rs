@@ -5,6 +5,7 @@ mod arguments;
 mod benchmark;
 mod compare;
 mod plan;
+mod protocol;
 mod repo_search;
 mod tune;
 mod verdicts;
@@ -37,6 +38,12 @@ enum Command {
     Calibration(verdicts::CalibrationArgs),
     /// Search whole repositories and look for the files that answer
     RepoSearch(repo_search::RepoSearchArgs),
+    /// Measure a method under a protocol of the papers
+    Protocol(protocol::ProtocolArgs),
+    /// List the protocols, or what one takes and where its paper and code differ
+    Protocols(protocol::ProtocolsArgs),
+    /// Say how steady the measures of CoSQA+ are over queries with few and many positives
+    Reliability(protocol::ReliabilityArgs),
     /// Choose the weights of the ranking by leaving one repository out, and say what each part brings
     Tune(tune::TuneArgs),
     /// Run a benchmark plan and write its page of results
@@ -55,6 +62,9 @@ pub fn run(args: EvalArgs) -> anyhow::Result<ExitCode> {
         Some(Command::Classification(args)) => verdicts::classification(args)?,
         Some(Command::Calibration(args)) => verdicts::calibration(args)?,
         Some(Command::RepoSearch(args)) => repo_search::run(args)?,
+        Some(Command::Protocol(args)) => protocol::run(args)?,
+        Some(Command::Protocols(args)) => protocol::list(args)?,
+        Some(Command::Reliability(args)) => protocol::reliability(args)?,
         Some(Command::Tune(args)) => tune::run(args)?,
         Some(Command::Run(args)) => plan::run(args)?,
         None => benchmark::evaluate(&args.benchmark)?,

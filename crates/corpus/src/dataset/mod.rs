@@ -7,6 +7,7 @@ pub mod dedupe;
 pub mod describe;
 pub mod distractors;
 pub mod near;
+pub mod numpy_random;
 pub mod python_random;
 mod rows;
 pub mod split;
@@ -65,6 +66,13 @@ pub fn sources(paths: &[PathBuf], wanted: &str, split: &str) -> Result<Vec<Sourc
         }
         sources.append(&mut found);
     }
+    sort(&mut sources);
+    Ok(sources)
+}
+
+/// Puts sources into the order in which they are read: documents, then queries, labels and the rest, as later ones
+/// refer to earlier ones.
+pub fn sort(sources: &mut [Source]) {
     sources.sort_by_key(|source| match source.format.holds {
         Holds::Documents => 0,
         Holds::Queries => 1,
@@ -72,7 +80,6 @@ pub fn sources(paths: &[PathBuf], wanted: &str, split: &str) -> Result<Vec<Sourc
         Holds::Pairs => 3,
         Holds::Judgements | Holds::Rankings => 4,
     });
-    Ok(sources)
 }
 
 fn list(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), FormatError> {

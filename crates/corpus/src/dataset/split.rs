@@ -154,34 +154,46 @@ impl Queries {
 
     /// The part of each query.
     fn deal(&self, parts: &[Part], seed: u64) -> HashMap<u128, usize> {
-        let mut strata: BTreeMap<usize, Vec<(usize, u128)>> = BTreeMap::new();
-        for (query, (positives, position)) in &self.positives {
-            strata.entry(*positives).or_default().push((*position, *query));
-        }
-        let total: f64 = parts.iter().map(|part| part.weight).sum();
-        let shares: Vec<f64> = parts.iter().map(|part| part.weight / total).collect();
-        let mut random = fastrand::Rng::with_seed(seed);
-        let mut assigned = HashMap::new();
-        let mut sizes = vec![0_usize; parts.len()];
-        for mut queries in strata.into_values() {
-            // The order of a hash map is another in each run.
-            queries.sort_unstable();
-            random.shuffle(&mut queries);
-            let mut counts: Vec<usize> =
-                shares.iter().map(|share| (share * queries.len() as f64).floor() as usize).collect();
-            let so_far = (assigned.len() + queries.len()) as f64;
-            while counts.iter().sum::<usize>() < queries.len() {
-                let lack = |part: usize| shares[part] * so_far - (sizes[part] + counts[part]) as f64;
-                // The first of equals.
-                let neediest = (0..parts.len()).rev().max_by(|a, b| lack(*a).total_cmp(&lack(*b)));
-                counts[neediest.unwrap_or_default()] += 1;
-            }
-            let mut rest = queries.into_iter();
-            for (part, count) in counts.into_iter().enumerate() {
-                sizes[part] += count;
-                assigned.extend(rest.by_ref().take(count).map(|(_, query)| (query, part)));
-            }
-        }
-        assigned
+        // The order of a hash map is another in each run.
+        let mut queries: Vec<(usize, usize, u128)> = self
+            .positives
+            .iter()
+            .map(|(query, (positives, position))| (*position, *positives, *query))
+            .collect();
+        queries.sort_unstable();
+        let positives: Vec<usize> = queries.iter().map(|(_, positives, _)| *positives).collect();
+        queries.iter().map(|(_, _, query)| *query).zip(deal(&positives, parts, seed)).collect()
     }
+}
+
+/// The part of each query, by its number of positives, as [`split`] deals them out.
+#[must_use]
+pub fn deal(positives: &[usize], parts: &[Part], seed: u64) -> Vec<usize> {
+    let mut strata: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (query, positives) in positives.iter().enumerate() {
+        strata.entry(*positives).or_default().push(query);
+    }
+    let total: f64 = parts.iter().map(|part| part.weight).sum();
+    let shares: Vec<f64> = parts.iter().map(|part| part.weight / total).collect();
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut assigned = vec![0; positives.len()];
+    let (mut sizes, mut n_assigned) = (vec![0_usize; parts.len()], 0);
+    for mut queries in strata.into_values() {
+        random.shuffle(&mut queries);
+        let mut counts: Vec<usize> =
+            shares.iter().map(|share| (share * queries.len() as f64).floor() as usize).collect();
+        n_assigned += queries.len();
+        while counts.iter().sum::<usize>() < queries.len() {
+            let lack = |part: usize| shares[part] * n_assigned as f64 - (sizes[part] + counts[part]) as f64;
+            // The first of equals.
+            let neediest = (0..parts.len()).rev().max_by(|a, b| lack(*a).total_cmp(&lack(*b)));
+            counts[neediest.unwrap_or_default()] += 1;
+        }
+        let mut rest = queries.into_iter();
+        for (part, count) in counts.into_iter().enumerate() {
+            sizes[part] += count;
+            rest.by_ref().take(count).for_each(|query| assigned[query] = part);
+        }
+    }
+    assigned
 }

@@ -1,10 +1,12 @@
 //! What a protocol finds.
 
+use super::Request;
 use crate::EvalError;
 use crate::evaluation::Evaluation;
 use crate::metrics::classification::{accuracy, average_precision, class_scores, macro_f1, roc_auc};
 use crate::significance::mean;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::collections::BTreeMap;
 
 /// What one method reached under one protocol.
@@ -80,11 +82,31 @@ pub enum Predictions {
 }
 
 impl Part {
-    /// A part whose queries were ranked.
+    /// A part whose queries were ranked; ids become ascending.
     #[must_use]
-    pub fn rankings(name: impl Into<String>, documents: usize, evaluation: Evaluation) -> Self {
+    pub fn rankings(name: impl Into<String>, documents: usize, mut evaluation: Evaluation) -> Self {
+        let mut order: Vec<usize> = (0..evaluation.queries.len()).collect();
+        order.sort_by(|&a, &b| evaluation.queries[a].0.cmp(&evaluation.queries[b].0));
+        evaluation.confidences = order.iter().map(|&place| evaluation.confidences[place]).collect();
+        evaluation.queries.sort_by(|a, b| a.0.cmp(&b.0));
         let queries = evaluation.queries.len();
         Self { name: name.into(), queries, documents, values: Values::Rankings(evaluation) }
+    }
+
+    /// The evaluation of its queries, where they were ranked.
+    pub(super) fn evaluation(&self) -> Option<&Evaluation> {
+        match &self.values {
+            Values::Rankings(evaluation) => Some(evaluation),
+            Values::Verdicts(_) => None,
+        }
+    }
+
+    /// Ids of the queries that were ranked.
+    pub(super) fn query_ids(&self) -> impl Iterator<Item = &str> {
+        self.evaluation()
+            .into_iter()
+            .flat_map(|evaluation| &evaluation.queries)
+            .map(|(query, _)| query.as_str())
     }
 
     /// Means by name: of each measure over the queries, or `accuracy`, `precision`, `recall`, `f1` (of the matches),
@@ -117,6 +139,46 @@ impl Part {
                 verdicts.pairs.iter().map(right).collect()
             }
             Values::Verdicts(_) => None,
+        }
+    }
+}
+
+impl Outcome {
+    /// What was measured, without figures, discrepancies and predictions.
+    pub(super) fn new(request: &Request<'_>, parts: Vec<Part>) -> Self {
+        let protocol = request.protocol.name.to_owned();
+        Self { protocol, parts, figures: BTreeMap::new(), discrepancies: Vec::new(), predictions: None }
+    }
+
+    /// Means of each part ([`Part::means`]) by its name.
+    #[must_use]
+    pub fn means(&self) -> BTreeMap<String, BTreeMap<String, f64>> {
+        self.parts.iter().map(|part| (part.name.clone(), part.means())).collect()
+    }
+
+    pub(super) fn with_discrepancies(mut self, numbers: &[&str]) -> Self {
+        self.discrepancies.extend(numbers.iter().map(|number| (*number).to_owned()));
+        self
+    }
+}
+
+impl Predictions {
+    /// The file, line by line in the order of the data.
+    #[must_use]
+    pub fn text(&self) -> String {
+        // AdvTest's ids are whole numbers, and its evaluator compares them as such.
+        let id = |id: &String| id.parse::<u64>().map_or_else(|_| json!(id), |number| json!(number));
+        match self {
+            Self::Advtest(lists) => lists
+                .iter()
+                .map(|(url, list)| {
+                    let answers: Vec<serde_json::Value> = list.iter().map(id).collect();
+                    format!("{{\"url\":{},\"answers\":{}}}\n", json!(url), json!(answers))
+                })
+                .collect(),
+            Self::Webquery(verdicts) => {
+                verdicts.iter().map(|(pair, says)| format!("{pair}\t{}\n", u8::from(*says))).collect()
+            }
         }
     }
 }

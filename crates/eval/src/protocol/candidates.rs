@@ -1,0 +1,209 @@
+//! Some documents for each query: ranking among drawn distractors.
+
+use super::request::{Request, Sampling};
+use super::{BENCHMARK, Outcome, Part, Protocol};
+use crate::EvalError;
+use crate::evaluation::Evaluation;
+use crate::method::Scorer;
+use crate::metrics::Measure;
+use crate::metrics::abstention::Confidence;
+use crate::ranking::{TiePolicy, rank_judged};
+use quarry_corpus::dataset::convert;
+use quarry_corpus::dataset::distractors::{self, sample};
+use quarry_corpus::formats::{Document, FormatError, Query};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+/// Distractors a query, and the seed that draws them, in GenCodeSearchNet.
+pub(super) const DISTRACTORS: usize = 99;
+pub(super) const SEED: u32 = 42;
+
+/// GenCodeSearchNet's way to rank, on any benchmark.
+pub(super) static DISTRACTORS_PROTOCOL: Protocol = Protocol {
+    name: "distractors",
+    source: "GenCodeSearchNet section 5",
+    about: "Ranks what answers a query among 99 drawn documents that do not, behind all that score the same",
+    roles: &[BENCHMARK],
+    measures: &[Measure::ReciprocalRank(None)],
+    options: &["measures", "ties", "seeds", "distractors", "sampling", "without_twins"],
+    discrepancies: &["G2", "G4", "G5"],
+    run: |request| {
+        let benchmark = request.benchmark(&["benchmark"], &convert::Options::default())?;
+        let scorer = request.prepare(&benchmark)?;
+        let queries: HashMap<&str, &Query> =
+            benchmark.queries.iter().map(|query| (query.id.as_str(), query)).collect();
+        let positions: HashMap<&str, usize> = (0..)
+            .zip(&benchmark.documents)
+            .map(|(position, document)| (document.id.as_str(), position))
+            .collect();
+        let sampling = request.options.sampling.unwrap_or_default();
+        let count = request.options.distractors.unwrap_or(DISTRACTORS);
+        let path = request.files["benchmark"].first().map_or(Path::new(""), |path| path.as_path());
+        let (mut parts, mut figures) = (Vec::new(), Vec::new());
+        for seed in request.options.seeds(SEED) {
+            let options = distractors::Options {
+                count,
+                sampling: sampling.into(),
+                without_twins: request.options.without_twins,
+                seed: seed.into(),
+            };
+            let lists = sample(&benchmark, options, path)?;
+            let lists: Vec<Candidates<'_>> = lists
+                .iter()
+                .map(|(query, ids)| Candidates {
+                    query: queries[query.as_str()],
+                    positions: ids.iter().map(|id| positions[id.as_str()]).collect(),
+                    n_answers: ids.len() - count,
+                })
+                .collect();
+            let part = rank(request, &format!("seed {seed}"), &benchmark.documents, scorer.as_ref(), &lists)?;
+            let mut of_seed = part.means();
+            of_seed.insert("mrr ceiling".into(), ceiling(&benchmark.documents, &lists));
+            parts.push(part);
+            figures.push(of_seed);
+        }
+        let mut outcome = Outcome::new(request, parts).with_discrepancies(match sampling {
+            Sampling::Uniform => &["G2", "G5"],
+            Sampling::Rolling => &["G2", "G4", "G5"],
+        });
+        outcome.figures = over_seeds(&figures);
+        Ok(outcome)
+    },
+};
+
+/// What one query is ranked among.
+pub(super) struct Candidates<'a> {
+    pub query: &'a Query,
+    /// Positions in the corpus: distractors, then what answers the query.
+    pub positions: Vec<usize>,
+    /// How many of them answer the query.
+    pub n_answers: usize,
+}
+
+/// Ranks candidates, those that answer behind all that score the same unless the options say otherwise.
+pub(super) fn rank(
+    request: &Request<'_>,
+    name: &str,
+    documents: &[Document],
+    scorer: &dyn Scorer,
+    lists: &[Candidates<'_>],
+) -> Result<Part, EvalError> {
+    let measures = request.measures();
+    let conventions = request.options.conventions(TiePolicy::Pessimistic);
+    let asked: Vec<(&Query, &[usize])> =
+        lists.iter().map(|list| (list.query, list.positions.as_slice())).collect();
+    let scores = scorer.scores_of(&asked)?;
+    let mut evaluation = Evaluation { measures, queries: Vec::new(), confidences: Vec::new() };
+    for (list, scores) in lists.iter().zip(scores) {
+        let first_answer = list.positions.len() - list.n_answers;
+        let judged: Vec<(usize, i32)> =
+            (first_answer..list.positions.len()).map(|place| (place, 1)).collect();
+        // A rolling sample may hold the answer twice, so that places tell candidates apart where nothing else does.
+        let ids: Vec<(&str, usize)> = list
+            .positions
+            .iter()
+            .enumerate()
+            .map(|(place, position)| (documents[*position].id.as_str(), place))
+            .collect();
+        let ranking = rank_judged(&ids, &scores, &judged, conventions.ties)?;
+        let grades = vec![1; list.n_answers];
+        let values =
+            evaluation.measures.iter().map(|of| of.value(&ranking, &grades, conventions.gain)).collect();
+        evaluation.queries.push((list.query.id.clone(), values));
+        evaluation.confidences.push(Confidence::new(&scores));
+    }
+    if evaluation.queries.is_empty() {
+        return Err(EvalError::NoQueries {
+            remedy: "no query has a relevant document; check the judgements",
+        });
+    }
+    Ok(Part::rankings(name, documents.len(), evaluation))
+}
+
+/// MRR of a method that scores what answers above all else, under pessimistic ties: equal codes score the same, so
+/// that an answer stands behind each candidate with its text.
+pub(super) fn ceiling(documents: &[Document], lists: &[Candidates<'_>]) -> f64 {
+    let best = |list: &Candidates<'_>| {
+        let answers = &list.positions[list.positions.len() - list.n_answers..];
+        let twins = |answer: &usize| {
+            let same = |position: &&usize| documents[**position].text == documents[*answer].text;
+            list.positions.iter().filter(same).count()
+        };
+        answers.iter().map(twins).min().map_or(0.0, |rank| 1.0 / rank as f64)
+    };
+    lists.iter().map(best).sum::<f64>() / lists.len() as f64
+}
+
+/// Means over seeds by name, and with several seeds their deviations (of a sample) as `NAME deviation`.
+pub(super) fn over_seeds(by_seed: &[BTreeMap<String, f64>]) -> BTreeMap<String, f64> {
+    let n = by_seed.len() as f64;
+    let mut figures = BTreeMap::new();
+    for name in by_seed.first().into_iter().flat_map(BTreeMap::keys) {
+        let values = || by_seed.iter().filter_map(|figures| figures.get(name));
+        let mean = values().sum::<f64>() / n;
+        if by_seed.len() > 1 {
+            let squares = values().map(|value| (value - mean).powi(2)).sum::<f64>();
+            figures.insert(format!("{name} deviation"), (squares / (n - 1.0)).sqrt());
+        }
+        figures.insert(name.clone(), mean);
+    }
+    figures
+}
+
+/// Too few records for what a protocol draws.
+pub(super) fn too_few(path: &Path, (number, found): (usize, usize), count: usize) -> EvalError {
+    EvalError::Format(FormatError::File {
+        path: path.to_owned(),
+        expected: format!("{count} codes that do not answer query {}", number + 1),
+        found: format!("{found} to draw from"),
+        remedy: "ask for fewer with --distractors, or name more data".into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::tests::{Fixture, check, run};
+
+    #[test]
+    fn an_answer_stands_behind_its_equals() {
+        // Four pairs; the codes of the last two are equal, and all others are drawn for each.
+        let pairs = r#"{"input":"a [CODESPLIT] a","target":1}
+{"input":"b [CODESPLIT] b","target":1}
+{"input":"a [CODESPLIT] ab","target":1}
+{"input":"b [CODESPLIT] ab","target":1}
+"#;
+        let mut fixture = Fixture::new(&[("pairs.jsonl", pairs)]);
+        fixture.options.distractors = Some(3);
+        fixture.options.seeds = vec![1, 2];
+        let files = fixture.files(&[("benchmark", &["pairs.jsonl"])]);
+        let outcome = run(&fixture.request("distractors", &files));
+        let names: Vec<&str> = outcome.parts.iter().map(|part| part.name.as_str()).collect();
+        assert_eq!(names, ["seed 1", "seed 2"]);
+        // The first two find their codes; the third has a before it, its twin beside it; the fourth the same with b.
+        check(outcome.figures["mrr"], (1.0 + 1.0 + 1.0 / 3.0 + 1.0 / 3.0) / 4.0);
+        check(outcome.figures["mrr deviation"], 0.0);
+        check(outcome.figures["mrr ceiling"], (1.0 + 1.0 + 1.0 / 2.0 + 1.0 / 2.0) / 4.0);
+        assert_eq!(outcome.discrepancies, ["G2", "G5"]);
+        fixture.options = crate::protocol::Options {
+            distractors: Some(2),
+            sampling: Some(Sampling::Uniform),
+            without_twins: true,
+            ..Default::default()
+        };
+        let outcome = run(&fixture.request("distractors", &files));
+        check(outcome.figures["mrr ceiling"], 1.0);
+        fixture.options.distractors = Some(4);
+        let error = fixture.error(&fixture.request("distractors", &files));
+        assert!(error.contains("pairs.jsonl: expected 4 documents that do not answer"), "{error}");
+    }
+
+    #[test]
+    fn figures_over_seeds_have_a_mean_and_a_deviation() {
+        let of = |value| BTreeMap::from([("x".to_owned(), value)]);
+        assert_eq!(over_seeds(&[of(2.0)]), of(2.0));
+        let figures = over_seeds(&[of(1.0), of(3.0)]);
+        check(figures["x"], 2.0);
+        check(figures["x deviation"], 2.0_f64.sqrt());
+    }
+}

@@ -1,0 +1,496 @@
+//! CodeSearchNet: MRR among batches, and NDCG over the annotations of its challenge.
+//!
+//! As in `src/model_test.py` and `src/relevanceeval.py` of github.com/github/CodeSearchNet.
+
+use super::candidates::over_seeds;
+use super::request::Request;
+use super::{Outcome, Part, Protocol, Role};
+use crate::EvalError;
+use crate::evaluation::{Evaluation, evaluate_method};
+use crate::method::{Corpus, QUERIES_PER_BATCH};
+use crate::metrics::Measure;
+use crate::metrics::abstention::Confidence;
+use crate::ranking::{TiePolicy, best_first, rank_judged};
+use quarry_corpus::dataset::numpy_random::shuffled;
+use quarry_corpus::formats::beir::Benchmark;
+use quarry_corpus::formats::qrels::Qrels;
+use quarry_corpus::formats::{Document, FormatError, Pair, Query, Record};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// Pairs a batch in CodeSearchNet.
+const BATCH: usize = 1_000;
+
+/// CodeSearchNet's own metric.
+pub(super) static CSN_MRR: Protocol = Protocol {
+    name: "csn-mrr",
+    source: "CodeSearchNet, model_test.py",
+    about: "Ranks within shuffled batches of 1,000 pairs, a shorter rest dropped: the queries for each code, as the \
+            script does, and the codes for each query; what is right stands behind all that score the same",
+    roles: &[Role::required("pairs", &[], "functions with their documentation")],
+    measures: &[Measure::ReciprocalRank(None)],
+    options: &["measures", "seeds", "batch"],
+    discrepancies: &[],
+    run: csn_mrr,
+};
+
+fn csn_mrr(request: &Request<'_>) -> Result<Outcome, EvalError> {
+    let pairs = request.pairs("pairs")?;
+    let pairs: Vec<&Pair> = pairs.iter().filter(|pair| pair.label != Some(0)).collect();
+    // As the script does, where there are too few for one batch.
+    let size = request.options.batch.unwrap_or(BATCH).clamp(1, pairs.len().max(1));
+    let (mut parts, mut figures) = (Vec::new(), Vec::new());
+    for seed in request.options.seeds(0) {
+        let order = shuffled(pairs.len(), seed);
+        let mut evaluations = ["queries for each code", "codes for each query"].map(|direction| {
+            let none =
+                Evaluation { measures: request.measures(), queries: Vec::new(), confidences: Vec::new() };
+            (direction, none)
+        });
+        for batch in order.chunks_exact(size) {
+            let scores = score_batch(request, &pairs, batch)?;
+            for (place, number) in batch.iter().enumerate() {
+                let of_queries = scores.iter().map(|of_query| of_query[place]).collect();
+                let of_codes = scores[place].clone();
+                for ((_, evaluation), scores) in evaluations.iter_mut().zip([of_queries, of_codes]) {
+                    add_ranked(evaluation, number.to_string(), &scores, place)?;
+                }
+            }
+        }
+        let mut of_seed = BTreeMap::new();
+        for (direction, evaluation) in evaluations {
+            if evaluation.queries.is_empty() {
+                return Err(EvalError::NoQueries {
+                    remedy: "no pair is labelled as a match; name a file of matches",
+                });
+            }
+            let part = Part::rankings(format!("{direction}, seed {seed}"), size, evaluation);
+            of_seed.extend(
+                part.means().into_iter().map(|(name, value)| (format!("{direction}: {name}"), value)),
+            );
+            parts.push(part);
+        }
+        of_seed.insert("batches".into(), (pairs.len() / size) as f64);
+        of_seed.insert("pairs dropped".into(), (pairs.len() % size) as f64);
+        figures.push(of_seed);
+    }
+    let mut outcome = Outcome::new(request, parts);
+    outcome.figures = over_seeds(&figures);
+    Ok(outcome)
+}
+
+/// Scores of the codes of a batch for each of its queries.
+fn score_batch(request: &Request<'_>, pairs: &[&Pair], batch: &[usize]) -> Result<Vec<Vec<f32>>, EvalError> {
+    let text = |text: &str, id: &usize| (id.to_string(), text.to_owned());
+    let documents: Vec<Document> = batch
+        .iter()
+        .map(|number| text(pairs[*number].code.form(true), number))
+        .map(|(id, text)| Document { id, title: String::new(), text })
+        .collect();
+    let queries: Vec<Query> = batch
+        .iter()
+        .map(|number| text(pairs[*number].query.form(true), number))
+        .map(|(id, text)| Query { id, text })
+        .collect();
+    let scorer = (request.prepare)(Corpus { documents: &documents, qrels: None })?;
+    let mut scores = Vec::with_capacity(queries.len());
+    for queries in queries.chunks(QUERIES_PER_BATCH) {
+        scores.extend(scorer.scores(&queries.iter().collect::<Vec<_>>())?);
+    }
+    Ok(scores)
+}
+
+/// Adds a query whose one answer stands at a place, behind all that score the same.
+fn add_ranked(
+    evaluation: &mut Evaluation,
+    query: String,
+    scores: &[f32],
+    answer: usize,
+) -> Result<(), EvalError> {
+    let places: Vec<usize> = (0..scores.len()).collect();
+    let ranking = rank_judged(&places, scores, &[(answer, 1)], TiePolicy::Pessimistic)?;
+    let values = evaluation.measures.iter().map(|of| of.value(&ranking, &[1], Default::default())).collect();
+    evaluation.queries.push((query, values));
+    evaluation.confidences.push(Confidence::new(scores));
+    Ok(())
+}
+
+/// Formats of the functions of a language.
+pub(super) const FUNCTIONS: &[&str] =
+    &["codesearchnet", "codesearchnet-huggingface", "codesearchnet-definitions"];
+
+const ANNOTATIONS: Role = Role::required("annotations", &["csn99"], "annotationStore.csv");
+
+/// The challenge.
+pub(super) static CSN99_NDCG: Protocol = Protocol {
+    name: "csn99-ndcg",
+    source: "CodeSearchNet, relevanceeval.py",
+    about: "NDCG of the 99 queries, language by language, with the mean of the annotators as relevance r and gain \
+            2^r - 1, over the first 300 functions: those that nobody annotated are skipped (annotated only), or keep \
+            their places (full ranking)",
+    roles: &[
+        ANNOTATIONS,
+        Role::required("corpus", FUNCTIONS, "all functions, one or more files for each language"),
+    ],
+    measures: &[Measure::Ndcg(None)],
+    options: &["depth"],
+    discrepancies: &[],
+    run: csn99_ndcg,
+};
+
+/// Relevance by link, by query in lower case, by language in lower case.
+type Relevances = BTreeMap<String, BTreeMap<String, BTreeMap<String, f64>>>;
+
+fn csn99_ndcg(request: &Request<'_>) -> Result<Outcome, EvalError> {
+    let depth = request.options.depth.unwrap_or(300);
+    let relevances = mean_relevances(&annotations(request)?);
+    let mut corpora: BTreeMap<String, Vec<Document>> = BTreeMap::new();
+    for source in request.sources("corpus")? {
+        // Functions without documentation do not say their language, but stand in one file with those that do.
+        let (mut language, mut documents) = (None, Vec::new());
+        source.for_each(&mut |record| {
+            match record {
+                Record::Document(document) => documents.push(document),
+                Record::Pair(pair) => {
+                    language = language.take().or(pair.language);
+                    let (Some(id), text) = (pair.url.or(pair.code.id), pair.code.text) else { return Ok(()) };
+                    documents.push(Document { id, title: String::new(), text });
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+        let Some(language) = language.filter(|language| relevances.contains_key(&language.to_lowercase()))
+        else {
+            return Err(EvalError::Format(FormatError::File {
+                path: source.path.clone(),
+                expected: format!("functions of one of {}", join(relevances.keys())),
+                found: "none of these languages".into(),
+                remedy: "name files of CodeSearchNet, one or more for each language".into(),
+            }));
+        };
+        corpora.entry(language.to_lowercase()).or_default().append(&mut documents);
+    }
+    let (mut parts, mut figures) = (Vec::new(), BTreeMap::<String, f64>::new());
+    let n_languages = corpora.len() as f64;
+    for (language, mut documents) in corpora {
+        let mut known = HashSet::new();
+        documents.retain(|document| known.insert(document.id.clone()));
+        let of_language = &relevances[&language];
+        let scorer = (request.prepare)(Corpus { documents: &documents, qrels: None })?;
+        let ids: Vec<&str> = documents.iter().map(|document| document.id.as_str()).collect();
+        let queries: Vec<Query> =
+            of_language.keys().map(|query| Query { id: query.clone(), text: query.clone() }).collect();
+        let mut evaluations = ["annotated only", "full ranking"].map(|convention| {
+            let none =
+                Evaluation { measures: request.measures(), queries: Vec::new(), confidences: Vec::new() };
+            (convention, none)
+        });
+        for batch in queries.chunks(QUERIES_PER_BATCH) {
+            let scores = scorer.scores(&batch.iter().collect::<Vec<_>>())?;
+            for (query, scores) in batch.iter().zip(scores) {
+                let annotated = &of_language[&query.id];
+                let order = best_first(&ids, &scores)?;
+                let ranked = order.iter().take(depth).map(|position| annotated.get(ids[*position]).copied());
+                let ranked: Vec<Option<f64>> = ranked.collect();
+                for (convention, evaluation) in &mut evaluations {
+                    let skip = *convention == "annotated only";
+                    // The script leaves out queries whose functions are all irrelevant.
+                    if let Some(value) = ndcg_of_annotations(&ranked, annotated.values(), skip) {
+                        evaluation.queries.push((query.id.clone(), vec![value]));
+                        evaluation.confidences.push(Confidence::new(&scores));
+                    }
+                }
+            }
+        }
+        let covered = |wanted: fn(f64) -> bool| {
+            let links = of_language.values().flatten().filter(|(_, relevance)| wanted(**relevance));
+            let (mut all, mut found) = (0, 0);
+            for (link, _) in links {
+                all += 1;
+                found += usize::from(known.contains(link));
+            }
+            f64::from(found as u32) / f64::from(all.max(1) as u32)
+        };
+        figures.insert(format!("{language}: share of annotated functions in the corpus"), covered(|_| true));
+        figures.insert(format!("{language}: share of relevant ones"), covered(|relevance| relevance > 0.0));
+        for (convention, evaluation) in evaluations {
+            if evaluation.queries.is_empty() {
+                return Err(EvalError::NoQueries {
+                    remedy: "nothing is annotated as relevant; check the annotations",
+                });
+            }
+            let part = Part::rankings(format!("{language}, {convention}"), documents.len(), evaluation);
+            let mean = figures.entry(format!("mean over languages, {convention}: ndcg")).or_default();
+            *mean += part.means()["ndcg"] / n_languages;
+            parts.push(part);
+        }
+    }
+    let mut outcome = Outcome::new(request, parts);
+    outcome.figures = figures;
+    Ok(outcome)
+}
+
+/// NDCG with gain 2^r − 1 and discount log₂(rank + 1) over a ranking's relevances, `None` being functions that nobody
+/// annotated: they take no rank where they are skipped. The ideal is that of all annotated functions, not cut off.
+/// `None` where nothing is relevant (CodeSearchNet, `relevanceeval.py`).
+fn ndcg_of_annotations<'a>(
+    ranked: &[Option<f64>],
+    annotated: impl Iterator<Item = &'a f64>,
+    skip_unannotated: bool,
+) -> Option<f64> {
+    let worth = |(index, relevance): (usize, f64)| (relevance.exp2() - 1.0) / (index as f64 + 2.0).log2();
+    let mut ideal: Vec<f64> = annotated.copied().collect();
+    ideal.sort_unstable_by(|a, b| b.total_cmp(a));
+    let best: f64 = ideal.into_iter().enumerate().map(worth).sum();
+    let kept = ranked.iter().filter(|relevance| !skip_unannotated || relevance.is_some());
+    let found: f64 = kept.map(|relevance| relevance.unwrap_or(0.0)).enumerate().map(worth).sum();
+    (best > 0.0).then(|| found / best)
+}
+
+/// One annotation: language, query, link, grade.
+struct Annotation {
+    language: String,
+    query: String,
+    link: String,
+    grade: i32,
+}
+
+fn annotations(request: &Request<'_>) -> Result<Vec<Annotation>, EvalError> {
+    let mut annotations = Vec::new();
+    for source in request.sources("annotations")? {
+        source.for_each(&mut |record| {
+            if let Record::Judgement(judgement) = record {
+                annotations.push(Annotation {
+                    language: judgement.language.unwrap_or_default().to_lowercase(),
+                    query: judgement.query,
+                    link: judgement.document,
+                    grade: judgement.grade,
+                });
+            }
+            Ok(())
+        })?;
+    }
+    Ok(annotations)
+}
+
+fn mean_relevances(annotations: &[Annotation]) -> Relevances {
+    let mut counted: BTreeMap<(&str, &str, &str), (i32, i32)> = BTreeMap::new();
+    for Annotation { language, query, link, grade } in annotations {
+        let (sum, count) = counted.entry((language, query, link)).or_default();
+        *sum += grade;
+        *count += 1;
+    }
+    let mut relevances = Relevances::new();
+    for ((language, query, link), (sum, count)) in counted {
+        let of_query = relevances.entry(language.into()).or_default().entry(query.into()).or_default();
+        of_query.insert(link.into(), f64::from(sum) / f64::from(count));
+    }
+    relevances
+}
+
+/// What CoSQA+ made of the challenge.
+pub(super) static CSN99_PYTHON: Protocol = Protocol {
+    name: "csn99-python",
+    source: "CoSQA+ version 1, CSN Python test set",
+    about: "Ranks the annotated Python functions for the queries of the challenge, positive where any annotator gave 3: \
+            among the positive ones, and among all that were annotated, as the paper does not say which",
+    roles: &[
+        ANNOTATIONS,
+        Role::optional(
+            "corpus",
+            FUNCTIONS,
+            "Python functions with the texts of the annotated ones; without them only counts are reported",
+        ),
+    ],
+    measures: &[
+        Measure::ReciprocalRank(None),
+        Measure::MultiChoiceReciprocalRank(None),
+        Measure::AveragePrecision(None),
+        Measure::Ndcg(Some(10)),
+    ],
+    options: &["measures", "ties"],
+    discrepancies: &["V5"],
+    run: csn99_python,
+};
+
+fn csn99_python(request: &Request<'_>) -> Result<Outcome, EvalError> {
+    let mut annotations = annotations(request)?;
+    annotations.retain(|annotation| annotation.language == "python");
+    let mut qrels = Qrels::new();
+    for Annotation { query, link, grade, .. } in &annotations {
+        let positive = i32::from(*grade == 3);
+        let known = qrels.entry(query.clone()).or_default().entry(link.clone()).or_insert(0);
+        *known = positive.max(*known);
+    }
+    let links = |of: fn(i32) -> bool| -> BTreeSet<&str> {
+        let judged = qrels.values().flatten().filter(|(_, grade)| of(**grade));
+        judged.map(|(link, _)| link.as_str()).collect()
+    };
+    let (positive, annotated) = (links(|grade| grade > 0), links(|_| true));
+    let n_positive = |judged: &BTreeMap<String, i32>| judged.values().filter(|grade| **grade > 0).count();
+    let figures = BTreeMap::from([
+        ("positive pairs".to_owned(), qrels.values().map(n_positive).sum::<usize>() as f64),
+        ("queries with a positive".to_owned(), qrels.values().filter(|of| n_positive(of) > 0).count() as f64),
+        ("positive functions".to_owned(), positive.len() as f64),
+        ("annotated pairs".to_owned(), qrels.values().map(BTreeMap::len).sum::<usize>() as f64),
+        ("annotated functions".to_owned(), annotated.len() as f64),
+    ]);
+    let mut parts = Vec::new();
+    if request.has("corpus") {
+        let mut texts: HashMap<String, String> = HashMap::new();
+        for source in request.sources("corpus")? {
+            source.for_each(&mut |record| {
+                let (id, text) = match record {
+                    Record::Document(document) => (document.id, document.text),
+                    Record::Pair(pair) => (pair.url.or(pair.code.id).unwrap_or_default(), pair.code.text),
+                    _ => return Ok(()),
+                };
+                if annotated.contains(id.as_str()) {
+                    texts.insert(id, text);
+                }
+                Ok(())
+            })?;
+        }
+        for (name, links) in
+            [("among positive functions", &positive), ("among annotated functions", &annotated)]
+        {
+            let document = |link: &&str| {
+                let text = texts.get(*link).cloned()?;
+                Some(Document { id: (*link).to_owned(), title: String::new(), text })
+            };
+            let documents: Vec<Document> = links.iter().filter_map(document).collect();
+            if documents.len() < links.len() {
+                return Err(EvalError::Format(FormatError::File {
+                    path: request.files["corpus"][0].clone(),
+                    expected: format!("the texts of all {} functions {name}", links.len()),
+                    found: format!("{} of them", documents.len()),
+                    remedy: "name the file of all Python functions, documented or not".into(),
+                }));
+            }
+            let mut of_links = qrels.clone();
+            of_links.values_mut().for_each(|judged| judged.retain(|link, _| links.contains(link.as_str())));
+            let queries =
+                qrels.keys().map(|query| Query { id: query.clone(), text: query.clone() }).collect();
+            let benchmark = Benchmark { documents, queries, qrels: of_links };
+            let scorer = request.prepare(&benchmark)?;
+            let conventions = request.options.conventions(TiePolicy::IndexDesc);
+            let evaluation =
+                evaluate_method(&benchmark, scorer.as_ref(), &request.measures(), &conventions, |_, _| {
+                    Ok(())
+                })?;
+            parts.push(Part::rankings(name, benchmark.documents.len(), evaluation));
+        }
+    }
+    let mut outcome = Outcome::new(request, parts).with_discrepancies(&["V5"]);
+    outcome.figures = figures;
+    Ok(outcome)
+}
+
+fn join<'a>(names: impl Iterator<Item = &'a String>) -> String {
+    names.map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::tests::{Fixture, check, run};
+
+    #[test]
+    fn a_batch_is_ranked_in_both_directions() {
+        // Codes a, ab, b for the queries a, a, b, and one pair that is dropped.
+        let pairs: Vec<String> = [("a", "a"), ("a", "ab"), ("b", "b")]
+            .iter()
+            .map(|(query, code)| format!("{{\"input\":\"{query} [CODESPLIT] {code}\",\"target\":1}}\n"))
+            .collect();
+        let mut fixture = Fixture::new(&[("pairs.jsonl", &pairs.concat())]);
+        let files = fixture.files(&[("pairs", &["pairs.jsonl"])]);
+        let outcome = run(&fixture.request("csn-mrr", &files));
+        // Codes: 1, behind a, 1. Queries: for a the two queries a are equal; for ab all three are.
+        check(outcome.figures["codes for each query: mrr"], (1.0 + 1.0 / 2.0 + 1.0) / 3.0);
+        check(outcome.figures["queries for each code: mrr"], (1.0 / 2.0 + 1.0 / 3.0 + 1.0) / 3.0);
+        assert_eq!((outcome.figures["batches"], outcome.figures["pairs dropped"]), (1.0, 0.0));
+        let queries: Vec<String> = match &outcome.parts[0].values {
+            crate::protocol::Values::Rankings(evaluation) => {
+                evaluation.queries.iter().map(|(id, _)| id.clone()).collect()
+            }
+            crate::protocol::Values::Verdicts(_) => Vec::new(),
+        };
+        assert_eq!(queries, ["0", "1", "2"]);
+        fixture.options.batch = Some(2);
+        let outcome = run(&fixture.request("csn-mrr", &files));
+        assert_eq!((outcome.figures["batches"], outcome.figures["pairs dropped"]), (1.0, 1.0));
+        assert_eq!((outcome.parts[0].queries, outcome.parts[0].documents), (2, 2));
+    }
+
+    #[test]
+    fn annotations_are_means_and_unannotated_functions_skipped_or_not() {
+        // Relevances 1.5 and 0, an unannotated function first; ideal (2^1.5 - 1) / 1.
+        let ranked = [None, Some(0.0), Some(1.5)];
+        let ideal = [1.5, 0.0];
+        check(ndcg_of_annotations(&ranked, ideal.iter(), true).unwrap(), 1.0 / 3.0_f64.log2());
+        check(ndcg_of_annotations(&ranked, ideal.iter(), false).unwrap(), 1.0 / 4.0_f64.log2());
+        assert_eq!(ndcg_of_annotations(&ranked, [0.0].iter(), true), None);
+    }
+
+    const ANNOTATED: &str = "Language,Query,GitHubUrl,Relevance,Notes\n\
+        Python,A b,u1,3,\nPython,a B,u1,0,\nPython,a b,u2,0,\nPython,a b,u4,1,\nPython,a,u2,3,\nJava,a,u9,3,\n\
+        Python,b,u2,0,\n";
+
+    /// A corpus of functions: link and code; the first is documented.
+    fn functions(of: &[(&str, &str)]) -> String {
+        let line = |(number, (link, code)): (usize, &(&str, &str))| {
+            let docstring = if number == 0 { "says" } else { "" };
+            let record = serde_json::json!({
+                "nwo": "o/r", "path": "p", "language": "python", "identifier": "f", "docstring": docstring,
+                "docstring_tokens": [], "function": code, "function_tokens": [], "url": link
+            });
+            format!("{record}\n")
+        };
+        of.iter().enumerate().map(line).collect()
+    }
+
+    #[test]
+    fn the_challenge_is_scored_in_both_conventions() {
+        let corpus = functions(&[("u0", "ab"), ("u1", "aab"), ("u2", "a"), ("u3", "bb")]);
+        let fixture = Fixture::new(&[("annotations.csv", ANNOTATED), ("definitions.jsonl", &corpus)]);
+        let files =
+            fixture.files(&[("annotations", &["annotations.csv"]), ("corpus", &["definitions.jsonl"])]);
+        let outcome = run(&fixture.request("csn99-ndcg", &files));
+        let means: Vec<f64> = outcome.parts.iter().map(|part| part.means()["ndcg"]).collect();
+        // `a b` (letters a, b once): u0, u1, then u3 and u2, equal and the greater link first; u1 has (3 + 0) / 2, u2
+        // 0, and u4 with 1 is not there. `a`: u2 first. `b` has nothing relevant and does not count.
+        let (worth, other) = (1.5_f64.exp2() - 1.0, 1.0 / 3.0_f64.log2());
+        let ideal = worth + other;
+        check(means[0], (worth / ideal + 1.0) / 2.0);
+        check(means[1], (worth / 3.0_f64.log2() / ideal + 1.0) / 2.0);
+        assert_eq!(outcome.parts[0].queries, 2);
+        check(outcome.figures["python: share of annotated functions in the corpus"], 4.0 / 5.0);
+        check(outcome.figures["mean over languages, full ranking: ndcg"], means[1]);
+    }
+
+    #[test]
+    fn the_python_set_is_counted_and_ranked() {
+        let corpus = functions(&[("u0", "ab"), ("u1", "aab"), ("u2", "a"), ("u4", "bb")]);
+        let fixture = Fixture::new(&[("annotations.csv", ANNOTATED), ("definitions.jsonl", &corpus)]);
+        let files = fixture.files(&[("annotations", &["annotations.csv"])]);
+        let outcome = run(&fixture.request("csn99-python", &files));
+        let count = |name: &str| outcome.figures[name];
+        assert_eq!(
+            ["positive pairs", "queries with a positive", "positive functions"].map(count),
+            [2.0, 2.0, 2.0]
+        );
+        assert_eq!(["annotated pairs", "annotated functions"].map(count), [5.0, 3.0]);
+        assert!(outcome.parts.is_empty());
+        let files =
+            fixture.files(&[("annotations", &["annotations.csv"]), ("corpus", &["definitions.jsonl"])]);
+        let outcome = run(&fixture.request("csn99-python", &files));
+        let part = |index: usize| (outcome.parts[index].documents, outcome.parts[index].means()["mrr"]);
+        assert_eq!((part(0), part(1)), ((2, 1.0), (3, 1.0)));
+        let short = functions(&[("u1", "aab")]);
+        let fixture = Fixture::new(&[("annotations.csv", ANNOTATED), ("definitions.jsonl", &short)]);
+        let files =
+            fixture.files(&[("annotations", &["annotations.csv"]), ("corpus", &["definitions.jsonl"])]);
+        let error = fixture.error(&fixture.request("csn99-python", &files));
+        assert!(error.contains("found 1 of them"), "{error}");
+    }
+}

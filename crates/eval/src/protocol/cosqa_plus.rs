@@ -1,0 +1,352 @@
+//! CoSQA+: every code of the code base for every query with a positive, several of which may answer.
+
+use super::candidates::over_seeds;
+use super::request::Request;
+use super::{Outcome, Part, Protocol, Role};
+use crate::EvalError;
+use crate::agreement::{Variance, average_variance, cronbach_alpha};
+use crate::evaluation::{Conventions, Evaluation, Unjudged, evaluate_method, values};
+use crate::metrics::Measure;
+use crate::metrics::abstention::Confidence;
+use crate::ranking::{TiePolicy, rank_judged};
+use quarry_corpus::dataset::convert;
+use quarry_corpus::dataset::split::{self, deal};
+use quarry_corpus::formats::beir::Benchmark;
+use quarry_corpus::formats::qrels::Qrels;
+use quarry_corpus::formats::run as run_format;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+const ROLES: &[Role] = &[
+    Role::required("pairs", &["cosqa-plus"], "labelled pairs"),
+    Role::optional("codes", &["cosqa-plus-codes"], "the code base; without it the codes of the pairs"),
+    Role::optional(
+        "candidates",
+        &["trec-run"],
+        "TREC runs of the candidates that each encoder chose, a file for each: leaves the pool of each out in turn",
+    ),
+];
+const OPTIONS: &[&str] = &["measures", "ties", "seeds", "fold", "as_released"];
+
+pub(super) static COSQA_PLUS_V1: Protocol = Protocol {
+    name: "cosqa-plus-v1",
+    source: "CoSQA+ version 1, research questions 3 and 4",
+    about: "CoSQA+: all codes for each query with a positive, and for those with 2, 3, 4 and 5 of them; over several \
+            methods, Cronbach's alpha and the average variance over these four. A fold is a part of the queries, split \
+            8 : 1 : 1 as for fine-tuning. As released, MRR and MMRR see the first 1,000 codes only",
+    roles: ROLES,
+    measures: &[
+        Measure::MultiChoiceReciprocalRank(None),
+        Measure::ReciprocalRank(None),
+        Measure::AveragePrecision(None),
+        Measure::Ndcg(Some(10)),
+        Measure::Judged(10),
+    ],
+    options: OPTIONS,
+    discrepancies: &["P5", "P10"],
+    run: |request| run(request, "P5", BY_POSITIVES.to_vec()),
+};
+
+pub(super) static COSQA_PLUS_V2: Protocol = Protocol {
+    name: "cosqa-plus-v2",
+    source: "CoSQA+ version 2, retrieval",
+    about: "CoSQA+: all codes for each query with a positive, and for those with each number of them. A fold is a part of \
+            the queries, split 8 : 1 : 1 as for fine-tuning. As released, all metrics are cut off at 10",
+    roles: ROLES,
+    measures: &[
+        Measure::Ndcg(Some(10)),
+        Measure::ReciprocalRank(None),
+        Measure::AveragePrecision(None),
+        Measure::MultiChoiceReciprocalRank(None),
+        Measure::Judged(10),
+    ],
+    options: OPTIONS,
+    discrepancies: &["P10", "V3", "V4", "V7"],
+    run: |request| {
+        let mut outcome = run(request, "V7", (1..=20).collect())?;
+        outcome.discrepancies.extend(["V3", "V4"].map(String::from));
+        Ok(outcome)
+    },
+};
+
+/// Numbers of positives of the queries that the first paper tells apart.
+const BY_POSITIVES: [usize; 4] = [2, 3, 4, 5];
+
+fn run(request: &Request<'_>, discrepancy: &str, by_positives: Vec<usize>) -> Result<Outcome, EvalError> {
+    let benchmark = request.benchmark(&["codes", "pairs"], &convert::Options::default())?;
+    let scorer = request.prepare(&benchmark)?;
+    let conventions = request.options.conventions(TiePolicy::IndexDesc);
+    let measures: Vec<Measure> =
+        request.measures().into_iter().map(|measure| cut_off(request, measure)).collect();
+    let mut variants = vec![Variant::new("unjudged removed", benchmark.qrels.clone(), Unjudged::Removed)];
+    variants.extend(without_each_pool(request, &benchmark.qrels)?);
+    let positions: HashMap<&str, usize> = (0..)
+        .zip(&benchmark.documents)
+        .map(|(position, document)| (document.id.as_str(), position))
+        .collect();
+    let ids: Vec<&str> = benchmark.documents.iter().map(|document| document.id.as_str()).collect();
+    // Scoring is what takes time: all variants are judged on the same scores.
+    let all = evaluate_method(&benchmark, scorer.as_ref(), &measures, &conventions, |query, scores| {
+        let confidence = Confidence::new(scores);
+        variants.iter_mut().try_for_each(|variant| {
+            let conventions = Conventions { unjudged: variant.unjudged, ..conventions };
+            let Some(judged) = variant.qrels.get(query) else { return Ok(()) };
+            if judged.values().all(|grade| *grade < 1) {
+                return Ok(());
+            }
+            let mut places: Vec<(usize, i32)> =
+                judged.iter().map(|(document, grade)| (positions[document.as_str()], *grade)).collect();
+            places.sort_unstable();
+            let ranking = rank_judged(&ids, scores, &places, conventions.ties)?;
+            let values = values(&measures, ranking, judged, &conventions);
+            variant.evaluated.push((query.to_owned(), values, confidence));
+            Ok(())
+        })
+    })?;
+    let n_documents = benchmark.documents.len();
+    let n_positives = |query: &str| benchmark.qrels[query].values().filter(|grade| **grade > 0).count();
+    let (folds, mut figures) = folded(request, &benchmark, all)?;
+    let counted: BTreeSet<String> = folds.iter().flat_map(Part::query_ids).map(str::to_owned).collect();
+    let mut parts = Vec::new();
+    for fold in folds {
+        let ending = if fold.name == "all" { String::new() } else { format!(", {}", fold.name) };
+        let of_number = |n: &usize| {
+            let evaluation = only(fold.evaluation()?, |query| n_positives(query) == *n);
+            let plural = if *n == 1 { "" } else { "s" };
+            let name = format!("{n} positive{plural}{ending}");
+            (!evaluation.queries.is_empty()).then(|| Part::rankings(name, n_documents, evaluation))
+        };
+        let of_numbers: Vec<Part> = by_positives.iter().filter_map(of_number).collect();
+        parts.push(fold);
+        parts.extend(of_numbers);
+    }
+    for variant in variants {
+        let evaluation = only(&variant.evaluation(&measures), |query| counted.contains(query));
+        if !evaluation.queries.is_empty() {
+            parts.push(Part::rankings(variant.name, n_documents, evaluation));
+        }
+    }
+    figures.insert(
+        "queries with a positive".into(),
+        benchmark.qrels.keys().filter(|of| n_positives(of) > 0).count() as f64,
+    );
+    figures
+        .insert("positives".into(), benchmark.qrels.keys().map(|of| n_positives(of)).sum::<usize>() as f64);
+    let mut outcome = Outcome::new(request, parts).with_discrepancies(&["P10", discrepancy]);
+    outcome.figures = figures;
+    Ok(outcome)
+}
+
+/// A measure as the released scripts cut it off.
+fn cut_off(request: &Request<'_>, measure: Measure) -> Measure {
+    let k = match (request.options.as_released, request.protocol.name) {
+        (false, _) => return measure,
+        (true, "cosqa-plus-v1") => 1_000,
+        (true, _) => 10,
+    };
+    match measure {
+        Measure::ReciprocalRank(None) => Measure::ReciprocalRank(Some(k)),
+        Measure::MultiChoiceReciprocalRank(None) => Measure::MultiChoiceReciprocalRank(Some(k)),
+        Measure::AveragePrecision(None) => Measure::AveragePrecision(Some(k)),
+        other => other,
+    }
+}
+
+/// The same scores under other judgements.
+struct Variant {
+    name: String,
+    qrels: Qrels,
+    unjudged: Unjudged,
+    evaluated: Vec<(String, Vec<f64>, Confidence)>,
+}
+
+impl Variant {
+    fn new(name: impl Into<String>, qrels: Qrels, unjudged: Unjudged) -> Self {
+        Self { name: name.into(), qrels, unjudged, evaluated: Vec::new() }
+    }
+
+    fn evaluation(&self, measures: &[Measure]) -> Evaluation {
+        let queries = self.evaluated.iter().map(|(query, values, _)| (query.clone(), values.clone()));
+        let confidences = self.evaluated.iter().map(|(_, _, confidence)| *confidence);
+        Evaluation {
+            measures: measures.to_vec(),
+            queries: queries.collect(),
+            confidences: confidences.collect(),
+        }
+    }
+}
+
+/// The judgements without those that only one encoder's candidates brought, for each encoder. What no encoder brought,
+/// as generated codes, stays.
+fn without_each_pool(request: &Request<'_>, qrels: &Qrels) -> Result<Vec<Variant>, EvalError> {
+    let mut pools: Vec<(String, HashSet<(String, String)>)> = Vec::new();
+    for path in request.files.get("candidates").into_iter().flatten() {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let run = run_format::read(path)?;
+        let pairs = run.iter().flat_map(|(query, found)| {
+            found.documents().map(move |document| (query.clone(), document.to_owned()))
+        });
+        pools.push((name, pairs.collect()));
+    }
+    let without = |left_out: usize| {
+        let mut qrels = qrels.clone();
+        for (query, judged) in &mut qrels {
+            judged.retain(|document, _| {
+                let pair = (query.clone(), document.clone());
+                let mut others = pools.iter().enumerate().filter(|(index, _)| *index != left_out);
+                !pools[left_out].1.contains(&pair) || others.any(|(_, (_, pool))| pool.contains(&pair))
+            });
+        }
+        Variant::new(format!("pool without {}", pools[left_out].0), qrels, Unjudged::Wrong)
+    };
+    Ok((0..pools.len()).map(without).collect())
+}
+
+/// The queries of a fold, for each seed; all of them without one. Also means and deviations over seeds.
+fn folded(
+    request: &Request<'_>,
+    benchmark: &Benchmark,
+    all: Evaluation,
+) -> Result<(Vec<Part>, BTreeMap<String, f64>), EvalError> {
+    let n_documents = benchmark.documents.len();
+    let Some(fold) = request.options.fold else {
+        return Ok((vec![Part::rankings("all", n_documents, all)], BTreeMap::new()));
+    };
+    let folds = [("train", 8.0), ("dev", 1.0), ("test", 1.0)]
+        .map(|(name, weight)| split::Part { name: name.into(), weight });
+    let n_positives: Vec<usize> =
+        benchmark.qrels.values().map(|judged| judged.values().filter(|grade| **grade > 0).count()).collect();
+    let mut parts = Vec::new();
+    for seed in request.options.seeds(0) {
+        let dealt = deal(&n_positives, &folds, seed.into());
+        let dealt: HashMap<&str, usize> = benchmark.qrels.keys().map(String::as_str).zip(dealt).collect();
+        let evaluation = only(&all, |query| dealt[query] == fold as usize);
+        if evaluation.queries.is_empty() {
+            return Err(EvalError::NoQueries { remedy: "the fold has no query; measure all, or another" });
+        }
+        let name = format!("{}, seed {seed}", folds[fold as usize].name);
+        parts.push(Part::rankings(name, n_documents, evaluation));
+    }
+    let means: Vec<BTreeMap<String, f64>> = parts.iter().map(Part::means).collect();
+    Ok((parts, over_seeds(&means)))
+}
+
+/// The evaluation of some of its queries.
+fn only(evaluation: &Evaluation, wanted: impl Fn(&str) -> bool) -> Evaluation {
+    let kept =
+        || evaluation.queries.iter().zip(&evaluation.confidences).filter(|((query, _), _)| wanted(query));
+    Evaluation {
+        measures: evaluation.measures.clone(),
+        queries: kept().map(|(query, _)| query.clone()).collect(),
+        confidences: kept().map(|(_, confidence)| *confidence).collect(),
+    }
+}
+
+/// How steady each measure is over the queries with 2, 3, 4 and 5 positives, from the means by part of several methods
+/// ([`Outcome::means`]): Cronbach's alpha with the methods as items and the four sets as cases, and the variance of a
+/// method's score over the four, averaged over methods (of a population). Without those that are not defined.
+#[must_use]
+pub fn reliability(methods: &[BTreeMap<String, BTreeMap<String, f64>>]) -> BTreeMap<String, f64> {
+    let measures: BTreeSet<&String> =
+        methods.iter().flat_map(BTreeMap::values).flat_map(BTreeMap::keys).collect();
+    let mut figures = BTreeMap::new();
+    for measure in measures {
+        let of_number = |n: usize| -> Vec<Option<f64>> {
+            let part = format!("{n} positives");
+            methods.iter().map(|parts| parts.get(&part)?.get(measure).copied()).collect()
+        };
+        let table = BY_POSITIVES.map(of_number);
+        if let Some(alpha) = cronbach_alpha(&table) {
+            figures.insert(format!("{measure}: cronbach alpha"), alpha);
+        }
+        if let Some(variance) = average_variance(&table, Variance::Population) {
+            figures.insert(format!("{measure}: average variance"), variance);
+        }
+    }
+    figures
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::protocol::request::Fold;
+    use crate::protocol::tests::{Fixture, check, run};
+
+    /// Queries with 0 to 2 positives over four codes: 0 `a`, 1 `aab`, 2 `abb`, 3 `b`.
+    fn fixture() -> Fixture {
+        let codes = ["a", "aab", "abb", "b"];
+        let pair = |(number, (query, text, code, label)): (usize, (usize, &str, usize, u8))| {
+            serde_json::json!({
+                "pair-idx": number, "query-idx": query, "query": text, "code-idx": code, "code": codes[code],
+                "label": label
+            })
+        };
+        let pairs =
+            [(0, "a", 1, 1), (0, "a", 2, 1), (0, "a", 0, 0), (1, "b", 0, 1), (1, "b", 3, 0), (2, "ab", 3, 0)];
+        let pairs: Vec<serde_json::Value> = pairs.into_iter().enumerate().map(pair).collect();
+        let base: Vec<serde_json::Value> =
+            (0..).zip(codes).map(|(id, code)| serde_json::json!({"code-idx": id, "code": code})).collect();
+        Fixture::new(&[
+            ("pairs.json", &serde_json::to_string(&pairs).unwrap()),
+            ("codes.json", &serde_json::to_string(&base).unwrap()),
+            ("first.run", "0 Q0 0 1 3 t\n0 Q0 1 2 2 t\n1 Q0 0 1 1 t\n"),
+            ("second.run", "0 Q0 0 1 3 t\n1 Q0 3 1 1 t\n"),
+        ])
+    }
+
+    #[test]
+    fn queries_with_a_positive_are_ranked_over_all_codes() {
+        let fixture = fixture();
+        let files = fixture.files(&[("pairs", &["pairs.json"]), ("codes", &["codes.json"])]);
+        let outcome = run(&fixture.request("cosqa-plus-v1", &files));
+        let part = |name: &str| outcome.parts.iter().find(|part| part.name == name).unwrap();
+        assert_eq!((part("all").queries, part("all").documents), (2, 4));
+        // `a`: 0, then the positives 1 and 2. `b`: 3, 2, 1, then the positive 0.
+        check(part("all").means()["mrr"], (1.0 / 2.0 + 1.0 / 4.0) / 2.0);
+        check(part("all").means()["mmrr"], ((1.0 / 2.0 + 1.0 / 2.0) / 2.0 + 1.0 / 4.0) / 2.0);
+        check(part("all").means()["map"], ((1.0 / 2.0 + 2.0 / 3.0) / 2.0 + 1.0 / 4.0) / 2.0);
+        check(part("all").means()["judged@10"], (3.0 / 4.0 + 2.0 / 4.0) / 2.0);
+        check(part("2 positives").means()["mrr"], 0.5);
+        // Without the unjudged codes 2 and 1 `b` finds 0 behind 3.
+        check(part("unjudged removed").means()["mrr"], (1.0 / 2.0 + 1.0 / 2.0) / 2.0);
+        assert_eq!((outcome.figures["queries with a positive"], outcome.figures["positives"]), (2.0, 3.0));
+        assert_eq!(outcome.discrepancies, ["P10", "P5"]);
+        let outcome = run(&fixture.request("cosqa-plus-v2", &files));
+        let names: Vec<&str> = outcome.parts.iter().map(|part| part.name.as_str()).collect();
+        assert_eq!(names, ["all", "1 positive", "2 positives", "unjudged removed"]);
+        assert_eq!(outcome.discrepancies, ["P10", "V7", "V3", "V4"]);
+    }
+
+    #[test]
+    fn pools_are_left_out_in_turn() {
+        let fixture = fixture();
+        let files = fixture.files(&[
+            ("pairs", &["pairs.json"]),
+            ("codes", &["codes.json"]),
+            ("candidates", &["first.run", "second.run"]),
+        ]);
+        let outcome = run(&fixture.request("cosqa-plus-v1", &files));
+        let part = |name: &str| outcome.parts.iter().find(|part| part.name == name).unwrap();
+        // Without the first encoder's own finds, query 0 keeps only code 2, which none of them brought, at rank 3, and
+        // query 1 has no positive any more.
+        assert_eq!(part("pool without first").queries, 1);
+        check(part("pool without first").means()["mrr"], 1.0 / 3.0);
+        check(part("pool without first").means()["judged@10"], 2.0 / 4.0);
+        // The second alone brought only the negative of query 1.
+        check(part("pool without second").means()["mrr"], (1.0 / 2.0 + 1.0 / 4.0) / 2.0);
+        check(part("pool without second").means()["judged@10"], (3.0 / 4.0 + 1.0 / 4.0) / 2.0);
+    }
+
+    #[test]
+    fn folds_and_cut_offs_are_options() {
+        let mut fixture = fixture();
+        fixture.options.fold = Some(Fold::Train);
+        fixture.options.seeds = vec![1, 2];
+        fixture.options.as_released = true;
+        let files = fixture.files(&[("pairs", &["pairs.json"])]);
+        let outcome = run(&fixture.request("cosqa-plus-v2", &files));
+        // A number of positives that one query has goes to the part that lacks most: training.
+        let names: Vec<&str> = outcome.parts.iter().map(|part| part.name.as_str()).collect();
+        assert!(names.contains(&"train, seed 1") && names.contains(&"train, seed 2"), "{names:?}");
+        check(outcome.figures["mrr@10 deviation"], 0.0);
+        assert!(outcome.parts[0].means().contains_key("mmrr@10"));
+    }
+}

@@ -1,0 +1,267 @@
+//! All documents of a corpus for each query: as they are, as CoSQA searches, and by component of the code.
+
+use super::request::Request;
+use super::{BENCHMARK, Outcome, Part, Protocol, Role};
+use crate::EvalError;
+use crate::evaluation::evaluate_method;
+use crate::metrics::Measure;
+use crate::metrics::rank::reciprocal_rank;
+use crate::ranking::{Hit, TiePolicy};
+use crate::significance::mean;
+use quarry_corpus::dataset::convert;
+use quarry_corpus::formats::beir::Benchmark;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// What papers report of a ranking of everything.
+const MEASURES: [Measure; 4] = [
+    Measure::ReciprocalRank(None),
+    Measure::AveragePrecision(None),
+    Measure::Ndcg(Some(10)),
+    Measure::Recall(10),
+];
+
+/// Any benchmark.
+pub(super) static FULL_CORPUS: Protocol = Protocol {
+    name: "full-corpus",
+    source: "CoSQA, CoSQA+, BEIR",
+    about: "Ranks all documents for each query that has an answer",
+    roles: &[BENCHMARK],
+    measures: &MEASURES,
+    options: &["measures", "ties"],
+    discrepancies: &[],
+    run: |request| {
+        let benchmark = request.benchmark(&["benchmark"], &convert::Options::default())?;
+        let part = rank(request, "all", &benchmark, TiePolicy::DocidDesc)?;
+        let mut outcome = Outcome::new(request, vec![part]);
+        outcome.figures.insert("mrr ceiling, equal texts in any order".into(), ceiling(&benchmark));
+        Ok(outcome)
+    },
+};
+
+/// Expected MRR of a method that puts what answers above all else, where equal texts come in any order: not all of them
+/// need be judged, as in the CosQA task of CoIR and MTEB.
+fn ceiling(benchmark: &Benchmark) -> f64 {
+    let mut counts: HashMap<Cow<'_, str>, usize> = HashMap::new();
+    let mut texts = HashMap::new();
+    for document in &benchmark.documents {
+        *counts.entry(document.full_text()).or_default() += 1;
+        texts.insert(document.id.as_str(), document.full_text());
+    }
+    let best = |judged: &BTreeMap<String, i32>| {
+        let mut answers: HashMap<&str, usize> = HashMap::new();
+        for (document, _) in judged.iter().filter(|(_, grade)| **grade > 0) {
+            *answers.entry(&texts[document.as_str()]).or_default() += 1;
+        }
+        let expected = |(text, n): (&str, usize)| {
+            reciprocal_rank(&vec![Hit { rank: 1, tied: counts[text], grade: 1 }; n], None)
+        };
+        answers.into_iter().map(expected).max_by(f64::total_cmp)
+    };
+    let values: Vec<f64> = benchmark.qrels.values().filter_map(best).collect();
+    mean(&[&values])
+}
+
+const COSQA_ROLES: &[Role] = &[
+    Role::required("queries", &["cosqa-retrieval"], "web queries with the numbers of their codes"),
+    Role::required("codes", &["cosqa-codes"], "the code base"),
+];
+
+/// CoSQA's code search. The MRR is not cut off; the only answer of a query is its own code.
+pub(super) static COSQA_SEARCH: Protocol = Protocol {
+    name: "cosqa-search",
+    source: "CoSQA, code search",
+    about: "CoSQA's code search: all codes of the code base for each web query; as released, equal scores are ordered \
+            by NumPy, which tends to put later codes first",
+    roles: COSQA_ROLES,
+    measures: &MEASURES,
+    options: &["measures", "ties", "as_released"],
+    discrepancies: &["C5", "C11"],
+    run: |request| {
+        let benchmark = cosqa(request)?;
+        let part = rank(request, "all", &benchmark, cosqa_ties(request))?;
+        Ok(Outcome::new(request, vec![part]).with_discrepancies(&["C5", "C11"]))
+    },
+};
+
+/// CoSQA's ablation by component, over the complete code and six variants of it.
+pub(super) static COSQA_ABLATION: Protocol = Protocol {
+    name: "cosqa-ablation",
+    source: "CoSQA, table 7",
+    about: "CoSQA's code search over codes without their header, documentation or body",
+    roles: COSQA_ROLES,
+    measures: &MEASURES,
+    options: &["measures", "ties", "as_released"],
+    discrepancies: &["C6", "C11"],
+    run: |request| {
+        let complete = cosqa(request)?;
+        let ties = cosqa_ties(request);
+        let mut parts = vec![rank(request, "complete", &complete, ties)?];
+        for variant in VARIANTS {
+            parts.push(rank(request, variant.name, &variant.apply(&complete), ties)?);
+        }
+        let mut outcome = Outcome::new(request, parts).with_discrepancies(&["C6", "C11"]);
+        let codes = || complete.documents.iter().map(|document| document.text.as_str());
+        let undocumented = codes().filter(|code| !code.contains(MARK)).count();
+        outcome.figures.insert("codes without documentation".into(), undocumented as f64);
+        let whole = outcome.parts[0].means();
+        for (part, variant) in outcome.parts.iter().skip(1).zip(VARIANTS) {
+            for (measure, value) in part.means() {
+                outcome
+                    .figures
+                    .insert(format!("{} less complete {measure}", variant.name), value - whole[&measure]);
+            }
+        }
+        Ok(outcome)
+    },
+};
+
+fn cosqa(request: &Request<'_>) -> Result<Benchmark, EvalError> {
+    request.benchmark(&["queries", "codes"], &convert::Options::default())
+}
+
+fn cosqa_ties(request: &Request<'_>) -> TiePolicy {
+    if request.options.as_released { TiePolicy::IndexDesc } else { TiePolicy::DocidDesc }
+}
+
+/// Ranks a whole benchmark.
+pub(super) fn rank(
+    request: &Request<'_>,
+    name: &str,
+    benchmark: &Benchmark,
+    ties: TiePolicy,
+) -> Result<Part, EvalError> {
+    let scorer = request.prepare(benchmark)?;
+    let (measures, conventions) = (request.measures(), request.options.conventions(ties));
+    let evaluation = evaluate_method(benchmark, scorer.as_ref(), &measures, &conventions, |_, _| Ok(()))?;
+    Ok(Part::rankings(name, benchmark.documents.len(), evaluation))
+}
+
+/// What stands around the documentation of a code.
+const MARK: &str = "\"\"\"";
+
+/// Which components of a code are kept.
+struct Variant {
+    name: &'static str,
+    header: bool,
+    documentation: bool,
+    body: bool,
+}
+
+/// The six of the paper, by the names of the released files.
+const VARIANTS: [Variant; 6] = [
+    Variant { name: "header_only", header: true, documentation: false, body: false },
+    Variant { name: "doc_only", header: false, documentation: true, body: false },
+    Variant { name: "body_only", header: false, documentation: false, body: true },
+    Variant { name: "no_header", header: false, documentation: true, body: true },
+    Variant { name: "no_doc", header: true, documentation: false, body: true },
+    Variant { name: "no_body", header: true, documentation: true, body: false },
+];
+
+impl Variant {
+    /// The benchmark with the kept components as codes. As in the release, where a code is known by its text, codes
+    /// that have become equal are told apart by newlines at the end.
+    fn apply(&self, complete: &Benchmark) -> Benchmark {
+        let mut benchmark = complete.clone();
+        let (mut known, mut endings) = (HashSet::new(), BTreeMap::new());
+        for document in &mut benchmark.documents {
+            let [header, documentation, body] = components(&document.text);
+            let kept = [(self.header, header), (self.documentation, documentation), (self.body, body)];
+            let mut text: String = kept.into_iter().filter(|(kept, _)| *kept).map(|(_, text)| text).collect();
+            // Equal texts come by the hundred: how many newlines the last one took saves trying them all.
+            let newlines: &mut usize = endings.entry(text.clone()).or_default();
+            text.extend(std::iter::repeat_n('\n', *newlines));
+            while !known.insert(text.clone()) {
+                text.push('\n');
+                *newlines += 1;
+            }
+            document.text = text;
+        }
+        benchmark
+    }
+}
+
+/// Header, documentation and body of a code: what stands before the first `"""`, between it and the second, and after
+/// that one. A code without the mark is all header.
+fn components(code: &str) -> [&str; 3] {
+    let (header, rest) = code.split_once(MARK).unwrap_or((code, ""));
+    let (documentation, body) = rest.split_once(MARK).unwrap_or((rest, ""));
+    [header, documentation, body]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::tests::{Fixture, check, run};
+
+    #[test]
+    fn codes_are_taken_apart_at_their_documentation() {
+        let code = "def f():\n  \"\"\"Says x.\"\"\"\n  return \"\"\"x\"\"\"";
+        assert_eq!(components(code), ["def f():\n  ", "Says x.", "\n  return \"\"\"x\"\"\""]);
+        assert_eq!(components("x = 1"), ["x = 1", "", ""]);
+        assert_eq!(components("def f():\n \"\"\"open"), ["def f():\n ", "open", ""]);
+    }
+
+    #[test]
+    fn equal_variants_are_told_apart_by_newlines() {
+        let fixture = cosqa_fixture();
+        let files = fixture.files(&[("queries", &["pairs.json"]), ("codes", &["codes.json"])]);
+        let request = fixture.request("cosqa-ablation", &files);
+        let complete = cosqa(&request).unwrap();
+        let documentation = VARIANTS[1].apply(&complete);
+        let texts: Vec<&str> =
+            documentation.documents.iter().map(|document| document.text.as_str()).collect();
+        assert_eq!(texts, ["alpha", "alpha\n", "", "\n"]);
+        assert_eq!(VARIANTS[4].apply(&complete).documents[0].text, "def f():  beta");
+    }
+
+    #[test]
+    fn equal_texts_that_nobody_judged_lower_the_ceiling() {
+        let pairs = r#"[{"pair-idx":0,"query-idx":0,"query":"a","code-idx":0,"code":"a","label":1},
+            {"pair-idx":1,"query-idx":1,"query":"b","code-idx":1,"code":"a","label":0},
+            {"pair-idx":2,"query-idx":1,"query":"b","code-idx":2,"code":"b","label":1}]"#;
+        let fixture = Fixture::new(&[("pairs.json", pairs)]);
+        let files = fixture.files(&[("benchmark", &["pairs.json"])]);
+        let outcome = run(&fixture.request("full-corpus", &files));
+        // `a` comes first or second with the same probability, by id it is second.
+        check(outcome.figures["mrr ceiling, equal texts in any order"], ((1.0 + 0.5) / 2.0 + 1.0) / 2.0);
+        check(outcome.parts[0].means()["mrr"], (0.5 + 1.0) / 2.0);
+    }
+
+    fn cosqa_fixture() -> Fixture {
+        // Numbers 0 to 3; the letters that the method of the tests counts: a, b.
+        let codes = serde_json::json!({
+            "def f(): \"\"\"alpha\"\"\" beta": 0, "def g(): \"\"\"alpha\"\"\"": 1, "b = 1": 2, "bb = 2": 3
+        });
+        Fixture::new(&[
+            ("codes.json", &codes.to_string()),
+            (
+                "pairs.json",
+                r#"[{"idx":"q-1","doc":"b","label":1,"retrieval_idx":2},
+                    {"idx":"q-2","doc":"a","label":1,"retrieval_idx":1}]"#,
+            ),
+        ])
+    }
+
+    #[test]
+    fn cosqa_ranks_the_code_base() {
+        let fixture = cosqa_fixture();
+        let files = fixture.files(&[("queries", &["pairs.json"]), ("codes", &["codes.json"])]);
+        let outcome = run(&fixture.request("cosqa-search", &files));
+        assert_eq!((outcome.parts[0].queries, outcome.parts[0].documents), (2, 4));
+        // `b`: the codes 3 and 2 have nothing but b, and 3 is the greater id. `a`: code 1 has two of a and no b.
+        check(outcome.parts[0].means()["mrr"], (1.0 / 2.0 + 1.0) / 2.0);
+        assert_eq!(outcome.discrepancies, ["C5", "C11"]);
+        let outcome = run(&fixture.request("cosqa-ablation", &files));
+        let names: Vec<&str> = outcome.parts.iter().map(|part| part.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["complete", "header_only", "doc_only", "body_only", "no_header", "no_doc", "no_body"]
+        );
+        // Documentation alone: `b` finds nothing, so that ids decide and 2 is second; for `a` the codes 0 and 1 are
+        // equal, and 1 is the greater id.
+        check(outcome.parts[2].means()["mrr"], (1.0 / 2.0 + 1.0) / 2.0);
+        assert_eq!(outcome.figures["codes without documentation"], 2.0);
+        check(outcome.figures["doc_only less complete mrr"], 0.0);
+    }
+}

@@ -68,7 +68,7 @@ enum Command {
     /// Print a manual page
     Man(man::ManArgs),
     /// Measure how well code is found
-    Eval(eval::EvalArgs),
+    Eval(Box<eval::EvalArgs>),
     /// Convert and make data sets
     Data(data::DataArgs),
     /// Train a retrieval model
@@ -92,7 +92,7 @@ fn main() -> ExitCode {
         Command::Config(args) => config::run(&args),
         Command::Completions(args) => completions::run(&args, Cli::command()),
         Command::Man(args) => man::run(&args, Cli::command()),
-        Command::Eval(args) => eval::run(args),
+        Command::Eval(args) => eval::run(&args),
         Command::Data(args) => data::run(args),
         Command::Train(args) => train::run(args),
     };

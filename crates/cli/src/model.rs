@@ -1,10 +1,9 @@
 //! Which model a command uses.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quarry_embed::{EmbedError, Embedder, StaticModel, TransformerModel};
-use quarry_eval::method::ModelName;
 
 /// Name of the file that holds a static model in the folder that `quarry train static` writes.
 const STATIC_MODEL_FILE: &str = "model.bin";
@@ -15,23 +14,19 @@ const STATIC_MODEL_FILE: &str = "model.bin";
 /// When there is no model at `path`, or a broken one.
 pub fn load(path: Option<&Path>) -> Result<Arc<dyn Embedder>, EmbedError> {
     let Some(path) = path else { return Ok(Arc::new(StaticModel::builtin())) };
-    let static_file = path.join(STATIC_MODEL_FILE);
-    Ok(if path.is_file() {
-        Arc::new(StaticModel::load(path)?)
-    } else if static_file.is_file() {
-        Arc::new(StaticModel::load(&static_file)?)
-    } else {
-        Arc::new(TransformerModel::load(path)?)
+    Ok(match static_file(path) {
+        Some(file) => Arc::new(StaticModel::load(&file)?),
+        None => Arc::new(TransformerModel::load(path)?),
     })
 }
 
-/// The model of a method; `builtin` takes the place of the one built in.
-///
-/// # Errors
-/// As [`load`].
-pub fn load_named(name: ModelName<'_>, builtin: Option<&Path>) -> Result<Arc<dyn Embedder>, EmbedError> {
-    match name {
-        ModelName::Builtin => load(builtin),
-        ModelName::Path(path) => load(Some(path)),
-    }
+/// Whether [`load`] takes a static model.
+pub fn is_static(path: Option<&Path>) -> bool {
+    path.is_none_or(|path| static_file(path).is_some())
+}
+
+/// The file of the static model at `path`, unless that is a transformer's folder.
+fn static_file(path: &Path) -> Option<PathBuf> {
+    let inside = path.join(STATIC_MODEL_FILE);
+    if path.is_file() { Some(path.to_owned()) } else { inside.is_file().then_some(inside) }
 }

@@ -1,21 +1,42 @@
-//! Embeds text: the static model in the binary, and transformers.
+//! Embeds text: the static model in the binary, transformers, and models behind an API; and compares the vectors.
 
+mod cache;
 mod many;
+pub mod nearest;
+mod precomputed;
+mod remote;
 pub mod static_model;
 pub mod transformer;
 pub mod vocabulary;
 
+pub use cache::CachedEmbedder;
 pub use many::{Side, embed_many};
+pub use precomputed::read_vectors;
+pub use remote::{Prefixes, RemoteModel};
 pub use static_model::StaticModel;
 pub use transformer::TransformerModel;
 
-/// A matrix of row vectors, one row a text, L2-normalised (a zero row where the text held nothing known).
+/// A matrix of row vectors, one row a text, L2-normalised (a zero row where the text held nothing known), unless it is
+/// said otherwise.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Vectors {
     /// Number of columns.
     pub dimension: usize,
     /// Row-major values, `len() * dimension` of them.
     pub values: Vec<f32>,
+}
+
+impl Vectors {
+    /// Number of rows; 0 where they have no columns.
+    #[must_use]
+    pub fn n_rows(&self) -> usize {
+        self.values.len().checked_div(self.dimension).unwrap_or(0)
+    }
+
+    /// Scales every row to length 1; a row of zeros stays as it is.
+    pub fn normalise(&mut self) {
+        self.values.chunks_mut(self.dimension.max(1)).for_each(transformer::numeric::normalise);
+    }
 }
 
 /// Turns queries and documents into vectors whose dot product (in -1..=1, greater is closer) is their similarity.
@@ -58,4 +79,7 @@ pub enum EmbedError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// A model behind an API gave no vectors.
+    #[error(transparent)]
+    Remote(quarry_llm::LlmError),
 }

@@ -45,12 +45,17 @@ pub enum EvalError {
     },
     /// A method's name that is not known.
     #[error(
-        "expected a method: bow, bm25, static, hybrid or the path of a model, found {found:?}, which is none"
+        "expected a method: bow, bm25, bm25-lucene, overlap, static, hybrid, the path of a model, api:MODEL, \
+         vectors:FOLDER, run:FILE, or mean, max-abs, rrf, zscore or rerank of others, as in rrf(bm25, static); found \
+         {found:?}, where no model is"
     )]
     UnknownMethod {
         /// The name.
         found: String,
     },
+    /// An expression that is no method.
+    #[error(transparent)]
+    Method(#[from] crate::method::MethodError),
     /// A checkout that is not there.
     #[error(
         "{}: expected the root of {name}, found no folder; in a clone of it run `{command} | tar -x -C DIR/{name}`",
@@ -72,9 +77,25 @@ pub enum EvalError {
     },
     /// A method that ranks documents, not repositories.
     #[error(
-        "expected a method that searches repositories (bm25, static, hybrid or the path of a model), found bow"
+        "expected a method that searches repositories: bm25, static, hybrid or the path of a model, found {found}"
     )]
-    NoRepositoryMethod,
+    NoRepositoryMethod {
+        /// The method.
+        found: String,
+    },
+    /// A method that looks at judgements, without any.
+    #[error(
+        "expected a document that is judged relevant, for the vocabulary of relevant documents, found none; take bow"
+    )]
+    NoPositives,
+    /// Vectors or scores of another program that are missing or wrong.
+    #[error("{}: {problem}", path.display())]
+    Precomputed {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What was expected, what was found, what to do.
+        problem: String,
+    },
     /// No folder for an index.
     #[error("a temporary folder cannot be made; check TMPDIR and the free space")]
     TemporaryFolder(#[source] std::io::Error),

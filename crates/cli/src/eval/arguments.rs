@@ -2,20 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use anyhow::bail;
 use clap::Args;
-use quarry_embed::{EmbedError, Embedder};
 use quarry_eval::evaluation::{Conventions, Evaluation, QuerySet, ScorePrecision, Unjudged};
-use quarry_eval::method::{Method, ModelName};
+use quarry_eval::method::Method;
 use quarry_eval::metrics::{Gain, Measure};
 use quarry_eval::ranking::TiePolicy;
 use quarry_eval::significance::Bootstrap;
 use serde::de::DeserializeOwned;
 use serde::de::value::{Error as NameError, StrDeserializer};
 
-use crate::model;
+use super::models::{ModelArgs, Models};
 
 #[derive(Debug, Args)]
 pub struct AbstentionArgs {
@@ -26,13 +24,16 @@ pub struct AbstentionArgs {
 
 #[derive(Debug, Args)]
 pub struct MethodArgs {
-    /// bow, bm25, static, hybrid, or the path of a model
+    /// bow, bm25, bm25-lucene, overlap, static, hybrid, the path of a model, api:MODEL, vectors:FOLDER, run:FILE, or
+    /// others combined, as in rrf(bm25, static), zscore(bm25, 2 * static), mean(…), max-abs(…), rerank(bm25, static)
     #[arg(long, value_name = "METHOD", default_value = "hybrid")]
     pub method: Method,
     /// Model that static and hybrid use: a transformer's folder, or a static model's file or folder [default: the
     /// one built in]
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
+    #[command(flatten)]
+    models: ModelArgs,
 }
 
 /// What evaluation tools disagree on.
@@ -122,17 +123,14 @@ impl BootstrapArgs {
 }
 
 impl MethodArgs {
-    pub fn check(&self) -> anyhow::Result<()> {
+    /// What loads the models of the method.
+    pub fn models(&self) -> anyhow::Result<Models> {
         if self.model.is_some() && !self.method.uses_builtin_model() {
             bail!(
                 "--model goes with --method static or hybrid, found --method {}; leave one out",
                 self.method
             );
         }
-        Ok(())
-    }
-
-    pub fn load(&self, name: ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError> {
-        model::load_named(name, self.model.as_deref())
+        self.models.resolve(self.model.clone())
     }
 }

@@ -97,15 +97,13 @@ pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
     let start = Instant::now();
     // Required where there is no subcommand.
     let folder = args.folder.as_deref().context("expected a BEIR folder; see quarry eval --help")?;
-    args.method.check()?;
+    let (method, models) = (&args.method.method, args.method.models()?);
     let (bootstrap, conventions) = (args.bootstrap.resolve()?, args.conventions.resolve(None));
     let measures = args.conventions.measures(Measure::standard);
     let benchmark = beir::read(folder, &args.split)?;
-    let bar = output::progress_bar("embedding", benchmark.documents.len());
+    let bar = output::progress_bar("embedding", benchmark.documents.len() * method.n_embeddings());
     let prepared =
-        args.method
-            .method
-            .prepare((&benchmark).into(), &|name| args.method.load(name), &mut |n| bar.inc(n as u64))?;
+        method.prepare((&benchmark).into(), &|name| models.load(name), &mut |n| bar.inc(n as u64))?;
     bar.finish_and_clear();
     let mut run_file = args.run_file.as_deref().map(output::create).transpose()?;
     let ids: Vec<&str> = benchmark.documents.iter().map(|document| document.id.as_str()).collect();
@@ -120,13 +118,14 @@ pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
         write_ranking(file, query, ranking, "quarry").map_err(EvalError::Output)
     })?;
     bar.finish_and_clear();
+    models.report_spending();
     if let (Some(mut file), Some(path)) = (run_file, &args.run_file) {
         file.flush().with_context(|| output::cannot_write(path))?;
     }
     let report = Report {
         dataset: output::folder_name(folder),
         split: Some(&args.split),
-        method: args.method.method.to_string(),
+        method: method.to_string(),
         model: prepared.model,
         documents: Some(benchmark.documents.len()),
         summary: evaluation.summary(&bootstrap)?,

@@ -4,6 +4,7 @@ mod agreement;
 mod arguments;
 mod benchmark;
 mod compare;
+mod models;
 mod plan;
 mod protocol;
 mod repo_search;
@@ -54,7 +55,7 @@ enum Command {
 ///
 /// # Errors
 /// When a file is missing or wrong, or a method fails.
-pub fn run(args: EvalArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         Some(Command::Score(args)) => benchmark::score(args)?,
         Some(Command::Compare(args)) => compare::run(args)?,

@@ -6,7 +6,8 @@ use anyhow::Context;
 use clap::Args;
 use quarry_eval::plan::{Locations, Plan};
 
-use crate::{model, output};
+use super::models::ModelArgs;
+use crate::output;
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -19,6 +20,8 @@ pub struct RunArgs {
     /// Folder with checkouts for repository search, as for `quarry eval repo-search`
     #[arg(long, value_name = "DIR")]
     repos: Option<PathBuf>,
+    #[command(flatten)]
+    models: ModelArgs,
     /// Print the results as one JSON object too
     #[arg(long)]
     json: bool,
@@ -30,8 +33,9 @@ pub struct RunArgs {
 /// When the plan or its data are wrong, a method fails, or results cannot be written.
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let plan = Plan::read(&args.plan)?;
+    let models = args.models.resolve(None)?;
     let locations = Locations { data: args.data.clone(), repositories: args.repos.clone() };
-    let results = plan.run(&locations, &|name| model::load_named(name, None), |dataset, method| {
+    let results = plan.run(&locations, &|name| models.load(name), |dataset, method| {
         output::note(&format!("{dataset}: {method}"))
     })?;
     let folder = args.plan.parent().unwrap_or(Path::new(""));

@@ -229,7 +229,7 @@ impl<'a> PartReport<'a> {
 pub fn run(args: &ProtocolArgs) -> anyhow::Result<()> {
     let start = Instant::now();
     let ProtocolArgs { protocol, files, choices } = args;
-    choices.method.check()?;
+    let (method, models) = (&choices.method.method, choices.method.models()?);
     let (options, bootstrap) = (choices.options.resolve(), choices.bootstrap.resolve()?);
     let model = RefCell::new(None);
     let outcome = run_protocol(&Request {
@@ -238,9 +238,8 @@ pub fn run(args: &ProtocolArgs) -> anyhow::Result<()> {
         split: &choices.split,
         options: &options,
         prepare: &|corpus| {
-            let bar = output::progress_bar("embedding", corpus.documents.len());
-            let load = |name: quarry_eval::method::ModelName<'_>| choices.method.load(name);
-            let prepared = choices.method.method.prepare(corpus, &load, &mut |n| bar.inc(n as u64))?;
+            let bar = output::progress_bar("embedding", corpus.documents.len() * method.n_embeddings());
+            let prepared = method.prepare(corpus, &|name| models.load(name), &mut |n| bar.inc(n as u64))?;
             bar.finish_and_clear();
             *model.borrow_mut() = prepared.model;
             Ok(prepared.scorer)

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use quarry_corpus::formats::repo_search as format;
+use quarry_eval::method::ModelName;
 use quarry_eval::repo_search;
 use quarry_eval::significance::Bootstrap;
 use serde::Serialize;
@@ -43,15 +44,14 @@ pub fn run(args: &RepoSearchArgs) -> anyhow::Result<()> {
         summary: repo_search::Summary,
         bootstrap: Bootstrap,
     }
-    args.method.check()?;
+    // Vectors from a cache would make indexing look fast.
+    let models = args.method.models()?.without_cache();
     let bootstrap = args.bootstrap.resolve()?;
     let repositories = format::read(&args.table)?;
     let bar = output::progress_bar("searching", repositories.len());
     let method = &args.method.method;
-    let scores =
-        repo_search::evaluate(&repositories, &args.repos, method, &|name| args.method.load(name), |_| {
-            bar.inc(1)
-        })?;
+    let load = |name: ModelName<'_>| models.load(name);
+    let scores = repo_search::evaluate(&repositories, &args.repos, method, &load, |_| bar.inc(1))?;
     bar.finish_and_clear();
     if let Some(path) = &args.output.per_query {
         output::write_json_lines(

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use quarry_corpus::formats::repo_search::{self as format, Repository};
-use quarry_eval::method::{Method, ModelName};
+use quarry_eval::method::Method;
 use quarry_eval::repo_search::calibration::{self, Decision, Kind, Sample};
 use quarry_eval::repo_search::tuning::{self, Ablated, CrossValidation, PARAMETERS};
 use quarry_eval::repo_search::{Indexes, indexed_folder};
@@ -13,7 +13,8 @@ use quarry_eval::significance::mean;
 use quarry_index::confidence::Weights;
 use serde::Serialize;
 
-use crate::{model, output};
+use super::arguments::MethodArgs;
+use crate::output;
 
 /// Arguments of `quarry eval tune`.
 #[derive(Debug, Args)]
@@ -24,12 +25,8 @@ pub struct TuneArgs {
     /// Folders with a folder REPO for each repository; the first one that has it counts
     #[arg(long, value_name = "DIR", required = true)]
     repos: Vec<PathBuf>,
-    /// bm25, static, hybrid, or the path of a model
-    #[arg(long, value_name = "METHOD", default_value = "hybrid")]
-    method: Method,
-    /// Model that static and hybrid use [default: the one built in]
-    #[arg(long, value_name = "DIR")]
-    model: Option<PathBuf>,
+    #[command(flatten)]
+    method: MethodArgs,
     /// Say only what each part of the ranking as it is brings, and choose nothing
     #[arg(long)]
     ablation: bool,
@@ -81,7 +78,7 @@ struct TableMean {
 pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
     let tables: Vec<Vec<Repository>> =
         args.tables.iter().map(|path| format::read(path)).collect::<Result<_, _>>()?;
-    let load = |name: ModelName<'_>| model::load_named(name, args.model.as_deref());
+    let (method, models) = (&args.method.method, args.method.models()?);
     let repositories: Vec<Repository> = tables.iter().flatten().cloned().collect();
     let indexes = Indexes::build(
         &repositories,
@@ -89,8 +86,8 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
             let found = args.repos.iter().find(|folder| indexed_folder(folder, repository).is_dir());
             found.unwrap_or(&args.repos[0]).clone()
         },
-        &args.method,
-        &load,
+        method,
+        &|name| models.load(name),
         |name| output::note(&format!("indexed {name}")),
     )?;
     let scores = indexes.scores(&indexes.ranking)?;
@@ -116,13 +113,13 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
     let folds: Vec<f64> =
         cross_validation.iter().flat_map(|found| &found.folds).map(|fold| fold.ndcg).collect();
     let report = Report {
-        method: args.method.to_string(),
+        method: method.to_string(),
         queries: scores.repositories.iter().map(|scores| scores.queries.len()).sum(),
         default: by_table(&default),
         ablation,
         cross_validated: if folds.is_empty() { Vec::new() } else { by_table(&folds) },
         cross_validation,
-        confidence: confidence(&indexes.samples()?, repositories.len(), args.method != Method::Bm25),
+        confidence: confidence(&indexes.samples()?, repositories.len(), *method != Method::Bm25),
     };
     if args.json { output::print_json(&report) } else { Ok(output::print(&text(&report))?) }
 }

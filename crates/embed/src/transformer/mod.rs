@@ -3,9 +3,9 @@
 //! A text becomes tokens, the tokens go through the encoder, and the pooled vector is L2-normalised, as
 //! sentence-transformers does it. Everything is computed in 32-bit floats on the CPU, a batch a core.
 
-mod config;
+pub(crate) mod config;
 mod encoder;
-mod numeric;
+pub(crate) mod numeric;
 mod weights;
 
 use std::ops::Range;

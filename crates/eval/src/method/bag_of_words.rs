@@ -1,18 +1,27 @@
-use super::Scorer;
+use super::postings::{Postings, counts};
+use super::{Corpus, Scorer};
 use crate::EvalError;
 use quarry_corpus::formats::{Document, Query};
 use rayon::prelude::*;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+
+/// Whose tokens [`BagOfWords`] knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Vocabulary {
+    /// Those of all documents.
+    #[default]
+    Corpus,
+    /// Those of documents that are relevant to a query, as the code of CoSQA+ has it, whose corpus for this method held
+    /// no others. It looks at the judgements, which no method may that is to be compared with others.
+    Positives,
+}
 
 /// Cosine of count vectors over the most frequent tokens, as the CoSQA+ authors do it with scikit-learn's
 /// `CountVectorizer`: tokens are runs of two or more letters, digits or `_`, in lower case. Tokens of equal
 /// frequency are taken in alphabetical order, which scikit-learn leaves open. A text without known tokens scores 0.
 #[derive(Debug)]
 pub struct BagOfWords {
-    /// Column of each token of the vocabulary.
-    vocabulary: HashMap<String, usize>,
-    /// For each column, the documents that hold the token, with counts.
-    postings: Vec<Vec<(u32, u32)>>,
+    postings: Postings,
     /// Length of each document's vector.
     norms: Vec<f64>,
 }
@@ -22,41 +31,52 @@ impl BagOfWords {
     pub const VOCABULARY_SIZE: usize = 2_000;
 
     /// Counts tokens over a corpus of less than 2³² documents.
-    #[must_use]
-    pub fn new(documents: &[Document], vocabulary_size: usize) -> Self {
-        let counts: Vec<HashMap<String, u32>> =
-            documents.par_iter().map(|document| token_counts(&document.full_text())).collect();
+    ///
+    /// # Errors
+    /// When the vocabulary is that of relevant documents, and none is known.
+    pub fn new(corpus: Corpus<'_>, vocabulary: Vocabulary, size: usize) -> Result<Self, EvalError> {
+        let of_document = |document: &Document| counts(tokens(&document.full_text().to_lowercase()));
+        let counts: Vec<HashMap<String, u32>> = corpus.documents.par_iter().map(of_document).collect();
+        let relevant: Option<HashSet<&str>> = match vocabulary {
+            Vocabulary::Corpus => None,
+            Vocabulary::Positives => {
+                let judged = corpus.qrels.into_iter().flat_map(|qrels| qrels.values().flatten());
+                let relevant: HashSet<&str> =
+                    judged.filter(|(_, grade)| **grade > 0).map(|(id, _)| id.as_str()).collect();
+                if relevant.is_empty() {
+                    return Err(EvalError::NoPositives);
+                }
+                Some(relevant)
+            }
+        };
         let mut frequencies: HashMap<&str, u64> = HashMap::new();
-        for (token, count) in counts.iter().flatten() {
-            *frequencies.entry(token).or_default() += u64::from(*count);
+        for (document, counts) in corpus.documents.iter().zip(&counts) {
+            if relevant.as_ref().is_none_or(|relevant| relevant.contains(document.id.as_str())) {
+                for (token, count) in counts {
+                    *frequencies.entry(token).or_default() += u64::from(*count);
+                }
+            }
         }
         let mut by_frequency: Vec<(&str, u64)> = frequencies.into_iter().collect();
         by_frequency.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
-        let vocabulary: HashMap<String, usize> = by_frequency
-            .into_iter()
-            .take(vocabulary_size)
-            .enumerate()
-            .map(|(column, (token, _))| (token.to_owned(), column))
-            .collect();
-        let mut postings = vec![Vec::new(); vocabulary.len()];
-        let mut norms = Vec::with_capacity(documents.len());
-        for (document, counts) in (0..).zip(&counts) {
-            let known = || counts.iter().filter_map(|(token, count)| Some((*vocabulary.get(token)?, *count)));
-            known().for_each(|(column, count)| postings[column].push((document, count)));
-            norms.push(norm(known().map(|(_, count)| count)));
-        }
-        Self { vocabulary, postings, norms }
+        let vocabulary = by_frequency.into_iter().take(size).map(|(token, _)| token.to_owned());
+        let postings = Postings::new(&counts, vocabulary);
+        let known = |counts: &HashMap<String, u32>| {
+            norm(counts.iter().filter(|(token, _)| postings.of(token).is_some()).map(|(_, count)| *count))
+        };
+        let norms = counts.iter().map(known).collect();
+        Ok(Self { postings, norms })
     }
 
     fn score(&self, query: &str) -> Vec<f32> {
-        let counts = token_counts(query);
-        let known: Vec<(usize, u32)> =
-            counts.iter().filter_map(|(token, count)| Some((*self.vocabulary.get(token)?, *count))).collect();
+        let counts = counts(tokens(&query.to_lowercase()));
+        let known: Vec<(&[(u32, u32)], u32)> =
+            counts.iter().filter_map(|(token, count)| Some((self.postings.of(token)?, *count))).collect();
         let query_norm = norm(known.iter().map(|(_, count)| *count));
         // Whole numbers, so that equal cosines come out equal whatever the order of the sum.
         let mut products = vec![0_u64; self.norms.len()];
-        for (column, query_count) in known {
-            for (document, count) in &self.postings[column] {
+        for (list, query_count) in known {
+            for (document, count) in list {
                 products[*document as usize] += u64::from(query_count) * u64::from(*count);
             }
         }
@@ -72,15 +92,9 @@ impl Scorer for BagOfWords {
     }
 }
 
-fn token_counts(text: &str) -> HashMap<String, u32> {
-    let mut counts = HashMap::new();
-    let lower = text.to_lowercase();
-    for token in lower.split(|c: char| !(c.is_alphanumeric() || c == '_')) {
-        if token.chars().nth(1).is_some() {
-            *counts.entry(token.to_owned()).or_default() += 1;
-        }
-    }
-    counts
+fn tokens(lower: &str) -> impl Iterator<Item = &str> {
+    let words = lower.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+    words.filter(|word| word.chars().nth(1).is_some())
 }
 
 fn norm(counts: impl Iterator<Item = u32>) -> f64 {
@@ -91,9 +105,12 @@ fn norm(counts: impl Iterator<Item = u32>) -> f64 {
 mod tests {
     use super::super::tests::{asked, documents};
     use super::*;
+    use std::collections::BTreeMap;
 
     fn bag_of_words(texts: &[&str], vocabulary_size: usize, query: &str) -> Vec<f32> {
-        BagOfWords::new(&documents(texts), vocabulary_size).scores(&[&asked(query)]).unwrap().remove(0)
+        let documents = documents(texts);
+        let scorer = BagOfWords::new(documents[..].into(), Vocabulary::Corpus, vocabulary_size).unwrap();
+        scorer.scores(&[&asked(query)]).unwrap().remove(0)
     }
 
     #[test]
@@ -116,9 +133,22 @@ mod tests {
 
     #[test]
     fn tokens_are_words_of_two_letters_or_more_in_any_script() {
-        let tokens = token_counts("a an x_1 _ __ Ünï-日本 9 99");
-        let mut names: Vec<&str> = tokens.keys().map(String::as_str).collect();
-        names.sort_unstable();
-        assert_eq!(names, ["99", "__", "an", "x_1", "ünï", "日本"]);
+        let found: Vec<&str> = tokens("a an x_1 _ __ ünï-日本 9 99").collect();
+        assert_eq!(found, ["an", "x_1", "__", "ünï", "日本", "99"]);
+    }
+
+    #[test]
+    fn the_vocabulary_can_be_that_of_relevant_documents() {
+        let documents = documents(&["common common", "rare common", "other"]);
+        let grades = |grade| BTreeMap::from([("1".to_owned(), grade), ("2".to_owned(), 0)]);
+        let scores = |qrels| {
+            let corpus = Corpus { documents: &documents, qrels };
+            BagOfWords::new(corpus, Vocabulary::Positives, 1)?.scores(&[&asked("common rare")])
+        };
+        let qrels = BTreeMap::from([("q".to_owned(), grades(1))]);
+        assert_eq!(scores(Some(&qrels)).unwrap(), [[1.0, 1.0, 0.0]]);
+        let none = BTreeMap::from([("q".to_owned(), grades(0))]);
+        assert!(matches!(scores(Some(&none)), Err(EvalError::NoPositives)));
+        assert!(matches!(scores(None), Err(EvalError::NoPositives)));
     }
 }

@@ -1,20 +1,36 @@
 //! Methods that score every document of a corpus for a query.
+//!
+//! A [`Method`] is an expression: a name, a path, or a combination of others. [`Method::prepare`] makes a [`Scorer`]
+//! over a corpus of it.
 
 mod bag_of_words;
+mod expression;
+mod fusion;
+mod lucene;
+mod pairs;
+mod parser;
+mod postings;
+mod precomputed;
 mod searched;
 
-pub use bag_of_words::BagOfWords;
-pub use searched::{Bm25, Dense, Hybrid};
+pub use bag_of_words::{BagOfWords, Vocabulary};
+pub use expression::{ApiModel, Method};
+pub use fusion::{Fused, Fusion, Reranked};
+pub use lucene::LuceneBm25;
+pub use pairs::{AllPairs, Overlap, PairScorer};
+pub use parser::MethodError;
+pub use precomputed::{Precomputed, RunScores, Similarity};
+pub use searched::{Bm25, Dense, Hybrid, Precision};
 
 use crate::EvalError;
 use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::qrels::Qrels;
 use quarry_corpus::formats::{Document, Query};
+use quarry_embed::nearest::{self, Neighbour};
 use quarry_embed::{EmbedError, Embedder};
-use std::convert::Infallible;
-use std::fmt;
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use rayon::prelude::*;
+use std::cell::RefCell;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A method over a fixed corpus.
@@ -43,6 +59,20 @@ pub trait Scorer: Sync {
             }));
         }
         Ok(scores)
+    }
+
+    /// The `k` best documents of each query by their positions in the corpus, best first, the earlier one where scores
+    /// are equal, with their scores as [`Scorer::scores`] has them; fewer where there are fewer documents.
+    ///
+    /// # Errors
+    /// When a model or an index fails.
+    fn best(&self, queries: &[&Query], k: usize) -> Result<Vec<Vec<Neighbour>>, EvalError> {
+        let mut found = Vec::with_capacity(queries.len());
+        for batch in queries.chunks(QUERIES_PER_BATCH) {
+            let best = |scores: &Vec<f32>| nearest::greatest(scores, k);
+            found.par_extend(self.scores(batch)?.par_iter().map(best));
+        }
+        Ok(found)
     }
 }
 
@@ -78,98 +108,91 @@ pub enum ModelName<'a> {
     Builtin,
     /// The one at a path.
     Path(&'a Path),
+    /// One behind an API.
+    Api(&'a ApiModel),
 }
 
 /// Loads a model.
 pub type LoadModel<'a> = dyn Fn(ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError> + 'a;
 
-/// A method by the name that results carry.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Method {
-    /// `bow`: [`BagOfWords`].
-    BagOfWords,
-    /// `bm25`: [`Bm25`].
-    Bm25,
-    /// `static`: [`Dense`] with the model built in.
-    Static,
-    /// `hybrid`: [`Hybrid`] with the model built in.
-    Hybrid,
-    /// Any other name is a path: [`Dense`] with the model there.
-    Model(PathBuf),
-}
-
 /// A method that is ready to score.
 pub struct Prepared {
     /// The method over its corpus.
     pub scorer: Box<dyn Scorer>,
-    /// Identity of the model and its weights, if the method has one.
+    /// Identities of its models and their weights, with ` + ` between, if it has any.
     pub model: Option<String>,
 }
 
 impl Method {
-    /// Whether the method uses the model built in, so that another can take its place.
-    #[must_use]
-    pub fn uses_builtin_model(&self) -> bool {
-        matches!(self, Method::Static | Method::Hybrid)
-    }
-
-    /// Indexes a corpus; `on_embedded` hears how many more documents a model has embedded.
+    /// Indexes a corpus; `on_embedded` hears how many more documents a model has embedded, of
+    /// [`Method::n_embeddings`] times the corpus.
     ///
     /// # Errors
-    /// When the method is a path without a model, the model cannot be loaded or fails, or the index fails.
+    /// When the method is a path without a model, a model cannot be loaded or fails, a file is missing or wrong, or the
+    /// index fails.
     pub fn prepare(
         &self,
         corpus: Corpus<'_>,
         load: &LoadModel<'_>,
         on_embedded: &mut dyn FnMut(usize),
     ) -> Result<Prepared, EvalError> {
+        let models = RefCell::new(Vec::new());
+        let load = |name: ModelName<'_>| {
+            let embedder = load(name)?;
+            models.borrow_mut().push(embedder.id().to_owned());
+            Ok(embedder)
+        };
+        let scorer = self.scorer(corpus, &load, on_embedded)?;
+        let models = models.take();
+        Ok(Prepared { scorer, model: (!models.is_empty()).then(|| models.join(" + ")) })
+    }
+
+    fn scorer(
+        &self,
+        corpus: Corpus<'_>,
+        load: &LoadModel<'_>,
+        on_embedded: &mut dyn FnMut(usize),
+    ) -> Result<Box<dyn Scorer>, EvalError> {
         let documents = corpus.documents;
-        let name = match self {
-            Method::BagOfWords => {
-                let scorer = BagOfWords::new(documents, BagOfWords::VOCABULARY_SIZE);
-                return Ok(Prepared { scorer: Box::new(scorer), model: None });
+        Ok(match self {
+            Method::BagOfWords(vocabulary) => {
+                Box::new(BagOfWords::new(corpus, *vocabulary, BagOfWords::VOCABULARY_SIZE)?)
             }
-            Method::Bm25 => return Ok(Prepared { scorer: Box::new(Bm25::new(documents)?), model: None }),
-            Method::Static | Method::Hybrid => ModelName::Builtin,
-            Method::Model(path) if path.exists() => ModelName::Path(path),
+            Method::Bm25 => Box::new(Bm25::new(documents)?),
+            Method::LuceneBm25 => Box::new(LuceneBm25::new(documents)),
+            Method::Overlap => Box::new(AllPairs::new(Overlap, documents)?),
+            Method::Static => {
+                Box::new(Dense::new(load(ModelName::Builtin)?, documents, Precision::Search, on_embedded)?)
+            }
+            Method::Hybrid => {
+                let dense = Dense::new(load(ModelName::Builtin)?, documents, Precision::Search, on_embedded)?;
+                Box::new(Hybrid::new(Bm25::new(documents)?, dense))
+            }
+            Method::Model(path) if path.exists() => {
+                Box::new(Dense::new(load(ModelName::Path(path))?, documents, Precision::Full, on_embedded)?)
+            }
             Method::Model(path) => {
                 return Err(EvalError::UnknownMethod { found: path.display().to_string() });
             }
-        };
-        let embedder = load(name)?;
-        let model = Some(embedder.id().to_owned());
-        let dense = Dense::new(embedder, documents, on_embedded)?;
-        let scorer: Box<dyn Scorer> = match self {
-            Method::Hybrid => Box::new(Hybrid::new(Bm25::new(documents)?, dense)),
-            _ => Box::new(dense),
-        };
-        Ok(Prepared { scorer, model })
-    }
-}
-
-impl FromStr for Method {
-    type Err = Infallible;
-
-    fn from_str(name: &str) -> Result<Self, Infallible> {
-        Ok(match name {
-            "bow" => Method::BagOfWords,
-            "bm25" => Method::Bm25,
-            "static" => Method::Static,
-            "hybrid" => Method::Hybrid,
-            path => Method::Model(path.into()),
+            Method::Api(api) => {
+                Box::new(Dense::new(load(ModelName::Api(api))?, documents, Precision::Full, on_embedded)?)
+            }
+            Method::Vectors { folder, similarity } => {
+                Box::new(Precomputed::read(folder, documents, *similarity)?)
+            }
+            Method::Run(path) => Box::new(RunScores::read(path, documents)?),
+            Method::Fused { fusion, parts } => {
+                let parts: Vec<(f64, Box<dyn Scorer>)> = parts
+                    .iter()
+                    .map(|(weight, part)| Ok((*weight, part.scorer(corpus, load, on_embedded)?)))
+                    .collect::<Result<_, EvalError>>()?;
+                Box::new(Fused::new(*fusion, parts))
+            }
+            Method::Rerank { first, second, depth } => {
+                let first = first.scorer(corpus, load, on_embedded)?;
+                Box::new(Reranked::new(first, second.scorer(corpus, load, on_embedded)?, *depth))
+            }
         })
-    }
-}
-
-impl fmt::Display for Method {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Method::BagOfWords => formatter.write_str("bow"),
-            Method::Bm25 => formatter.write_str("bm25"),
-            Method::Static => formatter.write_str("static"),
-            Method::Hybrid => formatter.write_str("hybrid"),
-            Method::Model(path) => path.display().fmt(formatter),
-        }
     }
 }
 
@@ -223,13 +246,6 @@ mod tests {
     }
 
     #[test]
-    fn names_read_back() {
-        for name in ["bow", "bm25", "static", "hybrid", "models/mine"] {
-            assert_eq!(name.parse::<Method>().unwrap().to_string(), name);
-        }
-    }
-
-    #[test]
     fn each_method_finds_what_it_looks_at() {
         let texts = ["aaab", "abbb zebra", "zebra crossing"];
         assert_eq!(scores(&Method::Bm25, &texts, "crossing")[..2], [0.0, 0.0]);
@@ -264,12 +280,38 @@ mod tests {
     fn many_documents_are_embedded_in_order() {
         let texts: Vec<String> = (0..1_000).map(|i| format!("a{}", "b".repeat(i % 7))).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        for (precision, error) in [(Precision::Search, 0.01), (Precision::Full, 1e-6)] {
+            let mut heard = 0;
+            let documents = documents(&texts);
+            let dense = Dense::new(Arc::new(TwoLetters), &documents, precision, &mut |n| heard += n).unwrap();
+            let scores = dense.scores(&[&asked("a")]).unwrap().remove(0);
+            assert_eq!((heard, scores.len()), (1_000, 1_000));
+            let exact = |i: usize| 1.0 / 1.0_f32.hypot((i % 7) as f32);
+            assert!(scores.iter().enumerate().all(|(i, score)| (score - exact(i)).abs() < error));
+            let best = dense.best(&[&asked("ab"), &asked("a")], 300).unwrap();
+            assert_eq!(best[1], nearest::greatest(&scores, 300));
+            let positions: Vec<usize> = best[1].iter().map(|found| found.position).collect();
+            assert_eq!((&positions[..3], positions[143], positions.len()), (&[0, 7, 14][..], 1, 300));
+        }
+    }
+
+    #[test]
+    fn combinations_are_made_of_their_parts() {
+        let texts = ["aaab", "abbb zebra", "zebra crossing"];
+        let read = |text: &str| scores(&text.parse().unwrap(), &texts, "zebra bbb");
+        let (lexical, dense, overlap) = (read("bm25"), read("static"), read("overlap"));
+        let fused = Fusion::ZScore.combine(&[(1.0, &lexical), (0.5, &dense)]);
+        assert_eq!(read("zscore(bm25, 0.5 * static)"), fused);
+        let reranked = read("rerank(rrf(bm25, bow), overlap, depth = 1)");
+        assert_eq!(reranked, [overlap[1] - 2.0, overlap[1], overlap[1] - 1.0]);
+        let method: Method = "mean(static, hybrid, bm25-lucene)".parse().unwrap();
+        let load = |_: ModelName<'_>| Ok(Arc::new(TwoLetters) as Arc<dyn Embedder>);
         let mut heard = 0;
-        let dense = Dense::new(Arc::new(TwoLetters), &documents(&texts), &mut |n| heard += n).unwrap();
-        let scores = dense.scores(&[&asked("a")]).unwrap().remove(0);
-        assert_eq!((heard, scores.len()), (1_000, 1_000));
-        assert!(scores.iter().enumerate().all(|(i, score)| (score - scores[i % 7]).abs() < 1e-6));
-        assert!(scores[0] > scores[1]);
+        let prepared = method.prepare(documents(&texts)[..].into(), &load, &mut |n| heard += n).unwrap();
+        assert_eq!(
+            (prepared.model.as_deref(), heard),
+            (Some("two letters + two letters"), 3 * method.n_embeddings())
+        );
     }
 
     #[test]
@@ -279,6 +321,6 @@ mod tests {
             .prepare(documents(&["a"])[..].into(), &load, &mut |_| {})
             .err()
             .unwrap();
-        assert!(error.to_string().contains("bow, bm25, static, hybrid or the path of a model"), "{error}");
+        assert!(error.to_string().contains("bow, bm25, bm25-lucene"), "{error}");
     }
 }

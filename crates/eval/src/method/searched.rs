@@ -3,6 +3,7 @@
 use super::Scorer;
 use crate::EvalError;
 use quarry_corpus::formats::{Document, Query};
+use quarry_embed::nearest::{self, Neighbour};
 use quarry_embed::{Embedder, Vectors};
 use quarry_index::Ranking;
 use quarry_index::fusion::convex_combination;
@@ -46,10 +47,24 @@ impl Scorer for Bm25 {
     }
 }
 
-/// Cosine of a model's vectors, those of documents held in 8 bits a value as in an index.
+/// How the vectors of documents are held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precision {
+    /// In 8 bits a value, as in an index, to measure what search does.
+    Search,
+    /// As the model gives them, to measure the model.
+    Full,
+}
+
+/// Cosine of a model's vectors.
 pub struct Dense {
     embedder: Arc<dyn Embedder>,
-    documents: VectorMatrix,
+    documents: DocumentVectors,
+}
+
+enum DocumentVectors {
+    Quantised(VectorMatrix),
+    Full(Vectors),
 }
 
 impl Dense {
@@ -60,6 +75,7 @@ impl Dense {
     pub fn new(
         embedder: Arc<dyn Embedder>,
         documents: &[Document],
+        precision: Precision,
         on_embedded: &mut dyn FnMut(usize),
     ) -> Result<Self, EvalError> {
         let mut vectors = Vectors { dimension: embedder.dimension(), values: Vec::new() };
@@ -69,19 +85,40 @@ impl Dense {
             vectors.values.extend(embedder.embed_documents(&texts)?.values);
             on_embedded(documents.len());
         }
-        Ok(Self { embedder, documents: VectorMatrix::in_memory(&vectors) })
+        let documents = match precision {
+            Precision::Search => DocumentVectors::Quantised(VectorMatrix::in_memory(&vectors)),
+            Precision::Full => DocumentVectors::Full(vectors),
+        };
+        Ok(Self { embedder, documents })
+    }
+
+    fn embed(&self, queries: &[&Query]) -> Result<Vectors, EvalError> {
+        let texts: Vec<&str> = queries.iter().map(|query| query.text.as_str()).collect();
+        Ok(self.embedder.embed_queries(&texts)?)
     }
 }
 
 impl Scorer for Dense {
     fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
-        let texts: Vec<&str> = queries.iter().map(|query| query.text.as_str()).collect();
-        let vectors = self.embedder.embed_queries(&texts)?;
-        Ok(vectors
-            .values
-            .par_chunks_exact(vectors.dimension)
-            .map(|query| self.documents.similarities(query))
-            .collect())
+        let vectors = self.embed(queries)?;
+        Ok(match &self.documents {
+            DocumentVectors::Quantised(documents) => {
+                let queries = vectors.values.par_chunks_exact(vectors.dimension);
+                queries.map(|query| documents.similarities(query)).collect()
+            }
+            DocumentVectors::Full(documents) => nearest::products(&vectors, documents),
+        })
+    }
+
+    fn best(&self, queries: &[&Query], k: usize) -> Result<Vec<Vec<Neighbour>>, EvalError> {
+        let vectors = self.embed(queries)?;
+        Ok(match &self.documents {
+            DocumentVectors::Quantised(documents) => {
+                let queries = vectors.values.par_chunks_exact(vectors.dimension);
+                queries.map(|query| nearest::greatest(&documents.similarities(query), k)).collect()
+            }
+            DocumentVectors::Full(documents) => nearest::nearest(&vectors, documents, k),
+        })
     }
 }
 

@@ -194,6 +194,9 @@ impl Plan {
         let plan: Plan = toml::from_str(&text)
             .map_err(|error| refuse(format!("expected a benchmark plan, found\n{error}")))?;
         for dataset in &plan.datasets {
+            for method in &dataset.methods {
+                method.parse::<Method>().map_err(|error| refuse(error.to_string()))?;
+            }
             let DatasetPlan { name, methods, baseline, measures, source, .. } = dataset;
             if !methods.contains(baseline) {
                 return Err(refuse(format!(
@@ -266,7 +269,7 @@ impl Plan {
             .iter()
             .map(|name| {
                 on_method(name);
-                let prepared = locations.method(name).prepare(benchmark.into(), load, &mut |_| {})?;
+                let prepared = locations.method(name)?.prepare(benchmark.into(), load, &mut |_| {})?;
                 let evaluation = evaluate_method(
                     benchmark,
                     prepared.scorer.as_ref(),
@@ -307,7 +310,7 @@ impl Plan {
             .map(|name| {
                 on_method(name);
                 let scores =
-                    repo_search::evaluate(&repositories, folder, &locations.method(name), load, |_| {})?;
+                    repo_search::evaluate(&repositories, folder, &locations.method(name)?, load, |_| {})?;
                 Ok(Values { method: name.clone(), values: vec![scores.strata()], model: scores.model })
             })
             .collect::<Result<Vec<_>, EvalError>>()?;
@@ -345,13 +348,9 @@ impl Plan {
 }
 
 impl Locations {
-    /// A method whose path, if it is one, is found.
-    fn method(&self, name: &str) -> Method {
-        match name.parse() {
-            Ok(Method::Model(path)) => Method::Model(self.data.join(path)),
-            Ok(method) => method,
-            Err(never) => match never {},
-        }
+    /// A method whose paths are found.
+    fn method(&self, name: &str) -> Result<Method, EvalError> {
+        Ok(name.parse::<Method>()?.in_folder(&self.data))
     }
 }
 

@@ -181,7 +181,7 @@ impl<'a> Indexes<'a> {
     /// each repository that is done.
     ///
     /// # Errors
-    /// When a repository is missing or cannot be indexed, the method is `bow` or a path without a model, or the model
+    /// When a repository is missing or cannot be indexed, the method is none of these or a path without a model, or the model
     /// fails.
     pub fn build(
         repositories: &'a [Repository],
@@ -206,7 +206,6 @@ impl<'a> Indexes<'a> {
         }
         let dense_only = Ranking { dense_weight: 1.0, ..Ranking::default() };
         let (embedder, ranking) = match method {
-            Method::BagOfWords => return Err(EvalError::NoRepositoryMethod),
             Method::Bm25 => (None, Ranking::default()),
             Method::Hybrid => (Some(load(ModelName::Builtin)?), Ranking::default()),
             Method::Static => (Some(load(ModelName::Builtin)?), dense_only),
@@ -214,6 +213,7 @@ impl<'a> Indexes<'a> {
             Method::Model(path) => {
                 return Err(EvalError::UnknownMethod { found: path.display().to_string() });
             }
+            other => return Err(EvalError::NoRepositoryMethod { found: other.to_string() }),
         };
         let entries = repositories
             .iter()

@@ -1,0 +1,191 @@
+//! The models that methods run: where they come from, and what is kept of their answers.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use quarry_embed::{CachedEmbedder, EmbedError, Embedder, Prefixes, RemoteModel};
+use quarry_eval::method::{ApiModel, ModelName};
+use quarry_llm::{Budget, Cache, Client, Cost, Limits, LlmError, Money, Provider, Recording, Settings};
+use toml::Table;
+
+use crate::{model, output};
+
+/// Where OpenAI's own API begins, and the environment variables that its clients agree on.
+const OPENAI: &str = "https://api.openai.com/v1";
+const ADDRESS_VARIABLE: &str = "OPENAI_BASE_URL";
+const KEY_VARIABLE: &str = "OPENAI_API_KEY";
+
+#[derive(Debug, Args)]
+pub struct ModelArgs {
+    /// Folder for the vectors of models, and for the answers of servers, so that each text is embedded once [default:
+    /// quarry/embeddings in the cache folder of the user]
+    #[arg(long, value_name = "DIR")]
+    embedding_cache: Option<PathBuf>,
+    /// Keep no vectors
+    #[arg(long, conflicts_with = "embedding_cache")]
+    no_embedding_cache: bool,
+    /// How the server of api:MODEL is reached: provider, base_url, key_variable, input_price, … [default: the
+    /// environment variables OPENAI_BASE_URL and OPENAI_API_KEY]
+    #[arg(long, value_name = "FILE.toml")]
+    endpoint: Option<PathBuf>,
+    /// The most that api:MODEL may cost; needs the prices of the endpoint
+    #[arg(long, value_name = "DOLLARS")]
+    budget: Option<f64>,
+    /// The most tokens that may be sent to api:MODEL
+    #[arg(long, value_name = "N")]
+    token_budget: Option<u64>,
+    /// Write the answers of api:MODEL to a recording
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Answer api:MODEL from a recording, without a network
+    #[arg(long, value_name = "FILE", conflicts_with = "record")]
+    replay: Option<PathBuf>,
+}
+
+/// Loads the models of methods.
+pub struct Models {
+    /// Takes the place of the one built in.
+    builtin: Option<PathBuf>,
+    cache: Option<PathBuf>,
+    /// Whether the user named the folder of the cache, rather than taking what there is.
+    cache_is_named: bool,
+    endpoint: Table,
+    budget: Budget,
+    record: Option<PathBuf>,
+    replay: Option<PathBuf>,
+}
+
+impl ModelArgs {
+    /// Reads what the arguments name; `builtin` takes the place of the model built in.
+    ///
+    /// # Errors
+    /// When the settings of the endpoint cannot be read, or the budget is none.
+    pub fn resolve(&self, builtin: Option<PathBuf>) -> anyhow::Result<Models> {
+        let endpoint = match &self.endpoint {
+            Some(path) => read_endpoint(path)?,
+            None => Table::new(),
+        };
+        let money = match self.budget {
+            None => None,
+            Some(dollars) => match Money::from_dollars(dollars) {
+                Some(money) => Some(money),
+                None => bail!("expected --budget in dollars, 0 or more, found {dollars}"),
+            },
+        };
+        let default_cache = || dirs::cache_dir().map(|folder| folder.join("quarry").join("embeddings"));
+        Ok(Models {
+            builtin,
+            cache: self.embedding_cache.clone().or_else(default_cache).filter(|_| !self.no_embedding_cache),
+            cache_is_named: self.embedding_cache.is_some(),
+            endpoint,
+            budget: Budget::new(Limits { tokens: self.token_budget, money }, Cost::default()),
+            record: self.record.clone(),
+            replay: self.replay.clone(),
+        })
+    }
+}
+
+fn read_endpoint(path: &Path) -> anyhow::Result<Table> {
+    let text = std::fs::read_to_string(path).with_context(|| {
+        format!("{}: expected the settings of an endpoint, found no readable file", path.display())
+    })?;
+    let table: Table = text
+        .parse()
+        .with_context(|| format!("{}: expected the settings of an endpoint as TOML", path.display()))?;
+    // So that a mistake is reported before anything is embedded.
+    settings(&table, "model").with_context(|| path.display().to_string())?;
+    Ok(table)
+}
+
+/// The settings of an endpoint for `model`: what `table` says, and the environment where it says nothing.
+fn settings(table: &Table, model: &str) -> Result<Settings, LlmError> {
+    let mut table = table.clone();
+    if table.contains_key("model") {
+        let problem = "`model` is named by the method, as api:MODEL; remove it".to_owned();
+        return Err(LlmError::Settings { problem });
+    }
+    table.insert("model".to_owned(), model.into());
+    if !table.contains_key("base_url") {
+        let address = env::var(ADDRESS_VARIABLE).unwrap_or_else(|_| OPENAI.to_owned());
+        // A server of one's own may need no key.
+        if !table.contains_key("key_variable") && (address == OPENAI || env::var_os(KEY_VARIABLE).is_some()) {
+            table.insert("key_variable".to_owned(), KEY_VARIABLE.into());
+        }
+        table.insert("base_url".to_owned(), address.into());
+    }
+    if !table.contains_key("provider") {
+        let openai = table["base_url"].as_str() == Some(OPENAI);
+        table.insert("provider".to_owned(), if openai { "openai" } else { "openai-compatible" }.into());
+    }
+    table.try_into().map_err(|error| LlmError::Settings { problem: error.to_string().trim().to_owned() })
+}
+
+impl Models {
+    /// The same models, of which no vector is kept.
+    pub fn without_cache(self) -> Self {
+        Self { cache: None, ..self }
+    }
+
+    /// Loads a model. The vectors of a transformer are kept in the cache, and the answers of a server; a static model is
+    /// faster than the cache.
+    ///
+    /// # Errors
+    /// When there is no model, or a broken one, the server does not answer, or the cache that was named cannot be used.
+    pub fn load(&self, name: ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError> {
+        let path = match name {
+            ModelName::Builtin => self.builtin.as_deref(),
+            ModelName::Path(path) => Some(path),
+            ModelName::Api(api) => {
+                let client = self.client(api).map_err(EmbedError::Remote)?;
+                let prefixes =
+                    Prefixes { query: api.query_prefix.clone(), document: api.document_prefix.clone() };
+                return Ok(Arc::new(RemoteModel::new(client, prefixes)?));
+            }
+        };
+        let embedder = model::load(path)?;
+        let Some(folder) = self.cache.as_deref().filter(|_| !model::is_static(path)) else {
+            return Ok(embedder);
+        };
+        match CachedEmbedder::new(embedder.clone(), folder) {
+            Ok(cached) => Ok(Arc::new(cached)),
+            Err(error) if self.cache_is_named => Err(error),
+            Err(error) => {
+                output::note(&format!("vectors are not kept: {error}"));
+                Ok(embedder)
+            }
+        }
+    }
+
+    fn client(&self, api: &ApiModel) -> Result<Client, LlmError> {
+        let mut settings = settings(&self.endpoint, &api.model)?;
+        settings.dimensions = api.dimensions.or(settings.dimensions);
+        // A model for embeddings writes nothing.
+        settings.output_price = settings.output_price.or(Some(0.0));
+        if settings.provider == Provider::Anthropic {
+            let problem = "Anthropic has no embeddings; name another endpoint".to_owned();
+            return Err(LlmError::Settings { problem });
+        }
+        if let Some(path) = &self.replay {
+            return Client::replay(settings, Recording::open(path)?);
+        }
+        let mut client = Client::new(settings)?.with_budget(self.budget.clone())?;
+        if let Some(folder) = &self.cache {
+            client = client.with_cache(Cache::open(&folder.join("answers"))?);
+        }
+        if let Some(path) = &self.record {
+            client = client.with_recording(path)?;
+        }
+        Ok(client)
+    }
+
+    /// Says what servers were paid, if any was asked.
+    pub fn report_spending(&self) {
+        let spending = self.budget.spending();
+        if spending.calls > 0 {
+            output::note(&format!("{} calls of a server: {}", spending.calls, spending.spent));
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Methods of `quarry eval` that run models of others, as a user runs them: a server on loopback, a recording, files.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+#[path = "../../llm/tests/support/mod.rs"]
+#[allow(dead_code, reason = "these tests use a part of it")]
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use support::{Reply, Seen, Server};
+use tempfile::TempDir;
+
+const WORDS: [&str; 4] = ["read", "sort", "parse", "copy"];
+const METHOD: &str = r#"api(tiny, query = "ask: ", document = "code: ")"#;
+
+/// A benchmark with a document for each of the words, and a question about each.
+fn benchmark() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = |line: &dyn Fn(&str) -> Value| WORDS.map(|word| line(word).to_string()).join("\n");
+    let write = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write("corpus.jsonl", lines(&|word| json!({"_id": word, "text": format!("def {word}_it(): pass")})));
+    write(
+        "queries.jsonl",
+        lines(&|word| json!({"_id": format!("q-{word}"), "text": format!("please {word}")})),
+    );
+    let qrels = WORDS.map(|word| format!("q-{word}\t{word}\t1\n")).concat();
+    write("qrels/test.tsv", format!("query-id\tcorpus-id\tscore\n{qrels}"));
+    folder
+}
+
+/// Embeds a text as how often each of the words is in it, and a little of everything.
+fn server() -> Server {
+    Server::script(|_, seen: &Seen| {
+        let texts = seen.body["input"].as_array().unwrap();
+        let vector = |text: &str| WORDS.map(|word| text.matches(word).count() as f32 * 3.0 + 0.25);
+        let data: Vec<Value> = texts
+            .iter()
+            .enumerate()
+            .map(|(index, text)| json!({"index": index, "embedding": vector(text.as_str().unwrap())}))
+            .collect();
+        Reply::ok(json!({"data": data, "usage": {"prompt_tokens": 7, "total_tokens": 7}}))
+    })
+}
+
+/// Exit code, standard output, standard error.
+fn eval(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_quarry"))
+        .args(["eval", ".", "--json"])
+        .args(arguments)
+        .current_dir(folder)
+        .env_remove("OPENAI_API_KEY")
+        .env("XDG_CACHE_HOME", folder.join("home-cache"))
+        .envs(environment.iter().copied())
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+#[track_caller]
+fn metrics(folder: &Path, arguments: &[&str]) -> Value {
+    let (code, stdout, stderr) = eval(folder, arguments, &[]);
+    assert_eq!(code, 0, "{stderr}");
+    serde_json::from_str::<Value>(&stdout).unwrap()
+}
+
+#[track_caller]
+fn check_refused(folder: &Path, arguments: &[&str], message: &str) {
+    let (code, stdout, stderr) = eval(folder, arguments, &[]);
+    assert!(code == 2 && stdout.is_empty() && stderr.contains(message), "{code} {stdout} {stderr}");
+}
+
+#[test]
+fn a_servers_vectors_are_kept_recorded_and_replayed() {
+    let (folder, server) = (benchmark(), server());
+    let path = folder.path();
+    fs::write(path.join("endpoint.toml"), format!("base_url = \"{}\"\ninput_price = 1", server.url()))
+        .unwrap();
+    let cached =
+        ["--method", METHOD, "--endpoint", "endpoint.toml", "--embedding-cache", "kept", "--budget", "1"];
+    let first = metrics(path, &[&cached[..], &["--record", "answers.jsonl"]].concat());
+    assert_eq!((&first["metrics"]["mrr"], &first["method"]), (&json!(1.0), &json!(METHOD)));
+    assert!(first["model"].as_str().unwrap().contains("(tiny)"), "{}", first["model"]);
+    let sent: Vec<String> = server
+        .seen()
+        .iter()
+        .flat_map(|seen| seen.body["input"].as_array().unwrap().clone())
+        .map(|text| text.as_str().unwrap().to_owned())
+        .collect();
+    let expected =
+        |prefix: &str, text: &dyn Fn(&str) -> String| WORDS.map(|word| prefix.to_owned() + &text(word));
+    for text in expected("ask: ", &|word| format!("please {word}")) {
+        assert_eq!(sent.iter().filter(|sent| **sent == text).count(), 1, "{text} {sent:?}");
+    }
+    for text in expected("code: ", &|word| format!("def {word}_it(): pass")) {
+        assert_eq!(sent.iter().filter(|sent| **sent == text).count(), 1, "{text} {sent:?}");
+    }
+    // Again, from the cache; and from the recording, without a server and without a cache.
+    let n_sent = server.count();
+    assert_eq!(metrics(path, &cached)["metrics"], first["metrics"]);
+    assert_eq!(server.count(), n_sent);
+    drop(server);
+    let replayed =
+        ["--endpoint", "endpoint.toml", "--replay", "answers.jsonl", "--no-embedding-cache", "--method"];
+    assert_eq!(metrics(path, &[&replayed[..], &[METHOD]].concat())["metrics"], first["metrics"]);
+    let fused = format!("zscore(bm25, 0.5 * {METHOD})");
+    assert_eq!(metrics(path, &[&replayed[..], &[&fused]].concat())["metrics"]["mrr"], 1.0);
+    check_refused(path, &[&replayed[..], &["api:tiny"]].concat(), "answers.jsonl: no recorded answer");
+}
+
+#[test]
+fn the_environment_names_the_server_and_a_budget_holds() {
+    let (folder, server) = (benchmark(), server());
+    let path = folder.path();
+    let method = ["--method", "rerank(bow, api:tiny, depth = 2)"];
+    let environment =
+        [("OPENAI_BASE_URL", server.url()), ("OPENAI_API_KEY", "sk-test-0123456789".to_owned())];
+    let environment: Vec<(&str, &str)> =
+        environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let (code, _, stderr) = eval(path, &method, &environment);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("calls of a server") && !stderr.contains("sk-test"), "{stderr}");
+    assert!(
+        server.seen().iter().all(|seen| seen.headers.contains("authorization: bearer sk-test-0123456789"))
+    );
+    assert!(path.join("home-cache/quarry/embeddings/answers").is_dir());
+    let (code, _, stderr) =
+        eval(path, &[&method[..], &["--token-budget", "1", "--no-embedding-cache"]].concat(), &environment);
+    assert!(code == 2 && stderr.contains("budget"), "{stderr}");
+    check_refused(path, &["--method", "api:tiny"], "OPENAI_API_KEY");
+    check_refused(path, &["--method", "api:tiny", "--endpoint", "none.toml"], "none.toml");
+    fs::write(path.join("wrong.toml"), "retries = 3").unwrap();
+    check_refused(path, &["--method", "api:tiny", "--endpoint", "wrong.toml"], "retries");
+    check_refused(path, &["--method", "bow", "--budget=-1"], "--budget");
+}
+
+#[test]
+fn a_transformer_embeds_each_text_once() {
+    let folder = benchmark();
+    let path = folder.path();
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../embed/tests/fixtures/tiny-bert");
+    let method = ["--method", model.to_str().unwrap(), "--embedding-cache", "kept"];
+    let first = metrics(path, &method);
+    let lengths = || -> Vec<u64> {
+        let mut files: Vec<_> =
+            fs::read_dir(path.join("kept")).unwrap().map(|entry| entry.unwrap()).collect();
+        files.sort_by_key(|entry| entry.file_name());
+        files.iter().map(|entry| entry.metadata().unwrap().len()).collect()
+    };
+    let kept = lengths();
+    assert!(kept.len() == 2 && kept[0] == kept[1] && kept[0] > 32, "{kept:?}");
+    assert_eq!((metrics(path, &method)["metrics"].clone(), lengths()), (first["metrics"].clone(), kept));
+    assert_eq!(
+        metrics(path, &[&method[..2], &["--no-embedding-cache"]].concat())["metrics"],
+        first["metrics"]
+    );
+    fs::write(path.join("file"), "").unwrap();
+    check_refused(path, &[&method[..2], &["--embedding-cache", "file"]].concat(), "file: cannot be made");
+}
+
+#[test]
+fn a_run_is_a_method_and_a_wrong_expression_is_pointed_at() {
+    let folder = benchmark();
+    let path = folder.path();
+    let written = metrics(path, &["--method", "bm25", "--run", "bm25.run"]);
+    assert_eq!(metrics(path, &["--method", "run:bm25.run"])["metrics"], written["metrics"]);
+    let fused = metrics(path, &["--method", "rrf(run:bm25.run, overlap, k = 1)"]);
+    assert_eq!(fused["method"], "rrf(run:bm25.run, overlap, k = 1)");
+    check_refused(
+        path,
+        &["--method", "rrf(bm25, static"],
+        "expected a , or ) at character 17, found the end",
+    );
+    check_refused(path, &["--method", "no/such/model"], "where no model is");
+    check_refused(path, &["--method", "run:none"], "none");
+}

@@ -1,0 +1,402 @@
+//! Vectors of texts that were embedded before, kept on disk.
+//!
+//! A model has a file for queries and one for documents, a header and then a record for each text: the hash of the
+//! text, its vector, and a checksum of both, all of one length and in little-endian order. Records are only ever
+//! appended, under an operating system's lock, so that any number of processes may share a folder; what a process that
+//! was killed left of a record is cut off by the next writer. A record whose checksum is wrong counts as missing. It is
+//! a cache: it can be removed at any time.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+
+use crate::transformer::config::failed;
+use crate::{EmbedError, Embedder, Side, Vectors};
+
+/// What every file begins with. The number changes with the layout, and where a model with the same weights gives other
+/// vectors than it did.
+const MAGIC: &[u8; 16] = b"quarry vectors 1";
+
+/// The magic, the hash of the model's id and the dimension, as 8 bytes each.
+const HEADER_LENGTH: u64 = 32;
+
+/// Bytes of a record beside its vector: the hash of the text, and the checksum.
+const KEY_LENGTH: usize = 16;
+const CHECKSUM_LENGTH: usize = 8;
+
+/// An embedder that keeps its vectors in a folder, and looks there first.
+pub struct CachedEmbedder {
+    embedder: Arc<dyn Embedder>,
+    queries: Mutex<Store>,
+    documents: Mutex<Store>,
+}
+
+impl CachedEmbedder {
+    /// Keeps the vectors of `embedder` in files of its own in `folder`, which is made where there is none.
+    ///
+    /// # Errors
+    /// When the files cannot be made or read.
+    pub fn new(embedder: Arc<dyn Embedder>, folder: &Path) -> Result<Self, EmbedError> {
+        let open = |side| {
+            let name = format!("{}.vectors", file_name(embedder.id(), side));
+            let store = Store::open(folder.join(name), embedder.id(), embedder.dimension());
+            store
+                .map(Mutex::new)
+                .map_err(|error| failed(folder, "cannot keep vectors; name another folder", error))
+        };
+        fs::create_dir_all(folder)
+            .map_err(|error| failed(folder, "cannot be made, to keep vectors in", error))?;
+        Ok(Self { queries: open("queries")?, documents: open("documents")?, embedder })
+    }
+
+    fn embed(&self, side: Side, texts: &[&str]) -> Result<Vectors, EmbedError> {
+        let dimension = self.embedder.dimension();
+        let store = match side {
+            Side::Query => &self.queries,
+            Side::Document => &self.documents,
+        };
+        let keys: Vec<u128> = texts.iter().map(|text| xxh3_128(text.as_bytes())).collect();
+        let mut rows = store.lock().unwrap_or_else(PoisonError::into_inner).get(&keys);
+        let mut seen = HashSet::new();
+        let missing: Vec<usize> = (0..texts.len())
+            .filter(|&text| !rows.contains_key(&keys[text]) && seen.insert(keys[text]))
+            .collect();
+        if !missing.is_empty() {
+            let texts: Vec<&str> = missing.iter().map(|&text| texts[text]).collect();
+            let vectors = match side {
+                Side::Query => self.embedder.embed_queries(&texts)?,
+                Side::Document => self.embedder.embed_documents(&texts)?,
+            };
+            let vectors = vectors.values.chunks(dimension.max(1)).map(<[f32]>::to_vec);
+            let new: Vec<(u128, Vec<f32>)> = missing.iter().map(|&text| keys[text]).zip(vectors).collect();
+            store.lock().unwrap_or_else(PoisonError::into_inner).put(&new);
+            rows.extend(new);
+        }
+        let values = keys.iter().filter_map(|key| rows.get(key)).flatten().copied().collect();
+        Ok(Vectors { dimension, values })
+    }
+}
+
+impl Embedder for CachedEmbedder {
+    fn id(&self) -> &str {
+        self.embedder.id()
+    }
+
+    fn dimension(&self) -> usize {
+        self.embedder.dimension()
+    }
+
+    fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+        self.embed(Side::Query, texts)
+    }
+
+    fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+        self.embed(Side::Document, texts)
+    }
+}
+
+/// A name that shows the model's, and is another for each model and side.
+fn file_name(id: &str, side: &str) -> String {
+    let shown = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+    let shown: String = id.chars().take(60).map(shown).collect();
+    format!("{shown}-{:016x}-{side}", xxh3_64(id.as_bytes()))
+}
+
+/// One file.
+struct Store {
+    path: PathBuf,
+    file: File,
+    header: [u8; HEADER_LENGTH as usize],
+    dimension: usize,
+    /// Where the record of each text begins.
+    places: HashMap<u128, u64>,
+    /// How far the file has been read.
+    end: u64,
+}
+
+impl Store {
+    fn open(path: PathBuf, id: &str, dimension: usize) -> io::Result<Self> {
+        let mut header = [0; HEADER_LENGTH as usize];
+        header[..16].copy_from_slice(MAGIC);
+        header[16..24].copy_from_slice(&xxh3_64(id.as_bytes()).to_le_bytes());
+        header[24..].copy_from_slice(&(dimension as u64).to_le_bytes());
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
+        let mut store = Self { path, file, header, dimension, places: HashMap::new(), end: HEADER_LENGTH };
+        store.locked(|store| {
+            let mut found = Vec::new();
+            store.file.rewind()?;
+            (&store.file).take(HEADER_LENGTH).read_to_end(&mut found)?;
+            if found != store.header {
+                if !found.is_empty() {
+                    store.warn("is no file of this model's vectors, and begun anew");
+                }
+                store.file.set_len(0)?;
+                store.file.rewind()?;
+                store.file.write_all(&store.header)?;
+            }
+            store.read_on()
+        })?;
+        Ok(store)
+    }
+
+    fn warn(&self, what: &str) {
+        tracing::warn!("{} {what}", self.path.display());
+    }
+
+    fn record_length(&self) -> usize {
+        KEY_LENGTH + 4 * self.dimension + CHECKSUM_LENGTH
+    }
+
+    /// Runs `task` while no other process reads or writes.
+    fn locked<T>(&mut self, task: impl FnOnce(&mut Self) -> io::Result<T>) -> io::Result<T> {
+        self.file.lock()?;
+        let result = task(self);
+        self.file.unlock()?;
+        result
+    }
+
+    /// Learns what was appended since the last time.
+    fn read_on(&mut self) -> io::Result<()> {
+        let record_length = self.record_length();
+        let length = self.file.metadata()?.len();
+        let n_new = length.saturating_sub(self.end) / record_length as u64;
+        if n_new == 0 {
+            return Ok(());
+        }
+        self.file.seek(SeekFrom::Start(self.end))?;
+        let mut reader = BufReader::with_capacity(1 << 20, &self.file);
+        let mut record = vec![0; record_length];
+        let mut n_damaged = 0;
+        for _ in 0..n_new {
+            reader.read_exact(&mut record)?;
+            match key(&record) {
+                Some(key) => _ = self.places.insert(key, self.end),
+                None => n_damaged += 1,
+            }
+            self.end += record_length as u64;
+        }
+        if n_damaged > 0 {
+            self.warn(&format!("holds {n_damaged} damaged vectors of {n_new}, which are computed again"));
+        }
+        Ok(())
+    }
+
+    /// The vectors that are there and whole. Where the file cannot be read there are none.
+    fn get(&mut self, keys: &[u128]) -> HashMap<u128, Vec<f32>> {
+        let mut rows = HashMap::new();
+        let read = self.locked(|store| {
+            store.read_on()?;
+            let mut record = vec![0; store.record_length()];
+            for &wanted in keys {
+                let Some(&place) = store.places.get(&wanted) else { continue };
+                store.file.seek(SeekFrom::Start(place))?;
+                store.file.read_exact(&mut record)?;
+                if key(&record) == Some(wanted) {
+                    rows.insert(wanted, vector(&record));
+                } else {
+                    store.places.remove(&wanted);
+                }
+            }
+            Ok(())
+        });
+        if let Err(error) = read {
+            self.warn(&format!("cannot be read, so that vectors are computed again: {error}"));
+        }
+        rows
+    }
+
+    /// Appends vectors. Where that fails they are not kept, and nothing else is lost.
+    fn put(&mut self, rows: &[(u128, Vec<f32>)]) {
+        let written = self.locked(|store| {
+            store.read_on()?;
+            let mut records = Vec::new();
+            for (key, vector) in rows.iter().filter(|(key, _)| !store.places.contains_key(key)) {
+                append(&mut records, *key, vector);
+            }
+            // What lies behind the last whole record is what a writer left that was killed.
+            store.file.set_len(store.end)?;
+            store.file.seek(SeekFrom::Start(store.end))?;
+            store.file.write_all(&records)?;
+            store.read_on()
+        });
+        if let Err(error) = written {
+            self.warn(&format!("cannot be written, so that vectors are not kept: {error}"));
+        }
+    }
+}
+
+fn append(records: &mut Vec<u8>, key: u128, vector: &[f32]) {
+    let begin = records.len();
+    records.extend(key.to_le_bytes());
+    records.extend(vector.iter().flat_map(|value| value.to_le_bytes()));
+    let checksum = xxh3_64(&records[begin..]);
+    records.extend(checksum.to_le_bytes());
+}
+
+/// The hash of the text of a record, if the record is whole.
+fn key(record: &[u8]) -> Option<u128> {
+    let (rest, checksum) = record.split_last_chunk()?;
+    let key = rest.first_chunk()?;
+    (xxh3_64(rest) == u64::from_le_bytes(*checksum)).then(|| u128::from_le_bytes(*key))
+}
+
+fn vector(record: &[u8]) -> Vec<f32> {
+    let values = record[KEY_LENGTH..record.len() - CHECKSUM_LENGTH].as_chunks().0;
+    values.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Embeds a text as its length and its first byte, or half of them, and counts texts.
+    struct Counting {
+        id: &'static str,
+        dimension: usize,
+        n_embedded: AtomicUsize,
+    }
+
+    impl Counting {
+        fn new(id: &'static str, dimension: usize) -> Arc<Self> {
+            Arc::new(Self { id, dimension, n_embedded: AtomicUsize::new(0) })
+        }
+
+        fn count(&self) -> usize {
+            self.n_embedded.swap(0, Ordering::SeqCst)
+        }
+
+        fn embed(&self, texts: &[&str], factor: f32) -> Result<Vectors, EmbedError> {
+            self.n_embedded.fetch_add(texts.len(), Ordering::SeqCst);
+            let value = |text: &str, column: usize| {
+                factor * if column == 0 { text.len() as f32 } else { f32::from(text.as_bytes()[0]) }
+            };
+            let values = texts.iter().flat_map(|text| (0..self.dimension).map(|column| value(text, column)));
+            Ok(Vectors { dimension: self.dimension, values: values.collect() })
+        }
+    }
+
+    impl Embedder for Counting {
+        fn id(&self) -> &str {
+            self.id
+        }
+
+        fn dimension(&self) -> usize {
+            self.dimension
+        }
+
+        fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+            self.embed(texts, 0.5)
+        }
+
+        fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+            self.embed(texts, 1.0)
+        }
+    }
+
+    const TEXTS: [&str; 4] = ["ab", "c", "ab", "def"];
+
+    fn files(folder: &Path) -> Vec<PathBuf> {
+        let mut files: Vec<PathBuf> =
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        files
+    }
+
+    #[test]
+    fn each_text_is_embedded_once_for_a_model_and_side() {
+        let folder = tempfile::tempdir().unwrap();
+        let (model, other) = (Counting::new("some/model", 2), Counting::new("some_model", 2));
+        for repeat in 0..3 {
+            let cached = CachedEmbedder::new(model.clone(), folder.path()).unwrap();
+            assert_eq!(cached.embed_documents(&TEXTS).unwrap(), model.embed(&TEXTS, 1.0).unwrap());
+            assert_eq!(model.count() - TEXTS.len(), if repeat == 0 { 3 } else { 0 });
+            assert_eq!(cached.embed_queries(&["c", "g"]).unwrap(), model.embed(&["c", "g"], 0.5).unwrap());
+            assert_eq!(model.count() - 2, if repeat == 0 { 2 } else { 0 });
+            assert!(cached.embed_documents(&[]).unwrap().values.is_empty());
+        }
+        let cached = CachedEmbedder::new(other.clone(), folder.path()).unwrap();
+        cached.embed_documents(&TEXTS).unwrap();
+        assert_eq!((other.count(), files(folder.path()).len()), (3, 4));
+    }
+
+    #[test]
+    fn two_writers_see_what_the_other_wrote() {
+        let folder = tempfile::tempdir().unwrap();
+        let (model, folder) = (Counting::new("m", 2), folder.path());
+        let (a, b) = (
+            CachedEmbedder::new(model.clone(), folder).unwrap(),
+            CachedEmbedder::new(model.clone(), folder).unwrap(),
+        );
+        a.embed_documents(&TEXTS).unwrap();
+        assert_eq!(model.count(), 3);
+        b.embed_documents(&["def", "new"]).unwrap();
+        assert_eq!(model.count(), 1);
+        a.embed_documents(&["new", "c"]).unwrap();
+        assert_eq!(model.count(), 0);
+        // Many at the same time: nothing is torn.
+        let texts: Vec<String> = (0..200).map(|i| format!("{i} text")).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        std::thread::scope(|scope| {
+            for offset in 0..4 {
+                let (model, texts) = (model.clone(), &texts);
+                scope.spawn(move || {
+                    let cached = CachedEmbedder::new(model, folder).unwrap();
+                    texts[offset * 20..]
+                        .chunks(7)
+                        .for_each(|texts| _ = cached.embed_documents(texts).unwrap());
+                });
+            }
+        });
+        model.count();
+        let cached = CachedEmbedder::new(model.clone(), folder).unwrap();
+        assert_eq!(cached.embed_documents(&texts).unwrap(), model.embed(&texts, 1.0).unwrap());
+        assert_eq!(model.count(), texts.len());
+    }
+
+    #[test]
+    fn damage_is_found_and_computed_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let model = Counting::new("m", 2);
+        let expected = model.embed(&TEXTS, 1.0).unwrap();
+        let embed =
+            || CachedEmbedder::new(model.clone(), folder.path()).unwrap().embed_documents(&TEXTS).unwrap();
+        embed();
+        let path = files(folder.path())
+            .into_iter()
+            .find(|path| path.display().to_string().contains("docu"))
+            .unwrap();
+        let whole = fs::read(&path).unwrap();
+        model.count();
+        for place in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[place] ^= 1;
+            fs::write(&path, &damaged).unwrap();
+            assert_eq!(embed(), expected, "byte {place}");
+            assert_eq!(model.count(), if place < HEADER_LENGTH as usize { 3 } else { 1 }, "byte {place}");
+            fs::write(&path, &whole[..place]).unwrap();
+            assert_eq!(embed(), expected, "cut at {place}");
+            let n_whole = place.saturating_sub(HEADER_LENGTH as usize) / 32;
+            assert_eq!(model.count(), 3 - n_whole, "cut at {place}");
+            assert_eq!(embed(), expected, "after it was cut at {place}");
+            assert_eq!(model.count(), 0, "after it was cut at {place}");
+        }
+        // Another length of vectors under the same name.
+        let longer = Counting::new("m", 3);
+        let cached = CachedEmbedder::new(longer.clone(), folder.path()).unwrap();
+        assert_eq!(cached.embed_documents(&TEXTS).unwrap(), longer.embed(&TEXTS, 1.0).unwrap());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        let error = CachedEmbedder::new(Counting::new("m", 1), &file).err().unwrap();
+        assert!(error.to_string().contains("cannot be made"), "{error}");
+    }
+}

@@ -1,0 +1,276 @@
+//! Methods by name: what [`super::parser`] reads, and how it is written.
+
+use super::bag_of_words::Vocabulary;
+use super::fusion::Fusion;
+use super::precomputed::Similarity;
+use std::fmt::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Depth of the candidates that [`Method::Rerank`] takes by default.
+pub(super) const DEFAULT_DEPTH: usize = 100;
+
+/// A method by the expression that results carry. [`fmt::Display`] writes what [`FromStr`] reads.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Method {
+    /// `bow`, or `bow(vocabulary = positives)`: [`super::BagOfWords`].
+    BagOfWords(Vocabulary),
+    /// `bm25`: [`super::Bm25`].
+    Bm25,
+    /// `bm25-lucene`: [`super::LuceneBm25`].
+    LuceneBm25,
+    /// `overlap`: [`super::Overlap`].
+    Overlap,
+    /// `static`: [`super::Dense`] with the model built in, as search has it.
+    Static,
+    /// `hybrid`: [`super::Hybrid`] with the model built in.
+    Hybrid,
+    /// Any other name is a path: [`super::Dense`] with the model there, in full precision.
+    Model(PathBuf),
+    /// `api:MODEL`, or `api(MODEL, query = …, document = …, dimensions = …)`: [`super::Dense`] with a model that a
+    /// server runs.
+    Api(ApiModel),
+    /// `vectors:FOLDER`, or `vectors(FOLDER, similarity = dot)`: [`super::Precomputed`].
+    Vectors {
+        /// The folder.
+        folder: PathBuf,
+        /// How vectors are compared.
+        similarity: Similarity,
+    },
+    /// `run:FILE`: [`super::RunScores`].
+    Run(PathBuf),
+    /// `mean(…)`, `max-abs(…)`, `rrf(…, k = 60)`, `zscore(…)`: [`Fusion::combine`].
+    Fused {
+        /// How scores become one.
+        fusion: Fusion,
+        /// The methods with their weights, at least one.
+        parts: Vec<(f64, Method)>,
+    },
+    /// `rerank(FIRST, SECOND, depth = 100)`: [`super::Reranked`].
+    Rerank {
+        /// The method that finds candidates.
+        first: Box<Method>,
+        /// The method that orders them.
+        second: Box<Method>,
+        /// Number of candidates.
+        depth: usize,
+    },
+}
+
+/// A model behind an API for embeddings.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ApiModel {
+    /// Its name there.
+    pub model: String,
+    /// What is put before queries.
+    pub query_prefix: String,
+    /// What is put before documents.
+    pub document_prefix: String,
+    /// The length that vectors are asked to have.
+    pub dimensions: Option<u32>,
+}
+
+/// Names without arguments.
+pub(super) const NAMES: [(&str, Method); 6] = [
+    ("bow", Method::BagOfWords(Vocabulary::Corpus)),
+    ("bm25", Method::Bm25),
+    ("bm25-lucene", Method::LuceneBm25),
+    ("overlap", Method::Overlap),
+    ("static", Method::Static),
+    ("hybrid", Method::Hybrid),
+];
+
+/// Names of what takes methods as arguments.
+pub(super) const COMBINATIONS: [&str; 5] = ["mean", "max-abs", "rrf", "zscore", "rerank"];
+
+impl Method {
+    /// The methods that this one is made of, down to those without parts; itself where it has none.
+    #[must_use]
+    pub fn leaves(&self) -> Vec<&Method> {
+        match self {
+            Method::Fused { parts, .. } => parts.iter().flat_map(|(_, part)| part.leaves()).collect(),
+            Method::Rerank { first, second, .. } => [first.leaves(), second.leaves()].concat(),
+            leaf => vec![leaf],
+        }
+    }
+
+    /// Whether the method uses the model built in, so that another can take its place.
+    #[must_use]
+    pub fn uses_builtin_model(&self) -> bool {
+        self.leaves().into_iter().any(|leaf| matches!(leaf, Method::Static | Method::Hybrid))
+    }
+
+    /// How many times the corpus is embedded.
+    #[must_use]
+    pub fn n_embeddings(&self) -> usize {
+        let embeds = |leaf: &&Method| {
+            matches!(leaf, Method::Static | Method::Hybrid | Method::Model(_) | Method::Api(_))
+        };
+        self.leaves().iter().filter(|leaf| embeds(leaf)).count()
+    }
+
+    /// The same method with its paths, where they are relative, taken from `folder` on.
+    #[must_use]
+    pub fn in_folder(self, folder: &Path) -> Self {
+        match self {
+            Method::Model(path) => Method::Model(folder.join(path)),
+            Method::Run(path) => Method::Run(folder.join(path)),
+            Method::Vectors { folder: path, similarity } => {
+                Method::Vectors { folder: folder.join(path), similarity }
+            }
+            Method::Fused { fusion, parts } => {
+                let parts =
+                    parts.into_iter().map(|(weight, part)| (weight, part.in_folder(folder))).collect();
+                Method::Fused { fusion, parts }
+            }
+            Method::Rerank { first, second, depth } => {
+                let [first, second] = [first, second].map(|part| Box::new(part.in_folder(folder)));
+                Method::Rerank { first, second, depth }
+            }
+            other => other,
+        }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((name, _)) = NAMES.iter().find(|(_, method)| method == self) {
+            return formatter.write_str(name);
+        }
+        match self {
+            Method::BagOfWords(_) => formatter.write_str("bow(vocabulary = positives)"),
+            Method::Model(path) => formatter.write_str(&method_path(&path.to_string_lossy())),
+            Method::Run(path) => write!(formatter, "run:{}", quote(&path.to_string_lossy())),
+            Method::Vectors { folder, similarity } => {
+                let folder = quote(&folder.to_string_lossy());
+                match similarity {
+                    Similarity::Cosine => write!(formatter, "vectors:{folder}"),
+                    Similarity::Dot => write!(formatter, "vectors({folder}, similarity = dot)"),
+                }
+            }
+            Method::Api(api) => {
+                let (ApiModel { query_prefix, document_prefix, dimensions, .. }, model) =
+                    (api, quote(&api.model));
+                let mut options = String::new();
+                for (name, prefix) in [("query", query_prefix), ("document", document_prefix)] {
+                    if !prefix.is_empty() {
+                        write!(options, ", {name} = {}", quote(prefix))?;
+                    }
+                }
+                if let Some(dimensions) = dimensions {
+                    write!(options, ", dimensions = {dimensions}")?;
+                }
+                if options.is_empty() {
+                    write!(formatter, "api:{model}")
+                } else {
+                    write!(formatter, "api({model}{options})")
+                }
+            }
+            Method::Fused { fusion, parts } => {
+                let name = match fusion {
+                    Fusion::Mean => "mean",
+                    Fusion::MaxAbs => "max-abs",
+                    Fusion::ReciprocalRank { .. } => "rrf",
+                    Fusion::ZScore => "zscore",
+                };
+                let weighted = |(weight, part): &(f64, Method)| match *weight {
+                    1.0 => part.to_string(),
+                    weight => format!("{weight} * {part}"),
+                };
+                let parts: Vec<String> = parts.iter().map(weighted).collect();
+                write!(formatter, "{name}({}", parts.join(", "))?;
+                match fusion {
+                    Fusion::ReciprocalRank { k } if *k != Fusion::DEFAULT_K => {
+                        write!(formatter, ", k = {k})")
+                    }
+                    _ => formatter.write_char(')'),
+                }
+            }
+            Method::Rerank { first, second, depth: DEFAULT_DEPTH } => {
+                write!(formatter, "rerank({first}, {second})")
+            }
+            Method::Rerank { first, second, depth } => {
+                write!(formatter, "rerank({first}, {second}, depth = {depth})")
+            }
+            // In `NAMES`.
+            Method::Bm25 | Method::LuceneBm25 | Method::Overlap | Method::Static | Method::Hybrid => Ok(()),
+        }
+    }
+}
+
+/// The path of a model, quoted where it would be read as something else.
+fn method_path(path: &str) -> String {
+    let taken = NAMES.iter().any(|(name, _)| *name == path)
+        || COMBINATIONS.contains(&path)
+        || ["vectors:", "run:", "api:"].iter().any(|prefix| path.starts_with(prefix));
+    if taken { quoted(path) } else { quote(path) }
+}
+
+/// Text, quoted where it has to be.
+fn quote(text: &str) -> String {
+    let bare = !text.is_empty() && text.trim() == text && !text.contains([',', '(', ')', '"', '=', '*']);
+    if bare { text.to_owned() } else { quoted(text) }
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn method() -> impl Strategy<Value = Method> {
+        let text = "[ -~äß∑]{1,12}";
+        let leaf = prop_oneof![
+            prop::sample::select(NAMES.map(|(_, method)| method).to_vec()),
+            Just(Method::BagOfWords(Vocabulary::Positives)),
+            prop::sample::select(COMBINATIONS.to_vec()).prop_map(|name| Method::Model(name.into())),
+            text.prop_map(|path| Method::Model(path.into())),
+            text.prop_map(|path| Method::Run(path.into())),
+            (text, prop::bool::ANY).prop_map(|(folder, dot)| Method::Vectors {
+                folder: folder.into(),
+                similarity: if dot { Similarity::Dot } else { Similarity::Cosine },
+            }),
+            (text, "[ -~]{0,5}", "[ -~]{0,5}", prop::option::of(1_u32..)).prop_map(
+                |(model, query_prefix, document_prefix, dimensions)| {
+                    Method::Api(ApiModel { model, query_prefix, document_prefix, dimensions })
+                }
+            ),
+        ];
+        leaf.prop_recursive(4, 16, 3, |inner| {
+            let weight = prop_oneof![Just(1.0), 1e-6..1e6];
+            let fusion = prop_oneof![
+                Just(Fusion::Mean),
+                Just(Fusion::MaxAbs),
+                Just(Fusion::ZScore),
+                prop_oneof![Just(Fusion::DEFAULT_K), 0.0..1e4].prop_map(|k| Fusion::ReciprocalRank { k }),
+            ];
+            prop_oneof![
+                (fusion, prop::collection::vec((weight, inner.clone()), 1..4))
+                    .prop_map(|(fusion, parts)| Method::Fused { fusion, parts }),
+                (inner.clone(), inner, 1_usize..1_000).prop_map(|(first, second, depth)| Method::Rerank {
+                    first: Box::new(first),
+                    second: Box::new(second),
+                    depth,
+                }),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_reads_back(method in method()) {
+            let shown = method.to_string();
+            prop_assert_eq!(shown.parse::<Method>(), Ok(method), "{}", shown);
+        }
+
+        #[test]
+        fn any_text_is_a_method_or_an_error(text in r#"([a-z.]{1,4}|[(),"=*\\:ä ]|rrf\(|k ?=|api:){0,12}"#) {
+            match text.parse::<Method>() {
+                Ok(method) => prop_assert_eq!(method.to_string().parse::<Method>(), Ok(method)),
+                Err(error) => prop_assert!(!error.to_string().is_empty()),
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! One list of scores out of several, and one method out of two in turn.
+
+use super::Scorer;
+use crate::EvalError;
+use quarry_corpus::formats::Query;
+use rayon::prelude::*;
+use std::cmp::Ordering;
+
+/// How scores of several methods become one. All look at the scores of one query alone.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Fusion {
+    /// The mean of the scores as they are: of cosines, the candidates of CoSQA+ as its paper has them.
+    Mean,
+    /// The sum of the scores, each divided by the greatest absolute score of its method: the candidates of CoSQA+ as its
+    /// code has them.
+    MaxAbs,
+    /// Reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009): the sum of 1 / (k + rank), ranks from 1.
+    /// Documents of equal score share the best of their ranks; those of the least score have none, as documents that a
+    /// lexical method or a run does not find.
+    ReciprocalRank {
+        /// What is added to ranks, 0 or more.
+        k: f64,
+    },
+    /// The sum of standard scores: each score less the mean over all documents, divided by the standard deviation.
+    ZScore,
+}
+
+impl Fusion {
+    /// k of the paper.
+    pub const DEFAULT_K: f64 = 60.0;
+
+    /// Fuses lists of scores of the same documents, each with its weight. A list of equal scores adds nothing to the
+    /// order. Infinite scores count as the greatest finite number, so that nothing is NaN.
+    #[must_use]
+    pub fn combine(self, lists: &[(f64, &[f32])]) -> Vec<f32> {
+        let n_documents = lists.first().map_or(0, |(_, scores)| scores.len());
+        let mut fused = vec![0.0_f64; n_documents];
+        let total: f64 = match self {
+            Fusion::Mean => lists.iter().map(|(weight, _)| weight).sum(),
+            _ => 1.0,
+        };
+        for (weight, scores) in lists {
+            for (sum, score) in fused.iter_mut().zip(self.scaled(scores)) {
+                *sum += weight / total * score;
+            }
+        }
+        fused.into_iter().map(|score| score as f32).collect()
+    }
+
+    fn scaled(self, scores: &[f32]) -> Vec<f64> {
+        let finite = |score: &f32| f64::from(score.clamp(f32::MIN, f32::MAX));
+        let scores: Vec<f64> = scores.iter().map(finite).collect();
+        let n = scores.len().max(1) as f64;
+        let (shift, width) = match self {
+            Fusion::Mean => (0.0, 1.0),
+            Fusion::MaxAbs => (0.0, scores.iter().fold(0.0, |greatest, score| score.abs().max(greatest))),
+            Fusion::ZScore => {
+                let mean = scores.iter().sum::<f64>() / n;
+                let variance = scores.iter().map(|score| (score - mean).powi(2)).sum::<f64>() / n;
+                (mean, variance.sqrt())
+            }
+            Fusion::ReciprocalRank { k } => return reciprocal_ranks(&scores, k),
+        };
+        let width = if width > 0.0 { width } else { 1.0 };
+        scores.iter().map(|score| (score - shift) / width).collect()
+    }
+}
+
+fn reciprocal_ranks(scores: &[f64], k: f64) -> Vec<f64> {
+    let least = scores.iter().copied().fold(f64::INFINITY, f64::min);
+    let mut values = vec![0.0; scores.len()];
+    let mut order: Vec<usize> = (0..scores.len()).filter(|&document| scores[document] > least).collect();
+    order.sort_unstable_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+    for (place, tied) in places(&order, |a, b| scores[a] == scores[b]) {
+        tied.iter().for_each(|&document| values[document] = 1.0 / (k + (place + 1) as f64));
+    }
+    values
+}
+
+/// Groups of documents that share a place, each with the number of documents before it.
+fn places(order: &[usize], same: impl Fn(usize, usize) -> bool) -> impl Iterator<Item = (usize, &[usize])> {
+    let groups = order.chunk_by(move |&a, &b| same(a, b));
+    groups.scan(0, |before, group| {
+        let place = *before;
+        *before += group.len();
+        Some((place, group))
+    })
+}
+
+/// Methods whose scores are fused.
+pub struct Fused {
+    fusion: Fusion,
+    parts: Vec<(f64, Box<dyn Scorer>)>,
+}
+
+impl Fused {
+    /// Joins methods over the same documents, each with its weight.
+    #[must_use]
+    pub fn new(fusion: Fusion, parts: Vec<(f64, Box<dyn Scorer>)>) -> Self {
+        Self { fusion, parts }
+    }
+}
+
+impl Scorer for Fused {
+    fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
+        let of_parts: Vec<Vec<Vec<f32>>> =
+            self.parts.iter().map(|(_, part)| part.scores(queries)).collect::<Result<_, _>>()?;
+        let fuse = |query: usize| {
+            let lists: Vec<(f64, &[f32])> = self
+                .parts
+                .iter()
+                .zip(&of_parts)
+                .map(|((weight, _), of_part)| (*weight, &of_part[query][..]))
+                .collect();
+            self.fusion.combine(&lists)
+        };
+        Ok((0..queries.len()).into_par_iter().map(fuse).collect())
+    }
+}
+
+/// A method that finds candidates, and one that orders them.
+pub struct Reranked {
+    first: Box<dyn Scorer>,
+    second: Box<dyn Scorer>,
+    depth: usize,
+}
+
+impl Reranked {
+    /// Joins two methods over the same documents; `depth` is the number of candidates.
+    #[must_use]
+    pub fn new(first: Box<dyn Scorer>, second: Box<dyn Scorer>, depth: usize) -> Self {
+        Self { first, second, depth }
+    }
+}
+
+impl Scorer for Reranked {
+    /// Candidates are the best by the first method, the earlier one where scores are equal. They have the scores of
+    /// the second method; all others follow in the order of the first, 1 below the least of these and 1 below each
+    /// other, those that the first scores alike together.
+    fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
+        let of_first = self.first.scores(queries)?;
+        let orders: Vec<Vec<usize>> = of_first.par_iter().map(|scores| best_first(scores)).collect();
+        let candidates: Vec<(&Query, &[usize])> = queries
+            .iter()
+            .zip(&orders)
+            .map(|(query, order)| (*query, &order[..order.len().min(self.depth)]))
+            .collect();
+        let of_second = self.second.scores_of(&candidates)?;
+        let join = |((first, order), second): ((&Vec<f32>, &Vec<usize>), &Vec<f32>)| {
+            let (candidates, rest) = order.split_at(second.len());
+            let least = second.iter().copied().fold(f32::MAX, f32::min);
+            // Where a step of 1 is below what the number can tell, greater ones are taken.
+            let step = (least.abs() * f32::EPSILON * 2.0).max(1.0);
+            let mut scores = vec![0.0; first.len()];
+            candidates.iter().zip(second).for_each(|(&document, &score)| scores[document] = score);
+            for (group, (_, tied)) in places(rest, |a, b| first[a] == first[b]).enumerate() {
+                tied.iter().for_each(|&document| scores[document] = least - (group + 1) as f32 * step);
+            }
+            scores
+        };
+        Ok(of_first.par_iter().zip(&orders).zip(&of_second).map(join).collect())
+    }
+}
+
+/// All positions, greater scores first, equal ones in order.
+fn best_first(scores: &[f32]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_by(|&a, &b| scores[b].partial_cmp(&scores[a]).unwrap_or(Ordering::Equal));
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::asked;
+    use super::*;
+
+    /// Gives every query the same scores, and counts documents.
+    struct Fixed(Vec<f32>);
+
+    impl Scorer for Fixed {
+        fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
+            Ok(vec![self.0.clone(); queries.len()])
+        }
+    }
+
+    #[test]
+    fn means_are_weighted_and_maxima_are_of_absolute_values() {
+        let (a, b) = ([0.5, -1.0, 0.0], [4.0, 2.0, -8.0]);
+        assert_eq!(Fusion::Mean.combine(&[(1.0, &a), (3.0, &b)]), [3.125, 1.25, -6.0]);
+        assert_eq!(Fusion::MaxAbs.combine(&[(1.0, &a), (2.0, &b)]), [1.5, -0.5, -2.0]);
+        assert_eq!(Fusion::MaxAbs.combine(&[(1.0, &[0.0, 0.0])]), [0.0, 0.0]);
+        assert!(Fusion::Mean.combine(&[]).is_empty());
+    }
+
+    #[test]
+    fn standard_scores_have_mean_0_and_deviation_1() {
+        // Of 1, 2, 3, 6: mean 3, variance 14 / 4.
+        let deviation = 3.5_f64.sqrt();
+        let expected = [-2.0, -1.0, 0.0, 3.0].map(|score| (0.5 * score / deviation) as f32);
+        assert_eq!(Fusion::ZScore.combine(&[(0.5, &[1.0, 2.0, 3.0, 6.0]), (1.0, &[7.0; 4])]), expected);
+        let infinite = Fusion::ZScore.combine(&[(1.0, &[f32::NEG_INFINITY, 0.0, 1.0])]);
+        assert!(infinite.iter().all(|score| score.is_finite()) && infinite[0] < infinite[1], "{infinite:?}");
+    }
+
+    #[test]
+    fn reciprocal_ranks_are_shared_and_the_least_score_has_none() {
+        let fused = Fusion::ReciprocalRank { k: 60.0 };
+        let found = fused.combine(&[(1.0, &[3.0, 3.0, 1.0, 0.0]), (2.0, &[-0.3, 0.1, 0.2, -0.3])]);
+        let expected = [1.0 / 61.0, 1.0 / 61.0 + 2.0 / 62.0, 1.0 / 63.0 + 2.0 / 61.0, 0.0];
+        assert_eq!(found, expected.map(|score: f64| score as f32));
+    }
+
+    #[test]
+    fn fused_scorers_equal_their_fused_scores() {
+        let fixed = |scores: [f32; 3]| Box::new(Fixed(scores.to_vec())) as Box<dyn Scorer>;
+        let (a, b) = ([0.1, 0.9, 0.5], [2.0, 0.0, 1.0]);
+        let fused = Fused::new(Fusion::MaxAbs, vec![(1.0, fixed(a)), (0.25, fixed(b))]);
+        let (one, other) = (asked("x"), asked("y"));
+        let expected = Fusion::MaxAbs.combine(&[(1.0, &a), (0.25, &b)]);
+        assert_eq!(fused.scores(&[&one, &other]).unwrap(), [expected.clone(), expected]);
+    }
+
+    #[test]
+    fn only_candidates_change_places() {
+        let rerank = |first: &[f32], second: &[f32], depth| {
+            let boxed = |scores: &[f32]| Box::new(Fixed(scores.to_vec())) as Box<dyn Scorer>;
+            let scorer = Reranked::new(boxed(first), boxed(second), depth);
+            scorer.scores(&[&asked("x")]).unwrap().remove(0)
+        };
+        let (first, second) = ([0.9, 0.1, 0.5, 0.1, 0.7, 0.0], [-3.0, 9.0, -2.0, 9.0, -1.0, 9.0]);
+        assert_eq!(rerank(&first, &second, 3), [-3.0, -4.0, -2.0, -4.0, -1.0, -5.0]);
+        assert_eq!(rerank(&first, &second, 1), [-3.0, -6.0, -5.0, -6.0, -4.0, -7.0]);
+        assert_eq!(rerank(&first, &second, 100), second);
+        assert_eq!(rerank(&[], &[], 3), [0.0_f32; 0]);
+        let great = rerank(&first, &[1e30; 6], 2);
+        assert!(great[0] == great[4] && great[2] < great[4] && great[1] < great[2] && great[5] < great[3]);
+    }
+}

@@ -1,0 +1,46 @@
+//! Which documents hold a token, and how often.
+
+use std::collections::HashMap;
+
+/// Occurrences of tokens in a corpus of less than 2³² documents.
+#[derive(Debug)]
+pub(super) struct Postings {
+    /// Where the list of each token stands.
+    vocabulary: HashMap<String, usize>,
+    /// For each token, the documents that hold it, ascending, with counts.
+    lists: Vec<Vec<(u32, u32)>>,
+}
+
+impl Postings {
+    /// Takes the counts of each document, of the tokens of `vocabulary` only.
+    pub fn new(counts: &[HashMap<String, u32>], vocabulary: impl IntoIterator<Item = String>) -> Self {
+        let vocabulary: HashMap<String, usize> =
+            vocabulary.into_iter().enumerate().map(|(place, token)| (token, place)).collect();
+        let mut lists = vec![Vec::new(); vocabulary.len()];
+        for (document, counts) in (0..).zip(counts) {
+            for (token, count) in counts {
+                if let Some(&place) = vocabulary.get(token) {
+                    lists[place].push((document, *count));
+                }
+            }
+        }
+        Self { vocabulary, lists }
+    }
+
+    /// The documents that hold a token, ascending, with counts; none for a token that is not in the vocabulary.
+    pub fn of(&self, token: &str) -> Option<&[(u32, u32)]> {
+        self.vocabulary.get(token).map(|&place| &self.lists[place][..])
+    }
+}
+
+/// How often each token occurs.
+pub(super) fn counts<'a>(tokens: impl Iterator<Item = &'a str>) -> HashMap<String, u32> {
+    let mut counts = HashMap::new();
+    for token in tokens {
+        match counts.get_mut(token) {
+            Some(count) => *count += 1,
+            None => _ = counts.insert(token.to_owned(), 1),
+        }
+    }
+    counts
+}

@@ -105,6 +105,9 @@ fn the_run_and_the_values_of_each_query_agree_with_the_means() {
     );
     let mean = values.iter().map(|line| line["metrics"]["mrr"].as_f64().unwrap()).sum::<f64>() / 3.0;
     assert!((mean - report["metrics"]["mrr"].as_f64().unwrap()).abs() < 1e-12);
+    quarry(folder.path(), "eval ./score --method hybrid --per-query values.csv --metrics mrr,recall@1");
+    let rows = fs::read_to_string(folder.path().join("values.csv")).unwrap();
+    assert!(rows.starts_with("query,mrr,recall@1\nq-1,1,1\n") && rows.lines().count() == 4, "{rows}");
     let shallow = quarry(folder.path(), "eval ./score --method bow --run run --depth 2");
     assert_eq!(shallow.code, Some(0), "{}", shallow.stderr);
     assert_eq!(fs::read_to_string(folder.path().join("run")).unwrap().lines().count(), 3 * 2);
@@ -152,6 +155,13 @@ fn runs_are_compared_query_by_query() {
         2,
         "{outcome:?}"
     );
+    let options = "--qrels score/qrels/test.tsv --metrics mrr --moved 1 --benchmark score";
+    let shown = quarry(folder.path(), &format!("eval compare bow bm25 {options}")).stdout;
+    for part in ["python read a csv", "0 (relevant)", "| def read_csv(path):"] {
+        assert!(shown.contains(part), "{part} {shown}");
+    }
+    let rows = quarry(folder.path(), "eval compare bow bm25 --qrels score/qrels/test.tsv --csv").stdout;
+    assert!(rows.starts_with(",a,b,b - a,interval,wins,losses,"), "{rows}");
 }
 
 #[test]
@@ -290,26 +300,51 @@ fn a_plan_writes_its_page_beside_itself() {
         json = "new/out.json"
         [[datasets]]
         name = "Functions"
-        source = { format = "cosqa", queries = "pairs.json", corpus = "codes.json" }
+        protocol = "cosqa-search"
+        files = { queries = "pairs.json", codes = "codes.json" }
         methods = ["bm25", "hybrid"]
         baseline = "bm25"
         [[datasets]]
         name = "Repositories"
-        source = { format = "repo-search", table = "table.tsv" }
-        measures = ["ndcg@10"]
+        protocol = "repo-search"
+        files = { table = "table.tsv" }
         methods = ["hybrid"]
         baseline = "hybrid"
     "#;
     fs::create_dir(folder.path().join("plans")).unwrap();
     fs::write(folder.path().join("plans/plan.toml"), plan).unwrap();
     let results = json(folder.path(), "eval run plans/plan.toml --data . --repos repos --json");
-    assert_eq!(results["datasets"][1]["methods"][0]["metrics"]["ndcg@10"].as_f64(), Some(1.0));
+    assert_eq!(results["datasets"][1]["parts"][0]["methods"][0]["metrics"]["ndcg@10"].as_f64(), Some(1.0));
     let written: Value =
         serde_json::from_str(&fs::read_to_string(folder.path().join("plans/new/out.json")).unwrap()).unwrap();
     assert_eq!(written, results);
     let page = fs::read_to_string(folder.path().join("plans/new/out.md")).unwrap();
     assert!(page.contains("## Functions") && page.contains("| demo | 1.000 |"), "{page}");
-    check_refused(folder.path(), "eval run plans/plan.toml --data plans", "pairs.json: cannot be read");
+    let folder_of_results = folder.path().join("plans/plan.results");
+    let read = |name: &str| fs::read_to_string(folder_of_results.join(name)).unwrap();
+    let before = ["results.json", "results.md", "report.html", "environment.json"].map(read);
+    assert_eq!((&before[0], &before[1]), (&(serde_json::to_string_pretty(&results).unwrap() + "\n"), &page));
+    assert!(before[2].contains("<svg") && before[2].contains("read_csv"), "{}", before[2]);
+    // As if killed: one of the methods has to be measured again, and all comes out the same.
+    let cells = fs::read_dir(folder_of_results.join("cells")).unwrap().map(|cell| cell.unwrap().path());
+    let cell = cells.filter(|cell| cell.extension().is_some()).min().unwrap();
+    fs::remove_file(cell).unwrap();
+    let latex = quarry(folder.path(), "eval run plans/plan.toml --data . --repos repos --latex").stdout;
+    assert!(latex.contains("\\begin{tabular}"), "{latex}");
+    assert_eq!(before, ["results.json", "results.md", "report.html", "environment.json"].map(read));
+    fs::remove_file(folder_of_results.join("report.html")).unwrap();
+    quarry(folder.path(), "eval report plans/plan.results");
+    assert_eq!(before[2], read("report.html"));
+    check_refused(
+        folder.path(),
+        "eval report plans",
+        "results.json: expected results that `quarry eval run` wrote",
+    );
+    check_refused(
+        folder.path(),
+        "eval run plans/plan.toml --data plans",
+        "pairs.json: expected a file or folder",
+    );
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub enum Binning {
 }
 
 /// A bin of a reliability diagram.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Bin {
     /// Lower end, which belongs to the bin before, or to this one if it is the first.
     pub from: f64,

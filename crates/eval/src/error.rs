@@ -150,6 +150,28 @@ pub enum EvalError {
         /// What was expected, what was found, what to do.
         problem: String,
     },
+    /// Results that cannot be kept.
+    #[error("{}: the results cannot be written; check the folder and the free space", path.display())]
+    Results {
+        /// The file or folder.
+        path: std::path::PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Results that another process writes.
+    #[error("{}: another process writes these results; wait for it, or name another folder", path.display())]
+    ResultsInUse {
+        /// The folder.
+        path: std::path::PathBuf,
+    },
+    /// A file or folder that is measured on, and cannot be read.
+    #[error("{}: expected a file or folder that can be read; check the path in the plan", path.display())]
+    Input {
+        /// Where it should be.
+        path: std::path::PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// A model failed.
     #[error(transparent)]
     Embed(#[from] quarry_embed::EmbedError),

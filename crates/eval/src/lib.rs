@@ -26,6 +26,8 @@ pub mod plan;
 pub mod protocol;
 pub mod ranking;
 pub mod repo_search;
+pub mod report;
 pub mod significance;
+pub mod slices;
 
 pub use error::EvalError;

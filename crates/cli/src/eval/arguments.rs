@@ -1,19 +1,22 @@
 //! Arguments that the subcommands of `quarry eval` share.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::Args;
 use quarry_eval::evaluation::{Conventions, Evaluation, QuerySet, ScorePrecision, Unjudged};
 use quarry_eval::method::Method;
 use quarry_eval::metrics::{Gain, Measure};
 use quarry_eval::ranking::TiePolicy;
+use quarry_eval::report::{Layout, Table};
 use quarry_eval::significance::Bootstrap;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde::de::value::{Error as NameError, StrDeserializer};
 
 use super::models::{ModelArgs, Models};
+use crate::output;
 
 #[derive(Debug, Args)]
 pub struct AbstentionArgs {
@@ -70,12 +73,68 @@ pub struct PrecisionArgs {
 
 #[derive(Debug, Args)]
 pub struct OutputArgs {
+    #[command(flatten)]
+    pub layout: LayoutArgs,
+    /// Write the values of each query: as CSV if the name ends so, else a JSON object a line
+    #[arg(long, value_name = "FILE")]
+    pub per_query: Option<PathBuf>,
+}
+
+/// In which form results are printed.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub struct LayoutArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-    /// Write the values of each query, a JSON object a line
-    #[arg(long, value_name = "FILE")]
-    pub per_query: Option<PathBuf>,
+    /// Print a table of markdown
+    #[arg(long)]
+    markdown: bool,
+    /// Print a table of LaTeX, which needs the package booktabs
+    #[arg(long)]
+    latex: bool,
+    /// Print comma-separated values
+    #[arg(long)]
+    csv: bool,
+}
+
+impl LayoutArgs {
+    /// The form of a table.
+    pub fn table(&self) -> Layout {
+        match self {
+            Self { markdown: true, .. } => Layout::Markdown,
+            Self { latex: true, .. } => Layout::Latex,
+            Self { csv: true, .. } => Layout::Csv,
+            _ => Layout::Text,
+        }
+    }
+
+    /// Whether people read it, so that words may stand around the table.
+    pub fn for_people(&self) -> bool {
+        self.table() == Layout::Text
+    }
+}
+
+/// Writes one row for each query: its id, then a column for each measure.
+pub fn write_per_query(path: &Path, evaluation: &Evaluation) -> anyhow::Result<()> {
+    #[derive(Serialize)]
+    struct QueryLine<'a> {
+        query: &'a str,
+        metrics: BTreeMap<String, f64>,
+    }
+    let names: Vec<String> = evaluation.measures.iter().map(Measure::to_string).collect();
+    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv")) {
+        let mut table = Table::new(std::iter::once("query".to_owned()).chain(names));
+        for (query, values) in &evaluation.queries {
+            table.push(std::iter::once(query.clone()).chain(values.iter().map(f64::to_string)));
+        }
+        return std::fs::write(path, table.render(Layout::Csv)).with_context(|| output::cannot_write(path));
+    }
+    let lines = evaluation.queries.iter().map(|(query, values)| QueryLine {
+        query,
+        metrics: names.iter().cloned().zip(values.iter().copied()).collect(),
+    });
+    output::write_json_lines(path, lines)
 }
 
 /// How intervals and p-values are drawn.

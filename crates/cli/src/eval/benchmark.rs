@@ -14,11 +14,12 @@ use quarry_eval::EvalError;
 use quarry_eval::evaluation::{Conventions, Evaluation, Summary, evaluate_method, evaluate_run};
 use quarry_eval::metrics::Measure;
 use quarry_eval::ranking::best_first;
+use quarry_eval::report::Table;
 use quarry_eval::significance::Bootstrap;
 use serde::Serialize;
 
 use super::arguments::{
-    AbstentionArgs, BootstrapArgs, ConventionArgs, MethodArgs, OutputArgs, PrecisionArgs,
+    AbstentionArgs, BootstrapArgs, ConventionArgs, MethodArgs, OutputArgs, PrecisionArgs, write_per_query,
 };
 use crate::output;
 
@@ -165,34 +166,29 @@ pub fn score(args: &ScoreArgs) -> anyhow::Result<()> {
 }
 
 fn finish(args: &OutputArgs, evaluation: &Evaluation, report: &Report<'_>) -> anyhow::Result<()> {
-    #[derive(Serialize)]
-    struct QueryLine<'a> {
-        query: &'a str,
-        metrics: BTreeMap<String, f64>,
-    }
     if let Some(path) = &args.per_query {
-        let names: Vec<String> = evaluation.measures.iter().map(Measure::to_string).collect();
-        let lines = evaluation.queries.iter().map(|(query, values)| QueryLine {
-            query,
-            metrics: names.iter().cloned().zip(values.iter().copied()).collect(),
-        });
-        output::write_json_lines(path, lines)?;
+        write_per_query(path, evaluation)?;
     }
-    if args.json {
+    if args.layout.json {
         return output::print_json(report);
     }
-    let mut text = format!("{}, {}: {} queries", report.dataset, report.method, report.summary.queries);
-    if let Some(documents) = report.documents {
-        let _ = write!(text, ", {documents} documents");
+    let mut text = String::new();
+    if args.layout.for_people() {
+        let _ = write!(text, "{}, {}: {} queries", report.dataset, report.method, report.summary.queries);
+        if let Some(documents) = report.documents {
+            let _ = write!(text, ", {documents} documents");
+        }
+        text.push('\n');
     }
-    text.push('\n');
+    let mut table = Table::new(["measure", "mean", "interval"]);
     for measure in &evaluation.measures {
         let name = measure.to_string();
         let (value, interval) = (report.summary.metrics[&name], report.summary.intervals[&name]);
-        let _ = writeln!(text, "{name:<14} {value:.4}  {}", output::format_interval(interval));
+        table.push([name, format!("{value:.4}"), output::format_interval(interval)]);
     }
     for (name, area) in &report.nauc {
-        let _ = writeln!(text, "{name:<24} {area:.4}");
+        table.push([name.clone(), format!("{area:.4}")]);
     }
+    text.push_str(&table.render(args.layout.table()));
     Ok(output::print(&text)?)
 }

@@ -1,18 +1,21 @@
 //! `quarry eval compare`: whether runs differ.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
-use quarry_corpus::formats::{qrels, run as run_format};
+use quarry_corpus::formats::qrels::Qrels;
+use quarry_corpus::formats::run::{Found, Run};
+use quarry_corpus::formats::{beir, qrels, run as run_format};
 use quarry_eval::evaluation::{self, Conventions, Evaluation, evaluate_run};
 use quarry_eval::metrics::Measure;
+use quarry_eval::report::Table;
 use quarry_eval::significance::{Bootstrap, PairedComparison};
 use serde::Serialize;
 
-use super::arguments::{BootstrapArgs, ConventionArgs, PrecisionArgs};
+use super::arguments::{BootstrapArgs, ConventionArgs, LayoutArgs, PrecisionArgs};
 use crate::output::{self, format_defined, format_interval};
 
 /// Arguments of `quarry eval compare`.
@@ -30,9 +33,14 @@ pub struct CompareArgs {
     /// Say how great a difference can be found with this many queries [default: as many as are compared]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
     planned_queries: Option<u32>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    /// Show the N queries that gained most and the N that lost most, by the first of the metrics
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    moved: usize,
+    /// BEIR folder with the texts of the queries and documents that are shown
+    #[arg(long, value_name = "DIR", requires = "moved")]
+    benchmark: Option<PathBuf>,
+    #[command(flatten)]
+    layout: LayoutArgs,
     #[command(flatten)]
     conventions: ConventionArgs,
     #[command(flatten)]
@@ -74,7 +82,7 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<()> {
     let others = args.runs.iter().map(evaluate).collect::<anyhow::Result<Vec<_>>>()?;
     let n_planned = args.planned_queries.map(|n| n as usize);
     let comparisons = evaluation::compare(&baseline, &others, n_planned, &bootstrap)?;
-    if args.json {
+    if args.layout.json {
         let named = |(measure, found): (Measure, PairedComparison)| (measure.to_string(), found);
         return output::print_json(&Report {
             baseline: &args.baseline,
@@ -92,42 +100,136 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<()> {
             bootstrap,
         });
     }
-    let mut text = format!("a: {}\n", args.baseline.display());
-    for (run, found) in args.runs.iter().zip(&comparisons) {
-        let _ = write!(text, "\nb: {}, {} queries\n{}", run.display(), found.queries, table(&found.measures));
+    let layout = args.layout.table();
+    let mut text = String::new();
+    if args.layout.for_people() {
+        let _ = write!(text, "a: {}\n\n", args.baseline.display());
     }
-    text.push_str("\np-values are two-sided; in brackets corrected (Holm) over all rows, test by test\n");
+    for (run, found) in args.runs.iter().zip(&comparisons) {
+        if args.layout.for_people() {
+            let _ = writeln!(text, "b: {}, {} queries", run.display(), found.queries);
+        }
+        let _ = writeln!(text, "{}", table(&found.measures).render(layout));
+    }
+    if args.layout.for_people() {
+        text.push_str("p-values are two-sided; in brackets corrected (Holm) over all rows, test by test\n");
+    }
+    if args.moved > 0 {
+        let texts = args.benchmark.as_deref().map(Texts::read).transpose()?.unwrap_or_default();
+        let of_baseline = run_format::read(&args.baseline)?;
+        for (path, other) in args.runs.iter().zip(&others) {
+            let found = [&of_baseline, &run_format::read(path)?];
+            let moved = most_moved(&baseline, other, args.moved);
+            let _ = write!(
+                text,
+                "\nQueries that differ most between a and {}, by {}\n",
+                path.display(),
+                measures[0]
+            );
+            moved.iter().for_each(|(query, values)| {
+                text.push_str(&texts.side_by_side(query, *values, found, &qrels))
+            });
+        }
+    }
     Ok(output::print(&text)?)
 }
 
-fn table(measures: &[(Measure, PairedComparison)]) -> String {
+fn table(measures: &[(Measure, PairedComparison)]) -> Table {
     const TESTS: [&str; 5] = ["randomisation", "bootstrap", "t", "wilcoxon", "mcnemar"];
-    let mut text = format!(
-        "{:<14} {:>7} {:>7} {:>8}  {:<18} {:>7} {:>10}",
-        "", "a", "b", "b - a", "interval", "effect", "detectable"
-    );
-    for test in TESTS {
-        let _ = write!(text, "  {test:<15}");
-    }
-    text = text.trim_end().to_owned() + "\n";
+    let header = ["", "a", "b", "b - a", "interval", "wins", "losses", "effect", "detectable"];
+    let mut table = Table::new(header.into_iter().chain(TESTS));
     for (measure, found) in measures {
         let of = &found.difference;
-        let mut line = format!(
-            "{:<14} {:>7.4} {:>7.4} {:>+8.4}  {:<18} {:>7} {:>10}",
+        let tests = TESTS.map(|name| {
+            let test = found.tests.get(name);
+            test.map_or("-".to_owned(), |test| format!("{:.4} ({:.4})", test.test.p, test.p_holm))
+        });
+        let row = [
             measure.to_string(),
-            of.mean_a,
-            of.mean_b,
-            of.difference,
+            format!("{:.4}", of.mean_a),
+            format!("{:.4}", of.mean_b),
+            format!("{:+.4}", of.difference),
             format_interval(of.interval),
+            found.wins.to_string(),
+            found.losses.to_string(),
             format_defined(found.effect_size),
-            format_defined(found.minimum_detectable_difference)
-        );
-        for test in TESTS {
-            let p = found.tests.get(test);
-            let p = p.map_or("-".to_owned(), |test| format!("{:.4} ({:.4})", test.test.p, test.p_holm));
-            let _ = write!(line, "  {p:<15}");
-        }
-        let _ = writeln!(text, "{}", line.trim_end());
+            format_defined(found.minimum_detectable_difference),
+        ];
+        table.push(row.into_iter().chain(tests));
     }
-    text
+    table
+}
+
+/// Texts of queries and documents by id; empty where none are known.
+#[derive(Default)]
+struct Texts {
+    queries: HashMap<String, String>,
+    documents: HashMap<String, String>,
+}
+
+/// Width of a column of code, in characters.
+const COLUMN: usize = 56;
+/// Lines of code that are shown.
+const LINES: usize = 12;
+
+impl Texts {
+    fn read(folder: &Path) -> anyhow::Result<Self> {
+        let (queries, documents) = beir::read_texts(folder)?;
+        Ok(Self {
+            queries: queries.into_iter().map(|query| (query.id, query.text)).collect(),
+            documents: documents
+                .into_iter()
+                .map(|document| (document.id.clone(), document.full_text().into()))
+                .collect(),
+        })
+    }
+
+    /// A query, and what two runs put first for it.
+    fn side_by_side(&self, query: &str, [before, after]: [f64; 2], runs: [&Run; 2], qrels: &Qrels) -> String {
+        let mut text = format!("\n{query}: {}\n", self.queries.get(query).map_or("", String::as_str));
+        let sides = runs.map(|run| {
+            let found = run.get(query).into_iter().flat_map(Found::iter);
+            // As they are ranked: equal scores by id, descending.
+            found.max_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(b.0))).map(|(document, _)| document)
+        });
+        let headings = sides.map(|document| {
+            let relevant =
+                |id: &str| qrels.get(query).and_then(|judged| judged.get(id)).is_some_and(|grade| *grade > 0);
+            document.map_or("nothing".into(), |id| {
+                format!("{id}{}", if relevant(id) { " (relevant)" } else { "" })
+            })
+        });
+        let codes =
+            sides.map(|document| document.and_then(|id| self.documents.get(id)).map_or("", String::as_str));
+        let columns = [before, after].map(|value| format!("{value:.4}"));
+        let heads =
+            [("a", 0), ("b", 1)].map(|(name, side)| format!("{name} {}: {}", columns[side], headings[side]));
+        let mut lines = codes.map(str::lines);
+        let rows = (0..LINES).map_while(|_| {
+            let next = lines.each_mut().map(Iterator::next);
+            next.iter()
+                .any(Option::is_some)
+                .then(|| next.map(|line| line.unwrap_or_default().replace('\t', "    ")))
+        });
+        for [left, right] in std::iter::once(heads).chain(rows) {
+            let cut = |line: &str| line.chars().take(COLUMN).collect::<String>();
+            let _ = writeln!(text, "{}", format!("  {:<COLUMN$}  | {}", cut(&left), cut(&right)).trim_end());
+        }
+        text
+    }
+}
+
+/// The queries whose first measure differs most, those that gained and those that lost, at most `n` each.
+fn most_moved<'a>(a: &'a Evaluation, b: &Evaluation, n: usize) -> Vec<(&'a str, [f64; 2])> {
+    let of_b: HashMap<&str, f64> =
+        b.queries.iter().map(|(query, values)| (query.as_str(), values[0])).collect();
+    let mut both: Vec<(&str, [f64; 2])> = a
+        .queries
+        .iter()
+        .filter_map(|(query, values)| Some((query.as_str(), [values[0], *of_b.get(query.as_str())?])))
+        .collect();
+    both.sort_by(|(_, [a, b]), (_, [c, d])| (d - c).total_cmp(&(b - a)));
+    let gained = both.iter().take(n).filter(|(_, [a, b])| b > a);
+    let lost = both.iter().rev().take(n).filter(|(_, [a, b])| b < a);
+    gained.chain(lost).copied().collect()
 }

@@ -47,8 +47,10 @@ enum Command {
     Reliability(protocol::ReliabilityArgs),
     /// Choose the weights of the ranking by leaving one repository out, and say what each part brings
     Tune(tune::TuneArgs),
-    /// Run a benchmark plan and write its page of results
+    /// Run a benchmark plan: data sets and methods in one file, results as tables and a page; goes on where it stopped
     Run(plan::RunArgs),
+    /// Write the results of a plan as one HTML page with charts
+    Report(plan::ReportArgs),
 }
 
 /// Runs `quarry eval`.
@@ -68,6 +70,7 @@ pub fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
         Some(Command::Reliability(args)) => protocol::reliability(args)?,
         Some(Command::Tune(args)) => tune::run(args)?,
         Some(Command::Run(args)) => plan::run(args)?,
+        Some(Command::Report(args)) => plan::report(args)?,
         None => benchmark::evaluate(&args.benchmark)?,
     }
     Ok(ExitCode::SUCCESS)

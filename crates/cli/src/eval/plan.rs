@@ -1,17 +1,21 @@
-//! `quarry eval run`: a benchmark plan.
+//! `quarry eval run` and `quarry eval report`: a benchmark plan, and the page of what it measured.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
-use quarry_eval::plan::{Locations, Plan};
+use quarry_eval::plan::{Event, Locations, Plan, Results, Store, write_whole};
+use quarry_eval::report;
+use serde::Serialize;
 
+use super::arguments::LayoutArgs;
 use super::models::ModelArgs;
 use crate::output;
 
+/// Arguments of `quarry eval run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Benchmark plan; it says where its page goes
+    /// Benchmark plan
     #[arg(value_name = "PLAN.toml")]
     plan: PathBuf,
     /// Folder that the plan's data are in
@@ -20,12 +24,37 @@ pub struct RunArgs {
     /// Folder with checkouts for repository search, as for `quarry eval repo-search`
     #[arg(long, value_name = "DIR")]
     repos: Option<PathBuf>,
+    /// Folder for results; what it holds already is not measured again [default: PLAN.results beside the plan]
+    #[arg(long, value_name = "DIR")]
+    results: Option<PathBuf>,
     #[command(flatten)]
     models: ModelArgs,
-    /// Print the results as one JSON object too
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    layout: LayoutArgs,
 }
+
+/// Arguments of `quarry eval report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Folder that `quarry eval run` wrote, or its results.json
+    #[arg(value_name = "RESULTS")]
+    results: PathBuf,
+    /// Where the page goes [default: report.html beside the results]
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// What results depend on that is not in them, so that they are the same on every machine.
+#[derive(Serialize)]
+struct Environment {
+    version: &'static str,
+    operating_system: &'static str,
+    architecture: &'static str,
+    threads: usize,
+}
+
+/// Name of the file that holds results, in their folder.
+const RESULTS: &str = "results.json";
 
 /// Runs `quarry eval run`.
 ///
@@ -34,19 +63,56 @@ pub struct RunArgs {
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let plan = Plan::read(&args.plan)?;
     let models = args.models.resolve(None)?;
+    let folder = args.results.clone().unwrap_or_else(|| args.plan.with_extension("results"));
     let locations = Locations { data: args.data.clone(), repositories: args.repos.clone() };
-    let results = plan.run(&locations, &|name| models.load(name), |dataset, method| {
-        output::note(&format!("{dataset}: {method}"))
-    })?;
-    let folder = args.plan.parent().unwrap_or(Path::new(""));
+    let store = Store::open(&folder)?;
+    let results =
+        plan.run(&locations, &store, &|name| models.load(name), |event, dataset, method| {
+            let known = if event == Event::Known { " (measured before)" } else { "" };
+            output::note(&format!("{}: {method}{known}", dataset.name));
+        })?;
+    let environment = Environment {
+        version: env!("CARGO_PKG_VERSION"),
+        operating_system: std::env::consts::OS,
+        architecture: std::env::consts::ARCH,
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let beside = args.plan.parent().unwrap_or(Path::new(""));
     let json = serde_json::to_string_pretty(&results)? + "\n";
-    for (path, text) in [(&plan.page, results.page()), (&plan.json, json)] {
-        let path = folder.join(path);
-        path.parent()
-            .map_or(Ok(()), std::fs::create_dir_all)
-            .and_then(|()| std::fs::write(&path, text))
-            .with_context(|| output::cannot_write(&path))?;
+    let mut files = vec![
+        (folder.join(RESULTS), json.clone()),
+        (folder.join("results.md"), results.page()),
+        (folder.join("report.html"), report::page(&results)),
+        (folder.join("environment.json"), serde_json::to_string_pretty(&environment)? + "\n"),
+    ];
+    files.extend(plan.page.iter().map(|path| (beside.join(path), results.page())));
+    files.extend(plan.json.iter().map(|path| (beside.join(path), json.clone())));
+    for (path, text) in files {
+        write_whole(&path, text.as_bytes())?;
         output::note(&format!("wrote {}", path.display()));
     }
-    if args.json { output::print_json(&results) } else { Ok(()) }
+    if args.layout.json {
+        output::print_json(&results)
+    } else if args.layout.for_people() {
+        Ok(())
+    } else {
+        Ok(output::print(&results.tables(args.layout.table()))?)
+    }
+}
+
+/// Runs `quarry eval report`.
+///
+/// # Errors
+/// When the results are missing or no results, or the page cannot be written.
+pub fn report(args: &ReportArgs) -> anyhow::Result<()> {
+    let path = if args.results.is_dir() { args.results.join(RESULTS) } else { args.results.clone() };
+    let text = std::fs::read(&path)
+        .with_context(|| format!("{}: expected results that `quarry eval run` wrote", path.display()))?;
+    let results: Results = serde_json::from_slice(&text).with_context(|| {
+        format!("{}: expected results of this version of quarry; run the plan again", path.display())
+    })?;
+    let page = args.output.clone().unwrap_or_else(|| path.with_file_name("report.html"));
+    write_whole(&page, report::page(&results).as_bytes())?;
+    output::note(&format!("wrote {}", page.display()));
+    Ok(())
 }

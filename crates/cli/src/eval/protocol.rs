@@ -16,6 +16,7 @@ use quarry_eval::protocol::{
     discrepancy, protocol, reliability as reliability_of, run as run_protocol,
 };
 use quarry_eval::ranking::TiePolicy;
+use quarry_eval::report::{Layout, Table};
 use quarry_eval::significance::{Bootstrap, Interval, mean_interval};
 use serde::{Deserialize, Serialize};
 
@@ -237,6 +238,7 @@ pub fn run(args: &ProtocolArgs) -> anyhow::Result<()> {
         files,
         split: &choices.split,
         options: &options,
+        observe: None,
         prepare: &|corpus| {
             let bar = output::progress_bar("embedding", corpus.documents.len() * method.n_embeddings());
             let prepared = method.prepare(corpus, &|name| models.load(name), &mut |n| bar.inc(n as u64))?;
@@ -280,10 +282,17 @@ pub fn run(args: &ProtocolArgs) -> anyhow::Result<()> {
         bootstrap,
         took_ms: output::milliseconds(start.elapsed()),
     };
-    if choices.output.json {
+    let layout = &choices.output.layout;
+    if layout.json {
         return output::print_json(&report);
     }
-    Ok(output::print(&text_of(&report))?)
+    let text = if layout.for_people() {
+        text_of(&report)
+    } else {
+        let tables = means_tables(&report).into_iter().map(|table| table.render(layout.table()));
+        tables.collect::<Vec<_>>().join("\n")
+    };
+    Ok(output::print(&text)?)
 }
 
 #[derive(Serialize)]
@@ -325,24 +334,27 @@ fn cases(outcome: &Outcome) -> impl Iterator<Item = Case<'_>> {
     })
 }
 
+/// Means of the parts; those that are measured alike share a table.
+fn means_tables(report: &Report<'_>) -> Vec<Table> {
+    let alike = report.parts.chunk_by(|a, b| a.metrics.keys().eq(b.metrics.keys()));
+    let table = |parts: &[PartReport<'_>]| {
+        let names = parts[0].metrics.keys().cloned();
+        let mut table =
+            Table::new(["part", "queries", "documents"].map(str::to_owned).into_iter().chain(names));
+        for part in parts {
+            let means = part.metrics.values().map(|mean| format!("{mean:.4}"));
+            let counts = [part.name.to_owned(), part.queries.to_string(), part.documents.to_string()];
+            table.push(counts.into_iter().chain(means));
+        }
+        table
+    };
+    alike.map(table).collect()
+}
+
 fn text_of(report: &Report<'_>) -> String {
     let mut text = format!("{}, {}\n", report.protocol, report.method);
-    let width = report.parts.iter().map(|part| part.name.len()).max().unwrap_or(0).max(4);
-    // Parts that are measured alike share a table.
-    for alike in report.parts.chunk_by(|a, b| a.metrics.keys().eq(b.metrics.keys())) {
-        let _ = write!(text, "\n{:<width$} {:>8} {:>9}", "part", "queries", "documents");
-        let names: Vec<&String> = alike[0].metrics.keys().collect();
-        for name in &names {
-            let _ = write!(text, " {name:>9}");
-        }
-        text.push('\n');
-        for part in alike {
-            let _ = write!(text, "{:<width$} {:>8} {:>9}", part.name, part.queries, part.documents);
-            for name in &names {
-                let _ = write!(text, " {:>w$.4}", part.metrics[*name], w = name.len().max(9));
-            }
-            text.push('\n');
-        }
+    for table in means_tables(report) {
+        let _ = write!(text, "\n{}", table.render(Layout::Text));
     }
     let intervals: Vec<(&str, &String, Interval)> = report
         .parts
@@ -351,9 +363,11 @@ fn text_of(report: &Report<'_>) -> String {
         .collect();
     if !intervals.is_empty() {
         let _ = writeln!(text, "\n95 % bootstrap intervals");
+        let mut table = Table::new(["part", "measure", "interval"]);
         for (part, name, interval) in intervals {
-            let _ = writeln!(text, "{part:<width$} {name:<12} {}", output::format_interval(interval));
+            table.push([part.to_owned(), name.clone(), output::format_interval(interval)]);
         }
+        text.push_str(&table.render(Layout::Text));
     }
     if !report.figures.is_empty() {
         text.push('\n');

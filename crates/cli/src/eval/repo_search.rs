@@ -1,13 +1,14 @@
 //! `quarry eval repo-search`: questions about whole repositories.
 
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
 use quarry_corpus::formats::repo_search as format;
 use quarry_eval::method::ModelName;
 use quarry_eval::repo_search;
-use quarry_eval::significance::Bootstrap;
+use quarry_eval::report::Table;
+use quarry_eval::significance::{Bootstrap, Interval};
 use serde::Serialize;
 
 use super::arguments::{BootstrapArgs, MethodArgs, OutputArgs};
@@ -66,41 +67,43 @@ pub fn run(args: &RepoSearchArgs) -> anyhow::Result<()> {
         model: scores.model,
         bootstrap,
     };
-    if args.output.json {
+    if args.output.layout.json {
         return output::print_json(&report);
     }
     let repo_search::Summary { queries, metrics, intervals, repositories, categories, query_ms } =
         &report.summary;
     let measure = repo_search::MEASURE.to_string();
-    let mut text = format!(
-        "{}, {}\n{:<16} {:>7} {:>7}  {:<16}  {:>6} {:>9} {:>9}\n",
-        report.dataset,
-        report.method,
-        "repository",
-        "queries",
-        measure,
-        "interval",
-        "units",
-        "index ms",
-        "query ms"
-    );
+    let mut table =
+        Table::new(["repository", "queries", &measure, "interval", "units", "index ms", "query ms"]);
+    let cells = |metrics: &BTreeMap<String, f64>, intervals: &BTreeMap<String, Interval>| {
+        [format!("{:.4}", metrics[&measure]), output::format_interval(intervals[&measure])]
+    };
     for repository in repositories {
         let repo_search::RepositorySummary { name, queries, metrics, intervals, units, index_ms, query_ms } =
             repository;
-        let (value, interval) = (metrics[&measure], output::format_interval(intervals[&measure]));
-        let _ = writeln!(
-            text,
-            "{name:<16} {queries:>7} {value:>7.4}  {interval:<16}  {units:>6} {index_ms:>9.1} {query_ms:>9.2}"
+        let [value, interval] = cells(metrics, intervals);
+        let times = [format!("{index_ms:.1}"), format!("{query_ms:.2}")];
+        table.push(
+            [name.clone(), queries.to_string(), value, interval, units.to_string()].into_iter().chain(times),
         );
     }
-    let (value, interval) = (metrics[&measure], output::format_interval(intervals[&measure]));
-    let _ = writeln!(
-        text,
-        "{:<16} {queries:>7} {value:>7.4}  {interval:<16}  {:>6} {:>9} {query_ms:>9.2}",
-        "mean", "", ""
-    );
+    let [value, interval] = cells(metrics, intervals);
+    let empty = String::new;
+    table.push([
+        "mean".into(),
+        queries.to_string(),
+        value,
+        interval,
+        empty(),
+        empty(),
+        format!("{query_ms:.2}"),
+    ]);
     for (category, value) in categories {
-        let _ = writeln!(text, "{category:<16} {:>7} {value:>7.4}", "");
+        table.push([category.clone(), empty(), format!("{value:.4}")]);
     }
-    Ok(output::print(&text)?)
+    let heading = match args.output.layout.for_people() {
+        true => format!("{}, {}\n", report.dataset, report.method),
+        false => String::new(),
+    };
+    Ok(output::print(&(heading + &table.render(args.output.layout.table())))?)
 }

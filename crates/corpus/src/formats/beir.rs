@@ -70,15 +70,7 @@ pub fn read(folder: &Path, split: &str) -> Result<Benchmark, FormatError> {
     if !qrels_path.is_file() {
         return Err(missing_split(folder, split));
     }
-    let (corpus_path, queries_path) = (folder.join("corpus.jsonl"), folder.join("queries.jsonl"));
-    let documents: Vec<Document> = read_all(&corpus_path, &CORPUS)?
-        .into_iter()
-        .filter_map(|record| if let Record::Document(document) = record { Some(document) } else { None })
-        .collect();
-    let queries: Vec<Query> = read_all(&queries_path, &QUERIES)?
-        .into_iter()
-        .filter_map(|record| if let Record::Query(query) = record { Some(query) } else { None })
-        .collect();
+    let (queries, documents) = read_texts(folder)?;
     let document_ids: HashSet<&str> = documents.iter().map(|document| document.id.as_str()).collect();
     let query_ids: HashSet<&str> = queries.iter().map(|query| query.id.as_str()).collect();
     let qrels = qrels::parse_checked(open(&qrels_path)?, &qrels_path, |line, judgement| {
@@ -98,6 +90,23 @@ pub fn read(folder: &Path, split: &str) -> Result<Benchmark, FormatError> {
         Ok(())
     })?;
     Ok(Benchmark { documents, queries, qrels })
+}
+
+/// Reads the queries and documents of a BEIR folder, without judgements.
+///
+/// # Errors
+/// A file that is missing or wrong, or a document or query id used twice.
+pub fn read_texts(folder: &Path) -> Result<(Vec<Query>, Vec<Document>), FormatError> {
+    let (corpus_path, queries_path) = (folder.join("corpus.jsonl"), folder.join("queries.jsonl"));
+    let documents: Vec<Document> = read_all(&corpus_path, &CORPUS)?
+        .into_iter()
+        .filter_map(|record| if let Record::Document(document) = record { Some(document) } else { None })
+        .collect();
+    let queries: Vec<Query> = read_all(&queries_path, &QUERIES)?
+        .into_iter()
+        .filter_map(|record| if let Record::Query(query) = record { Some(query) } else { None })
+        .collect();
+    Ok((queries, documents))
 }
 
 fn qrels_path(folder: &Path, split: &str) -> PathBuf {

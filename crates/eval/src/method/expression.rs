@@ -108,6 +108,18 @@ impl Method {
         self.leaves().iter().filter(|leaf| embeds(leaf)).count()
     }
 
+    /// Files and folders that the method reads, as it names them.
+    #[must_use]
+    pub fn paths(&self) -> Vec<&Path> {
+        let mut paths = Vec::new();
+        for leaf in self.leaves() {
+            if let Method::Model(path) | Method::Run(path) | Method::Vectors { folder: path, .. } = leaf {
+                paths.push(path.as_path());
+            }
+        }
+        paths
+    }
+
     /// The same method with its paths, where they are relative, taken from `folder` on.
     #[must_use]
     pub fn in_folder(self, folder: &Path) -> Self {

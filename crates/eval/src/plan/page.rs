@@ -1,6 +1,7 @@
 //! Results as a page of markdown.
 
-use super::{DatasetResults, Results};
+use super::{DatasetResults, PartResults, Results};
+use crate::report::{Layout, Table};
 use std::fmt::Write;
 
 impl Results {
@@ -12,30 +13,60 @@ impl Results {
         for dataset in &self.datasets {
             let _ = write!(page, "\n## {}\n", dataset.name);
             paragraph(&mut page, &dataset.description);
-            let _ = write!(page, "\n{} queries", dataset.queries);
-            if let Some(documents) = dataset.documents {
-                let _ = write!(page, ", {documents} documents");
+            for (measure, table) in dataset.overview() {
+                under(&mut page, &format!("By part, {measure}:"), &table);
             }
-            let _ = writeln!(
-                page,
-                ". In brackets: {:.0} % bootstrap interval over queries; p: paired bootstrap against {}, two-sided; \
-                 {} resamples, seed {}.",
-                self.bootstrap.confidence * 100.0,
-                dataset.baseline,
-                self.bootstrap.resamples,
-                self.bootstrap.seed,
-            );
-            page.push_str(&methods_table(dataset));
+            for part in &dataset.parts {
+                self.write_part(&mut page, dataset, part);
+            }
+            if let Some(figures) = dataset.figures_table() {
+                under(&mut page, "Derived figures:", &figures);
+            }
             if !dataset.references.is_empty() {
-                page.push_str("\nReference points:\n");
-                page.push_str(&references_table(dataset));
+                under(&mut page, "Reference points:", &dataset.references_table());
             }
-            if !dataset.parts.is_empty() {
-                let _ = write!(page, "\nBy repository, {}:\n", dataset.measures.join(", "));
-                page.push_str(&parts_table(dataset));
+            if !dataset.discrepancies.is_empty() {
+                paragraph(&mut page, "Where papers and released code differ:");
+                page.push('\n');
+                for (number, sentence) in &dataset.discrepancies {
+                    let _ = writeln!(page, "- {number}: {sentence}");
+                }
             }
         }
         page
+    }
+
+    /// Every table of the results in one layout, for a paper.
+    #[must_use]
+    pub fn tables(&self, layout: Layout) -> String {
+        let parts =
+            self.datasets.iter().flat_map(|dataset| dataset.parts.iter().map(move |part| (dataset, part)));
+        let tables = parts.map(|(dataset, part)| part.methods_table(&dataset.baseline).render(layout));
+        tables.collect::<Vec<_>>().join("\n")
+    }
+
+    fn write_part(&self, page: &mut String, dataset: &DatasetResults, part: &PartResults) {
+        if dataset.parts.len() > 1 {
+            let _ = write!(page, "\n### {}\n", part.name);
+        }
+        let counts = format!("{}. {}", part.counts(), self.note(dataset));
+        under(page, &counts, &part.methods_table(&dataset.baseline));
+        let first = part.measures.first().map_or("", String::as_str);
+        if !part.strata.is_empty() {
+            under(
+                page,
+                &format!("By {}, {first}:", part.stratum_name),
+                &part.strata_table(&dataset.references),
+            );
+        }
+        // Of several parts, slices would be most of the page: that of HTML has them.
+        for slices in part.slices.iter().filter(|_| dataset.parts.len() == 1) {
+            under(
+                page,
+                &format!("By {} of the query, {first}:", slices.property),
+                &part.slices_table(slices),
+            );
+        }
     }
 }
 
@@ -45,65 +76,7 @@ fn paragraph(page: &mut String, text: &str) {
     }
 }
 
-fn methods_table(dataset: &DatasetResults) -> String {
-    let mut header = vec!["method".to_owned()];
-    header.extend(dataset.measures.iter().flat_map(|measure| [measure.clone(), "p".to_owned()]));
-    let rows = dataset.methods.iter().map(|method| {
-        let mut row = vec![method.method.clone()];
-        for measure in &dataset.measures {
-            let interval = method.intervals[measure];
-            row.push(format!("{:.3} [{:.3}, {:.3}]", method.metrics[measure], interval.low, interval.high));
-            row.push(
-                method.over_baseline.get(measure).map_or(String::new(), |difference| format_p(difference.p)),
-            );
-        }
-        row
-    });
-    table(&header, rows)
-}
-
-fn references_table(dataset: &DatasetResults) -> String {
-    let mut header = vec!["method".to_owned()];
-    header.extend(dataset.measures.iter().cloned());
-    header.push("source".to_owned());
-    let rows = dataset.references.iter().map(|reference| {
-        let mut row = vec![reference.name.clone()];
-        row.extend(dataset.measures.iter().map(|measure| format_value(reference.values.get(measure))));
-        row.push(reference.source.clone());
-        row
-    });
-    table(&header, rows)
-}
-
-fn parts_table(dataset: &DatasetResults) -> String {
-    let references = || dataset.references.iter().filter(|reference| !reference.parts.is_empty());
-    let mut header = vec!["repository".to_owned()];
-    header.extend(dataset.methods.iter().map(|method| method.method.clone()));
-    header.extend(references().map(|reference| reference.name.clone()));
-    let rows = dataset.parts.iter().map(|part| {
-        let mut row = vec![part.clone()];
-        row.extend(dataset.methods.iter().map(|method| format_value(method.parts.get(part))));
-        row.extend(references().map(|reference| format_value(reference.parts.get(part))));
-        row
-    });
-    table(&header, rows)
-}
-
-fn format_value(value: Option<&f64>) -> String {
-    value.map_or(String::new(), |value| format!("{value:.3}"))
-}
-
-fn format_p(p: f64) -> String {
-    if p < 0.001 { "< 0.001".to_owned() } else { format!("{p:.3}") }
-}
-
-fn table(header: &[String], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let line = |cells: &[String]| {
-        let cells: Vec<String> =
-            cells.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " ")).collect();
-        format!("| {} |\n", cells.join(" | "))
-    };
-    let mut table = format!("\n{}|{}\n", line(header), "---|".repeat(header.len()));
-    rows.for_each(|row| table.push_str(&line(&row)));
-    table
+fn under(page: &mut String, text: &str, table: &Table) {
+    paragraph(page, text);
+    let _ = write!(page, "\n{}", table.render(Layout::Markdown));
 }

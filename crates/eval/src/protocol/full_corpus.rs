@@ -9,6 +9,7 @@ use crate::metrics::rank::reciprocal_rank;
 use crate::ranking::{Hit, TiePolicy};
 use crate::significance::mean;
 use quarry_corpus::dataset::convert;
+use quarry_corpus::formats::Query;
 use quarry_corpus::formats::beir::Benchmark;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -133,7 +134,15 @@ pub(super) fn rank(
 ) -> Result<Part, EvalError> {
     let scorer = request.prepare(benchmark)?;
     let (measures, conventions) = (request.measures(), request.options.conventions(ties));
-    let evaluation = evaluate_method(benchmark, scorer.as_ref(), &measures, &conventions, |_, _| Ok(()))?;
+    let queries: HashMap<&str, &Query> =
+        benchmark.queries.iter().map(|query| (query.id.as_str(), query)).collect();
+    let evaluation =
+        evaluate_method(benchmark, scorer.as_ref(), &measures, &conventions, |query, scores| {
+            match (request.observe, queries.get(query)) {
+                (Some(observe), Some(query)) => observe(name, benchmark, query, scores),
+                _ => Ok(()),
+            }
+        })?;
     Ok(Part::rankings(name, benchmark.documents.len(), evaluation))
 }
 

@@ -19,7 +19,7 @@ pub use cosqa_plus::reliability;
 pub use discrepancies::{DISCREPANCIES, Discrepancy, discrepancy};
 pub use gecs::generalisation;
 pub use outcome::{Outcome, Part, Predictions, Values, Verdict, Verdicts};
-pub use request::{Fold, Options, PrepareMethod, Request, Sampling};
+pub use request::{Fold, Observe, Options, PrepareMethod, Request, Sampling};
 
 use crate::EvalError;
 use crate::metrics::Measure;
@@ -178,7 +178,14 @@ mod tests {
             files: &'a BTreeMap<String, Vec<PathBuf>>,
         ) -> Request<'a> {
             let protocol = protocol(name).unwrap();
-            Request { protocol, files, split: "test", options: &self.options, prepare: &prepare }
+            Request {
+                protocol,
+                files,
+                split: "test",
+                options: &self.options,
+                prepare: &prepare,
+                observe: None,
+            }
         }
 
         pub(super) fn error(&self, request: &Request<'_>) -> String {

@@ -10,13 +10,17 @@ use quarry_corpus::dataset::convert::{self, benchmark};
 use quarry_corpus::dataset::{self, distractors, for_each, sources};
 use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::source::Source;
-use quarry_corpus::formats::{FormatError, Pair, Record};
+use quarry_corpus::formats::{FormatError, Pair, Query, Record};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Makes a method ready to score a corpus. A protocol may ask for several.
 pub type PrepareMethod<'a> = dyn Fn(Corpus<'_>) -> Result<Box<dyn Scorer>, EvalError> + 'a;
+
+/// Hears of each query that is ranked over all documents of a benchmark: the part, the benchmark, the query, and the
+/// scores of the documents in their order.
+pub type Observe<'a> = dyn Fn(&str, &Benchmark, &Query, &[f32]) -> Result<(), EvalError> + 'a;
 
 /// What a protocol is run on.
 pub struct Request<'a> {
@@ -30,6 +34,8 @@ pub struct Request<'a> {
     pub options: &'a Options,
     /// The method.
     pub prepare: &'a PrepareMethod<'a>,
+    /// Who hears of rankings.
+    pub observe: Option<&'a Observe<'a>>,
 }
 
 /// Choices that protocols leave. What is not said is as the protocol has it.

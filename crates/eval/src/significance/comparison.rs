@@ -15,6 +15,10 @@ pub struct PairedComparison {
     /// Means, difference, bootstrap interval and bootstrap p-value.
     #[serde(flatten)]
     pub difference: PairedDifference,
+    /// Number of queries with a greater value in the second.
+    pub wins: usize,
+    /// Number of queries with a smaller one.
+    pub losses: usize,
     /// [`effect_size`].
     pub effect_size: Option<f64>,
     /// [`minimum_detectable_difference`] for the number of queries asked about.
@@ -61,6 +65,8 @@ pub fn compare_paired(
     ];
     Ok(PairedComparison {
         difference,
+        wins: differences.iter().filter(|difference| **difference > 0.0).count(),
+        losses: differences.iter().filter(|difference| **difference < 0.0).count(),
         effect_size: effect_size(&differences),
         minimum_detectable_difference: mean_and_deviation(&differences).and_then(|(_, deviation)| {
             minimum_detectable_difference(deviation, n_planned, &Power::default())
@@ -113,6 +119,7 @@ mod tests {
         let a = [0.0; 8];
         let b = [[0.5; 8], [0.25, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, -0.25]];
         let mut found = b.map(|b| compare_paired(&a, &b, 8, &Bootstrap::default()).unwrap());
+        assert_eq!(found.each_ref().map(|found| (found.wins, found.losses)), [(8, 0), (7, 1)]);
         correct_together(&mut found);
         let wilcoxon = found.each_ref().map(|found| found.tests["wilcoxon"]);
         // 2 / 2^8 is doubled; the other stays.

@@ -1,0 +1,112 @@
+//! What a measurement depends on.
+
+use crate::EvalError;
+use crate::protocol::Options;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Everything that a measurement depends on: two with the same identity give the same numbers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Version of the program.
+    pub version: String,
+    /// Name of the protocol.
+    pub protocol: String,
+    /// Its options.
+    pub options: Options,
+    /// Which judgements of a folder are read.
+    pub split: String,
+    /// Files by role.
+    pub files: BTreeMap<String, Vec<Input>>,
+    /// The method as the plan has it.
+    pub method: String,
+    /// Files that the method reads, by their names in it.
+    pub method_files: BTreeMap<String, Input>,
+}
+
+/// A file or folder that is read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Input {
+    /// Its path, as the plan has it.
+    pub path: PathBuf,
+    /// Bytes in it.
+    pub bytes: u64,
+    /// SHA-256 of a file's bytes; of a folder, of a line `SHA-256  path` for each of its files, by path.
+    pub sha256: String,
+}
+
+impl Identity {
+    /// Name of the file that holds the measurement.
+    pub(super) fn name(&self) -> String {
+        let text = serde_json::to_vec(self).unwrap_or_default();
+        hexadecimal(&Sha256::digest(&text))[..32].to_owned()
+    }
+}
+
+impl Input {
+    /// Reads what is at `path` relative to a folder.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read(folder: &Path, path: &Path) -> Result<Self, EvalError> {
+        let at = folder.join(path);
+        let (bytes, sha256) = digest(&at).map_err(|source| EvalError::Input { path: at.clone(), source })?;
+        Ok(Self { path: path.to_owned(), bytes, sha256 })
+    }
+}
+
+fn digest(path: &Path) -> io::Result<(u64, String)> {
+    let mut hash = Sha256::new();
+    if !path.is_dir() {
+        let mut file = File::open(path)?;
+        let (mut buffer, mut bytes) = (vec![0; 1 << 16], 0);
+        loop {
+            let read = file.read(&mut buffer)?;
+            if read == 0 {
+                return Ok((bytes, hexadecimal(&hash.finalize())));
+            }
+            hash.update(&buffer[..read]);
+            bytes += read as u64;
+        }
+    }
+    let mut entries: Vec<PathBuf> =
+        fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+    entries.sort();
+    let mut total = 0;
+    for entry in entries {
+        let (bytes, of_entry) = digest(&entry)?;
+        total += bytes;
+        let name = entry.file_name().unwrap_or_default().to_string_lossy();
+        hash.update(format!("{of_entry}  {name}\n"));
+    }
+    Ok((total, hexadecimal(&hash.finalize())))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_are_known_by_their_content() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a"), "abc").unwrap();
+        fs::create_dir(folder.path().join("b")).unwrap();
+        fs::write(folder.path().join("b/c"), "").unwrap();
+        let read = |name: &str| Input::read(folder.path(), Path::new(name));
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(read("a").unwrap(), Input { path: "a".into(), bytes: 3, sha256: abc.into() });
+        let before = read("b").unwrap();
+        fs::write(folder.path().join("b/c"), "x").unwrap();
+        assert_ne!(read("b").unwrap().sha256, before.sha256);
+        let error = read("missing").unwrap_err().to_string();
+        assert!(error.contains("missing: expected a file or folder"), "{error}");
+    }
+}

@@ -1,0 +1,383 @@
+//! From the cells of a data set to what a page shows of it.
+
+use super::{Cell, DatasetPlan, Input, Plan, Reference};
+use crate::EvalError;
+use crate::calibration::{Bin, Binning, reliability};
+use crate::protocol::{Outcome, Part, Values, discrepancy};
+use crate::significance::{
+    Bootstrap, Interval, PairedDifference, holm, mean, mean_interval, paired_difference,
+};
+use crate::slices::Property;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What a plan measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// Heading.
+    pub title: String,
+    /// Markdown before the first data set.
+    pub introduction: String,
+    /// How intervals and p-values were drawn.
+    pub bootstrap: Bootstrap,
+    /// One entry a data set of the plan.
+    pub datasets: Vec<DatasetResults>,
+}
+
+/// What was measured on a data set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DatasetResults {
+    /// Heading.
+    pub name: String,
+    /// Markdown below it.
+    pub description: String,
+    /// Name of the protocol.
+    pub protocol: String,
+    /// What was read, by role.
+    pub files: BTreeMap<String, Vec<Input>>,
+    /// The method that the others are compared with.
+    pub baseline: String,
+    /// One entry a part of the protocol.
+    pub parts: Vec<PartResults>,
+    /// Numbers that are derived over parts, for each method.
+    pub figures: Vec<(String, BTreeMap<String, f64>)>,
+    /// Numbers and sentences of the differences between papers and code that concern what was measured.
+    pub discrepancies: Vec<(String, String)>,
+    /// As in the plan.
+    pub references: Vec<Reference>,
+}
+
+/// What was measured on a part of a data set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PartResults {
+    /// Name.
+    pub name: String,
+    /// Number of queries.
+    pub queries: usize,
+    /// Number of documents that are ranked; 0 for whole repositories.
+    pub documents: usize,
+    /// Names of the measures, in the order of the page.
+    pub measures: Vec<String>,
+    /// What strata are, as `repository`; empty without strata.
+    pub stratum_name: String,
+    /// Names of the strata whose means are averaged; empty where all queries count alike.
+    pub strata: Vec<String>,
+    /// One entry a method of the plan.
+    pub methods: Vec<MethodResults>,
+    /// Means over kinds of queries.
+    pub slices: Vec<Slices>,
+    /// The queries on which the best method differs most from the baseline.
+    pub moved: Vec<Moved>,
+}
+
+/// What a method reached.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MethodResults {
+    /// Name.
+    pub method: String,
+    /// Identity of its model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Means by measure.
+    pub metrics: BTreeMap<String, f64>,
+    /// Bootstrap intervals of the means.
+    pub intervals: BTreeMap<String, Interval>,
+    /// Means of the first measure by stratum.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub by_stratum: BTreeMap<String, f64>,
+    /// This method less the baseline, by measure; p-values are corrected by Holm over the part. Empty for the
+    /// baseline itself.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub over_baseline: BTreeMap<String, PairedDifference>,
+    /// The first measure of each query, in the order of their ids.
+    pub values: Vec<f64>,
+    /// Scores as probabilities against the truth, where they are ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reliability: Vec<Bin>,
+}
+
+/// Means over the kinds of queries by one property.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Slices {
+    /// The property.
+    pub property: String,
+    /// One entry a kind.
+    pub values: Vec<Slice>,
+}
+
+/// Means over one kind of queries.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Slice {
+    /// The kind.
+    pub value: String,
+    /// Number of its queries.
+    pub queries: usize,
+    /// Mean of the part's first measure, for each method.
+    pub means: Vec<f64>,
+}
+
+/// A query on which two methods differ much.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Moved {
+    /// Its text.
+    pub text: String,
+    /// The method that is compared with.
+    pub baseline: String,
+    /// The other.
+    pub method: String,
+    /// The part's first measure under the baseline.
+    pub before: f64,
+    /// Under the other.
+    pub after: f64,
+    /// What the baseline puts first.
+    pub first_before: super::Answer,
+    /// What the other puts first.
+    pub first_after: super::Answer,
+}
+
+/// Queries that are shown for each direction in which they may have moved.
+const MOVED: usize = 5;
+const BINS: usize = 10;
+
+/// The results of a plan.
+///
+/// # Errors
+/// When two cells of a data set do not fit together.
+pub(super) fn assemble(plan: &Plan, cells: &[Vec<Cell>]) -> Result<Results, EvalError> {
+    let datasets = plan
+        .datasets
+        .iter()
+        .zip(cells)
+        .map(|(dataset, cells)| dataset_results(dataset, cells, &plan.bootstrap));
+    Ok(Results {
+        title: plan.title.clone(),
+        introduction: plan.introduction.clone(),
+        bootstrap: plan.bootstrap.clone(),
+        datasets: datasets.collect::<Result<_, _>>()?,
+    })
+}
+
+fn dataset_results(
+    dataset: &DatasetPlan,
+    cells: &[Cell],
+    bootstrap: &Bootstrap,
+) -> Result<DatasetResults, EvalError> {
+    let outcomes: Vec<&Outcome> = cells.iter().map(|cell| &cell.outcome).collect();
+    let first = outcomes.first().copied();
+    let parts = if dataset.is_repo_search() {
+        vec![part_results(dataset, cells, "all", Some("repository"), bootstrap)?]
+    } else {
+        let names = first.iter().flat_map(|outcome| &outcome.parts).map(|part| part.name.as_str());
+        names.map(|name| part_results(dataset, cells, name, None, bootstrap)).collect::<Result<_, _>>()?
+    };
+    let numbers = first.iter().flat_map(|outcome| &outcome.discrepancies);
+    Ok(DatasetResults {
+        name: dataset.name.clone(),
+        description: dataset.description.clone(),
+        protocol: dataset.protocol.clone(),
+        files: cells.first().map(|cell| cell.identity.files.clone()).unwrap_or_default(),
+        baseline: dataset.baseline.clone(),
+        parts,
+        figures: cells
+            .iter()
+            .map(|cell| (cell.identity.method.clone(), cell.outcome.figures.clone()))
+            .collect(),
+        discrepancies: numbers
+            .filter_map(|number| Some((number.clone(), discrepancy(number)?.about.to_owned())))
+            .collect(),
+        references: dataset.references.clone(),
+    })
+}
+
+/// A part of all methods' outcomes; all parts as strata of one where `stratum_name` says what they are.
+fn part_results(
+    dataset: &DatasetPlan,
+    cells: &[Cell],
+    name: &str,
+    stratum_name: Option<&str>,
+    bootstrap: &Bootstrap,
+) -> Result<PartResults, EvalError> {
+    let chosen = |part: &&Part| stratum_name.is_some() || part.name == name;
+    let strata: Vec<Vec<&Part>> =
+        cells.iter().map(|cell| cell.outcome.parts.iter().filter(chosen).collect()).collect();
+    let first = strata.first().map_or(&[][..], Vec::as_slice);
+    let measures = shown_measures(dataset, first);
+    let baseline = cells.iter().position(|cell| cell.identity.method == dataset.baseline);
+    let mut methods = Vec::with_capacity(cells.len());
+    for (index, (cell, parts)) in cells.iter().zip(&strata).enumerate() {
+        let against =
+            baseline.filter(|baseline| *baseline != index).map(|baseline| strata[baseline].as_slice());
+        methods.push(method_results(cell, parts, against, &measures, bootstrap)?);
+    }
+    correct(&mut methods, &measures);
+    let of_queries: Vec<&BTreeMap<String, super::RankedQuery>> =
+        cells.iter().filter_map(|cell| cell.queries.get(name)).collect();
+    let complete = of_queries.len() == cells.len()
+        && of_queries.iter().zip(&methods).all(|(queries, method)| queries.len() == method.values.len());
+    let of_queries = if complete { of_queries } else { Vec::new() };
+    let slices = of_queries.first().map_or(Vec::new(), |queries| {
+        let by = Property::ALL.into_iter().map(|property| slices(property, queries, &methods));
+        by.filter(|slices| slices.values.len() > 1).collect()
+    });
+    Ok(PartResults {
+        name: name.to_owned(),
+        queries: first.iter().map(|part| part.queries).sum(),
+        documents: first.iter().map(|part| part.documents).sum(),
+        moved: moved(baseline, &of_queries, &methods, measures.first()),
+        measures,
+        stratum_name: stratum_name.unwrap_or_default().to_owned(),
+        strata: stratum_name.map_or(Vec::new(), |_| first.iter().map(|part| part.name.clone()).collect()),
+        methods,
+        slices,
+    })
+}
+
+/// Those that the plan names, or all that the outcome has.
+fn shown_measures(dataset: &DatasetPlan, parts: &[&Part]) -> Vec<String> {
+    let Some(part) = parts.first() else { return Vec::new() };
+    let all: Vec<String> = match &part.values {
+        Values::Rankings(evaluation) => evaluation.measures.iter().map(ToString::to_string).collect(),
+        Values::Verdicts(_) => part.means().into_keys().collect(),
+    };
+    let named: Vec<String> = dataset.measures.iter().filter(|name| all.contains(name)).cloned().collect();
+    if named.is_empty() { all } else { named }
+}
+
+fn method_results(
+    cell: &Cell,
+    parts: &[&Part],
+    against: Option<&[&Part]>,
+    measures: &[String],
+    bootstrap: &Bootstrap,
+) -> Result<MethodResults, EvalError> {
+    let mut results = MethodResults {
+        method: cell.identity.method.clone(),
+        model: cell.model.clone(),
+        metrics: BTreeMap::new(),
+        intervals: BTreeMap::new(),
+        by_stratum: BTreeMap::new(),
+        over_baseline: BTreeMap::new(),
+        values: Vec::new(),
+        reliability: parts.first().map_or(Vec::new(), |part| bins(part)),
+    };
+    for (index, measure) in measures.iter().enumerate() {
+        let values = values(parts, measure);
+        let Some(values) = values else {
+            // No mean over cases, as the area under a curve: it has a value, but no interval.
+            let of_first = parts.first().and_then(|part| part.means().get(measure).copied());
+            results.metrics.extend(of_first.map(|value| (measure.clone(), value)));
+            continue;
+        };
+        let strata: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
+        results.metrics.insert(measure.clone(), mean(&strata));
+        results.intervals.insert(measure.clone(), mean_interval(&strata, bootstrap)?);
+        if let Some(of_baseline) = against.and_then(|against| self::values(against, measure)) {
+            let of_baseline: Vec<&[f64]> = of_baseline.iter().map(Vec::as_slice).collect();
+            let difference = paired_difference(&of_baseline, &strata, bootstrap)?;
+            results.over_baseline.insert(measure.clone(), difference);
+        }
+        if index == 0 {
+            if parts.len() > 1 {
+                let by_stratum =
+                    parts.iter().zip(&strata).map(|(part, values)| (part.name.clone(), mean(&[values])));
+                results.by_stratum = by_stratum.collect();
+            }
+            results.values = values.concat();
+        }
+    }
+    Ok(results)
+}
+
+/// Values of a measure, stratum by stratum.
+fn values(parts: &[&Part], measure: &str) -> Option<Vec<Vec<f64>>> {
+    parts
+        .iter()
+        .map(|part| part.values_of(measure))
+        .collect::<Option<Vec<_>>>()
+        .filter(|strata| !strata.is_empty())
+}
+
+/// Corrects the p-values of all methods and measures together.
+fn correct(methods: &mut [MethodResults], measures: &[String]) {
+    let mut differences: Vec<&mut PairedDifference> = methods
+        .iter_mut()
+        .flat_map(|method| method.over_baseline.iter_mut())
+        .filter(|(measure, _)| measures.contains(measure))
+        .map(|(_, difference)| difference)
+        .collect();
+    let corrected = holm(&differences.iter().map(|difference| difference.p).collect::<Vec<_>>());
+    for (difference, p) in differences.iter_mut().zip(corrected) {
+        difference.p = p;
+    }
+}
+
+/// How well scores are probabilities; nothing where they are none, or where the truth is not known.
+fn bins(part: &Part) -> Vec<Bin> {
+    let Values::Verdicts(verdicts) = &part.values else { return Vec::new() };
+    let known: Option<Vec<(f64, bool)>> =
+        verdicts.pairs.iter().map(|pair| Some((pair.score, pair.truth?))).collect();
+    let Some(known) = known.filter(|known| known.iter().all(|(score, _)| (0.0..=1.0).contains(score))) else {
+        return Vec::new();
+    };
+    let (scores, truth): (Vec<f64>, Vec<bool>) = known.into_iter().unzip();
+    reliability(&scores, &truth, BINS, Binning::Width).into_iter().filter(|bin| bin.count > 0).collect()
+}
+
+fn slices(
+    property: Property,
+    queries: &BTreeMap<String, super::RankedQuery>,
+    methods: &[MethodResults],
+) -> Slices {
+    let mut members: BTreeMap<(usize, &str), Vec<usize>> = BTreeMap::new();
+    for (place, query) in queries.values().enumerate() {
+        if let Some(value) = query.properties.get(&property) {
+            let number = value.split(|character: char| !character.is_ascii_digit()).next();
+            let order = number.and_then(|number| number.parse().ok()).unwrap_or(usize::MAX);
+            members.entry((order, value)).or_default().push(place);
+        }
+    }
+    let values = members.into_iter().map(|((_, value), places)| Slice {
+        value: value.to_owned(),
+        queries: places.len(),
+        means: methods
+            .iter()
+            .map(|method| places.iter().map(|place| method.values[*place]).sum::<f64>() / places.len() as f64)
+            .collect(),
+    });
+    Slices { property: property.name().into(), values: values.collect() }
+}
+
+/// The queries that differ most between the baseline and the method with the greatest mean, each direction in turn.
+fn moved(
+    baseline: Option<usize>,
+    queries: &[&BTreeMap<String, super::RankedQuery>],
+    methods: &[MethodResults],
+    measure: Option<&String>,
+) -> Vec<Moved> {
+    let (Some(baseline), Some(measure), false) = (baseline, measure, queries.is_empty()) else {
+        return Vec::new();
+    };
+    let others = (0..methods.len()).filter(|index| *index != baseline);
+    let value = |index: &usize| methods[*index].metrics.get(measure).copied().unwrap_or(f64::NEG_INFINITY);
+    let Some(best) = others.max_by(|a, b| value(a).total_cmp(&value(b))) else { return Vec::new() };
+    let (before, after) = (&methods[baseline], &methods[best]);
+    let mut places: Vec<usize> = (0..before.values.len()).collect();
+    let change = |place: &usize| after.values[*place] - before.values[*place];
+    places.sort_by(|a, b| change(b).total_cmp(&change(a)));
+    let gained = places.iter().take(MOVED).filter(|place| change(place) > 0.0);
+    let lost = places.iter().rev().take(MOVED).filter(|place| change(place) < 0.0);
+    let sides: Vec<Vec<&super::RankedQuery>> =
+        [baseline, best].map(|index| queries[index].values().collect()).into();
+    gained
+        .chain(lost)
+        .map(|&place| Moved {
+            text: sides[0][place].text.clone(),
+            baseline: before.method.clone(),
+            method: after.method.clone(),
+            before: before.values[place],
+            after: after.values[place],
+            first_before: sides[0][place].first.clone(),
+            first_after: sides[1][place].first.clone(),
+        })
+        .collect()
+}

@@ -1,0 +1,165 @@
+//! Results as tables, the same for every form in which they are written.
+
+use super::{DatasetResults, PartResults, Reference, Results, Slices};
+use crate::report::Table;
+use std::collections::BTreeSet;
+
+impl Results {
+    /// How the numbers of a data set's tables are to be read.
+    #[must_use]
+    pub fn note(&self, dataset: &DatasetResults) -> String {
+        let bootstrap = &self.bootstrap;
+        format!(
+            "In brackets: {:.0} % bootstrap interval over queries; p: paired bootstrap against {}, two-sided, corrected \
+             by Holm over the table; {} resamples, seed {}.",
+            bootstrap.confidence * 100.0,
+            dataset.baseline,
+            bootstrap.resamples,
+            bootstrap.seed
+        )
+    }
+}
+
+impl DatasetResults {
+    /// Derived figures of each method; `None` without any.
+    #[must_use]
+    pub fn figures_table(&self) -> Option<Table> {
+        let names: BTreeSet<&String> = self.figures.iter().flat_map(|(_, figures)| figures.keys()).collect();
+        if names.is_empty() {
+            return None;
+        }
+        let mut table = Table::new(
+            std::iter::once("figure".to_owned()).chain(self.figures.iter().map(|(method, _)| method.clone())),
+        );
+        for name in names {
+            let values = self.figures.iter().map(|(_, figures)| number(figures.get(name).copied()));
+            table.push(std::iter::once(name.clone()).chain(values));
+        }
+        Some(table)
+    }
+
+    /// Means of each method on every part side by side, for each measure that all parts have; nothing for one part.
+    #[must_use]
+    pub fn overview(&self) -> Vec<(String, Table)> {
+        let [first, _, ..] = &self.parts[..] else { return Vec::new() };
+        let shared = first
+            .measures
+            .iter()
+            .filter(|measure| self.parts.iter().all(|part| part.measures.contains(measure)));
+        let table = |measure: &String| {
+            let names = self.parts.iter().map(|part| part.name.clone());
+            let mut table = Table::new(std::iter::once("method".to_owned()).chain(names));
+            for (index, method) in first.methods.iter().enumerate() {
+                let of = |part: &PartResults| part.methods.get(index)?.metrics.get(measure).copied();
+                let means = self.parts.iter().map(|part| number(of(part)));
+                table.push(std::iter::once(method.method.clone()).chain(means));
+            }
+            table
+        };
+        shared.map(|measure| (measure.clone(), table(measure))).collect()
+    }
+
+    /// What others reached.
+    #[must_use]
+    pub fn references_table(&self) -> Table {
+        let measures: BTreeSet<&String> =
+            self.references.iter().flat_map(|reference| reference.values.keys()).collect();
+        let mut table = Table::new(
+            std::iter::once("method")
+                .chain(measures.iter().map(|measure| measure.as_str()))
+                .chain(["source"]),
+        );
+        for reference in &self.references {
+            let values = measures.iter().map(|measure| number(reference.values.get(*measure).copied()));
+            let row = std::iter::once(reference.name.clone()).chain(values);
+            table.push(row.chain([reference.source.clone()]));
+        }
+        table
+    }
+}
+
+impl PartResults {
+    /// How many queries and documents there are.
+    #[must_use]
+    pub fn counts(&self) -> String {
+        match self.documents {
+            0 => format!("{} queries", self.queries),
+            documents => format!("{} queries, {documents} documents", self.queries),
+        }
+    }
+
+    /// Means of each method with intervals, and p-values against the baseline.
+    #[must_use]
+    pub fn methods_table(&self, baseline: &str) -> Table {
+        // A column of p-values only where there is one.
+        let compared =
+            |measure: &String| self.methods.iter().any(|method| method.over_baseline.contains_key(measure));
+        let mut header = vec!["method".to_owned()];
+        for measure in &self.measures {
+            header.push(measure.clone());
+            if compared(measure) {
+                header.push("p".into());
+            }
+        }
+        let mut table = Table::new(header);
+        for method in &self.methods {
+            let mut row = vec![method.method.clone()];
+            for measure in &self.measures {
+                let interval = method.intervals.get(measure);
+                let interval = interval.map_or(String::new(), |interval| {
+                    format!(" [{:.3}, {:.3}]", interval.low, interval.high)
+                });
+                row.push(number(method.metrics.get(measure).copied()) + &interval);
+                if compared(measure) {
+                    let p = method.over_baseline.get(measure).map(|difference| p_value(difference.p));
+                    row.push(p.unwrap_or_else(|| {
+                        if method.method == baseline { String::new() } else { "-".into() }
+                    }));
+                }
+            }
+            table.push(row);
+        }
+        table
+    }
+
+    /// The first measure of each stratum.
+    #[must_use]
+    pub fn strata_table(&self, references: &[Reference]) -> Table {
+        let references: Vec<&Reference> =
+            references.iter().filter(|reference| !reference.parts.is_empty()).collect();
+        let methods = self.methods.iter().map(|method| method.method.clone());
+        let names = references.iter().map(|reference| reference.name.clone());
+        let mut table = Table::new(std::iter::once(self.stratum_name.clone()).chain(methods).chain(names));
+        for stratum in &self.strata {
+            let values = self.methods.iter().map(|method| number(method.by_stratum.get(stratum).copied()));
+            let theirs = references.iter().map(|reference| number(reference.parts.get(stratum).copied()));
+            table.push(std::iter::once(stratum.clone()).chain(values).chain(theirs));
+        }
+        table
+    }
+
+    /// The first measure of each kind of queries.
+    #[must_use]
+    pub fn slices_table(&self, slices: &Slices) -> Table {
+        let methods = self.methods.iter().map(|method| method.method.clone());
+        let mut table = Table::new([slices.property.clone(), "queries".into()].into_iter().chain(methods));
+        for slice in &slices.values {
+            let means = slice.means.iter().map(|mean| number(Some(*mean)));
+            table.push([slice.value.clone(), slice.queries.to_string()].into_iter().chain(means));
+        }
+        table
+    }
+}
+
+/// Three places after the point, whole numbers as they are.
+fn number(value: Option<f64>) -> String {
+    match value {
+        None => String::new(),
+        Some(value) if value.fract() == 0.0 && value.abs() > 1.0 => format!("{value:.0}"),
+        Some(value) => format!("{value:.3}"),
+    }
+}
+
+fn p_value(p: f64) -> String {
+    if p < 0.001 { "< 0.001".to_owned() } else { format!("{p:.3}") }
+}

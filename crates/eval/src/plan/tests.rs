@@ -1,0 +1,201 @@
+//! Plans over tiny data.
+
+use super::*;
+use crate::method::ModelName;
+use crate::report::{self, Layout};
+use std::fs;
+
+const PLAN: &str = r#"
+    title = "Numbers"
+    introduction = "Measured."
+    page = "out/page.md"
+    json = "out/page.json"
+    bootstrap = { resamples = 500 }
+
+    [[datasets]]
+    name = "Tiny"
+    protocol = "cosqa-search"
+    files = { queries = "pairs.json", codes = "codes.json" }
+    measures = ["mrr", "recall@1"]
+    methods = ["bow", "bm25"]
+    baseline = "bow"
+    references = [{ name = "Them | us", values = { mrr = 0.5 }, source = "a paper" }]
+
+    [[datasets]]
+    name = "Whole repositories"
+    description = "Pinned."
+    protocol = "repo-search"
+    files = { table = "table.tsv" }
+    measures = ["ndcg@10"]
+    methods = ["bm25"]
+    baseline = "bm25"
+    references = [{ name = "Other", values = { "ndcg@10" = 0.8 }, parts = { demo = 0.7 }, source = "here" }]
+"#;
+
+fn write(folder: &Path, files: &[(&str, &str)]) {
+    for (name, text) in files {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+}
+
+fn read(plan: &str) -> Result<Plan, String> {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), &[("plan.toml", plan)]);
+    Plan::read(&folder.path().join("plan.toml")).map_err(|error| error.to_string())
+}
+
+/// Data and checkouts that the plan is about.
+fn data() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    write(
+        folder.path(),
+        &[
+            ("codes.json", r#"{"def read_csv(path): pass": 0, "def sort_list(xs): pass": 1, "x = 1": 2}"#),
+            (
+                "pairs.json",
+                r#"[{"idx":"a","doc":"python read csv","label":1,"retrieval_idx":0},
+                    {"idx":"b","doc":"sort a list please now","label":1,"retrieval_idx":1}]"#,
+            ),
+            (
+                "table.tsv",
+                "repo\trevision\troot\tcategory\tquery\trelevant\n\
+                 demo\tr\tsrc\tsymbol\tread_csv\tsrc/a.py\ndemo\tr\tsrc\tsymbol\tnothing\tsrc/b.py\n",
+            ),
+            ("repos/demo/src/a.py", "def read_csv(path):\n    pass\n"),
+            ("repos/demo/src/b.py", "def sort_list(xs):\n    pass\n"),
+        ],
+    );
+    folder
+}
+
+fn run_in(folder: &Path, plan: &Plan, with_repositories: bool) -> (Result<Results, EvalError>, Vec<Event>) {
+    let locations =
+        Locations { data: folder.to_owned(), repositories: with_repositories.then(|| folder.join("repos")) };
+    let store = Store::open(&folder.join("results")).unwrap();
+    let mut events = Vec::new();
+    let load = |_: ModelName<'_>| unreachable!("no method here has a model");
+    let results = plan.run(&locations, &store, &load, |event, _, _| events.push(event));
+    (results, events)
+}
+
+fn run(plan: &Plan, with_repositories: bool) -> Result<Results, EvalError> {
+    run_in(data().path(), plan, with_repositories).0
+}
+
+#[test]
+fn a_plan_becomes_a_page() {
+    let results = run(&read(PLAN).unwrap(), true).unwrap();
+    let tiny = &results.datasets[0].parts[0];
+    assert_eq!((tiny.queries, tiny.documents), (2, 3));
+    // Counting words finds no whole identifier; search cuts them into parts.
+    assert_eq!(tiny.methods[1].metrics["mrr"], 1.0);
+    assert!(tiny.methods[0].metrics["mrr"] < 1.0);
+    assert!(tiny.methods[0].over_baseline.is_empty());
+    assert!(tiny.methods[1].over_baseline["mrr"].difference > 0.0);
+    let page = results.page();
+    for line in [
+        "# Numbers",
+        "Measured.",
+        "## Tiny",
+        "| method | mrr | p | recall@1 | p |",
+        "| Them \\| us | 0.500 | a paper |",
+        "By words of the query, mrr:",
+        "| words | queries | bow | bm25 |",
+        "| 1-3 | 1 | 0.333 | 1.000 |",
+        "## Whole repositories",
+        "Pinned.",
+        "| bm25 | 0.500 [0.000, 1.000] |",
+        "| repository | bm25 | Other |",
+        "| demo | 0.500 | 0.700 |",
+    ] {
+        assert!(page.lines().any(|found| found == line), "{line}\n{page}");
+    }
+    assert!(page.contains("2 queries, 3 documents. In brackets: 95 % bootstrap interval"), "{page}");
+    assert!(page.lines().any(|line| line.starts_with("| bm25 | 1.000 [1.000, 1.000] | ")), "{page}");
+    let latex = results.tables(Layout::Latex);
+    assert!(latex.contains("method & mrr & p & recall@1 & p \\\\"), "{latex}");
+}
+
+#[test]
+fn a_page_of_html_needs_no_other_file_and_shows_texts_as_they_are() {
+    let mut results = run(&read(PLAN).unwrap(), true).unwrap();
+    results.introduction = "Some *markdown* <script>alert(1)</script>".into();
+    let page = report::page(&results);
+    for part in [
+        "<em>markdown</em>",
+        "&lt;script&gt;alert(1)",
+        "def read_csv(path): pass",
+        "<svg",
+        "Queries that differ most",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("<script>alert") && !page.contains("src=") && !page.contains("<link"));
+    let moved = &results.datasets[0].parts[0].moved[0];
+    assert!(moved.after > moved.before && moved.first_after.relevant, "{moved:?}");
+}
+
+#[test]
+fn what_was_measured_is_not_measured_again_and_comes_out_the_same() {
+    let (folder, plan) = (data(), read(PLAN).unwrap());
+    let (first, events) = run_in(folder.path(), &plan, true);
+    assert_eq!(events, [Event::Started; 3]);
+    let (again, events) = run_in(folder.path(), &plan, true);
+    assert_eq!(events, [Event::Known; 3]);
+    let json = |results: &Results| serde_json::to_string(results).unwrap();
+    let first = first.unwrap();
+    assert_eq!(json(&first), json(&again.unwrap()));
+    assert_eq!(first, serde_json::from_str(&json(&first)).unwrap());
+    // Cut off, a cell is as good as none; of changed data there is another one.
+    let cells =
+        || fs::read_dir(folder.path().join("results/cells")).unwrap().map(|cell| cell.unwrap().path());
+    let cut = cells().filter(|cell| cell.extension().is_some()).min().unwrap();
+    let text = fs::read(&cut).unwrap();
+    fs::write(&cut, &text[..text.len() / 2]).unwrap();
+    fs::write(folder.path().join("results/cells/.partial-killed"), "x").unwrap();
+    write(folder.path(), &[("repos/demo/src/b.py", "def nothing():\n    pass\n")]);
+    let (changed, events) = run_in(folder.path(), &plan, true);
+    let started = events.iter().filter(|event| **event == Event::Started).count();
+    assert!(started >= 1 && changed.unwrap().datasets[1].parts[0].methods[0].metrics["ndcg@10"] == 1.0);
+    assert!(cells().all(|cell| !cell.to_string_lossy().contains("partial")));
+}
+
+#[test]
+fn two_runs_at_once_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let _held = Store::open(folder.path()).unwrap();
+    let error = Store::open(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("another process writes these results"), "{error}");
+}
+
+#[test]
+fn repository_search_needs_checkouts() {
+    let error = run(&read(PLAN).unwrap(), false).unwrap_err().to_string();
+    assert!(error.contains("table.tsv: is searched in checkouts; name the folder"), "{error}");
+}
+
+#[test]
+fn wrong_plans_are_refused() {
+    for (from, to, expected) in [
+        (
+            "baseline = \"bow\"",
+            "baseline = \"static\"",
+            "expected the baseline of \"Tiny\" among its methods bow",
+        ),
+        ("[\"ndcg@10\"]", "[\"mrr\"]", "expected measures = [\"ndcg@10\"] for \"Whole repositories\""),
+        ("\"recall@1\"", "\"recall\"", "expected a measure (mrr,"),
+        ("cosqa-search", "cosqa-seek", "expected the protocol of \"Tiny\" to be one of full-corpus, "),
+        (
+            "{ table =",
+            "{ tables =",
+            "expected files = { table = \"FILE\" } for \"Whole repositories\", found tables",
+        ),
+        ("files = { queries = \"pairs.json\"", "files = { queries = 3", "a path or a list of paths"),
+        ("title", "titel", "unknown field `titel`"),
+    ] {
+        let error = read(&PLAN.replacen(from, to, 1)).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+}

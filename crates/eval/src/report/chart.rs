@@ -1,0 +1,227 @@
+//! Charts as SVG, coloured by the style sheet of the page that holds them.
+
+use maud::{Markup, html};
+
+/// A value with its interval, by name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bar {
+    /// What it is the value of.
+    pub label: String,
+    /// Length of the bar, 0 to 1.
+    pub value: f64,
+    /// Ends of its interval, if it has one.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// Points joined by a line, by name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// What the line stands for.
+    pub label: String,
+    /// Points from left to right: place, height from 0 to 1, and how many cases stand behind it.
+    pub points: Vec<(f64, f64, usize)>,
+}
+
+/// Number of colours of the style sheet.
+const COLOURS: usize = 8;
+
+fn colour(index: usize) -> String {
+    format!("c{}", index % COLOURS)
+}
+
+/// Horizontal bars from 0 to 1, in the order given.
+#[must_use]
+pub fn bars(title: &str, bars: &[Bar]) -> Markup {
+    let longest = bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0).min(40);
+    let (left, width, row) = (longest as f64 * 7.2 + 14.0, 420.0, 26.0);
+    let height = bars.len() as f64 * row + 30.0;
+    let x = |value: f64| left + value.clamp(0.0, 1.0) * width;
+    html! {
+        svg role="img" viewBox=(format!("0 0 {:.0} {:.0}", left + width + 60.0, height)) width=(left + width + 60.0) {
+            title { (title) }
+            @for tick in 0..=5 {
+                @let (place, value) = (x(f64::from(tick) / 5.0), f64::from(tick) / 5.0);
+                line.grid x1=(fixed(place)) x2=(fixed(place)) y1="4" y2=(fixed(height - 22.0)) {}
+                text.axis x=(fixed(place)) y=(fixed(height - 6.0)) text-anchor="middle" { (format!("{value:.1}")) }
+            }
+            @for (index, bar) in bars.iter().enumerate() {
+                @let top = index as f64 * row + 8.0;
+                g {
+                    title { (bar.label) ": " (format!("{:.4}", bar.value))
+                        @if let Some((low, high)) = bar.interval { (format!(" [{low:.4}, {high:.4}]")) } }
+                    text.label x=(fixed(left - 8.0)) y=(fixed(top + 13.0)) text-anchor="end" { (shortened(&bar.label, 40)) }
+                    rect class=(colour(index)) x=(fixed(left)) y=(fixed(top)) width=(fixed(x(bar.value) - left)) height="18" rx="2" {}
+                    @if let Some((low, high)) = bar.interval {
+                        @let middle = fixed(top + 9.0);
+                        line.whisker x1=(fixed(x(low))) x2=(fixed(x(high))) y1=(middle) y2=(middle) {}
+                        @for end in [low, high] {
+                            line.whisker x1=(fixed(x(end))) x2=(fixed(x(end))) y1=(fixed(top + 5.0)) y2=(fixed(top + 13.0)) {}
+                        }
+                    }
+                    @let end = x(bar.interval.map_or(bar.value, |(_, high)| high.max(bar.value)));
+                    text.value x=(fixed(end + 6.0)) y=(fixed(top + 13.0)) { (format!("{:.3}", bar.value)) }
+                }
+            }
+        }
+    }
+}
+
+/// One point for each pair of values of 0 to 1; equal ones make a greater point.
+#[must_use]
+pub fn scatter(x_label: &str, y_label: &str, values: &[(f64, f64)]) -> Markup {
+    const STEPS: f64 = 50.0;
+    let mut counts = std::collections::BTreeMap::<(i64, i64), usize>::new();
+    for (x, y) in values {
+        *counts.entry(((x * STEPS).round() as i64, (y * STEPS).round() as i64)).or_default() += 1;
+    }
+    let frame = Frame::unit(x_label, y_label);
+    html! {
+        (frame.open(&format!("{y_label} against {x_label}, query by query"), html! {
+            line.diagonal x1=(fixed(frame.x(0.0))) y1=(fixed(frame.y(0.0))) x2=(fixed(frame.x(1.0))) y2=(fixed(frame.y(1.0))) {}
+            @for ((x, y), count) in &counts {
+                @let (x, y) = (*x as f64 / STEPS, *y as f64 / STEPS);
+                @let side = if y > x { "above" } else if y < x { "below" } else { "even" };
+                circle class=(side) cx=(fixed(frame.x(x))) cy=(fixed(frame.y(y))) r=(fixed((1.8 + (*count as f64).sqrt()).min(14.0))) {
+                    title { (format!("{count} queries: {x_label} {x:.2}, {y_label} {y:.2}")) }
+                }
+            }
+        }))
+    }
+}
+
+/// Lines over a common horizontal axis of whole numbers.
+#[must_use]
+pub fn curves(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> Markup {
+    let places = || series.iter().flat_map(|series| series.points.iter().map(|(x, _, _)| *x));
+    let frame = Frame {
+        x_label,
+        y_label,
+        from: places().fold(f64::INFINITY, f64::min),
+        to: places().fold(f64::NEG_INFINITY, f64::max),
+        whole: true,
+    };
+    html! {
+        (frame.open(title, html! {
+            @for (index, series) in series.iter().enumerate() {
+                @let path: Vec<String> = series.points.iter().map(|(x, y, _)| format!("{},{}", fixed(frame.x(*x)), fixed(frame.y(*y)))).collect();
+                polyline class=(colour(index)) points=(path.join(" ")) {}
+                @for (x, y, count) in &series.points {
+                    circle class=(colour(index)) cx=(fixed(frame.x(*x))) cy=(fixed(frame.y(*y))) r="3.5" {
+                        title { (format!("{}: {x:.0} → {y:.3} over {count} queries", series.label)) }
+                    }
+                }
+            }
+        }))
+        (legend(series.iter().map(|series| series.label.as_str())))
+    }
+}
+
+/// How often what is said with a probability is so: bins of (mean probability, share that is so, number of cases).
+#[must_use]
+pub fn reliability(title: &str, series: &[Series]) -> Markup {
+    let frame = Frame::unit("probability that is given", "share that is so");
+    let most = series.iter().flat_map(|series| &series.points).map(|(_, _, count)| *count).max().unwrap_or(1);
+    html! {
+        (frame.open(title, html! {
+            line.diagonal x1=(fixed(frame.x(0.0))) y1=(fixed(frame.y(0.0))) x2=(fixed(frame.x(1.0))) y2=(fixed(frame.y(1.0))) {}
+            @for (index, series) in series.iter().enumerate() {
+                @for (x, y, count) in series.points.iter().filter(|(_, _, count)| *count > 0) {
+                    circle class=(colour(index)) cx=(fixed(frame.x(*x))) cy=(fixed(frame.y(*y))) r=(fixed(2.5 + 9.0 * (*count as f64 / most as f64).sqrt())) {
+                        title { (format!("{}: {x:.2} is given, {y:.2} are so, {count} cases", series.label)) }
+                    }
+                }
+            }
+        }))
+        (legend(series.iter().map(|series| series.label.as_str())))
+    }
+}
+
+/// Names of series with their colours.
+fn legend<'a>(labels: impl Iterator<Item = &'a str>) -> Markup {
+    html! {
+        ul.legend {
+            @for (index, label) in labels.enumerate() {
+                li { span class={ "swatch " (colour(index)) } {} (label) }
+            }
+        }
+    }
+}
+
+/// Axes of a square chart, heights from 0 to 1.
+struct Frame<'a> {
+    x_label: &'a str,
+    y_label: &'a str,
+    from: f64,
+    to: f64,
+    /// Whether places are whole numbers.
+    whole: bool,
+}
+
+impl<'a> Frame<'a> {
+    const SIZE: f64 = 280.0;
+    const LEFT: f64 = 48.0;
+    const TOP: f64 = 12.0;
+
+    fn unit(x_label: &'a str, y_label: &'a str) -> Self {
+        Self { x_label, y_label, from: 0.0, to: 1.0, whole: false }
+    }
+
+    fn x(&self, value: f64) -> f64 {
+        let span = self.to - self.from;
+        let share = if span > 0.0 { (value - self.from) / span } else { 0.5 };
+        Self::LEFT + share.clamp(0.0, 1.0) * Self::SIZE
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        Self::TOP + (1.0 - value.clamp(0.0, 1.0)) * Self::SIZE
+    }
+
+    fn ticks(&self) -> Vec<(f64, String)> {
+        if self.whole && self.from <= self.to {
+            let step = ((self.to - self.from) / 8.0).ceil().max(1.0);
+            let count = ((self.to - self.from) / step).floor() as usize;
+            return (0..=count)
+                .map(|tick| self.from + tick as f64 * step)
+                .map(|at| (at, format!("{at:.0}")))
+                .collect();
+        }
+        (0..=4).map(|tick| f64::from(tick) / 4.0).map(|at| (at, format!("{at:.2}"))).collect()
+    }
+
+    fn open(&self, title: &str, content: Markup) -> Markup {
+        let (right, bottom) = (Self::LEFT + Self::SIZE, Self::TOP + Self::SIZE);
+        let middle = Self::TOP + Self::SIZE / 2.0;
+        html! {
+            svg role="img" viewBox=(format!("0 0 {:.0} {:.0}", right + 16.0, bottom + 42.0)) width=(right + 16.0) {
+                title { (title) }
+                @for tick in 0..=4 {
+                    @let value = f64::from(tick) / 4.0;
+                    line.grid x1=(fixed(Self::LEFT)) x2=(fixed(right)) y1=(fixed(self.y(value))) y2=(fixed(self.y(value))) {}
+                    text.axis x=(fixed(Self::LEFT - 6.0)) y=(fixed(self.y(value) + 4.0)) text-anchor="end" { (format!("{value:.2}")) }
+                }
+                @for (at, label) in self.ticks() {
+                    line.grid x1=(fixed(self.x(at))) x2=(fixed(self.x(at))) y1=(fixed(Self::TOP)) y2=(fixed(bottom)) {}
+                    text.axis x=(fixed(self.x(at))) y=(fixed(bottom + 16.0)) text-anchor="middle" { (label) }
+                }
+                text.axis.name x=(fixed(Self::LEFT + Self::SIZE / 2.0)) y=(fixed(bottom + 34.0)) text-anchor="middle" { (shortened(self.x_label, 44)) }
+                text.axis.name x="12" y=(fixed(middle)) text-anchor="middle" transform=(format!("rotate(-90 12 {middle:.0})")) { (shortened(self.y_label, 44)) }
+                (content)
+            }
+        }
+    }
+}
+
+/// A coordinate, as short as a tenth of a pixel needs.
+fn fixed(value: f64) -> String {
+    format!("{value:.1}")
+}
+
+/// The end of a text that is too long; of a path it says most.
+fn shortened(text: &str, most: usize) -> String {
+    let length = text.chars().count();
+    if length <= most {
+        text.to_owned()
+    } else {
+        format!("…{}", text.chars().skip(length - most + 1).collect::<String>())
+    }
+}

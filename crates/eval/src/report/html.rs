@@ -1,0 +1,201 @@
+//! The results of a plan as one HTML file, which needs no other.
+
+use super::chart::{self, Bar, Series};
+use super::table::Table;
+use crate::plan::{DatasetResults, Moved, PartResults, Results};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use pulldown_cmark::{Event, Parser};
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// The whole page.
+#[must_use]
+pub fn page(results: &Results) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (results.title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header {
+                    h1 { (results.title) }
+                    (markdown(&results.introduction))
+                    nav { @for (index, dataset) in results.datasets.iter().enumerate() {
+                        a href=(format!("#dataset-{index}")) { (dataset.name) }
+                    } }
+                }
+                main { @for (index, dataset) in results.datasets.iter().enumerate() { (section(results, dataset, index)) } }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn section(results: &Results, dataset: &DatasetResults, index: usize) -> Markup {
+    html! {
+        section id=(format!("dataset-{index}")) {
+            h2 { (dataset.name) }
+            (markdown(&dataset.description))
+            @for (measure, overview) in dataset.overview() {
+                p.note { (measure) " by part" }
+                (table(&overview))
+            }
+            @for part in &dataset.parts {
+                @if dataset.parts.len() > 1 {
+                    details { summary { (part.name) } (part_section(results, dataset, part)) }
+                } @else {
+                    (part_section(results, dataset, part))
+                }
+            }
+            @if let Some(figures) = dataset.figures_table() {
+                h3 { "Derived figures" }
+                (table(&figures))
+            }
+            @if !dataset.references.is_empty() {
+                details open { summary { "Reference points" } (table(&dataset.references_table())) }
+            }
+            @if !dataset.discrepancies.is_empty() {
+                details { summary { "Where papers and released code differ" }
+                    dl { @for (number, sentence) in &dataset.discrepancies { dt { (number) } dd { (sentence) } } }
+                }
+            }
+        }
+    }
+}
+
+fn part_section(results: &Results, dataset: &DatasetResults, part: &PartResults) -> Markup {
+    html! {
+        p.note { (part.counts()) ". " (results.note(dataset)) }
+        (table(&part.methods_table(&dataset.baseline)))
+        (charts(dataset, part))
+        @if !part.strata.is_empty() {
+            details { summary { "By " (part.stratum_name) } (table(&part.strata_table(&dataset.references))) }
+        }
+        @for slices in &part.slices {
+            details { summary { "By " (slices.property) } (table(&part.slices_table(slices))) }
+        }
+        @if !part.moved.is_empty() {
+            details { summary { "Queries that differ most" } @for moved in &part.moved { (moved_query(moved)) } }
+        }
+    }
+}
+
+fn charts(dataset: &DatasetResults, part: &PartResults) -> Markup {
+    let Some(measure) = part.measures.first() else { return html! {} };
+    let bars: Vec<Bar> = part
+        .methods
+        .iter()
+        .filter_map(|method| {
+            let interval = method.intervals.get(measure).map(|interval| (interval.low, interval.high));
+            Some(Bar { label: method.method.clone(), value: *method.metrics.get(measure)?, interval })
+        })
+        .collect();
+    let baseline = part.methods.iter().find(|method| method.method == dataset.baseline);
+    let others = part.methods.iter().filter(|method| method.method != dataset.baseline);
+    let positives = part.slices.iter().find(|slices| slices.property == "positives");
+    let reliabilities: Vec<Series> = part
+        .methods
+        .iter()
+        .filter(|method| !method.reliability.is_empty())
+        .map(|method| Series {
+            label: method.method.clone(),
+            points: method
+                .reliability
+                .iter()
+                .map(|bin| (bin.mean_probability, bin.share_held, bin.count))
+                .collect(),
+        })
+        .collect();
+    html! {
+        figure { (chart::bars(&format!("{measure} of each method"), &bars)) figcaption { (measure) ", with its interval" } }
+        div.figures {
+            @if let Some(baseline) = baseline {
+                @for other in others {
+                    @if other.values.len() == baseline.values.len() && !other.values.is_empty() {
+                        @let pairs: Vec<(f64, f64)> = baseline.values.iter().copied().zip(other.values.iter().copied()).collect();
+                        @let wins = pairs.iter().filter(|(a, b)| b > a).count();
+                        @let losses = pairs.iter().filter(|(a, b)| b < a).count();
+                        figure {
+                            (chart::scatter(&baseline.method, &other.method, &pairs))
+                            figcaption { (measure) " by query: " (wins) " better, " (losses) " worse, " (pairs.len() - wins - losses) " even" }
+                        }
+                    }
+                }
+            }
+            @if let Some(positives) = positives.filter(|slices| slices.values.len() > 2) {
+                @let curve = |method: usize| -> Vec<(f64, f64, usize)> {
+                    positives.values.iter().filter_map(|slice| Some((leading_number(&slice.value)?, slice.means[method], slice.queries))).collect()
+                };
+                figure {
+                    @let lines: Vec<Series> = part.methods.iter().enumerate().map(|(index, method)| Series { label: method.method.clone(), points: curve(index) }).collect();
+                    (chart::curves(&format!("{measure} by number of relevant documents"), "relevant documents of the query", measure, &lines))
+                    figcaption { (measure) " by number of relevant documents" }
+                }
+            }
+            @if !reliabilities.is_empty() {
+                figure {
+                    (chart::reliability("How often a match said with a probability is one", &reliabilities))
+                    figcaption { "Reliability of the scores as probabilities" }
+                }
+            }
+        }
+    }
+}
+
+/// The number with which a slice's name begins, as 6 in `6-10`.
+fn leading_number(text: &str) -> Option<f64> {
+    let end = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    text[..end].parse().ok()
+}
+
+fn moved_query(moved: &Moved) -> Markup {
+    html! {
+        article.moved {
+            h4 { (moved.text) }
+            p.note { (moved.baseline) ": " (format!("{:.3}", moved.before)) " → " (moved.method) ": " (format!("{:.3}", moved.after)) }
+            div.sides {
+                @for (name, answer) in [(&moved.baseline, &moved.first_before), (&moved.method, &moved.first_after)] {
+                    div {
+                        p.note { (name) " puts first" @if answer.relevant { " (relevant)" } }
+                        pre { code { (answer.text) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn table(table: &Table) -> Markup {
+    html! {
+        div.scroll { table.sortable {
+            thead { tr { @for name in table.header() { th scope="col" { button type="button" { (name) } } } } }
+            tbody { @for row in table.rows() { tr {
+                @for (index, cell) in row.iter().enumerate() {
+                    @if index == 0 { th scope="row" { (cell) } } @else { td.words[is_words(cell)] { (cell) } }
+                }
+            } } }
+        } }
+    }
+}
+
+/// Whether a cell holds words rather than a number, a sign, or nothing.
+fn is_words(cell: &str) -> bool {
+    cell.starts_with(char::is_alphabetic)
+}
+
+/// Markdown as HTML; HTML within it is shown as the text that it is.
+fn markdown(text: &str) -> Markup {
+    let events = Parser::new(text).map(|event| match event {
+        Event::Html(html) | Event::InlineHtml(html) => Event::Text(html),
+        other => other,
+    });
+    let mut page = String::new();
+    pulldown_cmark::html::push_html(&mut page, events);
+    html! { (PreEscaped(page)) }
+}

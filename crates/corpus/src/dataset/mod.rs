@@ -7,6 +7,7 @@ pub mod dedupe;
 pub mod describe;
 pub mod distractors;
 pub mod near;
+pub mod public;
 pub mod python_random;
 mod rows;
 pub mod split;

@@ -7,7 +7,7 @@ pub mod vocabulary;
 
 pub use many::{Side, embed_many};
 pub use static_model::StaticModel;
-pub use transformer::TransformerModel;
+pub use transformer::{TokenCutter, TransformerModel};
 
 /// A matrix of row vectors, one row a text, L2-normalised (a zero row where the text held nothing known).
 #[derive(Debug, Clone, PartialEq)]

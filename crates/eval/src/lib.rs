@@ -26,6 +26,7 @@ pub mod plan;
 pub mod protocol;
 pub mod ranking;
 pub mod repo_search;
+pub mod result_file;
 pub mod significance;
 
 pub use error::EvalError;

@@ -6,7 +6,10 @@
 mod config;
 mod encoder;
 mod numeric;
+mod tokens;
 mod weights;
+
+pub use tokens::TokenCutter;
 
 use std::ops::Range;
 use std::path::Path;

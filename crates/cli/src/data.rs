@@ -6,6 +6,7 @@ mod dedupe;
 mod describe;
 mod distractors;
 mod formats;
+mod pull;
 mod split;
 
 use std::path::PathBuf;
@@ -39,6 +40,8 @@ enum Command {
     Distractors(distractors::DistractorsArgs),
     /// List the formats of data sets, or the fields of one
     Formats(formats::FormatsArgs),
+    /// Download a public data set, or list those that are known
+    Pull(pull::PullArgs),
     /// Split by query, with as many of each number of positives in every part
     Split(split::SplitArgs),
     /// Make training pairs out of source trees
@@ -74,6 +77,7 @@ pub fn run(args: DataArgs) -> anyhow::Result<ExitCode> {
         Command::Describe(args) => describe::run(&args),
         Command::Distractors(args) => distractors::run(&args),
         Command::Formats(args) => formats::run(&args),
+        Command::Pull(args) => pull::run(&args),
         Command::Split(args) => split::run(&args),
         Command::Pairs(args) => pairs::run(&args),
     }

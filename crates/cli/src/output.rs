@@ -233,6 +233,16 @@ pub fn progress_bar(name: &'static str, length: usize) -> ProgressBar {
     ProgressBar::new(length as u64).with_style(style).with_message(name)
 }
 
+/// Writes one JSON object over several lines.
+pub fn write_json(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
+    let mut file = create(path)?;
+    serde_json::to_writer_pretty(&mut file, value)
+        .map_err(std::io::Error::from)
+        .and_then(|()| writeln!(file))
+        .and_then(|()| file.flush())
+        .with_context(|| cannot_write(path))
+}
+
 pub fn write_json_lines(path: &Path, mut lines: impl Iterator<Item = impl Serialize>) -> anyhow::Result<()> {
     let mut file = create(path)?;
     lines

@@ -14,7 +14,7 @@ pub use many::{Side, embed_many};
 pub use precomputed::read_vectors;
 pub use remote::{Prefixes, RemoteModel};
 pub use static_model::StaticModel;
-pub use transformer::TransformerModel;
+pub use transformer::{TokenCutter, TransformerModel};
 
 /// A matrix of row vectors, one row a text, L2-normalised (a zero row where the text held nothing known), unless it is
 /// said otherwise.

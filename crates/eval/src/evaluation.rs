@@ -124,6 +124,27 @@ impl Evaluation {
         found
     }
 
+    /// Means, keys being the measures' names. `None` without queries.
+    #[must_use]
+    pub fn means(&self) -> Option<BTreeMap<String, f64>> {
+        let of_each = self.measures.iter().enumerate();
+        let means = of_each.map(|(index, measure)| (measure.to_string(), mean(&[&self.values(index)])));
+        (!self.queries.is_empty()).then(|| means.collect())
+    }
+
+    /// The same of some of its measures; those that it does not have are left out.
+    #[must_use]
+    pub fn only(&self, measures: &[Measure]) -> Self {
+        let place = |measure| self.measures.iter().position(|own| own == measure);
+        let places: Vec<usize> = measures.iter().filter_map(place).collect();
+        let of = |values: &Vec<f64>| places.iter().map(|place| values[*place]).collect();
+        Self {
+            measures: places.iter().map(|place| self.measures[*place]).collect(),
+            queries: self.queries.iter().map(|(query, values)| (query.clone(), of(values))).collect(),
+            confidences: self.confidences.clone(),
+        }
+    }
+
     /// Means and their intervals.
     ///
     /// # Errors

@@ -27,6 +27,7 @@ pub mod protocol;
 pub mod ranking;
 pub mod repo_search;
 pub mod report;
+pub mod result_file;
 pub mod significance;
 pub mod slices;
 

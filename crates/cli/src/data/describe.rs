@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Mutex;
 
 use clap::Args;
 use quarry_corpus::dataset::describe::{Census, Comparison, Description, Length, Lengths, Texts};
+use quarry_embed::TokenCutter;
 use quarry_text::{identifiers, parts};
 use serde_json::json;
 
@@ -24,6 +26,10 @@ pub struct DescribeArgs {
     /// Take the published tokens, spaces between, for the texts
     #[arg(long)]
     tokens: bool,
+    /// Count the tokens of this tokenizer, a model's tokenizer.json, such as RoBERTa's in GenCodeSearchNet [default:
+    /// the parts of identifiers, in lower case]
+    #[arg(long, value_name = "FILE")]
+    tokenizer: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -37,11 +43,24 @@ pub struct DescribeArgs {
 /// # Errors
 /// When a file is missing or wrong.
 pub fn run(args: &DescribeArgs) -> anyhow::Result<ExitCode> {
+    let cutter = args.tokenizer.as_deref().map(TokenCutter::read).transpose()?;
+    let failure = Mutex::new(None);
+    let tokenise = |text: &str, each: &mut dyn FnMut(&str)| match &cutter {
+        None => parts_of_identifiers(text, each),
+        Some(cutter) => {
+            if let (Err(error), Ok(mut failure)) = (cutter.cut(text, each), failure.lock()) {
+                failure.get_or_insert(error);
+            }
+        }
+    };
     let census = |paths: &[PathBuf]| Census::of(&args.inputs.sources(paths)?, args.tokens, &tokenise);
     let this = census(&args.paths)?;
     let mut comparisons = Vec::new();
     for path in &args.against {
         comparisons.push((path, this.compare(&census(std::slice::from_ref(path))?)));
+    }
+    if let Ok(Some(error)) = failure.into_inner() {
+        return Err(error.into());
     }
     let description = this.describe();
     if args.json {
@@ -63,7 +82,7 @@ pub fn run(args: &DescribeArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Parts of identifiers in lower case: the words of the static model.
-fn tokenise(text: &str, each: &mut dyn FnMut(&str)) {
+fn parts_of_identifiers(text: &str, each: &mut dyn FnMut(&str)) {
     for part in identifiers(text).flat_map(parts) {
         each(&part.to_lowercase());
     }

@@ -10,6 +10,7 @@ use quarry_eval::method::Method;
 use quarry_eval::metrics::{Gain, Measure};
 use quarry_eval::ranking::TiePolicy;
 use quarry_eval::report::{Layout, Table};
+use quarry_eval::result_file::ResultFormat;
 use quarry_eval::significance::Bootstrap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -135,6 +136,39 @@ pub fn write_per_query(path: &Path, evaluation: &Evaluation) -> anyhow::Result<(
         metrics: names.iter().cloned().zip(values.iter().copied()).collect(),
     });
     output::write_json_lines(path, lines)
+}
+
+/// Result files of other benchmarks.
+#[derive(Debug, Args)]
+pub struct ResultFileArgs {
+    /// Write a result file as CoIR has it
+    #[arg(long, value_name = "FILE")]
+    coir: Option<PathBuf>,
+    /// Write a result file as MTEB has it
+    #[arg(long, value_name = "FILE")]
+    mteb: Option<PathBuf>,
+    /// Print the values of a result file of CoIR or MTEB beside these
+    #[arg(long, value_name = "FILE")]
+    pub beside: Option<PathBuf>,
+}
+
+impl ResultFileArgs {
+    /// The result files to write.
+    pub fn to_write(&self) -> impl Iterator<Item = (ResultFormat, &PathBuf)> {
+        let coir = self.coir.iter().map(|path| (ResultFormat::Coir, path));
+        coir.chain(self.mteb.iter().map(|path| (ResultFormat::Mteb, path)))
+    }
+
+    /// `asked`, and what the result files want beside it.
+    pub fn with_measures(&self, asked: &[Measure]) -> Vec<Measure> {
+        let mut all = asked.to_vec();
+        for measure in self.to_write().flat_map(|(format, _)| format.measures()) {
+            if !all.contains(&measure) {
+                all.push(measure);
+            }
+        }
+        all
+    }
 }
 
 /// How intervals and p-values are drawn.

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use quarry_corpus::formats::run::write_ranking;
 use quarry_corpus::formats::{beir, qrels, run as run_format};
@@ -15,11 +15,13 @@ use quarry_eval::evaluation::{Conventions, Evaluation, Summary, evaluate_method,
 use quarry_eval::metrics::Measure;
 use quarry_eval::ranking::best_first;
 use quarry_eval::report::Table;
+use quarry_eval::result_file::{self, About, ResultFormat};
 use quarry_eval::significance::Bootstrap;
 use serde::Serialize;
 
 use super::arguments::{
-    AbstentionArgs, BootstrapArgs, ConventionArgs, MethodArgs, OutputArgs, PrecisionArgs, write_per_query,
+    AbstentionArgs, BootstrapArgs, ConventionArgs, MethodArgs, OutputArgs, PrecisionArgs, ResultFileArgs,
+    write_per_query,
 };
 use crate::output;
 
@@ -44,6 +46,8 @@ pub struct BenchmarkArgs {
     #[command(flatten)]
     abstention: AbstentionArgs,
     #[command(flatten)]
+    files: ResultFileArgs,
+    #[command(flatten)]
     output: OutputArgs,
     #[command(flatten)]
     bootstrap: BootstrapArgs,
@@ -63,6 +67,8 @@ pub struct ScoreArgs {
     precision: PrecisionArgs,
     #[command(flatten)]
     abstention: AbstentionArgs,
+    #[command(flatten)]
+    files: ResultFileArgs,
     #[command(flatten)]
     output: OutputArgs,
     #[command(flatten)]
@@ -85,6 +91,9 @@ struct Report<'a> {
     /// Normalised areas under the abstention curve, where asked for.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     nauc: BTreeMap<String, f64>,
+    /// Values of a result file of others, where asked for.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    beside: BTreeMap<String, f64>,
     conventions: Conventions,
     bootstrap: Bootstrap,
     took_ms: f64,
@@ -100,7 +109,8 @@ pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
     let folder = args.folder.as_deref().context("expected a BEIR folder; see quarry eval --help")?;
     let (method, models) = (&args.method.method, args.method.models()?);
     let (bootstrap, conventions) = (args.bootstrap.resolve()?, args.conventions.resolve(None));
-    let measures = args.conventions.measures(Measure::standard);
+    let asked = args.conventions.measures(Measure::standard);
+    let measures = args.files.with_measures(&asked);
     let benchmark = beir::read(folder, &args.split)?;
     let bar = output::progress_bar("embedding", benchmark.documents.len() * method.n_embeddings());
     let prepared =
@@ -123,14 +133,21 @@ pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
     if let (Some(mut file), Some(path)) = (run_file, &args.run_file) {
         file.flush().with_context(|| output::cannot_write(path))?;
     }
+    let dataset = output::folder_name(folder);
+    let evaluation = write_results(&args.files, evaluation, &asked, (&dataset, &args.split), start)?;
     let report = Report {
-        dataset: output::folder_name(folder),
+        dataset,
         split: Some(&args.split),
         method: method.to_string(),
         model: prepared.model,
         documents: Some(benchmark.documents.len()),
         summary: evaluation.summary(&bootstrap)?,
         nauc: args.abstention.of(&evaluation),
+        beside: args
+            .files
+            .beside
+            .as_deref()
+            .map_or(Ok(BTreeMap::new()), |path| beside(path, Some(&args.split)))?,
         conventions,
         bootstrap,
         took_ms: output::milliseconds(start.elapsed()),
@@ -148,21 +165,65 @@ pub fn score(args: &ScoreArgs) -> anyhow::Result<()> {
         (args.bootstrap.resolve()?, args.conventions.resolve(Some(&args.precision)));
     let qrels = qrels::read(&args.qrels)?;
     let run = run_format::read(&args.run_file)?;
-    let measures = args.conventions.measures(Measure::standard);
+    let asked = args.conventions.measures(Measure::standard);
+    let measures = args.files.with_measures(&asked);
     let evaluation = evaluate_run(&qrels, &run, &measures, &conventions)?;
+    let dataset = output::file_name(&args.qrels);
+    // The split's name, of qrels as they are usually named.
+    let split = args.qrels.file_stem().unwrap_or_default().to_string_lossy();
+    let evaluation = write_results(&args.files, evaluation, &asked, (&dataset, &split), start)?;
     let report = Report {
-        dataset: output::file_name(&args.qrels),
+        dataset,
         split: None,
         method: output::file_name(&args.run_file),
         model: None,
         documents: None,
         summary: evaluation.summary(&bootstrap)?,
         nauc: args.abstention.of(&evaluation),
+        beside: args.files.beside.as_deref().map_or(Ok(BTreeMap::new()), |path| beside(path, None))?,
         conventions,
         bootstrap,
         took_ms: output::milliseconds(start.elapsed()),
     };
     finish(&args.output, &evaluation, &report)
+}
+
+/// Writes the result files that are wanted; what was asked for of the evaluation.
+fn write_results(
+    args: &ResultFileArgs,
+    evaluation: Evaluation,
+    asked: &[Measure],
+    (task, split): (&str, &str),
+    start: Instant,
+) -> anyhow::Result<Evaluation> {
+    let about = About { task, split, seconds: start.elapsed().as_secs_f64() };
+    for (format, path) in args.to_write() {
+        let file =
+            format.write(&evaluation, about).context("expected queries to average over, found none")?;
+        output::write_json(path, &file)?;
+        if format == ResultFormat::Mteb {
+            output::note(&format!(
+                "{}: dataset_revision, languages, mteb_version and kg_co2_emissions are not known here and left empty",
+                path.display()
+            ));
+        }
+    }
+    Ok(evaluation.only(asked))
+}
+
+/// The values of a result file by the names of ours, of the split that was evaluated where it has several.
+fn beside(path: &Path, split: Option<&str>) -> anyhow::Result<BTreeMap<String, f64>> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("{}: cannot be read; check the path and its permissions", path.display()))?;
+    let mut parts = result_file::parse(&text, path)?;
+    if parts.len() > 1 {
+        let names: Vec<String> = parts.iter().map(|part| part.part.clone()).collect();
+        parts.retain(|part| Some(part.part.as_str()) == split);
+        if parts.is_empty() {
+            bail!("{}: expected results of one split, found {}", path.display(), names.join(", "));
+        }
+    }
+    Ok(parts.swap_remove(0).metrics)
 }
 
 fn finish(args: &OutputArgs, evaluation: &Evaluation, report: &Report<'_>) -> anyhow::Result<()> {
@@ -180,11 +241,13 @@ fn finish(args: &OutputArgs, evaluation: &Evaluation, report: &Report<'_>) -> an
         }
         text.push('\n');
     }
-    let mut table = Table::new(["measure", "mean", "interval"]);
+    let beside = (!report.beside.is_empty()).then_some("beside");
+    let mut table = Table::new(["measure", "mean", "interval"].into_iter().chain(beside));
     for measure in &evaluation.measures {
         let name = measure.to_string();
         let (value, interval) = (report.summary.metrics[&name], report.summary.intervals[&name]);
-        table.push([name, format!("{value:.4}"), output::format_interval(interval)]);
+        let beside = report.beside.get(&name).map(|other| format!("{other:.4}"));
+        table.push([name, format!("{value:.4}"), output::format_interval(interval)].into_iter().chain(beside));
     }
     for (name, area) in &report.nauc {
         table.push([name.clone(), format!("{area:.4}")]);

@@ -3,6 +3,7 @@
 use super::{for_each, key, normalised};
 use crate::formats::source::Source;
 use crate::formats::{FormatError, Holds, Record, Side};
+use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -97,8 +98,13 @@ pub struct SideComparison {
     pub total_variation_distance: f64,
 }
 
-/// Gives the tokens of a text, one by one.
-pub type Tokenise<'a> = dyn Fn(&str, &mut dyn FnMut(&str)) + 'a;
+/// Gives the tokens of a text, one by one. Several threads call it.
+pub type Tokenise<'a> = dyn Fn(&str, &mut dyn FnMut(&str)) + Sync + 'a;
+
+/// Bytes of texts that are counted at a time, on all cores.
+const BATCH_BYTES: usize = 8 << 20;
+/// Texts that one core takes at a time.
+const TEXTS_A_TASK: usize = 128;
 
 /// A data set as it is counted. Holds hashes and counts, no texts.
 #[derive(Debug, Default)]
@@ -116,6 +122,9 @@ pub struct Census {
 
 #[derive(Debug, Default)]
 struct SideCensus {
+    /// Texts that wait to be counted, and their bytes.
+    waiting: Vec<String>,
+    n_bytes: usize,
     texts: usize,
     empty: usize,
     distinct: HashSet<u128>,
@@ -124,6 +133,21 @@ struct SideCensus {
     tokens: HashMap<u128, usize>,
     all: Counts,
     once: Counts,
+}
+
+/// Words and tokens of some texts, and what tells each of these from others.
+#[derive(Default)]
+struct Counted {
+    words: HashSet<u128>,
+    tokens: HashMap<u128, usize>,
+    texts: Vec<CountedText>,
+}
+
+struct CountedText {
+    hash: u128,
+    normalised: u128,
+    /// In words, characters and tokens.
+    lengths: [usize; 3],
 }
 
 /// Number of texts by length in words, characters and tokens.
@@ -143,22 +167,21 @@ impl Census {
         for_each(sources, &mut |_, record| {
             match record {
                 Record::Pair(pair) => {
-                    let (query, code) = (pair.query.form(published), pair.code.form(published));
                     census.count_pair(pair.label, &id_or_text(&pair.query), &id_or_text(&pair.code));
                     *census.languages.entry(pair.language.unwrap_or_default()).or_default() += 1;
                     *census.categories.entry(pair.category.unwrap_or_default()).or_default() += 1;
                     if !has_queries {
-                        census.queries.count(query, tokenise);
+                        census.queries.add(pair.query.into_form(published), tokenise);
                     }
                     if !has_codes {
-                        census.codes.count(code, tokenise);
+                        census.codes.add(pair.code.into_form(published), tokenise);
                     }
                 }
                 Record::Query(query) => {
                     census.positives.entry(key(&query.id)).or_default();
-                    census.queries.count(&query.text, tokenise);
+                    census.queries.add(query.text, tokenise);
                 }
-                Record::Document(document) => census.codes.count(&document.full_text(), tokenise),
+                Record::Document(document) => census.codes.add(document.full_text().into_owned(), tokenise),
                 Record::Judgement(judgement) => {
                     *census.languages.entry(judgement.language.unwrap_or_default()).or_default() += 1;
                     census.count_pair(Some(judgement.grade), &judgement.query, &judgement.document);
@@ -168,6 +191,8 @@ impl Census {
             }
             Ok(())
         })?;
+        census.queries.count_waiting(tokenise);
+        census.codes.count_waiting(tokenise);
         census.languages.remove("");
         census.categories.remove("");
         Ok(census)
@@ -212,23 +237,40 @@ fn id_or_text(side: &Side) -> String {
 }
 
 impl SideCensus {
-    fn count(&mut self, text: &str, tokenise: &Tokenise<'_>) {
-        let (mut n_words, mut n_tokens) = (0, 0);
-        for word in text.split_whitespace() {
-            n_words += 1;
-            self.words.insert(key(word));
+    fn add(&mut self, text: String, tokenise: &Tokenise<'_>) {
+        self.n_bytes += text.len();
+        self.waiting.push(text);
+        if self.n_bytes >= BATCH_BYTES {
+            self.count_waiting(tokenise);
         }
-        tokenise(text, &mut |token| {
-            n_tokens += 1;
-            *self.tokens.entry(key(token)).or_default() += 1;
-        });
-        self.texts += 1;
-        self.empty += usize::from(n_words == 0);
-        let lengths = [n_words, text.chars().count(), n_tokens];
-        self.all.count(lengths);
-        if self.distinct.insert(key(text)) {
-            self.once.count(lengths);
-            self.normalised.insert(key(&normalised(text)));
+    }
+
+    fn count_waiting(&mut self, tokenise: &Tokenise<'_>) {
+        let counted: Vec<Counted> = self
+            .waiting
+            .par_chunks(TEXTS_A_TASK)
+            .map(|texts| {
+                let mut counted = Counted::default();
+                texts.iter().for_each(|text| counted.count(text, tokenise));
+                counted
+            })
+            .collect();
+        self.waiting.clear();
+        self.n_bytes = 0;
+        for Counted { words, tokens, texts } in counted {
+            self.words.extend(words);
+            for (token, count) in tokens {
+                *self.tokens.entry(token).or_default() += count;
+            }
+            for text in texts {
+                self.texts += 1;
+                self.empty += usize::from(text.lengths[0] == 0);
+                self.all.count(text.lengths);
+                if self.distinct.insert(text.hash) {
+                    self.once.count(text.lengths);
+                    self.normalised.insert(text.normalised);
+                }
+            }
         }
     }
 
@@ -254,6 +296,25 @@ impl SideCensus {
             shared_of_other: fraction(&other.normalised),
             total_variation_distance: total_variation_distance(&self.tokens, &other.tokens),
         }
+    }
+}
+
+impl Counted {
+    fn count(&mut self, text: &str, tokenise: &Tokenise<'_>) {
+        let (mut n_words, mut n_tokens) = (0, 0);
+        for word in text.split_whitespace() {
+            n_words += 1;
+            self.words.insert(key(word));
+        }
+        tokenise(text, &mut |token| {
+            n_tokens += 1;
+            *self.tokens.entry(key(token)).or_default() += 1;
+        });
+        self.texts.push(CountedText {
+            hash: key(text),
+            normalised: key(&normalised(text)),
+            lengths: [n_words, text.chars().count(), n_tokens],
+        });
     }
 }
 

@@ -8,6 +8,7 @@ pub mod describe;
 pub mod distractors;
 pub mod near;
 pub mod numpy_random;
+pub mod public;
 pub mod python_random;
 mod rows;
 pub mod split;

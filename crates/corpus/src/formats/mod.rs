@@ -164,6 +164,7 @@ pub static FORMATS: &[&Format] = &[
     &qrels::BEIR,
     &qrels::TREC,
     &run::TREC,
+    &repo_search::TABLE,
 ];
 
 /// A text that can be found.

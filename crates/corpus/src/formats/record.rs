@@ -70,6 +70,11 @@ impl Side {
         self.tokens.as_deref().filter(|_| tokens).unwrap_or(&self.text)
     }
 
+    /// As [`Self::form`], by value.
+    pub(crate) fn into_form(self, tokens: bool) -> String {
+        self.tokens.filter(|_| tokens).unwrap_or(self.text)
+    }
+
     /// The tokens, or the text where there are none.
     pub(crate) fn tokens_or_text(&self) -> String {
         self.form(true).to_owned()

@@ -5,9 +5,62 @@
 //! `secondary`. The last two hold paths relative to the repository, commas between, each a whole file (`path`)
 //! or a range of lines (`path:start-end`).
 
-use super::{FormatError, Line, excerpt, for_each_line, open};
+use super::{
+    Container, Field, Format, FormatError, Holds, Judgement, Kind, Line, Query, Record, Value, excerpt,
+    for_each_line, open,
+};
 use std::io::BufRead;
 use std::path::Path;
+
+/// The table by its rows, for those who read any format; its columns stand in this order there. A row is a query,
+/// named by its repository and number, and a judgement for each target, named as it stands in the table.
+pub static TABLE: Format = Format {
+    name: "repo-search",
+    about: "questions about whole repositories, and the files that answer them",
+    holds: Holds::Queries,
+    container: Container::Lines { header: true },
+    fields: &[
+        Field::required("repo", Kind::Text, "short name of the repository"),
+        Field::required("revision", Kind::Text, "commit that the judgements are made for"),
+        Field::optional("root", Kind::Text, "folder that is indexed, relative to the repository"),
+        Field::required("category", Kind::Text, "kind of question"),
+        Field::required("query", Kind::Text, "what is asked"),
+        Field::optional("relevant", Kind::Text, "path or path:start-end, commas between"),
+        Field::optional("secondary", Kind::Text, "others that answer it as well"),
+    ],
+    hint: "",
+    read: |row, sink| {
+        let id = format!("{}:{}", row.text("repo"), row.index + 1);
+        sink(Record::Query(Query { id: id.clone(), text: row.text("query") }))?;
+        let (root, category) = (row.text("root"), row.text("category"));
+        let cells = [row.text("relevant"), row.text("secondary")];
+        for target in
+            targets(&row.place, root.trim_matches('/'), &category, cells.each_ref().map(String::as_str))?
+        {
+            let lines = target.lines.map(|(start, end)| format!(":{start}-{end}")).unwrap_or_default();
+            let document = format!("{}/{}{lines}", row.text("repo"), target.path);
+            sink(Record::Judgement(Judgement { query: id.clone(), document, grade: 1, language: None }))?;
+        }
+        Ok(())
+    },
+    write: None,
+    split: Some(|line| {
+        let cells: Vec<&str> = line.text.split('\t').collect();
+        if !(COLUMNS.len() - 1..=COLUMNS.len()).contains(&cells.len()) {
+            return Err(line.error(
+                format!("{} fields with tabs between", COLUMNS.len()),
+                format!("{} in {}", cells.len(), excerpt(line.text)),
+                "mend the line, or remove it",
+            ));
+        }
+        if COLUMNS.starts_with(&cells) {
+            return Ok(None);
+        }
+        let value = |cell: &str| if cell.trim().is_empty() { Value::Absent } else { cell.to_owned().into() };
+        let missing = COLUMNS.len() - cells.len();
+        Ok(Some(cells.into_iter().map(value).chain(std::iter::repeat_n(Value::Absent, missing)).collect()))
+    }),
+};
 
 /// A repository at one revision, and what is asked of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -237,6 +290,32 @@ mod tests {
             [target("x/foo.py", Some((3, 9))), target("b.py", None), target("c.py", None)]
         );
         assert_eq!(repositories[1].queries[0].targets, [target("m.go", None)]);
+    }
+
+    #[test]
+    fn rows_are_queries_and_judgements_to_those_who_read_any_format() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("table.tsv");
+        let rows = "a\tr\tsrc\tsymbol\tFoo \"x\"\tsrc/x.py:3-9\tsrc/b.py\nb\tr\t\tunanswerable\twho\t\t\n";
+        std::fs::write(&path, format!("{HEADER}{rows}")).unwrap();
+        let read = || {
+            let source = super::super::source::Source::open(&path, "")?;
+            assert_eq!(source.format.name, "repo-search");
+            let mut seen = Vec::new();
+            source.for_each(&mut |record| {
+                seen.push(match record {
+                    Record::Query(query) => format!("{} {}", query.id, query.text),
+                    Record::Judgement(judgement) => format!("{} {}", judgement.query, judgement.document),
+                    other => panic!("{other:?}"),
+                });
+                Ok(())
+            })?;
+            Ok::<_, FormatError>(seen)
+        };
+        assert_eq!(read().unwrap(), ["a:1 Foo \"x\"", "a:1 a/x.py:3-9", "a:1 a/b.py", "b:2 who"]);
+        std::fs::write(&path, format!("{HEADER}{rows}a\tr\tsrc\tk\tq\tx.py\t\n")).unwrap();
+        let error = read().unwrap_err().to_string();
+        assert!(error.contains("table.tsv:4: expected a path within the root \"src\""), "{error}");
     }
 
     #[test]

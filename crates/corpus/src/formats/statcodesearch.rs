@@ -22,14 +22,9 @@ pub static TABLE: Format = Format {
     hint: "",
     read: |row, sink| pair(row, "Idx", sink),
     write: Some(|record, number| {
-        let pair = record.pair().filter(|pair| pair.label != Some(0))?;
-        Some(vec![
-            pair.id.clone().unwrap_or_else(|| number.to_string()).into(),
-            pair.query.text.clone().into(),
-            pair.code.text.clone().into(),
-            Value::Absent,
-            pair.category.clone().into(),
-        ])
+        let pair = record.pair()?;
+        let rest = [Value::Absent, pair.category.clone().into()];
+        Some(texts(pair, number)?.into_iter().chain(rest).collect())
     }),
     split: None,
 };
@@ -51,18 +46,19 @@ pub static JSON: Format = Format {
     hint: "",
     read: |row, sink| pair(row, "ID", sink),
     write: Some(|record, number| {
-        let pair = record.pair().filter(|pair| pair.label != Some(0))?;
-        Some(vec![
-            pair.id.clone().unwrap_or_else(|| number.to_string()).into(),
-            pair.query.text.clone().into(),
-            pair.code.text.clone().into(),
-            pair.category.clone().into(),
-            pair.repository.clone().into(),
-            pair.path.clone().into(),
-        ])
+        let pair = record.pair()?;
+        let rest = [&pair.category, &pair.repository, &pair.path].map(|value| value.clone().into());
+        Some(texts(pair, number)?.into_iter().chain(rest).collect())
     }),
     split: None,
 };
+
+/// Id, comment and code; `None` for a code that does not belong to its comment.
+fn texts(pair: &Pair, number: usize) -> Option<[Value<'static>; 3]> {
+    let id = pair.id.clone().unwrap_or_else(|| number.to_string());
+    let values = [id, pair.query.text.clone(), pair.code.text.clone()].map(Value::from);
+    (pair.label != Some(0)).then_some(values)
+}
 
 fn pair(row: &Row<'_>, id: &str, sink: &mut Sink<'_>) -> Result<(), FormatError> {
     let id = row.get(id);

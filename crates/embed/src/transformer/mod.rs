@@ -6,7 +6,10 @@
 pub(crate) mod config;
 mod encoder;
 pub(crate) mod numeric;
+mod tokens;
 mod weights;
+
+pub use tokens::TokenCutter;
 
 use std::ops::Range;
 use std::path::Path;

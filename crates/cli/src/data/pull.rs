@@ -1,0 +1,122 @@
+//! `quarry data pull`: public data sets.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use quarry_corpus::dataset::public::{PublicFile, PublicSet, public_sets};
+use quarry_download::{Expected, Options, download};
+use quarry_text::nearest;
+use url::Url;
+
+use crate::output;
+
+/// Arguments of `quarry data pull`.
+#[derive(Debug, Args)]
+pub struct PullArgs {
+    /// Data set to download; without one, all that are known are listed
+    name: Option<String>,
+    /// Folder to put the files into [default: the name of the data set]
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Address of a mirror, in place of that of the data set
+    #[arg(long, value_name = "URL")]
+    from: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Lists data sets, or downloads one. What was interrupted goes on where it stopped.
+///
+/// # Errors
+/// When there is no such data set, or a file cannot be had, verified or written.
+pub fn run(args: &PullArgs) -> anyhow::Result<ExitCode> {
+    let sets = public_sets();
+    let Some(name) = &args.name else {
+        if args.json {
+            output::print_json(&serde_json::json!({ "sets": sets }))?;
+        } else {
+            output::print(&list(sets)?)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    };
+    let Some(set) = sets.iter().find(|set| set.name == *name) else {
+        let near = nearest(name, sets.iter().map(|set| set.name.as_str()), 1);
+        let hint = near.first().map(|name| format!(" (did you mean {name}?)")).unwrap_or_default();
+        bail!("{name}: expected the name of a data set; `quarry data pull` lists them{hint}");
+    };
+    if set.files.is_empty() {
+        bail!(
+            "{name}: expected files to download, found none in the table; get them by hand from {}",
+            set.home
+        );
+    }
+    let base = base(args.from.as_deref().unwrap_or(&set.base))?;
+    let folder = args.out.clone().unwrap_or_else(|| PathBuf::from(&set.name));
+    fs::create_dir_all(&folder).with_context(|| output::cannot_write(&folder))?;
+    output::note(&format!("{}: {}; licence: {}; made for {}", set.name, set.about, set.licence, set.purpose));
+    let mut files = Vec::new();
+    for file in &set.files {
+        files.push(pull(file, &base, &folder)?);
+    }
+    if args.json {
+        output::print_json(&serde_json::json!({ "set": set.name, "folder": folder, "files": files }))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn base(text: &str) -> anyhow::Result<Url> {
+    let text = format!("{}/", text.trim_end_matches('/'));
+    let url = Url::parse(&text)
+        .with_context(|| format!("{text}: expected an address, such as https://host/folder"))?;
+    if !matches!(url.scheme(), "https" | "http") {
+        bail!("{text}: expected an address that begins with https:// or http://");
+    }
+    Ok(url)
+}
+
+fn pull(file: &PublicFile, base: &Url, folder: &std::path::Path) -> anyhow::Result<serde_json::Value> {
+    let target = folder.join(file.name());
+    let expected = Expected { size: file.size, sha256: file.sha256.clone() };
+    let bar = output::progress_bar("bytes", 0);
+    let got =
+        download(&base.join(&file.url)?, &target, &expected, &Options::default(), &mut |done, total| {
+            bar.set_length(total.unwrap_or(done));
+            bar.set_position(done);
+        });
+    bar.finish_and_clear();
+    let got = got?;
+    let verified = match got.is_verified {
+        true => format!("verified: sha256 {}", got.sha256),
+        false => format!("not verified: the table holds no checksum; sha256 {}", got.sha256),
+    };
+    let kept = match got.kept {
+        0 => String::new(),
+        kept if kept == got.size => ", all there before".into(),
+        kept => format!(", {kept} of them there before"),
+    };
+    output::note(&format!("{}: {} bytes{kept}; {verified}", target.display(), got.size));
+    Ok(serde_json::json!({
+        "path": target, "bytes": got.size, "kept": got.kept, "sha256": got.sha256, "verified": got.is_verified,
+    }))
+}
+
+fn list(sets: &[PublicSet]) -> Result<String, std::fmt::Error> {
+    let mut text = String::new();
+    for set in sets {
+        let known = |has: fn(&PublicFile) -> bool| !set.files.is_empty() && set.files.iter().all(has);
+        let files = match set.files.len() {
+            0 => format!("by hand from {}", set.home),
+            _ if known(|file| file.sha256.is_some()) => "verified by hash".into(),
+            _ if known(|file| file.size.is_some()) => "verified by length".into(),
+            _ => "not verified".into(),
+        };
+        writeln!(text, "{:<26} {}", set.name, set.about)?;
+        writeln!(text, "{:<26} {files}; licence: {}; made for {}", "", set.licence, set.purpose)?;
+    }
+    Ok(text)
+}

@@ -1,0 +1,95 @@
+//! Public data sets and where they are. The table is `public.toml`; nothing here talks to a network.
+
+use serde::{Deserialize, Serialize};
+use std::sync::LazyLock;
+
+/// A data set that anyone can get.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PublicSet {
+    /// Its name on the command line.
+    pub name: String,
+    /// What it is.
+    pub about: String,
+    /// Page that says more.
+    pub home: String,
+    /// Terms of use, as its publishers name them.
+    pub licence: String,
+    /// What its publishers made it for: whoever reports numbers on an evaluation set neither trains nor tunes on it.
+    #[serde(rename = "use")]
+    pub purpose: String,
+    /// What the addresses of the files begin with, up to a slash.
+    pub base: String,
+    /// Its files. None where they have to be got by hand.
+    pub files: Vec<PublicFile>,
+}
+
+/// One file of a public data set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PublicFile {
+    /// What follows the base of the set in its address.
+    pub url: String,
+    /// Its name, where the address has another.
+    #[serde(rename = "as", default, skip_serializing_if = "Option::is_none")]
+    renamed: Option<String>,
+    /// Its length in bytes, where it is known.
+    pub size: Option<u64>,
+    /// The SHA-256 hash of its content in lower case, where it is known.
+    pub sha256: Option<String>,
+}
+
+impl PublicFile {
+    /// Its name in the folder of the set.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        let last = || self.url.rsplit('/').next().unwrap_or_default();
+        self.renamed.as_deref().unwrap_or_else(last)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    set: Vec<PublicSet>,
+}
+
+/// All sets of the table, in its order.
+pub fn public_sets() -> &'static [PublicSet] {
+    static SETS: LazyLock<Vec<PublicSet>> = LazyLock::new(|| {
+        // A test reads it: what is compiled in cannot be wrong.
+        toml::from_str(include_str!("public.toml")).map_or_else(|_| Vec::new(), |table: Table| table.set)
+    });
+    &SETS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn the_table_is_whole() {
+        let table: Table = toml::from_str(include_str!("public.toml")).unwrap();
+        assert_eq!(table.set, public_sets());
+        let mut names = HashSet::new();
+        for set in public_sets() {
+            assert!(names.insert(&set.name), "{}", set.name);
+            assert!(set.base.starts_with("https://") && set.base.ends_with('/'), "{}", set.name);
+            assert!(!set.licence.is_empty() && set.home.starts_with("https://"), "{}", set.name);
+            let mut files = HashSet::new();
+            for file in &set.files {
+                assert!(files.insert(file.name()), "{}", file.url);
+                assert!(
+                    !file.name().is_empty()
+                        && !file.name().contains(['/', '\\'])
+                        && !file.name().starts_with('.')
+                );
+                let is_hash = |hash: &String| {
+                    hash.len() == 64 && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+                };
+                assert!(file.sha256.as_ref().is_none_or(is_hash), "{}", file.url);
+            }
+        }
+    }
+}

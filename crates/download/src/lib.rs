@@ -1,0 +1,284 @@
+//! Downloads files: what was interrupted goes on where it stopped, what is whole is verified, and a file has its name
+//! only then.
+//!
+//! While it grows, a file is called `NAME.part`; `NAME.part.from` says where it comes from and in which version, so
+//! that no half is ever joined to the half of another. An operating system's lock on the first keeps out a second
+//! download, and dies with its process.
+
+mod error;
+mod part;
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ureq::Agent;
+use ureq::http::{Response, StatusCode, header};
+use url::{Host, Url};
+
+pub use error::{DownloadError, Failure};
+use part::Part;
+
+/// The most redirects that are followed. None leads from `https` to anything else.
+const MAX_REDIRECTS: u32 = 10;
+/// The most time for a connection to come about.
+const CONNECT: Duration = Duration::from_secs(15);
+/// Attempts in a row that bring next to nothing.
+const ATTEMPTS: u32 = 3;
+/// Fewer bytes than these are next to nothing, but for the last ones.
+const LEAST_BYTES: u64 = 1000;
+/// A server that sends fewer bytes a second, for as long as a pause may be, is as good as gone.
+const LEAST_BYTES_PER_SECOND: u64 = 100;
+
+/// What is known of a file before.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Expected {
+    /// Its length in bytes.
+    pub size: Option<u64>,
+    /// The SHA-256 hash of its content, as 64 digits in lower case.
+    pub sha256: Option<String>,
+}
+
+/// Choices of a download.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The longest pause, in which no byte comes.
+    pub stall: Duration,
+    /// The pause after the first attempt that brings nothing; it doubles with each.
+    pub pause: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { stall: Duration::from_secs(60), pause: Duration::from_secs(1) }
+    }
+}
+
+/// A file that is there now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Downloaded {
+    /// Its length in bytes.
+    pub size: u64,
+    /// The SHA-256 hash of its content, as 64 digits in lower case.
+    pub sha256: String,
+    /// Bytes that were there before: all, if it was whole.
+    pub kept: u64,
+    /// Whether its content was held against an expected hash.
+    pub is_verified: bool,
+}
+
+/// Downloads `url` to `target`, whose folder exists. A file that is there already is verified, not replaced.
+/// `progress` takes the bytes that are there and all that there will be, where that is known.
+///
+/// # Errors
+/// When there is no such file, the server cannot be reached or stalls ([`ATTEMPTS`] times in a row),
+/// the content has another length or hash than expected, another download of the same file is under way, or the file
+/// cannot be written. What was written stays for the next try, but for content that is wrong.
+pub fn download(
+    url: &Url,
+    target: &Path,
+    expected: &Expected,
+    options: &Options,
+    progress: &mut dyn FnMut(u64, Option<u64>),
+) -> Result<Downloaded, DownloadError> {
+    if target.symlink_metadata().is_ok() {
+        return verify_existing(target, expected);
+    }
+    let Some(mut part) = Part::open(target, url)? else { return verify_existing(target, expected) };
+    let kept = part.len();
+    let agent = agent(url, options);
+    let mut in_vain = 0;
+    loop {
+        let before = part.len();
+        match attempt(&agent, url, &mut part, expected, options, progress) {
+            Ok(()) => break,
+            Err(Problem::Fatal(error)) => return Err(error),
+            Err(Problem::Failed(failure)) => {
+                let brought_some =
+                    part.len() >= before + LEAST_BYTES && !matches!(failure, Failure::Slow { .. });
+                in_vain = if brought_some { 0 } else { in_vain + 1 };
+                if !failure.may_pass() || in_vain >= ATTEMPTS {
+                    if part.len() == 0 {
+                        part.discard()?;
+                    }
+                    return Err(DownloadError::Failed { url: url.to_string(), failure });
+                }
+                thread::sleep(options.pause * 2_u32.pow(in_vain.saturating_sub(1)));
+            }
+        }
+    }
+    let downloaded = Downloaded {
+        size: part.len(),
+        sha256: part.sha256(),
+        kept: kept.min(part.len()),
+        is_verified: expected.sha256.is_some(),
+    };
+    if let Err(failure) = compare(&downloaded, expected) {
+        part.discard()?;
+        return Err(DownloadError::Failed { url: url.to_string(), failure });
+    }
+    part.publish(target)?;
+    Ok(downloaded)
+}
+
+fn verify_existing(target: &Path, expected: &Expected) -> Result<Downloaded, DownloadError> {
+    let read = |source| DownloadError::Read { path: target.to_owned(), source };
+    let (size, hash) = part::hash(&mut fs::File::open(target).map_err(read)?).map_err(read)?;
+    let sha256 = part::digits(hash);
+    let found = Downloaded { size, sha256, kept: size, is_verified: expected.sha256.is_some() };
+    match compare(&found, expected) {
+        Ok(()) => Ok(found),
+        Err(failure) => Err(DownloadError::Other { path: target.to_owned(), failure }),
+    }
+}
+
+fn compare(found: &Downloaded, expected: &Expected) -> Result<(), Failure> {
+    if let Some(size) = expected.size.filter(|size| *size != found.size) {
+        return Err(Failure::Length { expected: size, found: found.size });
+    }
+    match &expected.sha256 {
+        Some(sha256) if *sha256 != found.sha256 => {
+            Err(Failure::Hash { expected: sha256.clone(), found: found.sha256.clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn agent(url: &Url, options: &Options) -> Agent {
+    let mut config = Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(MAX_REDIRECTS)
+        // Holds for what a redirect leads to as well.
+        .https_only(url.scheme() == "https")
+        .timeout_connect(Some(CONNECT))
+        .timeout_recv_response(Some(options.stall))
+        .timeout_per_read(Some(options.stall))
+        // What is packed on the way could not be resumed.
+        .accept_encoding("identity")
+        .user_agent(concat!("quarry/", env!("CARGO_PKG_VERSION")));
+    let is_local = match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    if is_local {
+        config = config.proxy(None);
+    }
+    config.build().into()
+}
+
+/// Why an attempt did not bring the whole file.
+enum Problem {
+    /// Another attempt may.
+    Failed(Failure),
+    /// Nothing to do with the server.
+    Fatal(DownloadError),
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<DownloadError> for Problem {
+    fn from(error: DownloadError) -> Self {
+        Self::Fatal(error)
+    }
+}
+
+/// Asks for what is missing and writes what comes, to the end.
+fn attempt(
+    agent: &Agent,
+    url: &Url,
+    part: &mut Part,
+    expected: &Expected,
+    options: &Options,
+    progress: &mut dyn FnMut(u64, Option<u64>),
+) -> Result<(), Problem> {
+    let mut request = agent.get(url.as_str());
+    // A version that can be named makes sure that both halves are of one file; else the hash must.
+    let resumes = part.len() > 0 && (part.version().is_some() || expected.sha256.is_some());
+    if resumes {
+        request = request.header(header::RANGE, format!("bytes={}-", part.len()));
+        if let Some(version) = part.version() {
+            request = request.header(header::IF_RANGE, version);
+        }
+    }
+    let mut response = request.call().map_err(Failure::from)?;
+    let field = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+    let total = match response.status() {
+        StatusCode::PARTIAL_CONTENT if resumes => {
+            let range = field(header::CONTENT_RANGE).and_then(content_range);
+            match range {
+                Some((start, total)) if start == part.len() => total,
+                _ => return Err(Failure::Answer { problem: "another part than was asked for".into() }.into()),
+            }
+        }
+        StatusCode::RANGE_NOT_SATISFIABLE if resumes => {
+            let total =
+                field(header::CONTENT_RANGE).and_then(|range| range.strip_prefix("bytes */")?.parse().ok());
+            if total == Some(part.len()) {
+                return Ok(());
+            }
+            part.restart(None)?;
+            return Err(Failure::Answer { problem: "no such part: the file has changed".into() }.into());
+        }
+        // The whole file: the first answer, a server without ranges, or a file that has changed.
+        StatusCode::OK => {
+            let length = field(header::CONTENT_LENGTH).and_then(|length| length.parse().ok());
+            part.restart(version(&response))?;
+            length
+        }
+        status => return Err(Failure::Status { status: status.as_u16() }.into()),
+    };
+    if let (Some(expected), Some(found)) = (expected.size, total)
+        && expected != found
+    {
+        return Err(Failure::Length { expected, found }.into());
+    }
+    let total = total.or(expected.size);
+    let mut body = response.body_mut().as_reader();
+    let mut buffer = vec![0; 1 << 16];
+    let (mut since, mut in_window) = (Instant::now(), 0);
+    loop {
+        progress(part.len(), total);
+        let read = body.read(&mut buffer).map_err(Failure::of_reading)?;
+        if read == 0 {
+            break;
+        }
+        part.write(&buffer[..read])?;
+        if let Some(total) = total.filter(|total| part.len() > *total) {
+            let found = part.len();
+            part.restart(None)?;
+            return Err(Failure::Length { expected: total, found }.into());
+        }
+        in_window += read as u64;
+        if since.elapsed() >= options.stall {
+            if in_window < LEAST_BYTES_PER_SECOND * since.elapsed().as_secs() {
+                return Err(Failure::Slow { bytes: in_window, seconds: since.elapsed().as_secs() }.into());
+            }
+            (since, in_window) = (Instant::now(), 0);
+        }
+    }
+    match total {
+        Some(total) if part.len() < total => Err(Failure::Cut { expected: total, found: part.len() }.into()),
+        _ => Ok(()),
+    }
+}
+
+/// First byte and length of the whole, from `bytes FIRST-LAST/LENGTH`.
+fn content_range(value: &str) -> Option<(u64, Option<u64>)> {
+    let (range, total) = value.strip_prefix("bytes ")?.split_once('/')?;
+    Some((range.split_once('-')?.0.parse().ok()?, total.parse().ok()))
+}
+
+/// What names the version of the file for `If-Range`: a strong tag, or a date.
+fn version<T>(response: &Response<T>) -> Option<String> {
+    let field = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+    let tag = field(header::ETAG).filter(|tag| !tag.starts_with("W/"));
+    tag.or_else(|| field(header::LAST_MODIFIED)).map(str::to_owned)
+}

@@ -1,0 +1,142 @@
+//! A file that is not whole yet.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use same_file::Handle;
+use sha2::{Digest, Sha256};
+use url::Url;
+
+use crate::DownloadError;
+
+/// `NAME.part` and `NAME.part.from`, locked.
+pub(crate) struct Part {
+    path: PathBuf,
+    /// Where it comes from: the address, and on the second line the version.
+    origin_path: PathBuf,
+    origin: String,
+    file: File,
+    length: u64,
+    hash: Sha256,
+    version: Option<String>,
+}
+
+impl Part {
+    /// Opens what there is of a file, if it comes from the same address, and makes it if there is none. `None` where
+    /// another process has just made the file whole.
+    pub(crate) fn open(target: &Path, url: &Url) -> Result<Option<Self>, DownloadError> {
+        let beside = |ending: &str| {
+            let mut name = OsString::from(target.file_name().unwrap_or_default());
+            name.push(ending);
+            target.with_file_name(name)
+        };
+        let (path, origin_path) = (beside(".part"), beside(".part.from"));
+        let error = |source| DownloadError::Write { path: path.clone(), source };
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = loop {
+            let file = options.open(&path).map_err(error)?;
+            file.try_lock().map_err(|problem| match problem {
+                TryLockError::WouldBlock => DownloadError::Busy { path: target.to_owned() },
+                TryLockError::Error(source) => error(source),
+            })?;
+            // Who had the lock before may have renamed the file, or removed it.
+            if target.symlink_metadata().is_ok() {
+                // Nobody else has a use for one that was made just now.
+                let _ = fs::remove_file(&path);
+                return Ok(None);
+            }
+            let own = file.try_clone().and_then(Handle::from_file).map_err(error)?;
+            if Handle::from_path(&path).is_ok_and(|there| there == own) {
+                break file;
+            }
+        };
+        let known = fs::read_to_string(&origin_path).unwrap_or_default();
+        let mut lines = known.lines();
+        let is_same = lines.next() == Some(url.as_str());
+        let version = lines.next().map(str::to_owned);
+        let (length, hash) = if is_same { hash(&mut file).map_err(error)? } else { (0, Sha256::new()) };
+        let origin = url.to_string();
+        let mut part = Self { path, origin_path, origin, file, length, hash, version };
+        if !is_same {
+            part.restart(None)?;
+        }
+        Ok(Some(part))
+    }
+
+    /// Bytes that are there.
+    pub(crate) fn len(&self) -> u64 {
+        self.length
+    }
+
+    pub(crate) fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    /// Hash of what is there.
+    pub(crate) fn sha256(&self) -> String {
+        digits(self.hash.clone())
+    }
+
+    /// Forgets what is there; what follows is of this version.
+    pub(crate) fn restart(&mut self, version: Option<String>) -> Result<(), DownloadError> {
+        // Shortened first: bytes of another version must never stand under this one's name.
+        self.file.set_len(0).or_else(ignore_devices).map_err(|source| self.error(source))?;
+        self.file.rewind().map_err(|source| self.error(source))?;
+        (self.length, self.hash, self.version) = (0, Sha256::new(), version);
+        let text = format!("{}\n{}\n", self.origin, self.version.as_deref().unwrap_or_default());
+        let text = text.trim_end_matches("\n\n").to_owned();
+        fs::write(&self.origin_path, text)
+            .map_err(|source| DownloadError::Write { path: self.origin_path.clone(), source })
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), DownloadError> {
+        self.file.write_all(bytes).map_err(|source| self.error(source))?;
+        self.hash.update(bytes);
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Gives the file its name.
+    pub(crate) fn publish(self, target: &Path) -> Result<(), DownloadError> {
+        self.file.sync_all().map_err(|source| self.error(source))?;
+        fs::rename(&self.path, target).map_err(|source| self.error(source))?;
+        fs::remove_file(&self.origin_path).map_err(|source| self.error(source))
+    }
+
+    /// Removes what is there.
+    pub(crate) fn discard(self) -> Result<(), DownloadError> {
+        fs::remove_file(&self.path).map_err(|source| self.error(source))?;
+        fs::remove_file(&self.origin_path).map_err(|source| self.error(source))
+    }
+
+    fn error(&self, source: io::Error) -> DownloadError {
+        DownloadError::Write { path: self.path.clone(), source }
+    }
+}
+
+/// A device has no length to set.
+fn ignore_devices(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::InvalidInput { Ok(()) } else { Err(error) }
+}
+
+/// Length and hash of a file, which is read from its beginning to its end.
+pub(crate) fn hash(file: &mut File) -> io::Result<(u64, Sha256)> {
+    file.seek(SeekFrom::Start(0))?;
+    let (mut length, mut hash) = (0, Sha256::new());
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            return Ok((length, hash));
+        }
+        hash.update(&buffer[..read]);
+        length += read as u64;
+    }
+}
+
+pub(crate) fn digits(hash: Sha256) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,319 @@
+//! Downloads from a server on loopback that does what it should not.
+
+use quarry_download::{DownloadError, Downloaded, Expected, Failure, Options, download};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+use url::Url;
+
+const TAG: &str = "ETag: \"one\"\r\n";
+const SHA256: &str = "cd2df694e424bc7968cc37f47751019e5ca0cd1bdf2e479ea537c3a1c32ee1aa";
+
+/// 100,000 bytes that repeat only after 251.
+fn content() -> Vec<u8> {
+    (0..100_000_u32).map(|i| (i % 251) as u8).collect()
+}
+
+/// A server; the headers of the requests that it saw, in lower case.
+struct Server {
+    url: Url,
+    seen: Arc<Mutex<Vec<String>>>,
+}
+
+/// Answers request number n (from 0), given its headers, by what `script` writes before the connection ends.
+fn serve(
+    script: impl Fn(usize, &str, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
+) -> Server {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = Url::parse(&format!("http://{}/data/file.bin", listener.local_addr().unwrap())).unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (script, requests) = (Arc::new(script), Arc::clone(&seen));
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let (script, requests) = (Arc::clone(&script), Arc::clone(&requests));
+            thread::spawn(move || {
+                let mut head = String::new();
+                for line in BufReader::new(&stream).lines() {
+                    let Ok(line) = line else { return };
+                    if line.is_empty() {
+                        break;
+                    }
+                    head += &format!("{}\n", line.to_lowercase());
+                }
+                let number = {
+                    let mut requests = requests.lock().unwrap();
+                    requests.push(head.clone());
+                    requests.len() - 1
+                };
+                // Whoever hangs up in the middle is part of the tests.
+                let _ = script(number, &head, &mut stream);
+            });
+        }
+    });
+    Server { url, seen }
+}
+
+fn head(stream: &mut TcpStream, status: &str, length: usize, more: &str) -> std::io::Result<()> {
+    write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n{more}\r\n")
+}
+
+/// The start that is asked for.
+fn start(request: &str) -> Option<usize> {
+    let range = request.lines().find_map(|line| line.strip_prefix("range: bytes="))?;
+    Some(range.trim_end_matches('-').parse().unwrap())
+}
+
+/// Sends the file from where it is asked for, `most` bytes of it.
+fn send(request: &str, stream: &mut TcpStream, most: usize) -> std::io::Result<()> {
+    let content = content();
+    let rest = match start(request) {
+        None => {
+            head(stream, "200 OK", content.len(), TAG)?;
+            &content[..]
+        }
+        Some(start) => {
+            let range =
+                format!("{TAG}Content-Range: bytes {start}-{}/{}\r\n", content.len() - 1, content.len());
+            head(stream, "206 Partial Content", content.len() - start, &range)?;
+            &content[start..]
+        }
+    };
+    stream.write_all(&rest[..most.min(rest.len())])
+}
+
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn target(&self) -> PathBuf {
+        self.folder.path().join("file.bin")
+    }
+
+    /// The names that are there.
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(self.folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    fn get(&self, server: &Server, expected: &Expected) -> Result<Downloaded, DownloadError> {
+        let options = Options { stall: Duration::from_secs(2), pause: Duration::from_millis(1) };
+        download(&server.url, &self.target(), expected, &options, &mut |_, _| {})
+    }
+
+    fn is_whole(&self) -> bool {
+        fs::read(self.target()).unwrap() == content() && self.names() == ["file.bin"]
+    }
+}
+
+fn verified() -> Expected {
+    Expected { size: Some(100_000), sha256: Some(SHA256.into()) }
+}
+
+fn failure(result: Result<Downloaded, DownloadError>) -> Failure {
+    match result {
+        Err(DownloadError::Failed { failure, .. }) => failure,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_file_is_there_whole_and_is_not_asked_for_again() {
+    let (place, server) = (Place::new(), serve(|_, request, stream| send(request, stream, usize::MAX)));
+    let got = place.get(&server, &verified()).unwrap();
+    assert_eq!(got, Downloaded { size: 100_000, sha256: SHA256.into(), kept: 0, is_verified: true });
+    assert!(place.is_whole());
+    let again = place.get(&server, &Expected::default()).unwrap();
+    assert_eq!((again.kept, again.is_verified, again.sha256.as_str()), (100_000, false, SHA256));
+    assert_eq!(server.seen.lock().unwrap().len(), 1);
+    fs::write(place.target(), "mine").unwrap();
+    let error = place.get(&server, &verified()).unwrap_err().to_string();
+    assert!(error.contains("another file is there: expected 100000 bytes, found 4"), "{error}");
+    assert_eq!(fs::read(place.target()).unwrap(), b"mine");
+}
+
+#[test]
+fn what_breaks_off_goes_on_where_it_stopped() {
+    let (place, server) = (Place::new(), serve(|_, request, stream| send(request, stream, 30_000)));
+    place.get(&server, &Expected::default()).unwrap();
+    assert!(place.is_whole());
+    let seen = server.seen.lock().unwrap();
+    let starts: Vec<_> = seen.iter().map(|request| start(request)).collect();
+    assert_eq!(starts, [None, Some(30_000), Some(60_000), Some(90_000)]);
+    assert!(seen[1].contains("if-range: \"one\""), "{}", seen[1]);
+}
+
+#[test]
+fn what_another_run_left_is_kept_and_a_part_of_elsewhere_is_not() {
+    for (origin, kept) in
+        [("", 0), ("SAME\n\"one\"\n", 5), ("SAME\n", 5), ("http://elsewhere/\n\"one\"\n", 0)]
+    {
+        let (place, server) = (Place::new(), serve(|_, request, stream| send(request, stream, usize::MAX)));
+        fs::write(place.folder.path().join("file.bin.part"), &content()[..5]).unwrap();
+        fs::write(
+            place.folder.path().join("file.bin.part.from"),
+            origin.replace("SAME", server.url.as_str()),
+        )
+        .unwrap();
+        assert_eq!(place.get(&server, &verified()).unwrap().kept, kept, "{origin}");
+        assert!(place.is_whole());
+        assert_eq!(start(&server.seen.lock().unwrap()[0]), (kept > 0).then_some(5), "{origin}");
+    }
+}
+
+#[test]
+fn without_a_version_and_a_hash_halves_are_not_joined() {
+    let (place, server) = (
+        Place::new(),
+        serve(|number, request, stream| {
+            if number == 0 {
+                head(stream, "200 OK", 100_000, "")?;
+                return stream.write_all(&[7; 500]);
+            }
+            send(request, stream, usize::MAX)
+        }),
+    );
+    place.get(&server, &Expected::default()).unwrap();
+    assert!(place.is_whole());
+    assert_eq!(start(&server.seen.lock().unwrap()[1]), None);
+}
+
+#[test]
+fn a_server_without_ranges_and_a_file_that_changes_start_over() {
+    let (place, server) = (
+        Place::new(),
+        serve(|number, _, stream| {
+            head(stream, "200 OK", 100_000, &TAG.replace("one", &number.to_string()))?;
+            stream.write_all(&content()[..if number == 0 { 40_000 } else { 100_000 }])
+        }),
+    );
+    place.get(&server, &verified()).unwrap();
+    assert!(place.is_whole());
+    assert_eq!(start(&server.seen.lock().unwrap()[1]), Some(40_000));
+}
+
+#[test]
+fn wrong_content_is_refused_and_removed() {
+    let (place, server) = (Place::new(), serve(|_, request, stream| send(request, stream, usize::MAX)));
+    let wrong = Expected { sha256: Some("0".repeat(64)), ..Expected::default() };
+    let error = failure(place.get(&server, &wrong));
+    assert!(matches!(&error, Failure::Hash { found, .. } if found == SHA256), "{error}");
+    assert_eq!(place.names(), Vec::<String>::new());
+    let wrong = Expected { size: Some(99_999), ..Expected::default() };
+    assert!(matches!(
+        failure(place.get(&server, &wrong)),
+        Failure::Length { expected: 99_999, found: 100_000 }
+    ));
+    // A server that says no length and sends too much.
+    let endless = serve(|_, _, stream| {
+        write!(stream, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")?;
+        loop {
+            stream.write_all(&[0; 1000])?;
+        }
+    });
+    let place = Place::new();
+    assert!(matches!(failure(place.get(&endless, &verified())), Failure::Length { .. }));
+    assert!(!place.target().exists());
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named_at_once_and_a_busy_server_asked_again() {
+    let (place, server) = (Place::new(), serve(|_, _, stream| head(stream, "404 Not Found", 0, "")));
+    let error = place.get(&server, &verified()).unwrap_err().to_string();
+    assert!(error.contains("/data/file.bin: expected the file, found the status 404"), "{error}");
+    assert_eq!((server.seen.lock().unwrap().len(), place.names().len()), (1, 0));
+    let busy = serve(|number, request, stream| match number {
+        0 | 1 => head(stream, "503 Service Unavailable", 0, ""),
+        _ => send(request, stream, usize::MAX),
+    });
+    place.get(&busy, &verified()).unwrap();
+    let broken = serve(|_, _, stream| head(stream, "500 Internal Server Error", 0, ""));
+    assert!(matches!(failure(Place::new().get(&broken, &verified())), Failure::Status { status: 500 }));
+    assert_eq!(broken.seen.lock().unwrap().len(), 3);
+    let nobody = Server { url: Url::parse("http://127.0.0.1:1/x").unwrap(), seen: Arc::default() };
+    assert!(failure(Place::new().get(&nobody, &verified())).to_string().contains("onnect"));
+}
+
+#[test]
+fn a_server_that_stalls_or_drips_is_given_up_and_what_came_is_kept() {
+    let stalls = serve(|number, request, stream| {
+        send(request, stream, if number == 0 { 50_000 } else { 0 })?;
+        thread::sleep(Duration::from_secs(60));
+        Ok(())
+    });
+    let drips = serve(|number, request, stream| {
+        send(request, stream, if number == 0 { 50_000 } else { 0 })?;
+        loop {
+            thread::sleep(Duration::from_millis(300));
+            stream.write_all(b"x")?;
+        }
+    });
+    let both = [stalls, drips].map(|server| {
+        thread::spawn(move || {
+            let place = Place::new();
+            let error = failure(place.get(&server, &Expected { sha256: None, ..verified() }));
+            assert!(error.to_string().ends_with("it goes on where it stopped"), "{error}");
+            assert!(fs::metadata(place.folder.path().join("file.bin.part")).unwrap().len() >= 50_000);
+            assert!(!place.target().exists());
+        })
+    });
+    both.into_iter().for_each(|test| test.join().unwrap());
+}
+
+#[test]
+fn redirects_are_followed_to_an_end() {
+    let (place, server) = (
+        Place::new(),
+        serve(|_, request, stream| match request.contains("get /moved") {
+            true => send(request, stream, usize::MAX),
+            false => head(stream, "302 Found", 0, "Location: /moved\r\n"),
+        }),
+    );
+    place.get(&server, &verified()).unwrap();
+    assert!(place.is_whole());
+    let circle = serve(|_, _, stream| head(stream, "302 Found", 0, "Location: /again\r\n"));
+    failure(Place::new().get(&circle, &verified()));
+    assert_eq!(circle.seen.lock().unwrap().len(), 11);
+}
+
+#[test]
+fn a_second_download_waits_for_nobody_and_harms_nothing() {
+    let (place, server) = (
+        Place::new(),
+        serve(|_, request, stream| {
+            send(request, stream, 50_000)?;
+            thread::sleep(Duration::from_millis(500));
+            Ok(())
+        }),
+    );
+    let results: Vec<_> = thread::scope(|scope| {
+        let both: Vec<_> = (0..2).map(|_| scope.spawn(|| place.get(&server, &verified()))).collect();
+        both.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    let n_busy = results.iter().filter(|result| matches!(result, Err(DownloadError::Busy { .. }))).count();
+    assert_eq!((n_busy, results.iter().filter(|result| result.is_ok()).count()), (1, 1), "{results:?}");
+    assert!(place.is_whole());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_named() {
+    let (place, server) = (Place::new(), serve(|_, request, stream| send(request, stream, usize::MAX)));
+    std::os::unix::fs::symlink(Path::new("/dev/full"), place.folder.path().join("file.bin.part")).unwrap();
+    let error = place.get(&server, &verified()).unwrap_err();
+    assert!(error.to_string().contains("file.bin.part: cannot be written; check the folder"), "{error}");
+    assert!(!place.target().exists());
+}

@@ -89,6 +89,9 @@ pub enum EvalError {
         /// What was expected, what was found, what to do.
         problem: String,
     },
+    /// A tree cannot be listed.
+    #[error(transparent)]
+    Walk(#[from] quarry_corpus::walk::WalkError),
     /// A model failed.
     #[error(transparent)]
     Embed(#[from] quarry_embed::EmbedError),

@@ -5,6 +5,7 @@ mod arguments;
 mod benchmark;
 mod compare;
 mod plan;
+mod repo;
 mod repo_search;
 mod tune;
 mod verdicts;
@@ -35,6 +36,8 @@ enum Command {
     Classification(verdicts::ClassificationArgs),
     /// Say whether probabilities can be believed: Brier score, calibration error, reliability, risk and coverage
     Calibration(verdicts::CalibrationArgs),
+    /// Say which method is best on your own repository: its documentation, history and tests ask the questions
+    Repo(repo::RepoArgs),
     /// Search whole repositories and look for the files that answer
     RepoSearch(repo_search::RepoSearchArgs),
     /// Choose the weights of the ranking by leaving one repository out, and say what each part brings
@@ -54,6 +57,7 @@ pub fn run(args: EvalArgs) -> anyhow::Result<ExitCode> {
         Some(Command::Agreement(args)) => agreement::run(args)?,
         Some(Command::Classification(args)) => verdicts::classification(args)?,
         Some(Command::Calibration(args)) => verdicts::calibration(args)?,
+        Some(Command::Repo(args)) => return repo::run(args),
         Some(Command::RepoSearch(args)) => repo_search::run(args)?,
         Some(Command::Tune(args)) => tune::run(args)?,
         Some(Command::Run(args)) => plan::run(args)?,

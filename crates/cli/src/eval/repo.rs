@@ -11,7 +11,8 @@ use clap::Args;
 use indicatif::ProgressBar;
 use quarry_corpus::formats::repo_search as format;
 use quarry_corpus::pairs::Extent;
-use quarry_eval::own_repository::agreement::{ProxyAgreement, RepositoryValues, agreement};
+use quarry_eval::method::{LoadModel, ModelName};
+use quarry_eval::own_repository::agreement::{Estimate, ProxyAgreement, RepositoryValues, agreement};
 use quarry_eval::own_repository::evaluation::{self, Progress, Repository, evaluate};
 use quarry_eval::own_repository::report::{Report, report};
 use quarry_eval::own_repository::variants::{Variant, variants};
@@ -112,7 +113,7 @@ pub fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
         output::note("nothing to ask; ask questions of your own with --ask FILE");
         return Ok(ExitCode::from(1));
     }
-    let load = |path: Option<&Path>| model::load(path);
+    let load = |name: ModelName<'_>| model::load_named(name, None);
     let repository =
         Repository { root: &args.path, files: &files, load: &load, model: args.model.as_deref() };
     if let Some(folder) = &args.write {
@@ -230,7 +231,7 @@ struct AgreementReport<'a> {
 fn agree(args: &RepoArgs, table: &Path, repos: &Path, bootstrap: &Bootstrap) -> anyhow::Result<ExitCode> {
     let repositories = format::read(table)?;
     let variants = variants(args.model.is_some())?;
-    let load = |path: Option<&Path>| model::load(path);
+    let load = |name: ModelName<'_>| model::load_named(name, None);
     let bar = output::progress_bar("repositories", repositories.len());
     bar.tick();
     let mut found = Vec::new();
@@ -272,7 +273,7 @@ fn of_repository(
     labelled: &format::Repository,
     root: &Path,
     variants: &[Variant],
-    load: &quarry_eval::method::LoadModel<'_>,
+    load: &LoadModel<'_>,
     bootstrap: &Bootstrap,
 ) -> anyhow::Result<(RepositoryValues, Vec<String>)> {
     let files = tree::read(root)?;
@@ -343,7 +344,7 @@ fn agreement_text(names: &[String], found: &[RepositoryValues], agreement: &[Pro
         "", "repos", "questions", "Kendall's tau-b", "Spearman", "tau-b within"
     );
     for of in agreement {
-        let estimate = |estimate: Option<quarry_eval::own_repository::agreement::Estimate>| {
+        let estimate = |estimate: Option<Estimate>| {
             estimate.map_or_else(
                 || "-".to_owned(),
                 |found| {

@@ -88,7 +88,7 @@ const PHRASES: &[&str] = &[
 ];
 
 /// What a commit's subject asks, if it says what code does: without the type of a conventional commit, the component
-/// in brackets or before a colon stays, without numbers of issues. `None` for merges, reverts, releases, formatting and
+/// in brackets or before a colon staying, and without numbers of issues. `None` for merges, reverts, releases, formatting and
 /// updates of dependencies, which programs write or which say nothing of the functions that they touch.
 #[must_use]
 pub fn question(header: &Header) -> Option<String> {
@@ -111,19 +111,20 @@ pub fn question(header: &Header) -> Option<String> {
         };
         subject = rest;
     }
-    let is_issue = |word: &&str| {
-        let word = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '#');
-        let digits = word.trim_start_matches("gh-").trim_start_matches("GH-").trim_start_matches('#');
-        word.contains('#') && digits.chars().all(|c| c.is_ascii_digit())
-            || word.split_once('-').is_some_and(|(project, number)| {
-                project.len() > 1
-                    && project.chars().all(|c| c.is_ascii_uppercase())
-                    && number.chars().all(|c| c.is_ascii_digit())
-            })
+    // `#12`, `gh-12`, and `ABC-12` where it begins the subject or stands in brackets: `UTF-8` is no issue.
+    let is_issue = |place: usize, word: &str| {
+        let bare = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '#');
+        let is_number = |text: &str| text.chars().all(|c| c.is_ascii_digit());
+        bare.strip_prefix('#').is_some_and(is_number)
+            || (place == 0 || word.starts_with(['(', '[']))
+                && bare.split_once('-').is_some_and(|(project, number)| {
+                    project.len() > 1 && project.chars().all(|c| c.is_ascii_uppercase()) && is_number(number)
+                })
     };
+    let telling = subject.split_whitespace().enumerate().filter(|(place, word)| !is_issue(*place, word));
     let words: Vec<&str> = std::iter::once(component)
-        .chain(subject.split_whitespace())
-        .filter(|word| !word.is_empty() && !is_issue(word))
+        .filter(|component| !component.is_empty())
+        .chain(telling.map(|(_, word)| word))
         .collect();
     let text = words.join(" ");
     let lower = text.to_lowercase();
@@ -269,8 +270,9 @@ mod tests {
         };
         check("Retry requests after a timeout (#123)", Some("Retry requests after a timeout"));
         check("feat(client): retry requests after timeout", Some("client retry requests after timeout"));
-        check("fix!: retry requests after timeout, GH-12", Some("retry requests after timeout, GH-12"));
-        check("parser: accept empty header lines", Some("parser: accept empty header lines"));
+        check("fix!: retry requests after timeout (GH-12)", Some("retry requests after timeout"));
+        check("parser: accept empty header lines", Some("parser accept empty header lines"));
+        check("Decode names as UTF-8 strictly", Some("Decode names as UTF-8 strictly"));
         check("ABC-77 Accept empty header lines", Some("Accept empty header lines"));
         for subject in [
             "Merge branch 'x' into main please",

@@ -17,7 +17,7 @@ use super::variants::{Shortened, Variant, VariantMethod, VariantModel};
 use super::view::View;
 use super::{Asked, LabelledQuery};
 use crate::EvalError;
-use crate::method::{BagOfWords, LoadModel, Scorer};
+use crate::method::{BagOfWords, LoadModel, ModelName, Scorer};
 use crate::repo_search::{K, Place, search};
 
 /// What happens while questions are asked.
@@ -35,7 +35,7 @@ pub struct Repository<'a> {
     pub root: &'a Path,
     /// The files in it ([`super::tree::read`]).
     pub files: &'a [SourceFile],
-    /// Loads the model built in (`None`) or the one given (`Some`).
+    /// Loads models.
     pub load: &'a LoadModel<'a>,
     /// Path of the model that was given.
     pub model: Option<&'a Path>,
@@ -65,7 +65,8 @@ impl Viewed {
     }
 
     fn open(&self, repository: &Repository<'_>, model: VariantModel) -> Result<Index, EvalError> {
-        let embedder = (repository.load)(repository.model.filter(|_| model.is_given))?;
+        let name = repository.model.filter(|_| model.is_given).map_or(ModelName::Builtin, ModelName::Path);
+        let embedder = (repository.load)(name)?;
         let embedder: Arc<dyn Embedder> = match model.dimensions {
             Some(dimensions) => Arc::new(Shortened::new(embedder, dimensions)),
             None => embedder,

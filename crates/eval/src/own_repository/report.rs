@@ -361,7 +361,7 @@ mod tests {
         assert!(worse.is_real() && worse.difference < 0.0);
         assert!(report.proxies[0].variants[0].to_default.is_none());
         let text = report.text();
-        assert!(text.contains("0.501 *") && text.contains("0.300-"), "{text}");
+        assert!(text.contains("0.501*") && text.contains("0.300-"), "{text}");
         assert!(text.contains("no more than chance") && text.contains("keep it"), "{text}");
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use quarry_source::{Language, Unit, UnitKind, extract, language_named};
 use quarry_text::{identifiers, parts};
 use rayon::prelude::*;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::walk::{FileFlags, WalkError, WalkOptions, base_folder, list, read};
@@ -15,7 +15,7 @@ use crate::walk::{FileFlags, WalkError, WalkOptions, base_folder, list, read};
 /// Words of a summary that is worth asking.
 const SUMMARY_WORDS: std::ops::RangeInclusive<usize> = 3..=40;
 /// Fewest words of a function's code; shorter ones do nothing that could be asked for.
-const MIN_CODE_WORDS: usize = 8;
+pub const MIN_CODE_WORDS: usize = 8;
 /// Longest code and longest rest of the documentation, in bytes.
 const MAX_CODE_BYTES: usize = 4000;
 const MAX_DOC_BYTES: usize = 1500;
@@ -104,8 +104,37 @@ impl Exclusion {
     }
 }
 
-/// Hash of the letters and digits of a text in lower case.
-fn fingerprint(text: &str) -> u64 {
+/// How much of a documentation is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Extent {
+    /// The first sentence.
+    #[default]
+    Sentence,
+    /// The first paragraph.
+    Paragraph,
+}
+
+/// The question that the documentation of a function answers, if it is one that somebody could ask.
+#[must_use]
+pub fn question(doc: &str, own_name: &str, extent: Extent) -> Option<String> {
+    let (sentence, _) = split_summary(doc, own_name);
+    if !is_worth_asking(&sentence) {
+        return None;
+    }
+    match extent {
+        Extent::Sentence => Some(sentence),
+        Extent::Paragraph => {
+            let (paragraph, _) = first_paragraph(doc);
+            let others = paragraph[sentence_end(&paragraph)..].trim();
+            Some(format!("{sentence} {others}").trim().to_owned())
+        }
+    }
+}
+
+/// Hash of the letters and digits of a text in lower case, under which spacing and punctuation do not count.
+#[must_use]
+pub fn fingerprint(text: &str) -> u64 {
     let normalised: String =
         text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
     xxh3_64(normalised.as_bytes())
@@ -162,10 +191,9 @@ fn read_functions(
             if words < MIN_CODE_WORDS || own_name.is_empty() || own_name.to_lowercase().starts_with("test") {
                 return None;
             }
-            let (query, doc) = split_summary(&unit.doc, own_name);
-            let query = if is_worth_asking(&query) { query } else { String::new() };
+            let (_, doc) = split_summary(&unit.doc, own_name);
             let pair = FunctionPair {
-                query,
+                query: question(&unit.doc, own_name, Extent::Sentence).unwrap_or_default(),
                 doc: truncate(doc, MAX_DOC_BYTES),
                 name: unit.name.clone(),
                 code: truncate(code, MAX_CODE_BYTES),
@@ -179,7 +207,8 @@ fn read_functions(
 }
 
 /// The text of `span` without the ranges in `holes`, which are ascending and lie in it.
-fn cut_out(bytes: &[u8], span: Range<usize>, holes: &[Range<usize>]) -> String {
+#[must_use]
+pub fn cut_out(bytes: &[u8], span: Range<usize>, holes: &[Range<usize>]) -> String {
     let mut kept = Vec::with_capacity(span.len());
     let mut at = span.start;
     for hole in holes {
@@ -199,6 +228,18 @@ fn truncate(mut text: String, max_bytes: usize) -> String {
 /// starts with the function's name, as in Go, loses it: nobody asks for a name that they do not know.
 #[must_use]
 pub fn split_summary(doc: &str, own_name: &str) -> (String, String) {
+    let (summary, rest) = first_paragraph(doc);
+    let end = sentence_end(&summary);
+    let (first, others) = summary.split_at(end);
+    let first = match first.trim().split_once(' ') {
+        Some((name, tail)) if name.trim_matches('`') == own_name => tail,
+        _ => first,
+    };
+    (first.trim().to_owned(), format!("{} {}", others.trim(), rest.trim()).trim().to_owned())
+}
+
+/// The first paragraph of a documentation, on one line and without mark-up, and the lines after it.
+fn first_paragraph(doc: &str) -> (String, String) {
     let is_tag = |line: &str| {
         let line = line.trim_start();
         line.starts_with(['@', ':', '\\', '>']) || line.ends_with(':') && line.split(' ').count() < 3
@@ -224,14 +265,7 @@ pub fn split_summary(doc: &str, own_name: &str) -> (String, String) {
         rest.push('\n');
         rest.push_str(line);
     });
-    let summary = without_markup(&summary);
-    let end = sentence_end(&summary);
-    let (first, others) = summary.split_at(end);
-    let first = match first.trim().split_once(' ') {
-        Some((name, tail)) if name.trim_matches('`') == own_name => tail,
-        _ => first,
-    };
-    (first.trim().to_owned(), format!("{} {}", others.trim(), rest.trim()).trim().to_owned())
+    (without_markup(&summary), rest)
 }
 
 /// Where the first sentence ends: after a full stop, question or exclamation mark before white space, save after
@@ -367,6 +401,17 @@ mod tests {
         {
             assert!(!is_worth_asking(remark), "{remark}");
         }
+    }
+
+    #[test]
+    fn a_question_is_a_sentence_or_a_paragraph() {
+        let doc = "Sort reads the list in place. It is stable.\n\nSlow.";
+        assert_eq!(question(doc, "Sort", Extent::Sentence).unwrap(), "reads the list in place.");
+        assert_eq!(
+            question(doc, "Sort", Extent::Paragraph).unwrap(),
+            "reads the list in place. It is stable."
+        );
+        assert_eq!(question("TODO sort this list", "Sort", Extent::Paragraph), None);
     }
 
     fn python(code: &str, exclusion: &Exclusion) -> Vec<FunctionPair> {

@@ -172,6 +172,9 @@ pub enum EvalError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// A tree cannot be listed.
+    #[error(transparent)]
+    Walk(#[from] quarry_corpus::walk::WalkError),
     /// A model failed.
     #[error(transparent)]
     Embed(#[from] quarry_embed::EmbedError),

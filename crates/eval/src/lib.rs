@@ -3,7 +3,8 @@
 //! The middle is pure: [`ranking`] finds the ranks of the judged documents under a named tie policy,
 //! [`metrics`] turns ranks into numbers, [`significance`] says how far to trust them. Around it,
 //! [`evaluation`] scores runs and methods over a benchmark, [`method`] holds the methods, [`repo_search`] the
-//! protocol over whole repositories and [`plan`] a page of results from one file.
+//! protocol over whole repositories, [`own_repository`] a repository as a benchmark of itself and [`plan`] a page of
+//! results from one file.
 //!
 //! ```
 //! use quarry_eval::metrics::rank::{ndcg, reciprocal_rank, Gain};
@@ -22,6 +23,7 @@ mod error;
 pub mod evaluation;
 pub mod method;
 pub mod metrics;
+pub mod own_repository;
 pub mod plan;
 pub mod protocol;
 pub mod ranking;

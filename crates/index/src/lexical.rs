@@ -5,20 +5,23 @@
 //! score of *every* text, and the same for groups of texts (files).
 
 mod fields;
+mod terms;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use quarry_text::lexical_terms;
+use quarry_text::TermRules;
 use rayon::prelude::*;
 use tantivy::directory::{Directory, MmapDirectory, RamDirectory};
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::postings::BlockSegmentPostings;
 use tantivy::schema::{Field, IndexRecordOption, Schema, TextFieldIndexing, TextOptions};
-use tantivy::tokenizer::{Token, TokenStream, Tokenizer, TokenizerManager};
+use tantivy::tokenizer::TokenizerManager;
 use tantivy::{InvertedIndexReader, SegmentReader, TantivyDocument, Term};
 
+use self::terms::TermSplitter;
+pub(crate) use self::terms::Terms;
 use crate::Error;
 use crate::table::{Numbering, PartUnits};
 
@@ -30,9 +33,6 @@ pub const FIELDS: [&str; N_FIELDS] = ["name", "file", "folder", "doc", "body"];
 
 /// Memory for the terms of a segment before it must be written.
 const WRITER_BYTES: usize = 64 << 20;
-
-/// Stands after each term of a field; no identifier has it.
-const TERM_END: char = '\n';
 
 /// Name under which the index knows the tokenizer.
 const TOKENIZER: &str = "terms";
@@ -105,28 +105,6 @@ struct FieldReader {
     lengths: FieldNormReader,
 }
 
-/// The terms of a text, field by field.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Terms {
-    /// Each term with [`TERM_END`] after it.
-    fields: [String; N_FIELDS],
-    pub n_terms: [u32; N_FIELDS],
-}
-
-impl Terms {
-    pub fn of(text: &LexicalText) -> Self {
-        let mut terms = Self::default();
-        for (field, value) in text.fields().into_iter().enumerate() {
-            lexical_terms(value, |term, _| {
-                terms.fields[field].push_str(term);
-                terms.fields[field].push(TERM_END);
-                terms.n_terms[field] += 1;
-            });
-        }
-        terms
-    }
-}
-
 /// BM25F of texts and of the groups that they form.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scores {
@@ -150,15 +128,26 @@ pub struct Groups<'a> {
 }
 
 impl LexicalIndex {
-    /// Indexes texts in memory.
+    /// Indexes texts in memory, by the terms of search.
     ///
     /// # Errors
     /// When the texts are over 2³² or hold more than memory does.
     pub fn in_memory<'a>(texts: impl IntoIterator<Item = LexicalText<'a>>) -> Result<Self, Error> {
+        Self::in_memory_by(TermRules::default(), texts)
+    }
+
+    /// Indexes texts in memory; queries must come by the same rules.
+    ///
+    /// # Errors
+    /// As [`in_memory`](Self::in_memory).
+    pub fn in_memory_by<'a>(
+        rules: TermRules,
+        texts: impl IntoIterator<Item = LexicalText<'a>>,
+    ) -> Result<Self, Error> {
         let directory = RamDirectory::create();
         let (mut n_texts, mut n_terms) = (0, [0; N_FIELDS]);
         let terms = texts.into_iter().map(|text| {
-            let terms = Terms::of(&text);
+            let terms = Terms::by(rules, &text);
             n_texts += 1;
             add(&mut n_terms, &terms.n_terms);
             terms
@@ -464,43 +453,6 @@ fn write(directory: impl Directory, texts: impl IntoIterator<Item = Terms>) -> R
     }
     writer.finalize()?;
     Ok(())
-}
-
-/// Cuts [`Terms`] apart. They are made where many files are at work at once; tantivy writes in one thread.
-#[derive(Clone, Default)]
-struct TermSplitter(Token);
-
-struct SplitTerms<'a> {
-    rest: &'a str,
-    token: &'a mut Token,
-}
-
-impl Tokenizer for TermSplitter {
-    type TokenStream<'a> = SplitTerms<'a>;
-
-    fn token_stream<'a>(&'a mut self, text: &'a str) -> Self::TokenStream<'a> {
-        self.0.reset();
-        SplitTerms { rest: text, token: &mut self.0 }
-    }
-}
-
-impl TokenStream for SplitTerms<'_> {
-    fn advance(&mut self) -> bool {
-        let Some((term, rest)) = self.rest.split_once(TERM_END) else { return false };
-        self.rest = rest;
-        self.token.position = self.token.position.wrapping_add(1);
-        self.token.text.clear();
-        self.token.text.push_str(term);
-        true
-    }
-
-    fn token(&self) -> &Token {
-        self.token
-    }
-
-    fn token_mut(&mut self) -> &mut Token {
-        self.token
-    }
 }
 
 #[cfg(test)]

@@ -1,64 +1,100 @@
 //! Terms for lexical search.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use rust_stemmers::{Algorithm, Stemmer};
 
 use crate::{identifiers, is_language_name, is_stop_word, parts};
 
-/// Calls `emit` with each term of a text, in order, and the byte range that it was read from: every part of an
-/// identifier, lower-cased and reduced to its English stem, and after the parts of an identifier of several the
-/// whole of it, lower-cased, without `_` and unstemmed (`read_csv`, `readCSV` and `ReadCsv` all give `read`,
-/// `csv`, `readcsv`).
-pub fn lexical_terms(text: &str, mut emit: impl FnMut(&str, Range<usize>)) {
-    let stemmer = Stemmer::create(Algorithm::English);
-    let offset = |part: &str| part.as_ptr() as usize - text.as_ptr() as usize;
-    let (mut lower, mut whole) = (String::new(), String::new());
-    for identifier in identifiers(text) {
-        whole.clear();
-        let mut n_parts = 0;
-        for part in parts(identifier) {
-            lower_case(part, &mut lower);
-            let start = offset(part);
-            emit(&stemmer.stem(&lower), start..start + part.len());
-            whole.push_str(&lower);
-            n_parts += 1;
-        }
-        if n_parts > 1 {
-            let start = offset(identifier);
-            emit(&whole, start..start + identifier.len());
-        }
+/// How a text becomes terms. The default is that of search; what else there is shows what each step brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TermRules {
+    /// Whether terms are reduced to their English stems.
+    pub stems: bool,
+    /// Whether identifiers are cut into their parts; else each is one term.
+    pub parts: bool,
+}
+
+impl Default for TermRules {
+    fn default() -> Self {
+        Self { stems: true, parts: true }
     }
 }
 
-/// The distinct terms of a query, in order of first use, without the words that say nothing about what a function
-/// does: stop words, and the name of a programming language where at least two other terms are left (`python read
-/// csv` wants Python code, not code that speaks of Python). A query of stop words alone keeps them.
-#[must_use]
-pub fn query_terms(query: &str) -> Vec<String> {
-    let (mut all, mut telling, mut languages): (Vec<String>, Vec<String>, Vec<String>) = Default::default();
-    lexical_terms(query, |term, at| {
-        let word = &query[at];
-        let mut list = vec![&mut all];
-        if !is_stop_word(word) {
-            list.push(&mut telling);
-        }
-        if is_language_name(word) {
-            list.push(&mut languages);
-        }
-        for list in list {
-            if !list.iter().any(|known| known == term) {
-                list.push(term.to_owned());
+impl TermRules {
+    /// Calls `emit` with each term of a text, in order, and the byte range that it was read from: every part of an
+    /// identifier, lower-cased and reduced to its English stem, and after the parts of an identifier of several the
+    /// whole of it, lower-cased, without `_` and unstemmed (`read_csv`, `readCSV` and `ReadCsv` all give `read`,
+    /// `csv`, `readcsv`).
+    pub fn terms(self, text: &str, mut emit: impl FnMut(&str, Range<usize>)) {
+        let stemmer = self.stems.then(|| Stemmer::create(Algorithm::English));
+        let offset = |part: &str| part.as_ptr() as usize - text.as_ptr() as usize;
+        let (mut lower, mut whole) = (String::new(), String::new());
+        for identifier in identifiers(text) {
+            whole.clear();
+            let mut n_parts = 0;
+            for part in parts(identifier) {
+                lower_case(part, &mut lower);
+                whole.push_str(&lower);
+                n_parts += 1;
+                if self.parts {
+                    let start = offset(part);
+                    let term = stemmer.as_ref().map_or(Cow::Borrowed(lower.as_str()), |to| to.stem(&lower));
+                    emit(&term, start..start + part.len());
+                }
+            }
+            if n_parts > 1 || n_parts == 1 && !self.parts {
+                let start = offset(identifier);
+                let is_word = n_parts == 1;
+                let stemmer = stemmer.as_ref().filter(|_| is_word);
+                let term = stemmer.map_or(Cow::Borrowed(whole.as_str()), |to| to.stem(&whole));
+                emit(&term, start..start + identifier.len());
             }
         }
-    });
-    if telling.is_empty() {
-        return all;
     }
-    if telling.len() >= languages.len() + 2 {
-        telling.retain(|term| !languages.contains(term));
+
+    /// The distinct terms of a query, in order of first use, without the words that say nothing about what a function
+    /// does: stop words, and the name of a programming language where at least two other terms are left (`python read
+    /// csv` wants Python code, not code that speaks of Python). A query of stop words alone keeps them.
+    #[must_use]
+    pub fn query_terms(self, query: &str) -> Vec<String> {
+        let (mut all, mut telling, mut languages): (Vec<String>, Vec<String>, Vec<String>) =
+            Default::default();
+        self.terms(query, |term, at| {
+            let word = &query[at];
+            let mut list = vec![&mut all];
+            if !is_stop_word(word) {
+                list.push(&mut telling);
+            }
+            if is_language_name(word) {
+                list.push(&mut languages);
+            }
+            for list in list {
+                if !list.iter().any(|known| known == term) {
+                    list.push(term.to_owned());
+                }
+            }
+        });
+        if telling.is_empty() {
+            return all;
+        }
+        if telling.len() >= languages.len() + 2 {
+            telling.retain(|term| !languages.contains(term));
+        }
+        telling
     }
-    telling
+}
+
+/// [`TermRules::terms`] of search.
+pub fn lexical_terms(text: &str, emit: impl FnMut(&str, Range<usize>)) {
+    TermRules::default().terms(text, emit);
+}
+
+/// [`TermRules::query_terms`] of search.
+#[must_use]
+pub fn query_terms(query: &str) -> Vec<String> {
+    TermRules::default().query_terms(query)
 }
 
 /// Replaces the content of `out` with `text` in lower case.
@@ -89,6 +125,24 @@ mod tests {
             assert_eq!(terms(name), expected, "{name}");
         }
         assert_eq!(terms("reading reads Read"), ["read", "read", "read"]);
+    }
+
+    #[test]
+    fn each_step_can_be_left_out() {
+        let terms = |rules: TermRules, text: &str| {
+            let mut terms = Vec::new();
+            rules.terms(text, |term, at| terms.push(format!("{term} {}", &text[at])));
+            terms
+        };
+        let unstemmed = TermRules { stems: false, ..TermRules::default() };
+        let expected = ["reading reading", "files Files", "readingfiles readingFiles", "reads reads"];
+        assert_eq!(terms(unstemmed, "readingFiles reads"), expected);
+        let whole = TermRules { parts: false, ..TermRules::default() };
+        assert_eq!(
+            terms(whole, "readingFiles reads __x"),
+            ["readingfiles readingFiles", "read reads", "x __x"]
+        );
+        assert_eq!(whole.query_terms("how to read_csv in python, reading"), ["readcsv", "read"]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod lexical;
 mod nearest;
 mod stop_words;
 
-pub use lexical::{lexical_terms, lower_case, query_terms};
+pub use lexical::{TermRules, lexical_terms, lower_case, query_terms};
 pub use nearest::nearest;
 pub use stop_words::{is_language_name, is_stop_word};
 

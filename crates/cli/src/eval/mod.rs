@@ -7,6 +7,7 @@ mod compare;
 mod models;
 mod plan;
 mod protocol;
+mod repo;
 mod repo_search;
 mod tune;
 mod verdicts;
@@ -37,6 +38,8 @@ enum Command {
     Classification(verdicts::ClassificationArgs),
     /// Say whether probabilities can be believed: Brier score, calibration error, reliability, risk and coverage
     Calibration(verdicts::CalibrationArgs),
+    /// Say which method is best on your own repository: its documentation, history and tests ask the questions
+    Repo(repo::RepoArgs),
     /// Search whole repositories and look for the files that answer
     RepoSearch(repo_search::RepoSearchArgs),
     /// Measure a method under a protocol of the papers
@@ -64,6 +67,7 @@ pub fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
         Some(Command::Agreement(args)) => agreement::run(args)?,
         Some(Command::Classification(args)) => verdicts::classification(args)?,
         Some(Command::Calibration(args)) => verdicts::calibration(args)?,
+        Some(Command::Repo(args)) => return repo::run(args),
         Some(Command::RepoSearch(args)) => repo_search::run(args)?,
         Some(Command::Protocol(args)) => protocol::run(args)?,
         Some(Command::Protocols(args)) => protocol::list(args)?,

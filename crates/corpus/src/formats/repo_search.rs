@@ -9,6 +9,7 @@ use super::{
     Container, Field, Format, FormatError, Holds, Judgement, Kind, Line, Query, Record, Value, excerpt,
     for_each_line, open,
 };
+use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::path::Path;
 
@@ -162,6 +163,87 @@ pub fn parse(reader: impl BufRead, path: &Path) -> Result<Vec<Repository>, Forma
     Ok(repositories)
 }
 
+/// Reads a person's questions about a tree. See [`parse_questions`].
+///
+/// # Errors
+/// When the file cannot be read, and as [`parse_questions`].
+pub fn read_questions(
+    path: &Path,
+    lengths: &BTreeMap<&str, usize>,
+) -> Result<Vec<RepositoryQuery>, FormatError> {
+    parse_questions(open(path)?, path, lengths)
+}
+
+/// Reads a person's questions about a tree, a line each: `query TAB path[:line[-line]]`. Lines with the same query are
+/// one question with several targets; empty lines are skipped. `lengths` has the number of lines of each file that is
+/// searched, by its path.
+///
+/// # Errors
+/// A line without a tab, an empty query, a target that is no `path`, `path:line` or `path:start-end`, or one that comes
+/// twice or names a file or line that is not there; no question at all.
+pub fn parse_questions(
+    reader: impl BufRead,
+    path: &Path,
+    lengths: &BTreeMap<&str, usize>,
+) -> Result<Vec<RepositoryQuery>, FormatError> {
+    let mut queries: Vec<RepositoryQuery> = Vec::new();
+    for_each_line(reader, path, |line| {
+        if line.text.trim().is_empty() {
+            return Ok(());
+        }
+        let Some((text, place)) = line.text.split_once('\t').filter(|(text, _)| !text.trim().is_empty())
+        else {
+            return Err(line.error(
+                "query TAB path[:line[-line]]",
+                excerpt(line.text),
+                "write the question, a tab, and the place that answers it",
+            ));
+        };
+        let (text, place) = (text.trim(), place.trim());
+        let target = match place.rsplit_once(':') {
+            Some((file, number)) if number.parse::<u32>().is_ok_and(|number| number > 0) => {
+                target(line, "", &format!("{file}:{number}-{number}"))?
+            }
+            _ => target(line, "", place)?,
+        };
+        let Some(&length) = lengths.get(target.path.as_str()) else {
+            let nearest = quarry_text::nearest(&target.path, lengths.keys().copied(), 1);
+            let nearest = nearest.first().map_or("one of the tree", String::as_str);
+            return Err(line.error(
+                "a file that is searched, by its path from the root of the tree",
+                excerpt(&target.path),
+                format!("name {nearest}, if that is what is meant"),
+            ));
+        };
+        if let Some((_, end)) = target.lines.filter(|(_, end)| *end as usize > length) {
+            return Err(line.error(
+                format!("lines of {}, which has {length}", target.path),
+                format!("line {end}"),
+                "mend the range of lines",
+            ));
+        }
+        let place = queries.iter().position(|query| query.text == text).unwrap_or_else(|| {
+            let category = "queries".to_owned();
+            queries.push(RepositoryQuery { category, text: text.to_owned(), targets: Vec::new() });
+            queries.len() - 1
+        });
+        if queries[place].targets.contains(&target) {
+            return Err(line.error("each target of a query once", "one again", "remove one of the two"));
+        }
+        queries[place].targets.push(target);
+        Ok(())
+    })?;
+    if queries.is_empty() {
+        return Err(FormatError::File {
+            path: path.to_owned(),
+            expected: "at least one line `query TAB path[:line[-line]]`".into(),
+            found: "none".into(),
+            remedy: "write a question and the place that answers it".into(),
+        });
+    }
+    Ok(queries)
+}
+
 const COLUMNS: [&str; 7] = ["repo", "revision", "root", "category", "query", "relevant", "secondary"];
 
 /// Where each of [`COLUMNS`] stands; the last may be absent.
@@ -271,6 +353,38 @@ mod tests {
 
     fn parse_rows(rows: &str) -> Result<Vec<Repository>, String> {
         parse(format!("{HEADER}{rows}").as_bytes(), Path::new("t")).map_err(|error| error.to_string())
+    }
+
+    fn questions(text: &str) -> Result<Vec<RepositoryQuery>, String> {
+        let lengths = BTreeMap::from([("a.py", 9), ("lib/b.py", 3)]);
+        parse_questions(text.as_bytes(), Path::new("q"), &lengths).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn questions_of_one_text_have_several_targets() {
+        let found = questions("how\ta.py:3-9\n\nwho\tlib/b.py\n how \tlib/b.py:2\n").unwrap();
+        let target = |path: &str, lines| Target { path: path.into(), lines };
+        assert_eq!(found.len(), 2);
+        assert_eq!((found[0].text.as_str(), found[0].category.as_str()), ("how", "queries"));
+        assert_eq!(found[0].targets, [target("a.py", Some((3, 9))), target("lib/b.py", Some((2, 2)))]);
+        assert_eq!(found[1].targets, [target("lib/b.py", None)]);
+    }
+
+    #[test]
+    fn questions_name_what_is_there() {
+        for (text, words) in [
+            ("how\ta.py\nhow a.py\n", "q:2: expected query TAB path"),
+            ("\ta.py\n", "q:1: expected query TAB path"),
+            ("how\tb.py\n", "name lib/b.py"),
+            ("how\ta.py:10\n", "which has 9, found line 10"),
+            ("how\ta.py:0\n", "q:1: expected a target"),
+            ("how\ta.py:4-2\n", "q:1: expected a target"),
+            ("how\ta.py\nhow\ta.py\n", "q:2: expected each target"),
+            ("\n", "expected at least one line"),
+        ] {
+            let error = questions(text).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
     }
 
     #[test]

@@ -37,6 +37,12 @@ impl Staged {
         Ok(Self { target: target.to_owned(), path: target.with_file_name(name) })
     }
 
+    /// Where it is written.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Gives it its name.
     ///
     /// # Errors

@@ -38,6 +38,12 @@ pub struct Place {
     pub end_line: u32,
 }
 
+impl From<quarry_index::Hit> for Place {
+    fn from(hit: quarry_index::Hit) -> Self {
+        Self { path: hit.path, start_line: hit.start_line, end_line: hit.end_line }
+    }
+}
+
 /// NDCG of one query's results, best first, cut at [`K`] results: each target, all of them of grade 1, stands at
 /// the rank of the first result that lies in it, that is, in its file and, for a target with lines, on at least
 /// one of them. A result may serve several targets; the value is at most 1 even so.
@@ -52,7 +58,8 @@ pub fn ndcg(results: &[Place], targets: &[Target]) -> f64 {
     rank::ndcg(&hits, &vec![1; targets.len()], Some(K), Gain::Linear).min(1.0)
 }
 
-fn lies_in(result: &Place, target: &Target) -> bool {
+/// Whether a result is of the file of a target and, where it has lines, holds one of them.
+pub(crate) fn lies_in(result: &Place, target: &Target) -> bool {
     result.path == target.path
         && target.lines.is_none_or(|(start, end)| result.start_line <= end && start <= result.end_line)
 }
@@ -279,12 +286,7 @@ impl<'a> Entry<'a> {
             let start = Instant::now();
             let response = self.search(&query.text, ranking)?;
             let time = start.elapsed();
-            let place = |hit: quarry_index::Hit| Place {
-                path: hit.path,
-                start_line: hit.start_line,
-                end_line: hit.end_line,
-            };
-            let places: Vec<Place> = response.hits.into_iter().map(place).collect();
+            let places: Vec<Place> = response.hits.into_iter().map(Place::from).collect();
             queries.push(QueryScore {
                 repository: name.clone(),
                 category: query.category.clone(),
@@ -302,13 +304,18 @@ impl<'a> Entry<'a> {
     }
 
     fn search(&self, query: &str, ranking: &Ranking) -> Result<SearchResponse, EvalError> {
-        let request = SearchRequest { query, limit: K, ranking: ranking.clone(), filter: &Filter::default() };
-        match self.index.search(&request) {
-            Ok(response) => Ok(response),
-            // Nothing to look for is nothing found.
-            Err(quarry_index::Error::EmptyQuery) => Ok(SearchResponse::default()),
-            Err(error) => Err(error.into()),
-        }
+        search(&self.index, query, ranking)
+    }
+}
+
+/// The first [`K`] results of a query.
+pub(crate) fn search(index: &Index, query: &str, ranking: &Ranking) -> Result<SearchResponse, EvalError> {
+    let request = SearchRequest { query, limit: K, ranking: ranking.clone(), filter: &Filter::default() };
+    match index.search(&request) {
+        Ok(response) => Ok(response),
+        // Nothing to look for is nothing found.
+        Err(quarry_index::Error::EmptyQuery) => Ok(SearchResponse::default()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -22,7 +22,7 @@ pub struct Parameter {
     /// The value that switches it off.
     pub off: f32,
     get: fn(&Ranking) -> f32,
-    set: fn(&mut Ranking, f32),
+    pub(crate) set: fn(&mut Ranking, f32),
 }
 
 macro_rules! parameter {

@@ -1,0 +1,152 @@
+//! `quarry eval repo` on a small tree.
+
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+mod fixture;
+
+use fixture::{Fixture, check_error, stderr, stdout};
+use serde_json::Value;
+
+/// Functions with documentation, and a test of each.
+fn fixture() -> Fixture {
+    let fixture = Fixture::new();
+    let subjects = [
+        ("sockets", "Open a connection to every host of a cluster", "connect"),
+        ("shapes", "Compute the area that a polygon covers", "measure"),
+        ("letters", "Write a letter to all customers who owe money", "remind"),
+        ("engines", "Stop the engine before it gets too hot", "protect"),
+    ];
+    for (number, (file, doc, name)) in subjects.into_iter().enumerate() {
+        fixture.write(
+            &format!("tree/{file}.py"),
+            &format!(
+                "def {name}({file}, limit):\n    \"\"\"{doc}.\"\"\"\n    results_{number} = [{name}_one(each) for each in {file}]\n    return results_{number}[:limit]\n"
+            ),
+        );
+        fixture.write(
+            &format!("tree/tests/test_{file}.py"),
+            &format!("def test_{name}_takes_no_more_than_the_limit():\n    assert {name}([], 0) == []\n"),
+        );
+    }
+    fixture
+}
+
+#[test]
+fn documentation_and_tests_ask_and_a_table_answers() {
+    let fixture = fixture();
+    let output = fixture.run(&["eval", "repo"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("found no .git"), "{}", stderr(&output));
+    let text = stdout(&output);
+    for words in [
+        "docstring: 4 questions",
+        "documentation hidden",
+        "test: 4 questions",
+        "tests hidden",
+        "bm25 unstemmed",
+        "keep it",
+    ] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+}
+
+#[test]
+fn one_object_holds_every_variant_and_proxy() {
+    let fixture = fixture();
+    fixture.write("questions.tsv", "area of a polygon\tshapes.py:1-4\nheat\tengines.py\n");
+    let questions = fixture.path("questions.tsv");
+    let questions = questions.to_str().unwrap();
+    let report = fixture.json(&["eval", "repo", "--proxies", "docstring", "--ask", questions, "--json"]);
+    let proxies: Vec<&Value> = report["proxies"].as_array().unwrap().iter().collect();
+    let names: Vec<&str> = proxies.iter().map(|proxy| proxy["proxy"].as_str().unwrap()).collect();
+    assert_eq!(names, ["docstring", "queries"]);
+    let variants = proxies[1]["variants"].as_array().unwrap();
+    assert!(variants.len() >= 12);
+    assert_eq!((variants[0]["name"].as_str(), &variants[0]["to_default"]), (Some("search"), &Value::Null));
+    assert!(variants[0]["ndcg@10"].as_f64().unwrap() >= 0.5, "{}", variants[0]);
+    assert_eq!(report["advice"]["advice"], "keep_default");
+    // The same again, but for the time.
+    let mut again = fixture.json(&["eval", "repo", "--proxies", "docstring", "--ask", questions, "--json"]);
+    again["took_ms"] = report["took_ms"].clone();
+    assert_eq!(again, report);
+}
+
+#[test]
+fn hidden_documentation_is_not_found_by_its_words() {
+    let fixture = fixture();
+    let ndcg = |arguments: &[&str]| {
+        let mut all = vec!["eval", "repo", "--proxies", "docstring", "--json"];
+        all.extend(arguments);
+        let report = fixture.json(&all);
+        let variants = report["proxies"][0]["variants"].as_array().unwrap();
+        let bm25 = variants.iter().find(|variant| variant["name"] == "bm25").unwrap();
+        bm25["ndcg@10"].as_f64().unwrap()
+    };
+    let (hidden, kept) = (ndcg(&["--hide-names"]), ndcg(&["--keep-docs"]));
+    assert!(kept > 0.95 && hidden < kept - 0.1, "{hidden} {kept}");
+}
+
+#[test]
+fn questions_are_written_for_other_tools() {
+    let fixture = fixture();
+    let output = fixture.run(&["eval", "repo", "--write", "../out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let folder = fixture.path("out/docstring");
+    let corpus = std::fs::read_to_string(folder.join("corpus.jsonl")).unwrap();
+    assert!(corpus.contains("\"_id\":\"shapes.py:1-4\"") && !corpus.contains("polygon"), "{corpus}");
+    let folder = folder.to_str().unwrap();
+    let scores = fixture.json(&["eval", folder, "--method", "bm25", "--json"]);
+    assert_eq!((scores["queries"].as_u64(), scores["split"].as_str()), (Some(4), Some("test")));
+    check_error(&fixture.run(&["eval", "repo", "--write", "../out"]), "something there already");
+}
+
+#[test]
+fn what_cannot_be_asked_is_said() {
+    let fixture = Fixture::new();
+    fixture.write("empty/a.py", "x = 1\n");
+    let output = fixture.run(&["eval", "repo", "../empty"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("--ask FILE"), "{}", stderr(&output));
+    assert_eq!(stdout(&output), "");
+    fixture.write("questions.tsv", "how\tnet.py:99\n");
+    check_error(
+        &fixture.run(&["eval", "repo", "--ask", "../questions.tsv"]),
+        "questions.tsv:1: expected lines of net.py",
+    );
+    check_error(&fixture.run(&["eval", "repo", "../none"]), "no such file or folder");
+    check_error(
+        &fixture.run(&["eval", "repo", "--proxies", "queries"]),
+        "expected docstring, commit or test",
+    );
+}
+
+#[test]
+fn agreement_with_labels_is_a_correlation_over_variants() {
+    let fixture = fixture();
+    let row = |query: &str, path: &str| format!("tree\tr\t\tsemantic\t{query}\t{path}\t\n");
+    let table = "repo\trevision\troot\tcategory\tquery\trelevant\tsecondary\n".to_owned()
+        + &row("area of a polygon", "shapes.py")
+        + &row("overheating", "engines.py");
+    fixture.write("table.tsv", &table);
+    let arguments = ["eval", "repo", "--agreement", "../table.tsv", "--repos", "..", "--json"];
+    // Four questions are too few to order methods by.
+    let output = fixture.run(&arguments);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let more: String = (0..9)
+        .map(|n| format!("def f_{n}(first, second):\n    \"\"\"Take part number {n} from the {} drawer.\"\"\"\n    return [part_{n} + first * second for part_{n} in drawers_{n}]\n\n\n", ["red", "green", "blue"][n % 3]))
+        .collect();
+    fixture.write("tree/drawers.py", &more);
+    let report = fixture.json(&arguments);
+    assert_eq!(report["repositories"][0]["questions"], 2);
+    let docstrings = &report["agreement"][0];
+    assert_eq!(
+        (docstrings["proxy"].as_str(), docstrings["repositories"].as_u64()),
+        (Some("docstring"), Some(1))
+    );
+    let tau = docstrings["kendall"]["value"].as_f64().unwrap();
+    assert!((-1.0..=1.0).contains(&tau) && docstrings["kendall"]["interval"].is_null(), "{docstrings}");
+    check_error(
+        &fixture.run(&["eval", "repo", "--agreement", "../table.tsv", "--repos", "../none"]),
+        "check --repos",
+    );
+}

@@ -1,0 +1,407 @@
+//! The history of a repository: what each commit did to which files.
+//!
+//! This is the only module that reads git, by libgit2. It starts no program, writes nothing and asks no network.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use git2::{Commit as RawCommit, Delta, DiffOptions, ErrorCode, ObjectType, Odb, Oid, Repository, Sort};
+
+/// How much of a history is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryOptions {
+    /// Commits that are looked at, newest first.
+    pub commits: usize,
+    /// The commit to begin with, by any name that git knows; by default the one that is checked out.
+    pub start: Option<String>,
+    /// A commit that changes more files is told of without them.
+    pub max_files: usize,
+    /// Longer files count as not changed.
+    pub max_bytes: usize,
+}
+
+impl Default for HistoryOptions {
+    fn default() -> Self {
+        Self { commits: 5_000, start: None, max_files: 50, max_bytes: 1_000_000 }
+    }
+}
+
+/// What a commit says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// Its name, in hexadecimal.
+    pub id: String,
+    /// First paragraph of its message, on one line.
+    pub subject: String,
+    /// Name of its author.
+    pub author: String,
+    /// Number of its parents: 0 for a first commit (and where a shallow clone ends), 2 or more for a merge.
+    pub parents: usize,
+}
+
+/// A commit with one parent and what it changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// What it says.
+    pub header: Header,
+    /// Files below the folder that it changed, in any way, or added or removed.
+    pub n_files: usize,
+    /// Those of them that were asked for; none if there are more than [`HistoryOptions::max_files`].
+    pub changes: Vec<Change>,
+}
+
+/// What a commit did to a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Path relative to the folder, `/` between parts.
+    pub path: String,
+    /// Its content before; empty for a new file.
+    pub before: Vec<u8>,
+    /// Its content after; empty for a file that was removed.
+    pub after: Vec<u8>,
+}
+
+/// How far a history was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Reach {
+    /// Commits that were looked at.
+    pub commits: usize,
+    /// Whether the clone is shallow, so that older commits are not here.
+    pub is_shallow: bool,
+    /// Commits that were left out because objects of theirs are not here (a partial clone) or are broken.
+    pub unreadable: usize,
+}
+
+/// Why no history can be read.
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    /// There is no repository around a folder.
+    #[error("{}: expected a folder of a git repository, found no .git in it or above it", .0.display())]
+    NoRepository(PathBuf),
+    /// A repository without files of its own.
+    #[error("{}: expected a checkout, found a bare git repository; name a clone with files", .0.display())]
+    Bare(PathBuf),
+    /// Nothing was ever committed.
+    #[error("{}: expected a git repository with commits, found none", .0.display())]
+    Empty(PathBuf),
+    /// A commit that is not there.
+    #[error("{}: expected the commit {revision}, which is not there; fetch it", path.display())]
+    NoCommit {
+        /// The folder.
+        path: PathBuf,
+        /// The name that was given.
+        revision: String,
+    },
+    /// The owner of the files is another user, whom git does not trust unasked.
+    #[error(
+        "{}: belongs to another user; to read it, run `git config --global --add safe.directory {}`",
+        .0.display(), .0.display()
+    )]
+    Owner(PathBuf),
+    /// The folder cannot be read.
+    #[error("{}: cannot be read; check its permissions", path.display())]
+    Unreadable {
+        /// The folder.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// libgit2 refuses.
+    #[error("{}: the git repository cannot be read; `git fsck` says what is wrong with it", path.display())]
+    Git {
+        /// The folder.
+        path: PathBuf,
+        /// Its words.
+        source: git2::Error,
+    },
+}
+
+/// Reads the history of the repository that a folder lies in, newest first. `is_wanted` says by its header whether the
+/// changes of a commit are read, `is_file` by its path relative to the folder whether those of a file are;
+/// `on_commit` gets each wanted commit, a first commit and merges never among them, and may end the reading.
+///
+/// A commit that cannot be read is counted and left out; a history whose next commits cannot be told ends there.
+///
+/// # Errors
+/// When there is no repository, it is bare or empty, or the commit to begin with is not there.
+pub fn read_history(
+    folder: &Path,
+    options: &HistoryOptions,
+    is_wanted: &dyn Fn(&Header) -> bool,
+    is_file: &dyn Fn(&str) -> bool,
+    on_commit: &mut dyn FnMut(Commit) -> ControlFlow<()>,
+) -> Result<Reach, GitError> {
+    let failed = |source: git2::Error| match source.code() {
+        ErrorCode::Owner => GitError::Owner(folder.to_owned()),
+        _ => GitError::Git { path: folder.to_owned(), source },
+    };
+    let canonical = |path: &Path| {
+        path.canonicalize().map_err(|source| GitError::Unreadable { path: path.to_owned(), source })
+    };
+    let folder_path = canonical(folder)?;
+    let repository = Repository::discover(&folder_path).map_err(|source| match source.code() {
+        ErrorCode::NotFound => GitError::NoRepository(folder.to_owned()),
+        _ => failed(source),
+    })?;
+    let root = canonical(repository.workdir().ok_or_else(|| GitError::Bare(folder.to_owned()))?)?;
+    let prefix =
+        folder_path.strip_prefix(&root).unwrap_or(Path::new("")).to_string_lossy().replace('\\', "/");
+    let history =
+        History { repository: &repository, odb: repository.odb().map_err(failed)?, prefix, options };
+    let start = match &options.start {
+        Some(revision) => repository
+            .revparse_single(revision)
+            .and_then(|object| object.peel_to_commit())
+            .map_err(|_| GitError::NoCommit { path: folder.to_owned(), revision: revision.clone() })?,
+        None => repository.head().and_then(|head| head.peel_to_commit()).map_err(|source| {
+            match source.code() {
+                ErrorCode::UnbornBranch => GitError::Empty(folder.to_owned()),
+                _ => failed(source),
+            }
+        })?,
+    };
+    let mut walk = repository.revwalk().map_err(failed)?;
+    // By time alone, which does not first walk all of a long history.
+    walk.set_sorting(Sort::TIME).and_then(|()| walk.push(start.id())).map_err(failed)?;
+    let mut reach = Reach { is_shallow: repository.is_shallow(), ..Reach::default() };
+    for id in walk.take(options.commits) {
+        let Ok(commit) = id.and_then(|id| repository.find_commit(id)) else {
+            reach.unreadable += 1;
+            break;
+        };
+        reach.commits += 1;
+        let header = header(&commit);
+        if header.parents != 1 || !is_wanted(&header) {
+            continue;
+        }
+        let Ok(commit) = history.read(&commit, header, is_file) else {
+            reach.unreadable += 1;
+            continue;
+        };
+        if on_commit(commit).is_break() {
+            break;
+        }
+    }
+    Ok(reach)
+}
+
+fn header(commit: &RawCommit<'_>) -> Header {
+    Header {
+        id: commit.id().to_string(),
+        subject: String::from_utf8_lossy(commit.summary_bytes().unwrap_or_default()).into_owned(),
+        author: String::from_utf8_lossy(commit.author().name_bytes()).into_owned(),
+        parents: commit.parent_count(),
+    }
+}
+
+struct History<'a> {
+    repository: &'a Repository,
+    odb: Odb<'a>,
+    /// Path of the folder in the repository, empty for the whole of it.
+    prefix: String,
+    options: &'a HistoryOptions,
+}
+
+impl History<'_> {
+    fn read(
+        &self,
+        commit: &RawCommit<'_>,
+        header: Header,
+        is_file: &dyn Fn(&str) -> bool,
+    ) -> Result<Commit, git2::Error> {
+        let (before, after) = (commit.parent(0)?.tree()?, commit.tree()?);
+        let mut options = DiffOptions::new();
+        options.skip_binary_check(true).ignore_submodules(true).context_lines(0);
+        if !self.prefix.is_empty() {
+            options.disable_pathspec_match(true).pathspec(&self.prefix);
+        }
+        let diff = self.repository.diff_tree_to_tree(Some(&before), Some(&after), Some(&mut options))?;
+        let n_files = diff.deltas().len();
+        let mut changes = Vec::new();
+        if n_files <= self.options.max_files {
+            for delta in diff.deltas() {
+                if !matches!(delta.status(), Delta::Added | Delta::Modified | Delta::Deleted) {
+                    continue;
+                }
+                let path = delta.new_file().path_bytes().or(delta.old_file().path_bytes());
+                let path = path.and_then(|path| std::str::from_utf8(path).ok());
+                let Some(path) = path.and_then(|path| self.below(path)).filter(|path| is_file(path)) else {
+                    continue;
+                };
+                let (old, new) = (self.content(delta.old_file().id())?, self.content(delta.new_file().id())?);
+                if let (Some(before), Some(after)) = (old, new) {
+                    changes.push(Change { path: path.to_owned(), before, after });
+                }
+            }
+        }
+        Ok(Commit { header, n_files, changes })
+    }
+
+    /// A path relative to the folder, if it lies there.
+    fn below<'p>(&self, path: &'p str) -> Option<&'p str> {
+        if self.prefix.is_empty() { Some(path) } else { path.strip_prefix(&self.prefix)?.strip_prefix('/') }
+    }
+
+    /// The content of a file, empty for none; `None` for what is too long, or no file.
+    fn content(&self, id: Oid) -> Result<Option<Vec<u8>>, git2::Error> {
+        if id.is_zero() {
+            return Ok(Some(Vec::new()));
+        }
+        let (length, kind) = self.odb.read_header(id)?;
+        if kind != ObjectType::Blob || length > self.options.max_bytes {
+            return Ok(None);
+        }
+        Ok(Some(self.odb.read(id)?.data().to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use git2::{RepositoryInitOptions, Signature, Time};
+    use std::fs;
+
+    /// A repository whose commits are made here, a second apart.
+    struct Fixture {
+        folder: tempfile::TempDir,
+        repository: Repository,
+        n_commits: i64,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let mut options = RepositoryInitOptions::new();
+            options.external_template(false);
+            let repository = Repository::init_opts(folder.path(), &options).unwrap();
+            Self { folder, repository, n_commits: 0 }
+        }
+
+        fn commit(&mut self, message: &str, files: &[(&str, Option<&str>)]) -> Oid {
+            let mut index = self.repository.index().unwrap();
+            for (path, content) in files {
+                let full = self.folder.path().join(path);
+                match content {
+                    Some(content) => {
+                        fs::create_dir_all(full.parent().unwrap()).unwrap();
+                        fs::write(full, content).unwrap();
+                        index.add_path(Path::new(path)).unwrap();
+                    }
+                    None => index.remove_path(Path::new(path)).unwrap(),
+                }
+            }
+            let tree = self.repository.find_tree(index.write_tree().unwrap()).unwrap();
+            self.n_commits += 1;
+            let who = Signature::new("A B", "a@b", &Time::new(1_000 + self.n_commits, 0)).unwrap();
+            let parent = self.repository.head().ok().map(|head| head.peel_to_commit().unwrap());
+            let parents: Vec<&RawCommit<'_>> = parent.iter().collect();
+            self.repository.commit(Some("HEAD"), &who, &who, message, &tree, &parents).unwrap()
+        }
+
+        fn read(&self, folder: &str, options: &HistoryOptions) -> (Vec<Commit>, Result<Reach, GitError>) {
+            let mut commits = Vec::new();
+            let reach = read_history(
+                &self.folder.path().join(folder),
+                options,
+                &|_| true,
+                &|path| path.ends_with(".py"),
+                &mut |commit| {
+                    commits.push(commit);
+                    ControlFlow::Continue(())
+                },
+            );
+            (commits, reach)
+        }
+    }
+
+    #[test]
+    fn commits_come_with_what_they_changed() {
+        let mut fixture = Fixture::new();
+        fixture.commit("begin", &[("a.py", Some("a = 1\n")), ("lib/b.py", Some("b = 1\n"))]);
+        fixture.commit("change b\n\nfor a reason", &[("lib/b.py", Some("b = 2\n")), ("x.txt", Some("x"))]);
+        fixture.commit("remove a, add c", &[("a.py", None), ("lib/c.py", Some("c = 1\n"))]);
+        let (commits, reach) = fixture.read("", &HistoryOptions::default());
+        assert_eq!(reach.unwrap(), Reach { commits: 3, is_shallow: false, unreadable: 0 });
+        let subjects: Vec<&str> = commits.iter().map(|commit| commit.header.subject.as_str()).collect();
+        assert_eq!(subjects, ["remove a, add c", "change b"]);
+        let change = |path: &str, before: &str, after: &str| Change {
+            path: path.into(),
+            before: before.into(),
+            after: after.into(),
+        };
+        assert_eq!(commits[0].changes, [change("a.py", "a = 1\n", ""), change("lib/c.py", "", "c = 1\n")]);
+        assert_eq!(
+            (commits[1].n_files, &commits[1].changes[..]),
+            (2, &[change("lib/b.py", "b = 1\n", "b = 2\n")][..])
+        );
+        // Of a folder only what lies in it, with paths from there.
+        let (commits, _) = fixture.read("lib", &HistoryOptions::default());
+        let paths: Vec<&str> = commits.iter().map(|commit| commit.changes[0].path.as_str()).collect();
+        assert_eq!(paths, ["c.py", "b.py"]);
+    }
+
+    #[test]
+    fn work_is_bounded() {
+        let mut fixture = Fixture::new();
+        fixture.commit("begin", &[("a.py", Some("a"))]);
+        let second = fixture.commit("two", &[("b.py", Some("b")), ("c.py", Some("c"))]);
+        fixture.commit("long", &[("a.py", Some("aaaaaaaaaaa"))]);
+        let of = |options: HistoryOptions| {
+            let (commits, reach) = fixture.read("", &options);
+            (reach.unwrap().commits, commits.iter().map(|commit| commit.changes.len()).collect::<Vec<_>>())
+        };
+        assert_eq!(of(HistoryOptions { commits: 1, ..HistoryOptions::default() }), (1, vec![1]));
+        assert_eq!(of(HistoryOptions { max_files: 1, ..HistoryOptions::default() }), (3, vec![1, 0]));
+        assert_eq!(of(HistoryOptions { max_bytes: 10, ..HistoryOptions::default() }), (3, vec![0, 2]));
+        let start = Some(second.to_string());
+        assert_eq!(of(HistoryOptions { start, ..HistoryOptions::default() }), (2, vec![2]));
+        let start = Some("f".repeat(40));
+        let (_, missing) = fixture.read("", &HistoryOptions { start, ..HistoryOptions::default() });
+        assert!(matches!(missing, Err(GitError::NoCommit { .. })), "{missing:?}");
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        let empty = Fixture::new();
+        let (_, found) = empty.read("", &HistoryOptions::default());
+        assert!(matches!(found, Err(GitError::Empty(_))), "{found:?}");
+        let bare = tempfile::tempdir().unwrap();
+        Repository::init_bare(bare.path()).unwrap();
+        let read = |folder: &Path| {
+            read_history(folder, &HistoryOptions::default(), &|_| true, &|_| true, &mut |_| {
+                ControlFlow::Continue(())
+            })
+        };
+        assert!(matches!(read(bare.path()), Err(GitError::Bare(_))));
+        assert!(matches!(read(&bare.path().join("none")), Err(GitError::Unreadable { .. })));
+        let mut broken = Fixture::new();
+        broken.commit("begin", &[("a.py", Some("a"))]);
+        let second = broken.commit("second", &[("a.py", Some("b"))]).to_string();
+        broken.commit("third", &[("a.py", Some("c"))]);
+        let object = broken.folder.path().join(".git/objects").join(&second[..2]).join(&second[2..]);
+        fs::remove_file(&object).unwrap();
+        // The third commit's parent is gone: nothing can be said of what it changed, nor what came before.
+        let (commits, reach) = broken.read("", &HistoryOptions::default());
+        assert_eq!(commits, []);
+        assert!(reach.is_err() || reach.is_ok_and(|reach| reach.unreadable > 0));
+    }
+
+    #[test]
+    fn a_shallow_clone_says_so() {
+        let mut fixture = Fixture::new();
+        fixture.commit("begin", &[("a.py", Some("a"))]);
+        let second = fixture.commit("second", &[("a.py", Some("b"))]);
+        fixture.commit("third", &[("a.py", Some("c"))]);
+        fs::write(fixture.folder.path().join(".git/shallow"), format!("{second}\n")).unwrap();
+        let fixture = Fixture {
+            repository: Repository::open(fixture.folder.path()).unwrap(),
+            folder: fixture.folder,
+            n_commits: 3,
+        };
+        let (commits, reach) = fixture.read("", &HistoryOptions::default());
+        let reach = reach.unwrap();
+        assert!(reach.is_shallow);
+        assert_eq!((reach.commits, commits.len()), (2, 1));
+    }
+}

@@ -1,0 +1,230 @@
+//! A repository as files and the functions in them.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use quarry_corpus::dataset::near::NearIndex;
+use quarry_corpus::formats::repo_search::Target;
+use quarry_corpus::pairs::{MIN_CODE_WORDS, cut_out};
+use quarry_corpus::walk::{self, FileFlags, WalkError, WalkOptions};
+use quarry_source::{Call, Language, Limits, Unit, UnitKind, extract_with_references};
+use quarry_text::identifiers;
+use rayon::prelude::*;
+
+/// Similarity from which on two functions count as one.
+const SAME: f64 = 0.9;
+
+/// A file and what it is cut into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceFile {
+    /// Path relative to the root, `/` between parts.
+    pub path: String,
+    /// What else it is, beside being code.
+    pub flags: FileFlags,
+    /// Its content.
+    pub bytes: Vec<u8>,
+    /// Its units, ascending.
+    pub units: Vec<Unit>,
+    /// What it calls, ascending.
+    pub calls: Vec<Call>,
+}
+
+impl SourceFile {
+    /// Cuts a file into units.
+    #[must_use]
+    pub fn new(path: &str, language: Language, flags: FileFlags, bytes: Vec<u8>) -> Self {
+        let (extraction, references) = extract_with_references(language, &bytes, &Limits::default());
+        Self { path: path.to_owned(), flags, units: extraction.units, calls: references.calls, bytes }
+    }
+
+    /// Whether a unit of it is part of a test.
+    #[must_use]
+    pub fn is_test(&self, unit: &Unit) -> bool {
+        unit.is_test || self.flags.contains(FileFlags::TEST)
+    }
+}
+
+/// Reads the files of a tree that can be searched, in order of their paths.
+///
+/// # Errors
+/// When the folder cannot be read. Files that cannot be read are left out, as search leaves them out.
+pub fn read(root: &Path) -> Result<Vec<SourceFile>, WalkError> {
+    let base = walk::base_folder(root)?;
+    let listing = walk::list(root, &WalkOptions::default())?;
+    Ok(listing
+        .files
+        .par_iter()
+        .filter_map(|file| {
+            let content = walk::read(base, file).ok()?;
+            let language = quarry_source::language_for(file.path.as_ref(), &content.bytes);
+            let language = language.unwrap_or(file.language);
+            Some(SourceFile::new(&file.path, language, content.flags, content.bytes))
+        })
+        .collect())
+}
+
+/// A function that can be asked for.
+#[derive(Debug, Clone)]
+pub struct Function<'a> {
+    /// The file it is in.
+    pub file: &'a SourceFile,
+    /// Its unit; the first one, if it is long and was cut into several.
+    pub unit: &'a Unit,
+    /// Its lines, of all its units.
+    pub lines: (u32, u32),
+    /// Its source without the documentation.
+    pub code: String,
+    /// Number of the first function that is nearly the same: equals share it.
+    pub equal_to: usize,
+}
+
+impl Function<'_> {
+    /// The name without what it is qualified with.
+    #[must_use]
+    pub fn own_name(&self) -> &str {
+        own_name(&self.unit.name)
+    }
+}
+
+/// The part of a qualified name after its last dot.
+#[must_use]
+pub fn own_name(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
+}
+
+/// The functions of a repository: its own, that is, neither generated nor copied nor examples nor tests, and long
+/// enough to do anything.
+#[derive(Debug)]
+pub struct Functions<'a> {
+    /// In order of path and line.
+    pub all: Vec<Function<'a>>,
+    by_equal: HashMap<usize, Vec<usize>>,
+}
+
+impl<'a> Functions<'a> {
+    /// Those of some files.
+    #[must_use]
+    pub fn of(files: &'a [SourceFile]) -> Self {
+        let mut all: Vec<Function<'a>> = files
+            .par_iter()
+            .filter(|file| file.flags.difference(FileFlags::DOCUMENTATION).is_empty())
+            .flat_map_iter(|file| (0..file.units.len()).filter_map(|unit| function(file, unit)))
+            .collect();
+        let mut near = NearIndex::new(SAME);
+        // Only the first of equals is added, so that numbers in the index are those of its functions here.
+        let mut firsts = Vec::new();
+        let mut by_equal: HashMap<usize, Vec<usize>> = HashMap::new();
+        for (number, function) in all.iter_mut().enumerate() {
+            function.equal_to = match near.find(&function.code) {
+                Some(found) => firsts[found],
+                None => {
+                    near.add(&function.code);
+                    firsts.push(number);
+                    number
+                }
+            };
+            by_equal.entry(function.equal_to).or_default().push(number);
+        }
+        Self { all, by_equal }
+    }
+
+    /// The places of some functions (by number) and of all that are nearly the same, in order, each once.
+    #[must_use]
+    pub fn places(&self, numbers: impl IntoIterator<Item = usize>) -> Vec<Target> {
+        let mut with_equals: Vec<usize> = numbers
+            .into_iter()
+            .flat_map(|number| self.by_equal[&self.all[number].equal_to].iter().copied())
+            .collect();
+        with_equals.sort_unstable();
+        with_equals.dedup();
+        let place = |number: usize| {
+            let function = &self.all[number];
+            Target { path: function.file.path.clone(), lines: Some(function.lines) }
+        };
+        with_equals.into_iter().map(place).collect()
+    }
+}
+
+fn function(file: &SourceFile, number: usize) -> Option<Function<'_>> {
+    let unit = &file.units[number];
+    if !is_function(unit)
+        || unit.signature.is_empty()
+        || file.is_test(unit)
+        || own_name(&unit.name).is_empty()
+    {
+        return None;
+    }
+    // What follows of a long function: the same name, no declaration of its own.
+    let further = file.units[number + 1..].iter().filter(|other| {
+        other.parent == Some(number) && other.signature.is_empty() && other.name == unit.name
+    });
+    let last = further.clone().last().unwrap_or(unit);
+    let mut code = cut_out(&file.bytes, unit.bytes.clone(), &unit.doc_bytes);
+    for other in further {
+        code.push_str(&String::from_utf8_lossy(&file.bytes[other.bytes.clone()]));
+    }
+    if identifiers(&code).take(MIN_CODE_WORDS).count() < MIN_CODE_WORDS {
+        return None;
+    }
+    Some(Function { file, unit, lines: (unit.start_line, last.end_line), code, equal_to: 0 })
+}
+
+/// Whether a unit is a function or a method.
+#[must_use]
+pub fn is_function(unit: &Unit) -> bool {
+    matches!(unit.kind, UnitKind::Function | UnitKind::Method)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Files from (path, content), with the flags that their paths give them.
+    pub fn files(files: &[(&str, &str)]) -> Vec<SourceFile> {
+        files
+            .iter()
+            .map(|(path, content)| {
+                let language = quarry_source::language_for(path.as_ref(), content.as_bytes()).unwrap();
+                SourceFile::new(path, language, walk::path_flags(path), content.as_bytes().to_vec())
+            })
+            .collect()
+    }
+
+    fn places(files: &[SourceFile]) -> Vec<Vec<(String, (u32, u32))>> {
+        let functions = Functions::of(files);
+        let place = |target: Target| (target.path, target.lines.unwrap());
+        (0..functions.all.len()).map(|n| functions.places([n]).into_iter().map(place).collect()).collect()
+    }
+
+    #[test]
+    fn near_duplicates_count_as_equals() {
+        let body = "(first, second):\n    total = first * 2 + second\n    print(total, first, second)\n    return total\n";
+        let other = "def other(path, mode):\n    with open(path, mode) as file:\n        return file.read().strip().split(mode)\n";
+        let found = places(&files(&[
+            ("a.py", &format!("def add{body}")),
+            ("b.py", &format!("{other}\n\ndef add{body}")),
+        ]));
+        let (a, b) = (("a.py".to_owned(), (1, 4)), ("b.py".to_owned(), (6, 9)));
+        assert_eq!(found, [vec![a.clone(), b.clone()], vec![("b.py".to_owned(), (1, 3))], vec![a, b]]);
+    }
+
+    #[test]
+    fn tests_and_what_does_nothing_are_not_asked_for() {
+        let long = "def run(first, second):\n    return [first + number * second for number in range(9)]\n";
+        let found = places(&files(&[
+            ("a.py", "def short(x):\n    return x\n"),
+            ("tests/test_a.py", long),
+            ("examples/a.py", long),
+            ("b.py", long),
+        ]));
+        assert_eq!(found, [[("b.py".to_owned(), (1, 2))]]);
+    }
+
+    #[test]
+    fn a_long_function_has_all_its_lines() {
+        let lines: String = (0..400).map(|n| format!("    value_{n} = compute({n}, other)\n")).collect();
+        let files = files(&[("a.py", &format!("def long(other):\n{lines}    return other\n\n\nx = 1\n"))]);
+        assert!(files[0].units.len() > 2);
+        assert_eq!(places(&files), [[("a.py".to_owned(), (1, 402))]]);
+    }
+}

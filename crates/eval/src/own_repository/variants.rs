@@ -1,0 +1,252 @@
+//! The methods that are compared: a table, `variants.toml`, of how each departs from search.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use quarry_embed::{EmbedError, Embedder, Vectors};
+use quarry_index::Ranking;
+use quarry_index::lexical::FIELDS;
+use quarry_text::TermRules;
+use serde::Deserialize;
+
+use crate::EvalError;
+use crate::repo_search::tuning::PARAMETERS;
+
+/// Parameters of the ranking that are no rules.
+const NO_RULES: [&str; 3] = ["dense_weight", "file_weight", "bm25f.k1"];
+
+/// The table.
+const TABLE: &str = include_str!("variants.toml");
+
+/// A method.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Variant {
+    /// As results show it.
+    pub name: String,
+    /// What it is, in some words.
+    pub about: String,
+    /// How it finds.
+    pub method: VariantMethod,
+    /// How units are ranked; of units that are documents only the parameters of BM25F count.
+    pub ranking: Ranking,
+    /// What to do to search so, where a setting does it.
+    pub setting: Option<String>,
+}
+
+/// How a variant finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VariantMethod {
+    /// By the index, as search does.
+    Search(VariantModel),
+    /// Units as documents: bag of words.
+    BagOfWords,
+    /// Units as documents: BM25F.
+    Bm25(TermRules),
+}
+
+/// Which model an index has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VariantModel {
+    /// Whether it is the one that the user gave, rather than the one built in.
+    pub is_given: bool,
+    /// Only so many of its dimensions, if it has more.
+    pub dimensions: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    variant: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: String,
+    about: String,
+    #[serde(default)]
+    set: BTreeMap<String, f32>,
+    fields: Option<Vec<String>>,
+    rules: Option<bool>,
+    dimensions: Option<usize>,
+    model: Option<Model>,
+    documents: Option<Documents>,
+    #[serde(default)]
+    terms: Terms,
+    setting: Option<String>,
+}
+
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Model {
+    Given,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Documents {
+    Bow,
+    Bm25,
+}
+
+#[derive(Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Terms {
+    stems: bool,
+    parts: bool,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        let TermRules { stems, parts } = TermRules::default();
+        Self { stems, parts }
+    }
+}
+
+/// The variants of the table, the default first; with those of a model that was given if there is one.
+///
+/// # Errors
+/// When the table is wrong, which a test sees.
+pub fn variants(has_model: bool) -> Result<Vec<Variant>, EvalError> {
+    let wrong = |found: String| EvalError::Values { found };
+    let table: Table = toml::from_str(TABLE).map_err(|error| wrong(error.to_string()))?;
+    let entries = table.variant.into_iter().filter(|entry| has_model || entry.model.is_none());
+    entries.map(|entry| variant(entry).map_err(wrong)).collect()
+}
+
+fn variant(entry: Entry) -> Result<Variant, String> {
+    let mut ranking = Ranking::default();
+    if entry.rules == Some(false) {
+        PARAMETERS
+            .iter()
+            .filter(|parameter| !NO_RULES.contains(&parameter.name))
+            .for_each(|parameter| (parameter.set)(&mut ranking, parameter.off));
+    }
+    for (name, value) in entry.set {
+        let parameter = PARAMETERS.iter().find(|parameter| parameter.name == name);
+        let parameter = parameter.ok_or_else(|| format!("the parameter {name:?} in variants.toml"))?;
+        (parameter.set)(&mut ranking, value);
+    }
+    if let Some(fields) = &entry.fields {
+        if let Some(unknown) = fields.iter().find(|field| !FIELDS.contains(&field.as_str())) {
+            return Err(format!("the field {unknown:?} in variants.toml"));
+        }
+        for (weight, name) in ranking.bm25f.weights.iter_mut().zip(FIELDS) {
+            *weight = if fields.iter().any(|field| field == name) { *weight } else { 0.0 };
+        }
+    }
+    let method = match entry.documents {
+        Some(Documents::Bow) => VariantMethod::BagOfWords,
+        Some(Documents::Bm25) => {
+            VariantMethod::Bm25(TermRules { stems: entry.terms.stems, parts: entry.terms.parts })
+        }
+        None => VariantMethod::Search(VariantModel {
+            is_given: entry.model == Some(Model::Given),
+            dimensions: entry.dimensions,
+        }),
+    };
+    let Entry { name, about, setting, .. } = entry;
+    Ok(Variant { name, about, method, ranking, setting })
+}
+
+/// A model of which only the first dimensions count.
+pub(super) struct Shortened {
+    inner: Arc<dyn Embedder>,
+    dimension: usize,
+    id: String,
+}
+
+impl Shortened {
+    /// At most as many dimensions as the model has.
+    pub fn new(inner: Arc<dyn Embedder>, dimension: usize) -> Self {
+        let dimension = dimension.min(inner.dimension());
+        let id = format!("{} cut to {dimension}", inner.id());
+        Self { inner, dimension, id }
+    }
+
+    /// Cuts each vector and gives it the length 1 again.
+    fn cut(&self, vectors: &Vectors) -> Vectors {
+        let mut values = Vec::with_capacity(vectors.values.len() / vectors.dimension * self.dimension);
+        for vector in vectors.values.chunks_exact(vectors.dimension) {
+            let kept = &vector[..self.dimension];
+            let norm = kept.iter().map(|value| value * value).sum::<f32>().sqrt().max(f32::MIN_POSITIVE);
+            values.extend(kept.iter().map(|value| value / norm));
+        }
+        Vectors { dimension: self.dimension, values }
+    }
+}
+
+impl Embedder for Shortened {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+        Ok(self.cut(&self.inner.embed_queries(texts)?))
+    }
+
+    fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+        Ok(self.cut(&self.inner.embed_documents(texts)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quarry_embed::StaticModel;
+    use std::collections::HashSet;
+
+    #[test]
+    fn the_table_holds_at_least_twelve_different_methods_and_the_default_first() {
+        let variants = variants(true).unwrap();
+        assert_eq!(variants[0].ranking, Ranking::default());
+        assert_eq!(
+            variants[0].method,
+            VariantMethod::Search(VariantModel { is_given: false, dimensions: None })
+        );
+        let names: HashSet<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+        assert_eq!(names.len(), variants.len());
+        for (place, variant) in variants.iter().enumerate() {
+            let is_same =
+                |other: &Variant| other.method == variant.method && other.ranking == variant.ranking;
+            assert!(!variants[..place].iter().any(is_same), "{}", variant.name);
+        }
+        let without = super::variants(false).unwrap();
+        assert!(without.len() >= 12 && without.len() < variants.len());
+    }
+
+    #[test]
+    fn a_variant_departs_as_its_entry_says() {
+        let variants = variants(false).unwrap();
+        let of = |name: &str| variants.iter().find(|variant| variant.name == name).unwrap();
+        let default = Ranking::default();
+        assert_eq!(of("dense 0.35").ranking, Ranking { dense_weight: 0.35, ..default.clone() });
+        let no_rules = &of("no rules").ranking;
+        assert_eq!(
+            (no_rules.dense_weight, no_rules.file_weight),
+            (default.dense_weight, default.file_weight)
+        );
+        assert_eq!((no_rules.place_weight, no_rules.test, no_rules.duplicate), (0.0, 1.0, 1.0));
+        assert_eq!(of("names only").ranking.bm25f.weights, [1.0, 1.0, 1.0, 0.0, 0.0]);
+        let unstemmed = TermRules { stems: false, ..TermRules::default() };
+        assert_eq!(of("bm25 unstemmed").method, VariantMethod::Bm25(unstemmed));
+    }
+
+    #[test]
+    fn a_shortened_model_has_vectors_of_length_1() {
+        let model: Arc<dyn Embedder> = Arc::new(StaticModel::builtin());
+        let short = Shortened::new(Arc::clone(&model), 16);
+        assert_ne!(short.id(), model.id());
+        let (whole, cut) =
+            (model.embed_queries(&["sort a list"]).unwrap(), short.embed_queries(&["sort a list"]).unwrap());
+        assert_eq!((cut.dimension, cut.values.len()), (16, 16));
+        let norm: f32 = cut.values.iter().map(|value| value * value).sum();
+        assert!((norm - 1.0).abs() < 1e-5);
+        let ratio = cut.values[0] / whole.values[0];
+        assert!((cut.values[1] / whole.values[1] - ratio).abs() < 1e-4);
+    }
+}

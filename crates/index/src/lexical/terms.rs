@@ -1,0 +1,73 @@
+//! The terms of texts, on their way into postings.
+
+use quarry_text::TermRules;
+use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
+
+use super::{LexicalText, N_FIELDS};
+
+/// Stands after each term of a field; no identifier has it.
+const TERM_END: char = '\n';
+
+/// The terms of a text, field by field.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Terms {
+    /// Each term with [`TERM_END`] after it.
+    pub fields: [String; N_FIELDS],
+    pub n_terms: [u32; N_FIELDS],
+}
+
+impl Terms {
+    /// By the rules of search.
+    pub fn of(text: &LexicalText) -> Self {
+        Self::by(TermRules::default(), text)
+    }
+
+    pub fn by(rules: TermRules, text: &LexicalText) -> Self {
+        let mut terms = Self::default();
+        for (field, value) in text.fields().into_iter().enumerate() {
+            rules.terms(value, |term, _| {
+                terms.fields[field].push_str(term);
+                terms.fields[field].push(TERM_END);
+                terms.n_terms[field] += 1;
+            });
+        }
+        terms
+    }
+}
+
+/// Cuts [`Terms`] apart. They are made where many files are at work at once; tantivy writes in one thread.
+#[derive(Clone, Default)]
+pub(super) struct TermSplitter(Token);
+
+pub(super) struct SplitTerms<'a> {
+    rest: &'a str,
+    token: &'a mut Token,
+}
+
+impl Tokenizer for TermSplitter {
+    type TokenStream<'a> = SplitTerms<'a>;
+
+    fn token_stream<'a>(&'a mut self, text: &'a str) -> Self::TokenStream<'a> {
+        self.0.reset();
+        SplitTerms { rest: text, token: &mut self.0 }
+    }
+}
+
+impl TokenStream for SplitTerms<'_> {
+    fn advance(&mut self) -> bool {
+        let Some((term, rest)) = self.rest.split_once(TERM_END) else { return false };
+        self.rest = rest;
+        self.token.position = self.token.position.wrapping_add(1);
+        self.token.text.clear();
+        self.token.text.push_str(term);
+        true
+    }
+
+    fn token(&self) -> &Token {
+        self.token
+    }
+
+    fn token_mut(&mut self) -> &mut Token {
+        self.token
+    }
+}

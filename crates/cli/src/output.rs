@@ -237,7 +237,7 @@ pub fn progress_bar(name: &'static str, length: usize) -> ProgressBar {
 pub fn write_json(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
     let mut file = create(path)?;
     serde_json::to_writer_pretty(&mut file, value)
-        .map_err(std::io::Error::from)
+        .map_err(io::Error::from)
         .and_then(|()| writeln!(file))
         .and_then(|()| file.flush())
         .with_context(|| cannot_write(path))

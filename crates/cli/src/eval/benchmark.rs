@@ -247,7 +247,8 @@ fn finish(args: &OutputArgs, evaluation: &Evaluation, report: &Report<'_>) -> an
         let name = measure.to_string();
         let (value, interval) = (report.summary.metrics[&name], report.summary.intervals[&name]);
         let beside = report.beside.get(&name).map(|other| format!("{other:.4}"));
-        table.push([name, format!("{value:.4}"), output::format_interval(interval)].into_iter().chain(beside));
+        table
+            .push([name, format!("{value:.4}"), output::format_interval(interval)].into_iter().chain(beside));
     }
     for (name, area) in &report.nauc {
         table.push([name.clone(), format!("{area:.4}")]);

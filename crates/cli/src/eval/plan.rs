@@ -66,11 +66,10 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let folder = args.results.clone().unwrap_or_else(|| args.plan.with_extension("results"));
     let locations = Locations { data: args.data.clone(), repositories: args.repos.clone() };
     let store = Store::open(&folder)?;
-    let results =
-        plan.run(&locations, &store, &|name| models.load(name), |event, dataset, method| {
-            let known = if event == Event::Known { " (measured before)" } else { "" };
-            output::note(&format!("{}: {method}{known}", dataset.name));
-        })?;
+    let results = plan.run(&locations, &store, &|name| models.load(name), |event, dataset, method| {
+        let known = if event == Event::Known { " (measured before)" } else { "" };
+        output::note(&format!("{}: {method}{known}", dataset.name));
+    })?;
     let environment = Environment {
         version: env!("CARGO_PKG_VERSION"),
         operating_system: std::env::consts::OS,

@@ -113,7 +113,7 @@ pub fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
         output::note("nothing to ask; ask questions of your own with --ask FILE");
         return Ok(ExitCode::from(1));
     }
-    let load = |name: ModelName<'_>| model::load_named(name, None);
+    let load = |name: ModelName<'_>| model::load(path(name));
     let repository =
         Repository { root: &args.path, files: &files, load: &load, model: args.model.as_deref() };
     if let Some(folder) = &args.write {
@@ -228,10 +228,15 @@ struct AgreementReport<'a> {
     bootstrap: &'a Bootstrap,
 }
 
+/// Where the model of a variant is; variants have no other than the one built in and the one that the user names.
+fn path(name: ModelName<'_>) -> Option<&Path> {
+    if let ModelName::Path(path) = name { Some(path) } else { None }
+}
+
 fn agree(args: &RepoArgs, table: &Path, repos: &Path, bootstrap: &Bootstrap) -> anyhow::Result<ExitCode> {
     let repositories = format::read(table)?;
     let variants = variants(args.model.is_some())?;
-    let load = |name: ModelName<'_>| model::load_named(name, None);
+    let load = |name: ModelName<'_>| model::load(path(name));
     let bar = output::progress_bar("repositories", repositories.len());
     bar.tick();
     let mut found = Vec::new();

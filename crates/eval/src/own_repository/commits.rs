@@ -137,7 +137,7 @@ pub fn question(header: &Header) -> Option<String> {
         })
     };
     let is_asked = !FIRST_WORDS.contains(&first.as_str())
-        && !PHRASES.iter().any(|phrase| holds(&phrase))
+        && !PHRASES.iter().any(holds)
         && query_terms(&text).len() >= MIN_TERMS
         && identifiers(&text).flat_map(parts).count() <= MAX_WORDS;
     is_asked.then_some(text)

@@ -17,7 +17,7 @@ use super::variants::{Shortened, Variant, VariantMethod, VariantModel};
 use super::view::View;
 use super::{Asked, LabelledQuery};
 use crate::EvalError;
-use crate::method::{BagOfWords, LoadModel, ModelName, Scorer};
+use crate::method::{BagOfWords, Corpus, LoadModel, ModelName, Scorer, Vocabulary};
 use crate::repo_search::{K, Place, search};
 
 /// What happens while questions are asked.
@@ -195,7 +195,8 @@ fn document_scorer<'a>(
     }
     let document = |text: &String| Document { id: String::new(), title: String::new(), text: text.clone() };
     let documents: Vec<Document> = units.texts.iter().map(document).collect();
-    Ok(Box::new(BagOfWords::new(&documents, BagOfWords::VOCABULARY_SIZE)))
+    let corpus = Corpus::from(documents.as_slice());
+    Ok(Box::new(BagOfWords::new(corpus, Vocabulary::Corpus, BagOfWords::VOCABULARY_SIZE)?))
 }
 
 /// BM25F over units, by any rules of terms.

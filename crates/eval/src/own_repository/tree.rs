@@ -158,7 +158,7 @@ fn function(file: &SourceFile, number: usize) -> Option<Function<'_>> {
     let further = file.units[number + 1..].iter().filter(|other| {
         other.parent == Some(number) && other.signature.is_empty() && other.name == unit.name
     });
-    let last = further.clone().last().unwrap_or(unit);
+    let last = further.clone().next_back().unwrap_or(unit);
     let mut code = cut_out(&file.bytes, unit.bytes.clone(), &unit.doc_bytes);
     for other in further {
         code.push_str(&String::from_utf8_lossy(&file.bytes[other.bytes.clone()]));

@@ -396,7 +396,7 @@ fn protocols_are_run_and_listed() {
     assert!(values.starts_with("{\"part\":\"all\",\"query\":\"q-1\",\"metrics\":{"), "{values}");
     let text = quarry(folder.path(), arguments).stdout;
     assert!(
-        text.contains("all         3         4") && text.contains("C11  Only a query's own code"),
+        text.contains("all         3          4") && text.contains("C11  Only a query's own code"),
         "{text}"
     );
     let list = quarry(folder.path(), "eval protocols").stdout;

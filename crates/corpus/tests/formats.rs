@@ -197,6 +197,13 @@ const FIXTURES: &[Fixture] = &[
     ),
     ("beir-qrels", "test.tsv", "query-id\tcorpus-id\tscore\nq1\td 1\t1\nq2\td2\t0\n", "judgement q1 d 1 1"),
     ("trec-qrels", "qrels.txt", "q1 0 d1 1\nq2 0 d2 0\n", "judgement q1 d1 1"),
+    (
+        "repo-search",
+        "table.tsv",
+        "repo\trevision\troot\tcategory\tquery\trelevant\tsecondary\n\
+         demo\tabc\tsrc\tsymbol\tread csv\tsrc/a.py:3-9\t\ndemo\tabc\tsrc\tsymbol\twrite\tsrc/b.py\tsrc/c.py\n",
+        "query demo:1: read csv",
+    ),
     ("trec-run", "run.txt", "q1 Q0 d1 1 0.5 tag\nq2 Q0 d2 1 -1e3 tag\n", "retrieved q1 d1 0.5"),
 ];
 

@@ -38,7 +38,7 @@ impl TokenCutter {
     /// When the tokenizer fails on the text.
     pub fn cut(&self, text: &str, each: &mut dyn FnMut(&str)) -> Result<(), EmbedError> {
         let problem = "has a tokenizer that fails on a text; save the model's tokenizer again";
-        let encoding = guarded(&self.path, problem, || self.tokenizer.encode_fast(text, false))?;
+        let encoding = guarded(&self.path, problem, || self.tokenizer.encode(text, false))?;
         encoding.get_tokens().iter().for_each(|token| each(token));
         Ok(())
     }

@@ -44,7 +44,8 @@ pub fn kendall_tau_b(a: &[f64], b: &[f64]) -> Option<f64> {
     let inversions = sort_counting_inversions(&mut of_b);
     let tied_b = tied(&mut of_b.chunk_by(|x, y| x == y).map(<[_]>::len));
     let same_less_other = (all - tied_a - tied_b + tied_both) as f64 - 2.0 * inversions as f64;
-    Some(same_less_other / (((all - tied_a) as f64).sqrt() * ((all - tied_b) as f64).sqrt()))
+    let tau = same_less_other / (((all - tied_a) as f64).sqrt() * ((all - tied_b) as f64).sqrt());
+    Some(tau.clamp(-1.0, 1.0))
 }
 
 fn is_constant(values: &[f64]) -> bool {

@@ -277,11 +277,9 @@ fn method_results(
             results.over_baseline.insert(measure.clone(), difference);
         }
         if index == 0 {
-            if parts.len() > 1 {
-                let by_stratum =
-                    parts.iter().zip(&strata).map(|(part, values)| (part.name.clone(), mean(&[values])));
-                results.by_stratum = by_stratum.collect();
-            }
+            let by_stratum =
+                parts.iter().zip(&strata).map(|(part, values)| (part.name.clone(), mean(&[values])));
+            results.by_stratum = by_stratum.collect();
             results.values = values.concat();
         }
     }

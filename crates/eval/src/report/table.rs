@@ -145,7 +145,7 @@ mod tests {
         let check = |layout, expected: &str| assert_eq!(table.render(layout), expected);
         check(
             Layout::Text,
-            "method         ndcg@10        p\nbm25 | plain       0.5  < 0.001\na_b & \"c\", d     0.25\n",
+            "method        ndcg@10        p\nbm25 | plain      0.5  < 0.001\na_b & \"c\", d     0.25\n",
         );
         check(
             Layout::Markdown,

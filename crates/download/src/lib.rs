@@ -73,7 +73,7 @@ pub struct Downloaded {
 /// `progress` takes the bytes that are there and all that there will be, where that is known.
 ///
 /// # Errors
-/// When there is no such file, the server cannot be reached or stalls ([`ATTEMPTS`] times in a row),
+/// When there is no such file, the server cannot be reached or stalls (`ATTEMPTS` times in a row),
 /// the content has another length or hash than expected, another download of the same file is under way, or the file
 /// cannot be written. What was written stays for the next try, but for content that is wrong.
 pub fn download(

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// Depth of the candidates that [`Method::Rerank`] takes by default.
 pub(super) const DEFAULT_DEPTH: usize = 100;
 
-/// A method by the expression that results carry. [`fmt::Display`] writes what [`FromStr`] reads.
+/// A method by the expression that results carry. [`fmt::Display`] writes what [`std::str::FromStr`] reads.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Method {
     /// `bow`, or `bow(vocabulary = positives)`: [`super::BagOfWords`].

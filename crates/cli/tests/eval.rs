@@ -343,7 +343,7 @@ fn a_plan_writes_its_page_beside_itself() {
     check_refused(
         folder.path(),
         "eval run plans/plan.toml --data plans",
-        "pairs.json: expected a file or folder",
+        "codes.json: expected a file or folder",
     );
 }
 

@@ -7,6 +7,8 @@ mod doctor;
 mod eval;
 mod explain;
 mod index;
+#[cfg(target_os = "linux")]
+mod judge;
 mod languages;
 mod lines;
 mod log;
@@ -69,6 +71,9 @@ enum Command {
     Man(man::ManArgs),
     /// Measure how well code is found
     Eval(Box<eval::EvalArgs>),
+    /// Judge whether code answers queries, by language models that run tests
+    #[cfg(target_os = "linux")]
+    Judge(judge::JudgeArgs),
     /// Convert and make data sets
     Data(data::DataArgs),
     /// Train a retrieval model
@@ -93,6 +98,8 @@ fn main() -> ExitCode {
         Command::Completions(args) => completions::run(&args, Cli::command()),
         Command::Man(args) => man::run(&args, Cli::command()),
         Command::Eval(args) => eval::run(&args),
+        #[cfg(target_os = "linux")]
+        Command::Judge(args) => judge::run(&args),
         Command::Data(args) => data::run(args),
         Command::Train(args) => train::run(args),
     };

@@ -39,6 +39,16 @@ impl Money {
         self.0 as f64 / Self::PER_DOLLAR
     }
 
+    /// The amount in units of 10⁻¹² dollars, to be stored.
+    pub fn units(self) -> u64 {
+        self.0
+    }
+
+    /// The amount of so many units of 10⁻¹² dollars.
+    pub fn from_units(units: u64) -> Self {
+        Self(units)
+    }
+
     fn times(self, count: u64) -> Self {
         Self(self.0.saturating_mul(count))
     }
@@ -93,6 +103,11 @@ impl AddAssign for Cost {
 }
 
 impl Cost {
+    /// `count` times as much.
+    pub fn times(self, count: u64) -> Self {
+        Self { tokens: self.tokens.saturating_mul(count), money: self.money.times(count) }
+    }
+
     fn minus(self, other: Self) -> Self {
         Self {
             tokens: self.tokens.saturating_sub(other.tokens),

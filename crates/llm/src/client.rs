@@ -140,6 +140,18 @@ impl Client {
     /// # Errors
     /// Where there is no answer that can be used; see [`LlmError`].
     pub fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, LlmError> {
+        self.chat_with_cost(request).0
+    }
+
+    /// Asks a chat model, and says what that booked on the budget, with all its attempts and whether or not there is
+    /// an answer.
+    pub fn chat_with_cost(&self, request: &ChatRequest) -> (Result<ChatAnswer, LlmError>, Cost) {
+        let mut booked = Cost::default();
+        let answer = self.chat_booking(request, &mut booked);
+        (answer, booked)
+    }
+
+    fn chat_booking(&self, request: &ChatRequest, booked: &mut Cost) -> Result<ChatAnswer, LlmError> {
         let call = wire::chat_call(&self.endpoint, request);
         let provider = self.endpoint.settings.provider;
         let answer = |body: &str| wire::chat_answer(provider, body);
@@ -148,7 +160,7 @@ impl Client {
             let stored = answer(&stored.to_string()).map_err(|problem| self.unusable(0, problem))?;
             return Ok(ChatAnswer { origin, ..stored });
         }
-        let (body, answer) = self.send(&call, answer)?;
+        let (body, answer) = self.send(&call, answer, booked)?;
         self.store(&key, &parsed(&body))?;
         Ok(answer)
     }
@@ -260,7 +272,7 @@ impl Client {
 
     fn embed_batch(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, LlmError> {
         let call = self.embedding_call(texts)?;
-        let (_, vectors) = self.send(&call, |body| wire::embedding_answer(body, texts.len()))?;
+        let (_, vectors) = self.send(&call, |body| wire::embedding_answer(body, texts.len()), &mut Cost::default())?;
         for (text, vector) in texts.iter().zip(&vectors) {
             self.store(&self.embedding_request(text)?, &wire::embedding_body(vector))?;
         }
@@ -356,11 +368,13 @@ impl Client {
         Ok(())
     }
 
-    /// Sends a call until it is answered, or until that is hopeless. Gives the body and what `parse` made of it.
+    /// Sends a call until it is answered, or until that is hopeless. Gives the body and what `parse` made of it, and
+    /// adds to `booked` what all attempts together cost.
     fn send<T>(
         &self,
         call: &Call,
         parse: impl Fn(&str) -> Result<T, String>,
+        booked: &mut Cost,
     ) -> Result<(String, T), LlmError> {
         let Source::Network(network) = &self.source else {
             return Err(self.unusable(0, "a recording sends nothing".to_owned()));
@@ -399,8 +413,15 @@ impl Client {
                 Ok(answer) => {
                     // What the server counted is what it bills, whether or not the rest can be used.
                     match wire::usage(&answer) {
-                        Some(usage) => reservation.settle(self.endpoint.price.of(usage)),
-                        None => drop(reservation),
+                        Some(usage) => {
+                            let cost = self.endpoint.price.of(usage);
+                            *booked += cost;
+                            reservation.settle(cost);
+                        }
+                        None => {
+                            *booked += worst;
+                            drop(reservation);
+                        }
                     }
                     match parse(&answer) {
                         Ok(parsed) => {
@@ -412,6 +433,7 @@ impl Client {
                 }
                 Err(failure) => {
                     if failure.may_cost() {
+                        *booked += worst;
                         drop(reservation);
                     } else {
                         reservation.release();

@@ -28,7 +28,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use bubblewrap::Bubblewrap;
 pub use runners::Runner;
@@ -144,7 +144,7 @@ pub struct Outcome {
 }
 
 /// Why a program is no longer running.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "reason")]
 pub enum Ended {
     /// By itself, with this status: 0–255, where 128 + N is also how an end by signal N is told, as in shells.

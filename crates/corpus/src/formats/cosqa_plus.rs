@@ -18,7 +18,8 @@ pub static PAIRS: Format = Format {
         Field::required("query", Kind::Text, "the query"),
         Field::required("code-idx", Kind::Whole, "id of the code"),
         Field::required("code", Kind::Text, "the code"),
-        Field::required("label", Kind::Whole, "1 if the code answers the query, 0 if not"),
+        Field::optional("label", Kind::Whole, "1 if the code answers the query, 0 if not; absent before it is judged"),
+        Field::optional("language", Kind::Text, "of the code, where it is not Python; not in the published files"),
     ],
     hint: "",
     read: |row, sink| {
@@ -27,7 +28,7 @@ pub static PAIRS: Format = Format {
             query: Side::new(row.get("query-idx"), row.text("query"), None),
             code: Side::new(row.get("code-idx"), row.text("code"), None),
             label: row.one_of("label", 0..=1)?,
-            language: Some("python".into()),
+            language: Some(row.get("language").unwrap_or_else(|| "python".into())),
             ..Pair::default()
         })))
     },
@@ -43,6 +44,7 @@ pub static PAIRS: Format = Format {
             id(&pair.code.id),
             pair.code.text.clone().into(),
             Value::Whole(pair.label?.into()),
+            pair.language.clone().filter(|language| language != "python").into(),
         ])
     }),
     split: None,

@@ -1,0 +1,88 @@
+//! What can go wrong, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use quarry_corpus::formats::FormatError;
+use quarry_llm::LlmError;
+
+/// Why judging cannot begin or go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AnnotateError {
+    /// A file or folder cannot be read.
+    #[error("{}: cannot be read; check the path and its permissions", path.display())]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file or folder cannot be written.
+    #[error("{}: cannot be written; check the folder, its permissions and the free space", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A plan is wrong.
+    #[error("{}: {problem}", path.display())]
+    Plan {
+        /// The plan.
+        path: PathBuf,
+        /// What was expected, and what to do.
+        problem: String,
+    },
+    /// A prompt is wrong.
+    #[error("{place}: {problem}")]
+    Prompt {
+        /// The file, or the name of a built-in prompt.
+        place: String,
+        /// What was expected.
+        problem: String,
+    },
+    /// Pairs that cannot be judged.
+    #[error("{n_wrong} of {n_pairs} pairs cannot be judged; nothing was asked:\n{}", listed.join("\n"))]
+    Pairs {
+        /// How many cannot.
+        n_wrong: usize,
+        /// How many there are.
+        n_pairs: usize,
+        /// The first of them, with what was expected.
+        listed: Vec<String>,
+    },
+    /// A file of pairs is wrong.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// The ledger cannot be used.
+    #[error("{}: {problem}", path.display())]
+    Ledger {
+        /// The ledger.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        problem: String,
+        /// What SQLite said.
+        #[source]
+        source: Option<rusqlite::Error>,
+    },
+    /// The model cannot be asked.
+    #[error(transparent)]
+    Model(#[from] LlmError),
+    /// Programs cannot be run.
+    #[error(transparent)]
+    Sandbox(#[from] quarry_sandbox::Error),
+    /// One pair after the other failed, so that something is wrong with all of them.
+    #[error(
+        "{in_a_row} pairs in a row failed, the last of them so: {last}; mend that, and run the plan again"
+    )]
+    Failures {
+        /// How many.
+        in_a_row: u32,
+        /// The last failure.
+        last: String,
+    },
+    /// The user wants no more.
+    #[error("stopped; what was answered is in the ledger, and the same command goes on from there")]
+    Stopped,
+}

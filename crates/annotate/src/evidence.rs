@@ -1,0 +1,219 @@
+//! What is known about a pair: the answers of models and the runs of programs, in their order.
+
+use std::time::Duration;
+
+use quarry_sandbox::{Ended, Outcome};
+use serde::Serialize;
+
+use crate::language::Language;
+
+/// A thing that happened while a pair was judged.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A model answered.
+    Answer(Answer),
+    /// A program ran.
+    Run(Run),
+}
+
+/// A model's answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The prompt that was asked.
+    pub prompt: String,
+    /// What the model wrote.
+    pub text: String,
+}
+
+/// A test program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TestProgram {
+    /// Its language.
+    pub language: String,
+    /// Its source code.
+    pub source: String,
+}
+
+/// The run of a test program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// What ran.
+    pub program: TestProgram,
+    /// Why it is no longer running.
+    pub ended: Ended,
+    /// What it wrote to its standard output, shortened.
+    pub stdout: String,
+    /// What it wrote to its standard error output, shortened.
+    pub stderr: String,
+    /// From start to end.
+    pub wall_time: Duration,
+    /// Of all processes together.
+    pub cpu_time: Duration,
+    /// Of all processes together, in bytes.
+    pub peak_memory_bytes: u64,
+    /// What kept it in: `bubblewrap` or `none`, and what bounded its memory.
+    pub isolation: String,
+}
+
+/// The most bytes of each output stream that are kept: its beginning and its end.
+const MAX_OUTPUT_BYTES: usize = 16_000;
+
+/// The most bytes of output that a model is shown.
+const MAX_SHOWN_BYTES: usize = 4_000;
+
+/// What the run of a test program came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunResult {
+    /// Every assertion held.
+    Passed,
+    /// An assertion did not hold.
+    Failed,
+    /// A package is not there.
+    MissingPackage,
+    /// It ended with another error.
+    Error,
+    /// It ran for too long.
+    TimedOut,
+    /// It needed too much memory.
+    OutOfMemory,
+}
+
+impl RunResult {
+    /// Every result.
+    pub const ALL: [Self; 6] =
+        [Self::Passed, Self::Failed, Self::MissingPackage, Self::Error, Self::TimedOut, Self::OutOfMemory];
+
+    /// Whether the tests could be executed: they held, or one of them did not.
+    pub fn is_executable(self) -> bool {
+        matches!(self, Self::Passed | Self::Failed)
+    }
+
+    /// As the ledger has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::MissingPackage => "missing_package",
+            Self::Error => "error",
+            Self::TimedOut => "timed_out",
+            Self::OutOfMemory => "out_of_memory",
+        }
+    }
+}
+
+impl Run {
+    /// From what a sandbox said.
+    pub fn new(program: TestProgram, outcome: &Outcome, isolation: &str) -> Self {
+        Self {
+            program,
+            ended: outcome.ended,
+            stdout: both_ends(&outcome.stdout.text(), MAX_OUTPUT_BYTES),
+            stderr: both_ends(&outcome.stderr.text(), MAX_OUTPUT_BYTES),
+            wall_time: outcome.wall_time,
+            cpu_time: outcome.cpu_time,
+            peak_memory_bytes: outcome.peak_memory_bytes,
+            isolation: isolation.to_owned(),
+        }
+    }
+
+    fn output(&self) -> String {
+        format!("{}\n{}", self.stdout, self.stderr)
+    }
+
+    /// What it came to. Only a program that ended with another status than 0 lacks a package or has a test that
+    /// failed, whatever it printed.
+    pub fn result(&self, language: &Language) -> RunResult {
+        match self.ended {
+            Ended::Exited { code: 0 } => RunResult::Passed,
+            Ended::Exited { .. } if language.missing_package(&self.output()).is_some() => {
+                RunResult::MissingPackage
+            }
+            Ended::Exited { .. } if language.tells_failed_test(&self.output()) => RunResult::Failed,
+            Ended::Exited { .. } => RunResult::Error,
+            Ended::WallTime | Ended::CpuTime => RunResult::TimedOut,
+            Ended::Memory => RunResult::OutOfMemory,
+        }
+    }
+
+    /// The result as a model is told it.
+    pub(crate) fn told(&self, language: &Language) -> String {
+        match self.result(language) {
+            RunResult::Passed => "all assertions held".to_owned(),
+            RunResult::Failed => "an assertion did not hold".to_owned(),
+            RunResult::MissingPackage => {
+                let package = language.missing_package(&self.output()).unwrap_or_default();
+                format!("could not run: the package {package} is missing")
+            }
+            RunResult::Error => match self.ended {
+                Ended::Exited { code } => format!("ended with an error (status {code})"),
+                _ => "ended with an error".to_owned(),
+            },
+            RunResult::TimedOut => "was ended because it ran for too long".to_owned(),
+            RunResult::OutOfMemory => "was ended because it needed too much memory".to_owned(),
+        }
+    }
+
+    /// The output as a model is shown it: without what differs between machines.
+    pub(crate) fn shown(&self, language: &Language) -> String {
+        let output = language.without_noise(&self.output());
+        if output.is_empty() { "(nothing)".to_owned() } else { both_ends(&output, MAX_SHOWN_BYTES) }
+    }
+}
+
+/// The beginning and the end of a text, which together have at most `max` bytes.
+fn both_ends(text: &str, max: usize) -> String {
+    if text.len() <= max {
+        return text.to_owned();
+    }
+    let head = text.floor_char_boundary(max / 2);
+    let tail = text.ceil_char_boundary(text.len() - max / 2);
+    format!("{}\n… {} bytes …\n{}", &text[..head], tail - head, &text[tail..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(ended: Ended, stderr: &str) -> Run {
+        Run {
+            program: TestProgram { language: "python".to_owned(), source: String::new() },
+            ended,
+            stdout: String::new(),
+            stderr: stderr.to_owned(),
+            wall_time: Duration::ZERO,
+            cpu_time: Duration::ZERO,
+            peak_memory_bytes: 0,
+            isolation: String::new(),
+        }
+    }
+
+    #[test]
+    fn what_a_run_came_to() {
+        let python = Language::named("python").unwrap();
+        let missing = "ModuleNotFoundError: No module named 'yaml'";
+        for (ended, stderr, expected) in [
+            (Ended::Exited { code: 0 }, missing, RunResult::Passed),
+            (Ended::Exited { code: 1 }, missing, RunResult::MissingPackage),
+            (Ended::Exited { code: 1 }, "AssertionError: x", RunResult::Failed),
+            (Ended::Exited { code: 1 }, "SyntaxError: x", RunResult::Error),
+            (Ended::Exited { code: 139 }, "", RunResult::Error),
+            (Ended::WallTime, "AssertionError", RunResult::TimedOut),
+            (Ended::CpuTime, "", RunResult::TimedOut),
+            (Ended::Memory, "", RunResult::OutOfMemory),
+        ] {
+            let run = run(ended, stderr);
+            assert_eq!(run.result(python), expected, "{ended:?} {stderr}");
+            assert!(!run.told(python).is_empty() && !run.shown(python).is_empty());
+        }
+        assert!(run(Ended::Exited { code: 1 }, missing).told(python).contains("yaml"));
+    }
+
+    #[test]
+    fn long_output_keeps_both_ends() {
+        let text = format!("{}ä{}", "a".repeat(50), "b".repeat(50));
+        let short = both_ends(&text, 20);
+        assert!(short.starts_with("aaaaaaaaaa\n…") && short.ends_with("…\nbbbbbbbbbb"), "{short}");
+        assert_eq!(both_ends("ä", 2), "ä");
+    }
+}

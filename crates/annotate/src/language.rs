@@ -1,0 +1,205 @@
+//! What judging by tests has to know about a language, as data: `languages.toml`.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+/// A language that test programs can be written in.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Language {
+    /// Its name, as prompts have it.
+    pub title: String,
+    /// Names of code fences that hold programs of the language.
+    pub fences: Vec<String>,
+    /// What the test generator is told beside its prompt.
+    pub guidance: String,
+    failed_test: Vec<String>,
+    missing: Vec<(String, String)>,
+    install: Vec<String>,
+    standard: Vec<String>,
+    test: Vec<String>,
+    noise: Vec<String>,
+}
+
+/// The whole table.
+pub(crate) const LANGUAGES_TEXT: &str = include_str!("languages.toml");
+
+static LANGUAGES: LazyLock<BTreeMap<String, Language>> =
+    LazyLock::new(|| toml::from_str(LANGUAGES_TEXT).expect("languages.toml is well-formed"));
+
+impl Language {
+    /// The names of all languages, in alphabetical order.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        LANGUAGES.keys().map(String::as_str)
+    }
+
+    /// The language of a name, in any case.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        LANGUAGES.get(&name.to_lowercase())
+    }
+
+    /// Whether `output` tells of an assertion that did not hold.
+    pub(crate) fn tells_failed_test(&self, output: &str) -> bool {
+        self.failed_test.iter().any(|mark| output.contains(mark.as_str()))
+    }
+
+    /// The name of the package that `output` says is missing, without what lies inside of the package.
+    pub(crate) fn missing_package(&self, output: &str) -> Option<String> {
+        self.missing.iter().find_map(|(before, after)| {
+            let (_, rest) = output.split_once(before.as_str())?;
+            let name = rest.split(after.as_str()).next()?.trim();
+            if name.is_empty() || self.standard.iter().any(|beginning| name.starts_with(beginning.as_str())) {
+                return None;
+            }
+            Some(package_of(name))
+        })
+    }
+
+    /// The packages that the bug fixer names, one or more a line; an error where it names none.
+    pub(crate) fn packages(&self, answer: &str) -> Result<Vec<String>, String> {
+        let mut packages = Vec::new();
+        for line in answer.lines() {
+            let line = line.trim().trim_start_matches(['$', '>', '-', '*', '`', ' ']);
+            let Some(rest) = self.install.iter().find_map(|install| line.strip_prefix(install.as_str()))
+            else {
+                continue;
+            };
+            for word in rest.trim_end_matches('`').split_whitespace().filter(|word| !word.starts_with('-')) {
+                let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.@/[]=<>!~,".contains(c);
+                if !word.chars().all(allowed) || word.len() > 100 {
+                    return Err(format!("{word:?} is not the name of a package"));
+                }
+                if !packages.iter().any(|known| known == word) {
+                    packages.push(word.to_owned());
+                }
+            }
+        }
+        if packages.is_empty() {
+            let install = self.install.first().map_or("", String::as_str);
+            return Err(format!("expected lines `{install}PACKAGE`, and there is none"));
+        }
+        Ok(packages)
+    }
+
+    /// How many tests a program has: its lines that begin with an assertion.
+    pub(crate) fn count_tests(&self, program: &str) -> usize {
+        let is_test = |line: &&str| self.test.iter().any(|mark| line.trim_start().starts_with(mark.as_str()));
+        program.lines().filter(is_test).count()
+    }
+
+    /// Output without what differs from one interpreter, or one run, to the next.
+    pub(crate) fn without_noise(&self, output: &str) -> String {
+        let is_noise = |line: &str| {
+            let marks = line.trim();
+            !marks.is_empty() && marks.chars().all(|c| matches!(c, '^' | '~' | ' '))
+                || self.noise.iter().any(|mark| line.starts_with(mark.as_str()))
+        };
+        let lines: Vec<String> =
+            output.lines().filter(|line| !is_noise(line)).map(without_addresses).collect();
+        lines.join("\n").trim().to_owned()
+    }
+}
+
+/// The package that a module lies in: `yaml.nodes` in `yaml`, `@scope/name/part` in `@scope/name`.
+fn package_of(module: &str) -> String {
+    let parts = if module.starts_with('@') { 2 } else { 1 };
+    let package: Vec<&str> = module.split('/').take(parts).collect();
+    let package = package.join("/");
+    match package.split_once('.') {
+        // Names of npm may hold dots at their end, as in `socket.io`; Python's modules never hold slashes.
+        Some((first, _)) if !module.contains('/') && !module.ends_with(".js") && !module.ends_with(".io") => {
+            first.to_owned()
+        }
+        _ => package,
+    }
+}
+
+/// Addresses in memory as `0x…`.
+fn without_addresses(line: &str) -> String {
+    let mut parts = line.split("0x");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.bytes().take_while(u8::is_ascii_hexdigit).count();
+        if digits >= 8 {
+            text.push_str("0x…");
+            text.push_str(&part[digits..]);
+        } else {
+            text.push_str("0x");
+            text.push_str(part);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn python() -> &'static Language {
+        Language::named("Python").unwrap()
+    }
+
+    fn javascript() -> &'static Language {
+        Language::named("javascript").unwrap()
+    }
+
+    #[test]
+    fn every_language_has_a_runner() {
+        for name in Language::names() {
+            assert!(quarry_sandbox::Runner::named(name).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_missing_package_is_seen_and_nothing_else_is() {
+        let check = |language: &Language, output: &str, expected: Option<&str>| {
+            assert_eq!(language.missing_package(output).as_deref(), expected, "{output}");
+        };
+        check(python(), "Traceback\nModuleNotFoundError: No module named 'yaml'\n", Some("yaml"));
+        check(python(), "ModuleNotFoundError: No module named 'google.cloud'", Some("google"));
+        check(python(), "ImportError: cannot import name 'x' from 'y'", None);
+        check(python(), "ModuleNotFoundError: No module named ''", None);
+        check(javascript(), "Error: Cannot find module 'lodash'\nRequire stack:", Some("lodash"));
+        check(javascript(), "Error: Cannot find module '@scope/name/part'", Some("@scope/name"));
+        check(javascript(), "Error: Cannot find module 'socket.io'", Some("socket.io"));
+        check(javascript(), "Error: Cannot find module './helper'", None);
+    }
+
+    #[test]
+    fn packages_are_read_and_nothing_that_a_shell_could_misread() {
+        let read = |answer: &str| python().packages(answer);
+        assert_eq!(
+            read("pip install PyYAML\npip install -q numpy==1.2 PyYAML"),
+            Ok(vec!["PyYAML".into(), "numpy==1.2".into()])
+        );
+        assert_eq!(read("Sure:\n```\n$ pip3 install `x`").map_err(|_| ()), Err(()));
+        assert_eq!(read("- `pip install beautifulsoup4`"), Ok(vec!["beautifulsoup4".into()]));
+        for bad in
+            ["", "nothing can be done", "pip install x;rm", "pip install $(x)", "pip install --upgrade"]
+        {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+        assert_eq!(javascript().packages("npm install @scope/name"), Ok(vec!["@scope/name".into()]));
+    }
+
+    #[test]
+    fn what_differs_between_interpreters_is_left_out() {
+        let output =
+            "  File \"main.py\", line 1\n    assert f(1)\n           ~^^^\n<A at 0x7f00aa11bb22>, 0x10\n\n";
+        let expected = "  File \"main.py\", line 1\n    assert f(1)\n<A at 0x…>, 0x10";
+        assert_eq!(python().without_noise(output), expected.trim());
+        let output = "node:internal/x:1\n  throw err;\n  ^\n\nError: no\n    at f (/box/main.js:1:1)\n\nNode.js v20.1.0\n";
+        assert_eq!(javascript().without_noise(output), "Error: no");
+    }
+
+    #[test]
+    fn tests_are_lines_that_assert() {
+        assert_eq!(
+            python().count_tests("def main():\n    assert f(1), 'x'\n    # assert\n    assert(f(2))\n"),
+            2
+        );
+        assert_eq!(javascript().count_tests("assert.strictEqual(1, 1);\n  assert(true)\n// assert"), 2);
+    }
+}

@@ -1,0 +1,172 @@
+//! The ledger: what was asked, answered, run and decided, in one SQLite file.
+//!
+//! Evidence is only ever added: triggers refuse to change or remove a row. What belongs together (an answer, what it
+//! cost, its place in the story of its pair, the verdict that follows) is one transaction, which is on the disk before
+//! anybody acts on it. The file is in write-ahead mode with full synchronisation: a process that is killed, or a
+//! machine that stops, loses what was not committed and nothing else; and others can read while one writes. One thread
+//! writes, and commits what all workers have for it at once, so that they share the wait for the disk.
+
+mod read;
+mod write;
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::error::AnnotateError;
+
+pub use read::{Counts, Decided, Finished, Scene, Story, Waiting};
+pub use write::{Asked, CallBegin, CallEnd, Place, Writer};
+
+/// Marks a file as a ledger of Quarry: "QLed".
+const APPLICATION: i32 = 0x514c_6564;
+
+/// The version of the schema. There are no migrations yet: a ledger of another version is refused.
+const VERSION: i32 = 1;
+
+const SCHEMA: &str = include_str!("schema.sql");
+
+/// The tables that only grow.
+const APPEND_ONLY: [&str; 9] =
+    ["starts", "judges", "prompts", "calls", "call_ends", "answers", "runs", "events", "verdicts"];
+
+/// A ledger that is read. [`Writer`] adds to it.
+#[derive(Debug)]
+pub struct Ledger {
+    path: PathBuf,
+    connection: Mutex<Connection>,
+}
+
+impl Ledger {
+    /// Opens a ledger that is there, to read it.
+    ///
+    /// # Errors
+    /// When there is none, or it is another file or of another version.
+    pub fn open(path: &Path) -> Result<Self, AnnotateError> {
+        if !path.exists() {
+            return Err(problem(path, "there is no ledger yet; `quarry judge run` makes it"));
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        Self::connect(path, flags)
+    }
+
+    fn connect(path: &Path, flags: OpenFlags) -> Result<Self, AnnotateError> {
+        let failed = |error| sqlite(path, error);
+        let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+        connection.busy_timeout(Duration::from_secs(20)).map_err(failed)?;
+        let ledger = Self { path: path.to_owned(), connection: Mutex::new(connection) };
+        ledger.check_version()?;
+        Ok(ledger)
+    }
+
+    fn check_version(&self) -> Result<(), AnnotateError> {
+        let number = |name: &str| {
+            let read = self.lock().pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+            read.map_err(|error| sqlite(&self.path, error))
+        };
+        if number("application_id")? != APPLICATION {
+            return Err(problem(
+                &self.path,
+                "this is no ledger of quarry; name another file, or remove this one",
+            ));
+        }
+        match number("user_version")? {
+            VERSION => Ok(()),
+            other => Err(problem(
+                &self.path,
+                &format!(
+                    "this ledger has version {other} and this program knows version {VERSION}: use the version of \
+                     quarry that made it, or name another file and judge anew (with a cache or a recording, answers \
+                     are not paid for again)"
+                ),
+            )),
+        }
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connection> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes a ledger where there is none, whole or not at all.
+fn create(path: &Path) -> Result<(), AnnotateError> {
+    let failed = |error| sqlite(path, error);
+    let mut connection = Connection::open(path).map_err(failed)?;
+    let count = "SELECT count(*) FROM sqlite_master";
+    let n_tables: i64 = connection.query_row(count, [], |row| row.get(0)).map_err(failed)?;
+    if n_tables > 0 {
+        return Ok(());
+    }
+    let transaction = connection.transaction().map_err(failed)?;
+    transaction.execute_batch(SCHEMA).map_err(failed)?;
+    for table in APPEND_ONLY {
+        for action in ["UPDATE", "DELETE"] {
+            let trigger = format!(
+                "CREATE TRIGGER no_{action}_of_{table} BEFORE {action} ON {table} \
+                 BEGIN SELECT RAISE(ABORT, 'the evidence in a ledger is never changed'); END"
+            );
+            transaction.execute_batch(&trigger).map_err(failed)?;
+        }
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION).map_err(failed)?;
+    transaction.pragma_update(None, "user_version", VERSION).map_err(failed)?;
+    transaction.commit().map_err(failed)
+}
+
+/// The lock of whoever writes to a ledger. The system gives it back when the process ends, however it ends.
+fn lock_for_writing(path: &Path) -> Result<File, AnnotateError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let name = PathBuf::from(name);
+    let failed = |source| AnnotateError::Write { path: name.clone(), source };
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&name).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(problem(
+            path,
+            "another process judges with this ledger; wait for it or stop it, or name another ledger",
+        )),
+        Err(TryLockError::Error(source)) => Err(failed(source)),
+    }
+}
+
+fn problem(path: &Path, problem: &str) -> AnnotateError {
+    AnnotateError::Ledger { path: path.to_owned(), problem: problem.to_owned(), source: None }
+}
+
+/// What SQLite said, with what to do about it.
+fn sqlite(path: &Path, error: rusqlite::Error) -> AnnotateError {
+    let problem = match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => {
+            "the disk is full: make room and run the plan again; what was answered before is kept"
+        }
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            "this is no ledger, or it is damaged; name another file, or restore it from a copy"
+        }
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
+            "the ledger cannot be opened for writing; check the folder and its permissions"
+        }
+        Some(ErrorCode::SystemIoFailure) => {
+            "the disk does not take what is written (is it full, or a limit reached?); mend that and run the plan again; \
+             what was answered before is kept"
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            "another program holds the ledger; close it and run the plan again"
+        }
+        _ => "the ledger cannot be used",
+    };
+    AnnotateError::Ledger { path: path.to_owned(), problem: problem.to_owned(), source: Some(error) }
+}
+
+/// Seconds since 1970.
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
+}

@@ -1,0 +1,419 @@
+//! Reading a ledger.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use quarry_llm::{Cost, Money};
+use quarry_sandbox::Ended;
+use rusqlite::{OptionalExtension, Row, params};
+use serde::Serialize;
+
+use super::{Ledger, sqlite};
+use crate::error::AnnotateError;
+use crate::evidence::{Answer, Event, Run, TestProgram};
+use crate::judge::{Outcome, Verdict};
+use crate::pair::Pair;
+
+/// The pairs of the last start.
+const LISTED: &str = "pairs.start = (SELECT max(start) FROM starts)";
+
+const PAIR_COLUMNS: &str = "pairs.pair, id, query_id, query, code_id, code, language, label";
+
+/// A pair without a verdict.
+#[derive(Clone, Debug)]
+pub struct Waiting {
+    /// Its number in the ledger.
+    pub number: i64,
+    /// The pair.
+    pub pair: Pair,
+    /// What happened to it so far.
+    pub events: Vec<Event>,
+}
+
+/// A pair with its verdict.
+#[derive(Clone, Debug)]
+pub struct Decided {
+    /// The pair.
+    pub pair: Pair,
+    /// The verdict.
+    pub verdict: Verdict,
+}
+
+/// A run that a finished label rests on.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// Id of the pair.
+    pub pair: String,
+    /// The run.
+    pub run: Run,
+}
+
+/// All that is known about one pair.
+#[derive(Clone, Debug)]
+pub struct Story {
+    /// The pair.
+    pub pair: Pair,
+    /// What happened, in order.
+    pub scenes: Vec<Scene>,
+    /// The verdict, if there is one.
+    pub verdict: Option<Verdict>,
+    /// Why there is none yet, if something failed.
+    pub failures: Vec<String>,
+}
+
+/// A part of a story.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// What happened.
+    pub event: Event,
+    /// Of an answer: the version of the prompt, the model, where it came from.
+    pub asked: Option<[String; 3]>,
+    /// Of an answer: what was asked, as JSON messages.
+    pub messages: String,
+    /// What it cost.
+    pub cost: Cost,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+    /// When it was noted, in seconds since 1970.
+    pub time: f64,
+}
+
+/// How far a judge is with the pairs of the last start, and what that took.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Counts {
+    /// Pairs of the last start.
+    pub pairs: u64,
+    /// Verdicts by outcome and by who decided.
+    pub verdicts: Vec<(String, String, u64)>,
+    /// Pairs with a test program.
+    pub tested: u64,
+    /// Test programs by the result of their runs.
+    pub runs: BTreeMap<String, u64>,
+    /// Tests of all programs together.
+    pub tests: u64,
+    /// What the answers in the stories of these pairs cost by their tokens, whoever paid when: of pairs that no test
+    /// program was written for, and of the others.
+    pub cost: [Cost; 2],
+    /// Time of these answers and runs together in seconds, in the same two parts.
+    pub seconds: [f64; 2],
+    /// Answers in the stories.
+    pub answers: u64,
+    /// All that this ledger's calls have booked, with those that failed.
+    pub spent: Cost,
+    /// Of that, calls that were cut off by the end of the process, at their worst case.
+    pub cut_off: Cost,
+    /// Labels of the file with those of the judge: (file, judge, number).
+    pub labels: Vec<(i32, i32, u64)>,
+    /// Pairs with no verdict whose last attempt failed, or that are unresolved, by reason.
+    pub reasons: Vec<(String, u64)>,
+    /// Packages are missing: the bug fixer was asked so often.
+    pub repairs: u64,
+}
+
+fn cost(tokens: i64, money: i64) -> Cost {
+    Cost { tokens: tokens.max(0) as u64, money: Money::from_units(money.max(0) as u64) }
+}
+
+fn pair(row: &Row<'_>) -> rusqlite::Result<(i64, Pair)> {
+    let pair = Pair {
+        id: row.get(1)?,
+        query_id: row.get(2)?,
+        query: row.get(3)?,
+        code_id: row.get(4)?,
+        code: row.get(5)?,
+        language: row.get(6)?,
+        label: row.get(7)?,
+    };
+    Ok((row.get(0)?, pair))
+}
+
+fn verdict(row: &Row<'_>, first: usize) -> rusqlite::Result<Verdict> {
+    let name: String = row.get(first)?;
+    let unknown = || rusqlite::Error::InvalidColumnName(format!("outcome {name:?}"));
+    Ok(Verdict {
+        outcome: Outcome::named(&name).ok_or_else(unknown)?,
+        grade: row.get(first + 1)?,
+        decided_by: row.get(first + 2)?,
+        reason: row.get(first + 3)?,
+    })
+}
+
+fn run(row: &Row<'_>, first: usize) -> rusqlite::Result<Run> {
+    let ended: String = row.get(first + 2)?;
+    let seconds = |column: usize| -> rusqlite::Result<Duration> {
+        Ok(Duration::try_from_secs_f64(row.get(column)?).unwrap_or_default())
+    };
+    Ok(Run {
+        program: TestProgram { language: row.get(first)?, source: row.get(first + 1)? },
+        // What is no longer known ended somehow.
+        ended: serde_json::from_str(&ended).unwrap_or(Ended::Exited { code: 255 }),
+        stdout: row.get(first + 3)?,
+        stderr: row.get(first + 4)?,
+        wall_time: seconds(first + 5)?,
+        cpu_time: seconds(first + 6)?,
+        peak_memory_bytes: row.get::<_, i64>(first + 7)?.max(0) as u64,
+        isolation: row.get(first + 8)?,
+    })
+}
+
+const RUN_COLUMNS: &str = "runs.language, runs.program, runs.ended, runs.stdout, runs.stderr, runs.wall_seconds, \
+                           runs.cpu_seconds, runs.memory_bytes, runs.isolation";
+
+impl Ledger {
+    fn read<T>(
+        &self,
+        read: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, AnnotateError> {
+        read(&self.lock()).map_err(|error| sqlite(&self.path, error))
+    }
+
+    /// The number of the judge of a version, if it ever judged with this ledger.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read, as for all that follow.
+    pub fn judge(&self, version: &str) -> Result<Option<i64>, AnnotateError> {
+        self.read(|connection| {
+            let select = "SELECT judge FROM judges WHERE version = ?1";
+            connection.query_row(select, [version], |row| row.get(0)).optional()
+        })
+    }
+
+    /// The next pairs after number `after` that have no verdict of `judge`, at most `limit`, in the order of numbers.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn waiting(&self, judge: i64, after: i64, limit: usize) -> Result<Vec<Waiting>, AnnotateError> {
+        self.read(|connection| {
+            let mut select = connection.prepare_cached(&format!(
+                "SELECT {PAIR_COLUMNS} FROM pairs WHERE {LISTED} AND pair > ?2 AND NOT EXISTS \
+                 (SELECT 1 FROM verdicts WHERE judge = ?1 AND verdicts.pair = pairs.pair) ORDER BY pair LIMIT ?3"
+            ))?;
+            let pairs = select.query_map(params![judge, after, limit as i64], pair)?;
+            pairs
+                .map(|found| {
+                    let (number, pair) = found?;
+                    let events = scenes(connection, judge, number)?;
+                    Ok(Waiting { number, pair, events: events.into_iter().map(|scene| scene.event).collect() })
+                })
+                .collect()
+        })
+    }
+
+    /// Number of pairs of the last start that have no verdict of `judge`.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn n_waiting(&self, judge: i64) -> Result<u64, AnnotateError> {
+        self.read(|connection| {
+            let select = format!(
+                "SELECT count(*) FROM pairs WHERE {LISTED} AND NOT EXISTS \
+                 (SELECT 1 FROM verdicts WHERE judge = ?1 AND verdicts.pair = pairs.pair)"
+            );
+            connection.query_row(&select, [judge], |row| row.get::<_, i64>(0)).map(|count| count as u64)
+        })
+    }
+
+    /// What all calls have booked; and of that, what is booked at its worst case because the process ended before the
+    /// call did.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn spent(&self) -> Result<[Cost; 2], AnnotateError> {
+        self.read(|connection| {
+            let sum =
+                |select: &str| connection.query_row(select, [], |row| Ok(cost(row.get(0)?, row.get(1)?)));
+            let mut spent = sum("SELECT coalesce(sum(tokens), 0), coalesce(sum(money), 0) FROM call_ends")?;
+            let cut_off =
+                sum("SELECT coalesce(sum(worst_tokens), 0), coalesce(sum(worst_money), 0) FROM calls \
+                 WHERE call NOT IN (SELECT call FROM call_ends)")?;
+            spent += cut_off;
+            Ok([spent, cut_off])
+        })
+    }
+
+    /// The verdicts of `judge` on the pairs of the last start, in the order of the pairs' numbers, one at a time.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read, and what `each` returns.
+    pub fn for_each_decided(
+        &self,
+        judge: i64,
+        mut each: impl FnMut(Decided) -> Result<(), AnnotateError>,
+    ) -> Result<(), AnnotateError> {
+        let connection = self.lock();
+        let failed = |error| sqlite(&self.path, error);
+        let mut select = connection
+            .prepare_cached(&format!(
+                "SELECT {PAIR_COLUMNS}, outcome, grade, decided_by, reason FROM pairs JOIN verdicts USING (pair) \
+                 WHERE judge = ?1 AND {LISTED} ORDER BY pairs.pair"
+            ))
+            .map_err(failed)?;
+        let mut rows = select.query([judge]).map_err(failed)?;
+        while let Some(row) = rows.next().map_err(failed)? {
+            let (_, pair) = pair(row).map_err(failed)?;
+            each(Decided { pair, verdict: verdict(row, 8).map_err(failed)? })?;
+        }
+        Ok(())
+    }
+
+    /// The runs that the labels of `judge` rest on, in the order of the pairs' numbers, after pair number `after`; at
+    /// most `limit`, with the number of the pair of each.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn finished(
+        &self,
+        judge: i64,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<(i64, Finished)>, AnnotateError> {
+        self.read(|connection| {
+            let mut select = connection.prepare_cached(&format!(
+                "SELECT pairs.pair, id, {RUN_COLUMNS} FROM events JOIN pairs USING (pair) JOIN runs USING (run) \
+                 JOIN verdicts USING (judge, pair) \
+                 WHERE events.judge = ?1 AND events.pair > ?2 AND {LISTED} AND outcome IN ('yes', 'no') \
+                 ORDER BY events.pair, events.position LIMIT ?3"
+            ))?;
+            let rows = select.query_map(params![judge, after, limit as i64], |row| {
+                Ok((row.get(0)?, Finished { pair: row.get(1)?, run: run(row, 2)? }))
+            })?;
+            rows.collect()
+        })
+    }
+
+    /// All that is known about the pair with this id.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn story(&self, judge: i64, id: &str) -> Result<Option<Story>, AnnotateError> {
+        self.read(|connection| {
+            let select = format!("SELECT {PAIR_COLUMNS} FROM pairs WHERE id = ?1");
+            let Some((number, pair)) = connection.query_row(&select, [id], pair).optional()? else {
+                return Ok(None);
+            };
+            let select =
+                "SELECT outcome, grade, decided_by, reason FROM verdicts WHERE judge = ?1 AND pair = ?2";
+            let verdict =
+                connection.query_row(select, params![judge, number], |row| verdict(row, 0)).optional()?;
+            let mut failures = connection.prepare_cached(
+                "SELECT reason FROM failures WHERE judge = ?1 AND pair = ?2 ORDER BY failure",
+            )?;
+            let failures = failures.query_map(params![judge, number], |row| row.get(0))?;
+            let failures = failures.collect::<Result<_, _>>()?;
+            Ok(Some(Story { pair, scenes: scenes(connection, judge, number)?, verdict, failures }))
+        })
+    }
+
+    /// How far `judge` is.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn counts(&self, judge: i64) -> Result<Counts, AnnotateError> {
+        let [spent, cut_off] = self.spent()?;
+        self.read(|connection| {
+            let count = |value: i64| value.max(0) as u64;
+            let list = |select: String| -> rusqlite::Result<Vec<(String, String, u64)>> {
+                let mut select = connection.prepare(&select)?;
+                let rows = select.query_map([judge], |row| Ok((row.get(0)?, row.get(1)?, count(row.get(2)?))))?;
+                rows.collect()
+            };
+            let mut counts = Counts { spent, cut_off, ..Counts::default() };
+            let select = format!("SELECT count(*) FROM pairs WHERE {LISTED}");
+            counts.pairs = connection.query_row(&select, [], |row| Ok(count(row.get(0)?)))?;
+            counts.verdicts = list(format!(
+                "SELECT outcome, decided_by, count(*) FROM verdicts JOIN pairs USING (pair) \
+                 WHERE judge = ?1 AND {LISTED} GROUP BY 1, 2 ORDER BY 1, 2"
+            ))?;
+            for (result, _, number) in list(format!(
+                "SELECT result, '', count(*) FROM events JOIN runs USING (run) JOIN pairs USING (pair) \
+                 WHERE judge = ?1 AND {LISTED} GROUP BY 1 ORDER BY 1"
+            ))? {
+                counts.runs.insert(result, number);
+            }
+            let tested = format!(
+                "SELECT count(DISTINCT pair), coalesce(sum(tests), 0) FROM events JOIN runs USING (run) \
+                 JOIN pairs USING (pair) WHERE judge = ?1 AND {LISTED}"
+            );
+            (counts.tested, counts.tests) =
+                connection.query_row(&tested, [judge], |row| Ok((count(row.get(0)?), count(row.get(1)?))))?;
+            let mut select = connection.prepare(&format!(
+                "SELECT pair IN (SELECT pair FROM events WHERE judge = ?1 AND run IS NOT NULL) AS tested, \
+                 count(answer), coalesce(sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)), 0), \
+                 coalesce(sum(money), 0), coalesce(sum(seconds), 0) + coalesce(sum(wall_seconds), 0), \
+                 count(*) FILTER (WHERE events.prompt = 'bug-fixer') \
+                 FROM events LEFT JOIN answers USING (answer) LEFT JOIN runs USING (run) JOIN pairs USING (pair) \
+                 WHERE judge = ?1 AND {LISTED} GROUP BY 1"
+            ))?;
+            let mut rows = select.query([judge])?;
+            while let Some(row) = rows.next()? {
+                let part = usize::from(row.get::<_, bool>(0)?);
+                counts.answers += count(row.get(1)?);
+                counts.cost[part] = cost(row.get(2)?, row.get(3)?);
+                counts.seconds[part] = row.get(4)?;
+                counts.repairs += count(row.get(5)?);
+            }
+            let mut select = connection.prepare(&format!(
+                "SELECT label, outcome = 'yes', count(*) FROM verdicts JOIN pairs USING (pair) WHERE judge = ?1 \
+                 AND {LISTED} AND label IS NOT NULL AND outcome IN ('yes', 'no') GROUP BY 1, 2 ORDER BY 1, 2"
+            ))?;
+            let rows = select.query_map([judge], |row| Ok((row.get(0)?, row.get(1)?, count(row.get(2)?))))?;
+            counts.labels = rows.collect::<Result<_, _>>()?;
+            for (reason, _, number) in list(format!(
+                "SELECT reason, '', count(*) FROM ( \
+                    SELECT reason FROM verdicts JOIN pairs USING (pair) \
+                        WHERE judge = ?1 AND {LISTED} AND outcome = 'unresolved' \
+                    UNION ALL \
+                    SELECT reason FROM failures JOIN pairs USING (pair) WHERE judge = ?1 AND {LISTED} \
+                        AND failure IN (SELECT max(failure) FROM failures WHERE judge = ?1 GROUP BY pair) \
+                        AND NOT EXISTS (SELECT 1 FROM verdicts WHERE judge = ?1 AND verdicts.pair = failures.pair) \
+                 ) GROUP BY 1 ORDER BY 3 DESC, 1"
+            ))? {
+                counts.reasons.push((reason, number));
+            }
+            Ok(counts)
+        })
+    }
+
+    /// Ids of the pairs that have no label, each with the reason, at most `limit`: unresolved, or failed so far.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn unresolved(&self, judge: i64, limit: usize) -> Result<Vec<(String, String)>, AnnotateError> {
+        self.read(|connection| {
+            let mut select = connection.prepare_cached(&format!(
+                "SELECT id, coalesce(verdicts.reason, (SELECT reason FROM failures \
+                     WHERE failures.judge = ?1 AND failures.pair = pairs.pair ORDER BY failure DESC LIMIT 1)) AS why \
+                 FROM pairs LEFT JOIN verdicts ON verdicts.judge = ?1 AND verdicts.pair = pairs.pair \
+                 WHERE {LISTED} AND coalesce(outcome, 'unresolved') = 'unresolved' AND why IS NOT NULL \
+                 ORDER BY pairs.pair LIMIT ?2"
+            ))?;
+            let rows = select.query_map(params![judge, limit as i64], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect()
+        })
+    }
+}
+
+/// What happened to a pair, in order.
+fn scenes(connection: &rusqlite::Connection, judge: i64, pair: i64) -> rusqlite::Result<Vec<Scene>> {
+    let mut select = connection.prepare_cached(&format!(
+        "SELECT events.prompt, answers.text, answers.prompt, answers.model, answers.origin, answers.messages, \
+         coalesce(answers.input_tokens, 0) + coalesce(answers.output_tokens, 0), coalesce(answers.money, 0), \
+         coalesce(answers.seconds, runs.wall_seconds), coalesce(answers.time, runs.time), {RUN_COLUMNS} \
+         FROM events LEFT JOIN answers USING (answer) LEFT JOIN runs USING (run) \
+         WHERE judge = ?1 AND pair = ?2 ORDER BY position"
+    ))?;
+    let rows = select.query_map(params![judge, pair], |row| {
+        let prompt: Option<String> = row.get(0)?;
+        let (event, asked, messages) = match prompt {
+            Some(prompt) => (
+                Event::Answer(Answer { prompt, text: row.get(1)? }),
+                Some([row.get(2)?, row.get(3)?, row.get(4)?]),
+                row.get(5)?,
+            ),
+            None => (Event::Run(run(row, 10)?), None, String::new()),
+        };
+        let cost = cost(row.get(6)?, row.get(7)?);
+        Ok(Scene { event, asked, messages, cost, seconds: row.get(8)?, time: row.get(9)? })
+    })?;
+    rows.collect()
+}

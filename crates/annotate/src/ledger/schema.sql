@@ -1,0 +1,124 @@
+-- The ledger of judging. Times are seconds since 1970, durations seconds, money 10^-12 dollars.
+
+-- Each start of a plan: who judged when, with what.
+CREATE TABLE starts (
+    start INTEGER PRIMARY KEY,
+    judge INTEGER NOT NULL REFERENCES judges,
+    time REAL NOT NULL,
+    plan TEXT NOT NULL,            -- the text of the plan
+    quarry TEXT NOT NULL           -- the version of the program
+) STRICT;
+
+-- A judge with its prompts, its model and the limits of its programs: what a label depends on.
+CREATE TABLE judges (
+    judge INTEGER PRIMARY KEY,
+    version TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    description TEXT NOT NULL      -- JSON
+) STRICT;
+
+CREATE TABLE prompts (
+    version TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    text TEXT NOT NULL
+) STRICT;
+
+-- What is judged. `start` is the last one whose plan had the pair, `label` what its file said then; nothing else of a
+-- row ever changes.
+CREATE TABLE pairs (
+    pair INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    query_id TEXT NOT NULL,
+    query TEXT NOT NULL,
+    code_id TEXT NOT NULL,
+    code TEXT NOT NULL,
+    language TEXT NOT NULL,
+    label INTEGER,                 -- that of the file, which no judge sees
+    content TEXT NOT NULL,         -- stands for language, query and code
+    start INTEGER NOT NULL
+) STRICT;
+
+-- A question on its way to an endpoint, written before it is sent. Without an end it was cut off, and counts at its
+-- worst case.
+CREATE TABLE calls (
+    call INTEGER PRIMARY KEY,
+    pair INTEGER NOT NULL REFERENCES pairs,
+    request TEXT NOT NULL,
+    worst_tokens INTEGER NOT NULL,
+    worst_money INTEGER NOT NULL,
+    time REAL NOT NULL
+) STRICT;
+
+CREATE TABLE call_ends (
+    call INTEGER PRIMARY KEY REFERENCES calls,
+    tokens INTEGER NOT NULL,       -- booked, with all attempts
+    money INTEGER NOT NULL,
+    seconds REAL NOT NULL,
+    problem TEXT                   -- why there is no answer
+) STRICT;
+
+CREATE TABLE answers (
+    answer INTEGER PRIMARY KEY,
+    request TEXT NOT NULL UNIQUE,  -- stands for the endpoint, the model and the whole request
+    model TEXT NOT NULL,           -- address and model
+    prompt TEXT NOT NULL REFERENCES prompts,
+    origin TEXT NOT NULL,          -- endpoint, cache or recording
+    messages TEXT NOT NULL,        -- JSON: what was asked
+    text TEXT NOT NULL,
+    stop TEXT NOT NULL,
+    input_tokens INTEGER,
+    output_tokens INTEGER,
+    money INTEGER NOT NULL,        -- of this answer by its tokens, paid now or when it was recorded
+    seconds REAL NOT NULL,
+    time REAL NOT NULL
+) STRICT;
+
+CREATE TABLE runs (
+    run INTEGER PRIMARY KEY,
+    language TEXT NOT NULL,
+    program TEXT NOT NULL,
+    tests INTEGER NOT NULL,
+    result TEXT NOT NULL,
+    ended TEXT NOT NULL,           -- JSON
+    stdout TEXT NOT NULL,
+    stderr TEXT NOT NULL,
+    wall_seconds REAL NOT NULL,
+    cpu_seconds REAL NOT NULL,
+    memory_bytes INTEGER NOT NULL,
+    isolation TEXT NOT NULL,
+    time REAL NOT NULL
+) STRICT;
+
+-- What happened to a pair, in order: each is an answer or a run. The bug fixer's answer holds the packages that it
+-- wanted.
+CREATE TABLE events (
+    judge INTEGER NOT NULL REFERENCES judges,
+    pair INTEGER NOT NULL REFERENCES pairs,
+    position INTEGER NOT NULL,
+    prompt TEXT,                   -- name, of an answer
+    answer INTEGER REFERENCES answers,
+    run INTEGER REFERENCES runs,
+    PRIMARY KEY (judge, pair, position),
+    CHECK ((answer IS NULL) <> (run IS NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE verdicts (
+    judge INTEGER NOT NULL REFERENCES judges,
+    pair INTEGER NOT NULL REFERENCES pairs,
+    outcome TEXT NOT NULL,
+    grade INTEGER,
+    decided_by TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    time REAL NOT NULL,
+    PRIMARY KEY (judge, pair)
+) STRICT, WITHOUT ROWID;
+
+-- Why a pair has no verdict yet. It is tried again at the next start.
+CREATE TABLE failures (
+    failure INTEGER PRIMARY KEY,
+    judge INTEGER NOT NULL REFERENCES judges,
+    pair INTEGER NOT NULL REFERENCES pairs,
+    reason TEXT NOT NULL,
+    time REAL NOT NULL
+) STRICT;
+CREATE INDEX failures_of_pairs ON failures (judge, pair);

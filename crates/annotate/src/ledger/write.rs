@@ -1,0 +1,461 @@
+//! Adding to a ledger.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use quarry_llm::{ChatAnswer, Cost, Message, Origin, Stop};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+
+use super::{Ledger, create, lock_for_writing, now, problem, sqlite};
+use crate::error::AnnotateError;
+use crate::evidence::Run;
+use crate::judge::{Judge, Verdict};
+use crate::language::Language;
+use crate::pair::Pair;
+
+/// Waiting transactions; more make the workers wait.
+const QUEUE: usize = 1024;
+
+/// The most transactions that are committed at once.
+const GROUP: usize = 256;
+
+type Change = Box<dyn FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send>;
+
+/// A change, and where to say that it is on the disk.
+struct Job {
+    change: Change,
+    done: SyncSender<Result<(), Arc<rusqlite::Error>>>,
+}
+
+/// The one process that adds to a ledger. Any number of threads may share it.
+#[derive(Debug)]
+pub struct Writer {
+    ledger: Ledger,
+    jobs: Mutex<Option<SyncSender<Job>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    _lock: File,
+}
+
+/// A question on its way.
+#[derive(Clone, Debug)]
+pub struct CallBegin<'a> {
+    /// The pair's number.
+    pub pair: i64,
+    /// Stands for the request.
+    pub request: &'a str,
+    /// The most that it may cost, with all its attempts.
+    pub worst: Cost,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug)]
+pub struct CallEnd {
+    /// The call's number.
+    pub call: i64,
+    /// What was booked, with all its attempts.
+    pub booked: Cost,
+    /// From its beginning to its end.
+    pub seconds: f64,
+}
+
+/// An answer, with what it answers.
+#[derive(Clone, Debug)]
+pub struct Asked<'a> {
+    /// Stands for the endpoint, the model and the whole request.
+    pub request: &'a str,
+    /// Address and model.
+    pub model: &'a str,
+    /// The prompt's version.
+    pub prompt: &'a str,
+    /// What was asked.
+    pub messages: &'a [Message],
+    /// What was answered.
+    pub answer: &'a ChatAnswer,
+    /// What the answer costs by its tokens, in 10⁻¹² dollars.
+    pub money: u64,
+    /// From its beginning to its end.
+    pub seconds: f64,
+}
+
+impl Writer {
+    /// Opens a ledger to add to it; makes it where there is none.
+    ///
+    /// # Errors
+    /// When another process adds to it, it is another file or of another version, or it cannot be written.
+    pub fn open(path: &Path) -> Result<Self, AnnotateError> {
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder)
+                .map_err(|source| AnnotateError::Write { path: folder.to_owned(), source })?;
+        }
+        let lock = lock_for_writing(path)?;
+        create(path)?;
+        let ledger = Ledger::open(path)?;
+        let writing = Ledger::open(path)?.connection.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let failed = |error| sqlite(path, error);
+        writing.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
+        writing.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
+        writing.pragma_update(None, "foreign_keys", true).map_err(failed)?;
+        let (jobs, queue) = mpsc::sync_channel(QUEUE);
+        let thread = thread::Builder::new()
+            .name("ledger".to_owned())
+            .spawn(move || commit_groups(writing, &queue))
+            .map_err(|source| AnnotateError::Write { path: path.to_owned(), source })?;
+        Ok(Self { ledger, jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)), _lock: lock })
+    }
+
+    /// For reading.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Makes a change; when this returns without an error, it is on the disk.
+    fn change<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, AnnotateError> {
+        let ended = || problem(self.ledger.path(), "the thread that writes the ledger has ended");
+        let (result, results) = mpsc::sync_channel(1);
+        let (done, waiting) = mpsc::sync_channel(1);
+        let change: Change = Box::new(move |transaction| {
+            let _ = result.send(change(transaction)?);
+            Ok(())
+        });
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(ended)?;
+        jobs.send(Job { change, done }).map_err(|_| ended())?;
+        match waiting.recv().map_err(|_| ended())? {
+            Ok(()) => results.recv().map_err(|_| ended()),
+            Err(error) => Err(match Arc::try_unwrap(error) {
+                Ok(error) => sqlite(self.ledger.path(), error),
+                // Others wait for the same commit, and one error cannot be had twice.
+                Err(shared) => {
+                    let code = match shared.sqlite_error() {
+                        Some(code) => rusqlite::Error::SqliteFailure(*code, Some(shared.to_string())),
+                        None => return Err(problem(self.ledger.path(), &shared.to_string())),
+                    };
+                    sqlite(self.ledger.path(), code)
+                }
+            }),
+        }
+    }
+
+    /// Notes a start of `judge` by a plan; the number of the judge.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written, as for all that follow.
+    pub fn start(
+        &self,
+        judge: &Judge,
+        version: &str,
+        description: &str,
+        plan: &str,
+    ) -> Result<i64, AnnotateError> {
+        let prompts: Vec<[String; 3]> = judge
+            .prompts()
+            .map(|prompt| [&prompt.version, &prompt.name, &prompt.text].map(Clone::clone))
+            .collect();
+        let [name, version, description, plan] = [&judge.name, version, description, plan].map(str::to_owned);
+        self.change(move |transaction| {
+            for [version, name, text] in &prompts {
+                let mut insert =
+                    transaction.prepare_cached("INSERT OR IGNORE INTO prompts VALUES (?1, ?2, ?3)")?;
+                insert.execute(params![version, name, text])?;
+            }
+            transaction.execute(
+                "INSERT OR IGNORE INTO judges (version, name, description) VALUES (?1, ?2, ?3)",
+                params![version, name, description],
+            )?;
+            let judge =
+                transaction
+                    .query_row("SELECT judge FROM judges WHERE version = ?1", [&version], |row| row.get(0))?;
+            transaction.execute(
+                "INSERT INTO starts (judge, time, plan, quarry) VALUES (?1, ?2, ?3, ?4)",
+                params![judge, now(), plan, env!("CARGO_PKG_VERSION")],
+            )?;
+            Ok(judge)
+        })
+    }
+
+    /// Notes that the last start has these pairs. The ids of pairs that the ledger knows with another text, which are
+    /// not noted.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub fn add_pairs(&self, pairs: Vec<Pair>) -> Result<Vec<String>, AnnotateError> {
+        self.change(move |transaction| {
+            let start: i64 = transaction.query_row("SELECT max(start) FROM starts", [], |row| row.get(0))?;
+            let mut others = Vec::new();
+            let mut insert = transaction.prepare_cached(
+                "INSERT INTO pairs (id, query_id, query, code_id, code, language, label, content, start) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) \
+                 ON CONFLICT (id) DO UPDATE SET start = ?9, label = ?7 \
+                 WHERE content = ?8 AND query_id = ?2 AND code_id = ?4",
+            )?;
+            for pair in pairs {
+                let Pair { id, query_id, query, code_id, code, language, label, .. } = &pair;
+                let content = pair.content();
+                let values = params![id, query_id, query, code_id, code, language, label, content, start];
+                if insert.execute(values)? == 0 {
+                    others.push(pair.id);
+                }
+            }
+            Ok(others)
+        })
+    }
+
+    /// Notes that a question is about to be sent; the number of the call.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub fn begin_call(&self, call: &CallBegin<'_>) -> Result<i64, AnnotateError> {
+        let (pair, request, worst) = (call.pair, call.request.to_owned(), call.worst);
+        self.change(move |transaction| {
+            let mut insert = transaction.prepare_cached(
+                "INSERT INTO calls (pair, request, worst_tokens, worst_money, time) VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?;
+            insert.insert(params![pair, request, signed(worst.tokens), signed(worst.money.units()), now()])
+        })
+    }
+
+    /// Notes the end of a call that has no answer.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub fn end_call(&self, end: CallEnd, problem: &str) -> Result<(), AnnotateError> {
+        let problem = problem.to_owned();
+        self.change(move |transaction| insert_end(transaction, end, Some(&problem)))
+    }
+
+    /// Adds an answer, the end of the call that brought it, its place in the story of its pair, and the verdict if
+    /// that follows from it.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub fn add_answer(
+        &self,
+        place: Place,
+        prompt: &str,
+        asked: &Asked<'_>,
+        end: Option<CallEnd>,
+        verdict: Option<Verdict>,
+    ) -> Result<(), AnnotateError> {
+        let [request, model, version, prompt] =
+            [asked.request, asked.model, asked.prompt, prompt].map(str::to_owned);
+        let messages = serde_json::to_string(asked.messages).unwrap_or_default();
+        let (answer, money, seconds) = (asked.answer.clone(), asked.money, asked.seconds);
+        self.change(move |transaction| {
+            if let Some(end) = end {
+                insert_end(transaction, end, None)?;
+            }
+            let tokens = |count: fn(&quarry_llm::Usage) -> u64| answer.usage.as_ref().map(|usage| signed(count(usage)));
+            let mut insert = transaction.prepare_cached(
+                "INSERT OR IGNORE INTO answers (request, model, prompt, origin, messages, text, stop, input_tokens, \
+                 output_tokens, money, seconds, time) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+            )?;
+            insert.execute(params![
+                request,
+                model,
+                version,
+                origin_name(answer.origin),
+                messages,
+                answer.text,
+                stop_name(&answer.stop),
+                tokens(|usage| usage.input_tokens),
+                tokens(|usage| usage.output_tokens),
+                signed(money),
+                seconds,
+                now()
+            ])?;
+            insert_answer_event(transaction, place, &prompt, &request)?;
+            insert_verdict(transaction, place, verdict.as_ref())
+        })
+    }
+
+    /// Gives an answer that is in the ledger a place in the story of a pair too.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub fn add_known_answer(
+        &self,
+        place: Place,
+        prompt: &str,
+        request: &str,
+        verdict: Option<Verdict>,
+    ) -> Result<(), AnnotateError> {
+        let [prompt, request] = [prompt, request].map(str::to_owned);
+        self.change(move |transaction| {
+            insert_answer_event(transaction, place, &prompt, &request)?;
+            insert_verdict(transaction, place, verdict.as_ref())
+        })
+    }
+
+    /// Adds a run.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub fn add_run(&self, place: Place, run: &Run, language: &Language) -> Result<(), AnnotateError> {
+        let (result, tests) = (run.result(language), language.count_tests(&run.program.source));
+        let run = run.clone();
+        self.change(move |transaction| {
+            let mut insert = transaction.prepare_cached(
+                "INSERT INTO runs (language, program, tests, result, ended, stdout, stderr, wall_seconds, cpu_seconds, \
+                 memory_bytes, isolation, time) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+            )?;
+            let number = insert.insert(params![
+                run.program.language,
+                run.program.source,
+                tests as i64,
+                result.name(),
+                serde_json::to_string(&run.ended).unwrap_or_default(),
+                run.stdout,
+                run.stderr,
+                run.wall_time.as_secs_f64(),
+                run.cpu_time.as_secs_f64(),
+                signed(run.peak_memory_bytes),
+                run.isolation,
+                now()
+            ])?;
+            let mut insert = transaction
+                .prepare_cached("INSERT INTO events (judge, pair, position, run) VALUES (?1, ?2, ?3, ?4)")?;
+            insert.execute(params![place.judge, place.pair, place.position, number])?;
+            Ok(())
+        })
+    }
+
+    /// Adds a verdict.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub fn add_verdict(&self, place: Place, verdict: Verdict) -> Result<(), AnnotateError> {
+        self.change(move |transaction| insert_verdict(transaction, place, Some(&verdict)))
+    }
+
+    /// Notes why a pair has no verdict yet.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub fn add_failure(&self, place: Place, reason: &str) -> Result<(), AnnotateError> {
+        let reason = reason.to_owned();
+        self.change(move |transaction| {
+            let mut insert = transaction
+                .prepare_cached("INSERT INTO failures (judge, pair, reason, time) VALUES (?1, ?2, ?3, ?4)")?;
+            insert.execute(params![place.judge, place.pair, reason, now()])?;
+            Ok(())
+        })
+    }
+}
+
+/// Where an event belongs: a judge, a pair, and how many events there are before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The judge's number.
+    pub judge: i64,
+    /// The pair's number.
+    pub pair: i64,
+    /// From 0.
+    pub position: i64,
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // The thread ends when nobody can send to it any more.
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Commits changes until nobody sends any more, all that wait at once. If one fails, none of its group is made.
+fn commit_groups(mut connection: Connection, queue: &Receiver<Job>) {
+    while let Ok(first) = queue.recv() {
+        let mut group = vec![first];
+        group.extend(queue.try_iter().take(GROUP - 1));
+        let (changes, waiting): (Vec<Change>, Vec<_>) =
+            group.into_iter().map(|job| (job.change, job.done)).unzip();
+        let result = commit(&mut connection, changes).map_err(Arc::new);
+        for done in waiting {
+            let _ = done.send(result.clone());
+        }
+    }
+}
+
+fn commit(connection: &mut Connection, changes: Vec<Change>) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    for change in changes {
+        change(&transaction)?;
+    }
+    transaction.commit()
+}
+
+fn insert_end(transaction: &Transaction<'_>, end: CallEnd, problem: Option<&str>) -> rusqlite::Result<()> {
+    let mut insert = transaction.prepare_cached("INSERT INTO call_ends VALUES (?1, ?2, ?3, ?4, ?5)")?;
+    let (tokens, money) = (signed(end.booked.tokens), signed(end.booked.money.units()));
+    insert.execute(params![end.call, tokens, money, end.seconds, problem])?;
+    Ok(())
+}
+
+fn insert_answer_event(
+    transaction: &Transaction<'_>,
+    place: Place,
+    prompt: &str,
+    request: &str,
+) -> rusqlite::Result<()> {
+    let mut insert = transaction.prepare_cached(
+        "INSERT INTO events (judge, pair, position, prompt, answer) \
+         SELECT ?1, ?2, ?3, ?4, answer FROM answers WHERE request = ?5",
+    )?;
+    insert.execute(params![place.judge, place.pair, place.position, prompt, request])?;
+    Ok(())
+}
+
+fn insert_verdict(
+    transaction: &Transaction<'_>,
+    place: Place,
+    verdict: Option<&Verdict>,
+) -> rusqlite::Result<()> {
+    let Some(verdict) = verdict else { return Ok(()) };
+    let mut insert =
+        transaction.prepare_cached("INSERT INTO verdicts VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?;
+    let Verdict { outcome, grade, decided_by, reason } = verdict;
+    insert.execute(params![place.judge, place.pair, outcome.name(), grade, decided_by, reason, now()])?;
+    Ok(())
+}
+
+fn origin_name(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Endpoint => "endpoint",
+        Origin::Cache => "cache",
+        Origin::Recording => "recording",
+    }
+}
+
+fn stop_name(stop: &Stop) -> &str {
+    match stop {
+        Stop::Complete => "complete",
+        Stop::Length => "length",
+        Stop::Refusal => "refusal",
+        Stop::Other(other) => other,
+    }
+}
+
+/// As SQLite has it.
+fn signed(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+impl Ledger {
+    /// The text of a stored answer.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn answer(&self, request: &str) -> Result<Option<String>, AnnotateError> {
+        let connection = self.lock();
+        let found = connection
+            .prepare_cached("SELECT text FROM answers WHERE request = ?1")
+            .and_then(|mut select| select.query_row([request], |row| row.get(0)).optional());
+        found.map_err(|error| sqlite(&self.path, error))
+    }
+}

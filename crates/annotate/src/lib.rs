@@ -1,0 +1,36 @@
+//! Judges whether code answers a query, by language models that write tests and a sandbox that runs them.
+//!
+//! A [`Judge`] is a function: from a pair and what happened to it so far to what is to be done next. [`Judging`] does
+//! it, for all pairs of a [`Plan`] and on many threads, and keeps all evidence in a [`ledger`]. What is asked are
+//! files, the prompts; what a language needs is a table.
+#![cfg(target_os = "linux")]
+
+mod answer;
+mod audit;
+mod digest;
+mod error;
+mod evidence;
+mod export;
+mod judge;
+mod language;
+pub mod ledger;
+mod pair;
+mod pairs;
+mod plan;
+mod prompt;
+mod report;
+mod run;
+
+pub use answer::{Grammar, Meaning, Reading, Then, Verdicts};
+pub use audit::{Audit, Changed, audit};
+pub use error::AnnotateError;
+pub use evidence::{Answer, Event, Run, RunResult, TestProgram};
+pub use export::{Export, export};
+pub use judge::{Judge, Next, OutOfOrder, Outcome, Question, Verdict};
+pub use language::Language;
+pub use ledger::Ledger;
+pub use pair::Pair;
+pub use plan::Plan;
+pub use prompt::{Prompt, Prompts};
+pub use report::{EXECUTABLE_RULE, PerPair, Report};
+pub use run::{Estimate, IsolatedPrograms, Judging, Progress};

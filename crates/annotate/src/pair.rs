@@ -1,0 +1,29 @@
+//! What is judged.
+
+use crate::digest::digest;
+
+/// A query and a code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// Identifier of the pair, unique in its plan.
+    pub id: String,
+    /// Identifier of the query.
+    pub query_id: String,
+    /// What is asked.
+    pub query: String,
+    /// Identifier of the code.
+    pub code_id: String,
+    /// The code, unchanged.
+    pub code: String,
+    /// Its language, in lower case.
+    pub language: String,
+    /// The label that the file gives, which no judge sees.
+    pub label: Option<i32>,
+}
+
+impl Pair {
+    /// Stands for what is judged: language, query and code.
+    pub fn content(&self) -> String {
+        digest(&[&self.language, &self.query, &self.code])
+    }
+}

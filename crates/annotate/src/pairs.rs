@@ -1,0 +1,146 @@
+//! Pairs of a plan: from files into the ledger.
+
+use quarry_corpus::dataset;
+use quarry_corpus::formats::source::Source;
+use quarry_corpus::formats::{FormatError, Holds, Record};
+
+use crate::digest::digest;
+use crate::error::AnnotateError;
+use crate::language::Language;
+use crate::ledger::Writer;
+use crate::pair::Pair;
+use crate::plan::Plan;
+
+/// Wrong pairs that are listed.
+const MAX_LISTED: usize = 10;
+
+/// Pairs that are written at once.
+const BATCH: usize = 1000;
+
+/// Files of pairs that were all read, and found to be such as can be judged.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    sources: Vec<Source>,
+    /// The languages that occur, in alphabetical order.
+    pub(crate) languages: Vec<String>,
+}
+
+/// Reads all pairs of a plan once, to find what cannot be judged before anything is asked.
+///
+/// # Errors
+/// When a file is wrong, and [`AnnotateError::Pairs`].
+pub(crate) fn check(plan: &Plan) -> Result<Checked, AnnotateError> {
+    let sources = dataset::sources(&plan.pairs, &plan.format, "")?;
+    if let Some(other) = sources.iter().find(|source| source.format.holds != Holds::Pairs) {
+        return Err(AnnotateError::Plan {
+            path: plan.path.clone(),
+            problem: format!(
+                "{}: expected a file of pairs, found one of {} ({})",
+                other.path.display(),
+                other.format.name,
+                other.format.about
+            ),
+        });
+    }
+    let (mut n_pairs, mut n_wrong, mut listed, mut languages) = (0, 0, Vec::new(), Vec::new());
+    for_each(&sources, plan, &mut |source, pair| {
+        n_pairs += 1;
+        if let Some(problem) = problem(&pair, plan) {
+            n_wrong += 1;
+            if listed.len() < MAX_LISTED {
+                listed.push(format!("  {}: pair {}: {problem}", source.path.display(), pair.id));
+            }
+        } else if !languages.contains(&pair.language) {
+            languages.push(pair.language);
+        }
+        Ok(())
+    })?;
+    if n_wrong > listed.len() {
+        listed.push(format!("  and {} more", n_wrong - listed.len()));
+    }
+    if n_wrong > 0 || n_pairs == 0 {
+        return Err(AnnotateError::Pairs { n_wrong, n_pairs, listed });
+    }
+    languages.sort();
+    Ok(Checked { sources, languages })
+}
+
+/// Notes the pairs in the ledger.
+///
+/// # Errors
+/// When the ledger knows one of them with another text, or cannot be written.
+pub(crate) fn note(checked: &Checked, plan: &Plan, writer: &Writer) -> Result<(), AnnotateError> {
+    let (mut batch, mut others, mut failed) = (Vec::new(), Vec::new(), None);
+    let mut add = |batch: &mut Vec<Pair>| match writer.add_pairs(std::mem::take(batch)) {
+        Ok(known) => others.extend(known),
+        Err(error) => failed = failed.take().or(Some(error)),
+    };
+    for_each(&checked.sources, plan, &mut |_, pair| {
+        batch.push(pair);
+        if batch.len() == BATCH {
+            add(&mut batch);
+        }
+        Ok(())
+    })?;
+    add(&mut batch);
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let Some(first) = others.first() else { return Ok(()) };
+    Err(AnnotateError::Plan {
+        path: plan.path.clone(),
+        problem: format!(
+            "{} pairs have another text or other ids than before, {first} is the first of them: an id stands for one \
+             pair; give the pairs ids of their own, or name another ledger",
+            others.len()
+        ),
+    })
+}
+
+fn for_each(
+    sources: &[Source],
+    plan: &Plan,
+    each: &mut dyn FnMut(&Source, Pair) -> Result<(), FormatError>,
+) -> Result<(), AnnotateError> {
+    Ok(dataset::for_each(sources, &mut |source, record| match record {
+        Record::Pair(pair) => each(source, from_record(*pair, plan)),
+        _ => Ok(()),
+    })?)
+}
+
+fn from_record(pair: quarry_corpus::formats::Pair, plan: &Plan) -> Pair {
+    let language = pair.language.or_else(|| plan.language.clone()).unwrap_or_default().to_lowercase();
+    let id = |id: Option<String>, text: &str| id.unwrap_or_else(|| digest(&[text])[..16].to_owned());
+    let mut pair = Pair {
+        id: pair.id.unwrap_or_default(),
+        query_id: id(pair.query.id, &pair.query.text),
+        query: pair.query.text,
+        code_id: id(pair.code.id, &pair.code.text),
+        code: pair.code.text,
+        language,
+        label: pair.label,
+    };
+    if pair.id.is_empty() {
+        pair.id = pair.content()[..16].to_owned();
+    }
+    pair
+}
+
+/// Why a pair cannot be judged.
+fn problem(pair: &Pair, plan: &Plan) -> Option<String> {
+    if pair.query.trim().is_empty() {
+        return Some("it has no query; add it, or remove the pair".to_owned());
+    }
+    if pair.code.trim().is_empty() {
+        return Some("it has no code; add it, or remove the pair".to_owned());
+    }
+    if plan.judge.runs_tests() && Language::named(&pair.language).is_none() {
+        let known = Language::names().collect::<Vec<_>>().join(", ");
+        let found = if pair.language.is_empty() { "no language" } else { pair.language.as_str() };
+        return Some(format!(
+            "expected one of {known} as its language, found {found}; set `language` in the plan for pairs without one, \
+             or choose a judge without tests"
+        ));
+    }
+    None
+}

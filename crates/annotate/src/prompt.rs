@@ -1,0 +1,226 @@
+//! Prompts: what a model is asked, as files that a user can replace.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use quarry_llm::{ChatRequest, Message, Role};
+use serde::Deserialize;
+
+use crate::answer::Grammar;
+use crate::digest::digest;
+use crate::error::AnnotateError;
+
+/// What may stand between `{{` and `}}` in a prompt.
+const PLACES: [&str; 7] = ["query", "code", "language", "guidance", "program", "result", "output"];
+
+/// The prompts that come with the program, by name.
+const BUILT_IN: &[(&str, &str)] = &[
+    ("screener", include_str!("../prompts/screener.toml")),
+    ("test-generator", include_str!("../prompts/test-generator.toml")),
+    ("bug-fixer", include_str!("../prompts/bug-fixer.toml")),
+    ("arbiter", include_str!("../prompts/arbiter.toml")),
+    ("cosqa-plus", include_str!("../prompts/cosqa-plus.toml")),
+    ("cosqa-plus-half", include_str!("../prompts/cosqa-plus-half.toml")),
+    ("cosqa-intent", include_str!("../prompts/cosqa-intent.toml")),
+    ("cosqa-answer", include_str!("../prompts/cosqa-answer.toml")),
+    ("query4code", include_str!("../prompts/query4code.toml")),
+    ("gencodesearchnet-comment", include_str!("../prompts/gencodesearchnet-comment.toml")),
+    ("gencodesearchnet-query", include_str!("../prompts/gencodesearchnet-query.toml")),
+];
+
+/// What a model is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prompt {
+    /// Its name, which is that of its file.
+    pub name: String,
+    /// Stands for its whole text; part of every label.
+    pub version: String,
+    /// The text of the file.
+    pub text: String,
+    content: Content,
+}
+
+/// A prompt's file.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    max_output_tokens: u32,
+    #[serde(default)]
+    temperature: Option<f64>,
+    #[serde(default)]
+    system: Option<String>,
+    user: String,
+    answer: Grammar,
+}
+
+impl Prompt {
+    /// Reads the text of a prompt's file; `place` is how messages name the file.
+    ///
+    /// # Errors
+    /// [`AnnotateError::Prompt`], saying what was expected.
+    pub fn parse(name: &str, text: &str, place: &str) -> Result<Self, AnnotateError> {
+        let wrong = |problem: String| AnnotateError::Prompt { place: place.to_owned(), problem };
+        let content: Content = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        content.answer.check().map_err(|problem| wrong(format!("`answer`: {problem}")))?;
+        for template in content.system.iter().chain([&content.user]) {
+            if let Some(place) = places(template).find(|place| !PLACES.contains(place)) {
+                let known = PLACES.join(", ");
+                return Err(wrong(format!("{{{{{place}}}}} stands for nothing; expected one of {known}")));
+            }
+        }
+        if content.max_output_tokens == 0 {
+            return Err(wrong("`max_output_tokens` is 0; expected how long an answer may be".to_owned()));
+        }
+        let version = digest(&[text])[..16].to_owned();
+        Ok(Self { name: name.to_owned(), version, text: text.to_owned(), content })
+    }
+
+    /// What an answer must say.
+    pub fn grammar(&self) -> &Grammar {
+        &self.content.answer
+    }
+
+    /// The question, with `values` in the places of their names. What stands in a value is not looked at again.
+    pub fn request(&self, values: &BTreeMap<&str, String>) -> ChatRequest {
+        let mut request = ChatRequest::new(fill(&self.content.user, values), self.content.max_output_tokens);
+        if let Some(system) = &self.content.system {
+            request.messages.insert(0, Message::new(Role::System, fill(system, values)));
+        }
+        request.temperature = self.content.temperature;
+        request.schema = self.content.answer.schema(&self.name.replace('-', "_"));
+        request
+    }
+}
+
+/// The names between `{{` and `}}`.
+fn places(template: &str) -> impl Iterator<Item = &str> {
+    template.split("{{").skip(1).filter_map(|rest| rest.split_once("}}")).map(|(place, _)| place.trim())
+}
+
+fn fill(template: &str, values: &BTreeMap<&str, String>) -> String {
+    let mut parts = template.split("{{");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once("}}") {
+            Some((place, after)) => {
+                text.push_str(values.get(place.trim()).map_or("", String::as_str));
+                text.push_str(after);
+            }
+            None => {
+                text.push_str("{{");
+                text.push_str(part);
+            }
+        }
+    }
+    text
+}
+
+/// All prompts: those that come with the program, but for those that a folder has files for.
+#[derive(Clone, Debug)]
+pub struct Prompts(BTreeMap<String, Prompt>);
+
+impl Prompts {
+    /// Reads the built-in prompts, and in their place the files `NAME.toml` in `folder`.
+    ///
+    /// # Errors
+    /// When the folder cannot be read, holds a file that replaces nothing, or one that is wrong.
+    pub fn open(folder: Option<&Path>) -> Result<Self, AnnotateError> {
+        let mut prompts = BTreeMap::new();
+        for (name, text) in BUILT_IN {
+            prompts.insert((*name).to_owned(), Prompt::parse(name, text, name)?);
+        }
+        let Some(folder) = folder else { return Ok(Self(prompts)) };
+        let unreadable = |source| AnnotateError::Read { path: folder.to_owned(), source };
+        for entry in fs::read_dir(folder).map_err(unreadable)? {
+            let path = entry.map_err(unreadable)?.path();
+            if path.extension().is_none_or(|extension| extension != "toml") {
+                continue;
+            }
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let place = path.display().to_string();
+            if !prompts.contains_key(&name) {
+                let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+                return Err(AnnotateError::Prompt {
+                    place,
+                    problem: format!(
+                        "it replaces no prompt; expected a file named as one of {}",
+                        known.join(", ")
+                    ),
+                });
+            }
+            let text = fs::read_to_string(&path).map_err(|source| AnnotateError::Read { path, source })?;
+            prompts.insert(name.clone(), Prompt::parse(&name, &text, &place)?);
+        }
+        Ok(Self(prompts))
+    }
+
+    /// The prompt of a name.
+    ///
+    /// # Errors
+    /// [`AnnotateError::Prompt`] where there is none.
+    pub(crate) fn named(&self, name: &str) -> Result<&Prompt, AnnotateError> {
+        self.0.get(name).ok_or_else(|| AnnotateError::Prompt {
+            place: name.to_owned(),
+            problem: "there is no such prompt".to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "max_output_tokens = 5\nsystem = 'Be {{ language }}.'\nuser = '<{{query}}|{{code}}>'\n\
+                        answer = { form = 'program' }\n";
+
+    #[test]
+    fn values_are_not_looked_at_again() {
+        let prompt = Prompt::parse("x", TEXT, "x").unwrap();
+        let values = BTreeMap::from([
+            ("query", "{{code}} {{".to_owned()),
+            ("code", "f{{}}".to_owned()),
+            ("language", "Go".to_owned()),
+        ]);
+        let request = prompt.request(&values);
+        let texts: Vec<&str> = request.messages.iter().map(|message| message.content.as_str()).collect();
+        assert_eq!(texts, ["Be Go.", "<{{code}} {{|f{{}}>"]);
+        assert_eq!(request.max_output_tokens, 5);
+    }
+
+    #[test]
+    fn the_version_is_that_of_the_whole_text() {
+        let version = |text: &str| Prompt::parse("x", text, "x").unwrap().version;
+        assert_eq!(version(TEXT), version(TEXT));
+        assert_ne!(version(TEXT), version(&TEXT.replace("5", "6")));
+        assert_ne!(version(TEXT), version(&format!("# Why\n{TEXT}")));
+    }
+
+    #[test]
+    fn prompts_that_cannot_work_are_refused_with_their_place() {
+        for (from, to, words) in [
+            ("{{query}}", "{{question}}", "{{question}}"),
+            ("max_output_tokens = 5", "max_output_tokens = 0", "max_output_tokens"),
+            ("user =", "users =", "users"),
+            ("'program'", "'prose'", "prose"),
+        ] {
+            let error = Prompt::parse("x", &TEXT.replace(from, to), "folder/x.toml").unwrap_err().to_string();
+            assert!(error.starts_with("folder/x.toml") && error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_folder_replaces_prompts_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let built_in = Prompts::open(None).unwrap();
+        fs::write(folder.path().join("screener.toml"), TEXT).unwrap();
+        fs::write(folder.path().join("notes.md"), "").unwrap();
+        let prompts = Prompts::open(Some(folder.path())).unwrap();
+        assert_eq!(prompts.named("screener").unwrap().text, TEXT);
+        assert_eq!(prompts.named("arbiter").unwrap(), built_in.named("arbiter").unwrap());
+        fs::write(folder.path().join("screner.toml"), TEXT).unwrap();
+        let error = Prompts::open(Some(folder.path())).unwrap_err().to_string();
+        assert!(error.contains("screner.toml") && error.contains("screener"), "{error}");
+        assert!(Prompts::open(Some(&folder.path().join("none"))).is_err());
+    }
+}

@@ -1,0 +1,497 @@
+//! Judging the pairs of a plan: workers that ask, run and note until every pair has its verdict.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use quarry_llm::{ChatRequest, Client, Cost, Failure, LlmError, Origin};
+use quarry_sandbox::{MemoryBound, Runner, Sandbox};
+use serde_json::json;
+
+use crate::digest::digest;
+use crate::error::AnnotateError;
+use crate::evidence::{Answer, Event, Run, TestProgram};
+use crate::judge::{Next, Outcome, Question, Verdict};
+use crate::language::Language;
+use crate::ledger::{Asked, CallBegin, CallEnd, Place, Waiting, Writer};
+use crate::pairs;
+use crate::plan::Plan;
+
+/// Pairs that are read from the ledger at once.
+const PAGE: usize = 64;
+
+/// After so many failed pairs in a row something is wrong with all of them.
+const MAX_FAILURES_IN_A_ROW: u32 = 25;
+
+/// What of CoSQA+'s candidates was not clear (§6 of its protocol: 33 %), for estimates.
+const UNCLEAR_SHARE: f64 = 1.0 / 3.0;
+
+/// Tokens of a verdict and of a test program as they usually are, for estimates.
+const VERDICT_TOKENS: u64 = 100;
+const PROGRAM_TOKENS: u64 = 600;
+
+/// A plan whose pairs are in the ledger, ready to be judged.
+pub struct Judging {
+    plan: Plan,
+    writer: Writer,
+    client: Client,
+    sandbox: Option<IsolatedPrograms>,
+    judge: i64,
+}
+
+/// What programs run in.
+pub struct IsolatedPrograms {
+    /// It.
+    pub sandbox: Box<dyn Sandbox>,
+    /// Its name, as the ledger has it.
+    pub name: String,
+}
+
+/// What judging would take, before anything is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Estimate {
+    /// Pairs without a verdict.
+    pub pairs: u64,
+    /// What is asked of each next: questions whose answers are stored, and the others with their worst case.
+    pub first: quarry_llm::Estimate,
+    /// What all questions would cost if a token had four bytes, answers were as long as they usually are, and as many
+    /// pairs were clear as in CoSQA+.
+    pub typical: Cost,
+}
+
+/// Says how far the work is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// A pair has its verdict.
+    Decided(Outcome),
+    /// A pair has none for now.
+    Failed,
+}
+
+/// Why a pair is not gone on with.
+enum Halt {
+    /// Something is wrong with this pair.
+    Pair(String),
+    /// Something is wrong with all.
+    All(AnnotateError),
+    /// The user wants no more.
+    Stop,
+}
+
+impl From<AnnotateError> for Halt {
+    fn from(error: AnnotateError) -> Self {
+        Self::All(error)
+    }
+}
+
+impl Judging {
+    /// Checks all that a plan needs, and notes its pairs in the ledger. Nothing is asked yet.
+    ///
+    /// # Errors
+    /// When pairs cannot be judged, a runtime or the key is missing, or the ledger cannot be used.
+    pub fn prepare(plan: Plan, sandbox: Option<IsolatedPrograms>) -> Result<Self, AnnotateError> {
+        let checked = pairs::check(&plan)?;
+        if plan.judge.runs_tests() {
+            for language in &checked.languages {
+                let runner = Runner::named(language)?;
+                if !runner.is_available() {
+                    let command = runner.command.first().map_or("", String::as_str);
+                    return Err(AnnotateError::Plan {
+                        path: plan.path,
+                        problem: format!(
+                            "there are pairs in {language}, and {command} is not on this machine; install it, or \
+                             leave these pairs out"
+                        ),
+                    });
+                }
+            }
+            if sandbox.is_none() {
+                return Err(AnnotateError::Plan {
+                    path: plan.path,
+                    problem: "this judge runs programs, and there is no sandbox".to_owned(),
+                });
+            }
+        }
+        // Settings that cannot work are found before a ledger is made.
+        plan.client(Cost::default())?;
+        let writer = Writer::open(&plan.ledger)?;
+        let [spent, _] = writer.ledger().spent()?;
+        let client = plan.client(spent)?;
+        let judge = writer.start(&plan.judge, &plan.version, &plan.description(), &plan.text)?;
+        pairs::note(&checked, &plan, &writer)?;
+        Ok(Self { plan, writer, client, sandbox, judge })
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The ledger, with the number of the judge in it.
+    pub fn ledger(&self) -> (&crate::ledger::Ledger, i64) {
+        (self.writer.ledger(), self.judge)
+    }
+
+    /// What is left to do, and what that would cost. Nothing is asked.
+    ///
+    /// # Errors
+    /// When the ledger or the cache cannot be read.
+    pub fn estimate(&self) -> Result<Estimate, AnnotateError> {
+        let mut estimate = Estimate::default();
+        let (mut input, mut output) = (0, 0);
+        let tests = self.plan.judge.test_prompt_bytes();
+        self.for_each_waiting(&mut |waiting| {
+            estimate.pairs += 1;
+            let Ok(Next::Ask(question)) = self.plan.judge.next(&waiting.pair, &waiting.events) else {
+                return Ok(true);
+            };
+            let one = self.client.estimate_chat(std::slice::from_ref(&question.request))?;
+            estimate.first.stored += one.stored;
+            estimate.first.calls += one.calls;
+            estimate.first.worst += one.worst;
+            if one.calls > 0 {
+                let bytes: usize =
+                    question.request.messages.iter().map(|message| message.content.len()).sum();
+                input += bytes as u64 / 4;
+                output += VERDICT_TOKENS;
+                if let Some(prompts) = tests {
+                    let texts = waiting.pair.query.len() + waiting.pair.code.len();
+                    let asked = (prompts + 2 * texts) as u64 / 4 + PROGRAM_TOKENS;
+                    input += (asked as f64 * UNCLEAR_SHARE) as u64;
+                    output += ((PROGRAM_TOKENS + VERDICT_TOKENS) as f64 * UNCLEAR_SHARE) as u64;
+                }
+            }
+            Ok(true)
+        })?;
+        let usage = quarry_llm::Usage { input_tokens: input, output_tokens: output };
+        estimate.typical = self.plan.price.of(usage);
+        Ok(estimate)
+    }
+
+    /// Judges until every pair has a verdict, or has failed this time, or `stop` is set. What was answered and run is
+    /// in the ledger at any moment.
+    ///
+    /// # Errors
+    /// When something is wrong that concerns all pairs: the key, the budget, the recording, the ledger, the sandbox.
+    pub fn run(&self, stop: &AtomicBool, progress: &(dyn Fn(Progress) + Sync)) -> Result<(), AnnotateError> {
+        let shared = Shared {
+            judging: self,
+            stop,
+            failed: Mutex::new(None),
+            failures_in_a_row: AtomicU32::new(0),
+            asked: InFlight::default(),
+            programs: Places::new(self.plan.programs),
+        };
+        let (pairs, waiting) = mpsc::sync_channel(self.plan.workers);
+        let waiting = Mutex::new(waiting);
+        let fed = thread::scope(|scope| {
+            for _ in 0..self.plan.workers {
+                scope.spawn(|| shared.work(&waiting, progress));
+            }
+            let fed = self.for_each_waiting(&mut |pair| {
+                // Nobody takes it when all workers have given up.
+                let mut pair = Some(pair);
+                while let Some(next) = pair.take() {
+                    if shared.is_over() {
+                        return Ok(false);
+                    }
+                    match pairs.try_send(next) {
+                        Ok(()) => {}
+                        Err(mpsc::TrySendError::Full(next)) => {
+                            pair = Some(next);
+                            thread::sleep(Duration::from_micros(200));
+                        }
+                        Err(mpsc::TrySendError::Disconnected(_)) => return Ok(false),
+                    }
+                }
+                Ok(true)
+            });
+            drop(pairs);
+            fed
+        });
+        if let Some(error) = shared.failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(error);
+        }
+        fed?;
+        if stop.load(Ordering::SeqCst) { Err(AnnotateError::Stopped) } else { Ok(()) }
+    }
+
+    /// Gives pairs without a verdict to `each` until it says no.
+    fn for_each_waiting(
+        &self,
+        each: &mut dyn FnMut(Waiting) -> Result<bool, AnnotateError>,
+    ) -> Result<(), AnnotateError> {
+        let mut after = 0;
+        loop {
+            let page = self.writer.ledger().waiting(self.judge, after, PAGE)?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = last.number;
+            for waiting in page {
+                if !each(waiting)? {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// What the workers share.
+struct Shared<'a> {
+    judging: &'a Judging,
+    stop: &'a AtomicBool,
+    failed: Mutex<Option<AnnotateError>>,
+    failures_in_a_row: AtomicU32,
+    asked: InFlight,
+    programs: Places,
+}
+
+impl Shared<'_> {
+    fn is_over(&self) -> bool {
+        self.stop.load(Ordering::SeqCst) || lock(&self.failed).is_some()
+    }
+
+    fn work(&self, waiting: &Mutex<Receiver<Waiting>>, progress: &(dyn Fn(Progress) + Sync)) {
+        loop {
+            let next = lock(waiting).recv();
+            let Ok(pair) = next else { return };
+            if self.is_over() {
+                return;
+            }
+            let number = pair.number;
+            match self.judge(pair) {
+                Ok(outcome) => {
+                    self.failures_in_a_row.store(0, Ordering::Relaxed);
+                    progress(Progress::Decided(outcome));
+                }
+                Err(Halt::Stop) => return,
+                Err(Halt::All(error)) => return self.fail(error),
+                Err(Halt::Pair(reason)) => {
+                    let place = Place { judge: self.judging.judge, pair: number, position: 0 };
+                    if let Err(error) = self.judging.writer.add_failure(place, &reason) {
+                        return self.fail(error);
+                    }
+                    progress(Progress::Failed);
+                    let in_a_row = self.failures_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
+                    if in_a_row >= MAX_FAILURES_IN_A_ROW {
+                        return self.fail(AnnotateError::Failures { in_a_row, last: reason });
+                    }
+                }
+            }
+        }
+    }
+
+    fn fail(&self, error: AnnotateError) {
+        lock(&self.failed).get_or_insert(error);
+    }
+
+    /// Goes on with a pair until it has its verdict.
+    fn judge(&self, waiting: Waiting) -> Result<Outcome, Halt> {
+        let Waiting { number, pair, mut events } = waiting;
+        let judge = &self.judging.plan.judge;
+        let next =
+            |events: &[Event]| judge.next(&pair, events).map_err(|wrong| Halt::Pair(wrong.to_string()));
+        let mut step = next(&events)?;
+        loop {
+            if self.is_over() {
+                return Err(Halt::Stop);
+            }
+            let place = Place { judge: self.judging.judge, pair: number, position: events.len() as i64 };
+            match step {
+                Next::Decide(verdict) => {
+                    let outcome = verdict.outcome;
+                    self.judging.writer.add_verdict(place, verdict)?;
+                    return Ok(outcome);
+                }
+                Next::Run(program) => {
+                    let run = self.run(program)?;
+                    if let Some(language) = Language::named(&run.program.language) {
+                        self.judging.writer.add_run(place, &run, language)?;
+                    }
+                    events.push(Event::Run(run));
+                    step = next(&events)?;
+                }
+                Next::Ask(question) => {
+                    // The verdict that follows from an answer is noted with it.
+                    let mut following = Err(Halt::Stop);
+                    self.ask(place, question, &mut |answer| {
+                        events.push(Event::Answer(answer));
+                        following = next(&events);
+                        match &following {
+                            Ok(Next::Decide(verdict)) => Some(verdict.clone()),
+                            _ => None,
+                        }
+                    })?;
+                    step = following?;
+                    if let Next::Decide(Verdict { outcome, .. }) = step {
+                        return Ok(outcome);
+                    }
+                }
+            }
+        }
+    }
+
+    fn run(&self, program: TestProgram) -> Result<Run, Halt> {
+        let Some(isolated) = &self.judging.sandbox else {
+            return Err(Halt::Pair("there is no sandbox to run a program in".to_owned()));
+        };
+        let runner = Runner::named(&program.language).map_err(AnnotateError::Sandbox)?;
+        let _place = self.programs.take();
+        let outcome = isolated
+            .sandbox
+            .run(&runner.program(&program.source), &self.judging.plan.limits)
+            .map_err(AnnotateError::Sandbox)?;
+        let bound = match outcome.memory_bound {
+            MemoryBound::CgroupV2 => "cgroup v2",
+            MemoryBound::CgroupV1 => "cgroup v1",
+            MemoryBound::Watchdog => "watchdog",
+        };
+        Ok(Run::new(program, &outcome, &format!("{}, {bound}", isolated.name)))
+    }
+
+    /// Asks, and notes the answer with what `take` makes of it. What is in the ledger is not asked again.
+    fn ask(
+        &self,
+        place: Place,
+        question: Question,
+        take: &mut dyn FnMut(Answer) -> Option<Verdict>,
+    ) -> Result<(), Halt> {
+        let Judging { writer, client, plan, .. } = self.judging;
+        let Question { prompt, version, request } = question;
+        let name = request_name(&client.name(), &request);
+        // Whoever asks the same at this moment brings the answer for both.
+        let _asked = self.asked.enter(&name);
+        if let Some(text) = writer.ledger().answer(&name)? {
+            let verdict = take(Answer { prompt: prompt.clone(), text });
+            return Ok(writer.add_known_answer(place, &prompt, &name, verdict)?);
+        }
+        let estimate = client.estimate_chat(std::slice::from_ref(&request)).map_err(AnnotateError::Model)?;
+        let worst = estimate.worst.times(plan.attempts().into());
+        // What is recorded or cached, or not even recorded, is not sent.
+        let begin = CallBegin { pair: place.pair, request: &name, worst };
+        let is_sent = estimate.calls > 0 && !plan.is_replay();
+        let call = is_sent.then(|| writer.begin_call(&begin)).transpose()?;
+        let start = Instant::now();
+        let (answer, booked) = client.chat_with_cost(&request);
+        let seconds = start.elapsed().as_secs_f64();
+        let end = call.map(|call| CallEnd { call, booked, seconds });
+        match answer {
+            Ok(answer) => {
+                let verdict = take(Answer { prompt: prompt.clone(), text: answer.text.clone() });
+                let asked = Asked {
+                    request: &name,
+                    model: &client.name(),
+                    prompt: &version,
+                    messages: &request.messages,
+                    money: answer.usage.map_or(0, |usage| plan.price.of(usage).money.units()),
+                    answer: &answer,
+                    seconds: if answer.origin == Origin::Endpoint { seconds } else { 0.0 },
+                };
+                Ok(writer.add_answer(place, &prompt, &asked, end, verdict)?)
+            }
+            Err(error) => {
+                let reason = error.to_string();
+                if let Some(end) = end {
+                    writer.end_call(end, &reason)?;
+                }
+                Err(if concerns_all(&error) { Halt::All(error.into()) } else { Halt::Pair(reason) })
+            }
+        }
+    }
+}
+
+/// Whether the next pair would meet the same.
+fn concerns_all(error: &LlmError) -> bool {
+    match error {
+        LlmError::Settings { .. }
+        | LlmError::Key { .. }
+        | LlmError::Budget { .. }
+        | LlmError::NotRecorded { .. }
+        | LlmError::Store { .. } => true,
+        LlmError::Failed { failure, .. } => match failure {
+            Failure::Unauthorised { .. } => true,
+            Failure::Status { status, quota_used_up, .. } => {
+                *quota_used_up || matches!(status, 300..=399 | 404)
+            }
+            _ => false,
+        },
+        LlmError::KeyInRequest { .. } | LlmError::Unstructured { .. } => false,
+    }
+}
+
+/// Stands for a request to a model: whatever changes the answer is part of it.
+fn request_name(model: &str, request: &ChatRequest) -> String {
+    let schema = request.schema.as_ref().map(|schema| &schema.schema);
+    let rest = json!({
+        "messages": request.messages, "max_output_tokens": request.max_output_tokens,
+        "temperature": request.temperature, "schema": schema, "sample": request.sample,
+    });
+    digest(&[model, &rest.to_string()])
+}
+
+/// Names of the requests that somebody waits for.
+#[derive(Default)]
+struct InFlight {
+    names: Mutex<HashSet<String>>,
+    left: Condvar,
+}
+
+impl InFlight {
+    /// Waits until nobody else is in there under this name.
+    fn enter<'a>(&'a self, name: &'a str) -> Entered<'a> {
+        let mut names = lock(&self.names);
+        while names.contains(name) {
+            names = self.left.wait(names).unwrap_or_else(PoisonError::into_inner);
+        }
+        names.insert(name.to_owned());
+        Entered { all: self, name }
+    }
+}
+
+struct Entered<'a> {
+    all: &'a InFlight,
+    name: &'a str,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        lock(&self.all.names).remove(self.name);
+        self.all.left.notify_all();
+    }
+}
+
+/// A number of places, of which everybody takes one.
+struct Places {
+    free: Mutex<usize>,
+    left: Condvar,
+}
+
+impl Places {
+    fn new(count: usize) -> Self {
+        Self { free: Mutex::new(count), left: Condvar::new() }
+    }
+
+    fn take(&self) -> Taken<'_> {
+        let mut free = lock(&self.free);
+        while *free == 0 {
+            free = self.left.wait(free).unwrap_or_else(PoisonError::into_inner);
+        }
+        *free -= 1;
+        Taken(self)
+    }
+}
+
+struct Taken<'a>(&'a Places);
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.free) += 1;
+        self.0.left.notify_one();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

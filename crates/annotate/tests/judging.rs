@@ -1,0 +1,554 @@
+//! Judging from plan to ledger, with a model server on loopback and a sandbox that runs nothing.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+#[path = "../../llm/tests/support/mod.rs"]
+#[allow(dead_code, reason = "each test file uses a part")]
+mod support;
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use quarry_annotate::ledger::{Counts, Writer};
+use quarry_annotate::{
+    AnnotateError, Event, Export, IsolatedPrograms, Judging, Ledger, Outcome, Plan, Report, audit, export,
+};
+use quarry_corpus::dataset::convert::Target;
+use quarry_sandbox::{Captured, Ended, Limits, MemoryBound, Program, Sandbox};
+use serde_json::{Value, json};
+use support::{Reply, Seen, Server, completion};
+
+/// Ends a program as a comment in it says: `# exit 1 AssertionError`.
+struct Pretended(Arc<AtomicUsize>);
+
+impl Sandbox for Pretended {
+    fn run(&self, program: &Program, _: &Limits) -> Result<quarry_sandbox::Outcome, quarry_sandbox::Error> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let source = String::from_utf8(program.files[0].1.clone()).unwrap();
+        let (code, stderr) = match source.split_once("# exit 1 ") {
+            Some((_, rest)) => (1, rest.trim().to_owned()),
+            None => (0, String::new()),
+        };
+        let captured =
+            |text: &str| Captured { bytes: text.as_bytes().to_vec(), total_bytes: text.len() as u64 };
+        Ok(quarry_sandbox::Outcome {
+            ended: Ended::Exited { code },
+            stdout: captured(""),
+            stderr: captured(&stderr),
+            wall_time: Duration::from_millis(30),
+            cpu_time: Duration::from_millis(20),
+            peak_memory_bytes: 1 << 20,
+            memory_bound: MemoryBound::Watchdog,
+        })
+    }
+}
+
+/// What the model says of pair `number`: two of three are clear; of the others, some programs fail or lack a package.
+fn says(task: &str, number: usize) -> String {
+    if task.contains("a package is missing") {
+        return "pip install PyYAML".to_owned();
+    }
+    if task.contains("preliminary_screening") {
+        return format!("preliminary_screening: {}, explanation: e{number}", ["1", "0", "0.5"][number % 3]);
+    }
+    if task.contains("You write tests") {
+        let end = ["", "# exit 1 AssertionError: x", "# exit 1 ModuleNotFoundError: No module named 'yaml'"];
+        return format!("```python\nassert number{number}\nassert True\n{}\n```", end[number / 3 % 3]);
+    }
+    format!("final_verdict: {}, final_explanation: e{number}", number / 3 % 2)
+}
+
+fn expected(number: usize) -> Outcome {
+    match number % 3 {
+        0 => Outcome::Yes,
+        1 => Outcome::No,
+        _ if number / 3 % 2 == 1 => Outcome::Yes,
+        _ => Outcome::No,
+    }
+}
+
+/// The pair that a request is about, and the answer to it.
+fn answer(seen: &Seen) -> (usize, Value) {
+    let text = seen.body.to_string();
+    let digits = text.split("number").nth(1).unwrap().split(|c: char| !c.is_ascii_digit()).next().unwrap();
+    let number = digits.parse().unwrap();
+    let task = seen.body["messages"][0]["content"].as_str().unwrap();
+    (number, completion(&says(task, number), 100, 10))
+}
+
+fn honest() -> Server {
+    Server::script(|_, seen| Reply::ok(answer(seen).1))
+}
+
+struct Fixture {
+    folder: tempfile::TempDir,
+    runs: Arc<AtomicUsize>,
+    url: String,
+    /// More entries of the plan: before and in its table of the model, and tables after it.
+    entries: [String; 3],
+}
+
+impl Fixture {
+    fn new(n_pairs: usize, url: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let fixture = Self { folder, runs: Arc::default(), url: url.to_owned(), entries: Default::default() };
+        let pairs: Vec<Value> = (0..n_pairs).map(pair).collect();
+        fixture.write_pairs(&pairs);
+        fixture
+    }
+
+    fn write_pairs(&self, pairs: &[Value]) {
+        let lines: Vec<String> = pairs.iter().map(Value::to_string).collect();
+        fs::write(self.path("pairs.jsonl"), lines.join("\n")).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn plan(&self) -> Plan {
+        let [first, model, last] = &self.entries;
+        let text = format!(
+            "pairs = ['pairs.jsonl']\n{first}\n[model]\nprovider = 'openai-compatible'\nbase_url = '{}'\nmodel = 'm'\n\
+             input_price = 1.0\noutput_price = 2.0\n{model}\n{last}\n",
+            self.url
+        );
+        fs::write(self.path("plan.toml"), text).unwrap();
+        Plan::open(&self.path("plan.toml"), None).unwrap()
+    }
+
+    fn prepare(&self) -> Result<Judging, AnnotateError> {
+        let sandbox = Box::new(Pretended(Arc::clone(&self.runs)));
+        Judging::prepare(self.plan(), Some(IsolatedPrograms { sandbox, name: "pretended".to_owned() }))
+    }
+
+    fn run(&self) -> Result<Counts, AnnotateError> {
+        let judging = self.prepare()?;
+        judging.run(&AtomicBool::new(false), &|_| ())?;
+        Ok(counts(&judging))
+    }
+
+    fn labels(&self) -> HashMap<String, Outcome> {
+        let (ledger, judge) = self.ledger();
+        let mut labels = HashMap::new();
+        ledger
+            .for_each_decided(judge, |decided| {
+                labels.insert(decided.pair.id, decided.verdict.outcome);
+                Ok(())
+            })
+            .unwrap();
+        labels
+    }
+
+    fn ledger(&self) -> (Ledger, i64) {
+        let plan = self.plan();
+        let ledger = Ledger::open(&plan.ledger).unwrap();
+        let judge = ledger.judge(&plan.version).unwrap().unwrap();
+        (ledger, judge)
+    }
+
+    #[track_caller]
+    fn check_labels(&self, n_pairs: usize) {
+        let expected: HashMap<String, Outcome> =
+            (0..n_pairs).map(|number| (number.to_string(), expected(number))).collect();
+        assert_eq!(self.labels(), expected);
+    }
+}
+
+fn pair(number: usize) -> Value {
+    json!({
+        "pair-idx": number, "query-idx": number / 4, "query": format!("question {}", number / 4),
+        "code-idx": number, "code": format!("def number{number}(): pass"), "label": 1,
+    })
+}
+
+fn counts(judging: &Judging) -> Counts {
+    let (ledger, judge) = judging.ledger();
+    ledger.counts(judge).unwrap()
+}
+
+#[test]
+fn every_pair_gets_its_label_once_and_is_never_asked_again() {
+    let server = honest();
+    let fixture = Fixture::new(36, &server.url());
+    let judging = fixture.prepare().unwrap();
+    let estimate = judging.estimate().unwrap();
+    assert_eq!((estimate.pairs, estimate.first.calls, server.count()), (36, 36, 0));
+    assert!(estimate.typical.tokens > 0 && estimate.first.worst.tokens > estimate.typical.tokens);
+    drop(judging);
+    let counts = fixture.run().unwrap();
+    fixture.check_labels(36);
+    // 36 screenings, 12 programs, 4 that lack a package, 12 verdicts.
+    assert_eq!((server.count(), fixture.runs.load(Ordering::SeqCst)), (64, 12));
+    let report = Report::new(counts);
+    assert_eq!((report.answers, report.tested, report.missing_packages), (64, 12, 4));
+    assert_eq!((report.waiting, report.mean_tests), (0, Some(2.0)));
+    assert!((report.clear_share.unwrap() - 24.0 / 36.0).abs() < 1e-9);
+    assert!((report.executable_rate.unwrap() - 8.0 / 12.0).abs() < 1e-9);
+    // To the token: each call has 100 and 10.
+    assert_eq!((report.spent.tokens, report.cost.tokens, report.cut_off.tokens), (64 * 110, 64 * 110, 0));
+    assert_eq!(report.spent.money.units(), 64 * (100 * 1_000_000 + 10 * 2_000_000));
+    fixture.run().unwrap();
+    assert_eq!((server.count(), fixture.runs.load(Ordering::SeqCst)), (64, 12));
+}
+
+#[test]
+fn the_story_of_a_label_is_whole() {
+    let server = honest();
+    let fixture = Fixture::new(9, &server.url());
+    fixture.run().unwrap();
+    let (ledger, judge) = fixture.ledger();
+    let story = ledger.story(judge, "8").unwrap().unwrap();
+    let parts: Vec<&str> = story
+        .scenes
+        .iter()
+        .map(|scene| match &scene.event {
+            Event::Answer(answer) => answer.prompt.as_str(),
+            Event::Run(run) => {
+                assert_eq!((run.isolation.as_str(), run.peak_memory_bytes), ("pretended, watchdog", 1 << 20));
+                "run"
+            }
+        })
+        .collect();
+    assert_eq!(parts, ["screener", "test-generator", "run", "bug-fixer", "arbiter"]);
+    assert_eq!(story.verdict.unwrap().reason, "e8");
+    assert!(story.scenes[0].messages.contains("number8") && story.scenes[0].cost.tokens == 110);
+    assert!(ledger.story(judge, "none").unwrap().is_none());
+}
+
+#[test]
+fn equal_pairs_are_asked_about_once() {
+    let server = honest();
+    let fixture = Fixture::new(0, &server.url());
+    let same = |number: usize| {
+        let mut same = pair(1);
+        same["pair-idx"] = number.into();
+        same
+    };
+    fixture.write_pairs(&(0..20).map(same).collect::<Vec<_>>());
+    let counts = fixture.run().unwrap();
+    assert_eq!((server.count(), counts.verdicts), (1, vec![("no".into(), "screener".into(), 20)]));
+}
+
+#[test]
+fn faults_of_the_server_lose_and_double_nothing() {
+    let faults: Mutex<HashMap<String, usize>> = Mutex::default();
+    let server = Server::script(move |_, seen| {
+        let (number, body) = answer(seen);
+        let mut faults = faults.lock().unwrap();
+        let tries = faults.entry(seen.body.to_string()).or_default();
+        *tries += 1;
+        if *tries > 1 {
+            return Reply::ok(body);
+        }
+        match number % 9 {
+            0 => Reply::Status(429, "retry-after: 0\r\n".into(), "{}".into()),
+            1 => Reply::status(500, "oops"),
+            2 => Reply::Half(body.to_string()),
+            3 => Reply::Status(200, String::new(), "{\"choices\": [".into()),
+            4 => Reply::ok(json!({"choices": []})),
+            5 => Reply::Garbage,
+            6 => Reply::Hang,
+            7 => Reply::ok(completion("", 100, 0)),
+            _ => Reply::ok(body),
+        }
+    });
+    let mut fixture = Fixture::new(27, &server.url());
+    fixture.entries[1] = "concurrency = 24".to_owned();
+    let counts = fixture.run().unwrap();
+    fixture.check_labels(27);
+    let report = Report::new(counts);
+    assert_eq!((report.waiting, report.cut_off.tokens), (0, 0));
+    // What is not known to be free counts as paid.
+    assert!(report.spent.tokens > report.cost.tokens, "{report:?}");
+    assert_eq!(report.answers, 27 + 9 + 3 + 9);
+}
+
+#[test]
+fn answers_of_the_wrong_form_end_unresolved_and_calls_that_fail_are_tried_at_the_next_start() {
+    let broken = Arc::new(AtomicBool::new(true));
+    let server = Server::script({
+        let broken = Arc::clone(&broken);
+        move |_, seen| match answer(seen) {
+            (5, _) if !seen.body.to_string().contains("You write tests") => {
+                Reply::ok(completion("well", 1, 1))
+            }
+            (7, _) if broken.load(Ordering::SeqCst) => {
+                Reply::status(422, "{\"error\": {\"message\": \"no\"}}")
+            }
+            (_, body) => Reply::ok(body),
+        }
+    });
+    let fixture = Fixture::new(9, &server.url());
+    let report = Report::new(fixture.run().unwrap());
+    assert_eq!((report.waiting, report.outcomes["unresolved"]), (1, 1));
+    let (ledger, judge) = fixture.ledger();
+    let open = ledger.unresolved(judge, 10).unwrap();
+    assert_eq!([&open[0].0, &open[1].0], ["5", "7"]);
+    assert!(open[0].1.contains("arbiter cannot be read") && open[1].1.contains("status 422"), "{open:?}");
+    drop(ledger);
+    broken.store(false, Ordering::SeqCst);
+    let before = server.count();
+    let report = Report::new(fixture.run().unwrap());
+    assert_eq!((report.waiting, server.count() - before), (0, 1));
+    assert_eq!(fixture.labels()["7"], Outcome::No);
+}
+
+#[test]
+fn the_budget_holds_over_all_runs() {
+    let server = honest();
+    let mut fixture = Fixture::new(36, &server.url());
+    fixture.entries = [String::new(), "concurrency = 4".into(), "[budget]\ntokens = 12000".into()];
+    let error = fixture.run().unwrap_err().to_string();
+    assert!(error.contains("12000 tokens"), "{error}");
+    let (ledger, _) = fixture.ledger();
+    let [first, _] = ledger.spent().unwrap();
+    assert!(
+        first.tokens > 0 && first.tokens <= 12_000 && first.tokens == server.count() as u64 * 110,
+        "{first:?}"
+    );
+    drop(ledger);
+    // The next run knows what is gone.
+    assert!(fixture.run().is_err());
+    let (ledger, _) = fixture.ledger();
+    assert!(ledger.spent().unwrap()[0].tokens <= 12_000);
+    drop(ledger);
+    fixture.entries[2].clear();
+    fixture.run().unwrap();
+    fixture.check_labels(36);
+    assert_eq!(server.count(), 64);
+}
+
+#[test]
+fn a_refused_key_stops_everything_at_once() {
+    let server = Server::replies([Reply::status(401, "{}")]);
+    let mut fixture = Fixture::new(40, &server.url());
+    fixture.entries[1] = "concurrency = 2".into();
+    let error = fixture.run().unwrap_err().to_string();
+    assert!(error.contains("status 401") && server.count() <= 2, "{error}");
+}
+
+#[test]
+fn a_server_that_only_fails_stops_the_run() {
+    let server = Server::replies([Reply::status(400, "{}")]);
+    let fixture = Fixture::new(100, &server.url());
+    let error = fixture.run().unwrap_err();
+    assert!(matches!(error, AnnotateError::Failures { .. }), "{error}");
+    assert!(server.count() < 40);
+}
+
+#[test]
+fn a_recording_answers_without_a_server_and_knows_nothing_else() {
+    let mut fixture = {
+        let server = honest();
+        let mut fixture = Fixture::new(9, &server.url());
+        fixture.entries[0] = "record = 'recording.jsonl'".into();
+        fixture.run().unwrap();
+        fixture
+    };
+    fs::remove_file(fixture.path("plan.ledger")).unwrap();
+    fixture.entries[0] = "replay = 'recording.jsonl'".into();
+    let report = Report::new(fixture.run().unwrap());
+    fixture.check_labels(9);
+    assert!(report.spent.tokens == 0 && report.cost.tokens == 110 * report.answers, "{report:?}");
+    fixture.write_pairs(&[pair(100)]);
+    let error = fixture.run().unwrap_err().to_string();
+    assert!(error.contains("no recorded answer") && error.contains("recording.jsonl"), "{error}");
+}
+
+#[test]
+fn pairs_that_cannot_be_judged_are_listed_before_anything_is_asked() {
+    let server = honest();
+    let fixture = Fixture::new(2, &server.url());
+    let mut wrong = [pair(0), pair(1), pair(2), pair(3)];
+    wrong[1]["code"] = " ".into();
+    wrong[2]["language"] = "cobol".into();
+    wrong[3]["query"] = "".into();
+    fixture.write_pairs(&wrong);
+    let error = fixture.run().unwrap_err().to_string();
+    for words in [
+        "3 of 4 pairs",
+        "pair 1: it has no code",
+        "pair 2: expected one of",
+        "cobol",
+        "pair 3: it has no query",
+    ] {
+        assert!(error.contains(words), "{words}: {error}");
+    }
+    assert!(server.count() == 0 && !fixture.path("plan.ledger").exists());
+    fs::write(fixture.path("pairs.jsonl"), "{\"_id\": \"1\", \"text\": \"a query\"}").unwrap();
+    let error = fixture.run().unwrap_err().to_string();
+    assert!(error.contains("expected a file of pairs"), "{error}");
+}
+
+#[test]
+fn an_id_stands_for_one_pair() {
+    let server = honest();
+    let fixture = Fixture::new(3, &server.url());
+    fixture.run().unwrap();
+    let mut other = pair(1);
+    other["code"] = "def number4(): pass".into();
+    fixture.write_pairs(&[pair(0), other]);
+    let error = fixture.run().unwrap_err().to_string();
+    assert!(error.contains("another ledger") && error.contains('1'), "{error}");
+    // A smaller file is judged alone.
+    fixture.write_pairs(&[pair(0)]);
+    assert_eq!(fixture.run().unwrap().pairs, 1);
+}
+
+#[test]
+fn a_ledger_has_one_writer_and_one_version() {
+    let server = honest();
+    let fixture = Fixture::new(3, &server.url());
+    let held = fixture.prepare().unwrap();
+    let error = fixture.prepare().err().unwrap().to_string();
+    assert!(error.contains("another process"), "{error}");
+    drop(held);
+    let path = fixture.path("plan.ledger");
+    let change = |pragma: &str| rusqlite::Connection::open(&path).unwrap().execute_batch(pragma).unwrap();
+    change("PRAGMA user_version = 99");
+    let error = fixture.prepare().err().unwrap().to_string();
+    assert!(error.contains("version 99") && error.contains("name another file"), "{error}");
+    change("PRAGMA application_id = 1");
+    assert!(fixture.prepare().err().unwrap().to_string().contains("no ledger of quarry"));
+    drop(fs::remove_file(path.with_extension("ledger-wal")));
+    fs::write(
+        &path,
+        "a text that is long enough to be read as the head of a file, but is no database at all, of any kind",
+    )
+    .unwrap();
+    assert!(fixture.prepare().err().unwrap().to_string().contains("name another file"));
+}
+
+#[test]
+fn evidence_cannot_be_changed() {
+    let server = honest();
+    let fixture = Fixture::new(9, &server.url());
+    fixture.run().unwrap();
+    let connection = rusqlite::Connection::open(fixture.path("plan.ledger")).unwrap();
+    for table in
+        ["answers", "runs", "events", "verdicts", "calls", "call_ends", "prompts", "judges", "starts"]
+    {
+        let count: i64 =
+            connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
+        assert!(count > 0, "{table}");
+        let error = connection.execute(&format!("DELETE FROM {table}"), []).unwrap_err().to_string();
+        assert!(error.contains("never changed"), "{table}: {error}");
+    }
+    assert!(connection.execute("UPDATE verdicts SET outcome = 'yes'", []).is_err());
+}
+
+#[test]
+fn a_writer_that_cannot_write_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let error = Writer::open(&file.join("x.ledger")).unwrap_err().to_string();
+    assert!(error.contains("cannot be written"), "{error}");
+}
+
+#[test]
+fn a_call_that_was_cut_off_counts_at_its_worst_case() {
+    let server = honest();
+    let mut fixture = Fixture::new(3, &server.url());
+    fixture.run().unwrap();
+    let path = fixture.path("plan.ledger");
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    let insert =
+        "INSERT INTO calls (pair, request, worst_tokens, worst_money, time) VALUES (1, 'x', 500, 700, 0)";
+    connection.execute(insert, []).unwrap();
+    drop(connection);
+    let (ledger, judge) = fixture.ledger();
+    let report = Report::new(ledger.counts(judge).unwrap());
+    assert_eq!((report.cut_off.tokens, report.spent.tokens), (500, report.cost.tokens + 500));
+    drop(ledger);
+    fixture.write_pairs(&[pair(0), pair(1), pair(2), pair(3)]);
+    let limit = report.spent.tokens + 10;
+    fixture.entries[2] = format!("[budget]\ntokens = {limit}");
+    assert!(matches!(fixture.run().unwrap_err(), AnnotateError::Model(_)));
+}
+
+#[test]
+fn labels_become_data_sets() {
+    let server = honest();
+    let fixture = Fixture::new(12, &server.url());
+    fixture.run().unwrap();
+    let (ledger, judge) = fixture.ledger();
+    let write = |to: &str, graded: bool| {
+        let target = Target::named(to).unwrap();
+        let out = fixture.path(&format!("{to}-{graded}"));
+        export(&ledger, judge, &Export { target, split: "test", graded, renumber: false }, &out).unwrap();
+        out
+    };
+    let pairs: Value =
+        serde_json::from_str(&fs::read_to_string(write("cosqa-plus", false)).unwrap()).unwrap();
+    let pairs = pairs.as_array().unwrap();
+    assert_eq!((pairs.len(), &pairs[3]["label"], &pairs[3]["pair-idx"]), (12, &json!(1), &json!(3)));
+    assert_eq!((&pairs[1]["label"], &pairs[1]["code"]), (&json!(0), &json!("def number1(): pass")));
+    let qrels = fs::read_to_string(write("trec-qrels", false)).unwrap();
+    assert_eq!(qrels.lines().count(), 12);
+    assert!(qrels.contains("0\t0\t3\t1") && qrels.contains("0\t0\t1\t0"), "{qrels}");
+    for graded in [false, true] {
+        let beir = write("beir", graded);
+        assert_eq!(fs::read_to_string(beir.join("queries.jsonl")).unwrap().lines().count(), 3);
+        assert_eq!(fs::read_to_string(beir.join("qrels/test.tsv")).unwrap().lines().count(), 13);
+    }
+}
+
+#[test]
+fn grades_are_exported_where_the_guideline_has_them() {
+    let server = Server::script(|_, seen| {
+        let (number, _) = answer(seen);
+        Reply::ok(completion(
+            &format!("{{\"explanation\": \"x\", \"related_score\": \"{}\"}}", number % 4),
+            1,
+            1,
+        ))
+    });
+    let mut fixture = Fixture::new(4, &server.url());
+    fixture.entries[0] = "judge = 'query4code'".into();
+    let report = Report::new(fixture.run().unwrap());
+    assert_eq!((report.outcomes["yes"], report.outcomes["no"], report.tested), (2, 2, 0));
+    let (ledger, judge) = fixture.ledger();
+    let out = fixture.path("qrels");
+    let target = Target::named("trec-qrels").unwrap();
+    export(&ledger, judge, &Export { target, split: "test", graded: true, renumber: false }, &out).unwrap();
+    let grades: Vec<String> = fs::read_to_string(out)
+        .unwrap()
+        .lines()
+        .map(|line| line.rsplit('\t').next().unwrap().to_owned())
+        .collect();
+    assert_eq!(grades, ["0", "1", "2", "3"]);
+}
+
+#[test]
+fn an_audit_finds_what_no_longer_holds() {
+    /// Passes everything.
+    struct Lenient;
+    impl Sandbox for Lenient {
+        fn run(
+            &self,
+            program: &Program,
+            limits: &Limits,
+        ) -> Result<quarry_sandbox::Outcome, quarry_sandbox::Error> {
+            let empty = Program { files: vec![(program.files[0].0.clone(), Vec::new())], ..program.clone() };
+            Pretended(Arc::default()).run(&empty, limits)
+        }
+    }
+    let server = honest();
+    let fixture = Fixture::new(18, &server.url());
+    fixture.run().unwrap();
+    let (ledger, judge) = fixture.ledger();
+    let stop = AtomicBool::new(false);
+    let audited =
+        |sandbox: &dyn Sandbox| audit(&ledger, judge, sandbox, &Limits::default(), 2, &stop).unwrap();
+    let same = audited(&Pretended(Arc::default()));
+    assert_eq!((same.runs, same.changed.len()), (6, 0));
+    let changed = audited(&Lenient);
+    assert_eq!((changed.runs, changed.changed.len()), (6, 4));
+    assert_eq!(changed.changed[0].before.name(), "failed");
+}

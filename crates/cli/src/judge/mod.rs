@@ -1,0 +1,99 @@
+//! `quarry judge`: whether code answers queries, by language models that run tests.
+
+mod audit;
+mod export;
+mod run;
+mod show;
+mod status;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::{Args, Subcommand};
+use quarry_annotate::{IsolatedPrograms, Ledger, Plan};
+use quarry_sandbox::Isolation;
+
+/// Arguments of `quarry judge`.
+#[derive(Debug, Args)]
+pub struct JudgeArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Judge the pairs of a plan, or go on where an earlier run ended
+    Run(run::RunArgs),
+    /// Say how far a plan is, what it cost, and what it found
+    Status(status::StatusArgs),
+    /// Tell the whole story of one label
+    Show(show::ShowArgs),
+    /// Write the labels as a data set
+    Export(export::ExportArgs),
+    /// Run the tests of finished labels again, and say which no longer hold
+    Audit(audit::AuditArgs),
+}
+
+/// Which plan, and where its ledger is.
+#[derive(Debug, Args)]
+struct PlanArgs {
+    /// The plan, TOML
+    #[arg(value_name = "PLAN")]
+    plan: PathBuf,
+    /// The ledger, in the place of the one that the plan names
+    #[arg(long, value_name = "FILE")]
+    ledger: Option<PathBuf>,
+}
+
+impl PlanArgs {
+    fn open(&self) -> anyhow::Result<Plan> {
+        Ok(Plan::open(&self.plan, self.ledger.as_deref())?)
+    }
+
+    /// The plan, its ledger, and the number of its judge in there.
+    fn judged(&self) -> anyhow::Result<(Plan, Ledger, i64)> {
+        let plan = self.open()?;
+        let ledger = Ledger::open(&plan.ledger)?;
+        let Some(judge) = ledger.judge(&plan.version)? else {
+            bail!(
+                "{}: the judge, the model or the prompts of this plan have judged nothing with this ledger yet; \
+                 `quarry judge run` begins, or restore what the plan said before",
+                plan.ledger.display()
+            );
+        };
+        Ok((plan, ledger, judge))
+    }
+}
+
+/// How programs are kept in.
+#[derive(Debug, Args)]
+struct IsolationArgs {
+    /// Run test programs without isolation: they can do whatever you can
+    #[arg(long)]
+    unsafe_no_sandbox: bool,
+}
+
+impl IsolationArgs {
+    fn open(&self) -> Result<IsolatedPrograms, quarry_sandbox::Error> {
+        let (isolation, name) = match self.unsafe_no_sandbox {
+            true => (Isolation::UnsafeNoSandbox, "none"),
+            false => (Isolation::Bubblewrap, "bubblewrap"),
+        };
+        Ok(IsolatedPrograms { sandbox: quarry_sandbox::open(isolation)?, name: name.to_owned() })
+    }
+}
+
+/// Runs `quarry judge`.
+///
+/// # Errors
+/// When the plan, its pairs, its ledger or the model cannot be used.
+pub fn run(args: &JudgeArgs) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        Command::Run(args) => run::run(args),
+        Command::Status(args) => status::run(args),
+        Command::Show(args) => show::run(args),
+        Command::Export(args) => export::run(args),
+        Command::Audit(args) => audit::run(args),
+    }
+}

@@ -1,0 +1,73 @@
+//! `quarry judge run`.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::Args;
+use quarry_annotate::{Estimate, Judging, Plan};
+
+use super::{IsolationArgs, PlanArgs, status};
+use crate::output;
+
+/// Arguments of `quarry judge run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    plan: PlanArgs,
+    #[command(flatten)]
+    isolation: IsolationArgs,
+    /// Check everything and say what judging would take, but ask nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `quarry judge run`.
+///
+/// # Errors
+/// When something is wrong that concerns all pairs. What was answered before is in the ledger.
+pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    let plan = args.plan.open()?;
+    let sandbox = if plan.judge.runs_tests() { Some(args.isolation.open()?) } else { None };
+    let judging = Judging::prepare(plan, sandbox)?;
+    let estimate = judging.estimate()?;
+    output::note(&format_estimate(&estimate, judging.plan()));
+    if args.dry_run {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&stop);
+    ctrlc::set_handler(move || {
+        // Whoever asks twice does not want to wait for the answers under way.
+        if asked.swap(true, Ordering::SeqCst) {
+            std::process::exit(130);
+        }
+    })?;
+    let bar = output::progress_bar("judging", usize::try_from(estimate.pairs).unwrap_or(usize::MAX));
+    let result = judging.run(&stop, &|_| bar.inc(1));
+    bar.finish_and_clear();
+    let (ledger, judge) = judging.ledger();
+    status::print(ledger, judge, judging.plan(), args.json)?;
+    result?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn format_estimate(estimate: &Estimate, plan: &Plan) -> String {
+    let Estimate { pairs, first, typical } = estimate;
+    if *pairs == 0 {
+        return "every pair has its verdict; nothing is asked".to_owned();
+    }
+    let mut text = format!("{pairs} pairs to judge");
+    if plan.is_replay() {
+        return text + ", by a recording: nothing is paid";
+    }
+    text += &format!("; the next question of each: {} calls, at most {}", first.calls, first.worst);
+    if first.stored > 0 {
+        text += &format!(", and {} stored answers", first.stored);
+    }
+    text += &format!("; in all about {typical}, if these pairs are like those of CoSQA+");
+    text
+}

@@ -1,0 +1,99 @@
+//! `quarry judge show`.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::Args;
+use quarry_annotate::Event;
+use quarry_annotate::ledger::{Scene, Story};
+
+use super::PlanArgs;
+use crate::output;
+
+/// Arguments of `quarry judge show`.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    #[command(flatten)]
+    plan: PlanArgs,
+    /// Id of the pair
+    #[arg(value_name = "PAIR")]
+    pair: String,
+    /// Show what was asked too
+    #[arg(long)]
+    questions: bool,
+}
+
+/// Runs `quarry judge show`.
+///
+/// # Errors
+/// When the plan or its ledger cannot be read, or there is no such pair.
+pub fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
+    let (_, ledger, judge) = args.plan.judged()?;
+    let Some(story) = ledger.story(judge, &args.pair)? else {
+        bail!("{}: there is no pair {:?}", ledger.path().display(), args.pair);
+    };
+    output::print(&text(&story, args.questions))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(story: &Story, questions: bool) -> String {
+    let pair = &story.pair;
+    let mut text = format!("pair {} (query {}, code {})\n", pair.id, pair.query_id, pair.code_id);
+    let mut part = |title: &str, body: &str| {
+        let _ = writeln!(text, "\n── {title}\n{}", clean(body).trim_end());
+    };
+    part("query", &pair.query);
+    part(&format!("code, {}", pair.language), &pair.code);
+    for Scene { event, asked, messages, cost, seconds, .. } in &story.scenes {
+        match event {
+            Event::Answer(answer) => {
+                let [version, model, origin] = asked.clone().unwrap_or_default();
+                if questions {
+                    part(&format!("asked by {}", answer.prompt), &readable(messages));
+                }
+                let title = format!("{} {version}: {model}, {origin}, {cost}, {seconds:.2} s", answer.prompt);
+                part(&title, &answer.text);
+            }
+            Event::Run(run) => {
+                part(&format!("test program, {}", run.program.language), &run.program.source);
+                let memory = run.peak_memory_bytes as f64 / f64::from(1 << 20);
+                let title = format!(
+                    "its run: {:?}, {:.2} s, {memory:.1} MiB, {}",
+                    run.ended,
+                    run.wall_time.as_secs_f64(),
+                    run.isolation
+                );
+                part(&title, &format!("{}{}", run.stdout, run.stderr));
+            }
+        }
+    }
+    for failure in &story.failures {
+        part("failed", failure);
+    }
+    match &story.verdict {
+        Some(verdict) => {
+            let grade = verdict.grade.map_or(String::new(), |grade| format!(", grade {grade}"));
+            let title = format!("verdict: {}{grade}, by {}", verdict.outcome.name(), verdict.decided_by);
+            part(&title, &verdict.reason);
+        }
+        None => part("no verdict yet", ""),
+    }
+    text
+}
+
+/// Messages as they read.
+fn readable(messages: &str) -> String {
+    let messages: Vec<serde_json::Value> = serde_json::from_str(messages).unwrap_or_default();
+    let text = |message: &serde_json::Value| {
+        let part = |name: &str| message[name].as_str().unwrap_or_default().to_owned();
+        format!("[{}]\n{}\n", part("role"), part("content").trim())
+    };
+    messages.iter().map(text).collect()
+}
+
+/// Text of others without what could speak to the terminal.
+fn clean(text: &str) -> String {
+    let shown = |c: char| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c };
+    text.chars().map(shown).collect()
+}

@@ -1,0 +1,134 @@
+//! `quarry judge status`, and the table at the end of a run.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use clap::Args;
+use quarry_annotate::{EXECUTABLE_RULE, Ledger, Plan, Report};
+use quarry_eval::agreement::{Level, krippendorff_alpha};
+use serde::Serialize;
+
+use super::PlanArgs;
+use crate::output::{self, format_defined};
+
+/// Pairs without a label that are listed.
+const MAX_LISTED: usize = 20;
+
+/// Arguments of `quarry judge status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    #[command(flatten)]
+    plan: PlanArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Status<'a> {
+    judge: &'a str,
+    version: &'a str,
+    ledger: String,
+    #[serde(flatten)]
+    report: Report,
+    executable_rule: &'static str,
+    /// Of the file's labels with the judge's.
+    krippendorff_alpha: Option<f64>,
+    /// Pairs without a label, with the reason.
+    unresolved: Vec<(String, String)>,
+}
+
+/// Runs `quarry judge status`.
+///
+/// # Errors
+/// When the plan or its ledger cannot be read.
+pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
+    let (plan, ledger, judge) = args.plan.judged()?;
+    print(&ledger, judge, &plan, args.json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints how far `judge` is with a plan.
+///
+/// # Errors
+/// When the ledger cannot be read or stdout cannot be written.
+pub fn print(ledger: &Ledger, judge: i64, plan: &Plan, json: bool) -> anyhow::Result<()> {
+    let report = Report::new(ledger.counts(judge)?);
+    let status = Status {
+        judge: &plan.judge.name,
+        version: &plan.version,
+        ledger: ledger.path().display().to_string(),
+        krippendorff_alpha: alpha(&report.labels),
+        executable_rule: EXECUTABLE_RULE,
+        unresolved: ledger.unresolved(judge, MAX_LISTED)?,
+        report,
+    };
+    if json { output::print_json(&status) } else { Ok(output::print(&text(&status))?) }
+}
+
+fn alpha(labels: &[(i32, i32, u64)]) -> Option<f64> {
+    let row = |(file, judge, number): &(i32, i32, u64)| {
+        let row = vec![Some(f64::from(*file >= 1)), Some(f64::from(*judge))];
+        std::iter::repeat_n(row, usize::try_from(*number).unwrap_or_default())
+    };
+    let table: Vec<Vec<Option<f64>>> = labels.iter().flat_map(row).collect();
+    krippendorff_alpha(&table, Level::Nominal)
+}
+
+fn text(status: &Status<'_>) -> String {
+    let report = &status.report;
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "{name:<28} {value}");
+    };
+    let percent =
+        |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share));
+    line("judge", format!("{} ({})", status.judge, status.version));
+    line("pairs", format!("{}, {} without a verdict", report.pairs, report.waiting));
+    for (outcome, number) in &report.outcomes {
+        line(&format!("  {outcome}"), number.to_string());
+    }
+    for (prompt, (number, share)) in &report.decided_by {
+        line(&format!("  decided by {prompt}"), format!("{number} ({:.1} %)", 100.0 * share));
+    }
+    line("clear share", percent(report.clear_share));
+    if report.tested > 0 {
+        line("test programs", report.tested.to_string());
+        for (result, number) in &report.runs {
+            line(&format!("  {}", result.replace('_', " ")), number.to_string());
+        }
+        line("executable rate", percent(report.executable_rate));
+        line("mean number of tests", report.mean_tests.map_or("-".to_owned(), |mean| format!("{mean:.2}")));
+    }
+    for (name, per) in [("per clear pair", &report.per_pair[0]), ("per tested pair", &report.per_pair[1])] {
+        if per.pairs > 0 {
+            line(name, format!("{:.0} tokens, ${:.6}, {:.2} s", per.tokens, per.dollars, per.seconds));
+        }
+    }
+    line("cost of all answers", format!("{} in {} answers", report.cost, report.answers));
+    let cut_off = if report.cut_off.tokens > 0 {
+        format!(", of it {} at the worst case of calls that were cut off", report.cut_off)
+    } else {
+        String::new()
+    };
+    line("paid with this ledger", format!("{}{cut_off}", report.spent));
+    if report.accuracy.is_some() {
+        line("agreement with the file", percent(report.accuracy));
+        line("  Krippendorff's alpha", format_defined(status.krippendorff_alpha));
+        for (file, judge, number) in &report.labels {
+            line(&format!("  label {file}, judged {judge}"), number.to_string());
+        }
+    }
+    if !status.unresolved.is_empty() {
+        let _ = writeln!(text, "\nwithout a label:");
+        for (pair, reason) in &status.unresolved {
+            let _ = writeln!(text, "  {}: {}", output::printable(pair), output::printable(reason));
+        }
+        let all: u64 = report.reasons.iter().map(|(_, number)| number).sum();
+        let more = all.saturating_sub(status.unresolved.len() as u64);
+        if more > 0 {
+            let _ = writeln!(text, "  and {more} more");
+        }
+    }
+    text
+}

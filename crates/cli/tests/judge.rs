@@ -1,0 +1,219 @@
+//! `quarry judge` as a user runs it: the example, kills, and plans that cannot work.
+#![cfg(target_os = "linux")]
+
+mod fixture;
+#[path = "../../llm/tests/support/mod.rs"]
+#[allow(dead_code, reason = "each test file uses a part")]
+mod support;
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fixture::{Fixture, check_error, stderr, stdout};
+use serde_json::{Value, json};
+use support::{Reply, Seen, Server, completion};
+
+/// Pairs that the model judges at the same time in the test of kills.
+const CONCURRENCY: usize = 4;
+
+fn example() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/judging/plan.toml")
+}
+
+/// Whether the example's programs can run here. Says so where they cannot.
+fn can_run_programs() -> bool {
+    let missing = ["bwrap", "python3", "node"].into_iter().find(|program| {
+        let found =
+            Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        !found.is_ok_and(|status| status.success())
+    });
+    if let Some(missing) = missing {
+        // Not by a macro, whose output the test runner hides.
+        let _ = writeln!(std::io::stderr(), "\nTHE EXAMPLE OF JUDGING IS SKIPPED: {missing} is not here\n");
+    }
+    missing.is_none()
+}
+
+#[test]
+fn the_example_needs_no_key_and_runs_its_programs() {
+    if !can_run_programs() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let (plan, ledger) = (example(), fixture.path("example.ledger"));
+    let judge = |rest: &[&str]| {
+        let mut arguments =
+            vec!["judge", rest[0], plan.to_str().unwrap(), "--ledger", ledger.to_str().unwrap()];
+        arguments.extend(&rest[1..]);
+        fixture.run(&arguments)
+    };
+    let run = judge(&["run", "--json"]);
+    if stderr(&run).contains("the sandbox cannot be set up") {
+        let _ = writeln!(std::io::stderr(), "\nTHE EXAMPLE OF JUDGING IS SKIPPED: {}\n", stderr(&run));
+        return;
+    }
+    assert!(run.status.success(), "{}", stderr(&run));
+    let table: Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!((&table["pairs"], &table["waiting"], &table["tested"]), (&json!(40), &json!(0), &json!(14)));
+    assert_eq!(table["runs"], json!({"error": 1, "failed": 6, "missing_package": 3, "passed": 4}));
+    assert_eq!((&table["spent"]["tokens"], &table["accuracy"]), (&json!(0), &json!(0.95)));
+
+    // A second run has nothing to do, and prints the same.
+    let again = judge(&["run", "--json"]);
+    assert!(stderr(&again).contains("every pair has its verdict"), "{}", stderr(&again));
+    assert_eq!(serde_json::from_slice::<Value>(&again.stdout).unwrap(), table);
+    let status = stdout(&judge(&["status"]));
+    for words in [
+        "clear share",
+        "65.0 %",
+        "executable rate",
+        "71.4 %",
+        "mean number of tests",
+        "agreement with the file",
+    ] {
+        assert!(status.contains(words), "{words}: {status}");
+    }
+    let story = stdout(&judge(&["show", "27"]));
+    for words in [
+        "binary search",
+        "screener",
+        "AssertionError: nothing to search",
+        "bubblewrap",
+        "verdict: no, by arbiter",
+    ] {
+        assert!(story.contains(words), "{words}: {story}");
+    }
+    assert!(stdout(&judge(&["show", "27", "--questions"])).contains("asked by arbiter"));
+    check_error(&judge(&["show", "400"]), "there is no pair");
+    let audit = judge(&["audit"]);
+    assert!(audit.status.success() && stdout(&audit).starts_with("14 test programs"), "{}", stdout(&audit));
+    let out = fixture.path("labels");
+    let export = judge(&["export", out.to_str().unwrap(), "--to", "beir"]);
+    assert!(export.status.success(), "{}", stderr(&export));
+    assert_eq!(fs::read_to_string(out.join("qrels/test.tsv")).unwrap().lines().count(), 41);
+}
+
+/// The model of the tests: CoSQA's two questions, of which the second is answered by the number of the pair.
+fn model(seen: &Seen) -> Reply {
+    thread::sleep(Duration::from_millis(15));
+    let text = seen.body.to_string();
+    if text.contains("web search engine") {
+        return Reply::ok(completion("{\"explanation\": \"x\", \"intent\": \"yes\"}", 10, 5));
+    }
+    let digits = text.split("number").nth(1).unwrap().split(|c: char| !c.is_ascii_digit()).next().unwrap();
+    let case = digits.parse::<usize>().unwrap() % 7 + 1;
+    Reply::ok(completion(&format!("{{\"explanation\": \"x\", \"case\": \"{case}\"}}"), 10, 5))
+}
+
+fn write_plan(fixture: &Fixture, n_pairs: usize, url: &str) {
+    let pair = |number: usize| {
+        json!({"pair-idx": number, "query-idx": number, "query": format!("query {number}"), "code-idx": number,
+               "code": format!("def number{number}(): pass")})
+    };
+    let pairs: Vec<String> = (0..n_pairs).map(|number| pair(number).to_string()).collect();
+    fixture.write("tree/pairs.jsonl", &pairs.join("\n"));
+    fixture.write(
+        "tree/plan.toml",
+        &format!(
+            "pairs = ['pairs.jsonl']\njudge = 'cosqa'\n[model]\nprovider = 'openai-compatible'\nbase_url = '{url}'\n\
+             model = 'm'\nconcurrency = {CONCURRENCY}\n"
+        ),
+    );
+}
+
+fn labels(fixture: &Fixture) -> String {
+    let out = fixture.path("qrels");
+    let export = fixture.run(&["judge", "export", "plan.toml", out.to_str().unwrap(), "--to", "trec-qrels"]);
+    assert!(export.status.success(), "{}", stderr(&export));
+    fs::read_to_string(out).unwrap()
+}
+
+/// A run that is killed again and again ends with the labels of an undisturbed one. What was stored is not asked
+/// again: only calls that were under way at a kill are repeated.
+#[test]
+fn kills_lose_nothing_and_repeat_only_what_was_under_way() {
+    const PAIRS: usize = 60;
+    let server = Server::script(|_, seen| model(seen));
+    let undisturbed = Fixture::new();
+    write_plan(&undisturbed, PAIRS, &server.url());
+    let run = undisturbed.run(&["judge", "run", "plan.toml"]);
+    assert!(run.status.success(), "{}", stderr(&run));
+    let before = server.count();
+    assert_eq!(before, 2 * PAIRS);
+
+    let killed = Fixture::new();
+    write_plan(&killed, PAIRS, &server.url());
+    let (mut kills, seed) = (0, fastrand::u64(..));
+    let mut random = fastrand::Rng::with_seed(seed);
+    let start = Instant::now();
+    loop {
+        let mut command = killed.command(&["judge", "run", "plan.toml"]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let life = Duration::from_millis(random.u64(1..250));
+        let born = Instant::now();
+        // Later ones live longer, so that a slow machine comes to an end too.
+        while born.elapsed() < life + start.elapsed() / 20 && child.try_wait().unwrap().is_none() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        match child.try_wait().unwrap() {
+            Some(status) => {
+                assert!(status.success(), "seed {seed}, after {kills} kills: {status}");
+                break;
+            }
+            None => {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                kills += 1;
+            }
+        }
+    }
+    assert_eq!(labels(&killed), labels(&undisturbed), "seed {seed}");
+    assert!(kills > 0, "seed {seed}");
+    let mut asked: HashMap<String, usize> = HashMap::new();
+    for seen in &server.seen()[before..] {
+        *asked.entry(seen.body.to_string()).or_default() += 1;
+    }
+    assert_eq!(asked.len(), 2 * PAIRS, "seed {seed}");
+    let repeated: usize = asked.values().map(|times| times - 1).sum();
+    assert!(repeated <= kills * CONCURRENCY, "seed {seed}: {repeated} repeated after {kills} kills");
+    let status = killed.json(&["judge", "status", "plan.toml", "--json"]);
+    assert_eq!((&status["waiting"], &status["answers"]), (&json!(0), &json!(2 * PAIRS)), "seed {seed}");
+}
+
+#[test]
+fn a_plan_that_cannot_work_is_refused_before_anything_is_asked() {
+    let server = Server::script(|_, seen| model(seen));
+    let fixture = Fixture::new();
+    write_plan(&fixture, 2, &server.url());
+    let plan = fs::read_to_string(fixture.path("tree/plan.toml")).unwrap();
+    let with = |from: &str, to: &str| {
+        fixture.write("tree/plan.toml", &plan.replacen(from, to, 1));
+        fixture.run(&["judge", "run", "plan.toml"])
+    };
+    check_error(&with("judge =", "jugde ="), "jugde");
+    check_error(&with("'cosqa'", "'cosqua'"), "expected one of agents");
+    check_error(&with("pairs.jsonl", "nowhere.jsonl"), "nowhere.jsonl");
+    check_error(&with("model = 'm'", "model = 'm'\nkey_variable = 'NO_SUCH_KEY'"), "NO_SUCH_KEY");
+    check_error(&fixture.run(&["judge", "run", "none.toml"]), "none.toml");
+    check_error(&fixture.run(&["judge", "status", "plan.toml"]), "there is no ledger");
+    assert!(!fixture.path("tree/plan.ledger").exists());
+    let dry = with("judge", "judge");
+    assert!(dry.status.success());
+    assert_eq!(server.count(), 4);
+}
+
+#[test]
+fn a_full_disk_stops_with_advice_and_keeps_what_was_there() {
+    let server = Server::script(|_, seen| model(seen));
+    let fixture = Fixture::new();
+    write_plan(&fixture, 3, &server.url());
+    check_error(&fixture.run_without_space(&["judge", "run", "plan.toml"]), "plan.ledger");
+    let run = fixture.run(&["judge", "run", "plan.toml"]);
+    assert!(run.status.success(), "{}", stderr(&run));
+    assert_eq!(labels(&fixture).lines().count(), 3);
+}

@@ -147,7 +147,7 @@ pub struct OutOfOrder {
 
 /// Why [`Judge::next`] goes no further: there is something to be done, or something is wrong.
 enum Halt {
-    Next(Next),
+    Next(Box<Next>),
     Wrong(OutOfOrder),
 }
 
@@ -241,7 +241,7 @@ impl Judge {
                 None => Ok(Next::Decide(verdict)),
                 Some(event) => Err(known.out_of_order("nothing more".to_owned(), event)),
             },
-            Err(Halt::Next(next)) => Ok(next),
+            Err(Halt::Next(next)) => Ok(*next),
             Err(Halt::Wrong(wrong)) => Err(wrong),
         }
     }
@@ -313,7 +313,7 @@ impl Judge {
         for _ in 0..self.attempts {
             let Some(answer) = known.answer(&prompt.name)? else {
                 let (prompt, version) = (prompt.name.clone(), prompt.version.clone());
-                return Err(Halt::Next(Next::Ask(Question { prompt, version, request })));
+                return Err(Halt::Next(Box::new(Next::Ask(Question { prompt, version, request }))));
             };
             match read(&answer.text) {
                 Ok(found) => return Ok(Ok(found)),
@@ -353,7 +353,7 @@ impl<'e> Known<'e> {
 
     fn run(&mut self, program: TestProgram) -> Result<&'e Run, Halt> {
         match self.events.get(self.position) {
-            None => Err(Halt::Next(Next::Run(program))),
+            None => Err(Halt::Next(Box::new(Next::Run(program)))),
             Some(Event::Run(run)) if run.program == program => {
                 self.position += 1;
                 Ok(run)

@@ -57,7 +57,7 @@ fn says(task: &str, number: usize) -> String {
     }
     if task.contains("You write tests") {
         let end = ["", "# exit 1 AssertionError: x", "# exit 1 ModuleNotFoundError: No module named 'yaml'"];
-        return format!("```python\nassert number{number}\nassert True\n{}\n```", end[number / 3 % 3]);
+        return format!("```python\nassert subject{number}\nassert True\n{}\n```", end[number / 3 % 3]);
     }
     format!("final_verdict: {}, final_explanation: e{number}", number / 3 % 2)
 }
@@ -74,7 +74,7 @@ fn expected(number: usize) -> Outcome {
 /// The pair that a request is about, and the answer to it.
 fn answer(seen: &Seen) -> (usize, Value) {
     let text = seen.body.to_string();
-    let digits = text.split("number").nth(1).unwrap().split(|c: char| !c.is_ascii_digit()).next().unwrap();
+    let digits = text.split("subject").nth(1).unwrap().split(|c: char| !c.is_ascii_digit()).next().unwrap();
     let number = digits.parse().unwrap();
     let task = seen.body["messages"][0]["content"].as_str().unwrap();
     (number, completion(&says(task, number), 100, 10))
@@ -162,7 +162,7 @@ impl Fixture {
 fn pair(number: usize) -> Value {
     json!({
         "pair-idx": number, "query-idx": number / 4, "query": format!("question {}", number / 4),
-        "code-idx": number, "code": format!("def number{number}(): pass"), "label": 1,
+        "code-idx": number, "code": format!("def subject{number}(): pass"), "label": 1,
     })
 }
 

@@ -1,5 +1,7 @@
 //! The judges as functions: from what is known to what is done next.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
 use std::time::Duration;
 
 use quarry_annotate::{Answer, Event, Judge, Next, Outcome, Pair, Prompts, Run, TestProgram};

@@ -1,5 +1,6 @@
 //! `quarry judge` as a user runs it: the example, kills, and plans that cannot work.
 #![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 mod fixture;
 #[path = "../../llm/tests/support/mod.rs"]
@@ -105,7 +106,7 @@ fn model(seen: &Seen) -> Reply {
     if text.contains("web search engine") {
         return Reply::ok(completion("{\"explanation\": \"x\", \"intent\": \"yes\"}", 10, 5));
     }
-    let digits = text.split("number").nth(1).unwrap().split(|c: char| !c.is_ascii_digit()).next().unwrap();
+    let digits = text.split("subject").nth(1).unwrap().split(|c: char| !c.is_ascii_digit()).next().unwrap();
     let case = digits.parse::<usize>().unwrap() % 7 + 1;
     Reply::ok(completion(&format!("{{\"explanation\": \"x\", \"case\": \"{case}\"}}"), 10, 5))
 }
@@ -113,7 +114,7 @@ fn model(seen: &Seen) -> Reply {
 fn write_plan(fixture: &Fixture, n_pairs: usize, url: &str) {
     let pair = |number: usize| {
         json!({"pair-idx": number, "query-idx": number, "query": format!("query {number}"), "code-idx": number,
-               "code": format!("def number{number}(): pass")})
+               "code": format!("def subject{number}(): pass")})
     };
     let pairs: Vec<String> = (0..n_pairs).map(|number| pair(number).to_string()).collect();
     fixture.write("tree/pairs.jsonl", &pairs.join("\n"));

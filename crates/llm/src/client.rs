@@ -272,7 +272,8 @@ impl Client {
 
     fn embed_batch(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, LlmError> {
         let call = self.embedding_call(texts)?;
-        let (_, vectors) = self.send(&call, |body| wire::embedding_answer(body, texts.len()), &mut Cost::default())?;
+        let (_, vectors) =
+            self.send(&call, |body| wire::embedding_answer(body, texts.len()), &mut Cost::default())?;
         for (text, vector) in texts.iter().zip(&vectors) {
             self.store(&self.embedding_request(text)?, &wire::embedding_body(vector))?;
         }

@@ -18,8 +18,16 @@ pub static PAIRS: Format = Format {
         Field::required("query", Kind::Text, "the query"),
         Field::required("code-idx", Kind::Whole, "id of the code"),
         Field::required("code", Kind::Text, "the code"),
-        Field::optional("label", Kind::Whole, "1 if the code answers the query, 0 if not; absent before it is judged"),
-        Field::optional("language", Kind::Text, "of the code, where it is not Python; not in the published files"),
+        Field::optional(
+            "label",
+            Kind::Whole,
+            "1 if the code answers the query, 0 if not; absent before it is judged",
+        ),
+        Field::optional(
+            "language",
+            Kind::Text,
+            "of the code, where it is not Python; not in the published files",
+        ),
     ],
     hint: "",
     read: |row, sink| {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -332,6 +333,20 @@ fn a_plan_writes_its_page_beside_itself() {
     let latex = quarry(folder.path(), "eval run plans/plan.toml --data . --repos repos --latex").stdout;
     assert!(latex.contains("\\begin{tabular}"), "{latex}");
     assert_eq!(before, ["results.json", "results.md", "report.html", "environment.json"].map(read));
+    let words = "eval run plans/plan.toml --data . --repos repos";
+    let known = |stderr: &str| stderr.lines().filter(|line| line.ends_with("(measured before)")).count();
+    assert_eq!(known(&quarry(folder.path(), words).stderr), 3);
+    // Another build measures all of it anew, and comes to the same. A byte more makes a program another one.
+    let other = folder.path().join("another-build");
+    fs::copy(env!("CARGO_BIN_EXE_quarry"), &other).unwrap();
+    fs::OpenOptions::new().append(true).open(&other).unwrap().write_all(b"\n").unwrap();
+    let run_other = || {
+        let output = Command::new(&other).args(words.split(' ')).current_dir(folder.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        known(&String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!([run_other(), run_other()], [0, 3]);
+    assert_eq!(before[..3], ["results.json", "results.md", "report.html"].map(read));
     fs::remove_file(folder_of_results.join("report.html")).unwrap();
     quarry(folder.path(), "eval report plans/plan.results");
     assert_eq!(before[2], read("report.html"));

@@ -181,3 +181,39 @@ fn a_run_is_a_method_and_a_wrong_expression_is_pointed_at() {
     check_refused(path, &["--method", "no/such/model"], "where no model is");
     check_refused(path, &["--method", "run:none"], "none");
 }
+
+#[test]
+fn a_plan_measures_the_same_model_of_another_server_anew() {
+    let (folder, servers) = (benchmark(), [server(), server()]);
+    let plan = r#"
+        title = "Servers"
+        [[datasets]]
+        name = "Words"
+        files = { benchmark = "." }
+        methods = ["bow", "api:tiny"]
+        baseline = "bow"
+    "#;
+    // Beside the data, which are hashed with what lies among them.
+    let plans = tempfile::tempdir().unwrap();
+    fs::write(plans.path().join("plan.toml"), plan).unwrap();
+    for (server, name) in servers.iter().zip(["one.toml", "two.toml"]) {
+        fs::write(plans.path().join(name), format!("base_url = \"{}\"", server.url())).unwrap();
+    }
+    let known = |endpoint: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_quarry"))
+            .args(["eval", "run", "plan.toml", "--no-embedding-cache", "--endpoint", endpoint, "--data"])
+            .arg(folder.path())
+            .current_dir(plans.path())
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{stderr}");
+        stderr.lines().filter(|line| line.ends_with("(measured before)")).count()
+    };
+    assert_eq!((known("one.toml"), servers[0].count() > 0, servers[1].count()), (0, true, 0));
+    let n_asked = servers[0].count();
+    assert_eq!((known("one.toml"), servers[0].count()), (2, n_asked));
+    // What asks no server is not measured again.
+    assert_eq!((known("two.toml"), servers[0].count(), servers[1].count()), (1, n_asked, n_asked));
+    assert_eq!(known("one.toml"), 2);
+}

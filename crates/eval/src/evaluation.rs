@@ -187,13 +187,9 @@ pub fn evaluate_run(
         .map(|(query, judged, found)| {
             let found = found.unwrap_or(&nothing);
             let ids: Vec<&str> = found.documents().collect();
-            let single: Vec<f64>;
-            let scores = match conventions.scores {
-                ScorePrecision::Single => {
-                    single = found.scores().iter().map(|score| f64::from(*score as f32)).collect();
-                    &single
-                }
-                ScorePrecision::Double => found.scores(),
+            let scores: Vec<f64> = match conventions.scores {
+                ScorePrecision::Single => found.scores().map(|score| f64::from(score as f32)).collect(),
+                ScorePrecision::Double => found.scores().collect(),
             };
             let grades: FxHashMap<&str, i32> = judged
                 .iter()
@@ -205,8 +201,8 @@ pub fn evaluate_run(
                 .enumerate()
                 .filter_map(|(position, id)| Some((position, *grades.get(id)?)))
                 .collect();
-            let ranking = rank_judged(&ids, scores, &judged_found, conventions.ties)?;
-            Ok(((query.clone(), values(measures, ranking, judged, conventions)), Confidence::new(scores)))
+            let ranking = rank_judged(&ids, &scores, &judged_found, conventions.ties)?;
+            Ok(((query.clone(), values(measures, ranking, judged, conventions)), Confidence::new(&scores)))
         })
         .collect::<Result<_, EvalError>>()?;
     let (queries, confidences): (Vec<_>, Vec<_>) = evaluated.into_iter().unzip();

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::Args;
 use quarry_embed::{CachedEmbedder, EmbedError, Embedder, Prefixes, RemoteModel};
+use quarry_eval::EvalError;
 use quarry_eval::method::{ApiModel, ModelName};
+use quarry_eval::plan::Input;
 use quarry_llm::{Budget, Cache, Client, Cost, Limits, LlmError, Money, Provider, Recording, Settings};
 use toml::Table;
 
@@ -159,9 +161,27 @@ impl Models {
         }
     }
 
-    fn client(&self, api: &ApiModel) -> Result<Client, LlmError> {
+    /// What the vectors of a model behind an API depend on besides the words of the method: who serves it, and the
+    /// recording that takes the server's place.
+    ///
+    /// # Errors
+    /// When the settings are wrong, or the recording cannot be read.
+    pub fn api_identity(&self, api: &ApiModel) -> Result<String, EvalError> {
+        let Settings { provider, base_url, dimensions, .. } =
+            self.settings(api).map_err(EmbedError::Remote)?;
+        let recording = self.replay.as_deref().map(|path| Input::read(Path::new(""), path)).transpose()?;
+        let recording = recording.map_or_else(String::new, |file| file.sha256);
+        Ok(format!("{provider:?} {base_url} {dimensions:?} {recording}"))
+    }
+
+    fn settings(&self, api: &ApiModel) -> Result<Settings, LlmError> {
         let mut settings = settings(&self.endpoint, &api.model)?;
         settings.dimensions = api.dimensions.or(settings.dimensions);
+        Ok(settings)
+    }
+
+    fn client(&self, api: &ApiModel) -> Result<Client, LlmError> {
+        let mut settings = self.settings(api)?;
         // A model for embeddings writes nothing.
         settings.output_price = settings.output_price.or(Some(0.0));
         if settings.provider == Provider::Anthropic {

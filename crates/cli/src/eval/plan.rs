@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
-use quarry_eval::plan::{Event, Locations, Plan, Results, Store, write_whole};
+use quarry_eval::plan::{Event, Locations, Plan, Program, Results, Store, running_build, write_whole};
 use quarry_eval::report;
 use serde::Serialize;
 
@@ -48,6 +48,7 @@ pub struct ReportArgs {
 #[derive(Serialize)]
 struct Environment {
     version: &'static str,
+    build: String,
     operating_system: &'static str,
     architecture: &'static str,
     threads: usize,
@@ -66,12 +67,18 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let folder = args.results.clone().unwrap_or_else(|| args.plan.with_extension("results"));
     let locations = Locations { data: args.data.clone(), repositories: args.repos.clone() };
     let store = Store::open(&folder)?;
-    let results = plan.run(&locations, &store, &|name| models.load(name), |event, dataset, method| {
+    let program = Program {
+        build: running_build()?,
+        load: &|name| models.load(name),
+        api: &|api| models.api_identity(api),
+    };
+    let results = plan.run(&locations, &store, &program, |event, dataset, method| {
         let known = if event == Event::Known { " (measured before)" } else { "" };
         output::note(&format!("{}: {method}{known}", dataset.name));
     })?;
     let environment = Environment {
         version: env!("CARGO_PKG_VERSION"),
+        build: program.build,
         operating_system: std::env::consts::OS,
         architecture: std::env::consts::ARCH,
         threads: std::thread::available_parallelism().map_or(1, usize::from),

@@ -1,75 +1,108 @@
 //! TREC runs: what a system found, with scores.
 
-use super::text::for_each_block;
+use super::text::{Lines, for_each_block};
 use super::{
     Container, Field, Format, FormatError, Holds, Kind, Line, Record, Retrieved, Value, excerpt, open,
 };
 use rayon::prelude::*;
-use rustc_hash::{FxBuildHasher, FxHashSet};
+use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::io::{self, BufRead, Write};
+use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
-/// What a system found for one query: documents with scores, greater is better, never NaN. All ids are one text, so
-/// that a run of millions of documents is a few allocations a query.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// What a system found for one query: documents with scores, greater is better, never NaN.
+#[derive(Debug, Clone, Default)]
 pub struct Found {
+    /// Where they stand, in the order of the file.
+    segments: Vec<Segment>,
+}
+
+/// Consecutive documents of a part.
+#[derive(Debug, Clone)]
+struct Segment {
+    part: Arc<Part>,
+    rows: Range<usize>,
+}
+
+/// Documents of consecutive lines of a file, whatever their queries: ids are one text, so that a run of millions of
+/// documents is a few allocations.
+#[derive(Debug, Default)]
+struct Part {
     ids: String,
     /// Where each id ends.
-    ends: Vec<usize>,
+    ends: Vec<u32>,
     scores: Vec<f64>,
+    /// Rows with the numbers of their lines, where these do not follow from the row before.
+    lines: Vec<(usize, usize)>,
 }
 
 impl Found {
     /// Number of documents.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.scores.len()
+        self.segments.iter().map(|segment| segment.rows.len()).sum()
     }
 
     /// Whether nothing was found.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.scores.is_empty()
+        self.segments.is_empty()
     }
 
     /// Ids, in the order of the file.
     pub fn documents(&self) -> impl Iterator<Item = &str> {
-        (0..self.len()).map(|index| {
-            let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
-            &self.ids[start..self.ends[index]]
-        })
+        self.segments.iter().flat_map(|Segment { part, rows }| rows.clone().map(|row| part.id(row)))
     }
 
     /// Scores, in the order of the file.
-    #[must_use]
-    pub fn scores(&self) -> &[f64] {
-        &self.scores
+    pub fn scores(&self) -> impl Iterator<Item = f64> {
+        self.segments.iter().flat_map(|Segment { part, rows }| part.scores[rows.clone()].iter().copied())
     }
 
     /// Ids with scores, in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
-        self.documents().zip(self.scores.iter().copied())
+        self.documents().zip(self.scores())
     }
 
-    fn push(&mut self, document: &str, score: f64) {
+    /// The first document that stands before already, with the number of its line; `seen` is what to look it up in.
+    fn repeated<'a>(&'a self, seen: &mut FxHashSet<&'a str>) -> Option<(usize, &'a str)> {
+        seen.clear();
+        seen.reserve(self.len());
+        self.segments.iter().find_map(|Segment { part, rows }| {
+            let row = rows.clone().find(|row| !seen.insert(part.id(*row)))?;
+            Some((part.line(row)?, part.id(row)))
+        })
+    }
+}
+
+impl PartialEq for Found {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Part {
+    fn id(&self, row: usize) -> &str {
+        let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.ids[start as usize..self.ends[row] as usize]
+    }
+
+    fn line(&self, row: usize) -> Option<usize> {
+        let (from, line) = self.lines.iter().rev().find(|(from, _)| *from <= row)?;
+        Some(line + row - from)
+    }
+
+    fn push(&mut self, document: &str, score: f64, number: usize) {
+        let row = self.scores.len();
+        if self.lines.last().is_none_or(|(from, line)| line + row - from != number) {
+            self.lines.push((row, number));
+        }
         self.ids.push_str(document);
-        self.ends.push(self.ids.len());
+        // A part is shorter than a block, and that than the longest line and some.
+        self.ends.push(self.ids.len() as u32);
         self.scores.push(score);
-    }
-
-    fn append(&mut self, other: &Found) {
-        let before = self.ids.len();
-        self.ids.push_str(&other.ids);
-        self.ends.extend(other.ends.iter().map(|end| before + end));
-        self.scores.extend_from_slice(&other.scores);
-    }
-
-    /// Place of the first document that stands before already.
-    fn repeated(&self) -> Option<usize> {
-        let mut seen = FxHashSet::with_capacity_and_hasher(self.len(), FxBuildHasher);
-        self.documents().position(|document| !seen.insert(document))
     }
 }
 
@@ -89,31 +122,32 @@ pub fn read(path: &Path) -> Result<Run, FormatError> {
 ///
 /// # Errors
 /// A line with another number of fields, a score that is not a number, a document listed twice for a query.
-pub fn parse(reader: impl BufRead, path: &Path) -> Result<Run, FormatError> {
-    let mut all: BTreeMap<String, Numbered> = BTreeMap::new();
-    for_each_block(reader, path, |first, text| {
-        let groups: Vec<Vec<(&str, Numbered)>> = pieces(first, text)
-            .into_par_iter()
-            .map(|(first, piece)| groups(first, piece, path))
-            .collect::<Result<_, FormatError>>()?;
-        for (query, numbered) in groups.into_iter().flatten() {
-            match all.entry(query.to_owned()) {
-                Entry::Vacant(free) => {
-                    free.insert(numbered);
+pub fn parse(reader: impl BufRead + Send, path: &Path) -> Result<Run, FormatError> {
+    let mut run = Run::new();
+    for_each_block(reader, path, |pieces| {
+        let parts: Vec<Result<_, _>> = pieces.into_par_iter().map(|lines| part(&lines, path)).collect();
+        for part in parts {
+            // In the order of the file, so that of several wrong lines the first is named.
+            let (part, groups) = part?;
+            let part = Arc::new(part);
+            for (query, rows) in groups {
+                let segment = Segment { part: part.clone(), rows };
+                match run.get_mut(query) {
+                    Some(found) => found.segments.push(segment),
+                    None => {
+                        run.insert(query.to_owned(), Found { segments: vec![segment] });
+                    }
                 }
-                Entry::Occupied(taken) => taken.into_mut().append(&numbered),
             }
         }
         Ok(())
     })?;
-    let repeated = all.par_iter().filter_map(|(query, Numbered { found, lines })| {
-        let place = found.repeated()?;
-        let number =
-            lines.iter().rev().find(|(from, _)| *from <= place).map(|(from, line)| line + place - from)?;
-        Some((number, query, found.documents().nth(place)?))
+    let repeated = run.par_iter().map_init(FxHashSet::default, |seen, (query, found)| {
+        let (number, document) = found.repeated(seen)?;
+        Some((number, query, document))
     });
-    match repeated.min() {
-        None => Ok(all.into_iter().map(|(query, numbered)| (query, numbered.found)).collect()),
+    match repeated.flatten().min() {
+        None => Ok(run),
         Some((number, query, document)) => Err(Line { path, number, counts_records: false, text: "" }.error(
             format!("each document once for query {query:?}"),
             format!("{document:?} again"),
@@ -122,82 +156,78 @@ pub fn parse(reader: impl BufRead, path: &Path) -> Result<Run, FormatError> {
     }
 }
 
-/// What was found, and on which lines: documents from a place on stand on consecutive lines from a number on.
-#[derive(Default)]
-struct Numbered {
-    found: Found,
-    lines: Vec<(usize, usize)>,
-}
+/// A query, and rows of consecutive lines of it.
+type Group<'a> = (&'a str, Range<usize>);
 
-impl Numbered {
-    fn push(&mut self, document: &str, score: f64, number: usize) {
-        let place = self.found.len();
-        if self.lines.last().is_none_or(|(from, line)| line + place - from != number) {
-            self.lines.push((place, number));
-        }
-        self.found.push(document, score);
-    }
-
-    fn append(&mut self, other: &Numbered) {
-        let before = self.found.len();
-        self.lines.extend(other.lines.iter().map(|(from, line)| (before + from, *line)));
-        self.found.append(&other.found);
-    }
-}
-
-/// Cuts a block of lines into some pieces a core, with the number of the first line of each.
-fn pieces(first: usize, text: &str) -> Vec<(usize, &str)> {
-    let size = text.len() / (4 * rayon::current_num_threads()) + 1;
-    let (mut pieces, mut rest, mut number) = (Vec::new(), text, first);
-    while !rest.is_empty() {
-        let from = size.min(rest.len());
-        let end =
-            memchr::memchr(b'\n', &rest.as_bytes()[from..]).map_or(rest.len(), |place| from + place + 1);
-        let (piece, behind) = rest.split_at(end);
-        pieces.push((number, piece));
-        number += memchr::memchr_iter(b'\n', piece.as_bytes()).count();
-        rest = behind;
-    }
-    pieces
-}
-
-/// Documents of consecutive lines of one query, for each such group.
-fn groups<'a>(first: usize, text: &'a str, path: &'a Path) -> Result<Vec<(&'a str, Numbered)>, FormatError> {
-    let mut groups: Vec<(&str, Numbered)> = Vec::new();
-    for (number, text) in (first..).zip(text.lines()) {
-        if text.trim_ascii().is_empty() {
-            continue;
-        }
-        let (query, document, score) = fields(&Line { path, number, counts_records: false, text })?;
-        match groups.last_mut() {
-            Some((same, numbered)) if *same == query => numbered.push(document, score, number),
-            _ => {
-                let mut numbered = Numbered::default();
-                numbered.push(document, score, number);
-                groups.push((query, numbered));
+/// The documents of some lines, and which rows belong to which query.
+fn part<'a>(lines: &Lines<'a>, path: &'a Path) -> Result<(Part, Vec<Group<'a>>), FormatError> {
+    let (text, n_lines) = (lines.text(path)?, lines.n_lines);
+    let mut part = Part {
+        // Ids are a part of each line; memory that is not written costs nothing.
+        ids: String::with_capacity(text.len()),
+        ends: Vec::with_capacity(n_lines),
+        scores: Vec::with_capacity(n_lines),
+        lines: Vec::new(),
+    };
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    let mut start = 0;
+    for (number, end) in (lines.first..).zip(memchr::memchr_iter(b'\n', text.as_bytes()).chain([text.len()]))
+    {
+        let line = Line { path, number, counts_records: false, text: &text[start..end] };
+        start = end + 1;
+        if let Some((query, document, score)) = fields(&line)? {
+            part.push(document, score, number);
+            let rows = part.scores.len();
+            match groups.last_mut() {
+                Some((same, of_query)) if *same == query => of_query.end = rows,
+                _ => groups.push((query, rows - 1..rows)),
             }
         }
     }
-    Ok(groups)
+    part.ids.shrink_to_fit();
+    Ok((part, groups))
 }
 
-/// Query, document and score of a line.
-fn fields<'a>(line: &Line<'a>) -> Result<(&'a str, &'a str, f64), FormatError> {
-    let fields = || line.text.split_ascii_whitespace();
-    let mut first = fields();
-    let (Some(query), Some(_q0), Some(document), Some(_rank), Some(score), Some(_tag), None) =
-        (first.next(), first.next(), first.next(), first.next(), first.next(), first.next(), first.next())
-    else {
+/// Query, document and score of a line; nothing of a blank one.
+fn fields<'a>(line: &Line<'a>) -> Result<Option<(&'a str, &'a str, f64)>, FormatError> {
+    let (fields, n_fields) = split(line.text);
+    let [query, _q0, document, _rank, score, _tag] = fields;
+    if n_fields == 0 {
+        return Ok(None);
+    }
+    if n_fields != fields.len() {
         return Err(line.error(
             "6 fields: query, Q0, document, rank, score, tag",
-            format!("{} in {}", fields().count(), excerpt(line.text)),
+            format!("{n_fields} in {}", excerpt(line.text)),
             "mend the line, or remove it",
         ));
-    };
+    }
     let score = score.parse().ok().filter(|score: &f64| !score.is_nan()).ok_or_else(|| {
         line.error("a number as score", excerpt(score), "write the score that the system gave")
     })?;
-    Ok((query, document, score))
+    Ok(Some((query, document, score)))
+}
+
+/// The first six fields with ASCII white space between, and how many there are.
+fn split(text: &str) -> ([&str; 6], usize) {
+    let bytes = text.as_bytes();
+    let (mut fields, mut n_fields, mut at) = ([""; 6], 0, 0);
+    loop {
+        while bytes.get(at).is_some_and(u8::is_ascii_whitespace) {
+            at += 1;
+        }
+        let start = at;
+        while bytes.get(at).is_some_and(|byte| !byte.is_ascii_whitespace()) {
+            at += 1;
+        }
+        if start == at {
+            return (fields, n_fields);
+        }
+        if let Some(field) = fields.get_mut(n_fields) {
+            *field = &text[start..at];
+        }
+        n_fields += 1;
+    }
 }
 
 /// A run by its lines.
@@ -218,8 +248,9 @@ pub static TREC: Format = Format {
     },
     write: None,
     split: Some(|line| {
-        let (query, document, score) = fields(line)?;
-        Ok(Some(vec![Value::Text(query.into()), Value::Text(document.into()), Value::Real(score)]))
+        Ok(fields(line)?.map(|(query, document, score)| {
+            vec![Value::Text(query.into()), Value::Text(document.into()), Value::Real(score)]
+        }))
     }),
 };
 
@@ -290,6 +321,10 @@ mod tests {
         assert!(again.starts_with("r:48001: expected each document once"), "{again}");
         let short = error(30_000, "d30000 ", "");
         assert!(short.starts_with("r:36001: expected 6 fields"), "{short}");
+        // Of several wrong lines the first is named.
+        let cut: Vec<&str> = lines.iter().map(|line| &line[..3]).collect();
+        let first = parse_text(&(lines[..500].concat() + &cut.join("\n"))).unwrap_err();
+        assert!(first.starts_with("r:601: expected 6 fields"), "{first}");
     }
 
     #[test]

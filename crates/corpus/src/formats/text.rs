@@ -4,6 +4,7 @@ use super::FormatError;
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
+use std::ops::Range;
 use std::path::Path;
 
 /// Longest line or JSON item that is read, in bytes, so that a broken file cannot fill the memory.
@@ -44,7 +45,7 @@ impl Line<'_> {
 }
 
 /// Opens a file for reading; gzip is told by its first bytes and unpacked, members of a joined file in turn.
-pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead>, FormatError> {
+pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, FormatError> {
     const GZIP: &[u8] = &[0x1f, 0x8b];
     let read_error = |source| FormatError::Read { path: path.to_owned(), source };
     let mut file = BufReader::new(File::open(path).map_err(read_error)?);
@@ -89,41 +90,112 @@ pub(crate) fn for_each_line(
 /// Bytes that are read at once where lines are read by all cores.
 const BLOCK_BYTES: u64 = 16 << 20;
 
-/// Calls `each` for blocks of whole lines, with the number of the first one. Lines end as they do in the file.
-pub(crate) fn for_each_block(
-    mut reader: impl BufRead,
-    path: &Path,
-    mut each: impl FnMut(usize, &str) -> Result<(), FormatError>,
-) -> Result<(), FormatError> {
-    let mut bytes = Vec::new();
-    let mut number = 1;
-    loop {
-        let left_over = bytes.len();
-        let mut limited = reader.by_ref().take(BLOCK_BYTES);
-        let read = limited.read_to_end(&mut bytes).map_err(|error| read_error(error, path, number))?;
-        let end = match memchr::memrchr(b'\n', &bytes[left_over..]) {
-            _ if read == 0 => bytes.len(),
-            Some(place) => left_over + place + 1,
-            None if bytes.len() > MAX_RECORD_BYTES => return Err(too_long(path, number)),
-            None => continue,
-        };
-        if end == 0 {
-            return Ok(());
-        }
-        let block = &bytes[..end];
-        let text = std::str::from_utf8(block).map_err(|error| {
-            let before = &block[..error.valid_up_to()];
-            let start = memchr::memrchr(b'\n', before).map_or(0, |place| place + 1);
-            let line = block[start..].split(|byte| *byte == b'\n').next().unwrap_or_default();
-            let number = number + memchr::memchr_iter(b'\n', before).count();
-            utf8(line, path, number)
-                .err()
-                .unwrap_or_else(|| read_error(io::ErrorKind::InvalidData.into(), path, number))
+/// Consecutive lines of a file, with their ends.
+pub(crate) struct Lines<'a> {
+    /// Number of the first one.
+    pub(crate) first: usize,
+    /// How many there are.
+    pub(crate) n_lines: usize,
+    bytes: &'a [u8],
+}
+
+impl<'a> Lines<'a> {
+    /// The lines as text, without a byte order mark.
+    ///
+    /// # Errors
+    /// When they are no UTF-8.
+    pub(crate) fn text(&self, path: &Path) -> Result<&'a str, FormatError> {
+        let text = std::str::from_utf8(self.bytes).map_err(|error| {
+            not_utf8(path, self.first + count_line_ends(&self.bytes[..error.valid_up_to()]))
         })?;
-        each(number, if number == 1 { text.trim_start_matches('\u{feff}') } else { text })?;
-        number += memchr::memchr_iter(b'\n', block).count();
-        bytes.drain(..end);
+        Ok(if self.first == 1 { text.trim_start_matches('\u{feff}') } else { text })
     }
+}
+
+/// Calls `each` for blocks of lines, cut into some pieces a core, while the next block is read.
+pub(crate) fn for_each_block(
+    reader: impl BufRead + Send,
+    path: &Path,
+    mut each: impl FnMut(Vec<Lines<'_>>) -> Result<(), FormatError> + Send,
+) -> Result<(), FormatError> {
+    let mut blocks = Blocks { reader, path, next_line: 1, rest: Vec::new() };
+    let (mut block, mut spare) = (Block::default(), Block::default());
+    blocks.read(&mut block)?;
+    while !block.bytes.is_empty() {
+        let (used, read) = rayon::join(|| each(block.lines()), || blocks.read(&mut spare));
+        used?;
+        read?;
+        std::mem::swap(&mut block, &mut spare);
+    }
+    Ok(())
+}
+
+/// Whole lines, in pieces.
+#[derive(Default)]
+struct Block {
+    bytes: Vec<u8>,
+    /// Number of the first line of a piece, number of its lines, and its place.
+    pieces: Vec<(usize, usize, Range<usize>)>,
+}
+
+impl Block {
+    fn lines(&self) -> Vec<Lines<'_>> {
+        let lines = |(first, n_lines, place): &(usize, usize, Range<usize>)| Lines {
+            first: *first,
+            n_lines: *n_lines,
+            bytes: &self.bytes[place.clone()],
+        };
+        self.pieces.iter().map(lines).collect()
+    }
+}
+
+struct Blocks<'p, R> {
+    reader: R,
+    path: &'p Path,
+    next_line: usize,
+    /// What was read behind the last whole line.
+    rest: Vec<u8>,
+}
+
+impl<R: BufRead> Blocks<'_, R> {
+    /// Replaces what `block` holds by the next lines, by nothing at the end of the file.
+    fn read(&mut self, Block { bytes, pieces }: &mut Block) -> Result<(), FormatError> {
+        bytes.clear();
+        bytes.append(&mut self.rest);
+        loop {
+            let left_over = bytes.len();
+            let mut limited = self.reader.by_ref().take(BLOCK_BYTES);
+            let read =
+                limited.read_to_end(bytes).map_err(|error| read_error(error, self.path, self.next_line))?;
+            match memchr::memrchr(b'\n', &bytes[left_over..]) {
+                _ if read == 0 => break,
+                Some(place) => {
+                    self.rest.extend_from_slice(&bytes[left_over + place + 1..]);
+                    bytes.truncate(left_over + place + 1);
+                    break;
+                }
+                None if bytes.len() > MAX_RECORD_BYTES => return Err(too_long(self.path, self.next_line)),
+                None => {}
+            }
+        }
+        let size = bytes.len() / (4 * rayon::current_num_threads()) + 1;
+        pieces.clear();
+        let mut start = 0;
+        while start < bytes.len() {
+            let from = bytes.len().min(start + size);
+            let end = memchr::memchr(b'\n', &bytes[from..]).map_or(bytes.len(), |place| from + place + 1);
+            let piece = &bytes[start..end];
+            let n_lines = count_line_ends(piece) + usize::from(!piece.ends_with(b"\n"));
+            pieces.push((self.next_line, n_lines, start..end));
+            self.next_line += n_lines;
+            start = end;
+        }
+        Ok(())
+    }
+}
+
+fn count_line_ends(bytes: &[u8]) -> usize {
+    memchr::memchr_iter(b'\n', bytes).count()
 }
 
 /// Calls `each` for every item of the one JSON array (`[`) or object (`{`, members as `"name": value`) that the
@@ -274,13 +346,15 @@ impl<'p, R: BufRead> Items<'p, R> {
 }
 
 fn utf8<'a>(bytes: &'a [u8], path: &Path, number: usize) -> Result<&'a str, FormatError> {
-    std::str::from_utf8(bytes).map_err(|_| {
-        Line { path, number, counts_records: false, text: "" }.error(
-            "UTF-8 text",
-            "bytes that are not UTF-8",
-            "convert the file to UTF-8",
-        )
-    })
+    std::str::from_utf8(bytes).map_err(|_| not_utf8(path, number))
+}
+
+fn not_utf8(path: &Path, number: usize) -> FormatError {
+    Line { path, number, counts_records: false, text: "" }.error(
+        "UTF-8 text",
+        "bytes that are not UTF-8",
+        "convert the file to UTF-8",
+    )
 }
 
 fn too_long(path: &Path, number: usize) -> FormatError {

@@ -1,6 +1,7 @@
 //! What a measurement depends on.
 
 use crate::EvalError;
+use crate::method::{ApiModel, LoadModel, Method, ModelName};
 use crate::protocol::Options;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -12,8 +13,8 @@ use std::path::{Path, PathBuf};
 /// Everything that a measurement depends on: two with the same identity give the same numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Version of the program.
-    pub version: String,
+    /// The program: [`Program::build`].
+    pub build: String,
     /// Name of the protocol.
     pub protocol: String,
     /// Its options.
@@ -26,6 +27,47 @@ pub struct Identity {
     pub method: String,
     /// Files that the method reads, by their names in it.
     pub method_files: BTreeMap<String, Input>,
+    /// Models of the method that are in no such file, by their names in it: [`Program::models`].
+    pub models: BTreeMap<String, String>,
+}
+
+/// What measures: results of one are not those of another.
+pub struct Program<'a> {
+    /// Identity of its code: the version alone does not tell two builds apart. [`running_build`] has it.
+    pub build: String,
+    /// Loads the models of methods.
+    pub load: &'a LoadModel<'a>,
+    /// What the vectors of a model behind an API depend on besides the method's own words, such as where the server
+    /// is. Nothing is asked of the server.
+    pub api: &'a dyn Fn(&ApiModel) -> Result<String, EvalError>,
+}
+
+impl Program<'_> {
+    /// The models of a method that are in no file of it, by their names in it.
+    pub(super) fn models(&self, method: &Method) -> Result<BTreeMap<String, String>, EvalError> {
+        let mut models = BTreeMap::new();
+        for leaf in method.leaves() {
+            if let Method::Api(api) = leaf {
+                models.insert(leaf.to_string(), (self.api)(api)?);
+            } else if leaf.uses_builtin_model() {
+                models.insert(leaf.to_string(), (self.load)(ModelName::Builtin)?.id().to_owned());
+            }
+        }
+        Ok(models)
+    }
+}
+
+/// SHA-256 of the file of the running program.
+///
+/// # Errors
+/// When the system does not say which file that is, or it cannot be read.
+pub fn running_build() -> Result<String, EvalError> {
+    // On Linux the link leads to what runs, also where another file has taken its place since.
+    let path = Some(PathBuf::from("/proc/self/exe")).filter(|link| link.exists());
+    let path = path.map_or_else(std::env::current_exe, Ok);
+    let unreadable = |path: &Path, source| EvalError::Input { path: path.to_owned(), source };
+    let path = path.map_err(|error| unreadable(Path::new("the running program"), error))?;
+    Ok(digest(&path).map_err(|error| unreadable(&path, error))?.1)
 }
 
 /// A file or folder that is read.

@@ -4,7 +4,8 @@
 //! plan's own folder. Reference points, measured elsewhere or published, are part of the plan, with their sources.
 //!
 //! Each method on each data set is a [`Cell`], kept in a file as soon as it is measured. Started again, a plan measures
-//! what is missing or what depends on something else now, and ends with the same results.
+//! what is missing or what depends on something else now, also on another build of the program ([`Identity`]), and ends
+//! with the same results.
 
 mod cell;
 mod identity;
@@ -14,7 +15,7 @@ mod run;
 mod tables;
 
 pub use cell::{Answer, Cell, RankedQuery, Store, write_whole};
-pub use identity::{Identity, Input};
+pub use identity::{Identity, Input, Program, running_build};
 pub use results::{DatasetResults, MethodResults, Moved, PartResults, Results, Slice, Slices};
 pub use run::{Event, Locations};
 

@@ -1,6 +1,6 @@
 //! Runs a plan, cell by cell.
 
-use super::{Answer, Cell, DatasetPlan, Identity, Input, Paths, Plan, RankedQuery, Results, Store};
+use super::{Answer, Cell, DatasetPlan, Identity, Input, Paths, Plan, Program, RankedQuery, Results, Store};
 use crate::EvalError;
 use crate::evaluation::Evaluation;
 use crate::method::{Corpus, LoadModel, Method};
@@ -34,8 +34,8 @@ pub enum Event {
 }
 
 impl Plan {
-    /// Measures what the store does not have, and puts all of it together; `on_method` hears of each method on each
-    /// data set.
+    /// Measures what the store does not have of this program, and puts all of it together; `on_method` hears of each
+    /// method on each data set.
     ///
     /// # Errors
     /// When a data set cannot be read, a method fails, or results cannot be kept.
@@ -43,7 +43,7 @@ impl Plan {
         &self,
         locations: &Locations,
         store: &Store,
-        load: &LoadModel<'_>,
+        program: &Program<'_>,
         mut on_method: impl FnMut(Event, &DatasetPlan, &str),
     ) -> Result<Results, EvalError> {
         let mut cells = Vec::with_capacity(self.datasets.len());
@@ -53,13 +53,14 @@ impl Plan {
             for name in &dataset.methods {
                 let method: Method = name.parse()?;
                 let identity = Identity {
-                    version: env!("CARGO_PKG_VERSION").into(),
+                    build: program.build.clone(),
                     protocol: dataset.protocol.clone(),
                     options: dataset.options.clone(),
                     split: dataset.split.clone(),
                     files: files.clone(),
                     method: name.clone(),
                     method_files: locations.method_files(&method)?,
+                    models: program.models(&method)?,
                 };
                 of_dataset.push(match store.find(&identity) {
                     Some(cell) => {
@@ -72,7 +73,7 @@ impl Plan {
                             identity,
                             &method.clone().in_folder(&locations.data),
                             locations,
-                            load,
+                            program.load,
                         )?;
                         store.keep(&cell)?;
                         cell

@@ -1,9 +1,10 @@
 //! Plans over tiny data.
 
 use super::*;
-use crate::method::ModelName;
 use crate::report::{self, Layout};
+use quarry_embed::{EmbedError, Embedder, Vectors};
 use std::fs;
+use std::sync::Arc;
 
 const PLAN: &str = r#"
     title = "Numbers"
@@ -75,8 +76,12 @@ fn run_in(folder: &Path, plan: &Plan, with_repositories: bool) -> (Result<Result
         Locations { data: folder.to_owned(), repositories: with_repositories.then(|| folder.join("repos")) };
     let store = Store::open(&folder.join("results")).unwrap();
     let mut events = Vec::new();
-    let load = |_: ModelName<'_>| unreachable!("no method here has a model");
-    let results = plan.run(&locations, &store, &load, |event, _, _| events.push(event));
+    let program = Program {
+        build: "a build".into(),
+        load: &|_| unreachable!("no method here has a model"),
+        api: &|_| unreachable!("no method here asks a server"),
+    };
+    let results = plan.run(&locations, &store, &program, |event, _, _| events.push(event));
     (results, events)
 }
 
@@ -160,6 +165,60 @@ fn what_was_measured_is_not_measured_again_and_comes_out_the_same() {
     let started = events.iter().filter(|event| **event == Event::Started).count();
     assert!(started >= 1 && changed.unwrap().datasets[1].parts[0].methods[0].metrics["ndcg@10"] == 1.0);
     assert!(cells().all(|cell| !cell.to_string_lossy().contains("partial")));
+}
+
+/// Embeds every text alike.
+struct Constant(&'static str);
+
+impl Embedder for Constant {
+    fn id(&self) -> &str {
+        self.0
+    }
+
+    fn dimension(&self) -> usize {
+        1
+    }
+
+    fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+        self.embed_documents(texts)
+    }
+
+    fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+        Ok(Vectors { dimension: 1, values: vec![1.0; texts.len()] })
+    }
+}
+
+#[test]
+fn each_build_model_and_server_is_measured_for_itself() {
+    let folder = data();
+    let methods = r#"["bow", "rrf(bow, static)", "api:small"]"#;
+    let mut plan = read(&PLAN.replacen(r#"["bow", "bm25"]"#, methods, 1)).unwrap();
+    plan.datasets.truncate(1);
+    let measured = |build: &str, model: &'static str, server: &str| {
+        let program = Program {
+            build: build.into(),
+            load: &|_| Ok(Arc::new(Constant(model))),
+            api: &|api| Ok(format!("{} at {server}", api.model)),
+        };
+        let locations = Locations { data: folder.path().to_owned(), repositories: None };
+        let store = Store::open(&folder.path().join("results")).unwrap();
+        let mut started = Vec::new();
+        let run = plan.run(&locations, &store, &program, |event, _, method| {
+            if event == Event::Started {
+                started.push(method.to_owned());
+            }
+        });
+        run.unwrap();
+        started
+    };
+    let all = ["bow", "rrf(bow, static)", "api:small"];
+    assert_eq!(measured("one", "first", "here"), all);
+    assert!(measured("one", "first", "here").is_empty());
+    assert_eq!(measured("two", "first", "here"), all);
+    assert_eq!(measured("two", "second", "here"), all[1..2]);
+    assert_eq!(measured("two", "second", "there"), all[2..]);
+    // What another build or model measured is kept.
+    assert!(measured("one", "first", "here").is_empty());
 }
 
 #[test]

@@ -237,7 +237,8 @@ fn longest_fence<'a>(answer: &'a str, language: &Language) -> Option<&'a str> {
     while let Some((_, after)) = rest.split_once("```") {
         let (name, body) = after.split_once('\n')?;
         // A fence that is not closed goes up to the end: the program may be cut, which running it will tell.
-        let (inside, after) = body.split_once("\n```").unwrap_or((body, ""));
+        let closed = body.strip_prefix("```").map(|after| ("", after)).or_else(|| body.split_once("\n```"));
+        let (inside, after) = closed.unwrap_or((body, ""));
         let name = name.trim().to_lowercase();
         let fits = name.is_empty() || language.fences.contains(&name);
         if fits && longest.is_none_or(|longest| longest.len() < inside.len()) {

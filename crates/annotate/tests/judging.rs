@@ -216,7 +216,7 @@ fn the_story_of_a_label_is_whole() {
         .collect();
     assert_eq!(parts, ["screener", "test-generator", "run", "bug-fixer", "arbiter"]);
     assert_eq!(story.verdict.unwrap().reason, "e8");
-    assert!(story.scenes[0].messages.contains("number8") && story.scenes[0].cost.tokens == 110);
+    assert!(story.scenes[0].messages.contains("subject8") && story.scenes[0].cost.tokens == 110);
     assert!(ledger.story(judge, "none").unwrap().is_none());
 }
 
@@ -302,20 +302,20 @@ fn answers_of_the_wrong_form_end_unresolved_and_calls_that_fail_are_tried_at_the
 fn the_budget_holds_over_all_runs() {
     let server = honest();
     let mut fixture = Fixture::new(36, &server.url());
-    fixture.entries = [String::new(), "concurrency = 4".into(), "[budget]\ntokens = 12000".into()];
+    fixture.entries = [String::new(), "concurrency = 4".into(), "[budget]\ntokens = 6500".into()];
     let error = fixture.run().unwrap_err().to_string();
-    assert!(error.contains("12000 tokens"), "{error}");
+    assert!(error.contains("6500 tokens"), "{error}");
     let (ledger, _) = fixture.ledger();
     let [first, _] = ledger.spent().unwrap();
     assert!(
-        first.tokens > 0 && first.tokens <= 12_000 && first.tokens == server.count() as u64 * 110,
+        first.tokens > 0 && first.tokens <= 6_500 && first.tokens == server.count() as u64 * 110,
         "{first:?}"
     );
     drop(ledger);
     // The next run knows what is gone.
     assert!(fixture.run().is_err());
     let (ledger, _) = fixture.ledger();
-    assert!(ledger.spent().unwrap()[0].tokens <= 12_000);
+    assert!(ledger.spent().unwrap()[0].tokens <= 6_500);
     drop(ledger);
     fixture.entries[2].clear();
     fixture.run().unwrap();
@@ -488,7 +488,7 @@ fn labels_become_data_sets() {
         serde_json::from_str(&fs::read_to_string(write("cosqa-plus", false)).unwrap()).unwrap();
     let pairs = pairs.as_array().unwrap();
     assert_eq!((pairs.len(), &pairs[3]["label"], &pairs[3]["pair-idx"]), (12, &json!(1), &json!(3)));
-    assert_eq!((&pairs[1]["label"], &pairs[1]["code"]), (&json!(0), &json!("def number1(): pass")));
+    assert_eq!((&pairs[1]["label"], &pairs[1]["code"]), (&json!(0), &json!("def subject1(): pass")));
     let qrels = fs::read_to_string(write("trec-qrels", false)).unwrap();
     assert_eq!(qrels.lines().count(), 12);
     assert!(qrels.contains("0\t0\t3\t1") && qrels.contains("0\t0\t1\t0"), "{qrels}");

@@ -34,8 +34,8 @@ pub(crate) enum Ending {
 ///
 /// The number of calls at the same time follows additive increase and multiplicative decrease, as TCP's window does
 /// (Chiu and Jain, 1989): half after a refusal, one more for each round of answers. Tokens per minute are a bucket that
-/// holds ten seconds' worth; the first telling refusal sets its rate to what was sent in the last minute, later ones
-/// lower it by a fifth, at most every half minute. Each minute's worth of answers raises it by a quarter, and doubles it
+/// holds ten seconds' worth; the first telling refusal that does not say how long to wait sets its rate to what was sent
+/// in the last minute, later ones lower it by a fifth, at most every half minute. Each minute's worth of answers raises it by a quarter, and doubles it
 /// when nothing was refused for two minutes, up to the setting.
 #[derive(Debug)]
 struct Pace {
@@ -123,7 +123,8 @@ impl Pace {
                 self.lowered = Some(now);
                 self.calls = (self.calls / 2.0).max(1.0);
                 self.sent.retain(|(at, _)| *at + MINUTE >= now);
-                if self.rate.is_none() && self.sent.len() < TELLING_CALLS {
+                // A server that says when to come back needs no guess at its tokens per minute.
+                if self.rate.is_none() && (wait.is_some() || self.sent.len() < TELLING_CALLS) {
                     return;
                 }
                 let last_minute: u64 = self.sent.iter().map(|(_, tokens)| tokens).sum();
@@ -229,13 +230,16 @@ mod tests {
         for _ in 0..16 {
             pace.end(100, SECOND, 2 * SECOND, Ending::Refused(Some(3 * SECOND)));
         }
-        assert_eq!((pace.calls, pace.rate), (8.0, Some(1600.0)), "one event");
+        assert_eq!((pace.calls, pace.rate), (8.0, None), "one event, and the server says when to come back");
         assert_eq!(pace.start(1, 4 * SECOND), Turn::At(5 * SECOND), "the server's wish holds for all calls");
         for _ in 0..200 {
             pace.end(100, 6 * SECOND, 7 * SECOND, Ending::Answered);
         }
         assert_eq!(pace.calls, 16.0);
-        assert!(pace.rate.unwrap() > 2000.0);
+        for _ in 0..2 {
+            pace.end(100, 7 * SECOND, 8 * SECOND, Ending::Refused(None));
+        }
+        assert_eq!((pace.calls, pace.rate), (8.0, Some(1600.0)), "what was sent in the last minute");
     }
 
     /// A server that takes `limit` tokens in any minute and refuses more: how many calls of 1000 it answers in ten

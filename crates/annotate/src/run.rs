@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use quarry_llm::{ChatRequest, Client, Cost, Failure, LlmError, Origin};
-use quarry_sandbox::{MemoryBound, Runner, Sandbox};
+use quarry_sandbox::{Limits, MemoryBound, Runner, Sandbox};
 use serde_json::json;
 
 use crate::digest::digest;
@@ -48,6 +48,23 @@ pub struct IsolatedPrograms {
     pub sandbox: Box<dyn Sandbox>,
     /// Its name, as the ledger has it.
     pub name: String,
+}
+
+impl IsolatedPrograms {
+    /// Runs a test program.
+    ///
+    /// # Errors
+    /// When its language has no runner, or it could not be started.
+    pub fn run(&self, program: TestProgram, limits: &Limits) -> Result<Run, AnnotateError> {
+        let runner = Runner::named(&program.language)?;
+        let outcome = self.sandbox.run(&runner.program(&program.source), limits)?;
+        let bound = match outcome.memory_bound {
+            MemoryBound::CgroupV2 => "cgroup v2",
+            MemoryBound::CgroupV1 => "cgroup v1",
+            MemoryBound::Watchdog => "watchdog",
+        };
+        Ok(Run::new(program, &outcome, &format!("{}, {bound}", self.name)))
+    }
 }
 
 /// What judging would take, before anything is asked.
@@ -337,18 +354,8 @@ impl Shared<'_> {
         let Some(isolated) = &self.judging.sandbox else {
             return Err(Halt::Pair("there is no sandbox to run a program in".to_owned()));
         };
-        let runner = Runner::named(&program.language).map_err(AnnotateError::Sandbox)?;
         let _place = self.programs.take();
-        let outcome = isolated
-            .sandbox
-            .run(&runner.program(&program.source), &self.judging.plan.limits)
-            .map_err(AnnotateError::Sandbox)?;
-        let bound = match outcome.memory_bound {
-            MemoryBound::CgroupV2 => "cgroup v2",
-            MemoryBound::CgroupV1 => "cgroup v1",
-            MemoryBound::Watchdog => "watchdog",
-        };
-        Ok(Run::new(program, &outcome, &format!("{}, {bound}", isolated.name)))
+        Ok(isolated.run(program, &self.judging.plan.limits)?)
     }
 
     /// Asks, and notes the answer with what `take` makes of it. What is in the ledger is not asked again.

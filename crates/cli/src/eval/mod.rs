@@ -1,7 +1,7 @@
 //! `quarry eval`: measuring how well code is found.
 
 mod agreement;
-mod arguments;
+pub(crate) mod arguments;
 mod benchmark;
 mod compare;
 mod models;

@@ -133,6 +133,15 @@ fn conventions_are_options() {
 }
 
 #[test]
+fn means_over_queries_without_an_answer_are_said() {
+    let folder = folder_with(&[("qrels", "q1 0 a 1\nq2 0 a 0\n"), ("run", "q1 Q0 a 1 2 x\nq2 Q0 a 1 2 x\n")]);
+    let score =
+        |more: &str| quarry(folder.path(), &format!("eval score --qrels qrels --run run --json{more}"));
+    assert!(score("").stderr.contains("1 of 2 queries have no relevant document"), "{}", score("").stderr);
+    assert_eq!(score(" --queries with-positive").stderr, "");
+}
+
+#[test]
 fn runs_are_compared_query_by_query() {
     let folder = converted();
     for method in ["bow", "bm25"] {

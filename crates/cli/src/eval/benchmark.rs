@@ -8,8 +8,9 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use quarry_corpus::formats::qrels::{self, Qrels};
 use quarry_corpus::formats::run::write_ranking;
-use quarry_corpus::formats::{beir, qrels, run as run_format};
+use quarry_corpus::formats::{beir, run as run_format};
 use quarry_eval::EvalError;
 use quarry_eval::evaluation::{Conventions, Evaluation, Summary, evaluate_method, evaluate_run};
 use quarry_eval::metrics::Measure;
@@ -133,6 +134,7 @@ pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
     if let (Some(mut file), Some(path)) = (run_file, &args.run_file) {
         file.flush().with_context(|| output::cannot_write(path))?;
     }
+    note_unanswered(&benchmark.qrels, &evaluation);
     let dataset = output::folder_name(folder);
     let evaluation = write_results(&args.files, evaluation, &asked, (&dataset, &args.split), start)?;
     let report = Report {
@@ -168,6 +170,7 @@ pub fn score(args: &ScoreArgs) -> anyhow::Result<()> {
     let asked = args.conventions.measures(Measure::standard);
     let measures = args.files.with_measures(&asked);
     let evaluation = evaluate_run(&qrels, &run, &measures, &conventions)?;
+    note_unanswered(&qrels, &evaluation);
     let dataset = output::file_name(&args.qrels);
     // The split's name, of qrels as they are usually named.
     let split = args.qrels.file_stem().unwrap_or_default().to_string_lossy();
@@ -186,6 +189,19 @@ pub fn score(args: &ScoreArgs) -> anyhow::Result<()> {
         took_ms: output::milliseconds(start.elapsed()),
     };
     finish(&args.output, &evaluation, &report)
+}
+
+/// Says that means hold queries that no ranking can answer, as in judged pairs: what is best possible is below 1 then.
+fn note_unanswered(qrels: &Qrels, evaluation: &Evaluation) {
+    let is_unanswered =
+        |query: &str| qrels.get(query).is_some_and(|judged| judged.values().all(|grade| *grade <= 0));
+    let n = evaluation.queries.iter().filter(|(query, _)| is_unanswered(query)).count();
+    if n > 0 {
+        output::note(&format!(
+            "{n} of {} queries have no relevant document and count as 0; `--queries with-positive` leaves them out",
+            evaluation.queries.len()
+        ));
+    }
 }
 
 /// Writes the result files that are wanted; what was asked for of the evaluation.

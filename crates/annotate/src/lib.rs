@@ -33,4 +33,4 @@ pub use pair::Pair;
 pub use plan::Plan;
 pub use prompt::{Prompt, Prompts};
 pub use report::{EXECUTABLE_RULE, PerPair, Report};
-pub use run::{Estimate, IsolatedPrograms, Judging, Progress};
+pub use run::{Estimate, IsolatedPrograms, Judging, Programs, Progress};

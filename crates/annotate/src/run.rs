@@ -7,11 +7,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use quarry_llm::{ChatRequest, Client, Cost, Failure, LlmError, Origin};
+use quarry_llm::{Client, Cost, Failure, LlmError, Origin};
 use quarry_sandbox::{Limits, MemoryBound, Runner, Sandbox};
-use serde_json::json;
 
-use crate::digest::digest;
 use crate::error::AnnotateError;
 use crate::evidence::{Answer, Event, Run, TestProgram};
 use crate::judge::{Next, Outcome, Question, Verdict};
@@ -38,8 +36,18 @@ pub struct Judging {
     plan: Plan,
     writer: Writer,
     client: Client,
-    sandbox: Option<IsolatedPrograms>,
+    programs: Option<Box<dyn Programs>>,
     judge: i64,
+}
+
+/// Runs test programs: in this process, or elsewhere. Any number of threads may share it.
+pub trait Programs: Send + Sync {
+    /// Runs a test program.
+    ///
+    /// # Errors
+    /// When its language has no runner, or it could not be started; [`AnnotateError::Stopped`] when it was not started
+    /// because the user wants no more.
+    fn run(&self, program: TestProgram, limits: &Limits) -> Result<Run, AnnotateError>;
 }
 
 /// What programs run in.
@@ -50,12 +58,8 @@ pub struct IsolatedPrograms {
     pub name: String,
 }
 
-impl IsolatedPrograms {
-    /// Runs a test program.
-    ///
-    /// # Errors
-    /// When its language has no runner, or it could not be started.
-    pub fn run(&self, program: TestProgram, limits: &Limits) -> Result<Run, AnnotateError> {
+impl Programs for IsolatedPrograms {
+    fn run(&self, program: TestProgram, limits: &Limits) -> Result<Run, AnnotateError> {
         let runner = Runner::named(&program.language)?;
         let outcome = self.sandbox.run(&runner.program(&program.source), limits)?;
         let bound = match outcome.memory_bound {
@@ -139,7 +143,8 @@ impl Judging {
         let client = plan.client(spent)?;
         let judge = writer.start(&plan.judge, &plan.version, &plan.description(), &plan.text)?;
         pairs::note(&checked, &plan, &writer)?;
-        Ok(Self { plan, writer, client, sandbox, judge })
+        let programs = sandbox.map(|sandbox| Box::new(sandbox) as Box<dyn Programs>);
+        Ok(Self { plan, writer, client, programs, judge })
     }
 
     /// The plan.
@@ -351,11 +356,14 @@ impl Shared<'_> {
     }
 
     fn run(&self, program: TestProgram) -> Result<Run, Halt> {
-        let Some(isolated) = &self.judging.sandbox else {
+        let Some(programs) = &self.judging.programs else {
             return Err(Halt::Pair("there is no sandbox to run a program in".to_owned()));
         };
         let _place = self.programs.take();
-        Ok(isolated.run(program, &self.judging.plan.limits)?)
+        match programs.run(program, &self.judging.plan.limits) {
+            Err(AnnotateError::Stopped) => Err(Halt::Stop),
+            run => Ok(run?),
+        }
     }
 
     /// Asks, and notes the answer with what `take` makes of it. What is in the ledger is not asked again.
@@ -367,7 +375,7 @@ impl Shared<'_> {
     ) -> Result<(), Halt> {
         let Judging { writer, client, plan, .. } = self.judging;
         let Question { prompt, version, request } = question;
-        let name = request_name(&client.name(), &request);
+        let name = client.chat_name(&request);
         // Whoever asks the same at this moment brings the answer for both.
         let _asked = self.asked.enter(&name);
         if let Some(text) = writer.ledger().answer(&name)? {
@@ -403,7 +411,11 @@ impl Shared<'_> {
                 if let Some(end) = end {
                     writer.end_call(end, &reason)?;
                 }
-                Err(if concerns_all(&error) { Halt::All(error.into()) } else { Halt::Pair(reason) })
+                Err(match error {
+                    LlmError::Failed { failure: Failure::Withdrawn, .. } => Halt::Stop,
+                    error if concerns_all(&error) => Halt::All(error.into()),
+                    _ => Halt::Pair(reason),
+                })
             }
         }
     }
@@ -424,18 +436,8 @@ fn concerns_all(error: &LlmError) -> bool {
             }
             _ => false,
         },
-        LlmError::KeyInRequest { .. } | LlmError::Unstructured { .. } => false,
+        LlmError::Unstructured { .. } => false,
     }
-}
-
-/// Stands for a request to a model: whatever changes the answer is part of it.
-fn request_name(model: &str, request: &ChatRequest) -> String {
-    let schema = request.schema.as_ref().map(|schema| &schema.schema);
-    let rest = json!({
-        "messages": request.messages, "max_output_tokens": request.max_output_tokens,
-        "temperature": request.temperature, "schema": schema, "sample": request.sample,
-    });
-    digest(&[model, &rest.to_string()])
 }
 
 /// Names of the requests that somebody waits for.

@@ -19,7 +19,7 @@ use crate::retry;
 use crate::settings::{Endpoint, Settings};
 use crate::store::{Cache, Recorder, Recording, Request};
 use crate::structured;
-use crate::transport::Transport;
+use crate::transport::{Attempt, HttpTransport, Transport};
 use crate::wire::{self, Call};
 
 /// What calls would cost, before any is made.
@@ -52,7 +52,7 @@ enum Source {
 
 #[derive(Debug)]
 struct Network {
-    transport: Transport,
+    transport: Box<dyn Transport>,
     limiter: Limiter,
 }
 
@@ -72,9 +72,21 @@ impl Client {
     /// Where a setting cannot work.
     pub fn with_key(settings: Settings, key: Option<ApiKey>) -> Result<Self, LlmError> {
         let endpoint = settings.check()?;
+        let transport = HttpTransport::to(endpoint.address.clone(), key, endpoint.settings.concurrency);
+        Ok(Self::from_transport(endpoint, Box::new(transport)))
+    }
+
+    /// A client whose attempts `transport` makes, which has the key if there is one.
+    ///
+    /// # Errors
+    /// Where a setting cannot work.
+    pub fn with_transport(settings: Settings, transport: Box<dyn Transport>) -> Result<Self, LlmError> {
+        Ok(Self::from_transport(settings.check()?, transport))
+    }
+
+    fn from_transport(endpoint: Endpoint, transport: Box<dyn Transport>) -> Self {
         let limiter = Limiter::new(endpoint.settings.concurrency, endpoint.settings.tokens_per_minute);
-        let transport = Transport::new(&endpoint, key);
-        Ok(Self::from_source(endpoint, Source::Network(Box::new(Network { transport, limiter }))))
+        Self::from_source(endpoint, Source::Network(Box::new(Network { transport, limiter })))
     }
 
     /// A client that answers from `recording` alone, without a network or a key. What is not in it is an error.
@@ -292,6 +304,13 @@ impl Client {
         Ok(self.request(&call, body))
     }
 
+    /// Stands for a question to this model: the hash of all that is sent and of where, and of which of several answers
+    /// is meant. The key is no part of it.
+    pub fn chat_name(&self, request: &ChatRequest) -> String {
+        let call = wire::chat_call(&self.endpoint, request);
+        self.request(&call, call.body.clone()).key()
+    }
+
     /// What `requests` would cost; nothing is sent.
     ///
     /// # Errors
@@ -326,7 +345,7 @@ impl Client {
     }
 
     fn url(&self, call: &Call) -> String {
-        format!("{}{}", self.endpoint.base, call.path)
+        format!("{}{}", self.endpoint.address.base, call.path)
     }
 
     fn request(&self, call: &Call, body: Value) -> Request {
@@ -381,13 +400,13 @@ impl Client {
             return Err(self.unusable(0, "a recording sends nothing".to_owned()));
         };
         let Network { transport, limiter } = network.as_ref();
-        let body = call.body.to_string();
-        if let Some(key) = transport.key()
-            && key.is_in(&body)
-        {
-            return Err(LlmError::KeyInRequest { variable: key.variable().to_owned() });
-        }
-        let url = self.url(call);
+        let mut sent = Attempt {
+            name: self.request(call, call.body.clone()).key(),
+            provider: self.endpoint.settings.provider,
+            path: call.path.to_owned(),
+            body: call.body.to_string(),
+            timeout: self.endpoint.timeout(),
+        };
         let begin = Instant::now();
         let deadline = begin + self.endpoint.deadline();
         let worst = self.endpoint.price.of(call.worst);
@@ -409,7 +428,8 @@ impl Client {
                 reservation.release();
                 return Err(self.failed(attempt - 1, late(last)));
             }
-            let answer = transport.post(&url, &body, self.endpoint.timeout().min(left));
+            sent.timeout = self.endpoint.timeout().min(left);
+            let answer = transport.post(&sent);
             let failure = match answer {
                 Ok(answer) => {
                     // What the server counted is what it bills, whether or not the rest can be used.

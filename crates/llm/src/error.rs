@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::budget::Exhausted;
 
 /// Why there is no answer. No text in it holds a key.
@@ -21,12 +23,6 @@ pub enum LlmError {
         variable: String,
         /// What is wrong with its value.
         problem: String,
-    },
-    /// A request holds the key itself, which would reach the model, the cache and recordings.
-    #[error("a request holds the value of the environment variable {variable}; remove it from the text")]
-    KeyInRequest {
-        /// Name of the environment variable.
-        variable: String,
     },
     /// The endpoint gave no answer that could be used.
     #[error("{endpoint}: {failure} (attempt {attempts})")]
@@ -88,8 +84,17 @@ pub enum LlmError {
 }
 
 /// What one attempt met.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 pub enum Failure {
+    /// A request holds the key itself, which would reach the model, the cache and recordings. It was not sent.
+    #[error("the request holds the value of the environment variable {variable}; remove it from the text")]
+    KeyInRequest {
+        /// Name of the environment variable.
+        variable: String,
+    },
+    /// The attempt was taken back before it was sent, because the user wants no more.
+    #[error("it was taken back before it was sent")]
+    Withdrawn,
     /// The server refused the key.
     #[error("status {status}: the server does not accept the key; check {}", match .variable {
         Some(variable) => format!("the environment variable {variable}"),
@@ -160,7 +165,10 @@ impl Failure {
             Self::TimedOut { .. } | Self::Unreachable { .. } | Self::Broken { .. } | Self::Answer { .. } => {
                 true
             }
-            Self::Unauthorised { .. } | Self::Deadline { .. } => false,
+            Self::Unauthorised { .. }
+            | Self::Deadline { .. }
+            | Self::KeyInRequest { .. }
+            | Self::Withdrawn => false,
         }
     }
 
@@ -170,7 +178,11 @@ impl Failure {
         match self {
             Self::TimedOut { .. } | Self::Broken { .. } | Self::Answer { .. } => true,
             Self::Status { status, .. } => matches!(status, 408 | 500..=599) && !matches!(status, 503 | 529),
-            Self::Unauthorised { .. } | Self::Deadline { .. } | Self::Unreachable { .. } => false,
+            Self::Unauthorised { .. }
+            | Self::Deadline { .. }
+            | Self::Unreachable { .. }
+            | Self::KeyInRequest { .. }
+            | Self::Withdrawn => false,
         }
     }
 

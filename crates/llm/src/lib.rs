@@ -35,3 +35,4 @@ pub use key::ApiKey;
 pub use request::{ChatAnswer, ChatRequest, Embeddings, Message, Origin, Role, Schema, Stop};
 pub use settings::{Provider, Settings};
 pub use store::{Cache, Recorder, Recording};
+pub use transport::{Attempt, HttpTransport, Transport};

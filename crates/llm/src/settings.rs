@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::budget::{Money, Price};
 use crate::error::LlmError;
 
 /// Which API an endpoint speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Provider {
     /// OpenAI's own chat completions and embeddings.
@@ -112,26 +112,7 @@ impl Settings {
     /// [`LlmError::Settings`], naming the setting.
     pub(crate) fn check(self) -> Result<Endpoint, LlmError> {
         let fail = |problem: String| Err(LlmError::Settings { problem });
-        // An address may hold a password: no message repeats it.
-        let Ok(url) = Url::parse(&self.base_url) else {
-            return fail(
-                "`base_url` is not an address; write one such as http://localhost:11434/v1".to_owned(),
-            );
-        };
-        if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-            return fail("`base_url` must begin with http:// or https:// and name a host".to_owned());
-        }
-        if !url.username().is_empty()
-            || url.password().is_some()
-            || url.query().is_some()
-            || url.fragment().is_some()
-        {
-            return fail(
-                "`base_url` may not hold a user, a password, a query or a fragment; put the key into an environment \
-                 variable and name that in `key_variable`"
-                    .to_owned(),
-            );
-        }
+        let address = Address::parse(&self.base_url)?;
         if self.model.is_empty() {
             return fail("`model` is empty".to_owned());
         }
@@ -162,14 +143,46 @@ impl Settings {
             input: price("input_price", self.input_price)?,
             output: price("output_price", self.output_price)?,
         };
+        Ok(Endpoint { address, price, settings: self })
+    }
+}
+
+/// Where an API begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// Without a slash at its end; it holds no credential.
+    pub(crate) base: String,
+    /// Whether the server is on this machine, to which no proxy leads.
+    pub(crate) local: bool,
+}
+
+impl Address {
+    pub(crate) fn parse(address: &str) -> Result<Self, LlmError> {
+        let fail = |problem: &str| Err(LlmError::Settings { problem: problem.to_owned() });
+        // An address may hold a password: no message repeats it.
+        let Ok(url) = Url::parse(address) else {
+            return fail("`base_url` is not an address; write one such as http://localhost:11434/v1");
+        };
+        if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+            return fail("`base_url` must begin with http:// or https:// and name a host");
+        }
+        if !url.username().is_empty()
+            || url.password().is_some()
+            || url.query().is_some()
+            || url.fragment().is_some()
+        {
+            return fail(
+                "`base_url` may not hold a user, a password, a query or a fragment; put the key into an environment \
+                 variable and name that in `key_variable`",
+            );
+        }
         let local = match url.host() {
             Some(url::Host::Domain(name)) => name == "localhost",
             Some(url::Host::Ipv4(address)) => address.is_loopback(),
             Some(url::Host::Ipv6(address)) => address.is_loopback(),
             None => false,
         };
-        let base = url.as_str().trim_end_matches('/').to_owned();
-        Ok(Endpoint { base, local, price, settings: self })
+        Ok(Self { base: url.as_str().trim_end_matches('/').to_owned(), local })
     }
 }
 
@@ -177,10 +190,7 @@ impl Settings {
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
     pub(crate) settings: Settings,
-    /// The address without a slash at its end; it holds no credential.
-    pub(crate) base: String,
-    /// Whether the server is on this machine, to which no proxy leads.
-    pub(crate) local: bool,
+    pub(crate) address: Address,
     /// Of one token.
     pub(crate) price: Price,
 }
@@ -188,7 +198,7 @@ pub(crate) struct Endpoint {
 impl Endpoint {
     /// How messages name the endpoint.
     pub(crate) fn name(&self) -> String {
-        format!("{} ({})", self.base, self.settings.model)
+        format!("{} ({})", self.address.base, self.settings.model)
     }
 
     /// The most time for one attempt.
@@ -215,9 +225,9 @@ mod tests {
     #[test]
     fn the_name_of_an_endpoint_is_its_address_and_model() {
         let endpoint = Settings::new(Provider::Openai, "https://example.org/v1/", "m").check().unwrap();
-        assert_eq!((endpoint.name().as_str(), endpoint.local), ("https://example.org/v1 (m)", false));
+        assert_eq!((endpoint.name().as_str(), endpoint.address.local), ("https://example.org/v1 (m)", false));
         for local in ["http://localhost:1", "http://127.0.0.1:1", "http://[::1]:1/v1"] {
-            assert!(Settings::new(Provider::Openai, local, "m").check().unwrap().local, "{local}");
+            assert!(Settings::new(Provider::Openai, local, "m").check().unwrap().address.local, "{local}");
         }
     }
 

@@ -1,13 +1,15 @@
-//! One attempt over HTTP. The only place that talks to a network.
+//! One attempt of a call, and how it is made: over HTTP, unless somebody else carries it.
 
+use std::fmt;
 use std::io;
 use std::time::{Duration, SystemTime};
 
+use serde::{Deserialize, Serialize};
 use ureq::{Agent, Error, Timeout};
 
-use crate::error::{Failure, beginning};
+use crate::error::{Failure, LlmError, beginning};
 use crate::key::ApiKey;
-use crate::settings::{Endpoint, Provider};
+use crate::settings::{Address, Provider};
 use crate::wire::server_message;
 
 /// The longest answer that is read, in bytes: 256 vectors of 4096 values are about 20 MB.
@@ -16,62 +18,66 @@ const LONGEST_BODY: u64 = 256 << 20;
 /// The most time for a connection to come about. A server that is there accepts at once.
 const CONNECT: Duration = Duration::from_secs(15);
 
-#[derive(Debug)]
-pub(crate) struct Transport {
-    agent: Agent,
-    key: Option<ApiKey>,
-    provider: Provider,
+/// One attempt of a call. It holds no key, and names no server: whoever makes it knows both.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attempt {
+    /// Stands for the call: the same for all its attempts, and for whoever asks the same (see [`crate::Client::chat_name`]).
+    pub name: String,
+    /// Which API it is made for.
+    pub provider: Provider,
+    /// What follows the address where the API begins, from a slash on.
+    pub path: String,
+    /// What is sent, as JSON.
+    pub body: String,
+    /// The most time that it may take.
+    pub timeout: Duration,
 }
 
-impl Transport {
-    /// Follows no redirects, which would carry the request and its key to where nobody named.
-    pub(crate) fn new(endpoint: &Endpoint, key: Option<ApiKey>) -> Self {
+/// Makes attempts of calls, on any number of threads.
+pub trait Transport: fmt::Debug + Send + Sync {
+    /// Makes an attempt, and gives the body of the answer.
+    ///
+    /// # Errors
+    /// What the attempt met. No text in it holds a key.
+    fn post(&self, attempt: &Attempt) -> Result<String, Failure>;
+}
+
+/// Sends attempts to one server over HTTP, with its key. The only place of this crate that talks to a network.
+#[derive(Debug)]
+pub struct HttpTransport {
+    agent: Agent,
+    key: Option<ApiKey>,
+    address: Address,
+}
+
+impl HttpTransport {
+    /// For the API that begins at `address`, as in [`crate::Settings::base_url`], with at most `connections` that are
+    /// kept open. It follows no redirects, which would carry a request and its key to where nobody named.
+    ///
+    /// # Errors
+    /// [`LlmError::Settings`] where this is no such address.
+    pub fn new(address: &str, key: Option<ApiKey>, connections: u32) -> Result<Self, LlmError> {
+        Ok(Self::to(Address::parse(address)?, key, connections))
+    }
+
+    pub(crate) fn to(address: Address, key: Option<ApiKey>, connections: u32) -> Self {
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
             .timeout_connect(Some(CONNECT))
-            .max_idle_connections_per_host(endpoint.settings.concurrency as usize)
+            .max_idle_connections_per_host(connections as usize)
             .user_agent(concat!("quarry/", env!("CARGO_PKG_VERSION")));
-        if endpoint.local {
+        if address.local {
             config = config.proxy(None);
         }
-        Self { agent: config.build().into(), key, provider: endpoint.settings.provider }
+        Self { agent: config.build().into(), key, address }
     }
 
-    pub(crate) fn key(&self) -> Option<&ApiKey> {
-        self.key.as_ref()
-    }
-
-    /// Sends `body` to `url` and gives the body of the answer. All text that comes back has the key taken out.
-    pub(crate) fn post(&self, url: &str, body: &str, timeout: Duration) -> Result<String, Failure> {
-        let failure = |error| self.failure(error, timeout);
-        let mut request =
-            self.agent.post(url).content_type("application/json").header("accept", "application/json");
-        if self.provider == Provider::Anthropic {
-            request = request.header("anthropic-version", "2023-06-01");
-        }
-        if let Some(key) = &self.key {
-            request = match self.provider {
-                Provider::Anthropic => request.header("x-api-key", key.expose()),
-                _ => request.header("authorization", format!("Bearer {}", key.expose())),
-            };
-        }
-        let mut response =
-            request.config().timeout_global(Some(timeout)).build().send(body).map_err(failure)?;
-        let status = response.status().as_u16();
-        let header = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
-        let retry_after = header.and_then(|value| parse_retry_after(value, SystemTime::now()));
-        let bytes = response.body_mut().with_config().limit(LONGEST_BODY).read_to_vec();
-        if !(200..300).contains(&status) {
-            // What is told apart by the status alone needs no body, and some servers cut it.
-            let text = self.hide(&String::from_utf8_lossy(&bytes.unwrap_or_default()));
-            return Err(self.refusal(status, retry_after, &text));
-        }
-        let bytes = bytes.map_err(failure)?;
-        let text = String::from_utf8(bytes)
-            .map_err(|_| Failure::Answer { problem: "the body is not UTF-8".to_owned() })?;
-        Ok(self.hide(&text))
+    /// The address, as it is compared: without a slash at its end.
+    pub fn address(&self) -> &str {
+        &self.address.base
     }
 
     fn refusal(&self, status: u16, retry_after: Option<Duration>, body: &str) -> Failure {
@@ -106,6 +112,48 @@ impl Transport {
 
     fn hide(&self, text: &str) -> String {
         self.key.as_ref().map_or_else(|| text.to_owned(), |key| key.redact(text))
+    }
+}
+
+impl Transport for HttpTransport {
+    /// All text that comes back has the key taken out.
+    fn post(&self, attempt: &Attempt) -> Result<String, Failure> {
+        let Attempt { provider, path, body, timeout, .. } = attempt;
+        if let Some(key) = self.key.as_ref().filter(|key| key.is_in(body)) {
+            return Err(Failure::KeyInRequest { variable: key.variable().to_owned() });
+        }
+        // Without the slash, the path could name another host.
+        if !path.starts_with('/') {
+            return Err(Failure::Unreachable { problem: format!("{path:?} does not begin with a slash") });
+        }
+        let url = format!("{}{path}", self.address.base);
+        let failure = |error| self.failure(error, *timeout);
+        let mut request =
+            self.agent.post(url).content_type("application/json").header("accept", "application/json");
+        if *provider == Provider::Anthropic {
+            request = request.header("anthropic-version", "2023-06-01");
+        }
+        if let Some(key) = &self.key {
+            request = match provider {
+                Provider::Anthropic => request.header("x-api-key", key.expose()),
+                _ => request.header("authorization", format!("Bearer {}", key.expose())),
+            };
+        }
+        let mut response =
+            request.config().timeout_global(Some(*timeout)).build().send(body).map_err(failure)?;
+        let status = response.status().as_u16();
+        let header = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
+        let retry_after = header.and_then(|value| parse_retry_after(value, SystemTime::now()));
+        let bytes = response.body_mut().with_config().limit(LONGEST_BODY).read_to_vec();
+        if !(200..300).contains(&status) {
+            // What is told apart by the status alone needs no body, and some servers cut it.
+            let text = self.hide(&String::from_utf8_lossy(&bytes.unwrap_or_default()));
+            return Err(self.refusal(status, retry_after, &text));
+        }
+        let bytes = bytes.map_err(failure)?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| Failure::Answer { problem: "the body is not UTF-8".to_owned() })?;
+        Ok(self.hide(&text))
     }
 }
 

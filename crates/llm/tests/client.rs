@@ -471,6 +471,9 @@ fn the_key_is_in_no_error_cache_recording_or_debug_text() {
         assert!(!shown.contains(part), "{part}: {shown}");
     }
     let error = client.chat(&ChatRequest::new(format!("what is {SECRET}?"), 10)).unwrap_err();
-    assert!(matches!(error, LlmError::KeyInRequest { .. }) && !error.to_string().contains(SECRET));
+    assert!(
+        matches!(error, LlmError::Failed { failure: Failure::KeyInRequest { .. }, .. })
+            && !error.to_string().contains(SECRET)
+    );
     assert_eq!(server.count(), 7, "and was not sent");
 }

@@ -59,7 +59,7 @@ CREATE TABLE call_ends (
 
 CREATE TABLE answers (
     answer INTEGER PRIMARY KEY,
-    request TEXT NOT NULL UNIQUE,  -- stands for the endpoint, the model and the whole request
+    request TEXT NOT NULL UNIQUE,  -- the hash of the whole request and of where it goes
     model TEXT NOT NULL,           -- address and model
     prompt TEXT NOT NULL REFERENCES prompts,
     origin TEXT NOT NULL,          -- endpoint, cache or recording

@@ -64,7 +64,7 @@ pub struct CallEnd {
 /// An answer, with what it answers.
 #[derive(Clone, Debug)]
 pub struct Asked<'a> {
-    /// Stands for the endpoint, the model and the whole request.
+    /// The hash of the whole request and of where it goes.
     pub request: &'a str,
     /// Address and model.
     pub model: &'a str,

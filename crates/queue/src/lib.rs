@@ -1,0 +1,1 @@
+//! Hands work to other machines over NATS JetStream.

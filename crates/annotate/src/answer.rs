@@ -34,6 +34,9 @@ pub struct Verdicts {
     /// The name of the reasons.
     #[serde(default)]
     pub reason: Option<String>,
+    /// The name of how sure the model is, from 0 to 1.
+    #[serde(default)]
+    pub confidence: Option<String>,
     /// What the verdict may be.
     pub values: Vec<Meaning>,
 }
@@ -66,12 +69,14 @@ pub enum Then {
 }
 
 /// What an answer says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
     /// What the verdict means.
     pub meaning: Meaning,
     /// Why; empty where nothing was said.
     pub reason: String,
+    /// How sure the model is that it is right, from 0 to 1, where it is asked.
+    pub confidence: Option<f64>,
 }
 
 impl Grammar {
@@ -85,6 +90,9 @@ impl Grammar {
         };
         if verdicts.verdict.is_empty() && !matches!(self, Self::Word(_)) {
             return Err("`verdict` is empty; expected the name of the verdict".to_owned());
+        }
+        if verdicts.confidence.is_some() && matches!(self, Self::Word(_)) {
+            return Err("a single word has no `confidence`; expected the form `json` or `fields`".to_owned());
         }
         let mut said = BTreeSet::new();
         for meaning in &verdicts.values {
@@ -107,6 +115,14 @@ impl Grammar {
         Ok(())
     }
 
+    /// Whether answers say how sure they are.
+    pub(crate) fn asks_for_confidence(&self) -> bool {
+        match self {
+            Self::Json(verdicts) | Self::Fields(verdicts) => verdicts.confidence.is_some(),
+            Self::Word(_) | Self::Program | Self::Packages => false,
+        }
+    }
+
     /// The form that servers can hold an answer to: reasons first, so that they stand before the verdict.
     pub(crate) fn schema(&self, name: &str) -> Option<Schema> {
         let Self::Json(verdicts) = self else { return None };
@@ -117,6 +133,9 @@ impl Grammar {
             properties.insert(reason.clone(), json!({"type": "string"}));
         }
         properties.insert(verdict.clone(), json!({"type": "string", "enum": said}));
+        if let Some(confidence) = &verdicts.confidence {
+            properties.insert(confidence.clone(), json!({"type": "number"}));
+        }
         let required: Vec<&String> = properties.keys().collect();
         let schema = json!({
             "type": "object", "properties": properties, "required": required, "additionalProperties": false,
@@ -158,30 +177,37 @@ impl Verdicts {
     fn read_word(&self, text: &str) -> Result<Reading, String> {
         let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
         match words.take(1).find_map(|word| self.meaning(word)) {
-            Some(meaning) => Ok(Reading { meaning: meaning.clone(), reason: String::new() }),
+            Some(meaning) => {
+                Ok(Reading { meaning: meaning.clone(), reason: String::new(), confidence: None })
+            }
             None => Err(format!("expected one of {} and nothing else", self.expected())),
         }
     }
 
     fn read_named(&self, text: &str) -> Result<Reading, String> {
-        let named = self.in_json(text).or_else(|| self.in_fields(text));
+        let said = self.in_json(text).or_else(|| self.in_fields(text));
         let name = self.verdict.first().map_or("", String::as_str);
-        let Some((value, reason)) = named else {
+        let Some(Said { verdict, reason, confidence }) = said else {
             return Err(format!(
                 "expected `{name}` with one of {}, and there is no `{name}`",
                 self.expected()
             ));
         };
-        match self.meaning_of_value(&value) {
-            Some(meaning) => Ok(Reading { meaning: meaning.clone(), reason }),
-            None => {
-                let shown: String = value.chars().take(40).collect();
-                Err(format!("expected one of {} as `{name}`, found {shown:?}", self.expected()))
-            }
-        }
+        let Some(meaning) = self.meaning_of_value(&verdict) else {
+            let shown: String = verdict.chars().take(40).collect();
+            return Err(format!("expected one of {} as `{name}`, found {shown:?}", self.expected()));
+        };
+        let confidence = match &self.confidence {
+            Some(name) => Some(probability(confidence.as_deref().unwrap_or_default()).ok_or_else(|| {
+                let shown: String = confidence.iter().flat_map(|value| value.chars()).take(40).collect();
+                format!("expected a number from 0 to 1 as `{name}`, found {shown:?}")
+            })?),
+            None => None,
+        };
+        Ok(Reading { meaning: meaning.clone(), reason, confidence })
     }
 
-    fn in_json(&self, text: &str) -> Option<(String, String)> {
+    fn in_json(&self, text: &str) -> Option<Said> {
         let object: Map<String, Value> = structured::json(text).ok()?;
         let get = |wanted: &str| {
             let (_, value) = object.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted))?;
@@ -191,16 +217,38 @@ impl Verdicts {
                 _ => None,
             }
         };
-        let verdict = self.verdict.iter().find_map(|name| get(name))?;
-        Some((verdict, self.reason.as_deref().and_then(get).unwrap_or_default()))
+        Some(Said {
+            verdict: self.verdict.iter().find_map(|name| get(name))?,
+            reason: self.reason.as_deref().and_then(get).unwrap_or_default(),
+            confidence: self.confidence.as_deref().and_then(get),
+        })
     }
 
-    fn in_fields(&self, text: &str) -> Option<(String, String)> {
-        let names: Vec<&str> = self.verdict.iter().chain(&self.reason).map(String::as_str).collect();
+    fn in_fields(&self, text: &str) -> Option<Said> {
+        let names = self.verdict.iter().chain(&self.reason).chain(&self.confidence);
+        let names: Vec<&str> = names.map(String::as_str).collect();
         let mut values = structured::fields(text, &names);
+        let confidence = if self.confidence.is_some() { values.pop().flatten() } else { None };
         let reason = if self.reason.is_some() { values.pop().flatten() } else { None };
-        Some((values.into_iter().flatten().next()?, reason.unwrap_or_default()))
+        let verdict = values.into_iter().flatten().next()?;
+        Some(Said { verdict, reason: reason.unwrap_or_default(), confidence })
     }
+}
+
+/// The named values of an answer, as they were written.
+struct Said {
+    verdict: String,
+    reason: String,
+    confidence: Option<String>,
+}
+
+/// The number from 0 to 1, or the percentage, that a value begins with.
+fn probability(written: &str) -> Option<f64> {
+    let text = written.trim_start_matches(|c: char| "\"'`* ".contains(c));
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number: f64 = text[..end].trim_end_matches('.').parse().ok()?;
+    let number = if text[end..].trim_start().starts_with('%') { number / 100.0 } else { number };
+    (0.0..=1.0).contains(&number).then_some(number)
 }
 
 /// A verdict without what does not count in it: case, marks around it, zeros behind the point.
@@ -282,6 +330,33 @@ mod tests {
         }
         check("word", " **Yes**", "1", "");
         check("word", "No, it does not.", "0", "");
+    }
+
+    #[test]
+    fn confidence_is_read_where_it_is_asked_for() {
+        let text = "form = 'fields'\nverdict = ['verdict']\nreason = 'why'\nconfidence = 'confidence'\n\
+                    values = [{ says = ['1'], label = 1 }, { says = ['0'], label = 0 }]";
+        let plain = grammar("fields");
+        let grammar: Grammar = toml::from_str(text).unwrap();
+        grammar.check().unwrap();
+        for (answer, expected) in [
+            ("verdict: 1, confidence: 0.85, why: so", 0.85),
+            ("verdict: 1, why: so, confidence: **1.0**", 1.0),
+            ("{\"why\": \"so\", \"verdict\": 1, \"confidence\": 0}", 0.0),
+            ("verdict: 1\nconfidence: 70 %\nwhy: so", 0.7),
+        ] {
+            let reading = grammar.read(answer).unwrap_or_else(|problem| panic!("{answer}: {problem}"));
+            assert_eq!((reading.confidence, reading.reason.as_str()), (Some(expected), "so"), "{answer}");
+        }
+        for answer in ["verdict: 1, why: so", "verdict: 1, confidence: high", "verdict: 1, confidence: 7"] {
+            assert!(grammar.read(answer).unwrap_err().contains("from 0 to 1 as `confidence`"), "{answer}");
+        }
+        assert_eq!(plain.read("verdict: 1").unwrap().confidence, None);
+        let json: Grammar = toml::from_str(&text.replace("fields", "json")).unwrap();
+        let schema = json.schema("x").unwrap().schema;
+        assert_eq!(schema["required"].as_array().unwrap().len(), 3);
+        let word = toml::from_str::<Grammar>(&text.replace("fields", "word")).unwrap();
+        assert!(word.check().unwrap_err().contains("confidence"));
     }
 
     #[test]

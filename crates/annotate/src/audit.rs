@@ -51,7 +51,7 @@ pub fn audit(
     stop: &AtomicBool,
 ) -> Result<Audit, AnnotateError> {
     let mut audit = Audit::default();
-    let mut after = 0;
+    let mut after = [0; 3];
     loop {
         let page = ledger.finished(judge, after, PAGE)?;
         let Some((last, _)) = page.last() else { break };

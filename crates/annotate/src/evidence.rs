@@ -5,6 +5,7 @@ use std::time::Duration;
 use quarry_sandbox::{Ended, Outcome};
 use serde::Serialize;
 
+use crate::judge::Extra;
 use crate::language::Language;
 
 /// A thing that happened while a pair was judged.
@@ -32,6 +33,8 @@ pub struct TestProgram {
     pub language: String,
     /// Its source code.
     pub source: String,
+    /// What it is for, where it is not a part of the judge without options.
+    pub extra: Option<Extra>,
 }
 
 /// The run of a test program.
@@ -177,7 +180,7 @@ mod tests {
 
     fn run(ended: Ended, stderr: &str) -> Run {
         Run {
-            program: TestProgram { language: "python".to_owned(), source: String::new() },
+            program: TestProgram { language: "python".to_owned(), source: String::new(), extra: None },
             ended,
             stdout: String::new(),
             stderr: stderr.to_owned(),

@@ -5,19 +5,32 @@
 //! and adds what came of it. The agents are those of CoSQA+ (2024): a screener, a test generator, an executor, a bug
 //! fixer for missing packages, and an arbiter.
 
+mod choices;
+mod trial;
+
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use quarry_llm::{ChatRequest, Message, Role};
 use serde::{Deserialize, Serialize};
 
-use crate::answer::{self, Reading, Then};
+use crate::answer::{Grammar, Reading, Then};
 use crate::digest::digest;
 use crate::error::AnnotateError;
-use crate::evidence::{Answer, Event, Run, RunResult, TestProgram};
+use crate::evidence::{Answer, Event, Run, TestProgram};
 use crate::language::Language;
 use crate::pair::Pair;
 use crate::prompt::{Prompt, Prompts};
+
+pub(crate) use choices::MAX_PROGRAMS;
+pub use choices::{Choices, Extra, TestChoices, TestsFrom};
+use trial::Trials;
+
+/// Samples of a question that a round may ask for; each is an answer of its own.
+const SAMPLES_PER_ROUND: u32 = MAX_PROGRAMS;
+
+/// Further programs for a pair are asked for with at least so much chance, or they would be the first one again.
+const RESAMPLING_TEMPERATURE: f64 = 0.7;
 
 /// Who decides a pair in the place of a prompt, where nobody could.
 const NOBODY: &str = "nobody";
@@ -33,11 +46,16 @@ pub struct Judge {
     tests: Option<Tests>,
     /// How often a question is asked until the answer can be read.
     attempts: u32,
+    choices: Choices,
 }
 
 #[derive(Clone, Debug)]
 struct Tests {
     generator: Prompt,
+    query_generator: Prompt,
+    adapter: Prompt,
+    improver: Prompt,
+    query_improver: Prompt,
     fixer: Prompt,
     arbiter: Prompt,
 }
@@ -56,8 +74,13 @@ struct Outline {
 #[serde(deny_unknown_fields)]
 struct TestsOutline {
     generator: String,
+    query_generator: String,
+    adapter: String,
+    improver: String,
+    query_improver: String,
     fixer: String,
     arbiter: String,
+    confident_arbiter: String,
 }
 
 static JUDGES: LazyLock<BTreeMap<String, Outline>> = LazyLock::new(|| {
@@ -84,10 +107,12 @@ pub struct Question {
     pub version: String,
     /// What is asked.
     pub request: ChatRequest,
+    /// What it is for, where it is not a part of the judge without options.
+    pub extra: Option<Extra>,
 }
 
 /// What judging a pair came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// What it is.
     pub outcome: Outcome,
@@ -97,6 +122,8 @@ pub struct Verdict {
     pub decided_by: String,
     /// Why, in the words of the model where there are some.
     pub reason: String,
+    /// How sure whoever decided is to be right, from 0 to 1, where that was asked for.
+    pub confidence: Option<f64>,
 }
 
 /// Whether there is a label.
@@ -157,6 +184,23 @@ impl From<OutOfOrder> for Halt {
     }
 }
 
+impl Tests {
+    /// The prompts that may be asked with these choices.
+    fn asked(&self, choices: &TestChoices) -> Vec<&Prompt> {
+        let mut prompts = vec![&self.generator];
+        let is_unseen = choices.from == TestsFrom::Query;
+        if is_unseen {
+            prompts.extend([&self.query_generator, &self.adapter]);
+        }
+        if choices.mutation {
+            prompts.push(&self.improver);
+            prompts.extend(is_unseen.then_some(&self.query_improver));
+        }
+        prompts.extend([&self.fixer, &self.arbiter]);
+        prompts
+    }
+}
+
 impl Judge {
     /// The names of all judges with what they are, in alphabetical order.
     pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -168,23 +212,45 @@ impl Judge {
     /// # Errors
     /// `None` within `Ok` where there is no such judge; an error where its prompts do not fit their places.
     pub fn named(name: &str, prompts: &Prompts, attempts: u32) -> Result<Option<Self>, AnnotateError> {
+        Self::with_choices(name, prompts, attempts, Choices::default())
+    }
+
+    /// As [`Judge::named`], with what it does beyond its prompts.
+    ///
+    /// # Errors
+    /// As [`Judge::named`].
+    pub fn with_choices(
+        name: &str,
+        prompts: &Prompts,
+        attempts: u32,
+        choices: Choices,
+    ) -> Result<Option<Self>, AnnotateError> {
         let Some(outline) = JUDGES.get(name) else { return Ok(None) };
         let prompt = |name: &String| prompts.named(name).cloned();
         let steps = outline.steps.iter().map(prompt).collect::<Result<Vec<_>, _>>()?;
         let tests = match &outline.tests {
-            Some(TestsOutline { generator, fixer, arbiter }) => Some(Tests {
-                generator: prompt(generator)?,
-                fixer: prompt(fixer)?,
-                arbiter: prompt(arbiter)?,
+            Some(outline) => Some(Tests {
+                generator: prompt(&outline.generator)?,
+                query_generator: prompt(&outline.query_generator)?,
+                adapter: prompt(&outline.adapter)?,
+                improver: prompt(&outline.improver)?,
+                query_improver: prompt(&outline.query_improver)?,
+                fixer: prompt(&outline.fixer)?,
+                arbiter: prompt(match choices.tests.confidence {
+                    true => &outline.confident_arbiter,
+                    false => &outline.arbiter,
+                })?,
             }),
             None => None,
         };
-        let mut judge = Self { name: name.to_owned(), version: String::new(), steps, tests, attempts };
+        let mut judge =
+            Self { name: name.to_owned(), version: String::new(), steps, tests, attempts, choices };
         judge.check_forms()?;
-        let attempts = attempts.to_string();
+        let (attempts, choices) = (attempts.to_string(), judge.choices.version());
         let mut parts = vec![name, &attempts];
         let prompts: Vec<&Prompt> = judge.prompts().collect();
         parts.extend(prompts.iter().flat_map(|prompt| [prompt.name.as_str(), prompt.version.as_str()]));
+        parts.extend((!choices.is_empty()).then_some(choices.as_str()));
         let version = digest(&parts)[..16].to_owned();
         judge.version = version;
         Ok(Some(judge))
@@ -192,8 +258,13 @@ impl Judge {
 
     /// Every prompt that it may ask.
     pub fn prompts(&self) -> impl Iterator<Item = &Prompt> {
-        let tests = self.tests.iter().flat_map(|tests| [&tests.generator, &tests.fixer, &tests.arbiter]);
+        let tests = self.tests.iter().flat_map(|tests| tests.asked(&self.choices.tests));
         self.steps.iter().chain(tests)
+    }
+
+    /// What it does beyond its prompts.
+    pub fn choices(&self) -> &Choices {
+        &self.choices
     }
 
     /// Whether it runs programs.
@@ -208,26 +279,38 @@ impl Judge {
 
     /// A replaced prompt must still answer in the form that its place needs.
     fn check_forms(&self) -> Result<(), AnnotateError> {
-        use crate::answer::Grammar;
+        let wrong = |prompt: &Prompt, problem: &str| {
+            let problem = format!("{problem} of the judge {}", self.name);
+            Err(AnnotateError::Prompt { place: prompt.name.clone(), problem })
+        };
         let verdict = |prompt: &Prompt| !matches!(prompt.grammar(), Grammar::Program | Grammar::Packages);
-        let mut places: Vec<(&Prompt, bool, &str)> =
-            self.steps.iter().map(|prompt| (prompt, verdict(prompt), "`json`, `fields` or `word`")).collect();
-        if let Some(tests) = &self.tests {
-            let is = |prompt: &Prompt, grammar: Grammar| *prompt.grammar() == grammar;
-            places.push((&tests.generator, is(&tests.generator, Grammar::Program), "`program`"));
-            places.push((&tests.fixer, is(&tests.fixer, Grammar::Packages), "`packages`"));
-            places.push((&tests.arbiter, verdict(&tests.arbiter), "`json`, `fields` or `word`"));
+        for prompt in self.steps.iter().chain(self.tests.as_ref().map(|tests| &tests.arbiter)) {
+            if !verdict(prompt) {
+                return wrong(
+                    prompt,
+                    "the form of its answer does not fit; expected `json`, `fields` or `word` at its place",
+                );
+            }
         }
-        match places.iter().find(|(_, fits, _)| !fits) {
-            Some((prompt, _, expected)) => Err(AnnotateError::Prompt {
-                place: prompt.name.clone(),
-                problem: format!(
-                    "the form of its answer does not fit the judge {}; expected {expected}",
-                    self.name
-                ),
-            }),
-            None => Ok(()),
+        let Some(tests) = &self.tests else { return Ok(()) };
+        let Tests { generator, query_generator, adapter, improver, query_improver, fixer, arbiter } = tests;
+        for prompt in [generator, query_generator, adapter, improver, query_improver] {
+            if *prompt.grammar() != Grammar::Program {
+                return wrong(prompt, "the form of its answer does not fit; expected `program` at its place");
+            }
         }
+        if *fixer.grammar() != Grammar::Packages {
+            return wrong(fixer, "the form of its answer does not fit; expected `packages` at its place");
+        }
+        for prompt in [query_generator, query_improver] {
+            if prompt.names("code") {
+                return wrong(prompt, "{{code}} may not stand in it: tests are written unseen at its place");
+            }
+        }
+        if self.choices.tests.confidence && !arbiter.grammar().asks_for_confidence() {
+            return wrong(arbiter, "its answer has no `confidence`, which is asked for at its place");
+        }
+        Ok(())
     }
 
     /// What is to be done for `pair` after `events`.
@@ -250,7 +333,7 @@ impl Judge {
         let mut values = values(pair);
         let mut problem = String::new();
         for prompt in &self.steps {
-            let read = self.ask(prompt, &values, known, |text| prompt.grammar().read(text))?;
+            let read = self.ask(prompt, 0, None, &values, known, |text| prompt.grammar().read(text))?;
             match read {
                 Ok(reading) => match verdict(prompt, reading) {
                     Some(verdict) => return Ok(verdict),
@@ -269,51 +352,37 @@ impl Judge {
         let Some(language) = Language::named(&pair.language) else {
             return Ok(unresolved(NOBODY, format!("no tests can be run in {}", pair.language)));
         };
-        let written = |text: &str| answer::program(text, language);
-        match self.ask(&tests.generator, &values, known, written)? {
-            Ok(source) => {
-                let run = known.run(TestProgram { language: pair.language.clone(), source })?;
-                values.insert("program", run.program.source.clone());
-                values.insert("output", run.shown(language));
-                let mut result = run.told(language);
-                if run.result(language) == RunResult::MissingPackage {
-                    // The answer is evidence of what would be needed; nothing is installed.
-                    let wanted = |text: &str| language.packages(text);
-                    if let Ok(packages) = self.ask(&tests.fixer, &values, known, wanted)? {
-                        result.push_str(&format!(" (to be installed: {})", packages.join(", ")));
-                    }
-                }
-                values.insert("result", result);
-            }
-            Err(problem) => {
-                values.insert("program", "(none)".to_owned());
-                values.insert("output", "(nothing)".to_owned());
-                values.insert("result", format!("there is no program: {problem}"));
-            }
-        }
+        Trials { judge: self, tests, pair, language }.run(&mut values, known)?;
         let arbiter = &tests.arbiter;
-        match self.ask(arbiter, &values, known, |text| arbiter.grammar().read(text))? {
+        match self.ask(arbiter, 0, None, &values, known, |text| arbiter.grammar().read(text))? {
             Ok(reading) => Ok(verdict(arbiter, reading)
                 .unwrap_or_else(|| unresolved(&arbiter.name, "the arbiter left it open".to_owned()))),
             Err(problem) => Ok(unresolved(&arbiter.name, problem)),
         }
     }
 
-    /// What `read` makes of the answer to a prompt. An answer that cannot be read is shown to the model again, with
-    /// what is wrong with it; the error is what is wrong with the last one.
+    /// What `read` makes of the answer to a prompt, of which this is number `sample`, for `extra`. An answer that cannot
+    /// be read is shown to the model again, with what is wrong with it; the error is what is wrong with the last one.
     fn ask<T>(
         &self,
         prompt: &Prompt,
+        sample: u32,
+        extra: Option<Extra>,
         values: &BTreeMap<&str, String>,
         known: &mut Known<'_>,
         read: impl Fn(&str) -> Result<T, String>,
     ) -> Result<Result<T, String>, Halt> {
         let mut request = prompt.request(values);
+        request.sample = self.choices.round * SAMPLES_PER_ROUND + sample;
+        request.temperature = self.choices.temperature.or(request.temperature);
+        if sample > 0 {
+            request.temperature = request.temperature.map(|given| given.max(RESAMPLING_TEMPERATURE));
+        }
         let mut last = String::new();
         for _ in 0..self.attempts {
             let Some(answer) = known.answer(&prompt.name)? else {
                 let (prompt, version) = (prompt.name.clone(), prompt.version.clone());
-                return Err(Halt::Next(Box::new(Next::Ask(Question { prompt, version, request }))));
+                return Err(Halt::Next(Box::new(Next::Ask(Question { prompt, version, request, extra }))));
             };
             match read(&answer.text) {
                 Ok(found) => return Ok(Ok(found)),
@@ -362,6 +431,15 @@ impl<'e> Known<'e> {
         }
     }
 
+    /// As [`Known::run`], for a run that may not have been made when others that follow it were.
+    fn run_if_any(&mut self, program: TestProgram) -> Result<Option<&'e Run>, Halt> {
+        match self.events.get(self.position) {
+            Some(Event::Run(run)) if run.program == program => self.run(program).map(Some),
+            Some(_) => Ok(None),
+            None => self.run(program).map(Some),
+        }
+    }
+
     fn out_of_order(&self, expected: String, found: &Event) -> OutOfOrder {
         let found = match found {
             Event::Answer(answer) => format!("an answer of {}", answer.prompt),
@@ -384,16 +462,22 @@ fn values(pair: &Pair) -> BTreeMap<&'static str, String> {
 }
 
 fn verdict(prompt: &Prompt, reading: Reading) -> Option<Verdict> {
-    let Reading { meaning, reason } = reading;
+    let Reading { meaning, reason, confidence } = reading;
     let outcome = match (meaning.label, meaning.then) {
         (Some(0), _) => Outcome::No,
         (Some(_), _) => Outcome::Yes,
         (None, Some(Then::Discard)) => Outcome::Discarded,
         (None, _) => return None,
     };
-    Some(Verdict { outcome, grade: meaning.grade, decided_by: prompt.name.clone(), reason })
+    Some(Verdict { outcome, grade: meaning.grade, decided_by: prompt.name.clone(), reason, confidence })
 }
 
 fn unresolved(decided_by: &str, reason: String) -> Verdict {
-    Verdict { outcome: Outcome::Unresolved, grade: None, decided_by: decided_by.to_owned(), reason }
+    Verdict {
+        outcome: Outcome::Unresolved,
+        grade: None,
+        decided_by: decided_by.to_owned(),
+        reason,
+        confidence: None,
+    }
 }

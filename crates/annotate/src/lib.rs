@@ -7,6 +7,8 @@
 
 mod answer;
 mod audit;
+mod calibration;
+mod comparison;
 mod digest;
 mod error;
 mod evidence;
@@ -14,6 +16,8 @@ mod export;
 mod judge;
 mod language;
 pub mod ledger;
+mod majority;
+mod mutant;
 mod pair;
 mod pairs;
 mod plan;
@@ -23,10 +27,14 @@ mod run;
 
 pub use answer::{Grammar, Meaning, Reading, Then, Verdicts};
 pub use audit::{Audit, Changed, audit};
+pub use calibration::{Calibration, Forecasts, Kept};
+pub use comparison::{Added, BesidePlain, Member, Members, Options};
 pub use error::AnnotateError;
 pub use evidence::{Answer, Event, Run, RunResult, TestProgram};
 pub use export::{Export, export};
-pub use judge::{Judge, Next, OutOfOrder, Outcome, Question, Verdict};
+pub use judge::{
+    Choices, Extra, Judge, Next, OutOfOrder, Outcome, Question, TestChoices, TestsFrom, Verdict,
+};
 pub use language::Language;
 pub use ledger::Ledger;
 pub use pair::Pair;

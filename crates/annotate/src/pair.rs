@@ -19,6 +19,8 @@ pub struct Pair {
     pub language: String,
     /// The label that the file gives, which no judge sees.
     pub label: Option<i32>,
+    /// The code of another candidate for the same query in the same language, if there is one.
+    pub rival: Option<String>,
 }
 
 impl Pair {

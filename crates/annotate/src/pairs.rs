@@ -119,6 +119,7 @@ fn from_record(pair: quarry_corpus::formats::Pair, plan: &Plan) -> Pair {
         code: pair.code.text,
         language,
         label: pair.label,
+        rival: None,
     };
     if pair.id.is_empty() {
         pair.id = pair.content()[..16].to_owned();

@@ -1,5 +1,6 @@
 //! Plans: what is judged, by whom, with which model, for how much.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,9 +13,12 @@ use serde_json::json;
 
 use crate::digest::digest;
 use crate::error::AnnotateError;
-use crate::judge::Judge;
+use crate::judge::{Choices, Judge, MAX_PROGRAMS, TestChoices};
 use crate::language::LANGUAGES_TEXT;
 use crate::prompt::Prompts;
+
+/// The most rounds of a plan.
+const MAX_ROUNDS: u32 = 100;
 
 /// A plan's file. Paths are relative to its folder.
 #[derive(Clone, Debug, Deserialize)]
@@ -52,15 +56,31 @@ struct PlanFile {
     /// A folder with answers that were paid for before.
     #[serde(default)]
     cache: Option<PathBuf>,
-    model: Settings,
+    /// The model that judges; or `models`.
+    #[serde(default)]
+    model: Option<Settings>,
+    /// Several, by names of the user, whose majority is the label.
+    #[serde(default)]
+    models: BTreeMap<String, Settings>,
+    /// How often each model judges each pair; the majority of all is the label.
+    #[serde(default = "one")]
+    rounds: u32,
+    /// How much chance there is in answers; what the prompts say otherwise.
+    #[serde(default)]
+    temperature: Option<f64>,
     #[serde(default)]
     budget: BudgetPlan,
     #[serde(default)]
     sandbox: SandboxPlan,
+    #[serde(default)]
+    tests: Option<TestChoices>,
 }
 
 fn agents() -> String {
     "agents".to_owned()
+}
+fn one() -> u32 {
+    1
 }
 fn two() -> u32 {
     2
@@ -118,8 +138,15 @@ pub struct Plan {
     pub ledger: PathBuf,
     /// Who judges.
     pub judge: Judge,
-    /// Stands for the judge, the model and the limits of programs: all that a label depends on.
+    /// Stands for the judge, the model and the limits of programs: all that a label depends on. Where there are members,
+    /// it stands for all of theirs.
     pub version: String,
+    /// The version of the same plan without options beyond the judge, where there are some.
+    pub plain_version: Option<String>,
+    /// Which member of a majority it is: its model, its round or both.
+    pub member: Option<String>,
+    /// The same plan for each model and each round, where there are several: their majority is the label.
+    pub members: Vec<Plan>,
     /// Pairs that are judged at the same time.
     pub workers: usize,
     /// Programs that run at the same time.
@@ -161,49 +188,118 @@ impl Plan {
                 "`replay` takes the place of the model; remove `record` and `cache`".to_owned(),
             ));
         }
+        if file.rounds == 0 || file.rounds > MAX_ROUNDS {
+            return Err(wrong(format!("`rounds` is {}; expected 1 to {MAX_ROUNDS}", file.rounds)));
+        }
+        if let Some(temperature) = file.temperature.filter(|given| !(0.0..=2.0).contains(given)) {
+            return Err(wrong(format!("`temperature` is {temperature}; expected 0 to 2")));
+        }
+        let models: Vec<(String, Settings)> = match (file.model.clone(), file.models.is_empty()) {
+            (Some(model), true) => vec![(model.model.clone(), model)],
+            (None, false) => file.models.clone().into_iter().collect(),
+            (Some(_), false) => {
+                return Err(wrong("there are `model` and `models`; expected one of them".to_owned()));
+            }
+            (None, true) => {
+                return Err(wrong(
+                    "there is no `[model]`; expected one, or several `[models.NAME]`".to_owned(),
+                ));
+            }
+        };
         let prompts = Prompts::open(file.prompts.as_ref().map(place).as_deref())?;
-        let judge = Judge::named(&file.judge, &prompts, file.attempts)?.ok_or_else(|| {
-            let known: Vec<&str> = Judge::names().map(|(name, _)| name).collect();
-            wrong(format!("there is no judge {:?}; expected one of {}", file.judge, known.join(", ")))
-        })?;
+        let judge = |round: u32, tests: TestChoices| {
+            let choices = Choices { round, temperature: file.temperature, tests };
+            Judge::with_choices(&file.judge, &prompts, file.attempts, choices)?.ok_or_else(|| {
+                let known: Vec<&str> = Judge::names().map(|(name, _)| name).collect();
+                wrong(format!("there is no judge {:?}; expected one of {}", file.judge, known.join(", ")))
+            })
+        };
+        let tests = file.tests.clone().unwrap_or_default();
+        if tests.programs == 0 || tests.programs > MAX_PROGRAMS {
+            return Err(wrong(format!(
+                "`tests.programs` is {}; expected 1 to {MAX_PROGRAMS}",
+                tests.programs
+            )));
+        }
+        let first = judge(0, tests.clone())?;
+        if file.tests.is_some() && !first.runs_tests() {
+            return Err(wrong(format!("`[tests]` is for judges that run programs; {} does not", file.judge)));
+        }
         let limits = file.sandbox.limits().map_err(wrong)?;
-        let dollars = |name: &str, dollars: Option<f64>, per: f64| {
-            let dollars = dollars.unwrap_or(0.0);
-            Money::from_dollars(dollars / per)
-                .ok_or_else(|| wrong(format!("`{name}` is {dollars}; expected dollars, 0 or more")))
-        };
-        let price = Price {
-            input: dollars("model.input_price", file.model.input_price, 1e6)?,
-            output: dollars("model.output_price", file.model.output_price, 1e6)?,
-        };
-        let money =
-            file.budget.dollars.map(|_| dollars("budget.dollars", file.budget.dollars, 1.0)).transpose()?;
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let limits_text = format!("{limits:?}");
-        let version =
-            digest(&[&judge.version, &file.model.base_url, &file.model.model, &limits_text, LANGUAGES_TEXT]);
-        Ok(Self {
+        let version = |judge: &Judge, model: &Settings| {
+            let parts = [&judge.version, &model.base_url, &model.model, &limits_text, LANGUAGES_TEXT];
+            digest(&parts)[..16].to_owned()
+        };
+        let money = match file.budget.dollars {
+            Some(dollars) => Some(Money::from_dollars(dollars).ok_or_else(|| {
+                wrong(format!("`budget.dollars` is {dollars}; expected dollars, 0 or more"))
+            })?),
+            None => None,
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut plan = Self {
             path: path.to_owned(),
             pairs: file.pairs.iter().map(place).collect(),
             ledger: ledger.map(Path::to_owned).unwrap_or_else(|| match &file.ledger {
                 Some(ledger) => place(ledger),
                 None => path.with_extension("ledger"),
             }),
-            workers: file.workers.unwrap_or(file.model.concurrency as usize),
+            workers: file.workers.unwrap_or(models[0].1.concurrency as usize),
             programs: file.sandbox.at_once.unwrap_or(cores).max(1),
-            version: version[..16].to_owned(),
+            version: version(&first, &models[0].1),
+            plain_version: None,
+            member: None,
+            members: Vec::new(),
             spendable: Spendable { tokens: file.budget.tokens, money },
             replay: file.replay.as_ref().map(place),
             record: file.record.as_ref().map(place),
             cache: file.cache.as_ref().map(place),
-            settings: file.model,
-            format: file.format,
-            language: file.language,
-            text,
-            judge,
+            price: price(&models[0].1).map_err(wrong)?,
+            settings: models[0].1.clone(),
+            judge: first,
+            format: file.format.clone(),
+            language: file.language.clone(),
+            text: text.clone(),
             limits,
-            price,
-        })
+        };
+        let plain = |round: u32, settings: &Settings| match tests == TestChoices::default() {
+            true => Ok(None),
+            false => judge(round, TestChoices::default()).map(|judge| Some(version(&judge, settings))),
+        };
+        plan.plain_version = plain(0, &plan.settings)?;
+        let n_models = models.len();
+        if n_models == 1 && file.rounds == 1 {
+            return Ok(plan);
+        }
+        let (mut members, mut plain_versions) = (Vec::new(), Vec::new());
+        for (name, settings) in models {
+            for round in 0..file.rounds {
+                let judge = judge(round, tests.clone())?;
+                let parts = [
+                    (n_models > 1).then(|| name.clone()),
+                    (file.rounds > 1).then(|| format!("round {}", round + 1)),
+                ];
+                let plain_version = plain(round, &settings)?;
+                plain_versions.extend(plain_version.clone());
+                members.push(Self {
+                    version: version(&judge, &settings),
+                    plain_version,
+                    member: Some(parts.into_iter().flatten().collect::<Vec<_>>().join(", ")),
+                    workers: file.workers.unwrap_or(settings.concurrency as usize),
+                    price: price(&settings).map_err(wrong)?,
+                    settings: settings.clone(),
+                    judge,
+                    ..plan.clone()
+                });
+            }
+        }
+        let versions: Vec<&str> = members.iter().map(|member| member.version.as_str()).collect();
+        plan.version = majority_version(&versions);
+        plan.plain_version = (!plain_versions.is_empty())
+            .then(|| majority_version(&plain_versions.iter().map(String::as_str).collect::<Vec<_>>()));
+        plan.members = members;
+        Ok(plan)
     }
 
     /// Whether a recording answers, so that nothing is paid.
@@ -221,12 +317,22 @@ impl Plan {
         let prompts: Vec<_> = (self.judge.prompts())
             .map(|prompt| json!({"name": prompt.name, "version": prompt.version}))
             .collect();
-        let model = json!({"base_url": self.settings.base_url, "model": self.settings.model});
+        let model = |plan: &Self| {
+            let Settings { base_url, model, .. } = &plan.settings;
+            json!({"base_url": base_url, "model": model, "round": plan.judge.choices().round})
+        };
+        let models: Vec<_> = match self.members.is_empty() {
+            true => vec![model(self)],
+            false => self.members.iter().map(model).collect(),
+        };
+        let Choices { temperature, tests, .. } = self.judge.choices();
         let limits = &self.limits;
         json!({
             "judge": self.judge.name,
             "prompts": prompts,
-            "model": model,
+            "models": models,
+            "temperature": temperature,
+            "tests": tests,
             "limits": {
                 "wall_seconds": limits.wall_time.as_secs_f64(),
                 "cpu_seconds": limits.cpu_time.as_secs_f64(),
@@ -237,11 +343,16 @@ impl Plan {
         .to_string()
     }
 
-    /// The model that is asked, of whose budget `spent` is gone.
+    /// What may be spent, of which `spent` is gone.
+    pub(crate) fn budget(&self, spent: quarry_llm::Cost) -> Budget {
+        Budget::new(self.spendable, spent)
+    }
+
+    /// The model that is asked, which pays from `budget`.
     ///
     /// # Errors
     /// When its settings cannot work, its key is missing, or the recording or cache cannot be used.
-    pub(crate) fn client(&self, spent: quarry_llm::Cost) -> Result<Client, AnnotateError> {
+    pub(crate) fn client(&self, budget: Budget) -> Result<Client, AnnotateError> {
         let settings = self.settings.clone();
         let mut client = match &self.replay {
             Some(recording) => Client::replay(settings, Recording::open(recording)?)?,
@@ -253,8 +364,28 @@ impl Plan {
         if let Some(path) = &self.record {
             client = client.with_recording(path)?;
         }
-        Ok(client.with_budget(Budget::new(self.spendable, spent))?)
+        Ok(client.with_budget(budget)?)
     }
+}
+
+/// Stands for a majority of judges.
+fn majority_version(members: &[&str]) -> String {
+    let mut parts = vec!["majority"];
+    parts.extend(members);
+    digest(&parts)[..16].to_owned()
+}
+
+/// The price of a token of a model.
+fn price(model: &Settings) -> Result<Price, String> {
+    let dollars = |name: &str, dollars: Option<f64>| {
+        let dollars = dollars.unwrap_or(0.0);
+        Money::from_dollars(dollars / 1e6)
+            .ok_or_else(|| format!("`model.{name}` is {dollars}; expected dollars, 0 or more"))
+    };
+    Ok(Price {
+        input: dollars("input_price", model.input_price)?,
+        output: dollars("output_price", model.output_price)?,
+    })
 }
 
 impl SandboxPlan {
@@ -320,6 +451,50 @@ mod tests {
     }
 
     #[test]
+    fn models_and_rounds_are_members_with_versions_of_their_own() {
+        let round = |rounds: u32| open(&format!("rounds = {rounds}\n{PLAN}")).unwrap();
+        let (one, three) = (open(PLAN).unwrap(), round(3));
+        assert_eq!(round(1).version, one.version);
+        let names: Vec<&str> = three.members.iter().filter_map(|member| member.member.as_deref()).collect();
+        assert_eq!(names, ["round 1", "round 2", "round 3"]);
+        // What one round said counts among three.
+        assert_eq!(three.members[0].version, one.version);
+        let mut versions: Vec<&str> = three.members.iter().map(|member| member.version.as_str()).collect();
+        let two = round(2);
+        versions.extend([three.version.as_str(), &two.version]);
+        versions.sort_unstable();
+        versions.dedup();
+        assert_eq!(versions.len(), 5);
+        let other = PLAN.replace("[model]", "[models.b]").replace("'m'", "'n'");
+        let both = other.clone() + &PLAN.replace("pairs = ['p.json']\n[model]", "[models.a]");
+        let both = open(&format!("rounds = 2\n{both}")).unwrap();
+        let names: Vec<&str> = both.members.iter().filter_map(|member| member.member.as_deref()).collect();
+        assert_eq!(names, ["a, round 1", "a, round 2", "b, round 1", "b, round 2"]);
+        assert_eq!(both.members[0].version, one.version);
+        assert!(open(&other).unwrap().members.is_empty());
+    }
+
+    #[test]
+    fn options_of_tests_have_versions_and_know_the_plain_one() {
+        let plain = open(PLAN).unwrap();
+        assert_eq!(open(&format!("{PLAN}\n[tests]\nprograms = 1")).unwrap().version, plain.version);
+        assert_eq!(plain.plain_version, None);
+        let mut versions = vec![plain.version.clone()];
+        for option in
+            ["from = 'query'", "programs = 2", "mutation = true", "differential = true", "confidence = true"]
+        {
+            let plan = open(&format!("{PLAN}\n[tests]\n{option}")).unwrap();
+            assert_eq!(plan.plain_version.as_ref(), Some(&plain.version), "{option}");
+            versions.push(plan.version);
+        }
+        versions.sort();
+        versions.dedup();
+        assert_eq!(versions.len(), 6);
+        let rounds = open(&format!("rounds = 2\n{PLAN}\n[tests]\nprograms = 2")).unwrap();
+        assert_eq!(rounds.plain_version, Some(open(&format!("rounds = 2\n{PLAN}")).unwrap().version));
+    }
+
+    #[test]
     fn plans_that_cannot_work_say_why() {
         for (from, to, words) in [
             ("pairs", "pears", "pears"),
@@ -329,6 +504,21 @@ mod tests {
             ("['p.json']", "['p.json']\nworkers = 0", "`workers`"),
             ("['p.json']", "['p.json']\nreplay = 'r'\ncache = 'c'", "`replay`"),
             ("['p.json']", "['p.json']\nprompts = 'nowhere'", "nowhere"),
+            ("['p.json']", "['p.json']\nrounds = 0", "`rounds`"),
+            ("['p.json']", "['p.json']\ntemperature = 3.0", "`temperature`"),
+            (
+                "[model]",
+                "[models.a]\nmodel = 'm'\nprovider = 'anthropic'\nbase_url = 'https://a.b'\n[model]",
+                "one of them",
+            ),
+            ("[model]", "[other]", "other"),
+            ("model = 'm'", "model = 'm'\n[tests]\nprograms = 0", "`tests.programs`"),
+            ("model = 'm'", "model = 'm'\n[tests]\nmutations = true", "mutations"),
+            (
+                "['p.json']",
+                "['p.json']\njudge = 'cosqa'\ntests = { mutation = true }",
+                "judges that run programs",
+            ),
             ("model = 'm'", "modle = 'm'", "modle"),
             ("model = 'm'", "model = 'm'\ninput_price = -1.0", "input_price"),
             ("model = 'm'", "model = 'm'\n[budget]\ndollars = -1.0", "budget.dollars"),

@@ -12,14 +12,22 @@ use crate::digest::digest;
 use crate::error::AnnotateError;
 
 /// What may stand between `{{` and `}}` in a prompt.
-const PLACES: [&str; 7] = ["query", "code", "language", "guidance", "program", "result", "output"];
+const PLACES: [&str; 9] =
+    ["query", "code", "language", "guidance", "interface", "program", "result", "output", "verdict"];
 
 /// The prompts that come with the program, by name.
 const BUILT_IN: &[(&str, &str)] = &[
     ("screener", include_str!("../prompts/screener.toml")),
     ("test-generator", include_str!("../prompts/test-generator.toml")),
+    ("query-test-generator", include_str!("../prompts/query-test-generator.toml")),
+    ("test-adapter", include_str!("../prompts/test-adapter.toml")),
+    ("test-improver", include_str!("../prompts/test-improver.toml")),
+    ("query-test-improver", include_str!("../prompts/query-test-improver.toml")),
     ("bug-fixer", include_str!("../prompts/bug-fixer.toml")),
     ("arbiter", include_str!("../prompts/arbiter.toml")),
+    ("confident-arbiter", include_str!("../prompts/confident-arbiter.toml")),
+    ("code-generator", include_str!("../prompts/code-generator.toml")),
+    ("code-repairer", include_str!("../prompts/code-repairer.toml")),
     ("cosqa-plus", include_str!("../prompts/cosqa-plus.toml")),
     ("cosqa-plus-half", include_str!("../prompts/cosqa-plus-half.toml")),
     ("cosqa-intent", include_str!("../prompts/cosqa-intent.toml")),
@@ -79,6 +87,12 @@ impl Prompt {
     /// What an answer must say.
     pub fn grammar(&self) -> &Grammar {
         &self.content.answer
+    }
+
+    /// Whether `place` stands in it.
+    pub(crate) fn names(&self, place: &str) -> bool {
+        let mut templates = self.content.system.iter().chain([&self.content.user]);
+        templates.any(|template| places(template).any(|named| named == place))
     }
 
     /// The question, with `values` in the places of their names. What stands in a value is not looked at again.

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use quarry_llm::{Client, Cost, Failure, LlmError, Origin};
+use quarry_llm::{Budget, Client, Cost, Failure, LlmError, Origin};
 use quarry_sandbox::{Limits, MemoryBound, Runner, Sandbox};
 
 use crate::error::AnnotateError;
@@ -34,10 +34,12 @@ const PROGRAM_TOKENS: u64 = 600;
 /// A plan whose pairs are in the ledger, ready to be judged.
 pub struct Judging {
     plan: Plan,
-    writer: Writer,
+    writer: Arc<Writer>,
     client: Client,
-    programs: Option<Box<dyn Programs>>,
+    programs: Option<Arc<dyn Programs>>,
     judge: i64,
+    /// Who judges, where the label is a majority.
+    members: Vec<Judging>,
 }
 
 /// Runs test programs: in this process, or elsewhere. Any number of threads may share it.
@@ -74,13 +76,23 @@ impl Programs for IsolatedPrograms {
 /// What judging would take, before anything is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
-    /// Pairs without a verdict.
+    /// Pairs without a verdict; where the label is a majority, of each member.
     pub pairs: u64,
     /// What is asked of each next: questions whose answers are stored, and the others with their worst case.
     pub first: quarry_llm::Estimate,
     /// What all questions would cost if a token had four bytes, answers were as long as they usually are, and as many
     /// pairs were clear as in CoSQA+.
     pub typical: Cost,
+}
+
+impl Estimate {
+    fn add(&mut self, other: &Self) {
+        self.pairs += other.pairs;
+        self.first.stored += other.first.stored;
+        self.first.calls += other.first.calls;
+        self.first.worst += other.first.worst;
+        self.typical += other.typical;
+    }
 }
 
 /// Says how far the work is.
@@ -137,14 +149,34 @@ impl Judging {
             }
         }
         // Settings that cannot work are found before a ledger is made.
-        plan.client(Cost::default())?;
-        let writer = Writer::open(&plan.ledger)?;
-        let [spent, _] = writer.ledger().spent()?;
-        let client = plan.client(spent)?;
-        let judge = writer.start(&plan.judge, &plan.version, &plan.description(), &plan.text)?;
-        pairs::note(&checked, &plan, &writer)?;
-        let programs = sandbox.map(|sandbox| Box::new(sandbox) as Box<dyn Programs>);
-        Ok(Self { plan, writer, client, programs, judge })
+        for member in plan.members.iter().chain([&plan]) {
+            member.client(plan.budget(Cost::default()))?;
+        }
+        let writer = Arc::new(Writer::open(&plan.ledger)?);
+        let budget = plan.budget(writer.ledger().spent()?[0]);
+        let programs = sandbox.map(|sandbox| Arc::new(sandbox) as Arc<dyn Programs>);
+        let judging = Self::start(plan, &writer, programs.as_ref(), &budget)?;
+        pairs::note(&checked, &judging.plan, &writer)?;
+        Ok(judging)
+    }
+
+    /// Notes the start of a plan, after those of its members.
+    fn start(
+        mut plan: Plan,
+        writer: &Arc<Writer>,
+        programs: Option<&Arc<dyn Programs>>,
+        budget: &Budget,
+    ) -> Result<Self, AnnotateError> {
+        let description = plan.description();
+        let members = std::mem::take(&mut plan.members).into_iter();
+        let members = members
+            .map(|member| Self::start(member, writer, programs, budget))
+            .collect::<Result<Vec<_>, _>>()?;
+        let numbers: Vec<i64> = members.iter().map(|member| member.judge).collect();
+        let client = plan.client(budget.clone())?;
+        let judge = writer.start(&plan.judge, &plan.version, &description, &plan.text, &numbers)?;
+        let (writer, programs) = (Arc::clone(writer), programs.cloned());
+        Ok(Self { plan, writer, client, programs, judge, members })
     }
 
     /// The plan.
@@ -163,6 +195,12 @@ impl Judging {
     /// When the ledger or the cache cannot be read.
     pub fn estimate(&self) -> Result<Estimate, AnnotateError> {
         let mut estimate = Estimate::default();
+        for member in &self.members {
+            estimate.add(&member.estimate()?);
+        }
+        if !self.members.is_empty() {
+            return Ok(estimate);
+        }
         let (mut input, mut output) = (0, 0);
         let tests = self.plan.judge.test_prompt_bytes();
         self.for_each_waiting(&mut |waiting| {
@@ -199,6 +237,10 @@ impl Judging {
     /// # Errors
     /// When something is wrong that concerns all pairs: the key, the budget, the recording, the ledger, the sandbox.
     pub fn run(&self, stop: &AtomicBool, progress: &(dyn Fn(Progress) + Sync)) -> Result<(), AnnotateError> {
+        if !self.members.is_empty() {
+            // One after the other, so that each model's limits are its own. Their verdicts bring the majority's.
+            return self.members.iter().try_for_each(|member| member.run(stop, progress));
+        }
         let shared = Shared {
             judging: self,
             stop,
@@ -291,7 +333,7 @@ impl Shared<'_> {
                 Err(Halt::Stop) => return,
                 Err(Halt::All(error)) => return self.fail(error),
                 Err(Halt::Pair(reason)) => {
-                    let place = Place { judge: self.judging.judge, pair: number, position: 0 };
+                    let place = Place { judge: self.judging.judge, pair: number, position: 0, extra: None };
                     if let Err(error) = self.judging.writer.add_failure(place, &reason) {
                         return self.fail(error);
                     }
@@ -320,17 +362,18 @@ impl Shared<'_> {
             if self.is_over() {
                 return Err(Halt::Stop);
             }
-            let place = Place { judge: self.judging.judge, pair: number, position: events.len() as i64 };
+            let position = events.len() as i64;
+            let place = |extra| Place { judge: self.judging.judge, pair: number, position, extra };
             match step {
                 Next::Decide(verdict) => {
                     let outcome = verdict.outcome;
-                    self.judging.writer.add_verdict(place, verdict)?;
+                    self.judging.writer.add_verdict(place(None), verdict)?;
                     return Ok(outcome);
                 }
                 Next::Run(program) => {
                     let run = self.run(program)?;
                     if let Some(language) = Language::named(&run.program.language) {
-                        self.judging.writer.add_run(place, &run, language)?;
+                        self.judging.writer.add_run(place(run.program.extra), &run, language)?;
                     }
                     events.push(Event::Run(run));
                     step = next(&events)?;
@@ -338,7 +381,7 @@ impl Shared<'_> {
                 Next::Ask(question) => {
                     // The verdict that follows from an answer is noted with it.
                     let mut following = Err(Halt::Stop);
-                    self.ask(place, question, &mut |answer| {
+                    self.ask(place(question.extra), question, &mut |answer| {
                         events.push(Event::Answer(answer));
                         following = next(&events);
                         match &following {
@@ -374,7 +417,7 @@ impl Shared<'_> {
         take: &mut dyn FnMut(Answer) -> Option<Verdict>,
     ) -> Result<(), Halt> {
         let Judging { writer, client, plan, .. } = self.judging;
-        let Question { prompt, version, request } = question;
+        let Question { prompt, version, request, extra: _ } = question;
         let name = client.chat_name(&request);
         // Whoever asks the same at this moment brings the answer for both.
         let _asked = self.asked.enter(&name);

@@ -21,6 +21,7 @@ fn pair() -> Pair {
         code: "def add(a, b):\n    return a + b\n".into(),
         language: "python".into(),
         label: Some(1),
+        rival: None,
     }
 }
 
@@ -30,7 +31,7 @@ fn answer(prompt: &str, text: &str) -> Event {
 
 fn ran(source: &str, code: i32, stderr: &str) -> Event {
     Event::Run(Run {
-        program: TestProgram { language: "python".into(), source: source.into() },
+        program: TestProgram { language: "python".into(), source: source.into(), extra: None },
         ended: Ended::Exited { code },
         stdout: String::new(),
         stderr: stderr.into(),

@@ -27,6 +27,7 @@ pub mod own_repository;
 pub mod plan;
 pub mod protocol;
 pub mod ranking;
+pub mod recalibration;
 pub mod repo_search;
 pub mod report;
 pub mod result_file;

@@ -25,6 +25,7 @@
 
 mod comment;
 mod definition;
+mod function;
 mod language;
 mod layout;
 mod line;
@@ -40,8 +41,8 @@ pub use language::{Language, language_called, language_for, language_named, lang
 pub use rules::Content;
 pub use size::{MAX_DEFINITION_LINES, MAX_UNIT_BYTES, MAX_WINDOW_LINES};
 pub use unit::{
-    Call, Diagnostic, Extraction, Import, ImportedName, Limits, MAX_NAME_BYTES, MAX_SIGNATURE_BYTES,
-    MAX_SYNTAX_DIAGNOSTICS, References, Unit, UnitKind,
+    Call, Diagnostic, Extraction, Function, Import, ImportedName, Limits, MAX_NAME_BYTES,
+    MAX_SIGNATURE_BYTES, MAX_SYNTAX_DIAGNOSTICS, References, Unit, UnitKind,
 };
 
 /// Cuts `source`, the bytes of one file in `language`, into units, within the default [`Limits`].
@@ -66,4 +67,10 @@ pub fn extract_with_references(
     limits: &Limits,
 ) -> (Extraction, References) {
     parse::extract_with_references(language, source, limits)
+}
+
+/// The functions and methods of `source` with their bodies, within the default [`Limits`], in ascending order of their
+/// beginnings; those within others follow them. None where there is no syntax tree.
+pub fn functions(language: Language, source: &[u8]) -> Vec<Function> {
+    parse::functions(language, source, &Limits::default())
 }

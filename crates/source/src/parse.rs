@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use tree_sitter::{LanguageError, ParseOptions, ParseState, Parser, QueryCursor, Tree};
 
 use crate::definition::{Structure, find_definitions};
+use crate::function::find_functions;
 use crate::language::{Language, Reader};
 use crate::layout::lay_out;
 use crate::line::{Lines, line_number};
 use crate::markdown::find_sections;
 use crate::reference::{find_references, place_calls};
 use crate::rules::Rules;
-use crate::unit::{Diagnostic, Extraction, Limits, MAX_SYNTAX_DIAGNOSTICS, References, UnitKind};
+use crate::unit::{Diagnostic, Extraction, Function, Limits, MAX_SYNTAX_DIAGNOSTICS, References, UnitKind};
 
 /// What parsing needs and what is costly to make anew for every file.
 struct Workspace {
@@ -58,6 +59,13 @@ pub(crate) fn extract_with_references(
     let extraction = read(language, source, limits, Some(&mut references));
     place_calls(&mut references.calls, &extraction.units);
     (extraction, references)
+}
+
+pub(crate) fn functions(language: Language, source: &[u8], limits: &Limits) -> Vec<Function> {
+    let Reader::Syntax(grammar) = language.reader() else { return Vec::new() };
+    let rules = language.rules(grammar);
+    let tree = WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, rules, source, limits));
+    tree.map_or_else(|_| Vec::new(), |tree| find_functions(&tree, rules, source))
 }
 
 /// Cuts `source` into units, and fills `references`, if any.

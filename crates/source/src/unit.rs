@@ -67,6 +67,19 @@ impl Unit {
     }
 }
 
+/// A function or method with its body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    /// Its name, as it stands there.
+    pub name: String,
+    /// Byte range of the statement that defines it and nothing else, decorators included.
+    pub bytes: Range<usize>,
+    /// Byte range of its body, as the grammar has it: with its braces, where there are some.
+    pub body: Range<usize>,
+    /// Byte ranges of the operators, keywords and brackets in the body, in order; none in strings and comments.
+    pub symbols: Vec<Range<usize>>,
+}
+
 /// Longest part of a [`Unit::name`], in bytes; a longer one is cut at a character border.
 pub const MAX_NAME_BYTES: usize = 256;
 

@@ -6,6 +6,7 @@
 //! machine that stops, loses what was not committed and nothing else; and others can read while one writes. One thread
 //! writes, and commits what all workers have for it at once, so that they share the wait for the disk.
 
+mod compare;
 mod read;
 mod write;
 
@@ -18,6 +19,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::error::AnnotateError;
 
+pub use compare::{ExtraWork, Votes, Work};
 pub use read::{Counts, Decided, Finished, Scene, Story, Waiting};
 pub use write::{Asked, CallBegin, CallEnd, Place, Writer};
 
@@ -30,8 +32,8 @@ const VERSION: i32 = 1;
 const SCHEMA: &str = include_str!("schema.sql");
 
 /// The tables that only grow.
-const APPEND_ONLY: [&str; 9] =
-    ["starts", "judges", "prompts", "calls", "call_ends", "answers", "runs", "events", "verdicts"];
+const APPEND_ONLY: [&str; 10] =
+    ["starts", "judges", "members", "prompts", "calls", "call_ends", "answers", "runs", "events", "verdicts"];
 
 /// A ledger that is read. [`Writer`] adds to it.
 #[derive(Debug)]

@@ -11,13 +11,27 @@ use serde::Serialize;
 use super::{Ledger, sqlite};
 use crate::error::AnnotateError;
 use crate::evidence::{Answer, Event, Run, TestProgram};
-use crate::judge::{Outcome, Verdict};
+use crate::judge::{Extra, Outcome, Verdict};
 use crate::pair::Pair;
 
 /// The pairs of the last start.
-const LISTED: &str = "pairs.start = (SELECT max(start) FROM starts)";
+pub(super) const LISTED: &str = "pairs.start = (SELECT max(start) FROM starts)";
 
 const PAIR_COLUMNS: &str = "pairs.pair, id, query_id, query, code_id, code, language, label";
+
+/// The code of the first other candidate. Pairs are never removed, so that it stays the same once there is one.
+const RIVAL: &str = "(SELECT other.code FROM pairs AS other WHERE other.query_id = pairs.query_id \
+                     AND other.language = pairs.language AND other.code <> pairs.code ORDER BY other.pair LIMIT 1)";
+
+/// What [`verdict`] reads.
+pub(super) const VERDICT_COLUMNS: &str = "outcome, grade, decided_by, reason, confidence";
+
+/// The judge ?1 and its members.
+pub(super) const WITH_MEMBERS: &str =
+    "IN (SELECT ?1 UNION SELECT member FROM members WHERE members.judge = ?1)";
+
+/// Programs that tests were written in, rather than those that say what the tests are worth.
+const IS_TEST: &str = "coalesce(events.extra, 'programs') = 'programs'";
 
 /// A pair without a verdict.
 #[derive(Clone, Debug)]
@@ -110,7 +124,7 @@ pub struct Counts {
     pub repairs: u64,
 }
 
-fn cost(tokens: i64, money: i64) -> Cost {
+pub(super) fn cost(tokens: i64, money: i64) -> Cost {
     Cost { tokens: tokens.max(0) as u64, money: Money::from_units(money.max(0) as u64) }
 }
 
@@ -123,11 +137,12 @@ fn pair(row: &Row<'_>) -> rusqlite::Result<(i64, Pair)> {
         code: row.get(5)?,
         language: row.get(6)?,
         label: row.get(7)?,
+        rival: None,
     };
     Ok((row.get(0)?, pair))
 }
 
-fn verdict(row: &Row<'_>, first: usize) -> rusqlite::Result<Verdict> {
+pub(super) fn verdict(row: &Row<'_>, first: usize) -> rusqlite::Result<Verdict> {
     let name: String = row.get(first)?;
     let unknown = || rusqlite::Error::InvalidColumnName(format!("outcome {name:?}"));
     Ok(Verdict {
@@ -135,16 +150,22 @@ fn verdict(row: &Row<'_>, first: usize) -> rusqlite::Result<Verdict> {
         grade: row.get(first + 1)?,
         decided_by: row.get(first + 2)?,
         reason: row.get(first + 3)?,
+        confidence: row.get(first + 4)?,
     })
 }
 
 fn run(row: &Row<'_>, first: usize) -> rusqlite::Result<Run> {
     let ended: String = row.get(first + 2)?;
+    let extra: Option<String> = row.get(first + 9)?;
     let seconds = |column: usize| -> rusqlite::Result<Duration> {
         Ok(Duration::try_from_secs_f64(row.get(column)?).unwrap_or_default())
     };
     Ok(Run {
-        program: TestProgram { language: row.get(first)?, source: row.get(first + 1)? },
+        program: TestProgram {
+            language: row.get(first)?,
+            source: row.get(first + 1)?,
+            extra: extra.as_deref().and_then(Extra::named),
+        },
         // What is no longer known ended somehow.
         ended: serde_json::from_str(&ended).unwrap_or(Ended::Exited { code: 255 }),
         stdout: row.get(first + 3)?,
@@ -157,10 +178,10 @@ fn run(row: &Row<'_>, first: usize) -> rusqlite::Result<Run> {
 }
 
 const RUN_COLUMNS: &str = "runs.language, runs.program, runs.ended, runs.stdout, runs.stderr, runs.wall_seconds, \
-                           runs.cpu_seconds, runs.memory_bytes, runs.isolation";
+                           runs.cpu_seconds, runs.memory_bytes, runs.isolation, events.extra";
 
 impl Ledger {
-    fn read<T>(
+    pub(super) fn read<T>(
         &self,
         read: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>,
     ) -> Result<T, AnnotateError> {
@@ -185,10 +206,13 @@ impl Ledger {
     pub fn waiting(&self, judge: i64, after: i64, limit: usize) -> Result<Vec<Waiting>, AnnotateError> {
         self.read(|connection| {
             let mut select = connection.prepare_cached(&format!(
-                "SELECT {PAIR_COLUMNS} FROM pairs WHERE {LISTED} AND pair > ?2 AND NOT EXISTS \
+                "SELECT {PAIR_COLUMNS}, {RIVAL} FROM pairs WHERE {LISTED} AND pair > ?2 AND NOT EXISTS \
                  (SELECT 1 FROM verdicts WHERE judge = ?1 AND verdicts.pair = pairs.pair) ORDER BY pair LIMIT ?3"
             ))?;
-            let pairs = select.query_map(params![judge, after, limit as i64], pair)?;
+            let pairs = select.query_map(params![judge, after, limit as i64], |row| {
+                let (number, found) = pair(row)?;
+                Ok((number, Pair { rival: row.get(8)?, ..found }))
+            })?;
             pairs
                 .map(|found| {
                     let (number, pair) = found?;
@@ -244,7 +268,7 @@ impl Ledger {
         let failed = |error| sqlite(&self.path, error);
         let mut select = connection
             .prepare_cached(&format!(
-                "SELECT {PAIR_COLUMNS}, outcome, grade, decided_by, reason FROM pairs JOIN verdicts USING (pair) \
+                "SELECT {PAIR_COLUMNS}, {VERDICT_COLUMNS} FROM pairs JOIN verdicts USING (pair) \
                  WHERE judge = ?1 AND {LISTED} ORDER BY pairs.pair"
             ))
             .map_err(failed)?;
@@ -256,26 +280,30 @@ impl Ledger {
         Ok(())
     }
 
-    /// The runs that the labels of `judge` rest on, in the order of the pairs' numbers, after pair number `after`; at
-    /// most `limit`, with the number of the pair of each.
+    /// The runs that the labels of `judge` and its members rest on, in the order of judges, pairs and their events, at
+    /// most `limit` of those after `after`; each with its place, for the next call.
     ///
     /// # Errors
     /// When the ledger cannot be read.
     pub fn finished(
         &self,
         judge: i64,
-        after: i64,
+        after: [i64; 3],
         limit: usize,
-    ) -> Result<Vec<(i64, Finished)>, AnnotateError> {
+    ) -> Result<Vec<([i64; 3], Finished)>, AnnotateError> {
         self.read(|connection| {
             let mut select = connection.prepare_cached(&format!(
-                "SELECT pairs.pair, id, {RUN_COLUMNS} FROM events JOIN pairs USING (pair) JOIN runs USING (run) \
-                 JOIN verdicts USING (judge, pair) \
-                 WHERE events.judge = ?1 AND events.pair > ?2 AND {LISTED} AND outcome IN ('yes', 'no') \
-                 ORDER BY events.pair, events.position LIMIT ?3"
+                "SELECT events.judge, pairs.pair, events.position, id, {RUN_COLUMNS} FROM events \
+                 JOIN pairs USING (pair) JOIN runs USING (run) JOIN verdicts USING (judge, pair) \
+                 WHERE events.judge {WITH_MEMBERS} AND (events.judge, events.pair, events.position) > (?2, ?3, ?4) \
+                 AND {LISTED} AND outcome IN ('yes', 'no') \
+                 ORDER BY events.judge, events.pair, events.position LIMIT ?5"
             ))?;
-            let rows = select.query_map(params![judge, after, limit as i64], |row| {
-                Ok((row.get(0)?, Finished { pair: row.get(1)?, run: run(row, 2)? }))
+            let [after_judge, pair, position] = after;
+            let values = params![judge, after_judge, pair, position, limit as i64];
+            let rows = select.query_map(values, |row| {
+                let place = [row.get(0)?, row.get(1)?, row.get(2)?];
+                Ok((place, Finished { pair: row.get(3)?, run: run(row, 4)? }))
             })?;
             rows.collect()
         })
@@ -291,10 +319,9 @@ impl Ledger {
             let Some((number, pair)) = connection.query_row(&select, [id], pair).optional()? else {
                 return Ok(None);
             };
-            let select =
-                "SELECT outcome, grade, decided_by, reason FROM verdicts WHERE judge = ?1 AND pair = ?2";
+            let select = format!("SELECT {VERDICT_COLUMNS} FROM verdicts WHERE judge = ?1 AND pair = ?2");
             let verdict =
-                connection.query_row(select, params![judge, number], |row| verdict(row, 0)).optional()?;
+                connection.query_row(&select, params![judge, number], |row| verdict(row, 0)).optional()?;
             let mut failures = connection.prepare_cached(
                 "SELECT reason FROM failures WHERE judge = ?1 AND pair = ?2 ORDER BY failure",
             )?;
@@ -304,7 +331,19 @@ impl Ledger {
         })
     }
 
-    /// How far `judge` is.
+    /// The numbers of the members whose majority `judge` is, in ascending order; none where it decides itself.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn members(&self, judge: i64) -> Result<Vec<i64>, AnnotateError> {
+        self.read(|connection| {
+            let mut select =
+                connection.prepare_cached("SELECT member FROM members WHERE judge = ?1 ORDER BY member")?;
+            select.query_map([judge], |row| row.get(0))?.collect()
+        })
+    }
+
+    /// How far `judge` is; the evidence is its own and that of its members.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -326,23 +365,23 @@ impl Ledger {
             ))?;
             for (result, _, number) in list(format!(
                 "SELECT result, '', count(*) FROM events JOIN runs USING (run) JOIN pairs USING (pair) \
-                 WHERE judge = ?1 AND {LISTED} GROUP BY 1 ORDER BY 1"
+                 WHERE judge {WITH_MEMBERS} AND {LISTED} AND {IS_TEST} GROUP BY 1 ORDER BY 1"
             ))? {
                 counts.runs.insert(result, number);
             }
             let tested = format!(
                 "SELECT count(DISTINCT pair), coalesce(sum(tests), 0) FROM events JOIN runs USING (run) \
-                 JOIN pairs USING (pair) WHERE judge = ?1 AND {LISTED}"
+                 JOIN pairs USING (pair) WHERE judge {WITH_MEMBERS} AND {LISTED} AND {IS_TEST}"
             );
             (counts.tested, counts.tests) =
                 connection.query_row(&tested, [judge], |row| Ok((count(row.get(0)?), count(row.get(1)?))))?;
             let mut select = connection.prepare(&format!(
-                "SELECT pair IN (SELECT pair FROM events WHERE judge = ?1 AND run IS NOT NULL) AS tested, \
+                "SELECT pair IN (SELECT pair FROM events WHERE judge {WITH_MEMBERS} AND run IS NOT NULL) AS tested, \
                  count(answer), coalesce(sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)), 0), \
                  coalesce(sum(money), 0), coalesce(sum(seconds), 0) + coalesce(sum(wall_seconds), 0), \
                  count(*) FILTER (WHERE events.prompt = 'bug-fixer') \
                  FROM events LEFT JOIN answers USING (answer) LEFT JOIN runs USING (run) JOIN pairs USING (pair) \
-                 WHERE judge = ?1 AND {LISTED} GROUP BY 1"
+                 WHERE judge {WITH_MEMBERS} AND {LISTED} GROUP BY 1"
             ))?;
             let mut rows = select.query([judge])?;
             while let Some(row) = rows.next()? {

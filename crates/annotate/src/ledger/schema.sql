@@ -17,6 +17,14 @@ CREATE TABLE judges (
     description TEXT NOT NULL      -- JSON
 ) STRICT;
 
+-- The members of a judge whose verdicts are the majority of theirs.
+CREATE TABLE members (
+    judge INTEGER NOT NULL REFERENCES judges,
+    member INTEGER NOT NULL REFERENCES judges,
+    PRIMARY KEY (judge, member)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX majorities_of_members ON members (member);
+
 CREATE TABLE prompts (
     version TEXT PRIMARY KEY,
     name TEXT NOT NULL,
@@ -37,6 +45,8 @@ CREATE TABLE pairs (
     content TEXT NOT NULL,         -- stands for language, query and code
     start INTEGER NOT NULL
 ) STRICT;
+
+CREATE INDEX pairs_of_queries ON pairs (query_id, pair);
 
 -- A question on its way to an endpoint, written before it is sent. Without an end it was cut off, and counts at its
 -- worst case.
@@ -98,6 +108,7 @@ CREATE TABLE events (
     prompt TEXT,                   -- name, of an answer
     answer INTEGER REFERENCES answers,
     run INTEGER REFERENCES runs,
+    extra TEXT,                    -- what it is for, where it is not a part of the judge without options
     PRIMARY KEY (judge, pair, position),
     CHECK ((answer IS NULL) <> (run IS NULL))
 ) STRICT, WITHOUT ROWID;
@@ -109,6 +120,7 @@ CREATE TABLE verdicts (
     grade INTEGER,
     decided_by TEXT NOT NULL,
     reason TEXT NOT NULL,
+    confidence REAL,               -- how sure whoever decided is to be right, 0 to 1
     time REAL NOT NULL,
     PRIMARY KEY (judge, pair)
 ) STRICT, WITHOUT ROWID;

@@ -9,11 +9,13 @@ use std::thread::{self, JoinHandle};
 use quarry_llm::{ChatAnswer, Cost, Message, Origin, Stop};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
+use super::read::{VERDICT_COLUMNS, verdict};
 use super::{Ledger, create, lock_for_writing, now, problem, sqlite};
 use crate::error::AnnotateError;
 use crate::evidence::Run;
-use crate::judge::{Judge, Verdict};
+use crate::judge::{Extra, Judge, Verdict};
 use crate::language::Language;
+use crate::majority::majority;
 use crate::pair::Pair;
 
 /// Waiting transactions; more make the workers wait.
@@ -141,7 +143,8 @@ impl Writer {
         }
     }
 
-    /// Notes a start of `judge` by a plan; the number of the judge.
+    /// Notes a start of `judge` by a plan; the number of the judge. Where it has `members`, by their numbers, its
+    /// verdicts are the majority of theirs from now on.
     ///
     /// # Errors
     /// When the ledger cannot be written, as for all that follow.
@@ -151,12 +154,14 @@ impl Writer {
         version: &str,
         description: &str,
         plan: &str,
+        members: &[i64],
     ) -> Result<i64, AnnotateError> {
         let prompts: Vec<[String; 3]> = judge
             .prompts()
             .map(|prompt| [&prompt.version, &prompt.name, &prompt.text].map(Clone::clone))
             .collect();
         let [name, version, description, plan] = [&judge.name, version, description, plan].map(str::to_owned);
+        let members = members.to_vec();
         self.change(move |transaction| {
             for [version, name, text] in &prompts {
                 let mut insert =
@@ -174,6 +179,11 @@ impl Writer {
                 "INSERT INTO starts (judge, time, plan, quarry) VALUES (?1, ?2, ?3, ?4)",
                 params![judge, now(), plan, env!("CARGO_PKG_VERSION")],
             )?;
+            for member in &members {
+                let insert = "INSERT OR IGNORE INTO members VALUES (?1, ?2)";
+                transaction.execute(insert, params![judge, member])?;
+            }
+            settle_all(transaction, judge)?;
             Ok(judge)
         })
     }
@@ -317,9 +327,11 @@ impl Writer {
                 run.isolation,
                 now()
             ])?;
-            let mut insert = transaction
-                .prepare_cached("INSERT INTO events (judge, pair, position, run) VALUES (?1, ?2, ?3, ?4)")?;
-            insert.execute(params![place.judge, place.pair, place.position, number])?;
+            let mut insert = transaction.prepare_cached(
+                "INSERT INTO events (judge, pair, position, run, extra) VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?;
+            let extra = place.extra.map(Extra::name);
+            insert.execute(params![place.judge, place.pair, place.position, number, extra])?;
             Ok(())
         })
     }
@@ -356,6 +368,8 @@ pub struct Place {
     pub pair: i64,
     /// From 0.
     pub position: i64,
+    /// What the event is for, where it is not a part of the judge without options.
+    pub extra: Option<Extra>,
 }
 
 impl Drop for Writer {
@@ -404,10 +418,11 @@ fn insert_answer_event(
     request: &str,
 ) -> rusqlite::Result<()> {
     let mut insert = transaction.prepare_cached(
-        "INSERT INTO events (judge, pair, position, prompt, answer) \
-         SELECT ?1, ?2, ?3, ?4, answer FROM answers WHERE request = ?5",
+        "INSERT INTO events (judge, pair, position, prompt, answer, extra) \
+         SELECT ?1, ?2, ?3, ?4, answer, ?6 FROM answers WHERE request = ?5",
     )?;
-    insert.execute(params![place.judge, place.pair, place.position, prompt, request])?;
+    let extra = place.extra.map(Extra::name);
+    insert.execute(params![place.judge, place.pair, place.position, prompt, request, extra])?;
     Ok(())
 }
 
@@ -417,11 +432,43 @@ fn insert_verdict(
     verdict: Option<&Verdict>,
 ) -> rusqlite::Result<()> {
     let Some(verdict) = verdict else { return Ok(()) };
+    let Place { judge, pair, .. } = place;
     let mut insert =
-        transaction.prepare_cached("INSERT INTO verdicts VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?;
-    let Verdict { outcome, grade, decided_by, reason } = verdict;
-    insert.execute(params![place.judge, place.pair, outcome.name(), grade, decided_by, reason, now()])?;
-    Ok(())
+        transaction.prepare_cached("INSERT INTO verdicts VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?;
+    let Verdict { outcome, grade, decided_by, reason, confidence } = verdict;
+    insert.execute(params![judge, pair, outcome.name(), grade, decided_by, reason, confidence, now()])?;
+    let mut select = transaction.prepare_cached("SELECT judge FROM members WHERE member = ?1")?;
+    let majorities: Vec<i64> = select.query_map([judge], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    majorities.into_iter().try_for_each(|majority| settle(transaction, majority, pair))
+}
+
+/// Adds the verdicts of a judge with members on the pairs that all of these have decided.
+fn settle_all(transaction: &Transaction<'_>, judge: i64) -> rusqlite::Result<()> {
+    let mut select = transaction.prepare(
+        "SELECT pair FROM members JOIN verdicts ON verdicts.judge = members.member WHERE members.judge = ?1 \
+         GROUP BY pair HAVING count(*) = (SELECT count(*) FROM members WHERE judge = ?1) \
+         AND pair NOT IN (SELECT pair FROM verdicts WHERE judge = ?1)",
+    )?;
+    let pairs: Vec<i64> = select.query_map([judge], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    pairs.into_iter().try_for_each(|pair| settle(transaction, judge, pair))
+}
+
+/// Adds the verdict of a judge with members on a pair, once all of these have decided.
+fn settle(transaction: &Transaction<'_>, judge: i64, pair: i64) -> rusqlite::Result<()> {
+    let mut select = transaction.prepare_cached(&format!(
+        "SELECT {VERDICT_COLUMNS} FROM members LEFT JOIN verdicts ON verdicts.judge = member AND pair = ?2 \
+         WHERE members.judge = ?1 ORDER BY member"
+    ))?;
+    let mut rows = select.query(params![judge, pair])?;
+    let mut votes = Vec::new();
+    while let Some(row) = rows.next()? {
+        if row.get::<_, Option<String>>(0)?.is_none() {
+            return Ok(());
+        }
+        votes.push(verdict(row, 0)?);
+    }
+    let place = Place { judge, pair, position: 0, extra: None };
+    insert_verdict(transaction, place, Some(&majority(&votes)))
 }
 
 fn origin_name(origin: Origin) -> &'static str {

@@ -1,6 +1,7 @@
 //! `quarry judge`: whether code answers queries, by language models that run tests.
 
 mod audit;
+mod calibrate;
 mod export;
 mod run;
 mod show;
@@ -31,6 +32,8 @@ enum Command {
     Show(show::ShowArgs),
     /// Write the labels as a data set
     Export(export::ExportArgs),
+    /// Say whether the confidence of a judge can be believed, by the labels of its pairs' file
+    Calibrate(calibrate::CalibrateArgs),
     /// Run the tests of finished labels again, and say which no longer hold
     Audit(audit::AuditArgs),
 }
@@ -94,6 +97,7 @@ pub fn run(args: &JudgeArgs) -> anyhow::Result<ExitCode> {
         Command::Status(args) => status::run(args),
         Command::Show(args) => show::run(args),
         Command::Export(args) => export::run(args),
+        Command::Calibrate(args) => calibrate::run(args),
         Command::Audit(args) => audit::run(args),
     }
 }

@@ -29,22 +29,41 @@ pub struct ShowArgs {
 /// # Errors
 /// When the plan or its ledger cannot be read, or there is no such pair.
 pub fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
-    let (_, ledger, judge) = args.plan.judged()?;
+    let (plan, ledger, judge) = args.plan.judged()?;
     let Some(story) = ledger.story(judge, &args.pair)? else {
         bail!("{}: there is no pair {:?}", ledger.path().display(), args.pair);
     };
-    output::print(&text(&story, args.questions))?;
+    let mut text = beginning(&story);
+    for member in &plan.members {
+        let Some(number) = ledger.judge(&member.version)? else { continue };
+        let Some(story) = ledger.story(number, &args.pair)? else { continue };
+        let name = output::printable(member.member.as_deref().unwrap_or_default());
+        let _ = writeln!(text, "\n══ {name}");
+        text += &events(&story, args.questions);
+    }
+    text += &events(&story, args.questions);
+    output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(story: &Story, questions: bool) -> String {
+/// A part of a text, with its title.
+fn part(text: &mut String, title: &str, body: &str) {
+    let _ = writeln!(text, "\n── {title}\n{}", clean(body).trim_end());
+}
+
+/// What is judged.
+fn beginning(story: &Story) -> String {
     let pair = &story.pair;
     let mut text = format!("pair {} (query {}, code {})\n", pair.id, pair.query_id, pair.code_id);
-    let mut part = |title: &str, body: &str| {
-        let _ = writeln!(text, "\n── {title}\n{}", clean(body).trim_end());
-    };
-    part("query", &pair.query);
-    part(&format!("code, {}", pair.language), &pair.code);
+    part(&mut text, "query", &pair.query);
+    part(&mut text, &format!("code, {}", pair.language), &pair.code);
+    text
+}
+
+/// What happened.
+fn events(story: &Story, questions: bool) -> String {
+    let mut text = String::new();
+    let mut part = |title: &str, body: &str| part(&mut text, title, body);
     for Scene { event, asked, messages, cost, seconds, .. } in &story.scenes {
         match event {
             Event::Answer(answer) => {
@@ -56,7 +75,9 @@ fn text(story: &Story, questions: bool) -> String {
                 part(&title, &answer.text);
             }
             Event::Run(run) => {
-                part(&format!("test program, {}", run.program.language), &run.program.source);
+                let extra =
+                    run.program.extra.map_or(String::new(), |extra| format!(", for {}", extra.name()));
+                part(&format!("test program, {}{extra}", run.program.language), &run.program.source);
                 let memory = run.peak_memory_bytes as f64 / f64::from(1 << 20);
                 let title = format!(
                     "its run: {:?}, {:.2} s, {memory:.1} MiB, {}",
@@ -74,7 +95,10 @@ fn text(story: &Story, questions: bool) -> String {
     match &story.verdict {
         Some(verdict) => {
             let grade = verdict.grade.map_or(String::new(), |grade| format!(", grade {grade}"));
-            let title = format!("verdict: {}{grade}, by {}", verdict.outcome.name(), verdict.decided_by);
+            let confidence =
+                verdict.confidence.map_or(String::new(), |sure| format!(", confidence {sure:.2}"));
+            let title =
+                format!("verdict: {}{grade}, by {}{confidence}", verdict.outcome.name(), verdict.decided_by);
             part(&title, &verdict.reason);
         }
         None => part("no verdict yet", ""),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::Args;
-use quarry_annotate::{EXECUTABLE_RULE, Ledger, Plan, Report};
+use quarry_annotate::{EXECUTABLE_RULE, Ledger, Members, Options, Plan, Report};
 use quarry_eval::agreement::{Level, krippendorff_alpha};
 use serde::Serialize;
 
@@ -34,6 +34,12 @@ struct Status<'a> {
     executable_rule: &'static str,
     /// Of the file's labels with the judge's.
     krippendorff_alpha: Option<f64>,
+    /// Who judged, where the label is a majority.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    members: Option<Members>,
+    /// What options cost and changed, where there are some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    options: Option<Options>,
     /// Pairs without a label, with the reason.
     unresolved: Vec<(String, String)>,
 }
@@ -60,6 +66,8 @@ pub fn print(ledger: &Ledger, judge: i64, plan: &Plan, json: bool) -> anyhow::Re
         ledger: ledger.path().display().to_string(),
         krippendorff_alpha: alpha(&report.labels),
         executable_rule: EXECUTABLE_RULE,
+        members: Members::of(plan, ledger, judge)?,
+        options: Options::of(plan, ledger, judge)?,
         unresolved: ledger.unresolved(judge, MAX_LISTED)?,
         report,
     };
@@ -81,8 +89,6 @@ fn text(status: &Status<'_>) -> String {
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "{name:<28} {value}");
     };
-    let percent =
-        |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share));
     line("judge", format!("{} ({})", status.judge, status.version));
     line("pairs", format!("{}, {} without a verdict", report.pairs, report.waiting));
     for (outcome, number) in &report.outcomes {
@@ -119,6 +125,12 @@ fn text(status: &Status<'_>) -> String {
             line(&format!("  label {file}, judged {judge}"), number.to_string());
         }
     }
+    if let Some(members) = &status.members {
+        write_members(&mut text, members);
+    }
+    if let Some(options) = &status.options {
+        write_options(&mut text, options);
+    }
     if !status.unresolved.is_empty() {
         let _ = writeln!(text, "\nwithout a label:");
         for (pair, reason) in &status.unresolved {
@@ -131,4 +143,63 @@ fn text(status: &Status<'_>) -> String {
         }
     }
     text
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share))
+}
+
+fn write_members(text: &mut String, members: &Members) {
+    let _ = writeln!(text, "\nmajority of {} members, on {} pairs:", members.members.len(), members.pairs);
+    let _ = writeln!(text, "  {:<26} {}", "percent agreement", percent(members.percent_agreement));
+    let _ = writeln!(text, "  {:<26} {}", "Krippendorff's alpha", format_defined(members.krippendorff_alpha));
+    let _ = writeln!(text, "  {:<26} {}", "without a majority", members.without_majority);
+    for member in &members.members {
+        let _ = writeln!(
+            text,
+            "  {:<26} {} decided, {} yes; {} with the majority, {} with the file",
+            output::printable(&member.name),
+            member.decided,
+            member.yes,
+            percent(member.agreement_with_majority),
+            percent(member.accuracy)
+        );
+    }
+}
+
+fn write_options(text: &mut String, options: &Options) {
+    let _ = writeln!(text, "\nbeyond the judge without options:");
+    for added in &options.added {
+        let _ = writeln!(
+            text,
+            "  {:<26} {} calls, {} tokens, ${:.6}; {} runs; {:.2} s",
+            added.option.replace('_', " "),
+            added.calls,
+            added.tokens,
+            added.dollars,
+            added.runs,
+            added.seconds
+        );
+    }
+    let Some(beside) = &options.beside_plain else {
+        let _ = writeln!(
+            text,
+            "  what they changed is known once the plan without `[tests]` has judged too, with this ledger"
+        );
+        return;
+    };
+    let _ = writeln!(
+        text,
+        "  {:<26} {:+} calls, {:+} tokens, {:+.6} dollars, {:+} runs, on the {} pairs that both judged",
+        "together", beside.calls, beside.tokens, beside.dollars, beside.runs, beside.pairs
+    );
+    let changed: u64 = beside.changed.iter().map(|(_, _, number)| number).sum();
+    let _ = writeln!(text, "  {:<26} {changed}", "labels changed");
+    for (from, to, number) in &beside.changed {
+        let _ = writeln!(text, "    {from} to {to}: {number}");
+    }
+    if let Some([without, with]) = beside.accuracy {
+        let [without, with] = [without, with].map(|share| percent(Some(share)));
+        let _ = writeln!(text, "  {:<26} {without} without, {with} with", "agreement with the file");
+    }
 }

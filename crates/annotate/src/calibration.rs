@@ -1,0 +1,166 @@
+//! Whether the confidence of a judge can be believed, by the labels of people.
+
+use quarry_eval::calibration::{
+    Bin, Binning, area_under_risk_coverage, brier_score, expected_calibration_error, reliability,
+    risk_coverage,
+};
+use quarry_eval::recalibration::{Recalibration, cross_validated};
+use serde::Serialize;
+
+use crate::error::AnnotateError;
+use crate::judge::Outcome;
+use crate::ledger::Ledger;
+
+/// Shares of right verdicts for which [`Calibration`] says how many verdicts can be kept.
+const TARGETS: [f64; 3] = [0.9, 0.95, 0.99];
+
+/// How good confidences are as probabilities that a verdict agrees with the file's label.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Calibration {
+    /// Pairs with a label of the file and a verdict with a confidence.
+    pub pairs: usize,
+    /// Share of them in which the verdict agrees with the file.
+    pub accuracy: f64,
+    /// Confidences as the judge said them.
+    pub as_said: Forecasts,
+    /// Confidences as they are after calibration on other queries.
+    pub calibrated: Forecasts,
+    /// What calibrates them, fitted on all pairs: for verdicts to come.
+    pub recalibration: Recalibration,
+    /// How many verdicts can be kept where enough of those kept have to be right, on these very pairs.
+    pub kept: Vec<Kept>,
+}
+
+/// How good probabilities are.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Forecasts {
+    /// Mean squared distance from what held; less is better.
+    pub brier: f64,
+    /// Expected calibration error; less is better.
+    pub expected_calibration_error: f64,
+    /// Mean share of wrong verdicts over all shares that could be kept, most confident first; less is better.
+    pub area_under_risk_coverage: f64,
+    /// The reliability diagram.
+    pub bins: Vec<Bin>,
+}
+
+/// What can be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Kept {
+    /// Least share of right ones among those kept.
+    pub accuracy: f64,
+    /// Least confidence that is kept, as the judge says it; `None` where no confidence is enough.
+    pub confidence: Option<f64>,
+    /// Share of all verdicts that are kept.
+    pub share: f64,
+}
+
+/// A verdict whose confidence can be checked.
+struct Case {
+    query: String,
+    confidence: f64,
+    is_right: bool,
+}
+
+impl Calibration {
+    /// Of the verdicts of `judge`, by cross-validation over queries in `n_folds` parts; `None` where no verdict has
+    /// both a confidence and a label of the file.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn of(
+        ledger: &Ledger,
+        judge: i64,
+        n_folds: usize,
+        n_bins: usize,
+    ) -> Result<Option<Self>, AnnotateError> {
+        let mut cases = Vec::new();
+        ledger.for_each_decided(judge, |decided| {
+            let said = match decided.verdict.outcome {
+                Outcome::Yes => true,
+                Outcome::No => false,
+                Outcome::Discarded | Outcome::Unresolved => return Ok(()),
+            };
+            if let (Some(confidence), Some(label)) = (decided.verdict.confidence, decided.pair.label) {
+                let is_right = said == (label >= 1);
+                cases.push(Case { query: decided.pair.query_id, confidence, is_right });
+            }
+            Ok(())
+        })?;
+        Ok((!cases.is_empty()).then(|| Self::new(&cases, n_folds, n_bins)))
+    }
+
+    fn new(cases: &[Case], n_folds: usize, n_bins: usize) -> Self {
+        let confidences: Vec<f64> = cases.iter().map(|case| case.confidence).collect();
+        let right: Vec<bool> = cases.iter().map(|case| case.is_right).collect();
+        let queries: Vec<&str> = cases.iter().map(|case| case.query.as_str()).collect();
+        let calibrated = cross_validated(&confidences, &right, &queries, n_folds);
+        let curve = risk_coverage(&confidences, &right);
+        let kept = |accuracy: f64| {
+            let enough = curve.iter().rfind(|point| 1.0 - point.risk >= accuracy);
+            Kept {
+                accuracy,
+                confidence: enough.map(|point| point.threshold),
+                share: enough.map_or(0.0, |point| point.coverage),
+            }
+        };
+        Self {
+            pairs: cases.len(),
+            accuracy: right.iter().filter(|right| **right).count() as f64 / cases.len() as f64,
+            as_said: Forecasts::new(&confidences, &right, n_bins),
+            calibrated: Forecasts::new(&calibrated, &right, n_bins),
+            recalibration: Recalibration::fit(&confidences, &right),
+            kept: TARGETS.map(kept).to_vec(),
+        }
+    }
+}
+
+impl Forecasts {
+    fn new(probabilities: &[f64], held: &[bool], n_bins: usize) -> Self {
+        let bins = reliability(probabilities, held, n_bins, Binning::Width);
+        Self {
+            brier: brier_score(probabilities, held),
+            expected_calibration_error: expected_calibration_error(&bins),
+            area_under_risk_coverage: area_under_risk_coverage(&risk_coverage(probabilities, held)),
+            bins,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_judge_that_is_too_sure_is_calibrated() {
+        // Says 0.95 and is right in 7 of 10, says 0.6 and is right in 5 of 10; ten queries with ten pairs of each.
+        let case = |number: usize| {
+            let (confidence, n_right) = if number % 20 < 10 { (0.95, 7) } else { (0.6, 5) };
+            Case { query: (number / 20).to_string(), confidence, is_right: number % 10 < n_right }
+        };
+        let cases: Vec<Case> = (0..200).map(case).collect();
+        let found = Calibration::new(&cases, 5, 10);
+        assert_eq!((found.pairs, found.accuracy), (200, 0.6));
+        let brier = 0.5 * (0.7 * 0.05_f64.powi(2) + 0.3 * 0.95_f64.powi(2))
+            + 0.5 * (0.5 * 0.4_f64.powi(2) + 0.5 * 0.6_f64.powi(2));
+        assert!((found.as_said.brier - brier).abs() < 1e-12);
+        assert!((found.as_said.expected_calibration_error - (0.25 + 0.1) / 2.0).abs() < 1e-12);
+        assert!(found.calibrated.expected_calibration_error < 0.02, "{found:?}");
+        assert!(found.calibrated.brier < found.as_said.brier);
+        assert!((found.recalibration.apply(0.95) - 0.7).abs() < 0.01, "{found:?}");
+        // No confidence is enough for nine right ones in ten.
+        assert_eq!(found.kept[0], Kept { accuracy: 0.9, confidence: None, share: 0.0 });
+    }
+
+    #[test]
+    fn what_can_be_kept_is_as_much_as_possible() {
+        let case = |(confidence, is_right): (f64, bool)| Case {
+            query: confidence.to_string(),
+            confidence,
+            is_right,
+        };
+        let cases: Vec<Case> = [(0.9, true), (0.8, true), (0.7, false), (0.6, true)].map(case).into();
+        let found = Calibration::new(&cases, 2, 5);
+        assert_eq!(found.kept[1], Kept { accuracy: 0.95, confidence: Some(0.8), share: 0.5 });
+    }
+}

@@ -1,0 +1,296 @@
+//! Judges beside one another: the members of a majority, and a judge with options beside the one without.
+
+use quarry_eval::agreement::{Level, krippendorff_alpha, percent_agreement};
+use serde::Serialize;
+
+use crate::error::AnnotateError;
+use crate::judge::Outcome;
+use crate::ledger::{ExtraWork, Ledger, Votes, Work};
+use crate::plan::Plan;
+
+/// How far the members of a majority agree.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Members {
+    /// Pairs with two or more members that decided.
+    pub pairs: u64,
+    /// Mean over these pairs of the share of pairs of members that agree.
+    pub percent_agreement: Option<f64>,
+    /// Krippendorff's α between the members, nominal.
+    pub krippendorff_alpha: Option<f64>,
+    /// Pairs that have no majority because of a tie, or because nobody decided.
+    pub without_majority: u64,
+    /// Each of them.
+    pub members: Vec<Member>,
+}
+
+/// A member of a majority.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Member {
+    /// Its model, its round or both.
+    pub name: String,
+    /// Pairs that it decided.
+    pub decided: u64,
+    /// Of these, those that it said yes to.
+    pub yes: u64,
+    /// Share of the pairs that it and the majority decided in which they agree.
+    pub agreement_with_majority: Option<f64>,
+    /// Share of the labelled pairs that it decided in which it agrees with the file.
+    pub accuracy: Option<f64>,
+}
+
+/// What the options of a judge cost, and what they changed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Options {
+    /// What each did beyond the judge without options.
+    pub added: Vec<Added>,
+    /// The judge beside the one without options, where both have judged.
+    pub beside_plain: Option<BesidePlain>,
+}
+
+/// What an option did beyond the judge without options.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Added {
+    /// The option.
+    pub option: &'static str,
+    /// Calls of models.
+    pub calls: u64,
+    /// Their tokens.
+    pub tokens: u64,
+    /// What these cost.
+    pub dollars: f64,
+    /// Runs of programs.
+    pub runs: u64,
+    /// Time of calls and runs.
+    pub seconds: f64,
+}
+
+/// A judge with options beside the same one without.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct BesidePlain {
+    /// Pairs that both have decided, or left unresolved.
+    pub pairs: u64,
+    /// Pairs whose outcome is another one with the options: (without, with, number).
+    pub changed: Vec<(&'static str, &'static str, u64)>,
+    /// Calls for these pairs, more than without.
+    pub calls: i64,
+    /// Tokens for these pairs, more than without.
+    pub tokens: i64,
+    /// Dollars for these pairs, more than without.
+    pub dollars: f64,
+    /// Runs of programs for these pairs, more than without.
+    pub runs: i64,
+    /// Share of the labelled pairs that both decided in which each agrees with the file: without, with.
+    pub accuracy: Option<[f64; 2]>,
+}
+
+/// As the agreement statistics have it: nothing where nobody decided.
+fn rating(outcome: Option<Outcome>) -> Option<f64> {
+    match outcome? {
+        Outcome::Yes => Some(1.0),
+        Outcome::No => Some(0.0),
+        Outcome::Discarded => Some(2.0),
+        Outcome::Unresolved => None,
+    }
+}
+
+/// Right and all.
+#[derive(Clone, Copy, Default)]
+struct Share(u64, u64);
+
+impl Share {
+    fn add(&mut self, a: Option<f64>, b: Option<f64>) {
+        if let (Some(a), Some(b)) = (a, b) {
+            self.0 += u64::from(a == b);
+            self.1 += 1;
+        }
+    }
+
+    fn value(self) -> Option<f64> {
+        (self.1 > 0).then(|| self.0 as f64 / self.1 as f64)
+    }
+}
+
+fn truth(votes: &Votes) -> Option<f64> {
+    votes.label.map(|label| f64::from(label >= 1))
+}
+
+impl Members {
+    /// Of a plan with members, of which `judge` is the majority; `None` for other plans.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn of(plan: &Plan, ledger: &Ledger, judge: i64) -> Result<Option<Self>, AnnotateError> {
+        let mut judges = vec![judge];
+        let mut names = Vec::new();
+        for member in &plan.members {
+            let Some(number) = ledger.judge(&member.version)? else { continue };
+            judges.push(number);
+            names.push(member.member.clone().unwrap_or_default());
+        }
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let mut votes = Vec::new();
+        ledger.for_each_votes(&judges, |of_pair| votes.push(of_pair))?;
+        Ok(Some(Self::new(names, &votes)))
+    }
+
+    /// From the votes on pairs, of which the first is the majority and the others are those of `names`.
+    fn new(names: Vec<String>, votes: &[Votes]) -> Self {
+        let rows: Vec<Vec<Option<f64>>> = votes
+            .iter()
+            .map(|votes| votes.outcomes.iter().map(|outcome| rating(*outcome)).collect())
+            .collect();
+        let table: Vec<Vec<Option<f64>>> = rows.iter().map(|row| row[1..].to_vec()).collect();
+        let member = |(place, name): (usize, String)| {
+            let (mut member, mut agreement, mut accuracy) =
+                (Member { name, ..Member::default() }, Share::default(), Share::default());
+            for (row, votes) in rows.iter().zip(votes) {
+                let own: Option<f64> = row[place + 1];
+                member.decided += u64::from(own.is_some());
+                member.yes += u64::from(own == Some(1.0));
+                agreement.add(own, row[0]);
+                accuracy.add(own.filter(|own| *own < 2.0), truth(votes));
+            }
+            Member { agreement_with_majority: agreement.value(), accuracy: accuracy.value(), ..member }
+        };
+        Self {
+            pairs: table.iter().filter(|row| row.iter().flatten().count() > 1).count() as u64,
+            percent_agreement: percent_agreement(&table),
+            krippendorff_alpha: krippendorff_alpha(&table, Level::Nominal),
+            without_majority: votes
+                .iter()
+                .filter(|votes| votes.outcomes[0] == Some(Outcome::Unresolved))
+                .count() as u64,
+            members: names.into_iter().enumerate().map(member).collect(),
+        }
+    }
+}
+
+impl Options {
+    /// Of `judge`, whose plan this is; `None` where the plan has no options.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn of(plan: &Plan, ledger: &Ledger, judge: i64) -> Result<Option<Self>, AnnotateError> {
+        let Some(version) = &plan.plain_version else { return Ok(None) };
+        let added = ledger.extras(judge)?;
+        let beside_plain = match ledger.judge(version)? {
+            Some(plain) => {
+                let mut votes = Vec::new();
+                ledger.for_each_votes(&[plain, judge], |of_pair| votes.push(of_pair))?;
+                let work = [ledger.work_on_pairs_of(plain, judge)?, ledger.work_on_pairs_of(judge, plain)?];
+                BesidePlain::new(&votes, work)
+            }
+            None => None,
+        };
+        Ok(Some(Self { added: added.into_iter().map(Added::from).collect(), beside_plain }))
+    }
+}
+
+impl From<ExtraWork> for Added {
+    fn from(work: ExtraWork) -> Self {
+        Self {
+            option: work.extra.name(),
+            calls: work.answers,
+            tokens: work.cost.tokens,
+            dollars: work.cost.money.dollars(),
+            runs: work.runs,
+            seconds: work.seconds,
+        }
+    }
+}
+
+impl BesidePlain {
+    /// From the votes of the plain judge and of the other, and what each did for the pairs that both decided.
+    fn new(votes: &[Votes], work: [Work; 2]) -> Option<Self> {
+        let mut beside = Self::default();
+        let mut shares = [Share::default(); 2];
+        for votes in votes {
+            let [Some(plain), Some(other)] = votes.outcomes[..] else { continue };
+            beside.pairs += 1;
+            if plain != other {
+                let [from, to] = [plain.name(), other.name()];
+                match beside.changed.iter_mut().find(|change| (change.0, change.1) == (from, to)) {
+                    Some(change) => change.2 += 1,
+                    None => beside.changed.push((from, to, 1)),
+                }
+            }
+            let ratings = [plain, other].map(|outcome| rating(Some(outcome)).filter(|rating| *rating < 2.0));
+            if ratings.iter().all(Option::is_some) {
+                shares[0].add(ratings[0], truth(votes));
+                shares[1].add(ratings[1], truth(votes));
+            }
+        }
+        beside.changed.sort_unstable();
+        let [plain, other] = work;
+        let more = |with: u64, without: u64| with as i64 - without as i64;
+        beside.calls = more(other.answers, plain.answers);
+        beside.tokens = more(other.cost.tokens, plain.cost.tokens);
+        beside.dollars = other.cost.money.dollars() - plain.cost.money.dollars();
+        beside.runs = more(other.runs, plain.runs);
+        beside.accuracy = match shares.map(Share::value) {
+            [Some(plain), Some(other)] => Some([plain, other]),
+            _ => None,
+        };
+        (beside.pairs > 0).then_some(beside)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Outcome::{No, Unresolved, Yes};
+    use quarry_llm::{Cost, Money};
+
+    fn votes(label: i32, outcomes: &[Outcome]) -> Votes {
+        Votes { label: Some(label), outcomes: outcomes.iter().copied().map(Some).collect() }
+    }
+
+    #[test]
+    fn members_are_compared_with_one_another_the_majority_and_the_file() {
+        let names = ["a", "b", "c"].map(str::to_owned).to_vec();
+        let found = Members::new(
+            names,
+            &[
+                votes(1, &[Yes, Yes, Yes, Yes]),
+                votes(0, &[Yes, Yes, Yes, No]),
+                votes(0, &[No, No, No, No]),
+                votes(1, &[Unresolved, Yes, No, Unresolved]),
+            ],
+        );
+        assert_eq!((found.pairs, found.without_majority), (4, 1));
+        // 1, 1/3, 1 and 0 of the pairs of members agree.
+        assert!((found.percent_agreement.unwrap() - (1.0 + 1.0 / 3.0 + 1.0) / 4.0).abs() < 1e-12);
+        // Coincidences of 11 ratings: 6 of yes, 5 of no; observed disagreement 2·(1 + 1)/11, expected 2·6·5/(11·10).
+        let alpha = 1.0 - (4.0 / 11.0) / (60.0 / 110.0);
+        assert!((found.krippendorff_alpha.unwrap() - alpha).abs() < 1e-12, "{found:?}");
+        let of = |place: usize| {
+            let Member { decided, yes, agreement_with_majority, accuracy, .. } = &found.members[place];
+            (*decided, *yes, agreement_with_majority.unwrap(), accuracy.unwrap())
+        };
+        assert_eq!(of(0), (4, 3, 1.0, 0.75));
+        assert_eq!(of(2), (3, 1, 2.0 / 3.0, 1.0));
+    }
+
+    #[test]
+    fn options_are_measured_on_what_both_decided() {
+        let cost = |tokens: u64| Cost { tokens, money: Money::from_units(tokens * 1_000_000) };
+        let work =
+            [Work { answers: 4, cost: cost(100), runs: 2 }, Work { answers: 6, cost: cost(150), runs: 9 }];
+        let mut pairs = vec![
+            votes(1, &[No, Yes]),
+            votes(1, &[No, Yes]),
+            votes(0, &[No, Yes]),
+            votes(0, &[No, No]),
+            votes(0, &[Unresolved, No]),
+        ];
+        pairs.push(Votes { label: Some(1), outcomes: vec![None, Some(Yes)] });
+        let found = BesidePlain::new(&pairs, work).unwrap();
+        assert_eq!(found.pairs, 5);
+        assert_eq!(found.changed, [("no", "yes", 3), ("unresolved", "no", 1)]);
+        assert_eq!((found.calls, found.tokens, found.runs), (2, 50, 7));
+        assert_eq!(found.accuracy, Some([0.5, 0.75]));
+        assert_eq!(BesidePlain::new(&pairs[5..], work), None);
+    }
+}

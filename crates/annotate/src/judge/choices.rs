@@ -1,0 +1,99 @@
+//! What a judge does beyond the agents of CoSQA+, each an entry of a plan.
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::digest;
+use crate::mutant::MUTANTS_TEXT;
+
+/// Programs that a pair may have.
+pub(crate) const MAX_PROGRAMS: u32 = 16;
+
+/// What a judge is asked to do beyond its prompts. Where it departs from the default, it is part of the version.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Choices {
+    /// Which of several rounds of the same questions this is, from 0.
+    pub round: u32,
+    /// How much chance there is in answers, in the place of what the prompts say.
+    pub temperature: Option<f64>,
+    /// How pairs are tested.
+    pub tests: TestChoices,
+}
+
+/// How pairs are tested: `[tests]` of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TestChoices {
+    /// What the writer of the tests sees.
+    pub from: TestsFrom,
+    /// Programs that are written for a pair, each without knowing of the others.
+    pub programs: u32,
+    /// Whether programs that passed are run again with the function broken; those that pass even when its body does
+    /// nothing are written anew, once.
+    pub mutation: bool,
+    /// Whether programs are run with another candidate of the same query too.
+    pub differential: bool,
+    /// Whether the arbiter says how sure it is.
+    pub confidence: bool,
+}
+
+impl Default for TestChoices {
+    fn default() -> Self {
+        Self { from: TestsFrom::Code, programs: 1, mutation: false, differential: false, confidence: false }
+    }
+}
+
+/// What the writer of tests sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TestsFrom {
+    /// The query and the code.
+    #[default]
+    Code,
+    /// The query, and how the function is called under a name that says nothing.
+    Query,
+}
+
+impl Choices {
+    /// Stands for the choices; empty where they are the default.
+    pub(crate) fn version(&self) -> String {
+        if *self == Self::default() {
+            return String::new();
+        }
+        let faults = if self.tests.mutation || self.tests.differential { MUTANTS_TEXT } else { "" };
+        digest(&[&serde_json::to_string(self).unwrap_or_default(), faults])
+    }
+}
+
+/// What a step is for that the judge would not take without an entry of the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Extra {
+    /// Tests that do not see the code: what joins them with it.
+    FromQuery,
+    /// Further programs.
+    Programs,
+    /// Broken functions, and programs that are written anew.
+    Mutation,
+    /// Another candidate of the same query.
+    Differential,
+}
+
+impl Extra {
+    /// Every one.
+    pub const ALL: [Self; 4] = [Self::FromQuery, Self::Programs, Self::Mutation, Self::Differential];
+
+    /// As the ledger has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FromQuery => "from_query",
+            Self::Programs => "programs",
+            Self::Mutation => "mutation",
+            Self::Differential => "differential",
+        }
+    }
+
+    /// The one of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|extra| extra.name() == name)
+    }
+}

@@ -1,0 +1,282 @@
+//! Testing a pair: programs, their runs, and what is done to see what the programs are worth.
+
+use std::collections::BTreeMap;
+
+use super::choices::{Extra, TestsFrom};
+use super::{Halt, Judge, Known, Tests};
+use crate::answer;
+use crate::evidence::{Run, RunResult, TestProgram};
+use crate::language::Language;
+use crate::mutant::{self, Mutant};
+use crate::pair::Pair;
+
+/// A test program with what came of it, in words for the arbiter.
+pub(super) struct Trial {
+    program: String,
+    result: String,
+    output: String,
+}
+
+/// A program as it was written.
+struct Written {
+    /// What the writer wrote.
+    tests: String,
+    /// What runs: that, with what joins it to the code where the writer did not see it.
+    source: String,
+    /// How the function is called and what comes before the tests, where these were written unseen.
+    unseen: Option<(String, String)>,
+}
+
+/// What broken functions showed.
+struct Mutation {
+    /// Mutants that the program told from the function.
+    killed: usize,
+    mutants: usize,
+    /// Those that it did not, by what is broken.
+    survivors: Vec<Mutant>,
+}
+
+impl Mutation {
+    fn proves_nothing(&self) -> bool {
+        self.survivors.iter().any(|mutant| mutant.is_gutted)
+    }
+
+    fn abouts(&self) -> String {
+        let abouts: Vec<&str> = self.survivors.iter().map(|mutant| mutant.about.as_str()).collect();
+        abouts.join("; ")
+    }
+
+    fn told(&self) -> String {
+        let Self { killed, mutants, .. } = self;
+        let mut told = format!("; of {mutants} versions with a fault put in, the program fails for {killed}");
+        if self.proves_nothing() {
+            told +=
+                &format!(", and it also passes when of the function {}: it proves nothing", self.abouts());
+        } else if !self.survivors.is_empty() {
+            told += &format!(", and it also passes when {}", self.abouts());
+        }
+        told
+    }
+}
+
+/// What `tests` is asked to find out about `pair`.
+pub(super) struct Trials<'j, 'p> {
+    pub(super) judge: &'j Judge,
+    pub(super) tests: &'j Tests,
+    pub(super) pair: &'p Pair,
+    pub(super) language: &'static Language,
+}
+
+impl Trials<'_, '_> {
+    /// Adds what all programs came to to `values`, under `program`, `result` and `output`.
+    pub(super) fn run(
+        &self,
+        values: &mut BTreeMap<&'static str, String>,
+        known: &mut Known<'_>,
+    ) -> Result<(), Halt> {
+        let n_programs = self.judge.choices.tests.programs;
+        let mut trials = Vec::new();
+        for number in 0..n_programs {
+            trials.push(self.trial(number, values, known)?);
+        }
+        let join = |part: fn(&Trial) -> &String| match trials.as_slice() {
+            [one] => part(one).clone(),
+            several => {
+                let numbered =
+                    |(number, trial)| format!("Program {}:\n{}", number + 1, part(trial).trim_end());
+                several.iter().enumerate().map(numbered).collect::<Vec<_>>().join("\n\n")
+            }
+        };
+        let joined = [join(|trial| &trial.program), join(|trial| &trial.result), join(|trial| &trial.output)];
+        for (name, text) in ["program", "result", "output"].into_iter().zip(joined) {
+            values.insert(name, text);
+        }
+        Ok(())
+    }
+
+    fn trial(
+        &self,
+        number: u32,
+        values: &BTreeMap<&'static str, String>,
+        known: &mut Known<'_>,
+    ) -> Result<Trial, Halt> {
+        let extra = (number > 0).then_some(Extra::Programs);
+        let written = match self.write(number, extra, values, known)? {
+            Ok(written) => written,
+            Err(problem) => {
+                return Ok(Trial {
+                    program: "(none)".to_owned(),
+                    result: format!("there is no program: {problem}"),
+                    output: "(nothing)".to_owned(),
+                });
+            }
+        };
+        let (mut run, mut result) = self.execute(&written.source, extra, values, known)?;
+        let choices = &self.judge.choices.tests;
+        if choices.mutation && run.result(self.language) == RunResult::Passed {
+            let mut mutation = self.mutate(&run, known)?;
+            if let Some(found) = mutation.take_if(|found| found.proves_nothing()) {
+                let improved = self.improve(&written, &found, values, known)?;
+                mutation = Some(found);
+                if let Some(source) = improved {
+                    (run, result) = self.execute(&source, Some(Extra::Mutation), values, known)?;
+                    mutation = match run.result(self.language) {
+                        RunResult::Passed => self.mutate(&run, known)?,
+                        _ => None,
+                    };
+                }
+            }
+            result.extend(mutation.map(|mutation| mutation.told()));
+        }
+        if choices.differential {
+            result.push_str(self.compare(&run, known)?);
+        }
+        Ok(Trial { program: run.program.source.clone(), result, output: run.shown(self.language) })
+    }
+
+    /// Has a program written.
+    fn write(
+        &self,
+        number: u32,
+        extra: Option<Extra>,
+        values: &BTreeMap<&'static str, String>,
+        known: &mut Known<'_>,
+    ) -> Result<Result<Written, String>, Halt> {
+        let read = |text: &str| answer::program(text, self.language);
+        let Tests { generator, query_generator, adapter, .. } = self.tests;
+        let interface = match self.judge.choices.tests.from {
+            TestsFrom::Query => mutant::interface(&self.pair.code, &self.pair.language),
+            TestsFrom::Code => None,
+        };
+        // Code without a function cannot be called by tests that do not see it.
+        let Some(interface) = interface else {
+            let written = self.judge.ask(generator, number, extra, values, known, read)?;
+            return Ok(written.map(|source| Written { tests: source.clone(), source, unseen: None }));
+        };
+        let mut values = values.clone();
+        values.insert("interface", interface.clone());
+        let mut unseen = values.clone();
+        unseen.remove("code");
+        let tests = match self.judge.ask(query_generator, number, extra, &unseen, known, read)? {
+            Ok(tests) => tests,
+            Err(problem) => return Ok(Err(problem)),
+        };
+        // What joins the code with tests does not depend on them, so that it is asked for once.
+        let extra = extra.or(Some(Extra::FromQuery));
+        let prelude = self.judge.ask(adapter, 0, extra, &values, known, read)?;
+        Ok(prelude.map(|prelude| Written {
+            source: joined(&prelude, &tests),
+            tests,
+            unseen: Some((interface, prelude)),
+        }))
+    }
+
+    /// Runs a program; says what that came to.
+    fn execute<'e>(
+        &self,
+        source: &str,
+        extra: Option<Extra>,
+        values: &BTreeMap<&'static str, String>,
+        known: &mut Known<'e>,
+    ) -> Result<(&'e Run, String), Halt> {
+        let run = known.run(TestProgram {
+            language: self.pair.language.clone(),
+            source: source.to_owned(),
+            extra,
+        })?;
+        let mut told = run.told(self.language);
+        if run.result(self.language) == RunResult::MissingPackage {
+            let mut values = values.clone();
+            values.insert("program", run.program.source.clone());
+            values.insert("output", run.shown(self.language));
+            // The answer is evidence of what would be needed; nothing is installed.
+            let wanted = |text: &str| self.language.packages(text);
+            let packages = self.judge.ask(&self.tests.fixer, 0, extra, &values, known, wanted)?;
+            if let Ok(packages) = packages {
+                told.push_str(&format!(" (to be installed: {})", packages.join(", ")));
+            }
+        }
+        Ok((run, told))
+    }
+
+    /// Runs the program of a run that passed with its function broken; `None` where that cannot be done.
+    fn mutate(&self, run: &Run, known: &mut Known<'_>) -> Result<Option<Mutation>, Halt> {
+        let mutants = mutant::mutants(&run.program.source, &self.pair.code, &self.pair.language);
+        let mut mutation = Mutation { killed: 0, mutants: mutants.len(), survivors: Vec::new() };
+        for mutant in mutants {
+            let program = TestProgram {
+                source: mutant.source.clone(),
+                extra: Some(Extra::Mutation),
+                ..run.program.clone()
+            };
+            match known.run(program)?.result(self.language) {
+                RunResult::Passed => mutation.survivors.push(mutant),
+                _ => mutation.killed += 1,
+            }
+        }
+        Ok((mutation.mutants > 0).then_some(mutation))
+    }
+
+    /// Has a program that proves nothing written anew.
+    fn improve(
+        &self,
+        written: &Written,
+        mutation: &Mutation,
+        values: &BTreeMap<&'static str, String>,
+        known: &mut Known<'_>,
+    ) -> Result<Option<String>, Halt> {
+        let gutted = mutation.survivors.iter().filter(|mutant| mutant.is_gutted);
+        let gutted: Vec<&str> = gutted.map(|mutant| mutant.about.as_str()).collect();
+        let mut values = values.clone();
+        values.insert("program", written.tests.clone());
+        values.insert("result", gutted.join("; "));
+        let improver = match &written.unseen {
+            Some((interface, _)) => {
+                values.remove("code");
+                values.insert("interface", interface.clone());
+                &self.tests.query_improver
+            }
+            None => &self.tests.improver,
+        };
+        let read = |text: &str| answer::program(text, self.language);
+        let improved = self.judge.ask(improver, 0, Some(Extra::Mutation), &values, known, read)?;
+        Ok(improved.ok().map(|tests| match &written.unseen {
+            Some((_, prelude)) => joined(prelude, &tests),
+            None => tests,
+        }))
+    }
+
+    /// Runs the program of `run` with another candidate of the query in the place of the code.
+    fn compare(&self, run: &Run, known: &mut Known<'_>) -> Result<&'static str, Halt> {
+        let Pair { code, language, rival, .. } = self.pair;
+        let own = run.result(self.language);
+        let swapped = rival
+            .as_ref()
+            .filter(|_| own.is_executable())
+            .and_then(|rival| mutant::with_other(&run.program.source, code, rival, language));
+        let Some(source) = swapped else { return Ok("") };
+        let program = TestProgram { source, extra: Some(Extra::Differential), ..run.program.clone() };
+        let Some(rival) = known.run_if_any(program)? else { return Ok("") };
+        Ok(match (own, rival.result(self.language)) {
+            (RunResult::Passed, RunResult::Passed) => {
+                "; the same assertions also hold for another candidate for the query: either both do what it asks \
+                 for, or the assertions are too weak"
+            }
+            (RunResult::Failed, RunResult::Failed) => {
+                "; nor do the assertions all hold for another candidate for the query: either both lack something, or \
+                 an assertion is wrong"
+            }
+            (RunResult::Passed, RunResult::Failed) => {
+                "; for another candidate for the query an assertion does not hold"
+            }
+            (RunResult::Failed, RunResult::Passed) => {
+                "; for another candidate for the query all assertions hold"
+            }
+            _ => "",
+        })
+    }
+}
+
+fn joined(prelude: &str, tests: &str) -> String {
+    format!("{prelude}\n\n{tests}")
+}

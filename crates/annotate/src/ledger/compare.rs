@@ -1,0 +1,118 @@
+//! Reading a ledger: judges beside one another.
+
+use quarry_llm::Cost;
+use rusqlite::params;
+
+use super::Ledger;
+use super::read::{LISTED, WITH_MEMBERS, cost};
+use crate::error::AnnotateError;
+use crate::judge::{Extra, Outcome};
+
+/// What a judge did for one option.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExtraWork {
+    /// The option.
+    pub extra: Extra,
+    /// Answers of models.
+    pub answers: u64,
+    /// What these cost by their tokens.
+    pub cost: Cost,
+    /// Runs of programs.
+    pub runs: u64,
+    /// Time of the answers and runs together.
+    pub seconds: f64,
+}
+
+/// What a judge did for some pairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Work {
+    /// Answers of models.
+    pub answers: u64,
+    /// What these cost by their tokens.
+    pub cost: Cost,
+    /// Runs of programs.
+    pub runs: u64,
+}
+
+/// The verdicts of several judges on a pair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Votes {
+    /// The label of the file.
+    pub label: Option<i32>,
+    /// The outcome of each judge, in the order in which they were asked for.
+    pub outcomes: Vec<Option<Outcome>>,
+}
+
+impl Ledger {
+    /// What `judge` and its members did for options, in their order.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn extras(&self, judge: i64) -> Result<Vec<ExtraWork>, AnnotateError> {
+        self.read(|connection| {
+            let mut select = connection.prepare(&format!(
+                "SELECT extra, count(answer), \
+                 coalesce(sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)), 0), \
+                 coalesce(sum(money), 0), count(run), coalesce(sum(seconds), 0) + coalesce(sum(wall_seconds), 0) \
+                 FROM events LEFT JOIN answers USING (answer) LEFT JOIN runs USING (run) JOIN pairs USING (pair) \
+                 WHERE judge {WITH_MEMBERS} AND {LISTED} AND extra IS NOT NULL GROUP BY 1"
+            ))?;
+            let rows = select.query_map([judge], |row| {
+                let count = |column: usize| row.get::<_, i64>(column).map(|count| count.max(0) as u64);
+                let Some(extra) = Extra::named(&row.get::<_, String>(0)?) else { return Ok(None) };
+                let cost = cost(row.get(2)?, row.get(3)?);
+                let (answers, runs) = (count(1)?, count(4)?);
+                Ok(Some(ExtraWork { extra, answers, cost, runs, seconds: row.get(5)? }))
+            })?;
+            let mut found: Vec<ExtraWork> = rows.filter_map(Result::transpose).collect::<Result<_, _>>()?;
+            found.sort_by_key(|work| work.extra);
+            Ok(found)
+        })
+    }
+
+    /// What `judge` and its members did for the pairs that `other` has decided as well.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn work_on_pairs_of(&self, judge: i64, other: i64) -> Result<Work, AnnotateError> {
+        self.read(|connection| {
+            let select = format!(
+                "SELECT count(answer), coalesce(sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)), 0), \
+                 coalesce(sum(money), 0), count(run) FROM events LEFT JOIN answers USING (answer) \
+                 JOIN pairs USING (pair) WHERE judge {WITH_MEMBERS} AND {LISTED} \
+                 AND pair IN (SELECT pair FROM verdicts WHERE judge = ?1) \
+                 AND pair IN (SELECT pair FROM verdicts WHERE judge = ?2)"
+            );
+            connection.query_row(&select, params![judge, other], |row| {
+                let count = |column: usize| row.get::<_, i64>(column).map(|count| count.max(0) as u64);
+                Ok(Work { answers: count(0)?, cost: cost(row.get(1)?, row.get(2)?), runs: count(3)? })
+            })
+        })
+    }
+
+    /// The verdicts of `judges` on the pairs of the last start, a pair at a time, in the order of their numbers.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn for_each_votes(&self, judges: &[i64], mut each: impl FnMut(Votes)) -> Result<(), AnnotateError> {
+        self.read(|connection| {
+            let outcomes: String = (1..=judges.len())
+                .map(|place| {
+                    format!(", (SELECT outcome FROM verdicts WHERE judge = ?{place} AND verdicts.pair = pairs.pair)")
+                })
+                .collect();
+            let mut select =
+                connection.prepare(&format!("SELECT label{outcomes} FROM pairs WHERE {LISTED} ORDER BY pair"))?;
+            let mut rows = select.query(rusqlite::params_from_iter(judges))?;
+            while let Some(row) = rows.next()? {
+                let outcome = |column: usize| {
+                    let name: Option<String> = row.get(column)?;
+                    Ok(name.as_deref().and_then(Outcome::named))
+                };
+                let outcomes = (1..=judges.len()).map(outcome).collect::<rusqlite::Result<_>>()?;
+                each(Votes { label: row.get(0)?, outcomes });
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,91 @@
+//! One verdict of several.
+
+use crate::judge::{Outcome, Verdict};
+
+/// Who decides where several judges do.
+const MAJORITY: &str = "majority";
+
+/// The verdict that most `votes` have. Those that are unresolved do not count; where two outcomes have most votes, or
+/// there is none, it is unresolved. The grade is the most frequent one of those who agree, the least of equals; the
+/// confidence is the share of the votes that agree.
+pub(crate) fn majority(votes: &[Verdict]) -> Verdict {
+    let count = |outcome: Outcome| votes.iter().filter(|vote| vote.outcome == outcome).count();
+    let counts = Outcome::ALL.map(|outcome| (outcome, count(outcome)));
+    let told: Vec<String> = (counts.iter())
+        .filter(|(_, count)| *count > 0)
+        .map(|(outcome, count)| format!("{count} {}", outcome.name()))
+        .collect();
+    let decided = || counts.iter().filter(|(outcome, count)| *outcome != Outcome::Unresolved && *count > 0);
+    let most = decided().map(|(_, count)| *count).max().unwrap_or_default();
+    let best: Vec<Outcome> =
+        decided().filter(|(_, count)| *count == most).map(|(outcome, _)| *outcome).collect();
+    let verdict = |outcome, grade, reason: String, confidence| Verdict {
+        outcome,
+        grade,
+        decided_by: MAJORITY.to_owned(),
+        reason,
+        confidence,
+    };
+    let told = told.join(", ");
+    match best.as_slice() {
+        [outcome] => {
+            let grades: Vec<u8> =
+                votes.iter().filter(|vote| vote.outcome == *outcome).filter_map(|vote| vote.grade).collect();
+            let times = |grade: u8| grades.iter().filter(|other| **other == grade).count();
+            let grade = grades.iter().copied().max_by_key(|grade| (times(*grade), u8::MAX - grade));
+            verdict(*outcome, grade, told, Some(most as f64 / votes.len() as f64))
+        }
+        [] => verdict(Outcome::Unresolved, None, format!("nobody decided: {told}"), None),
+        _ => verdict(Outcome::Unresolved, None, format!("a tie: {told}"), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn vote(outcome: Outcome, grade: Option<u8>) -> Verdict {
+        Verdict { outcome, grade, decided_by: "x".into(), reason: "y".into(), confidence: Some(0.9) }
+    }
+
+    #[track_caller]
+    fn check(votes: &[(Outcome, Option<u8>)], outcome: Outcome, grade: Option<u8>, reason: &str) {
+        let votes: Vec<Verdict> = votes.iter().map(|(outcome, grade)| vote(*outcome, *grade)).collect();
+        let found = majority(&votes);
+        assert_eq!((found.outcome, found.grade, found.reason.as_str()), (outcome, grade, reason));
+        assert_eq!(found.decided_by, "majority");
+    }
+
+    #[test]
+    fn most_votes_win_and_ties_are_unresolved() {
+        use Outcome::{Discarded, No, Unresolved, Yes};
+        check(&[(Yes, None), (No, None), (Yes, None)], Yes, None, "2 yes, 1 no");
+        check(&[(Yes, None), (No, None)], Unresolved, None, "a tie: 1 yes, 1 no");
+        check(&[(Yes, None), (Unresolved, None)], Yes, None, "1 yes, 1 unresolved");
+        check(&[(Unresolved, None), (Unresolved, None)], Unresolved, None, "nobody decided: 2 unresolved");
+        check(
+            &[(No, None), (Discarded, None), (Discarded, None), (Yes, None), (No, None)],
+            Unresolved,
+            None,
+            "a tie: 1 yes, 2 no, 2 discarded",
+        );
+        check(&[(Yes, Some(3)), (Yes, Some(2)), (No, Some(1))], Yes, Some(2), "2 yes, 1 no");
+        check(&[(Yes, Some(3)), (Yes, Some(2)), (Yes, Some(3))], Yes, Some(3), "3 yes");
+        check(&[], Unresolved, None, "nobody decided: ");
+        assert_eq!(
+            majority(&[vote(Yes, None), vote(Yes, None), vote(No, None), vote(Yes, None)]).confidence,
+            Some(0.75)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn the_order_of_votes_does_not_count(places in prop::collection::vec((0_usize..4, 0_u8..4), 0..7)) {
+            let votes: Vec<Verdict> =
+                places.iter().map(|(place, grade)| vote(Outcome::ALL[*place], Some(*grade))).collect();
+            let reversed: Vec<Verdict> = votes.iter().rev().cloned().collect();
+            prop_assert_eq!(majority(&votes), majority(&reversed));
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! What judges do beyond CoSQA+'s agents, as functions: from what is known to what is done next.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
+use std::time::Duration;
+
+use quarry_annotate::{
+    Answer, Choices, Event, Extra, Judge, Next, Outcome, Pair, Prompts, Question, Run, TestChoices,
+    TestProgram, TestsFrom, Verdict,
+};
+use quarry_sandbox::Ended;
+
+const CODE: &str = "def add(a, b):\n    return a + b\n";
+
+/// A judge with a pair, which goes on from step to step.
+struct Walk {
+    judge: Judge,
+    pair: Pair,
+    events: Vec<Event>,
+}
+
+impl Walk {
+    /// Up to the first question about tests.
+    fn new(tests: TestChoices, rival: Option<&str>) -> Self {
+        let choices = Choices { tests, ..Choices::default() };
+        let judge =
+            Judge::with_choices("agents", &Prompts::open(None).unwrap(), 2, choices).unwrap().unwrap();
+        let pair = Pair {
+            id: "7".into(),
+            query_id: "1".into(),
+            query: "python sum of two numbers".into(),
+            code_id: "2".into(),
+            code: CODE.into(),
+            language: "python".into(),
+            label: None,
+            rival: rival.map(str::to_owned),
+        };
+        let mut walk = Self { judge, pair, events: Vec::new() };
+        walk.answer("screener", "preliminary_screening: 0.5, explanation: perhaps");
+        walk
+    }
+
+    #[track_caller]
+    fn next(&self) -> Next {
+        self.judge.next(&self.pair, &self.events).unwrap()
+    }
+
+    /// Answers the question of `prompt`, which has to be next.
+    #[track_caller]
+    fn answer(&mut self, prompt: &str, text: &str) -> Question {
+        let Next::Ask(question) = self.next() else { panic!("{:?}", self.next()) };
+        assert_eq!(question.prompt, prompt);
+        self.events.push(Event::Answer(Answer { prompt: prompt.into(), text: text.into() }));
+        question
+    }
+
+    /// Ends the program that has to be next with a status: 0 passes, 1 fails an assertion, all else is an error.
+    #[track_caller]
+    fn run(&mut self, code: i32) -> TestProgram {
+        let Next::Run(program) = self.next() else { panic!("{:?}", self.next()) };
+        let stderr = if code == 1 { "AssertionError: no" } else { "" };
+        self.events.push(Event::Run(Run {
+            program: program.clone(),
+            ended: Ended::Exited { code },
+            stdout: String::new(),
+            stderr: stderr.into(),
+            wall_time: Duration::from_millis(20),
+            cpu_time: Duration::from_millis(10),
+            peak_memory_bytes: 1 << 20,
+            isolation: "bubblewrap".into(),
+        }));
+        program
+    }
+
+    /// What the arbiter is told, who says yes.
+    #[track_caller]
+    fn arbiter(&mut self) -> String {
+        let question = self.answer("arbiter", "final_verdict: 1, final_explanation: so");
+        assert!(matches!(self.next(), Next::Decide(Verdict { outcome: Outcome::Yes, .. })));
+        question.request.messages.last().unwrap().content.clone()
+    }
+}
+
+fn text(question: &Question) -> String {
+    question.request.messages.iter().map(|message| message.content.as_str()).collect::<Vec<_>>().join("\n")
+}
+
+fn program(assertion: &str) -> String {
+    format!("{CODE}\n\ndef main():\n    {assertion}\n\nmain()\n")
+}
+
+#[test]
+fn tests_from_the_query_are_written_before_the_code_is_seen() {
+    let mut walk = Walk::new(TestChoices { from: TestsFrom::Query, ..TestChoices::default() }, None);
+    let question = walk.answer("query-test-generator", "```python\nassert subject(1, 2) == 3\n```");
+    let asked = text(&question);
+    assert!(asked.contains("sum of two numbers") && asked.contains("def subject(a, b)"), "{asked}");
+    assert!(!asked.contains("a + b") && !asked.contains("add"), "{asked}");
+    assert_eq!(question.extra, None);
+    let question = walk.answer("test-adapter", "def add(a, b):\n    return a + b\n\nsubject = add");
+    let asked = text(&question);
+    assert!(
+        asked.contains(CODE) && !asked.contains("sum of two numbers") && !asked.contains("== 3"),
+        "{asked}"
+    );
+    assert_eq!(question.extra, Some(Extra::FromQuery));
+    let run = walk.run(0);
+    assert_eq!(
+        run.source,
+        "def add(a, b):\n    return a + b\n\nsubject = add\n\n\nassert subject(1, 2) == 3\n"
+    );
+    assert_eq!(run.extra, None);
+    assert!(walk.arbiter().contains("all assertions held"));
+}
+
+#[test]
+fn code_without_a_function_is_tested_by_tests_that_see_it() {
+    let mut walk = Walk::new(TestChoices { from: TestsFrom::Query, ..TestChoices::default() }, None);
+    walk.pair.code = "print(1 + 2)".into();
+    walk.answer("test-generator", "assert True");
+    walk.run(0);
+    walk.arbiter();
+}
+
+#[test]
+fn a_prompt_for_unseen_tests_may_not_show_the_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, user: &str| {
+        let text = format!("max_output_tokens = 9\nuser = '{user}'\nanswer = {{ form = 'program' }}\n");
+        std::fs::write(folder.path().join(name), text).unwrap();
+        Judge::named("agents", &Prompts::open(Some(folder.path())).unwrap(), 2)
+    };
+    assert!(write("query-test-generator.toml", "{{query}} {{interface}}").is_ok());
+    let error = write("query-test-generator.toml", "{{query}} {{code}}").unwrap_err().to_string();
+    assert!(error.contains("query-test-generator") && error.contains("unseen"), "{error}");
+}
+
+#[test]
+fn several_programs_are_written_apart_and_the_arbiter_sees_all() {
+    let mut walk = Walk::new(TestChoices { programs: 3, ..TestChoices::default() }, None);
+    let mut asked = Vec::new();
+    for number in 0..3 {
+        let question = walk.answer("test-generator", &format!("assert {number} == 0"));
+        asked.push((question.request.sample, question.extra, question.request.temperature));
+        assert!(!text(&question).contains("assert 0"));
+        walk.run(number.min(1));
+    }
+    let further = Some(Extra::Programs);
+    assert_eq!(asked, [(0, None, Some(0.0)), (1, further, Some(0.7)), (2, further, Some(0.7))]);
+    let told = walk.arbiter();
+    for part in [
+        "Program 1:\nassert 0",
+        "Program 3:\nassert 2",
+        "Program 1:\nall assertions held",
+        "Program 2:\nan assertion did not hold",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+}
+
+#[test]
+fn rounds_are_samples_of_their_own() {
+    let judge = |round: u32, programs: u32| {
+        let choices = Choices {
+            round,
+            temperature: Some(0.3),
+            tests: TestChoices { programs, ..TestChoices::default() },
+        };
+        Judge::with_choices("agents", &Prompts::open(None).unwrap(), 2, choices).unwrap().unwrap()
+    };
+    let pair = Walk::new(TestChoices::default(), None).pair;
+    let first = |judge: &Judge| match judge.next(&pair, &[]).unwrap() {
+        Next::Ask(question) => (question.request.sample, question.request.temperature),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        [0, 1, 2].map(|round| first(&judge(round, 2))),
+        [(0, Some(0.3)), (16, Some(0.3)), (32, Some(0.3))]
+    );
+    assert_ne!(judge(0, 1).version, judge(1, 1).version);
+}
+
+#[test]
+fn programs_are_tried_on_broken_functions() {
+    let mut walk = Walk::new(TestChoices { mutation: true, ..TestChoices::default() }, None);
+    walk.answer("test-generator", &program("assert add(1, 2) == 3"));
+    assert_eq!(walk.run(0).extra, None);
+    for (broken, code) in [("raise NotImplementedError()", 2), ("return None", 1), ("return a - b", 0)] {
+        let run = walk.run(code);
+        assert!(
+            run.source.contains(broken) && run.source.contains("assert add(1, 2) == 3"),
+            "{}",
+            run.source
+        );
+        assert_eq!(run.extra, Some(Extra::Mutation));
+    }
+    // An operator that is not noticed is told, and no reason to write the tests anew.
+    let told = walk.arbiter();
+    assert!(told.contains("of 3 versions with a fault put in, the program fails for 2"), "{told}");
+    assert!(told.contains("`+` is `-` in its line 2") && !told.contains("proves nothing"), "{told}");
+    // Nor are the broken functions shown as the program.
+    assert!(!told.contains("NotImplementedError()"), "{told}");
+}
+
+#[test]
+fn a_program_that_proves_nothing_is_written_anew_once() {
+    let mut walk = Walk::new(TestChoices { mutation: true, ..TestChoices::default() }, None);
+    walk.answer("test-generator", &program("assert True"));
+    (0..4).for_each(|_| drop(walk.run(0)));
+    let better = program("assert add(1, 2) == 3");
+    let question = walk.answer("test-improver", &better);
+    assert_eq!(question.extra, Some(Extra::Mutation));
+    let asked = text(&question);
+    assert!(asked.contains("only raises an error; its whole body only returns None"), "{asked}");
+    assert!(asked.contains("assert True") && !asked.contains("`+` is"), "{asked}");
+    assert_eq!(walk.run(0).source, better);
+    for code in [2, 1, 1] {
+        walk.run(code);
+    }
+    let told = walk.arbiter();
+    assert!(told.contains("the program fails for 3") && told.contains("assert add(1, 2) == 3"), "{told}");
+
+    // The second one is told for what it is, and what it shows counts if it does not pass.
+    for code in [0, 1] {
+        let mut walk = Walk::new(TestChoices { mutation: true, ..TestChoices::default() }, None);
+        walk.answer("test-generator", &program("assert True"));
+        (0..4).for_each(|_| drop(walk.run(0)));
+        walk.answer("test-improver", &program("assert 1"));
+        walk.run(code);
+        (0..3).filter(|_| code == 0).for_each(|_| drop(walk.run(0)));
+        let told = walk.arbiter();
+        assert_eq!(told.contains("it proves nothing"), code == 0, "{told}");
+        assert_eq!(told.contains("an assertion did not hold"), code == 1, "{told}");
+    }
+}
+
+#[test]
+fn a_program_that_failed_is_not_tried_on_broken_functions() {
+    let mut walk = Walk::new(TestChoices { mutation: true, ..TestChoices::default() }, None);
+    walk.answer("test-generator", &program("assert add(1, 2) == 4"));
+    walk.run(1);
+    assert!(!walk.arbiter().contains("fault"));
+}
+
+#[test]
+fn unseen_tests_are_improved_without_the_code() {
+    let tests = TestChoices { from: TestsFrom::Query, mutation: true, ..TestChoices::default() };
+    let mut walk = Walk::new(tests, None);
+    walk.answer("query-test-generator", "assert True");
+    walk.answer("test-adapter", &format!("{CODE}\nsubject = add"));
+    (0..4).for_each(|_| drop(walk.run(0)));
+    let question = walk.answer("query-test-improver", "assert subject(1, 2) == 3");
+    let asked = text(&question);
+    assert!(
+        asked.contains("def subject(a, b)") && !asked.contains("a + b") && !asked.contains("def add"),
+        "{asked}"
+    );
+    let run = walk.run(0);
+    assert!(
+        run.source.starts_with(CODE) && run.source.ends_with("assert subject(1, 2) == 3\n"),
+        "{}",
+        run.source
+    );
+}
+
+#[test]
+fn the_arbiter_learns_what_the_tests_say_of_another_candidate() {
+    let tests = || TestChoices { differential: true, ..TestChoices::default() };
+    let other = "def plus(x, y):\n    return y + x\n";
+    for (own, rival, words) in [
+        (0, 0, "also hold for another candidate"),
+        (1, 1, "nor do the assertions all hold for another"),
+        (0, 1, "an assertion does not hold"),
+        (1, 0, "for another candidate for the query all assertions hold"),
+        (0, 2, "all assertions held"),
+    ] {
+        let mut walk = Walk::new(tests(), Some(other));
+        walk.answer("test-generator", &program("assert add(1, 2) == 3"));
+        walk.run(own);
+        let run = walk.run(rival);
+        assert_eq!(run.extra, Some(Extra::Differential));
+        assert!(run.source.starts_with("def plus(x, y):\n    return y + x\n\nadd = plus"), "{}", run.source);
+        let told = walk.arbiter();
+        assert!(told.contains(words), "{words}: {told}");
+        assert_eq!(told.contains("another candidate"), rival < 2, "{told}");
+    }
+    // Nothing to compare with, or nothing that could be compared.
+    for (rival, code) in [(None, 0), (Some("x = 1"), 0), (Some(other), 2)] {
+        let mut walk = Walk::new(tests(), rival);
+        walk.answer("test-generator", &program("assert add(1, 2) == 3"));
+        walk.run(code);
+        walk.arbiter();
+    }
+}
+
+#[test]
+fn a_candidate_that_came_later_does_not_unsettle_what_is_known() {
+    let mut walk = Walk::new(TestChoices { differential: true, ..TestChoices::default() }, None);
+    walk.answer("test-generator", &program("assert add(1, 2) == 3"));
+    walk.run(0);
+    walk.answer("arbiter", "I cannot say");
+    walk.pair.rival = Some("def plus(x, y):\n    return y + x\n".into());
+    walk.arbiter();
+}
+
+#[test]
+fn the_arbiter_says_how_sure_it_is() {
+    let mut walk = Walk::new(TestChoices { confidence: true, ..TestChoices::default() }, None);
+    walk.answer("test-generator", "assert True");
+    walk.run(0);
+    walk.answer("confident-arbiter", "final_verdict: 0, final_explanation: no");
+    let question =
+        walk.answer("confident-arbiter", "final_verdict: 0, confidence: 0.9, final_explanation: no");
+    assert!(text(&question).contains("from 0 to 1 as `confidence`"));
+    let Next::Decide(verdict) = walk.next() else { panic!() };
+    assert_eq!((verdict.outcome, verdict.confidence), (Outcome::No, Some(0.9)));
+}
+
+#[test]
+fn only_prompts_that_may_be_asked_are_part_of_the_version() {
+    let names = |tests: TestChoices| {
+        let walk = Walk::new(tests, None);
+        walk.judge.prompts().map(|prompt| prompt.name.clone()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(names(TestChoices::default()), "screener test-generator bug-fixer arbiter");
+    let all =
+        TestChoices { from: TestsFrom::Query, mutation: true, confidence: true, ..TestChoices::default() };
+    assert_eq!(
+        names(all),
+        "screener test-generator query-test-generator test-adapter test-improver query-test-improver bug-fixer \
+         confident-arbiter"
+    );
+}

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::Args;
-use quarry_annotate::{EXECUTABLE_RULE, Ledger, Members, Options, Plan, Report};
+use quarry_annotate::{EXECUTABLE_RULES, Ledger, Members, Options, Plan, Report};
 use quarry_eval::agreement::{Level, krippendorff_alpha};
 use serde::Serialize;
 
@@ -65,7 +65,7 @@ pub fn print(ledger: &Ledger, judge: i64, plan: &Plan, json: bool) -> anyhow::Re
         version: &plan.version,
         ledger: ledger.path().display().to_string(),
         krippendorff_alpha: alpha(&report.labels),
-        executable_rule: EXECUTABLE_RULE,
+        executable_rule: EXECUTABLE_RULES[usize::from(plan.packages.is_none())],
         members: Members::of(plan, ledger, judge)?,
         options: Options::of(plan, ledger, judge)?,
         unresolved: ledger.unresolved(judge, MAX_LISTED)?,
@@ -103,7 +103,15 @@ fn text(status: &Status<'_>) -> String {
         for (result, number) in &report.runs {
             line(&format!("  {}", result.replace('_', " ")), number.to_string());
         }
+        if report.missing_packages > 0 {
+            let (missing, repaired) = (report.missing_packages, report.repaired);
+            line(
+                "  lacked a package at first",
+                format!("{missing}, of which {repaired} could be executed with it"),
+            );
+        }
         line("executable rate", percent(report.executable_rate));
+        line("  counts as executable", status.executable_rule.to_owned());
         line("mean number of tests", report.mean_tests.map_or("-".to_owned(), |mean| format!("{mean:.2}")));
     }
     for (name, per) in [("per clear pair", &report.per_pair[0]), ("per tested pair", &report.per_pair[1])] {

@@ -5,14 +5,13 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use quarry_sandbox::Limits;
+use quarry_sandbox::{Limits, Runner, Sandbox};
 use serde::Serialize;
 
 use crate::error::AnnotateError;
 use crate::evidence::{Run, RunResult};
 use crate::language::Language;
 use crate::ledger::Ledger;
-use crate::run::Programs;
 
 /// Runs that are read from the ledger at once.
 const PAGE: usize = 256;
@@ -46,7 +45,7 @@ pub struct Audit {
 pub fn audit(
     ledger: &Ledger,
     judge: i64,
-    programs: &dyn Programs,
+    sandbox: &dyn Sandbox,
     limits: &Limits,
     at_once: usize,
     stop: &AtomicBool,
@@ -65,7 +64,7 @@ pub fn audit(
                     while !stop.load(Ordering::SeqCst) {
                         let next = runs.lock().unwrap_or_else(PoisonError::into_inner).next();
                         let Some(finished) = next else { return };
-                        let result = again(&finished.pair, &finished.run, programs, limits);
+                        let result = again(&finished.pair, &finished.run, sandbox, limits);
                         found.lock().unwrap_or_else(PoisonError::into_inner).push(result);
                     }
                 });
@@ -86,11 +85,12 @@ pub fn audit(
 fn again(
     pair: &str,
     before: &Run,
-    programs: &dyn Programs,
+    sandbox: &dyn Sandbox,
     limits: &Limits,
 ) -> Result<Option<Changed>, AnnotateError> {
     let Some(language) = Language::named(&before.program.language) else { return Ok(None) };
-    let now = programs.run(before.program.clone(), limits)?;
+    let program = Runner::named(&before.program.language)?.program(&before.program.source);
+    let now = Run::new(before.program.clone(), &sandbox.run(&program, limits)?, "");
     let results = [before.result(language), now.result(language)];
     Ok((results[0] != results[1]).then(|| Changed {
         pair: pair.to_owned(),

@@ -2,23 +2,174 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod fixture;
 #[path = "../../llm/tests/support/mod.rs"]
 #[allow(dead_code, reason = "each test file uses a part")]
 mod support;
 
 use std::collections::HashMap;
 use std::fs;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use fixture::{Fixture, Pretended, answer, honest, pair};
-use quarry_annotate::ledger::Writer;
-use quarry_annotate::{AnnotateError, Event, Export, IsolatedPrograms, Outcome, Report, audit, export};
+use quarry_annotate::ledger::{Counts, Writer};
+use quarry_annotate::{
+    AnnotateError, Event, Export, IsolatedPrograms, Judging, Ledger, Outcome, Plan, Report, audit, export,
+};
 use quarry_corpus::dataset::convert::Target;
-use quarry_sandbox::{Limits, Program, Sandbox};
+use quarry_sandbox::{Captured, Ended, Limits, MemoryBound, Program, Sandbox};
 use serde_json::{Value, json};
-use support::{Reply, Server, completion};
+use support::{Reply, Seen, Server, completion};
+
+/// Ends a program as a comment in it says: `# exit 1 AssertionError`.
+struct Pretended(Arc<AtomicUsize>);
+
+impl Sandbox for Pretended {
+    fn run(&self, program: &Program, _: &Limits) -> Result<quarry_sandbox::Outcome, quarry_sandbox::Error> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let source = String::from_utf8(program.files[0].1.clone()).unwrap();
+        let (code, stderr) = match source.split_once("# exit 1 ") {
+            Some((_, rest)) => (1, rest.trim().to_owned()),
+            None => (0, String::new()),
+        };
+        let captured =
+            |text: &str| Captured { bytes: text.as_bytes().to_vec(), total_bytes: text.len() as u64 };
+        Ok(quarry_sandbox::Outcome {
+            ended: Ended::Exited { code },
+            stdout: captured(""),
+            stderr: captured(&stderr),
+            wall_time: Duration::from_millis(30),
+            cpu_time: Duration::from_millis(20),
+            peak_memory_bytes: 1 << 20,
+            memory_bound: MemoryBound::Watchdog,
+        })
+    }
+}
+
+/// What the model says of pair `number`: two of three are clear; of the others, some programs fail or lack a package.
+fn says(task: &str, number: usize) -> String {
+    if task.contains("a package is missing") {
+        return "pip install PyYAML".to_owned();
+    }
+    if task.contains("preliminary_screening") {
+        return format!("preliminary_screening: {}, explanation: e{number}", ["1", "0", "0.5"][number % 3]);
+    }
+    if task.contains("You write tests") {
+        let end = ["", "# exit 1 AssertionError: x", "# exit 1 ModuleNotFoundError: No module named 'yaml'"];
+        return format!("```python\nassert subject{number}\nassert True\n{}\n```", end[number / 3 % 3]);
+    }
+    format!("final_verdict: {}, final_explanation: e{number}", number / 3 % 2)
+}
+
+fn expected(number: usize) -> Outcome {
+    match number % 3 {
+        0 => Outcome::Yes,
+        1 => Outcome::No,
+        _ if number / 3 % 2 == 1 => Outcome::Yes,
+        _ => Outcome::No,
+    }
+}
+
+/// The pair that a request is about, and the answer to it.
+fn answer(seen: &Seen) -> (usize, Value) {
+    let text = seen.body.to_string();
+    let digits = text.split("subject").nth(1).unwrap().split(|c: char| !c.is_ascii_digit()).next().unwrap();
+    let number = digits.parse().unwrap();
+    let task = seen.body["messages"][0]["content"].as_str().unwrap();
+    (number, completion(&says(task, number), 100, 10))
+}
+
+fn honest() -> Server {
+    Server::script(|_, seen| Reply::ok(answer(seen).1))
+}
+
+struct Fixture {
+    folder: tempfile::TempDir,
+    runs: Arc<AtomicUsize>,
+    url: String,
+    /// More entries of the plan: before and in its table of the model, and tables after it.
+    entries: [String; 3],
+}
+
+impl Fixture {
+    fn new(n_pairs: usize, url: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let fixture = Self { folder, runs: Arc::default(), url: url.to_owned(), entries: Default::default() };
+        let pairs: Vec<Value> = (0..n_pairs).map(pair).collect();
+        fixture.write_pairs(&pairs);
+        fixture
+    }
+
+    fn write_pairs(&self, pairs: &[Value]) {
+        let lines: Vec<String> = pairs.iter().map(Value::to_string).collect();
+        fs::write(self.path("pairs.jsonl"), lines.join("\n")).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn plan(&self) -> Plan {
+        let [first, model, last] = &self.entries;
+        let text = format!(
+            "pairs = ['pairs.jsonl']\n{first}\n[model]\nprovider = 'openai-compatible'\nbase_url = '{}'\nmodel = 'm'\n\
+             input_price = 1.0\noutput_price = 2.0\n{model}\n{last}\n",
+            self.url
+        );
+        fs::write(self.path("plan.toml"), text).unwrap();
+        Plan::open(&self.path("plan.toml"), None).unwrap()
+    }
+
+    fn prepare(&self) -> Result<Judging, AnnotateError> {
+        let sandbox = Box::new(Pretended(Arc::clone(&self.runs)));
+        Judging::prepare(self.plan(), Some(IsolatedPrograms { sandbox, name: "pretended".to_owned() }))
+    }
+
+    fn run(&self) -> Result<Counts, AnnotateError> {
+        let judging = self.prepare()?;
+        judging.run(&AtomicBool::new(false), &|_| ())?;
+        Ok(counts(&judging))
+    }
+
+    fn labels(&self) -> HashMap<String, Outcome> {
+        let (ledger, judge) = self.ledger();
+        let mut labels = HashMap::new();
+        ledger
+            .for_each_decided(judge, |decided| {
+                labels.insert(decided.pair.id, decided.verdict.outcome);
+                Ok(())
+            })
+            .unwrap();
+        labels
+    }
+
+    fn ledger(&self) -> (Ledger, i64) {
+        let plan = self.plan();
+        let ledger = Ledger::open(&plan.ledger).unwrap();
+        let judge = ledger.judge(&plan.version).unwrap().unwrap();
+        (ledger, judge)
+    }
+
+    #[track_caller]
+    fn check_labels(&self, n_pairs: usize) {
+        let expected: HashMap<String, Outcome> =
+            (0..n_pairs).map(|number| (number.to_string(), expected(number))).collect();
+        assert_eq!(self.labels(), expected);
+    }
+}
+
+fn pair(number: usize) -> Value {
+    json!({
+        "pair-idx": number, "query-idx": number / 4, "query": format!("question {}", number / 4),
+        "code-idx": number, "code": format!("def subject{number}(): pass"), "label": 1,
+    })
+}
+
+fn counts(judging: &Judging) -> Counts {
+    let (ledger, judge) = judging.ledger();
+    ledger.counts(judge).unwrap()
+}
 
 #[test]
 fn every_pair_gets_its_label_once_and_is_never_asked_again() {
@@ -43,43 +194,6 @@ fn every_pair_gets_its_label_once_and_is_never_asked_again() {
     assert_eq!(report.spent.money.units(), 64 * (100 * 1_000_000 + 10 * 2_000_000));
     fixture.run().unwrap();
     assert_eq!((server.count(), fixture.runs.load(Ordering::SeqCst)), (64, 12));
-}
-
-#[test]
-fn programs_that_lack_a_package_run_again_with_it() {
-    let server = honest();
-    let mut fixture = Fixture::new(36, &server.url());
-    fixture.packages = true;
-    let report = Report::new(fixture.run().unwrap());
-    fixture.check_labels(36);
-    assert_eq!((report.tested, report.missing_packages, report.repaired), (12, 4, 4));
-    assert_eq!((report.executable_rate, report.mean_tests), (Some(1.0), Some(2.0)));
-    assert_eq!(report.runs, [("failed".to_owned(), 4), ("passed".to_owned(), 8)].into());
-    // 12 programs, of which four run again; the name of the module is none of a package, so that nothing ran for it.
-    assert_eq!((server.count(), fixture.runs.load(Ordering::SeqCst)), (64, 16));
-    let (ledger, judge) = fixture.ledger();
-    let story = ledger.story(judge, "8").unwrap().unwrap();
-    let runs: Vec<_> = (story.scenes.iter())
-        .filter_map(|scene| match &scene.event {
-            Event::Run(run) => Some((run.program.packages.join(" "), run.provided.clone())),
-            Event::Answer(_) => None,
-        })
-        .collect();
-    let expected = [
-        (String::new(), Ok(Vec::new())),
-        ("yaml".to_owned(), Err("there is no package yaml".to_owned())),
-        ("PyYAML".to_owned(), Ok(vec!["PyYAML 6.0".to_owned()])),
-    ];
-    assert_eq!(runs, expected);
-    let asked = &story.scenes[4];
-    assert!(asked.messages.contains("there is no package yaml"), "{}", asked.messages);
-    // What the labels rest on runs again with the same packages.
-    let stop = AtomicBool::new(false);
-    let found = audit(&ledger, judge, &fixture.programs(), &Limits::default(), 2, &stop).unwrap();
-    assert_eq!((found.runs, found.changed), (16, Vec::new()));
-    drop(ledger);
-    fixture.run().unwrap();
-    assert_eq!((server.count(), fixture.runs.load(Ordering::SeqCst)), (64, 32));
 }
 
 #[test]
@@ -120,38 +234,102 @@ fn equal_pairs_are_asked_about_once() {
     assert_eq!((server.count(), counts.verdicts), (1, vec![("no".into(), "screener".into(), 20)]));
 }
 
+/// What a request whose answer is `kind` costs, as far as the client can know: nothing, what the answer says, or as
+/// much as it may.
+enum Bill {
+    Nothing,
+    Counted,
+    Worst,
+}
+
+/// What comes in the place of the first answer to a request, whose body would be `body`.
+fn fault(kind: usize, body: &Value) -> (Reply, Bill) {
+    use Bill::{Counted, Nothing, Worst};
+    let text = body["choices"][0]["message"]["content"].as_str().unwrap();
+    let whole = body.to_string();
+    let refused = |status: u16, more: &str| Reply::Status(status, more.to_owned(), "{}".to_owned());
+    let utf16: Vec<u8> = whole.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    match kind {
+        0 => (refused(429, "retry-after: 0\r\n"), Nothing),
+        1 => (refused(429, ""), Nothing),
+        2 => (Reply::status(500, "oops"), Worst),
+        3 => (Reply::status(503, ""), Nothing),
+        4 => (Reply::Late(Duration::from_secs(7), whole), Worst),
+        5 => (Reply::Drip(Duration::from_millis(60), whole), Worst),
+        6 => (Reply::Half(whole), Worst),
+        7 => (Reply::Hang, Worst),
+        8 => (Reply::Garbage, Worst),
+        9 => (Reply::Status(200, String::new(), whole[..whole.len() / 2].to_owned()), Worst),
+        10 => (Reply::Status(200, String::new(), "<html>busy</html>".into()), Worst),
+        11 => (Reply::ok(json!({"candidates": [{"text": text}]})), Worst),
+        12 => (Reply::ok(json!({"choices": [], "usage": body["usage"]})), Counted),
+        13 => (Reply::ok(completion("", 100, 10)), Counted),
+        14 => (Reply::Bytes(utf16), Worst),
+        15 => (Reply::Bytes(b"{\"choices\": [{\"message\": {\"content\": \"na\xefve\"}}]}".to_vec()), Worst),
+        16 => (Reply::ok(json!({"error": {"message": "overloaded"}})), Worst),
+        _ => unreachable!("there are {FAULTS}"),
+    }
+}
+
+const FAULTS: usize = 17;
+
 #[test]
 fn faults_of_the_server_lose_and_double_nothing() {
-    let faults: Mutex<HashMap<String, usize>> = Mutex::default();
-    let server = Server::script(move |_, seen| {
-        let (number, body) = answer(seen);
-        let mut faults = faults.lock().unwrap();
-        let tries = faults.entry(seen.body.to_string()).or_default();
-        *tries += 1;
-        if *tries > 1 {
-            return Reply::ok(body);
-        }
-        match number % 9 {
-            0 => Reply::Status(429, "retry-after: 0\r\n".into(), "{}".into()),
-            1 => Reply::status(500, "oops"),
-            2 => Reply::Half(body.to_string()),
-            3 => Reply::Status(200, String::new(), "{\"choices\": [".into()),
-            4 => Reply::ok(json!({"choices": []})),
-            5 => Reply::Garbage,
-            6 => Reply::Hang,
-            7 => Reply::ok(completion("", 100, 0)),
-            _ => Reply::ok(body),
+    let (tries, tokens) = (Mutex::new(HashMap::<String, usize>::new()), Arc::new(AtomicUsize::new(0)));
+    let server = Server::script({
+        let tokens = Arc::clone(&tokens);
+        move |_, seen| {
+            let (number, mut body) = answer(seen);
+            let request = seen.body.to_string();
+            let mut tries = tries.lock().unwrap();
+            let tries = tries.entry(request.clone()).or_default();
+            *tries += 1;
+            // Of each kind one pair is not clear; and refusals do not come together.
+            // Of each kind one pair is not clear; refusals do not come together, and what takes time comes once.
+            let kind = number / 3 * 5 % (FAULTS + 2);
+            let is_screening = request.contains("preliminary_screening");
+            let is_fault = kind < FAULTS && *tries == 1 && (is_screening || !matches!(kind, 4 | 5));
+            let (reply, bill) = match kind {
+                _ if is_fault => fault(kind, &body),
+                // One model refuses in its own words, and another says everything twice.
+                FAULTS if is_screening => {
+                    body["choices"][0]["message"]["refusal"] = json!("I cannot help with that.");
+                    (Reply::ok(body), Bill::Counted)
+                }
+                _ => {
+                    let twice = json!([body["choices"][0], body["choices"][0]]);
+                    body["choices"] = twice;
+                    (Reply::ok(body), Bill::Counted)
+                }
+            };
+            let worst = request.len() + 512 + seen.body["max_tokens"].as_u64().unwrap() as usize;
+            let billed = match bill {
+                Bill::Nothing => 0,
+                Bill::Counted => 110,
+                Bill::Worst => worst,
+            };
+            tokens.fetch_add(billed, Ordering::SeqCst);
+            reply
         }
     });
-    let mut fixture = Fixture::new(27, &server.url());
-    fixture.entries[1] = "concurrency = 24".to_owned();
-    let counts = fixture.run().unwrap();
-    fixture.check_labels(27);
-    let report = Report::new(counts);
+    let n_pairs = 3 * (FAULTS + 2);
+    let mut fixture = Fixture::new(n_pairs, &server.url());
+    fixture.entries[1] = "concurrency = 24\ntimeout_seconds = 4.0".to_owned();
+    let report = Report::new(fixture.run().unwrap());
     assert_eq!((report.waiting, report.cut_off.tokens), (0, 0));
-    // What is not known to be free counts as paid.
-    assert!(report.spent.tokens > report.cost.tokens, "{report:?}");
-    assert_eq!(report.answers, 27 + 9 + 3 + 9);
+    // To the token: what is not known to be free counts as paid.
+    assert_eq!(report.spent.tokens, tokens.load(Ordering::SeqCst) as u64);
+    assert!(report.spent.tokens > report.cost.tokens);
+    // Whatever the screener refuses is decided by tests; every other label is what it would be without faults.
+    let refused: Vec<usize> = (0..n_pairs).filter(|number| number / 3 * 5 % (FAULTS + 2) == FAULTS).collect();
+    let labels = fixture.labels();
+    for number in (0..n_pairs).filter(|number| !refused.contains(number)) {
+        assert_eq!(labels[&number.to_string()], expected(number), "pair {number}");
+    }
+    assert_eq!((labels.len(), report.tested as usize), (n_pairs, FAULTS + 1 + refused.len()));
+    let asked = server.count();
+    fixture.run().unwrap();
+    assert_eq!(server.count(), asked, "nothing is asked again");
 }
 
 #[test]
@@ -430,13 +608,11 @@ fn an_audit_finds_what_no_longer_holds() {
     fixture.run().unwrap();
     let (ledger, judge) = fixture.ledger();
     let stop = AtomicBool::new(false);
-    let audited = |sandbox: Box<dyn Sandbox>| {
-        let programs = IsolatedPrograms { sandbox, ..fixture.programs() };
-        audit(&ledger, judge, &programs, &Limits::default(), 2, &stop).unwrap()
-    };
-    let same = audited(Box::new(Pretended(Arc::default())));
+    let audited =
+        |sandbox: &dyn Sandbox| audit(&ledger, judge, sandbox, &Limits::default(), 2, &stop).unwrap();
+    let same = audited(&Pretended(Arc::default()));
     assert_eq!((same.runs, same.changed.len()), (6, 0));
-    let changed = audited(Box::new(Lenient));
+    let changed = audited(&Lenient);
     assert_eq!((changed.runs, changed.changed.len()), (6, 4));
     assert_eq!(changed.changed[0].before.name(), "failed");
 }

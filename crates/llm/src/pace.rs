@@ -10,6 +10,15 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// A refusal after fewer calls in a minute says nothing about tokens per minute.
 const TELLING_CALLS: usize = 12;
 
+/// Nor does one among many answers: a server that counts tokens refuses most calls for a while.
+const TELLING_SHARE: f64 = 0.25;
+
+/// By how much an answer raises a rate that no second event has confirmed.
+const GUESS_GROWTH: f64 = 0.1;
+
+/// What one call weighs in the share of those that were refused.
+const SHARE_WEIGHT: f64 = 0.05;
+
 /// When a call may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
@@ -35,8 +44,10 @@ pub(crate) enum Ending {
 /// The number of calls at the same time follows additive increase and multiplicative decrease, as TCP's window does
 /// (Chiu and Jain, 1989): half after a refusal, one more for each round of answers. Tokens per minute are a bucket that
 /// holds ten seconds' worth; the first telling refusal that does not say how long to wait sets its rate to what was sent
-/// in the last minute, later ones lower it by a fifth, at most every half minute. Each minute's worth of answers raises it by a quarter, and doubles it
-/// when nothing was refused for two minutes, up to the setting.
+/// in the last minute, later ones lower it by a fifth, at most every half minute. A refusal is telling where a quarter of
+/// the last calls were refused, a twelfth once there is a rate. Each minute's worth of answers raises the rate by a quarter, and doubles it when it was
+/// not lowered for two minutes, up to the setting; before it was lowered once, each answer raises it by a tenth, as a
+/// server may have been at a loss for a moment only.
 #[derive(Debug)]
 struct Pace {
     most_calls: f64,
@@ -53,6 +64,10 @@ struct Pace {
     lowered: Option<Duration>,
     /// When the rate was lowered last.
     rate_lowered: Option<Duration>,
+    /// Of the last calls, those that were refused: an average whose weights fall by the call.
+    refused_share: f64,
+    /// The rate comes from one event, and nothing was refused since.
+    guessed: bool,
 }
 
 impl Pace {
@@ -70,6 +85,8 @@ impl Pace {
             pause_until: Duration::ZERO,
             lowered: None,
             rate_lowered: None,
+            refused_share: 0.0,
+            guessed: false,
         }
     }
 
@@ -105,6 +122,8 @@ impl Pace {
     /// Ends a call of about `tokens` that started at `started`.
     fn end(&mut self, tokens: u64, started: Duration, now: Duration, ending: Ending) {
         self.in_flight = self.in_flight.saturating_sub(1);
+        let refused = f64::from(u8::from(matches!(ending, Ending::Refused(_))));
+        self.refused_share += SHARE_WEIGHT * (refused - self.refused_share);
         match ending {
             Ending::Failed => {}
             Ending::Answered => {
@@ -112,25 +131,30 @@ impl Pace {
                 if let Some(rate) = &mut self.rate {
                     let recent = self.rate_lowered.is_some_and(|lowered| now < lowered + 2 * MINUTE);
                     let share = if recent { 0.25 } else { 1.0 };
-                    *rate = (*rate + share * tokens as f64).min(self.most_rate.unwrap_or(f64::INFINITY));
+                    let more = if self.guessed { *rate * GUESS_GROWTH } else { share * tokens as f64 };
+                    *rate = (*rate + more).min(self.most_rate.unwrap_or(f64::INFINITY));
                 }
             }
             Ending::Refused(wait) => {
                 self.pause_until = self.pause_until.max(now + wait.unwrap_or_default().min(60 * MINUTE));
-                if self.lowered.is_some_and(|lowered| started < lowered) {
-                    return;
+                if self.lowered.is_none_or(|lowered| lowered <= started) {
+                    self.lowered = Some(now);
+                    self.calls = (self.calls / 2.0).max(1.0);
                 }
-                self.lowered = Some(now);
-                self.calls = (self.calls / 2.0).max(1.0);
                 self.sent.retain(|(at, _)| *at + MINUTE >= now);
                 // A server that says when to come back needs no guess at its tokens per minute.
-                if self.rate.is_none() && (wait.is_some() || self.sent.len() < TELLING_CALLS) {
+                let untold = self.rate.is_none()
+                    && (wait.is_some()
+                        || self.sent.len() < TELLING_CALLS
+                        || self.refused_share < TELLING_SHARE);
+                if untold || self.refused_share < TELLING_SHARE / 3.0 {
                     return;
                 }
                 let last_minute: u64 = self.sent.iter().map(|(_, tokens)| tokens).sum();
                 // A server that counts by the minute refuses until the minute is over, whatever the pace is by then.
                 if self.rate_lowered.is_none_or(|lowered| lowered + MINUTE / 2 <= now) {
                     self.rate_lowered = Some(now);
+                    self.guessed = self.rate.is_none();
                     let rate = self.rate.map_or(last_minute as f64, |rate| rate * 0.8);
                     self.rate = Some(rate.max(60.0));
                 }
@@ -236,7 +260,9 @@ mod tests {
             pace.end(100, 6 * SECOND, 7 * SECOND, Ending::Answered);
         }
         assert_eq!(pace.calls, 16.0);
-        for _ in 0..2 {
+        pace.end(100, 7 * SECOND, 8 * SECOND, Ending::Refused(None));
+        assert_eq!((pace.calls, pace.rate), (8.0, None), "one among many answers");
+        for _ in 0..6 {
             pace.end(100, 7 * SECOND, 8 * SECOND, Ending::Refused(None));
         }
         assert_eq!((pace.calls, pace.rate), (8.0, Some(1600.0)), "what was sent in the last minute");
@@ -281,6 +307,48 @@ mod tests {
             assert!(answered * 100 >= possible * 70, "{limit}: {answered} of {possible} answered");
             assert!(refused * 100 <= answered * 20, "{limit}: {refused} refused, {answered} answered");
         }
+    }
+
+    #[test]
+    fn a_server_that_refuses_now_and_then_is_not_taken_for_one_that_counts_tokens() {
+        let (mut pace, mut now) = (Pace::new(16, None), Duration::ZERO);
+        for round in 0..2000u32 {
+            let mut started = 0;
+            while pace.start(1000, now) == Turn::Now {
+                started += 1;
+            }
+            assert!(started > 0, "round {round}");
+            let before = now;
+            now += SECOND / 20;
+            for call in 0..started {
+                let refused = (round * 7 + call * 5) % 13 == 0;
+                pace.end(1000, before, now, if refused { Ending::Refused(None) } else { Ending::Answered });
+            }
+        }
+        assert_eq!(pace.rate, None);
+    }
+
+    #[test]
+    fn a_moment_of_refusals_is_soon_forgotten() {
+        let (mut pace, mut now, mut answered) = (Pace::new(16, None), SECOND, 0);
+        for _ in 0..16 {
+            assert_eq!(pace.start(1000, now), Turn::Now);
+        }
+        for _ in 0..16 {
+            pace.end(1000, now, now, Ending::Refused(None));
+        }
+        assert_eq!(pace.rate, Some(16_000.0));
+        while now < 60 * SECOND {
+            match pace.start(1000, now) {
+                Turn::At(at) => now = at,
+                _ => {
+                    pace.end(1000, now, now, Ending::Answered);
+                    answered += 1;
+                    now += SECOND / 100;
+                }
+            }
+        }
+        assert!(answered > 1000, "{answered} of 6000");
     }
 
     proptest! {

@@ -7,12 +7,14 @@
 //! writes, and commits what all workers have for it at once, so that they share the wait for the disk.
 
 mod compare;
+mod pace;
 mod read;
 mod write;
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -20,6 +22,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::error::AnnotateError;
 
 pub use compare::{ExtraWork, Votes, Work};
+pub use pace::Pace;
 pub use read::{Counts, Decided, Finished, Scene, Story, Waiting};
 pub use write::{Asked, CallBegin, CallEnd, Place, Writer};
 
@@ -27,7 +30,10 @@ pub use write::{Asked, CallBegin, CallEnd, Place, Writer};
 const APPLICATION: i32 = 0x514c_6564;
 
 /// The version of the schema. There are no migrations yet: a ledger of another version is refused.
-const VERSION: i32 = 2;
+const VERSION: i32 = 1;
+
+const LOCK_TRIES: u32 = 4;
+const LOCK_PAUSE: Duration = Duration::from_millis(25);
 
 const SCHEMA: &str = include_str!("schema.sql");
 
@@ -125,19 +131,27 @@ fn create(path: &Path) -> Result<(), AnnotateError> {
 
 /// The lock of whoever writes to a ledger. The system gives it back when the process ends, however it ends.
 fn lock_for_writing(path: &Path) -> Result<File, AnnotateError> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".lock");
-    let name = PathBuf::from(name);
+    let name = lock_file(path);
     let failed = |source| AnnotateError::Write { path: name.clone(), source };
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(&name).map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(problem(
-            path,
-            "another process judges with this ledger; wait for it or stop it, or name another ledger",
-        )),
-        Err(TryLockError::Error(source)) => Err(failed(source)),
+    // Whoever asks whether somebody writes holds it for a moment.
+    for _ in 0..LOCK_TRIES {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
     }
+    Err(problem(
+        path,
+        "another process judges with this ledger; wait for it or stop it, or name another ledger",
+    ))
+}
+
+fn lock_file(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    PathBuf::from(name)
 }
 
 fn problem(path: &Path, problem: &str) -> AnnotateError {

@@ -27,11 +27,12 @@ pub struct AuditArgs {
 /// When the ledger cannot be read, or programs cannot be run.
 pub fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
     let (plan, ledger, judge) = args.plan.judged()?;
-    let isolated = args.isolation.open(&plan)?;
+    let isolated = args.isolation.open()?;
     let stop = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&stop);
     ctrlc::set_handler(move || asked.store(true, Ordering::SeqCst))?;
-    let found = quarry_annotate::audit(&ledger, judge, &isolated, &plan.limits, plan.programs, &stop)?;
+    let sandbox = isolated.sandbox.as_ref();
+    let found = quarry_annotate::audit(&ledger, judge, sandbox, &plan.limits, plan.programs, &stop)?;
     if args.json {
         output::print_json(&found)?;
     } else {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
 use quarry_annotate::{Estimate, Judging, Plan};
 
 use super::{IsolationArgs, PlanArgs, status};
@@ -31,7 +32,7 @@ pub struct RunArgs {
 /// When something is wrong that concerns all pairs. What was answered before is in the ledger.
 pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let plan = args.plan.open()?;
-    let sandbox = if plan.judge.runs_tests() { Some(args.isolation.open(&plan)?) } else { None };
+    let sandbox = if plan.judge.runs_tests() { Some(args.isolation.open()?) } else { None };
     let judging = Judging::prepare(plan, sandbox)?;
     let estimate = judging.estimate()?;
     output::note(&format_estimate(&estimate, judging.plan()));
@@ -46,13 +47,23 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             std::process::exit(130);
         }
     })?;
-    let bar = output::progress_bar("judging", usize::try_from(estimate.pairs).unwrap_or(usize::MAX));
-    let result = judging.run(&stop, &|_| bar.inc(1));
+    let bar = progress_bar(estimate.pairs);
+    let result = judging.run(&stop, &|_| {
+        bar.set_message(judging.spent().to_string());
+        bar.inc(1);
+    });
     bar.finish_and_clear();
     let (ledger, judge) = judging.ledger();
     status::print(ledger, judge, judging.plan(), args.json)?;
     result?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// How far the work is, how fast, for how much, and how long it will take.
+fn progress_bar(n_pairs: u64) -> ProgressBar {
+    let template = "judging {bar:30} {human_pos}/{human_len} {per_sec}, {msg}, {eta} left";
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(n_pairs).with_style(style).with_message("0 tokens")
 }
 
 fn format_estimate(estimate: &Estimate, plan: &Plan) -> String {

@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
-use quarry_annotate::{EXECUTABLE_RULES, Ledger, Members, Options, Plan, Report};
+use quarry_annotate::ledger::Pace;
+use quarry_annotate::{EXECUTABLE_RULE, Ledger, Members, Options, Plan, Report};
 use quarry_eval::agreement::{Level, krippendorff_alpha};
 use serde::Serialize;
 
@@ -19,6 +21,9 @@ const MAX_LISTED: usize = 20;
 pub struct StatusArgs {
     #[command(flatten)]
     plan: PlanArgs,
+    /// List every pair without a label, rather than the first twenty
+    #[arg(long)]
+    all: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -31,6 +36,8 @@ struct Status<'a> {
     ledger: String,
     #[serde(flatten)]
     report: Report,
+    /// While judging is under way.
+    pace: Option<Pace>,
     executable_rule: &'static str,
     /// Of the file's labels with the judge's.
     krippendorff_alpha: Option<f64>,
@@ -50,28 +57,40 @@ struct Status<'a> {
 /// When the plan or its ledger cannot be read.
 pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let (plan, ledger, judge) = args.plan.judged()?;
-    print(&ledger, judge, &plan, args.json)?;
+    let listed = if args.all { usize::MAX } else { MAX_LISTED };
+    let status = Status { pace: ledger.pace(judge)?, ..Status::new(&ledger, judge, &plan, listed)? };
+    status.print(args.json)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints how far `judge` is with a plan.
+/// Prints how far `judge` came with a plan, at the end of a run.
 ///
 /// # Errors
 /// When the ledger cannot be read or stdout cannot be written.
 pub fn print(ledger: &Ledger, judge: i64, plan: &Plan, json: bool) -> anyhow::Result<()> {
-    let report = Report::new(ledger.counts(judge)?);
-    let status = Status {
-        judge: &plan.judge.name,
-        version: &plan.version,
-        ledger: ledger.path().display().to_string(),
-        krippendorff_alpha: alpha(&report.labels),
-        executable_rule: EXECUTABLE_RULES[usize::from(plan.packages.is_none())],
-        members: Members::of(plan, ledger, judge)?,
-        options: Options::of(plan, ledger, judge)?,
-        unresolved: ledger.unresolved(judge, MAX_LISTED)?,
-        report,
-    };
-    if json { output::print_json(&status) } else { Ok(output::print(&text(&status))?) }
+    Status::new(ledger, judge, plan, MAX_LISTED)?.print(json)
+}
+
+impl<'a> Status<'a> {
+    fn new(ledger: &Ledger, judge: i64, plan: &'a Plan, listed: usize) -> anyhow::Result<Self> {
+        let report = Report::new(ledger.counts(judge)?);
+        Ok(Self {
+            judge: &plan.judge.name,
+            version: &plan.version,
+            ledger: ledger.path().display().to_string(),
+            krippendorff_alpha: alpha(&report.labels),
+            pace: None,
+            executable_rule: EXECUTABLE_RULE,
+            members: Members::of(plan, ledger, judge)?,
+            options: Options::of(plan, ledger, judge)?,
+            unresolved: ledger.unresolved(judge, listed)?,
+            report,
+        })
+    }
+
+    fn print(&self, json: bool) -> anyhow::Result<()> {
+        if json { output::print_json(self) } else { Ok(output::print(&text(self))?) }
+    }
 }
 
 fn alpha(labels: &[(i32, i32, u64)]) -> Option<f64> {
@@ -91,6 +110,10 @@ fn text(status: &Status<'_>) -> String {
     };
     line("judge", format!("{} ({})", status.judge, status.version));
     line("pairs", format!("{}, {} without a verdict", report.pairs, report.waiting));
+    if let Some(Pace { pairs_per_second, seconds_left }) = status.pace {
+        let left = indicatif::HumanDuration(Duration::from_secs_f64(seconds_left.ceil().min(1e9)));
+        line("under way", format!("{pairs_per_second:.1} pairs a second, about {left} left"));
+    }
     for (outcome, number) in &report.outcomes {
         line(&format!("  {outcome}"), number.to_string());
     }
@@ -103,15 +126,7 @@ fn text(status: &Status<'_>) -> String {
         for (result, number) in &report.runs {
             line(&format!("  {}", result.replace('_', " ")), number.to_string());
         }
-        if report.missing_packages > 0 {
-            let (missing, repaired) = (report.missing_packages, report.repaired);
-            line(
-                "  lacked a package at first",
-                format!("{missing}, of which {repaired} could be executed with it"),
-            );
-        }
         line("executable rate", percent(report.executable_rate));
-        line("  counts as executable", status.executable_rule.to_owned());
         line("mean number of tests", report.mean_tests.map_or("-".to_owned(), |mean| format!("{mean:.2}")));
     }
     for (name, per) in [("per clear pair", &report.per_pair[0]), ("per tested pair", &report.per_pair[1])] {
@@ -147,7 +162,7 @@ fn text(status: &Status<'_>) -> String {
         let all: u64 = report.reasons.iter().map(|(_, number)| number).sum();
         let more = all.saturating_sub(status.unresolved.len() as u64);
         if more > 0 {
-            let _ = writeln!(text, "  and {more} more");
+            let _ = writeln!(text, "  and {more} more; `--all` lists them");
         }
     }
     text

@@ -1,0 +1,144 @@
+"""A model server on loopback, in OpenAI's form, for the scripts beside it that judge pairs with it.
+
+It knows the prompts of the agents by words in them, and a pair by the number in its code, `subject27`; what it says is
+as `says` has it, so that a label is known without a model. A script may put a fault in the place of an answer. It
+keeps what it was asked, and counts tokens itself.
+"""
+
+import asyncio
+import json
+import re
+import threading
+from collections import Counter
+from pathlib import Path
+
+TOKENS = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+# What the client adds to the bytes of a request for tokens that it cannot see (HIDDEN_TOKENS in crates/llm/src/wire).
+HIDDEN_TOKENS = 512
+
+NUMBER = re.compile(rb"subject(\d+)")
+LIMIT = re.compile(rb'"max_tokens":(\d+)')
+LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
+STEPS = [(b"a package is missing", "fixer"), (b"preliminary_screening", "screener"), (b"You write tests", "generator")]
+
+
+class Request:
+    """What came in. The answer may have `limit` tokens, and `worst` is the most that the client has to reckon with for
+    both directions; `tries` counts from 1 how often the same body came."""
+
+    def __init__(self, body, tries):
+        self.body, self.tries = body, tries
+        found = NUMBER.search(body)
+        self.number = int(found.group(1)) if found else None
+        self.step = next((name for words, name in STEPS if words in body), "arbiter")
+        self.limit = int(LIMIT.search(body).group(1))
+        self.worst = len(body) + HIDDEN_TOKENS + self.limit
+
+
+def completion(text, **more):
+    choice = {"index": 0, "message": {"role": "assistant", "content": text, **more}, "finish_reason": "stop"}
+    return json.dumps({"id": "x", "object": "chat.completion", "model": "m", "choices": [choice], "usage": TOKENS})
+
+
+def response(body, status=200, headers=""):
+    body = body if isinstance(body, bytes) else body.encode()
+    head = f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\n{headers}content-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def is_clear(number):
+    return number % 3 != 2
+
+
+def says(request, program="def subject(): pass\nassert True\n", clear=is_clear):
+    """Of three pairs the first is a clear yes and the second a clear no. A program is written for the others, of which
+    every second is a yes then."""
+    number = request.number
+    if request.step == "screener":
+        value = ("1", "0")[number % 3 % 2] if clear(number) else "0.5"
+        return f"preliminary_screening: {value}, explanation: e{number}"
+    if request.step == "generator":
+        return f"```python\n# subject{number}\n{program}```"
+    if request.step == "fixer":
+        return "pip install PyYAML"
+    return f"final_verdict: {number // 3 % 2}, final_explanation: e{number}"
+
+
+def expected(number):
+    return (["yes", "no"] + [["no", "yes"][number // 3 % 2]])[number % 3]
+
+
+class ModelServer:
+    """Serves on a thread of its own while it is entered. `script(request)` gives what is sent: the bytes of a response,
+    or a function that is called with the transport of the connection and may do what it likes."""
+
+    def __init__(self, script, keep=False):
+        self.script, self.keep = script, keep
+        self.count, self.asked, self.tries = 0, [], Counter()
+
+    def __enter__(self):
+        self.loop, started = asyncio.new_event_loop(), threading.Event()
+
+        def serve():
+            asyncio.set_event_loop(self.loop)
+            listen = self.loop.create_server(lambda: Connection(self), "127.0.0.1", 0, backlog=1000)
+            self.server = self.loop.run_until_complete(listen)
+            started.set()
+            self.loop.run_forever()
+
+        self.thread = threading.Thread(target=serve, daemon=True)
+        self.thread.start()
+        started.wait()
+        self.url = "http://127.0.0.1:{}/v1".format(self.server.sockets[0].getsockname()[1])
+        return self
+
+    def __exit__(self, *_):
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+
+    def take(self, body):
+        self.count += 1
+        if self.keep:
+            self.tries[body] += 1
+        request = Request(body, self.tries[body] if self.keep else 1)
+        if self.keep:
+            self.asked.append(request)
+        return self.script(request)
+
+
+class Connection(asyncio.Protocol):
+    def __init__(self, server):
+        self.server, self.data = server, b""
+
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def data_received(self, data):
+        self.data += data
+        while (end := self.data.find(b"\r\n\r\n")) >= 0:
+            length = int(LENGTH.search(self.data, 0, end).group(1))
+            if len(self.data) < end + 4 + length:
+                return
+            body, self.data = self.data[end + 4 : end + 4 + length], self.data[end + 4 + length :]
+            answer = self.server.take(body)
+            if callable(answer):
+                answer(self.transport)
+            else:
+                self.transport.write(answer)
+
+
+def write_pairs(folder, numbers, code="def subject{}(): pass"):
+    with open(Path(folder) / "pairs.jsonl", "w") as file:
+        for number in numbers:
+            pair = {"pair-idx": number, "query-idx": number // 4, "query": f"question {number // 4}"}
+            print(json.dumps({**pair, "code-idx": number, "code": code.format(number)}), file=file)
+
+
+def write_plan(folder, url, first="", model="", last=""):
+    """A plan with more lines: before and in its table of the model, and tables after it."""
+    plan = Path(folder) / "plan.toml"
+    plan.write_text(
+        f"pairs = ['pairs.jsonl']\nlanguage = 'python'\n{first}\n[model]\nprovider = 'openai-compatible'\n"
+        f"base_url = '{url}'\nmodel = 'm'\ninput_price = 1.0\noutput_price = 2.0\n{model}\n{last}\n"
+    )
+    return plan

@@ -1,0 +1,103 @@
+//! Ends sandboxes whose owner was killed while bubblewrap set them up.
+//!
+//! `--die-with-parent` binds each of bubblewrap's two processes to its parent once it has come so far. A parent that
+//! is killed earlier leaves a sandbox without anybody who would end it. So a shell waits for the end of this process,
+//! whatever that is, and kills what bears its mark.
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::{Error, SEARCH_PATH};
+
+/// The standard input of the shell ends with this process, however that ends; a line on it says that nothing is left.
+/// What was about to be started appears a moment later.
+const SCRIPT: &str = r#"
+read -r line && exit
+for round in 1 2 3 4 5 6 7 8 9 10; do
+    for process in /proc/[0-9]*; do
+        name=
+        { read -r name < "$process/cmdline"; } 2>/dev/null
+        case $name in "$1"*) kill -9 "${process#/proc/}" 2>/dev/null ;; esac
+    done
+    sleep 0.1
+done
+"#;
+
+/// The shell that waits. Dropping it, when all sandboxes are gone, ends it.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    shell: Child,
+    mark: String,
+}
+
+impl Guard {
+    pub fn start() -> Result<Self, Error> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let mark = format!("quarry-sandbox-{}-{number}:", std::process::id());
+        let shell = Command::new("/bin/sh")
+            .args(["-c", SCRIPT, "quarry-guard", &mark])
+            .env_clear()
+            .env("PATH", SEARCH_PATH)
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // What a terminal sends to the process in front is not meant for it.
+            .process_group(0)
+            .spawn()
+            .map_err(Error::io("start a shell"))?;
+        Ok(Self { shell, mark })
+    }
+
+    /// The name, word 0 of the command line, under which bubblewrap has to be started.
+    pub fn mark(&self) -> &str {
+        &self.mark
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(mut input) = self.shell.stdin.take() {
+            let _ = input.write_all(b"\n");
+        }
+        let _ = self.shell.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A program that sleeps under a name, and how it ended.
+    fn sleep(name: &str) -> Child {
+        Command::new("/bin/sleep").arg0(name).arg("600").spawn().unwrap()
+    }
+
+    #[test]
+    fn what_bears_the_mark_ends_with_its_owner_and_nothing_else() {
+        let mut guard = Guard::start().unwrap();
+        let (mut marked, mut other) = (sleep(guard.mark()), sleep("quarry-sandbox-other:"));
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(marked.try_wait().unwrap().is_none(), "the owner lives");
+        // As when this process ends.
+        drop(guard.shell.stdin.take());
+        let ended = marked.wait().unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(9));
+        assert!(other.try_wait().unwrap().is_none());
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+
+    #[test]
+    fn an_orderly_end_takes_no_time() {
+        let guard = Guard::start().unwrap();
+        let start = std::time::Instant::now();
+        drop(guard);
+        assert!(start.elapsed() < Duration::from_millis(900), "it looked for processes");
+    }
+}

@@ -5,13 +5,14 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use quarry_sandbox::{Limits, Runner, Sandbox};
+use quarry_sandbox::Limits;
 use serde::Serialize;
 
 use crate::error::AnnotateError;
 use crate::evidence::{Run, RunResult};
 use crate::language::Language;
 use crate::ledger::Ledger;
+use crate::run::Programs;
 
 /// Runs that are read from the ledger at once.
 const PAGE: usize = 256;
@@ -45,7 +46,7 @@ pub struct Audit {
 pub fn audit(
     ledger: &Ledger,
     judge: i64,
-    sandbox: &dyn Sandbox,
+    programs: &dyn Programs,
     limits: &Limits,
     at_once: usize,
     stop: &AtomicBool,
@@ -64,7 +65,7 @@ pub fn audit(
                     while !stop.load(Ordering::SeqCst) {
                         let next = runs.lock().unwrap_or_else(PoisonError::into_inner).next();
                         let Some(finished) = next else { return };
-                        let result = again(&finished.pair, &finished.run, sandbox, limits);
+                        let result = again(&finished.pair, &finished.run, programs, limits);
                         found.lock().unwrap_or_else(PoisonError::into_inner).push(result);
                     }
                 });
@@ -85,12 +86,11 @@ pub fn audit(
 fn again(
     pair: &str,
     before: &Run,
-    sandbox: &dyn Sandbox,
+    programs: &dyn Programs,
     limits: &Limits,
 ) -> Result<Option<Changed>, AnnotateError> {
     let Some(language) = Language::named(&before.program.language) else { return Ok(None) };
-    let program = Runner::named(&before.program.language)?.program(&before.program.source);
-    let now = Run::new(before.program.clone(), &sandbox.run(&program, limits)?, "");
+    let now = programs.run(before.program.clone(), limits)?;
     let results = [before.result(language), now.result(language)];
     Ok((results[0] != results[1]).then(|| Changed {
         pair: pair.to_owned(),

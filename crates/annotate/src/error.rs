@@ -72,6 +72,9 @@ pub enum AnnotateError {
     /// Programs cannot be run.
     #[error(transparent)]
     Sandbox(#[from] quarry_sandbox::Error),
+    /// Packages that a program needs could not be fetched this time.
+    #[error(transparent)]
+    Packages(quarry_sandbox::packages::PackageError),
     /// One pair after the other failed, so that something is wrong with all of them.
     #[error(
         "{in_a_row} pairs in a row failed, the last of them so: {last}; mend that, and run the plan again"

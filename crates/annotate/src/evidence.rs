@@ -27,7 +27,7 @@ pub struct Answer {
 }
 
 /// A test program.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TestProgram {
     /// Its language.
     pub language: String,
@@ -35,6 +35,8 @@ pub struct TestProgram {
     pub source: String,
     /// What it is for, where it is not a part of the judge without options.
     pub extra: Option<Extra>,
+    /// The packages that it is to have, as the language's package manager names them.
+    pub packages: Vec<String>,
 }
 
 /// The run of a test program.
@@ -42,6 +44,9 @@ pub struct TestProgram {
 pub struct Run {
     /// What ran.
     pub program: TestProgram,
+    /// The packages that it had, each a name and a version; or why those that it asks for cannot be had. Then it did
+    /// not run, and what follows says nothing.
+    pub provided: Result<Vec<String>, String>,
     /// Why it is no longer running.
     pub ended: Ended,
     /// What it wrote to its standard output, shortened.
@@ -74,6 +79,8 @@ pub enum RunResult {
     Failed,
     /// A package is not there.
     MissingPackage,
+    /// It did not run, because packages that it asks for cannot be had.
+    PackagesUnavailable,
     /// It ended with another error.
     Error,
     /// It ran for too long.
@@ -84,8 +91,15 @@ pub enum RunResult {
 
 impl RunResult {
     /// Every result.
-    pub const ALL: [Self; 6] =
-        [Self::Passed, Self::Failed, Self::MissingPackage, Self::Error, Self::TimedOut, Self::OutOfMemory];
+    pub const ALL: [Self; 7] = [
+        Self::Passed,
+        Self::Failed,
+        Self::MissingPackage,
+        Self::PackagesUnavailable,
+        Self::Error,
+        Self::TimedOut,
+        Self::OutOfMemory,
+    ];
 
     /// Whether the tests could be executed: they held, or one of them did not.
     pub fn is_executable(self) -> bool {
@@ -98,6 +112,7 @@ impl RunResult {
             Self::Passed => "passed",
             Self::Failed => "failed",
             Self::MissingPackage => "missing_package",
+            Self::PackagesUnavailable => "packages_unavailable",
             Self::Error => "error",
             Self::TimedOut => "timed_out",
             Self::OutOfMemory => "out_of_memory",
@@ -107,9 +122,10 @@ impl RunResult {
 
 impl Run {
     /// From what a sandbox said.
-    pub fn new(program: TestProgram, outcome: &Outcome, isolation: &str) -> Self {
+    pub fn new(program: TestProgram, provided: Vec<String>, outcome: &Outcome, isolation: &str) -> Self {
         Self {
             program,
+            provided: Ok(provided),
             ended: outcome.ended,
             stdout: both_ends(&outcome.stdout.text(), MAX_OUTPUT_BYTES),
             stderr: both_ends(&outcome.stderr.text(), MAX_OUTPUT_BYTES),
@@ -120,6 +136,28 @@ impl Run {
         }
     }
 
+    /// Of a program whose packages cannot be had.
+    pub fn unavailable(program: TestProgram, reason: String) -> Self {
+        Self {
+            program,
+            provided: Err(reason),
+            // As shells tell of what cannot be run.
+            ended: Ended::Exited { code: 126 },
+            stdout: String::new(),
+            stderr: String::new(),
+            wall_time: Duration::ZERO,
+            cpu_time: Duration::ZERO,
+            peak_memory_bytes: 0,
+            isolation: String::new(),
+        }
+    }
+
+    /// The package that it lacked, if it did.
+    pub(crate) fn missing_package(&self, language: &Language) -> Option<String> {
+        let lacks = self.result(language) == RunResult::MissingPackage;
+        lacks.then(|| language.missing_package(&self.output()).unwrap_or_default())
+    }
+
     fn output(&self) -> String {
         format!("{}\n{}", self.stdout, self.stderr)
     }
@@ -128,6 +166,7 @@ impl Run {
     /// failed, whatever it printed.
     pub fn result(&self, language: &Language) -> RunResult {
         match self.ended {
+            _ if self.provided.is_err() => RunResult::PackagesUnavailable,
             Ended::Exited { code: 0 } => RunResult::Passed,
             Ended::Exited { .. } if language.missing_package(&self.output()).is_some() => {
                 RunResult::MissingPackage
@@ -147,6 +186,10 @@ impl Run {
             RunResult::MissingPackage => {
                 let package = language.missing_package(&self.output()).unwrap_or_default();
                 format!("could not run: the package {package} is missing")
+            }
+            RunResult::PackagesUnavailable => {
+                let reason = self.provided.as_ref().err().map_or("", String::as_str);
+                format!("could not run: packages are missing ({reason})")
             }
             RunResult::Error => match self.ended {
                 Ended::Exited { code } => format!("ended with an error (status {code})"),
@@ -180,7 +223,8 @@ mod tests {
 
     fn run(ended: Ended, stderr: &str) -> Run {
         Run {
-            program: TestProgram { language: "python".to_owned(), source: String::new(), extra: None },
+            program: TestProgram { language: "python".to_owned(), ..TestProgram::default() },
+            provided: Ok(Vec::new()),
             ended,
             stdout: String::new(),
             stderr: stderr.to_owned(),
@@ -210,6 +254,9 @@ mod tests {
             assert!(!run.told(python).is_empty() && !run.shown(python).is_empty());
         }
         assert!(run(Ended::Exited { code: 1 }, missing).told(python).contains("yaml"));
+        let unavailable = Run::unavailable(TestProgram::default(), "there is none".to_owned());
+        assert_eq!(unavailable.result(python), RunResult::PackagesUnavailable);
+        assert!(unavailable.told(python).contains("there is none"));
     }
 
     #[test]

@@ -57,6 +57,11 @@ impl Language {
         })
     }
 
+    /// Whether its programs can have packages.
+    pub(crate) fn has_packages(&self) -> bool {
+        !self.install.is_empty()
+    }
+
     /// The packages that the bug fixer names, one or more a line; an error where it names none.
     pub(crate) fn packages(&self, answer: &str) -> Result<Vec<String>, String> {
         let mut packages = Vec::new();
@@ -149,6 +154,8 @@ mod tests {
     fn every_language_has_a_runner() {
         for name in Language::names() {
             assert!(quarry_sandbox::Runner::named(name).is_ok(), "{name}");
+            let has_packages = Language::named(name).unwrap().has_packages();
+            assert_eq!(has_packages, quarry_sandbox::packages::is_supported(name), "{name}");
         }
     }
 

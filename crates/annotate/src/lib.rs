@@ -40,5 +40,5 @@ pub use ledger::Ledger;
 pub use pair::Pair;
 pub use plan::Plan;
 pub use prompt::{Prompt, Prompts};
-pub use report::{EXECUTABLE_RULE, PerPair, Report};
+pub use report::{EXECUTABLE_RULES, PerPair, Report};
 pub use run::{Estimate, IsolatedPrograms, Judging, Programs, Progress};

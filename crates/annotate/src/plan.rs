@@ -1,10 +1,13 @@
 //! Plans: what is judged, by whom, with which model, for how much.
 
+mod packages;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use packages::{PackagesPlan, what_labels_depend_on};
 use quarry_llm::budget::Price;
 use quarry_llm::{Budget, Cache, Client, Limits as Spendable, Money, Recording, Settings};
 use quarry_sandbox::Limits;
@@ -74,6 +77,8 @@ struct PlanFile {
     sandbox: SandboxPlan,
     #[serde(default)]
     tests: Option<TestChoices>,
+    #[serde(default)]
+    packages: PackagesPlan,
 }
 
 fn agents() -> String {
@@ -153,6 +158,8 @@ pub struct Plan {
     pub programs: usize,
     /// What each may use up.
     pub limits: Limits,
+    /// How packages are had that programs lack, where they are installed.
+    pub packages: Option<quarry_sandbox::packages::Settings>,
     /// The price of a token.
     pub price: Price,
     settings: Settings,
@@ -207,12 +214,15 @@ impl Plan {
             }
         };
         let prompts = Prompts::open(file.prompts.as_ref().map(place).as_deref())?;
+        let packages = file.packages.settings(folder).map_err(wrong)?;
         let judge = |round: u32, tests: TestChoices| {
             let choices = Choices { round, temperature: file.temperature, tests };
-            Judge::with_choices(&file.judge, &prompts, file.attempts, choices)?.ok_or_else(|| {
-                let known: Vec<&str> = Judge::names().map(|(name, _)| name).collect();
-                wrong(format!("there is no judge {:?}; expected one of {}", file.judge, known.join(", ")))
-            })
+            let judge =
+                Judge::with_choices(&file.judge, &prompts, file.attempts, choices)?.ok_or_else(|| {
+                    let known: Vec<&str> = Judge::names().map(|(name, _)| name).collect();
+                    wrong(format!("there is no judge {:?}; expected one of {}", file.judge, known.join(", ")))
+                })?;
+            Ok::<_, AnnotateError>(if packages.is_some() { judge.with_packages() } else { judge })
         };
         let tests = file.tests.clone().unwrap_or_default();
         if tests.programs == 0 || tests.programs > MAX_PROGRAMS {
@@ -226,9 +236,12 @@ impl Plan {
             return Err(wrong(format!("`[tests]` is for judges that run programs; {} does not", file.judge)));
         }
         let limits = file.sandbox.limits().map_err(wrong)?;
+        let packages = packages.clone().filter(|_| first.runs_tests());
         let limits_text = format!("{limits:?}");
+        let packages_text = packages.as_ref().map_or(String::new(), what_labels_depend_on);
         let version = |judge: &Judge, model: &Settings| {
-            let parts = [&judge.version, &model.base_url, &model.model, &limits_text, LANGUAGES_TEXT];
+            let Settings { base_url, model, .. } = model;
+            let parts = [&judge.version, base_url, model, &limits_text, LANGUAGES_TEXT, &packages_text];
             digest(&parts)[..16].to_owned()
         };
         let money = match file.budget.dollars {
@@ -262,6 +275,7 @@ impl Plan {
             language: file.language.clone(),
             text: text.clone(),
             limits,
+            packages,
         };
         let plain = |round: u32, settings: &Settings| match tests == TestChoices::default() {
             true => Ok(None),
@@ -339,6 +353,7 @@ impl Plan {
                 "memory_bytes": limits.memory_bytes,
                 "processes": limits.processes,
             },
+            "packages": self.packages.is_some(),
         })
         .to_string()
     }
@@ -441,10 +456,17 @@ mod tests {
     fn what_a_label_depends_on_changes_the_version_and_nothing_else_does() {
         let version = |text: &str| open(text).unwrap().version;
         let plan = |first: &str, last: &str| format!("{first}\n{PLAN}\n{last}");
-        assert_eq!(version(PLAN), version(&plan("workers = 3", "[budget]\ntokens = 5")));
-        for (first, last) in
-            [("judge = 'cosqa'", ""), ("attempts = 3", ""), ("", "[sandbox]\nwall_seconds = 3.0")]
-        {
+        assert_eq!(
+            version(PLAN),
+            version(&plan("workers = 3", "[budget]\ntokens = 5\n[packages]\ncache = 'c'"))
+        );
+        for (first, last) in [
+            ("judge = 'cosqa'", ""),
+            ("attempts = 3", ""),
+            ("", "[sandbox]\nwall_seconds = 3.0"),
+            ("", "[packages]\ninstall = false"),
+            ("", "[packages.pip]\ndeny = ['x']"),
+        ] {
             assert_ne!(version(PLAN), version(&plan(first, last)), "{first}{last}");
         }
         assert_ne!(version(PLAN), version(&PLAN.replace("'m'", "'n'")));
@@ -525,6 +547,14 @@ mod tests {
             ("model = 'm'", "model = 'm'\n[budget]\nmoney = 1.0", "money"),
             ("model = 'm'", "model = 'm'\n[sandbox]\nwall_seconds = 0.0", "wall_seconds"),
             ("model = 'm'", "model = 'm'\n[sandbox]\nmemory_mib = 1", "memory_mib"),
+            ("model = 'm'", "model = 'm'\n[packages]\nmib = 0", "packages.mib"),
+            ("model = 'm'", "model = 'm'\n[packages]\nwall_seconds = 0", "packages.wall_seconds"),
+            ("model = 'm'", "model = 'm'\n[packages.npm]\nindex = 'folder'", "address of a registry"),
+            (
+                "model = 'm'",
+                "model = 'm'\n[packages.pip]\nindex = 'https://me:secret@host/simple'",
+                "password",
+            ),
         ] {
             let error = open(&PLAN.replacen(from, to, 1)).unwrap_err();
             assert!(error.contains(words), "{error}");

@@ -9,8 +9,13 @@ use crate::evidence::RunResult;
 use crate::judge::Outcome;
 use crate::ledger::Counts;
 
-/// The rule that stands beside the executable rate: it is stricter than the paper's, which installed what was missing.
-pub const EXECUTABLE_RULE: &str = "its assertions held or one did not; no packages are installed, so that what needs one counts as not executable";
+/// The rule that stands beside the executable rate, with and without packages: either is stricter than the paper's,
+/// which also ran the setup code of packages.
+pub const EXECUTABLE_RULES: [&str; 2] = [
+    "its assertions held or one did not, after missing packages were installed; only wheels and, of npm, files are \
+     installed, and no setup code runs, so that what needs more counts as not executable",
+    "its assertions held or one did not; no packages are installed, so that what needs one counts as not executable",
+];
 
 /// The table of a judge's work.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -27,14 +32,16 @@ pub struct Report {
     pub clear_share: Option<f64>,
     /// Pairs with a test program.
     pub tested: u64,
-    /// Test programs by result.
+    /// Test programs by the result of their last run.
     pub runs: BTreeMap<String, u64>,
-    /// Share of the test programs that could be executed; see [`EXECUTABLE_RULE`].
+    /// Share of the test programs that could be executed; see [`EXECUTABLE_RULES`].
     pub executable_rate: Option<f64>,
     /// Assertions of a test program.
     pub mean_tests: Option<f64>,
-    /// Programs that lacked a package, for which the bug fixer was asked.
+    /// Test programs that lacked a package.
     pub missing_packages: u64,
+    /// Of them, those that could be executed once they had it.
+    pub repaired: u64,
     /// Answers that the labels rest on.
     pub answers: u64,
     /// What these answers cost by their tokens, whoever paid when.
@@ -82,7 +89,7 @@ impl Report {
             cut_off,
             labels,
             reasons,
-            repairs,
+            lacking,
         } = counts;
         let mut outcomes: BTreeMap<&'static str, u64> =
             Outcome::ALL.iter().map(|outcome| (outcome.name(), 0)).collect();
@@ -128,7 +135,8 @@ impl Report {
             tested,
             executable_rate: share(executable, n_runs),
             mean_tests: share(tests, n_runs),
-            missing_packages: repairs,
+            missing_packages: lacking[0],
+            repaired: lacking[1],
             answers,
             cost: total,
             per_pair: [per_pair(0, n_decided.saturating_sub(tested)), per_pair(1, tested)],
@@ -169,7 +177,7 @@ mod tests {
             seconds: [7.0, 9.0],
             answers: 20,
             labels: vec![(0, 0, 4), (1, 0, 1), (1, 1, 4)],
-            repairs: 1,
+            lacking: [2, 1],
             ..Counts::default()
         });
         assert_eq!((report.waiting, report.outcomes["unresolved"], report.outcomes["yes"]), (1, 1, 5));

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use quarry_llm::{Budget, Client, Cost, Failure, LlmError, Origin};
+use quarry_sandbox::packages::{PackageError, PackageSource};
 use quarry_sandbox::{Limits, MemoryBound, Runner, Sandbox};
 
 use crate::error::AnnotateError;
@@ -44,11 +45,11 @@ pub struct Judging {
 
 /// Runs test programs: in this process, or elsewhere. Any number of threads may share it.
 pub trait Programs: Send + Sync {
-    /// Runs a test program.
+    /// Runs a test program with the packages that it asks for. That they cannot be had is a [`Run`] too.
     ///
     /// # Errors
-    /// When its language has no runner, or it could not be started; [`AnnotateError::Stopped`] when it was not started
-    /// because the user wants no more.
+    /// When its language has no runner, or it could not be started; [`AnnotateError::Packages`] when its packages could
+    /// not be fetched this time; [`AnnotateError::Stopped`] when it was not started because the user wants no more.
     fn run(&self, program: TestProgram, limits: &Limits) -> Result<Run, AnnotateError>;
 }
 
@@ -58,18 +59,35 @@ pub struct IsolatedPrograms {
     pub sandbox: Box<dyn Sandbox>,
     /// Its name, as the ledger has it.
     pub name: String,
+    /// Where packages come from; without it there are none.
+    pub packages: Option<Box<dyn PackageSource>>,
 }
 
 impl Programs for IsolatedPrograms {
     fn run(&self, program: TestProgram, limits: &Limits) -> Result<Run, AnnotateError> {
-        let runner = Runner::named(&program.language)?;
-        let outcome = self.sandbox.run(&runner.program(&program.source), limits)?;
+        let mut runnable = Runner::named(&program.language)?.program(&program.source);
+        let mut provided = Vec::new();
+        if !program.packages.is_empty() {
+            let Some(packages) = &self.packages else {
+                return Ok(Run::unavailable(program, "packages are not installed here".to_owned()));
+            };
+            match packages.provide(&program.language, &program.packages) {
+                Ok(found) => {
+                    found.add_to(&mut runnable);
+                    provided = found.packages;
+                }
+                Err(PackageError::Refused { reason }) => return Ok(Run::unavailable(program, reason)),
+                Err(PackageError::Sandbox(error)) => return Err(error.into()),
+                Err(error) => return Err(AnnotateError::Packages(error)),
+            }
+        }
+        let outcome = self.sandbox.run(&runnable, limits)?;
         let bound = match outcome.memory_bound {
             MemoryBound::CgroupV2 => "cgroup v2",
             MemoryBound::CgroupV1 => "cgroup v1",
             MemoryBound::Watchdog => "watchdog",
         };
-        Ok(Run::new(program, &outcome, &format!("{}, {bound}", self.name)))
+        Ok(Run::new(program, provided, &outcome, &format!("{}, {bound}", self.name)))
     }
 }
 
@@ -129,6 +147,9 @@ impl Judging {
         let checked = pairs::check(&plan)?;
         if plan.judge.runs_tests() {
             for language in &checked.languages {
+                if let Some(packages) = sandbox.as_ref().and_then(|programs| programs.packages.as_ref()) {
+                    packages.check(language)?;
+                }
                 let runner = Runner::named(language)?;
                 if !runner.is_available() {
                     let command = runner.command.first().map_or("", String::as_str);
@@ -410,6 +431,7 @@ impl Shared<'_> {
         let _place = self.programs.take();
         match programs.run(program, &self.judging.plan.limits) {
             Err(AnnotateError::Stopped) => Err(Halt::Stop),
+            Err(AnnotateError::Packages(error)) => Err(Halt::Pair(error.to_string())),
             run => Ok(run?),
         }
     }

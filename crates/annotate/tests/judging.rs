@@ -2,174 +2,24 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod fixture;
 #[path = "../../llm/tests/support/mod.rs"]
 #[allow(dead_code, reason = "each test file uses a part")]
 mod support;
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use quarry_annotate::ledger::{Counts, Writer};
-use quarry_annotate::{
-    AnnotateError, Event, Export, IsolatedPrograms, Judging, Ledger, Outcome, Plan, Report, audit, export,
-};
+use fixture::{Fixture, Pretended, answer, expected, honest, pair};
+use quarry_annotate::ledger::Writer;
+use quarry_annotate::{AnnotateError, Event, Export, IsolatedPrograms, Outcome, Report, audit, export};
 use quarry_corpus::dataset::convert::Target;
-use quarry_sandbox::{Captured, Ended, Limits, MemoryBound, Program, Sandbox};
+use quarry_sandbox::{Limits, Program, Sandbox};
 use serde_json::{Value, json};
-use support::{Reply, Seen, Server, completion};
-
-/// Ends a program as a comment in it says: `# exit 1 AssertionError`.
-struct Pretended(Arc<AtomicUsize>);
-
-impl Sandbox for Pretended {
-    fn run(&self, program: &Program, _: &Limits) -> Result<quarry_sandbox::Outcome, quarry_sandbox::Error> {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        let source = String::from_utf8(program.files[0].1.clone()).unwrap();
-        let (code, stderr) = match source.split_once("# exit 1 ") {
-            Some((_, rest)) => (1, rest.trim().to_owned()),
-            None => (0, String::new()),
-        };
-        let captured =
-            |text: &str| Captured { bytes: text.as_bytes().to_vec(), total_bytes: text.len() as u64 };
-        Ok(quarry_sandbox::Outcome {
-            ended: Ended::Exited { code },
-            stdout: captured(""),
-            stderr: captured(&stderr),
-            wall_time: Duration::from_millis(30),
-            cpu_time: Duration::from_millis(20),
-            peak_memory_bytes: 1 << 20,
-            memory_bound: MemoryBound::Watchdog,
-        })
-    }
-}
-
-/// What the model says of pair `number`: two of three are clear; of the others, some programs fail or lack a package.
-fn says(task: &str, number: usize) -> String {
-    if task.contains("a package is missing") {
-        return "pip install PyYAML".to_owned();
-    }
-    if task.contains("preliminary_screening") {
-        return format!("preliminary_screening: {}, explanation: e{number}", ["1", "0", "0.5"][number % 3]);
-    }
-    if task.contains("You write tests") {
-        let end = ["", "# exit 1 AssertionError: x", "# exit 1 ModuleNotFoundError: No module named 'yaml'"];
-        return format!("```python\nassert subject{number}\nassert True\n{}\n```", end[number / 3 % 3]);
-    }
-    format!("final_verdict: {}, final_explanation: e{number}", number / 3 % 2)
-}
-
-fn expected(number: usize) -> Outcome {
-    match number % 3 {
-        0 => Outcome::Yes,
-        1 => Outcome::No,
-        _ if number / 3 % 2 == 1 => Outcome::Yes,
-        _ => Outcome::No,
-    }
-}
-
-/// The pair that a request is about, and the answer to it.
-fn answer(seen: &Seen) -> (usize, Value) {
-    let text = seen.body.to_string();
-    let digits = text.split("subject").nth(1).unwrap().split(|c: char| !c.is_ascii_digit()).next().unwrap();
-    let number = digits.parse().unwrap();
-    let task = seen.body["messages"][0]["content"].as_str().unwrap();
-    (number, completion(&says(task, number), 100, 10))
-}
-
-fn honest() -> Server {
-    Server::script(|_, seen| Reply::ok(answer(seen).1))
-}
-
-struct Fixture {
-    folder: tempfile::TempDir,
-    runs: Arc<AtomicUsize>,
-    url: String,
-    /// More entries of the plan: before and in its table of the model, and tables after it.
-    entries: [String; 3],
-}
-
-impl Fixture {
-    fn new(n_pairs: usize, url: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let fixture = Self { folder, runs: Arc::default(), url: url.to_owned(), entries: Default::default() };
-        let pairs: Vec<Value> = (0..n_pairs).map(pair).collect();
-        fixture.write_pairs(&pairs);
-        fixture
-    }
-
-    fn write_pairs(&self, pairs: &[Value]) {
-        let lines: Vec<String> = pairs.iter().map(Value::to_string).collect();
-        fs::write(self.path("pairs.jsonl"), lines.join("\n")).unwrap();
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn plan(&self) -> Plan {
-        let [first, model, last] = &self.entries;
-        let text = format!(
-            "pairs = ['pairs.jsonl']\n{first}\n[model]\nprovider = 'openai-compatible'\nbase_url = '{}'\nmodel = 'm'\n\
-             input_price = 1.0\noutput_price = 2.0\n{model}\n{last}\n",
-            self.url
-        );
-        fs::write(self.path("plan.toml"), text).unwrap();
-        Plan::open(&self.path("plan.toml"), None).unwrap()
-    }
-
-    fn prepare(&self) -> Result<Judging, AnnotateError> {
-        let sandbox = Box::new(Pretended(Arc::clone(&self.runs)));
-        Judging::prepare(self.plan(), Some(IsolatedPrograms { sandbox, name: "pretended".to_owned() }))
-    }
-
-    fn run(&self) -> Result<Counts, AnnotateError> {
-        let judging = self.prepare()?;
-        judging.run(&AtomicBool::new(false), &|_| ())?;
-        Ok(counts(&judging))
-    }
-
-    fn labels(&self) -> HashMap<String, Outcome> {
-        let (ledger, judge) = self.ledger();
-        let mut labels = HashMap::new();
-        ledger
-            .for_each_decided(judge, |decided| {
-                labels.insert(decided.pair.id, decided.verdict.outcome);
-                Ok(())
-            })
-            .unwrap();
-        labels
-    }
-
-    fn ledger(&self) -> (Ledger, i64) {
-        let plan = self.plan();
-        let ledger = Ledger::open(&plan.ledger).unwrap();
-        let judge = ledger.judge(&plan.version).unwrap().unwrap();
-        (ledger, judge)
-    }
-
-    #[track_caller]
-    fn check_labels(&self, n_pairs: usize) {
-        let expected: HashMap<String, Outcome> =
-            (0..n_pairs).map(|number| (number.to_string(), expected(number))).collect();
-        assert_eq!(self.labels(), expected);
-    }
-}
-
-fn pair(number: usize) -> Value {
-    json!({
-        "pair-idx": number, "query-idx": number / 4, "query": format!("question {}", number / 4),
-        "code-idx": number, "code": format!("def subject{number}(): pass"), "label": 1,
-    })
-}
-
-fn counts(judging: &Judging) -> Counts {
-    let (ledger, judge) = judging.ledger();
-    ledger.counts(judge).unwrap()
-}
+use support::{Reply, Server, completion};
 
 #[test]
 fn every_pair_gets_its_label_once_and_is_never_asked_again() {
@@ -194,6 +44,43 @@ fn every_pair_gets_its_label_once_and_is_never_asked_again() {
     assert_eq!(report.spent.money.units(), 64 * (100 * 1_000_000 + 10 * 2_000_000));
     fixture.run().unwrap();
     assert_eq!((server.count(), fixture.runs.load(Ordering::SeqCst)), (64, 12));
+}
+
+#[test]
+fn programs_that_lack_a_package_run_again_with_it() {
+    let server = honest();
+    let mut fixture = Fixture::new(36, &server.url());
+    fixture.packages = true;
+    let report = Report::new(fixture.run().unwrap());
+    fixture.check_labels(36);
+    assert_eq!((report.tested, report.missing_packages, report.repaired), (12, 4, 4));
+    assert_eq!((report.executable_rate, report.mean_tests), (Some(1.0), Some(2.0)));
+    assert_eq!(report.runs, [("failed".to_owned(), 4), ("passed".to_owned(), 8)].into());
+    // 12 programs, of which four run again; the name of the module is none of a package, so that nothing ran for it.
+    assert_eq!((server.count(), fixture.runs.load(Ordering::SeqCst)), (64, 16));
+    let (ledger, judge) = fixture.ledger();
+    let story = ledger.story(judge, "8").unwrap().unwrap();
+    let runs: Vec<_> = (story.scenes.iter())
+        .filter_map(|scene| match &scene.event {
+            Event::Run(run) => Some((run.program.packages.join(" "), run.provided.clone())),
+            Event::Answer(_) => None,
+        })
+        .collect();
+    let expected = [
+        (String::new(), Ok(Vec::new())),
+        ("yaml".to_owned(), Err("there is no package yaml".to_owned())),
+        ("PyYAML".to_owned(), Ok(vec!["PyYAML 6.0".to_owned()])),
+    ];
+    assert_eq!(runs, expected);
+    let asked = &story.scenes[4];
+    assert!(asked.messages.contains("there is no package yaml"), "{}", asked.messages);
+    // What the labels rest on runs again with the same packages.
+    let stop = AtomicBool::new(false);
+    let found = audit(&ledger, judge, &fixture.programs(), &Limits::default(), 2, &stop).unwrap();
+    assert_eq!((found.runs, found.changed), (16, Vec::new()));
+    drop(ledger);
+    fixture.run().unwrap();
+    assert_eq!((server.count(), fixture.runs.load(Ordering::SeqCst)), (64, 32));
 }
 
 #[test]
@@ -608,11 +495,13 @@ fn an_audit_finds_what_no_longer_holds() {
     fixture.run().unwrap();
     let (ledger, judge) = fixture.ledger();
     let stop = AtomicBool::new(false);
-    let audited =
-        |sandbox: &dyn Sandbox| audit(&ledger, judge, sandbox, &Limits::default(), 2, &stop).unwrap();
-    let same = audited(&Pretended(Arc::default()));
+    let audited = |sandbox: Box<dyn Sandbox>| {
+        let programs = IsolatedPrograms { sandbox, ..fixture.programs() };
+        audit(&ledger, judge, &programs, &Limits::default(), 2, &stop).unwrap()
+    };
+    let same = audited(Box::new(Pretended(Arc::default())));
     assert_eq!((same.runs, same.changed.len()), (6, 0));
-    let changed = audited(&Lenient);
+    let changed = audited(Box::new(Lenient));
     assert_eq!((changed.runs, changed.changed.len()), (6, 4));
     assert_eq!(changed.changed[0].before.name(), "failed");
 }

@@ -60,6 +60,7 @@ impl Walk {
         let Next::Run(program) = self.next() else { panic!("{:?}", self.next()) };
         let stderr = if code == 1 { "AssertionError: no" } else { "" };
         self.events.push(Event::Run(Run {
+            provided: Ok(Vec::new()),
             program: program.clone(),
             ended: Ended::Exited { code },
             stdout: String::new(),

@@ -31,7 +31,8 @@ fn answer(prompt: &str, text: &str) -> Event {
 
 fn ran(source: &str, code: i32, stderr: &str) -> Event {
     Event::Run(Run {
-        program: TestProgram { language: "python".into(), source: source.into(), extra: None },
+        program: TestProgram { language: "python".into(), source: source.into(), ..TestProgram::default() },
+        provided: Ok(Vec::new()),
         ended: Ended::Exited { code },
         stdout: String::new(),
         stderr: stderr.into(),
@@ -135,6 +136,57 @@ fn the_bug_fixer_is_asked_for_missing_packages_only() {
     );
     let hopeless = [answer("bug-fixer", "no idea"), answer("bug-fixer", "none")];
     assert_eq!(after(missing, &hopeless).0, "arbiter");
+}
+
+#[test]
+fn what_is_missing_is_installed_by_its_name_and_then_by_what_the_bug_fixer_names() {
+    let judge = judge("agents").with_packages();
+    assert_ne!(judge.version, self::judge("agents").version);
+    let source = "import yaml\n";
+    let missing = |name: &str| format!("ModuleNotFoundError: No module named '{name}'");
+    let with = |packages: &[&str], run: Event| match run {
+        Event::Run(mut run) => {
+            run.program.packages = packages.iter().map(|&package| package.to_owned()).collect();
+            Event::Run(run)
+        }
+        other => other,
+    };
+    let unavailable = |packages: &[&str]| {
+        let run = Run::unavailable(
+            TestProgram { language: "python".into(), source: source.into(), ..TestProgram::default() },
+            "there is no such package".into(),
+        );
+        with(packages, Event::Run(run))
+    };
+    #[track_caller]
+    fn wants(next: Next) -> Vec<String> {
+        match next {
+            Next::Run(program) => program.packages,
+            other => panic!("{other:?}"),
+        }
+    }
+    let mut events = vec![answer("screener", UNCLEAR), answer("test-generator", source)];
+    assert!(wants(judge.next(&pair(), &events).unwrap()).is_empty());
+    events.push(ran(source, 1, &missing("yaml")));
+    assert_eq!(wants(judge.next(&pair(), &events).unwrap()), ["yaml"]);
+    events.push(unavailable(&["yaml"]));
+    let (prompt, text) = asked(judge.next(&pair(), &events).unwrap());
+    assert!(prompt == "bug-fixer" && text.contains("there is no such package"), "{text}");
+    events.push(answer("bug-fixer", "pip install PyYAML"));
+    assert_eq!(wants(judge.next(&pair(), &events).unwrap()), ["PyYAML"]);
+    // What comes to light next is missing beside it.
+    events.push(with(&["PyYAML"], ran(source, 1, &missing("numpy"))));
+    assert_eq!(wants(judge.next(&pair(), &events).unwrap()), ["PyYAML", "numpy"]);
+    let mut repaired = events.clone();
+    repaired.push(with(&["PyYAML", "numpy"], ran(source, 0, "")));
+    let (prompt, text) = asked(judge.next(&pair(), &repaired).unwrap());
+    assert!(prompt == "arbiter" && text.contains("all assertions held"), "{text}");
+    // A wrong guess is not kept, and an answer that brings nothing new ends it.
+    events.push(with(&["PyYAML", "numpy"], ran(source, 1, &missing("numpy"))));
+    assert_eq!(asked(judge.next(&pair(), &events).unwrap()).0, "bug-fixer");
+    events.push(answer("bug-fixer", "pip install numpy"));
+    let (prompt, text) = asked(judge.next(&pair(), &events).unwrap());
+    assert!(prompt == "arbiter" && text.contains("the package numpy is missing"), "{text}");
 }
 
 #[test]

@@ -16,7 +16,9 @@ use crate::account::{Account, CgroupParent};
 use crate::guard::Guard;
 use crate::spawn::{Descriptors, resource_limits, spawn};
 use crate::supervise::{KILL_TIME, Stream, supervise, wait_for};
-use crate::{Ended, Error, Limits, Outcome, Program, SEARCH_PATH, Sandbox, WORK_FOLDER, find_executable};
+use crate::{
+    Ended, Error, Limits, Outcome, Program, SEARCH_PATH, Sandbox, WORK_FOLDER, find_executable, tree,
+};
 
 /// Runs programs in namespaces of their own. They see `/usr`, a `/proc` of themselves, the simplest devices, an
 /// almost empty `/etc`, and three folders in memory that they can write to; no network, and no other process.
@@ -24,9 +26,43 @@ pub struct Bubblewrap {
     executable: PathBuf,
     cgroups: Option<CgroupParent>,
     seccomp: Vec<u8>,
+    /// The same for a program that is [`Access::alone`].
+    seccomp_alone: Vec<u8>,
     user: User,
     guard: Guard,
 }
+
+/// What a program of quarry's own choice may do beyond what others may. The steps that fetch packages need it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Access<'a> {
+    /// Whether it has the network of the machine.
+    pub network: bool,
+    /// Files of the machine that it sees where they are.
+    pub files: &'a [PathBuf],
+    /// A folder of the machine that it sees as [`OUTPUT_FOLDER`], may write to, and may fill with so many bytes.
+    pub output: Option<(&'a Path, u64)>,
+    /// Whether it can start no other process.
+    pub alone: bool,
+}
+
+/// Where a program sees [`Access::output`].
+pub(crate) const OUTPUT_FOLDER: &str = "/opt/out";
+
+/// What of `/etc` finding and trusting another machine takes.
+const NETWORK_ETC: &[&str] = &[
+    "/etc/resolv.conf",
+    "/etc/hosts",
+    "/etc/nsswitch.conf",
+    "/etc/host.conf",
+    "/etc/gai.conf",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/pki/tls/certs",
+    "/etc/pki/ca-trust/extracted",
+];
+
+/// How often the size of a folder is looked at.
+const SIZE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// What of `/etc` interpreters need to start.
 const ETC: &[&str] = &["/etc/alternatives", "/etc/ld.so.cache", "/etc/R"];
@@ -52,10 +88,16 @@ impl Bubblewrap {
         })?;
         find_executable("prlimit")
             .ok_or_else(|| missing("prlimit", "install util-linux, for example `apt install util-linux`"))?;
-        let seccomp = crate::seccomp::filter().map_err(|error| Error::Setup { detail: error.to_string() })?;
-        let user = User::current();
-        let guard = Guard::start()?;
-        let sandbox = Self { executable, cgroups: CgroupParent::find(), seccomp, user, guard };
+        let seccomp =
+            |alone| crate::seccomp::filter(alone).map_err(|error| Error::Setup { detail: error.to_string() });
+        let sandbox = Self {
+            executable,
+            cgroups: CgroupParent::find(),
+            seccomp: seccomp(false)?,
+            seccomp_alone: seccomp(true)?,
+            user: User::current(),
+            guard: Guard::start()?,
+        };
         let nothing = Program { command: vec!["true".to_owned()], ..Program::default() };
         match sandbox.run(&nothing, &Limits::default())? {
             Outcome { ended: Ended::Exited { code: 0 }, .. } => Ok(sandbox),
@@ -69,11 +111,19 @@ impl Bubblewrap {
     }
 
     /// The options for a program, and the descriptors that they name.
-    fn options(&self, program: &Program, limits: &Limits) -> Result<(Vec<String>, Descriptors), Error> {
+    fn options(
+        &self,
+        program: &Program,
+        limits: &Limits,
+        access: Access<'_>,
+    ) -> Result<(Vec<String>, Descriptors), Error> {
         let mut descriptors = Descriptors::default();
         let mut options = Vec::new();
         let mut add = |option: &[&str]| options.extend(option.iter().map(|&word| word.to_owned()));
-        add(&["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]);
+        add(&["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]);
+        if !access.network {
+            add(&["--unshare-net"]);
+        }
         add(&["--unshare-cgroup-try", "--disable-userns", "--cap-drop", "ALL"]);
         add(&["--uid", "1000", "--gid", "1000", "--hostname", "sandbox"]);
         add(&["--die-with-parent", "--new-session", "--clearenv"]);
@@ -101,11 +151,19 @@ impl Bubblewrap {
         for (path, content) in [("/etc/passwd", USERS), ("/etc/group", GROUPS)] {
             add(&["--ro-bind-data", &descriptors.add_content(content.as_bytes())?, path]);
         }
+        if access.network {
+            for path in NETWORK_ETC {
+                add(&["--ro-bind-try", path, path]);
+            }
+        }
+        for path in access.files {
+            add(&["--ro-bind-try", utf8(path)?, utf8(path)?]);
+        }
         for (name, folder) in &program.read_only {
-            let folder = folder
-                .to_str()
-                .ok_or_else(|| Error::Program(format!("{} is not UTF-8", folder.display())))?;
-            add(&["--ro-bind", folder, &format!("/opt/{name}")]);
+            add(&["--ro-bind", utf8(folder)?, &format!("/opt/{name}")]);
+        }
+        if let Some((folder, _)) = access.output {
+            add(&["--bind", utf8(folder)?, OUTPUT_FOLDER]);
         }
 
         add(&["--proc", "/proc", "--dev", "/dev"]);
@@ -118,13 +176,14 @@ impl Bubblewrap {
         }
         // Both are file systems in memory without a limit of size.
         add(&["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORK_FOLDER]);
-        add(&["--seccomp", &descriptors.add_content(&self.seccomp)?]);
+        let seccomp = if access.alone { &self.seccomp_alone } else { &self.seccomp };
+        add(&["--seccomp", &descriptors.add_content(seccomp)?]);
         Ok((options, descriptors))
     }
 
     /// Starts bubblewrap, which sets the sandbox up and then waits.
-    fn start(&self, program: &Program, limits: &Limits) -> Result<Started, Error> {
-        let (mut options, mut descriptors) = self.options(program, limits)?;
+    fn start(&self, program: &Program, limits: &Limits, access: Access<'_>) -> Result<Started, Error> {
+        let (mut options, mut descriptors) = self.options(program, limits, access)?;
         let [stdout, stderr, status, go] = [pipe()?, pipe()?, pipe()?, pipe()?];
         options.extend(["--json-status-fd".to_owned(), descriptors.add(status.1)]);
         options.extend(["--block-fd".to_owned(), descriptors.add(go.0)]);
@@ -149,7 +208,14 @@ impl Bubblewrap {
             .stdin(Stdio::null())
             .stdout(stdout.1)
             .stderr(stderr.1);
-        self.user.take_on(&mut command);
+        if let Some(id) = self.user.id() {
+            // This also gives up the supplementary groups.
+            command.uid(id).gid(id);
+            if let Some((folder, _)) = access.output {
+                std::os::unix::fs::chown(folder, Some(id), Some(id))
+                    .map_err(Error::io("hand over a folder"))?;
+            }
+        }
         let child = spawn(command, descriptors)?;
         Ok(Started { child, stdout: stdout.0, stderr: stderr.0, status: status.0, go: go.1 })
     }
@@ -157,8 +223,20 @@ impl Bubblewrap {
 
 impl Sandbox for Bubblewrap {
     fn run(&self, program: &Program, limits: &Limits) -> Result<Outcome, Error> {
+        self.run_with(program, limits, Access::default())
+    }
+}
+
+impl Bubblewrap {
+    /// The same with more access. A program that fills its folder ends as one that needs too much memory.
+    pub(crate) fn run_with(
+        &self,
+        program: &Program,
+        limits: &Limits,
+        access: Access<'_>,
+    ) -> Result<Outcome, Error> {
         program.check()?;
-        let mut started = self.start(program, limits)?;
+        let mut started = self.start(program, limits, access)?;
         let Some(init) = started.wait_for_init()? else { return Err(started.setup_error()) };
         let account = Account::open(self.cgroups.as_ref(), init.pid, limits.memory_bytes);
         // Nobody waits for the word if something failed meanwhile.
@@ -169,7 +247,16 @@ impl Sandbox for Bubblewrap {
         drop(go);
 
         let streams = [Stream::new(stdout, limits), Stream::new(stderr, limits)];
-        let supervised = supervise(&mut child, streams, limits, account, &|| init.kill());
+        let mut looked = Instant::now();
+        let mut is_full = || {
+            let Some((folder, bytes)) = access.output else { return false };
+            let is_due = looked.elapsed() >= SIZE_INTERVAL;
+            if is_due {
+                looked = Instant::now();
+            }
+            is_due && tree::size(folder) > bytes
+        };
+        let supervised = supervise(&mut child, streams, limits, account, &mut is_full, &|| init.kill());
         init.wait()?;
         let (outcome, _) = supervised?;
         let ended_itself = matches!(outcome.ended, Ended::Exited { .. });
@@ -301,18 +388,17 @@ impl User {
         }
     }
 
-    fn take_on(&self, command: &mut Command) {
-        let id = match self {
-            Self::Unprivileged => return,
+    /// Whom the next run should be, if not who this program is.
+    fn id(&self) -> Option<u32> {
+        match self {
+            Self::Unprivileged => None,
             Self::PerRun => {
                 static NEXT: AtomicU32 = AtomicU32::new(0);
                 let run = NEXT.fetch_add(1, Ordering::Relaxed) & 0xff;
-                FIRST_USER | (std::process::id() << 8 & LAST_USER) | run
+                Some(FIRST_USER | (std::process::id() << 8 & LAST_USER) | run)
             }
-            Self::Nobody => 65534,
-        };
-        // This also gives up the supplementary groups.
-        command.uid(id).gid(id);
+            Self::Nobody => Some(65534),
+        }
     }
 }
 
@@ -320,6 +406,10 @@ impl User {
 /// the run.
 const FIRST_USER: u32 = 0x4000_0000;
 const LAST_USER: u32 = 0x7fff_ffff;
+
+fn utf8(path: &Path) -> Result<&str, Error> {
+    path.to_str().ok_or_else(|| Error::Program(format!("{} is not UTF-8", path.display())))
+}
 
 fn pipe() -> Result<(PipeReader, std::io::PipeWriter), Error> {
     std::io::pipe().map_err(Error::io("make a pipe"))

@@ -19,14 +19,16 @@
 mod account;
 mod bubblewrap;
 mod guard;
+pub mod packages;
 mod runners;
 mod seccomp;
 mod spawn;
 mod supervise;
+mod tree;
 mod unconfined;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -235,6 +237,16 @@ pub enum Error {
         /// Why it failed.
         source: io::Error,
     },
+    /// A file or folder cannot be used.
+    #[error("{}: cannot {action}; check its permissions and the free space", path.display())]
+    File {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
     /// Processes are still there after they were killed.
     #[error("processes of the program did not end within {seconds} s after they were killed")]
     Unkillable {
@@ -247,6 +259,11 @@ impl Error {
     /// For `map_err`.
     fn io<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> Self {
         move |source| Self::Io { action, source: source.into() }
+    }
+
+    /// For `map_err`.
+    fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::File { path: path.to_owned(), action, source }
     }
 }
 

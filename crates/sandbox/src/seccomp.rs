@@ -101,14 +101,14 @@ const SOCKET_FAMILIES: &[libc::c_int] = &[libc::AF_UNIX, libc::AF_INET, libc::AF
 /// Requests to a terminal that feed it input.
 const TERMINAL_REQUESTS: &[u64] = &[0x5412 /* TIOCSTI */, 0x541C /* TIOCLINUX */];
 
-/// The filter, as bubblewrap reads it.
+/// The filter, as bubblewrap reads it. With `alone`, a program can start threads but no other process.
 ///
 /// # Errors
 /// On an architecture that the filter is not made for.
-pub(crate) fn filter() -> Result<Vec<u8>, BackendError> {
+pub(crate) fn filter(alone: bool) -> Result<Vec<u8>, BackendError> {
     let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
     let filter = SeccompFilter::new(
-        rules()?,
+        rules(alone)?,
         SeccompAction::Allow,
         SeccompAction::Errno(libc::EPERM as u32),
         architecture,
@@ -117,7 +117,7 @@ pub(crate) fn filter() -> Result<Vec<u8>, BackendError> {
     Ok(no_such_call().iter().chain(&program).flat_map(instruction_bytes).collect())
 }
 
-fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
+fn rules(alone: bool) -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
     let condition =
         |argument, length, operator, value| SeccompCondition::new(argument, length, operator, value);
     let dword = SeccompCmpArgLen::Dword;
@@ -127,7 +127,14 @@ fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
         let flag = flag as u64;
         SeccompRule::new(vec![condition(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(flag), flag)?])
     });
-    rules.insert(libc::SYS_clone, clone.collect::<Result<_, _>>()?);
+    let mut clone: Vec<SeccompRule> = clone.collect::<Result<_, _>>()?;
+    if alone {
+        let is_thread = SeccompCmpOp::MaskedEq(libc::CLONE_THREAD as u64);
+        clone.push(SeccompRule::new(vec![condition(0, SeccompCmpArgLen::Qword, is_thread, 0)?])?);
+        #[cfg(target_arch = "x86_64")]
+        rules.extend([libc::SYS_fork, libc::SYS_vfork].map(|call| (call, Vec::new())));
+    }
+    rules.insert(libc::SYS_clone, clone);
 
     // A rule matches when all of its conditions do: a family that is none of these.
     let families =

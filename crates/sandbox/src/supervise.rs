@@ -47,7 +47,8 @@ impl Stream {
 }
 
 /// Waits for a process, and calls `kill` at its end or when it exceeds a limit. `kill` ends the process and all that
-/// belongs to it.
+/// belongs to it. `is_full` says every few milliseconds whether it used up something beside its memory, and counts as
+/// that.
 ///
 /// # Errors
 /// When processes remain although they were killed.
@@ -56,6 +57,7 @@ pub(crate) fn supervise(
     mut streams: [Stream; 2],
     limits: &Limits,
     mut account: Account,
+    is_full: &mut dyn FnMut() -> bool,
     kill: &dyn Fn(),
 ) -> Result<(Outcome, ExitStatus), Error> {
     let process =
@@ -80,7 +82,7 @@ pub(crate) fn supervise(
             exit = Some((status, start.elapsed()));
             kill();
             deadline = Instant::now() + KILL_TIME;
-        } else if exit.is_none() && stopped.is_none() && account.is_exceeded() {
+        } else if exit.is_none() && stopped.is_none() && (account.is_exceeded() || is_full()) {
             stopped = Some(Ended::Memory);
             kill();
             deadline = Instant::now() + KILL_TIME;

@@ -48,7 +48,7 @@ impl Sandbox for Unconfined {
         };
         let streams = [Stream::new(stdout, limits), Stream::new(stderr, limits)];
         let account = Account::open(None, root, limits.memory_bytes);
-        supervise(&mut child, streams, limits, account, &kill).map(|(outcome, _)| outcome)
+        supervise(&mut child, streams, limits, account, &mut || false, &kill).map(|(outcome, _)| outcome)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::choices::{Extra, TestsFrom};
+use super::repair::Repair;
 use super::{Halt, Judge, Known, Tests};
 use crate::answer;
 use crate::evidence::{Run, RunResult, TestProgram};
@@ -179,24 +180,14 @@ impl Trials<'_, '_> {
         values: &BTreeMap<&'static str, String>,
         known: &mut Known<'e>,
     ) -> Result<(&'e Run, String), Halt> {
-        let run = known.run(TestProgram {
+        let program = TestProgram {
             language: self.pair.language.clone(),
             source: source.to_owned(),
+            packages: Vec::new(),
             extra,
-        })?;
-        let mut told = run.told(self.language);
-        if run.result(self.language) == RunResult::MissingPackage {
-            let mut values = values.clone();
-            values.insert("program", run.program.source.clone());
-            values.insert("output", run.shown(self.language));
-            // The answer is evidence of what would be needed; nothing is installed.
-            let wanted = |text: &str| self.language.packages(text);
-            let packages = self.judge.ask(&self.tests.fixer, 0, extra, &values, known, wanted)?;
-            if let Ok(packages) = packages {
-                told.push_str(&format!(" (to be installed: {})", packages.join(", ")));
-            }
-        }
-        Ok((run, told))
+        };
+        Repair { judge: self.judge, fixer: &self.tests.fixer, language: self.language }
+            .run(program, values, known)
     }
 
     /// Runs the program of a run that passed with its function broken; `None` where that cannot be done.

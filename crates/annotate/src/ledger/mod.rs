@@ -30,7 +30,7 @@ pub use write::{Asked, CallBegin, CallEnd, Place, Writer};
 const APPLICATION: i32 = 0x514c_6564;
 
 /// The version of the schema. There are no migrations yet: a ledger of another version is refused.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 
 const LOCK_TRIES: u32 = 4;
 const LOCK_PAUSE: Duration = Duration::from_millis(25);

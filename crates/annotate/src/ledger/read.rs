@@ -101,7 +101,7 @@ pub struct Counts {
     pub verdicts: Vec<(String, String, u64)>,
     /// Pairs with a test program.
     pub tested: u64,
-    /// Test programs by the result of their runs.
+    /// Test programs by the result of their last runs.
     pub runs: BTreeMap<String, u64>,
     /// Tests of all programs together.
     pub tests: u64,
@@ -120,8 +120,8 @@ pub struct Counts {
     pub labels: Vec<(i32, i32, u64)>,
     /// Pairs with no verdict whose last attempt failed, or that are unresolved, by reason.
     pub reasons: Vec<(String, u64)>,
-    /// Packages are missing: the bug fixer was asked so often.
-    pub repairs: u64,
+    /// Test programs that lacked a package; and of them, those that could be executed in the end.
+    pub lacking: [u64; 2],
 }
 
 pub(super) fn cost(tokens: i64, money: i64) -> Cost {
@@ -157,6 +157,8 @@ pub(super) fn verdict(row: &Row<'_>, first: usize) -> rusqlite::Result<Verdict> 
 fn run(row: &Row<'_>, first: usize) -> rusqlite::Result<Run> {
     let ended: String = row.get(first + 2)?;
     let extra: Option<String> = row.get(first + 9)?;
+    let names = |json: String| serde_json::from_str(&json).unwrap_or_default();
+    let unavailable: Option<String> = row.get(first + 12)?;
     let seconds = |column: usize| -> rusqlite::Result<Duration> {
         Ok(Duration::try_from_secs_f64(row.get(column)?).unwrap_or_default())
     };
@@ -165,6 +167,11 @@ fn run(row: &Row<'_>, first: usize) -> rusqlite::Result<Run> {
             language: row.get(first)?,
             source: row.get(first + 1)?,
             extra: extra.as_deref().and_then(Extra::named),
+            packages: names(row.get(first + 10)?),
+        },
+        provided: match unavailable {
+            Some(reason) => Err(reason),
+            None => Ok(names(row.get(first + 11)?)),
         },
         // What is no longer known ended somehow.
         ended: serde_json::from_str(&ended).unwrap_or(Ended::Exited { code: 255 }),
@@ -178,7 +185,8 @@ fn run(row: &Row<'_>, first: usize) -> rusqlite::Result<Run> {
 }
 
 const RUN_COLUMNS: &str = "runs.language, runs.program, runs.ended, runs.stdout, runs.stderr, runs.wall_seconds, \
-                           runs.cpu_seconds, runs.memory_bytes, runs.isolation, events.extra";
+                           runs.cpu_seconds, runs.memory_bytes, runs.isolation, events.extra, runs.packages, \
+                           runs.provided, runs.unavailable";
 
 impl Ledger {
     pub(super) fn read<T>(
@@ -296,7 +304,7 @@ impl Ledger {
                 "SELECT events.judge, pairs.pair, events.position, id, {RUN_COLUMNS} FROM events \
                  JOIN pairs USING (pair) JOIN runs USING (run) JOIN verdicts USING (judge, pair) \
                  WHERE events.judge {WITH_MEMBERS} AND (events.judge, events.pair, events.position) > (?2, ?3, ?4) \
-                 AND {LISTED} AND outcome IN ('yes', 'no') \
+                 AND {LISTED} AND unavailable IS NULL AND outcome IN ('yes', 'no') \
                  ORDER BY events.judge, events.pair, events.position LIMIT ?5"
             ))?;
             let [after_judge, pair, position] = after;
@@ -363,23 +371,30 @@ impl Ledger {
                 "SELECT outcome, decided_by, count(*) FROM verdicts JOIN pairs USING (pair) \
                  WHERE judge = ?1 AND {LISTED} GROUP BY 1, 2 ORDER BY 1, 2"
             ))?;
+            // Of each program the last run, in which it had all packages that could be had.
+            let programs = format!(
+                "SELECT pair, program, max(position), result, tests, sum(result = 'missing_package') > 0 AS lacked \
+                 FROM events JOIN runs USING (run) JOIN pairs USING (pair) \
+                 WHERE judge {WITH_MEMBERS} AND {LISTED} AND {IS_TEST} GROUP BY judge, pair, program"
+            );
             for (result, _, number) in list(format!(
-                "SELECT result, '', count(*) FROM events JOIN runs USING (run) JOIN pairs USING (pair) \
-                 WHERE judge {WITH_MEMBERS} AND {LISTED} AND {IS_TEST} GROUP BY 1 ORDER BY 1"
+                "SELECT result, '', count(*) FROM ({programs}) GROUP BY 1 ORDER BY 1"
             ))? {
                 counts.runs.insert(result, number);
             }
             let tested = format!(
-                "SELECT count(DISTINCT pair), coalesce(sum(tests), 0) FROM events JOIN runs USING (run) \
-                 JOIN pairs USING (pair) WHERE judge {WITH_MEMBERS} AND {LISTED} AND {IS_TEST}"
+                "SELECT count(DISTINCT pair), coalesce(sum(tests), 0), coalesce(sum(lacked), 0), \
+                 coalesce(sum(lacked AND result IN ('passed', 'failed')), 0) FROM ({programs})"
             );
-            (counts.tested, counts.tests) =
-                connection.query_row(&tested, [judge], |row| Ok((count(row.get(0)?), count(row.get(1)?))))?;
+            (counts.tested, counts.tests, counts.lacking) =
+                connection.query_row(&tested, [judge], |row| {
+                    let lacking = [count(row.get(2)?), count(row.get(3)?)];
+                    Ok((count(row.get(0)?), count(row.get(1)?), lacking))
+                })?;
             let mut select = connection.prepare(&format!(
                 "SELECT pair IN (SELECT pair FROM events WHERE judge {WITH_MEMBERS} AND run IS NOT NULL) AS tested, \
                  count(answer), coalesce(sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)), 0), \
-                 coalesce(sum(money), 0), coalesce(sum(seconds), 0) + coalesce(sum(wall_seconds), 0), \
-                 count(*) FILTER (WHERE events.prompt = 'bug-fixer') \
+                 coalesce(sum(money), 0), coalesce(sum(seconds), 0) + coalesce(sum(wall_seconds), 0) \
                  FROM events LEFT JOIN answers USING (answer) LEFT JOIN runs USING (run) JOIN pairs USING (pair) \
                  WHERE judge {WITH_MEMBERS} AND {LISTED} GROUP BY 1"
             ))?;
@@ -389,7 +404,6 @@ impl Ledger {
                 counts.answers += count(row.get(1)?);
                 counts.cost[part] = cost(row.get(2)?, row.get(3)?);
                 counts.seconds[part] = row.get(4)?;
-                counts.repairs += count(row.get(5)?);
             }
             let mut select = connection.prepare(&format!(
                 "SELECT label, outcome = 'yes', count(*) FROM verdicts JOIN pairs USING (pair) WHERE judge = ?1 \

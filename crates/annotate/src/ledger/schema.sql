@@ -87,6 +87,9 @@ CREATE TABLE runs (
     run INTEGER PRIMARY KEY,
     language TEXT NOT NULL,
     program TEXT NOT NULL,
+    packages TEXT NOT NULL,        -- JSON: those that it asks for
+    provided TEXT,                 -- JSON: those that it had, with their versions
+    unavailable TEXT,              -- why it did not run: what it asks for cannot be had
     tests INTEGER NOT NULL,
     result TEXT NOT NULL,
     ended TEXT NOT NULL,           -- JSON
@@ -96,7 +99,8 @@ CREATE TABLE runs (
     cpu_seconds REAL NOT NULL,
     memory_bytes INTEGER NOT NULL,
     isolation TEXT NOT NULL,
-    time REAL NOT NULL
+    time REAL NOT NULL,
+    CHECK ((provided IS NULL) <> (unavailable IS NULL))
 ) STRICT;
 
 -- What happened to a pair, in order: each is an answer or a run. The bug fixer's answer holds the packages that it

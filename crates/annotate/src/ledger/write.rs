@@ -310,12 +310,16 @@ impl Writer {
         let run = run.clone();
         self.change(move |transaction| {
             let mut insert = transaction.prepare_cached(
-                "INSERT INTO runs (language, program, tests, result, ended, stdout, stderr, wall_seconds, cpu_seconds, \
-                 memory_bytes, isolation, time) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                "INSERT INTO runs (language, program, packages, provided, unavailable, tests, result, ended, stdout, \
+                 stderr, wall_seconds, cpu_seconds, memory_bytes, isolation, time) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
             )?;
             let number = insert.insert(params![
                 run.program.language,
                 run.program.source,
+                json(&run.program.packages),
+                run.provided.as_ref().ok().map(json),
+                run.provided.as_ref().err(),
                 tests as i64,
                 result.name(),
                 serde_json::to_string(&run.ended).unwrap_or_default(),
@@ -469,6 +473,10 @@ fn settle(transaction: &Transaction<'_>, judge: i64, pair: i64) -> rusqlite::Res
     }
     let place = Place { judge, pair, position: 0, extra: None };
     insert_verdict(transaction, place, Some(&majority(&votes)))
+}
+
+fn json(names: &Vec<String>) -> String {
+    serde_json::to_string(names).unwrap_or_default()
 }
 
 fn origin_name(origin: Origin) -> &'static str {

@@ -27,12 +27,11 @@ pub struct AuditArgs {
 /// When the ledger cannot be read, or programs cannot be run.
 pub fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
     let (plan, ledger, judge) = args.plan.judged()?;
-    let isolated = args.isolation.open()?;
+    let isolated = args.isolation.open(&plan)?;
     let stop = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&stop);
     ctrlc::set_handler(move || asked.store(true, Ordering::SeqCst))?;
-    let sandbox = isolated.sandbox.as_ref();
-    let found = quarry_annotate::audit(&ledger, judge, sandbox, &plan.limits, plan.programs, &stop)?;
+    let found = quarry_annotate::audit(&ledger, judge, &isolated, &plan.limits, plan.programs, &stop)?;
     if args.json {
         output::print_json(&found)?;
     } else {

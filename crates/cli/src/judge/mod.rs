@@ -14,6 +14,7 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 use quarry_annotate::{IsolatedPrograms, Ledger, Plan};
 use quarry_sandbox::Isolation;
+use quarry_sandbox::packages::{PackageSource, Packages};
 
 /// Arguments of `quarry judge`.
 #[derive(Debug, Args)]
@@ -78,12 +79,17 @@ struct IsolationArgs {
 }
 
 impl IsolationArgs {
-    fn open(&self) -> Result<IsolatedPrograms, quarry_sandbox::Error> {
+    fn open(&self, plan: &Plan) -> Result<IsolatedPrograms, quarry_sandbox::Error> {
         let (isolation, name) = match self.unsafe_no_sandbox {
             true => (Isolation::UnsafeNoSandbox, "none"),
             false => (Isolation::Bubblewrap, "bubblewrap"),
         };
-        Ok(IsolatedPrograms { sandbox: quarry_sandbox::open(isolation)?, name: name.to_owned() })
+        let sandbox = quarry_sandbox::open(isolation)?;
+        let mut packages: Option<Box<dyn PackageSource>> = None;
+        if let (false, Some(settings)) = (self.unsafe_no_sandbox, &plan.packages) {
+            packages = Some(Box::new(Packages::open(settings.clone())?));
+        }
+        Ok(IsolatedPrograms { sandbox, name: name.to_owned(), packages })
     }
 }
 

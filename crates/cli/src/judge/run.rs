@@ -32,7 +32,7 @@ pub struct RunArgs {
 /// When something is wrong that concerns all pairs. What was answered before is in the ledger.
 pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let plan = args.plan.open()?;
-    let sandbox = if plan.judge.runs_tests() { Some(args.isolation.open()?) } else { None };
+    let sandbox = if plan.judge.runs_tests() { Some(args.isolation.open(&plan)?) } else { None };
     let judging = Judging::prepare(plan, sandbox)?;
     let estimate = judging.estimate()?;
     output::note(&format_estimate(&estimate, judging.plan()));

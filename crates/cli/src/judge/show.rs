@@ -75,9 +75,22 @@ fn events(story: &Story, questions: bool) -> String {
                 part(&title, &answer.text);
             }
             Event::Run(run) => {
-                let extra =
-                    run.program.extra.map_or(String::new(), |extra| format!(", for {}", extra.name()));
-                part(&format!("test program, {}{extra}", run.program.language), &run.program.source);
+                let mut title = format!("test program, {}", run.program.language);
+                if let Some(extra) = run.program.extra {
+                    let _ = write!(title, ", for {}", extra.name());
+                }
+                if !run.program.packages.is_empty() {
+                    let _ = write!(title, ", with {}", run.program.packages.join(", "));
+                }
+                part(&title, &run.program.source);
+                match &run.provided {
+                    Err(reason) => {
+                        part("it did not run: its packages cannot be had", reason);
+                        continue;
+                    }
+                    Ok(provided) if !provided.is_empty() => part("its packages", &provided.join("\n")),
+                    Ok(_) => {}
+                }
                 let memory = run.peak_memory_bytes as f64 / f64::from(1 << 20);
                 let title = format!(
                     "its run: {:?}, {:.2} s, {memory:.1} MiB, {}",

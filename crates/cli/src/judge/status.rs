@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use quarry_annotate::ledger::Pace;
-use quarry_annotate::{EXECUTABLE_RULE, Ledger, Members, Options, Plan, Report};
+use quarry_annotate::{EXECUTABLE_RULES, Ledger, Members, Options, Plan, Report};
 use quarry_eval::agreement::{Level, krippendorff_alpha};
 use serde::Serialize;
 
@@ -80,7 +80,7 @@ impl<'a> Status<'a> {
             ledger: ledger.path().display().to_string(),
             krippendorff_alpha: alpha(&report.labels),
             pace: None,
-            executable_rule: EXECUTABLE_RULE,
+            executable_rule: EXECUTABLE_RULES[usize::from(plan.packages.is_none())],
             members: Members::of(plan, ledger, judge)?,
             options: Options::of(plan, ledger, judge)?,
             unresolved: ledger.unresolved(judge, listed)?,
@@ -126,7 +126,15 @@ fn text(status: &Status<'_>) -> String {
         for (result, number) in &report.runs {
             line(&format!("  {}", result.replace('_', " ")), number.to_string());
         }
+        if report.missing_packages > 0 {
+            let (missing, repaired) = (report.missing_packages, report.repaired);
+            line(
+                "  lacked a package at first",
+                format!("{missing}, of which {repaired} could be executed with it"),
+            );
+        }
         line("executable rate", percent(report.executable_rate));
+        line("  counts as executable", status.executable_rule.to_owned());
         line("mean number of tests", report.mean_tests.map_or("-".to_owned(), |mean| format!("{mean:.2}")));
     }
     for (name, per) in [("per clear pair", &report.per_pair[0]), ("per tested pair", &report.per_pair[1])] {

@@ -1,0 +1,103 @@
+//! `[packages]` of a plan.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use quarry_sandbox::packages::{self, Index, Rules, Settings};
+use serde::Deserialize;
+
+/// The packages that test programs lack.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct PackagesPlan {
+    /// Whether they are installed.
+    install: bool,
+    /// Where they are kept; in the user's cache folder otherwise.
+    cache: Option<PathBuf>,
+    /// For fetching a set, and for installing it.
+    wall_seconds: f64,
+    /// How large a set may be.
+    mib: u64,
+    pip: RulesPlan,
+    npm: RulesPlan,
+}
+
+impl Default for PackagesPlan {
+    fn default() -> Self {
+        let [pip, npm] = Default::default();
+        Self { install: true, cache: None, wall_seconds: 300.0, mib: 1024, pip, npm }
+    }
+}
+
+/// What is allowed of the packages of one package manager.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RulesPlan {
+    /// An address, or a folder of wheels.
+    index: Option<String>,
+    /// All that may be installed, also because something needs it.
+    allow: Option<Vec<String>>,
+    deny: Vec<String>,
+}
+
+impl PackagesPlan {
+    /// How packages are had, if they are installed. Paths are relative to `folder`.
+    ///
+    /// # Errors
+    /// What is wrong with an entry, and what was expected.
+    pub(super) fn settings(self, folder: &Path) -> Result<Option<Settings>, String> {
+        if !self.install {
+            return Ok(None);
+        }
+        let fits = self.wall_seconds > 0.0 && self.wall_seconds <= 3600.0;
+        if !fits {
+            return Err(format!(
+                "`packages.wall_seconds` is {}; expected more than 0 and at most 3600 seconds",
+                self.wall_seconds
+            ));
+        }
+        if !(1..=1 << 20).contains(&self.mib) {
+            return Err(format!("`packages.mib` is {}; expected 1 to {}", self.mib, 1 << 20));
+        }
+        if self.npm.index.as_ref().is_some_and(|index| !index.contains("://")) {
+            return Err("`packages.npm.index` is a folder; expected the address of a registry".to_owned());
+        }
+        let cache = match self.cache {
+            Some(cache) => folder.join(cache),
+            None => packages::default_cache().ok_or(
+                "there is no folder for packages, since this user has no home; set `packages.cache`, or \
+                 `packages.install = false`",
+            )?,
+        };
+        Ok(Some(Settings {
+            cache,
+            wall_time: Duration::from_secs_f64(self.wall_seconds),
+            bytes: self.mib << 20,
+            pip: self.pip.rules("pip", folder)?,
+            npm: self.npm.rules("npm", folder)?,
+        }))
+    }
+}
+
+impl RulesPlan {
+    fn rules(self, name: &str, folder: &Path) -> Result<Rules, String> {
+        let index = match self.index {
+            // The plan's text is kept in the ledger.
+            Some(index) if index.contains("://") && index.contains('@') => {
+                return Err(format!(
+                    "`packages.{name}.index` holds a name or password; expected an address that needs none, or a \
+                     folder of wheels"
+                ));
+            }
+            Some(index) if index.contains("://") => Some(Index::Address(index)),
+            index => index.map(|index| Index::Folder(folder.join(index))),
+        };
+        Ok(Rules { index, allow: self.allow, deny: self.deny })
+    }
+}
+
+/// What of these settings may change a label.
+pub(super) fn what_labels_depend_on(settings: &Settings) -> String {
+    let Settings { wall_time, bytes, pip, npm, .. } = settings;
+    format!("{wall_time:?} {bytes} {pip:?} {npm:?}")
+}

@@ -1,0 +1,236 @@
+//! Packages of Python, by pip.
+
+use std::fs;
+use std::path::Path;
+
+use super::{Index, Manager, PackageError, complaint, refused};
+use crate::bubblewrap::OUTPUT_FOLDER;
+use crate::{Error, Outcome, Program};
+
+pub(super) struct Pip;
+
+/// Where wheels are installed, below the folder of the step.
+const SITE: &str = "site";
+
+/// Says what wheels have to fit, and fails where there is no pip.
+const PROBE: &str = "
+import importlib.util, sys, sysconfig
+print(sys.implementation.cache_tag, sysconfig.get_platform())
+sys.exit(importlib.util.find_spec('pip') is None)
+";
+
+/// Of a package that has releases, but none as a wheel.
+const SOURCE_ONLY: &str = "No sources permitted for";
+
+const NOT_THERE: &str = "No matching distribution found";
+
+/// Trouble that may be over at another time.
+const PASSING: &[&str] = &[
+    "connection broken by",
+    "Failed to establish a new connection",
+    "Temporary failure in name resolution",
+    "Read timed out",
+    "Server Error",
+    "No space left on device",
+];
+
+fn pip(arguments: &[&str], rest: impl IntoIterator<Item = String>) -> Program {
+    // Isolated: neither the working folder nor any user's settings matter.
+    let command = [
+        "python3",
+        "-I",
+        "-m",
+        "pip",
+        "--isolated",
+        "--no-input",
+        "--no-color",
+        "--disable-pip-version-check",
+    ];
+    let command = command.iter().chain(arguments).map(|&word| word.to_owned()).chain(rest).collect();
+    // Beside the result, so that moving a file there is no copy, and what it takes is counted.
+    let environment = vec![("TMPDIR".to_owned(), OUTPUT_FOLDER.to_owned())];
+    Program { command, environment, ..Program::default() }
+}
+
+impl Manager for Pip {
+    fn name(&self) -> &'static str {
+        "pip"
+    }
+
+    fn remedy(&self) -> &'static str {
+        "install pip for /usr/bin/python3, for example `apt install python3-pip`, or do without packages"
+    }
+
+    fn probe(&self) -> Program {
+        let command = ["python3", "-I", "-c", PROBE].map(str::to_owned).into();
+        Program { command, ..Program::default() }
+    }
+
+    /// A requirement as in PEP 508, of those without markers and addresses; names are equal as in PEP 503.
+    fn package(&self, requirement: &str) -> Option<String> {
+        let is_name = |text: &str| {
+            let letters = |c: char| c.is_ascii_alphanumeric();
+            text.starts_with(letters)
+                && text.ends_with(letters)
+                && text.chars().all(|c| letters(c) || "-_.".contains(c))
+        };
+        let versions = requirement.find(['=', '<', '>', '~', '!']).unwrap_or(requirement.len());
+        let (named, versions) = requirement.split_at(versions);
+        let (name, extras) = match named.strip_suffix(']') {
+            Some(named) => named.split_once('[')?,
+            None => (named, "x"),
+        };
+        let versions_are_plain = versions.is_empty()
+            || versions.split(',').all(|version| {
+                let number = version.trim_start_matches(['=', '<', '>', '~', '!']);
+                number.len() < version.len()
+                    && !number.is_empty()
+                    && number.chars().all(|c| c.is_ascii_alphanumeric() || ".*+!-_".contains(c))
+            });
+        if requirement.len() > 100 || !is_name(name) || !extras.split(',').all(is_name) || !versions_are_plain
+        {
+            return None;
+        }
+        let parts: Vec<&str> = name.split(['-', '_', '.']).filter(|part| !part.is_empty()).collect();
+        Some(parts.join("-").to_lowercase())
+    }
+
+    fn fetch(&self, requirements: &[String], index: Option<&Index>) -> Program {
+        let mut arguments =
+            // Twice verbose, pip says what it skips.
+            vec!["-vv", "--no-cache-dir", "--retries", "2", "--timeout", "15", "download"];
+        arguments.extend(["--only-binary=:all:", "--progress-bar", "off", "--dest"]);
+        let wheels = format!("{OUTPUT_FOLDER}/wheels");
+        arguments.push(&wheels);
+        match index {
+            None => {}
+            Some(Index::Address(address)) => arguments.extend(["--index-url", address]),
+            Some(Index::Folder(_)) => arguments.extend(["--no-index", "--find-links", "/opt/index"]),
+        }
+        arguments.push("--");
+        pip(&arguments, requirements.iter().cloned())
+    }
+
+    fn list(&self, fetched: &Path) -> Result<Vec<(String, String)>, String> {
+        wheels(fetched)?
+            .iter()
+            .map(|wheel| {
+                // The name of a wheel: distribution, version, optional build, three tags.
+                let mut parts = wheel.split('-');
+                match (parts.next(), parts.next()) {
+                    (Some(name), Some(version)) if self.package(name).is_some() => {
+                        Ok((name.replace('_', "-"), version.to_owned()))
+                    }
+                    _ => Err(format!("{wheel:?} is not the name of a wheel")),
+                }
+            })
+            .collect()
+    }
+
+    fn install(&self, fetched: &Path) -> Result<Option<Program>, Error> {
+        let target = format!("{OUTPUT_FOLDER}/{SITE}");
+        // All that is needed was fetched, so that nothing is resolved again.
+        let arguments = [
+            "install",
+            "--no-index",
+            "--no-deps",
+            "--no-cache-dir",
+            "--progress-bar",
+            "off",
+            "--target",
+            &target,
+            "--",
+        ];
+        let wheels = wheels(fetched).map_err(Error::Program)?;
+        Ok(Some(pip(&arguments, wheels.iter().map(|wheel| format!("/opt/fetched/wheels/{wheel}")))))
+    }
+
+    fn result(&self) -> [&'static str; 3] {
+        [SITE, "packages", "PYTHONPATH"]
+    }
+
+    fn explain(&self, requirements: &[String], outcome: &Outcome) -> PackageError {
+        let said = format!("{}\n{}", outcome.stdout.text(), outcome.stderr.text());
+        if PASSING.iter().any(|mark| said.contains(mark)) {
+            return PackageError::Failed { detail: complaint(&said, &["ERROR:"]) };
+        }
+        let names = requirements.join(", ");
+        if let Some((_, missing)) = said.split_once(NOT_THERE) {
+            let missing = missing.trim_start_matches(" for ").split_whitespace().next().unwrap_or(&names);
+            let missing = missing.split(['(', ';']).next().unwrap_or(missing);
+            let is_source =
+                said.contains(&format!("{SOURCE_ONLY} {}:", self.package(missing).unwrap_or_default()));
+            return refused(if is_source {
+                format!("{missing} is there as source only, and only wheels are installed")
+            } else {
+                format!("there is no package {missing}, or no wheel of it for this machine")
+            });
+        }
+        refused(format!("{names}: {}", complaint(&said, &["ERROR:"])))
+    }
+}
+
+/// The names of the wheels that were fetched, in alphabetical order.
+fn wheels(fetched: &Path) -> Result<Vec<String>, String> {
+    let entries =
+        fs::read_dir(fetched.join("wheels")).map_err(|error| format!("nothing was fetched: {error}"))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(|error| error.to_string())?.file_name();
+        match name.to_str() {
+            Some(name) if name.ends_with(".whl") => names.push(name.to_owned()),
+            _ => return Err(format!("{name:?} was fetched, which is no wheel")),
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requirements_are_names_and_versions_and_nothing_else() {
+        for (requirement, package) in [
+            ("PyYAML", "pyyaml"),
+            ("ruamel.yaml", "ruamel-yaml"),
+            ("zope__x-.y", "zope-x-y"),
+            ("numpy==1.26.4", "numpy"),
+            ("numpy>=1,<2", "numpy"),
+            ("x~=1.0.post1", "x"),
+            ("uvicorn[standard]", "uvicorn"),
+            ("uvicorn[standard,x]==0.1", "uvicorn"),
+        ] {
+            assert_eq!(Pip.package(requirement).as_deref(), Some(package), "{requirement}");
+        }
+        for bad in [
+            "",
+            "-r",
+            "--index-url=http://x",
+            "x @ http://x/y",
+            "x@http://x/y",
+            "../x",
+            "./x",
+            "/x",
+            "x y",
+            "x;y",
+            "x==",
+            "x==1;y",
+            "x[",
+            "x[]",
+            "x]",
+            "x==1 y",
+            "git+https://x/y",
+            "x\n--pre",
+            "x==1,",
+            "http://x",
+            "$(x)",
+            "x/y",
+            "_x",
+        ] {
+            assert_eq!(Pip.package(bad), None, "{bad}");
+        }
+        assert_eq!(Pip.package(&"x".repeat(101)), None);
+    }
+}

@@ -1,0 +1,203 @@
+//! Packages that can be had, and those that cannot.
+
+use std::fs;
+use std::sync::atomic::Ordering;
+
+use quarry_sandbox::Ended;
+use quarry_sandbox::packages::{Index, PackageError, PackageSource};
+use serde_json::json;
+
+use crate::harness::{Fixture, Server, can_fetch, run, wheel};
+
+/// Two packages, of which one needs the other; the names of packages and modules differ.
+fn two() -> Fixture {
+    Fixture::new(&[
+        wheel(
+            "Number_Words",
+            "1.2",
+            json!({"words/__init__.py": "import base\nsix = base.double(3)\n"}),
+            &["base-x>=1"],
+        ),
+        wheel("base_x", "1.0", json!({"base.py": "def double(n): return 2 * n\n"}), &[]),
+    ])
+}
+
+#[test]
+fn a_package_is_there_with_what_it_needs_and_is_fetched_once() {
+    if !can_fetch("python") {
+        return;
+    }
+    let fixture = two();
+    let provided = fixture.provide("python", &["number.words"]).unwrap();
+    assert_eq!(provided.packages, ["Number-Words 1.2", "base-x 1.0"]);
+    let outcome = run("python", "import words\nprint(words.six)", &provided);
+    assert_eq!(outcome.stdout.text(), "6\n", "{}", outcome.stderr.text());
+    assert_eq!(fixture.kept().len(), 1);
+    // What is kept needs no index.
+    fs::remove_dir_all(fixture.index()).unwrap();
+    fs::create_dir(fixture.index()).unwrap();
+    assert_eq!(fixture.provide("python", &["number.words"]).unwrap(), provided);
+    assert!(fixture.provide("python", &["base-x"]).is_err());
+    // Without it, the program does not run.
+    assert_eq!(run("python", "import words", &Default::default()).ended, Ended::Exited { code: 1 });
+}
+
+#[test]
+fn an_index_is_asked_over_the_network() {
+    if !can_fetch("python") {
+        return;
+    }
+    let mut fixture = two();
+    let server = Server::simple(fixture.index());
+    fixture.settings.pip.index = Some(Index::Address(format!("{}/simple", server.address)));
+    let provided = fixture.provide("python", &["Number_Words==1.2"]).unwrap();
+    assert_eq!(run("python", "import words\nprint(words.six)", &provided).stdout.text(), "6\n");
+    let asked = server.count.load(Ordering::SeqCst);
+    fixture.provide("python", &["Number_Words==1.2"]).unwrap();
+    assert_eq!(server.count.load(Ordering::SeqCst), asked);
+    let reason = fixture.provide("python", &["Number_Words==9"]).unwrap_err().to_string();
+    assert!(reason.contains("there is no package Number_Words==9"), "{reason}");
+}
+
+#[test]
+fn many_at_once_fetch_a_set_once() {
+    if !can_fetch("python") {
+        return;
+    }
+    let mut fixture = two();
+    let server = Server::simple(fixture.index());
+    fixture.settings.pip.index = Some(Index::Address(format!("{}/simple", server.address)));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            // Each with a cache of its own opening, as processes have.
+            scope.spawn(|| fixture.provide("python", &["base_x"]).unwrap());
+        }
+    });
+    let paths = server.paths.lock().unwrap().clone();
+    assert_eq!(paths.iter().filter(|path| path.ends_with(".whl")).count(), 1, "{paths:?}");
+    assert_eq!(fixture.kept().len(), 1);
+}
+
+#[test]
+fn what_was_left_by_a_kill_is_made_anew() {
+    if !can_fetch("python") {
+        return;
+    }
+    let fixture = two();
+    let first = fixture.provide("python", &["base_x"]).unwrap();
+    let (_, kept) = first.folder.clone().unwrap();
+    let set = kept.parent().unwrap().to_owned();
+    let half = set.with_extension("partial");
+    fs::rename(&set, &half).unwrap();
+    fs::remove_dir_all(half.join("packages")).unwrap();
+    let second = fixture.provide("python", &["base_x"]).unwrap();
+    assert_eq!(first, second);
+    assert!(kept.join("base.py").is_file() && !half.exists());
+}
+
+#[test]
+fn source_is_not_built_and_that_is_said() {
+    if !can_fetch("python") {
+        return;
+    }
+    let setup = "open('/opt/out/ran', 'w')\nimport setuptools; setuptools.setup(name='only', version='1')\n";
+    let source =
+        json!({"kind": "source", "name": "only-source", "version": "1.0", "files": {"setup.py": setup}});
+    let mut fixture = Fixture::new(&[source]);
+    let server = Server::simple(fixture.index());
+    fixture.settings.pip.index = Some(Index::Address(format!("{}/simple", server.address)));
+    let reason = fixture.refusal("python", &["only-source"]);
+    assert!(reason.contains("only-source is there as source only"), "{reason}");
+    let reason = fixture.refusal("python", &["no-such-package"]);
+    assert!(reason.contains("there is no package no-such-package"), "{reason}");
+}
+
+#[test]
+fn lists_hold_for_what_a_package_needs_too() {
+    if !can_fetch("python") {
+        return;
+    }
+    let mut fixture = two();
+    let reason = |fixture: &Fixture| fixture.refusal("python", &["number-words"]);
+    fixture.settings.pip.deny = vec!["Base.X".to_owned()];
+    assert!(reason(&fixture).contains("base-x is on the list of denied"), "{}", reason(&fixture));
+    fixture.settings.pip.deny = vec!["number_words".to_owned()];
+    assert!(reason(&fixture).contains("number-words is on the list of denied"));
+    fixture.settings.pip.deny = Vec::new();
+    fixture.settings.pip.allow = Some(vec!["number-words".to_owned()]);
+    assert!(reason(&fixture).contains("base-x is not on the list of allowed"));
+    fixture.settings.pip.allow = Some(vec!["number-words".to_owned(), "base-x".to_owned()]);
+    fixture.provide("python", &["number-words"]).unwrap();
+    // A list holds for what is kept as well.
+    fixture.settings.pip.deny = vec!["base-x".to_owned()];
+    assert!(fixture.provide("python", &["number-words"]).is_err());
+}
+
+#[test]
+fn an_index_that_is_away_is_no_reason_to_refuse() {
+    if !can_fetch("python") {
+        return;
+    }
+    let mut fixture = two();
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for (address, manager) in
+        [(format!("http://{nobody}/simple"), "python"), (format!("http://{nobody}"), "javascript")]
+    {
+        if !can_fetch(manager) {
+            continue;
+        }
+        fixture.settings.pip.index = Some(Index::Address(address.clone()));
+        fixture.settings.npm.index = Some(Index::Address(address));
+        let error = fixture.provide(manager, &["base-x"]).unwrap_err();
+        assert!(matches!(error, PackageError::Failed { .. }), "{error}");
+    }
+}
+
+#[test]
+fn size_and_time_are_bounded() {
+    if !can_fetch("python") {
+        return;
+    }
+    let large = "x = '".to_owned() + &"0".repeat(24 << 20) + "'\n";
+    let mut fixture = Fixture::new(&[wheel("large", "1", json!({"large.py": large}), &[])]);
+    let reason = fixture.refusal("python", &["large"]);
+    assert!(reason.contains("large: larger than 16 MiB") || reason.contains("File too large"), "{reason}");
+    let server = Server::new(|_| {
+        std::thread::sleep(std::time::Duration::from_secs(10));
+        (404, Vec::new())
+    });
+    fixture.settings.pip.index = Some(Index::Address(server.address.clone()));
+    fixture.settings.wall_time = std::time::Duration::from_secs(3);
+    let reason = fixture.refusal("python", &["large"]);
+    assert!(reason.contains("took longer than 3 s"), "{reason}");
+}
+
+#[test]
+fn a_refusal_is_remembered_and_names_are_taken_together() {
+    if !can_fetch("python") {
+        return;
+    }
+    let mut fixture = two();
+    let server = Server::simple(fixture.index());
+    fixture.settings.pip.index = Some(Index::Address(format!("{}/simple", server.address)));
+    let packages = fixture.packages();
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let first = packages.provide("python", &names(&["none-such"])).unwrap_err().to_string();
+    let asked = server.count.load(Ordering::SeqCst);
+    assert_eq!(
+        packages.provide("python", &names(&["none-such", "none-such"])).unwrap_err().to_string(),
+        first
+    );
+    assert_eq!(server.count.load(Ordering::SeqCst), asked);
+    let both = packages.provide("python", &names(&["base-x", "number-words"])).unwrap();
+    assert_eq!(packages.provide("python", &names(&["number-words", "base-x"])).unwrap(), both);
+}
+
+#[test]
+fn languages_without_a_package_manager_have_none() {
+    if !can_fetch("python") {
+        return;
+    }
+    let reason = two().refusal("go", &["x"]);
+    assert!(reason.contains("no packages are installed for go"), "{reason}");
+}

@@ -1,0 +1,167 @@
+//! Packages made by hand, an index that serves them, and programs that use them.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use quarry_sandbox::packages::{Index, PackageError, PackageSource, Packages, Provided, Rules, Settings};
+use quarry_sandbox::{Bubblewrap, Limits, Outcome, Runner, Sandbox};
+use serde_json::{Value, json};
+
+/// A cache, and a folder of packages.
+pub struct Fixture {
+    folder: tempfile::TempDir,
+    pub settings: Settings,
+}
+
+impl Fixture {
+    pub fn new(packages: &[Value]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        // Runs that root starts are those of another user.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let index = folder.path().join("index");
+        fs::create_dir(&index).unwrap();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/packages/make.py");
+        let mut child =
+            Command::new("/usr/bin/python3").arg(script).arg(&index).stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(json!(packages).to_string().as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success());
+        let settings = Settings {
+            cache: folder.path().join("cache"),
+            wall_time: Duration::from_secs(60),
+            bytes: 16 << 20,
+            pip: Rules { index: Some(Index::Folder(index)), ..Rules::default() },
+            npm: Rules::default(),
+        };
+        Self { folder, settings }
+    }
+
+    pub fn index(&self) -> PathBuf {
+        self.folder.path().join("index")
+    }
+
+    pub fn packages(&self) -> Packages {
+        Packages::open(self.settings.clone()).unwrap()
+    }
+
+    /// The entries of the cache but for locks.
+    pub fn kept(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.settings.cache).unwrap().map(|entry| entry.unwrap().file_name());
+        entries.filter_map(|name| name.into_string().ok()).filter(|name| !name.ends_with(".lock")).collect()
+    }
+
+    #[track_caller]
+    pub fn provide(&self, language: &str, names: &[&str]) -> Result<Provided, PackageError> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        self.packages().provide(language, &names)
+    }
+
+    /// Says why packages are refused. Nothing of them may be kept.
+    #[track_caller]
+    pub fn refusal(&self, language: &str, names: &[&str]) -> String {
+        let error = self.provide(language, names).unwrap_err();
+        assert_eq!(self.kept(), [] as [String; 0]);
+        assert!(matches!(error, PackageError::Refused { .. }), "{error}");
+        error.to_string()
+    }
+}
+
+pub fn wheel(name: &str, version: &str, files: Value, needs: &[&str]) -> Value {
+    json!({"kind": "wheel", "name": name, "version": version, "files": files, "needs": needs})
+}
+
+/// Runs a program with packages.
+pub fn run(language: &str, source: &str, provided: &Provided) -> Outcome {
+    let mut program = Runner::named(language).unwrap().program(source);
+    provided.add_to(&mut program);
+    let limits = Limits { memory_bytes: 1 << 30, ..Limits::default() };
+    Bubblewrap::open().unwrap().run(&program, &limits).unwrap()
+}
+
+/// Whether packages can be fetched here. Says so where they cannot.
+pub fn can_fetch(language: &str) -> bool {
+    let Err(error) = Bubblewrap::open().and_then(|_| Fixture::new(&[]).packages().check(language)) else {
+        return true;
+    };
+    // Not by a macro, whose output the test runner hides.
+    let _ = writeln!(std::io::stderr(), "\nFETCHING PACKAGES IS NOT TESTED for {language}: {error}\n");
+    false
+}
+
+/// What a request gets: a status, and a body.
+type Answer = Arc<dyn Fn(&str) -> (u16, Vec<u8>) + Send + Sync>;
+
+/// A server on loopback that answers by the path of a request. Its address stands for `{HOST}` in an answer.
+pub struct Server {
+    pub address: String,
+    pub count: Arc<AtomicUsize>,
+    pub paths: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    pub fn new(answer: impl Fn(&str) -> (u16, Vec<u8>) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let server = Self { address, count: Arc::default(), paths: Arc::default() };
+        let (count, paths) = (Arc::clone(&server.count), Arc::clone(&server.paths));
+        let answer: Answer = Arc::new(answer);
+        let own = server.address.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                count.fetch_add(1, Ordering::SeqCst);
+                let (answer, paths) = (Arc::clone(&answer), Arc::clone(&paths));
+                let own = own.clone();
+                std::thread::spawn(move || serve(&stream, &own, &answer, &paths));
+            }
+        });
+        server
+    }
+
+    /// An index of Python's kind with the files of a folder.
+    pub fn simple(folder: PathBuf) -> Self {
+        Self::new(move |path| {
+            let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+            match parts[..] {
+                ["simple", package] => {
+                    let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
+                    let links: String = files
+                        .filter_map(|name| name.into_string().ok())
+                        .filter(|name| {
+                            name.to_lowercase().replace('_', "-").starts_with(&format!("{package}-"))
+                        })
+                        .map(|name| format!("<a href=\"/files/{name}\">{name}</a>\n"))
+                        .collect();
+                    let status = if links.is_empty() { 404 } else { 200 };
+                    (status, format!("<!DOCTYPE html><html><body>{links}</body></html>").into_bytes())
+                }
+                ["files", name] => (200, fs::read(folder.join(name)).unwrap_or_default()),
+                _ => (404, Vec::new()),
+            }
+        })
+    }
+}
+
+fn serve(stream: &TcpStream, own: &str, answer: &Answer, paths: &Mutex<Vec<String>>) {
+    let mut lines = BufReader::new(stream).lines();
+    let Some(Ok(first)) = lines.next() else { return };
+    while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+    let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
+    let (status, mut body) = answer(&path);
+    if let Ok(text) = std::str::from_utf8(&body) {
+        body = text.replace("{HOST}", own).into_bytes();
+    }
+    paths.lock().unwrap().push(path);
+    let kind = if body.starts_with(b"<") { "text/html" } else { "application/json" };
+    let head = format!(
+        "HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    let mut stream = stream;
+    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
+}

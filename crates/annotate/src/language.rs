@@ -53,7 +53,7 @@ impl Language {
             if name.is_empty() || self.standard.iter().any(|beginning| name.starts_with(beginning.as_str())) {
                 return None;
             }
-            Some(package_of(name))
+            Some(if self.has_packages() { package_of(name) } else { name.to_owned() })
         })
     }
 
@@ -89,7 +89,7 @@ impl Language {
     }
 
     /// How many tests a program has: its lines that begin with an assertion.
-    pub(crate) fn count_tests(&self, program: &str) -> usize {
+    pub fn count_tests(&self, program: &str) -> usize {
         let is_test = |line: &&str| self.test.iter().any(|mark| line.trim_start().starts_with(mark.as_str()));
         program.lines().filter(is_test).count()
     }

@@ -65,7 +65,8 @@ pub struct IsolatedPrograms {
 
 impl Programs for IsolatedPrograms {
     fn run(&self, program: TestProgram, limits: &Limits) -> Result<Run, AnnotateError> {
-        let mut runnable = Runner::named(&program.language)?.program(&program.source);
+        let runner = Runner::named(&program.language)?;
+        let mut runnable = runner.program(&program.source);
         let mut provided = Vec::new();
         if !program.packages.is_empty() {
             let Some(packages) = &self.packages else {
@@ -81,7 +82,7 @@ impl Programs for IsolatedPrograms {
                 Err(error) => return Err(AnnotateError::Packages(error)),
             }
         }
-        let outcome = self.sandbox.run(&runnable, limits)?;
+        let outcome = self.sandbox.run(&runnable, &runner.limits(limits))?;
         let bound = match outcome.memory_bound {
             MemoryBound::CgroupV2 => "cgroup v2",
             MemoryBound::CgroupV1 => "cgroup v1",
@@ -151,15 +152,10 @@ impl Judging {
                     packages.check(language)?;
                 }
                 let runner = Runner::named(language)?;
-                if !runner.is_available() {
-                    let command = runner.command.first().map_or("", String::as_str);
-                    return Err(AnnotateError::Plan {
-                        path: plan.path,
-                        problem: format!(
-                            "there are pairs in {language}, and {command} is not on this machine; install it, or \
-                             leave these pairs out"
-                        ),
-                    });
+                if let Some(problem) = runner.problem() {
+                    let problem =
+                        format!("there are pairs in {language}, and {problem}, or leave these pairs out");
+                    return Err(AnnotateError::Plan { path: plan.path, problem });
                 }
             }
             if sandbox.is_none() {

@@ -65,7 +65,8 @@ const NETWORK_ETC: &[&str] = &[
 const SIZE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// What of `/etc` interpreters need to start.
-const ETC: &[&str] = &["/etc/alternatives", "/etc/ld.so.cache", "/etc/R"];
+const ETC: &[&str] =
+    &["/etc/alternatives", "/etc/ld.so.cache", "/etc/R", "/etc/php", "/etc/php.ini", "/etc/php.d"];
 
 /// Beginnings of names in `/etc` that belong to interpreters.
 const ETC_PREFIXES: &[&str] = &["java-"];

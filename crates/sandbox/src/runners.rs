@@ -1,11 +1,13 @@
 //! How the programs of a language are started.
 
 use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::{Error, Program, find_executable};
+use crate::{Error, Limits, Program, SEARCH_PATH, find_executable};
 
 /// How the programs of a language are started. Which there are is data: `runners.toml`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -16,7 +18,28 @@ pub struct Runner {
     /// The program that runs it, with its arguments.
     pub command: Vec<String>,
     /// Environment variables.
+    #[serde(default)]
     pub environment: BTreeMap<String, String>,
+    /// A command that succeeds where programs can be run, if that is more than its being there.
+    #[serde(default)]
+    check: Option<Vec<String>>,
+    /// What to do where programs cannot be run.
+    #[serde(default)]
+    remedy: Option<String>,
+    #[serde(default)]
+    least: Least,
+}
+
+/// What a compiler or interpreter takes, beside the programs; 0 where that is not worth saying.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Least {
+    wall_seconds: u64,
+    cpu_seconds: u64,
+    memory_mib: u64,
+    processes: u64,
+    file_mib: u64,
+    folder_mib: u64,
 }
 
 static RUNNERS: LazyLock<BTreeMap<String, Runner>> =
@@ -39,9 +62,42 @@ impl Runner {
         })
     }
 
-    /// Whether the language's interpreter or compiler is on this machine, where sandboxes look for it.
+    /// Whether programs of the language can be run on this machine.
     pub fn is_available(&self) -> bool {
-        self.command.first().is_some_and(|executable| find_executable(executable).is_some())
+        self.problem().is_none()
+    }
+
+    /// Why programs of the language cannot be run on this machine, and what to do.
+    pub fn problem(&self) -> Option<String> {
+        let executable = self.command.first().map_or("", String::as_str);
+        let remedy = self.remedy.as_deref().unwrap_or("install it");
+        let Some(path) = find_executable(executable) else {
+            return Some(format!("{executable} is not in {SEARCH_PATH}: {remedy}"));
+        };
+        let check = self.check.as_ref()?;
+        let status = Command::new(path)
+            .args(check.iter().skip(1))
+            .env_clear()
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        let works = status.is_ok_and(|status| status.success());
+        (!works).then(|| format!("the {executable} of this machine cannot run such programs: {remedy}"))
+    }
+
+    /// These limits, raised to what the compiler or interpreter itself takes.
+    pub fn limits(&self, limits: &Limits) -> Limits {
+        let Least { wall_seconds, cpu_seconds, memory_mib, processes, file_mib, folder_mib } = self.least;
+        Limits {
+            wall_time: limits.wall_time.max(Duration::from_secs(wall_seconds)),
+            cpu_time: limits.cpu_time.max(Duration::from_secs(cpu_seconds)),
+            memory_bytes: limits.memory_bytes.max(memory_mib << 20),
+            processes: limits.processes.max(processes),
+            file_bytes: limits.file_bytes.max(file_mib << 20),
+            folder_bytes: limits.folder_bytes.max(folder_mib << 20),
+            ..limits.clone()
+        }
     }
 
     /// A program of one source file.

@@ -9,19 +9,23 @@ use quarry_sandbox::{Ended, Error, Isolation, Limits, Program, Runner, Sandbox, 
 
 /// A program of each language that reads a file from the folder in which it runs.
 const PROGRAMS: &[(&str, &str)] = &[
-    ("python", "print(open('data/number.txt').read().strip())"),
-    ("javascript", "console.log(require('fs').readFileSync('data/number.txt', 'utf8').trim())"),
     (
         "go",
         "package main\nimport \"os\"\nfunc main() { b, _ := os.ReadFile(\"data/number.txt\"); os.Stdout.Write(b) }",
     ),
-    ("r", "cat(readLines('data/number.txt'), '\\n', sep = '')"),
-    ("ruby", "puts File.read('data/number.txt').strip"),
-    ("php", "<?php echo trim(file_get_contents('data/number.txt')), \"\\n\";"),
     (
         "java",
         "import java.nio.file.*;\nclass Main { public static void main(String[] a) throws Exception {\n\
          System.out.println(Files.readString(Path.of(\"data/number.txt\")).trim()); } }",
+    ),
+    ("javascript", "console.log(require('fs').readFileSync('data/number.txt', 'utf8').trim())"),
+    ("php", "<?php echo trim(file_get_contents('data/number.txt')), \"\\n\";"),
+    ("python", "print(open('data/number.txt').read().strip())"),
+    ("r", "cat(readLines('data/number.txt'), '\\n', sep = '')"),
+    ("ruby", "puts File.read('data/number.txt').strip"),
+    (
+        "typescript",
+        "const text: string = require('fs').readFileSync('data/number.txt', 'utf8'); console.log(text.trim())",
     ),
 ];
 
@@ -43,32 +47,18 @@ fn python(source: &str) -> Program {
 
 #[test]
 fn each_language_runs_where_it_is_installed() {
-    assert!(Runner::names().eq(["go", "java", "javascript", "php", "python", "r", "ruby"]));
+    let names: Vec<&str> = PROGRAMS.iter().map(|(language, _)| *language).collect();
+    assert_eq!(Runner::names().collect::<Vec<_>>(), names);
     let sandboxes = sandboxes();
-    let limits = Limits {
-        wall_time: Duration::from_secs(120),
-        cpu_time: Duration::from_secs(60),
-        ..Limits::default()
-    };
     for (language, source) in PROGRAMS {
         let runner = Runner::named(language).unwrap();
-        if !runner.is_available() {
-            let _ = writeln!(std::io::stderr(), "{language} is not installed and not tested");
+        if let Some(problem) = runner.problem() {
+            let _ = writeln!(std::io::stderr(), "\n{language} is not tested: {problem}");
             continue;
         }
         let mut program = runner.program(source);
         program.files.push(("data/number.txt".to_owned(), b"42\n".to_vec()));
-        let outcome = sandboxes[0]
-            .run(
-                &program,
-                &Limits {
-                    folder_bytes: 256 << 20,
-                    file_bytes: 256 << 20,
-                    memory_bytes: 1 << 30,
-                    ..limits.clone()
-                },
-            )
-            .unwrap();
+        let outcome = sandboxes[0].run(&program, &runner.limits(&Limits::default())).unwrap();
         assert_eq!(outcome.stdout.text(), "42\n", "{language}: {outcome:?} {}", outcome.stderr.text());
         assert_eq!(outcome.ended, Ended::Exited { code: 0 }, "{language}");
     }

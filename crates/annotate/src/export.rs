@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use crate::error::AnnotateError;
 use crate::judge::Outcome;
-use crate::ledger::{Decided, Ledger};
+use crate::ledger::{Decided, GeneratedCode, Ledger};
+use crate::pair::Pair;
 
 /// What is exported, and how.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +27,8 @@ pub struct Export<'a> {
 }
 
 /// Writes the labels of `judge` to `out`; the files with their numbers of records. Pairs without a label are left out.
+/// Generated code that answers its query is among the others, with label 1, and a file beside them says what was
+/// generated.
 ///
 /// # Errors
 /// When `out` is there already or cannot be written, the format cannot hold the labels, or there are none.
@@ -37,22 +40,83 @@ pub fn export(
 ) -> Result<Vec<(String, usize)>, AnnotateError> {
     let folder =
         tempfile::tempdir().map_err(|source| AnnotateError::Write { path: std::env::temp_dir(), source })?;
-    let mut whole_ids = true;
+    let (mut whole_ids, mut greatest) = (true, [-1; 2]);
     ledger.for_each_decided(judge, |decided| {
-        let ids = [&decided.pair.id, &decided.pair.query_id, &decided.pair.code_id];
-        whole_ids &= ids.iter().all(|id| id.parse::<i64>().is_ok());
+        let ids =
+            [&decided.pair.id, &decided.pair.code_id, &decided.pair.query_id].map(|id| id.parse::<i64>());
+        whole_ids &= ids.iter().all(Result::is_ok);
+        for (greatest, id) in greatest.iter_mut().zip(ids) {
+            *greatest = id.unwrap_or_default().max(*greatest);
+        }
         Ok(())
     })?;
+    let mut generated = ledger.generated(judge)?;
+    generated.retain(GeneratedCode::is_accepted);
+    let as_pairs = whole_ids && !export.graded;
+    if as_pairs {
+        // As in CoSQA+, generated code comes behind all other.
+        for (number, code) in (1..).zip(&mut generated) {
+            let Pair { id, code_id, .. } = &mut code.pair;
+            [*id, *code_id] = greatest.map(|greatest| (greatest + number).to_string());
+        }
+    }
+    let labels = Labels { ledger, judge, generated: &generated, graded: export.graded };
     // Pairs keep their numbers where they have some; grades and other ids want a format that holds them.
-    let path = if whole_ids && !export.graded {
-        write_pairs(ledger, judge, folder.path())?
-    } else {
-        write_benchmark(ledger, judge, folder.path(), export)?
+    let path = match as_pairs {
+        true => write_pairs(&labels, folder.path())?,
+        false => write_benchmark(&labels, folder.path(), export)?,
     };
     let from = if path.is_dir() { "" } else { "cosqa-plus" };
     let sources = dataset::sources(&[path], from, export.split)?;
     let options = convert::Options { renumber: export.renumber, ..convert::Options::default() };
-    Ok(convert::convert(&sources, export.target, out, export.split, &options)?)
+    let mut written = convert::convert(&sources, export.target, out, export.split, &options)?;
+    if !generated.is_empty() {
+        let path = match out.is_dir() {
+            true => out.join("generated.jsonl"),
+            false => out.with_added_extension("generated.jsonl"),
+        };
+        write_generated(&generated, &path)?;
+        written.push((path.display().to_string(), generated.len()));
+    }
+    Ok(written)
+}
+
+/// What is exported: the labels of a judge, and the code that was generated.
+struct Labels<'a> {
+    ledger: &'a Ledger,
+    judge: i64,
+    generated: &'a [GeneratedCode],
+    graded: bool,
+}
+
+impl Labels<'_> {
+    fn for_each(
+        &self,
+        mut each: impl FnMut(Pair, i32) -> Result<(), AnnotateError>,
+    ) -> Result<(), AnnotateError> {
+        self.ledger.for_each_decided(self.judge, |decided| match label(&decided, self.graded) {
+            Some(label) => each(decided.pair, label),
+            None => Ok(()),
+        })?;
+        self.generated.iter().try_for_each(|code| {
+            let grade = code.verdict.as_ref().and_then(|verdict| verdict.grade).filter(|_| self.graded);
+            each(code.pair.clone(), grade.map_or(1, i32::from))
+        })
+    }
+}
+
+/// What was generated, a JSON object a line.
+fn write_generated(generated: &[GeneratedCode], path: &Path) -> Result<(), AnnotateError> {
+    let mut lines = Lines::create(path)?;
+    for code in generated {
+        let GeneratedCode { pair, round, model, prompt, status, person, verdict, .. } = code;
+        lines.write(&json!({
+            "query_id": pair.query_id, "code_id": pair.code_id, "query": pair.query, "code": pair.code,
+            "model": model, "prompt": prompt, "round": round, "status": status, "person": person,
+            "judged": verdict.as_ref().map(|verdict| verdict.outcome),
+        }))?;
+    }
+    lines.finish()
 }
 
 fn label(decided: &Decided, graded: bool) -> Option<i32> {
@@ -65,12 +129,10 @@ fn label(decided: &Decided, graded: bool) -> Option<i32> {
 }
 
 /// One file with a pair a line, as CoSQA+ has them.
-fn write_pairs(ledger: &Ledger, judge: i64, folder: &Path) -> Result<std::path::PathBuf, AnnotateError> {
+fn write_pairs(labels: &Labels<'_>, folder: &Path) -> Result<std::path::PathBuf, AnnotateError> {
     let path = folder.join("pairs.jsonl");
     let mut lines = Lines::create(&path)?;
-    ledger.for_each_decided(judge, |decided| {
-        let Some(label) = label(&decided, false) else { return Ok(()) };
-        let pair = decided.pair;
+    labels.for_each(|pair, label| {
         let number = |id: &str| id.parse::<i64>().map_or(Value::Null, Value::from);
         lines.write(&json!({
             "pair-idx": number(&pair.id), "query-idx": number(&pair.query_id), "query": pair.query,
@@ -83,8 +145,7 @@ fn write_pairs(ledger: &Ledger, judge: i64, folder: &Path) -> Result<std::path::
 
 /// A BEIR folder.
 fn write_benchmark(
-    ledger: &Ledger,
-    judge: i64,
+    labels: &Labels<'_>,
     folder: &Path,
     export: &Export<'_>,
 ) -> Result<std::path::PathBuf, AnnotateError> {
@@ -96,9 +157,7 @@ fn write_benchmark(
     let mut judgements = Lines::create(&qrels)?;
     judgements.line("query-id\tcorpus-id\tscore")?;
     let (mut known_queries, mut known_codes) = (HashSet::new(), HashSet::new());
-    ledger.for_each_decided(judge, |decided| {
-        let Some(label) = label(&decided, export.graded) else { return Ok(()) };
-        let pair = decided.pair;
+    labels.for_each(|pair, label| {
         if known_queries.insert(pair.query_id.clone()) {
             queries.write(&json!({"_id": pair.query_id, "text": pair.query}))?;
         }

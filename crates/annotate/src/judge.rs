@@ -281,6 +281,11 @@ impl Judge {
         self.steps.iter().chain(tests)
     }
 
+    /// How often a question is asked until the answer can be read.
+    pub(crate) fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
     /// What it does beyond its prompts.
     pub fn choices(&self) -> &Choices {
         &self.choices
@@ -406,19 +411,22 @@ impl Judge {
             match read(&answer.text) {
                 Ok(found) => return Ok(Ok(found)),
                 Err(problem) => {
-                    if !answer.text.trim().is_empty() {
-                        request.messages.push(Message::new(Role::Assistant, answer.text.trim()));
-                    }
-                    let correction = format!(
-                        "That cannot be read: {problem}. Answer again, in the form that was asked for."
-                    );
-                    request.messages.push(Message::new(Role::User, correction));
+                    correct(&mut request, &answer.text, &problem);
                     last = format!("the answer of {} cannot be read: {problem}", prompt.name);
                 }
             }
         }
         Ok(Err(last))
     }
+}
+
+/// Shows an answer that cannot be read to whoever gave it, with what is wrong with it.
+pub(crate) fn correct(request: &mut ChatRequest, answer: &str, problem: &str) {
+    if !answer.trim().is_empty() {
+        request.messages.push(Message::new(Role::Assistant, answer.trim()));
+    }
+    let correction = format!("That cannot be read: {problem}. Answer again, in the form that was asked for.");
+    request.messages.push(Message::new(Role::User, correction));
 }
 
 /// The events in their order, with those that were looked at.

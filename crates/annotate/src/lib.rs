@@ -41,4 +41,4 @@ pub use pair::Pair;
 pub use plan::Plan;
 pub use prompt::{Prompt, Prompts};
 pub use report::{EXECUTABLE_RULES, PerPair, Report};
-pub use run::{Estimate, IsolatedPrograms, Judging, Programs, Progress};
+pub use run::{Estimate, Generation, IsolatedPrograms, Judging, Programs, Progress};

@@ -14,11 +14,12 @@ use quarry_sandbox::Limits;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::answer::Grammar;
 use crate::digest::digest;
 use crate::error::AnnotateError;
 use crate::judge::{Choices, Judge, MAX_PROGRAMS, TestChoices};
 use crate::language::LANGUAGES_TEXT;
-use crate::prompt::Prompts;
+use crate::prompt::{Prompt, Prompts};
 
 /// The most rounds of a plan.
 const MAX_ROUNDS: u32 = 100;
@@ -79,6 +80,8 @@ struct PlanFile {
     tests: Option<TestChoices>,
     #[serde(default)]
     packages: PackagesPlan,
+    #[serde(default)]
+    generation: GenerationPlan,
 }
 
 fn agents() -> String {
@@ -99,6 +102,28 @@ struct BudgetPlan {
     tokens: Option<u64>,
     #[serde(default)]
     dollars: Option<f64>,
+}
+
+/// How code is written for queries that no candidate answers.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GenerationPlan {
+    /// How often code is written for a query until the judge says yes.
+    rounds: u32,
+}
+
+impl Default for GenerationPlan {
+    fn default() -> Self {
+        Self { rounds: 3 }
+    }
+}
+
+/// As [`GenerationPlan`] says, with what is asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Generation {
+    pub(crate) rounds: u32,
+    pub(crate) generator: Prompt,
+    pub(crate) repairer: Prompt,
 }
 
 /// What a test program may use up, and how many run at the same time.
@@ -152,6 +177,8 @@ pub struct Plan {
     pub member: Option<String>,
     /// The same plan for each model and each round, where there are several: their majority is the label.
     pub members: Vec<Plan>,
+    /// How code is written for queries that no candidate answers.
+    pub(crate) generation: Generation,
     /// Pairs that are judged at the same time.
     pub workers: usize,
     /// Programs that run at the same time.
@@ -215,6 +242,22 @@ impl Plan {
         };
         let prompts = Prompts::open(file.prompts.as_ref().map(place).as_deref())?;
         let packages = file.packages.settings(folder).map_err(wrong)?;
+        if file.generation.rounds == 0 || file.generation.rounds > MAX_ROUNDS {
+            let rounds = file.generation.rounds;
+            return Err(wrong(format!("`generation.rounds` is {rounds}; expected 1 to {MAX_ROUNDS}")));
+        }
+        let writes = |name: &str| match prompts.named(name)? {
+            prompt if *prompt.grammar() == Grammar::Program => Ok(prompt.clone()),
+            prompt => Err(AnnotateError::Prompt {
+                place: prompt.name.clone(),
+                problem: "the form of its answer does not fit; expected `program`".to_owned(),
+            }),
+        };
+        let generation = Generation {
+            rounds: file.generation.rounds,
+            generator: writes("code-generator")?,
+            repairer: writes("code-repairer")?,
+        };
         let judge = |round: u32, tests: TestChoices| {
             let choices = Choices { round, temperature: file.temperature, tests };
             let judge =
@@ -264,6 +307,7 @@ impl Plan {
             plain_version: None,
             member: None,
             members: Vec::new(),
+            generation,
             spendable: Spendable { tokens: file.budget.tokens, money },
             replay: file.replay.as_ref().map(place),
             record: file.record.as_ref().map(place),
@@ -431,133 +475,4 @@ impl SandboxPlan {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PLAN: &str = "pairs = ['p.json']\n[model]\nprovider = 'openai-compatible'\nbase_url = 'http://localhost:1'\n\
-                        model = 'm'\n";
-
-    fn open(text: &str) -> Result<Plan, String> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("plan.toml");
-        fs::write(&path, text).unwrap();
-        Plan::open(&path, None).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn paths_are_relative_to_the_plan() {
-        let plan = open(PLAN).unwrap();
-        assert!(plan.pairs[0].ends_with("p.json") && plan.pairs[0].is_absolute());
-        assert!(plan.ledger.ends_with("plan.ledger"));
-        assert_eq!((plan.judge.name.as_str(), plan.workers), ("agents", 8));
-    }
-
-    #[test]
-    fn what_a_label_depends_on_changes_the_version_and_nothing_else_does() {
-        let version = |text: &str| open(text).unwrap().version;
-        let plan = |first: &str, last: &str| format!("{first}\n{PLAN}\n{last}");
-        assert_eq!(
-            version(PLAN),
-            version(&plan("workers = 3", "[budget]\ntokens = 5\n[packages]\ncache = 'c'"))
-        );
-        for (first, last) in [
-            ("judge = 'cosqa'", ""),
-            ("attempts = 3", ""),
-            ("", "[sandbox]\nwall_seconds = 3.0"),
-            ("", "[packages]\ninstall = false"),
-            ("", "[packages.pip]\ndeny = ['x']"),
-        ] {
-            assert_ne!(version(PLAN), version(&plan(first, last)), "{first}{last}");
-        }
-        assert_ne!(version(PLAN), version(&PLAN.replace("'m'", "'n'")));
-    }
-
-    #[test]
-    fn models_and_rounds_are_members_with_versions_of_their_own() {
-        let round = |rounds: u32| open(&format!("rounds = {rounds}\n{PLAN}")).unwrap();
-        let (one, three) = (open(PLAN).unwrap(), round(3));
-        assert_eq!(round(1).version, one.version);
-        let names: Vec<&str> = three.members.iter().filter_map(|member| member.member.as_deref()).collect();
-        assert_eq!(names, ["round 1", "round 2", "round 3"]);
-        // What one round said counts among three.
-        assert_eq!(three.members[0].version, one.version);
-        let mut versions: Vec<&str> = three.members.iter().map(|member| member.version.as_str()).collect();
-        let two = round(2);
-        versions.extend([three.version.as_str(), &two.version]);
-        versions.sort_unstable();
-        versions.dedup();
-        assert_eq!(versions.len(), 5);
-        let other = PLAN.replace("[model]", "[models.b]").replace("'m'", "'n'");
-        let both = other.clone() + &PLAN.replace("pairs = ['p.json']\n[model]", "[models.a]");
-        let both = open(&format!("rounds = 2\n{both}")).unwrap();
-        let names: Vec<&str> = both.members.iter().filter_map(|member| member.member.as_deref()).collect();
-        assert_eq!(names, ["a, round 1", "a, round 2", "b, round 1", "b, round 2"]);
-        assert_eq!(both.members[0].version, one.version);
-        assert!(open(&other).unwrap().members.is_empty());
-    }
-
-    #[test]
-    fn options_of_tests_have_versions_and_know_the_plain_one() {
-        let plain = open(PLAN).unwrap();
-        assert_eq!(open(&format!("{PLAN}\n[tests]\nprograms = 1")).unwrap().version, plain.version);
-        assert_eq!(plain.plain_version, None);
-        let mut versions = vec![plain.version.clone()];
-        for option in
-            ["from = 'query'", "programs = 2", "mutation = true", "differential = true", "confidence = true"]
-        {
-            let plan = open(&format!("{PLAN}\n[tests]\n{option}")).unwrap();
-            assert_eq!(plan.plain_version.as_ref(), Some(&plain.version), "{option}");
-            versions.push(plan.version);
-        }
-        versions.sort();
-        versions.dedup();
-        assert_eq!(versions.len(), 6);
-        let rounds = open(&format!("rounds = 2\n{PLAN}\n[tests]\nprograms = 2")).unwrap();
-        assert_eq!(rounds.plain_version, Some(open(&format!("rounds = 2\n{PLAN}")).unwrap().version));
-    }
-
-    #[test]
-    fn plans_that_cannot_work_say_why() {
-        for (from, to, words) in [
-            ("pairs", "pears", "pears"),
-            ("['p.json']", "[]", "`pairs` is empty"),
-            ("['p.json']", "['p.json']\njudge = 'agent'", "expected one of agents"),
-            ("['p.json']", "['p.json']\nattempts = 0", "`attempts`"),
-            ("['p.json']", "['p.json']\nworkers = 0", "`workers`"),
-            ("['p.json']", "['p.json']\nreplay = 'r'\ncache = 'c'", "`replay`"),
-            ("['p.json']", "['p.json']\nprompts = 'nowhere'", "nowhere"),
-            ("['p.json']", "['p.json']\nrounds = 0", "`rounds`"),
-            ("['p.json']", "['p.json']\ntemperature = 3.0", "`temperature`"),
-            (
-                "[model]",
-                "[models.a]\nmodel = 'm'\nprovider = 'anthropic'\nbase_url = 'https://a.b'\n[model]",
-                "one of them",
-            ),
-            ("[model]", "[other]", "other"),
-            ("model = 'm'", "model = 'm'\n[tests]\nprograms = 0", "`tests.programs`"),
-            ("model = 'm'", "model = 'm'\n[tests]\nmutations = true", "mutations"),
-            (
-                "['p.json']",
-                "['p.json']\njudge = 'cosqa'\ntests = { mutation = true }",
-                "judges that run programs",
-            ),
-            ("model = 'm'", "modle = 'm'", "modle"),
-            ("model = 'm'", "model = 'm'\ninput_price = -1.0", "input_price"),
-            ("model = 'm'", "model = 'm'\n[budget]\ndollars = -1.0", "budget.dollars"),
-            ("model = 'm'", "model = 'm'\n[budget]\nmoney = 1.0", "money"),
-            ("model = 'm'", "model = 'm'\n[sandbox]\nwall_seconds = 0.0", "wall_seconds"),
-            ("model = 'm'", "model = 'm'\n[sandbox]\nmemory_mib = 1", "memory_mib"),
-            ("model = 'm'", "model = 'm'\n[packages]\nmib = 0", "packages.mib"),
-            ("model = 'm'", "model = 'm'\n[packages]\nwall_seconds = 0", "packages.wall_seconds"),
-            ("model = 'm'", "model = 'm'\n[packages.npm]\nindex = 'folder'", "address of a registry"),
-            (
-                "model = 'm'",
-                "model = 'm'\n[packages.pip]\nindex = 'https://me:secret@host/simple'",
-                "password",
-            ),
-        ] {
-            let error = open(&PLAN.replacen(from, to, 1)).unwrap_err();
-            assert!(error.contains(words), "{error}");
-        }
-    }
-}
+mod tests;

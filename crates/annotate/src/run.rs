@@ -1,5 +1,7 @@
 //! Judging the pairs of a plan: workers that ask, run and note until every pair has its verdict.
 
+mod generate;
+
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
@@ -18,6 +20,8 @@ use crate::language::Language;
 use crate::ledger::{Asked, CallBegin, CallEnd, Place, Waiting, Writer};
 use crate::pairs;
 use crate::plan::Plan;
+
+pub use generate::Generation;
 
 /// Pairs that are read from the ledger at once.
 const PAGE: usize = 64;
@@ -263,14 +267,7 @@ impl Judging {
             // One after the other, so that each model's limits are its own. Their verdicts bring the majority's.
             return self.members.iter().try_for_each(|member| member.run(stop, progress));
         }
-        let shared = Shared {
-            judging: self,
-            stop,
-            failed: Mutex::new(None),
-            failures_in_a_row: AtomicU32::new(0),
-            asked: InFlight::default(),
-            programs: Places::new(self.plan.programs),
-        };
+        let shared = Shared::new(self, stop);
         let (pairs, waiting) = mpsc::sync_channel(self.plan.workers);
         let waiting = Mutex::new(waiting);
         let fed = thread::scope(|scope| {
@@ -334,7 +331,18 @@ struct Shared<'a> {
     programs: Places,
 }
 
-impl Shared<'_> {
+impl<'a> Shared<'a> {
+    fn new(judging: &'a Judging, stop: &'a AtomicBool) -> Self {
+        Self {
+            judging,
+            stop,
+            failed: Mutex::new(None),
+            failures_in_a_row: AtomicU32::new(0),
+            asked: InFlight::default(),
+            programs: Places::new(judging.plan.programs),
+        }
+    }
+
     fn is_over(&self) -> bool {
         self.stop.load(Ordering::SeqCst) || lock(&self.failed).is_some()
     }
@@ -403,7 +411,7 @@ impl Shared<'_> {
                 Next::Ask(question) => {
                     // The verdict that follows from an answer is noted with it.
                     let mut following = Err(Halt::Stop);
-                    self.ask(place(question.extra), question, &mut |answer| {
+                    self.ask(number, Some(place(question.extra)), question, &mut |answer| {
                         events.push(Event::Answer(answer));
                         following = next(&events);
                         match &following {
@@ -432,10 +440,12 @@ impl Shared<'_> {
         }
     }
 
-    /// Asks, and notes the answer with what `take` makes of it. What is in the ledger is not asked again.
+    /// Asks for a pair, and notes the answer, at its place if it has one, with what `take` makes of it. What is in the
+    /// ledger is not asked again.
     fn ask(
         &self,
-        place: Place,
+        pair: i64,
+        place: Option<Place>,
         question: Question,
         take: &mut dyn FnMut(Answer) -> Option<Verdict>,
     ) -> Result<(), Halt> {
@@ -446,12 +456,13 @@ impl Shared<'_> {
         let _asked = self.asked.enter(&name);
         if let Some(text) = writer.ledger().answer(&name)? {
             let verdict = take(Answer { prompt: prompt.clone(), text });
+            let Some(place) = place else { return Ok(()) };
             return Ok(writer.add_known_answer(place, &prompt, &name, verdict)?);
         }
         let estimate = client.estimate_chat(std::slice::from_ref(&request)).map_err(AnnotateError::Model)?;
         let worst = estimate.worst.times(plan.attempts().into());
         // What is recorded or cached, or not even recorded, is not sent.
-        let begin = CallBegin { pair: place.pair, request: &name, worst };
+        let begin = CallBegin { pair, request: &name, worst };
         let is_sent = estimate.calls > 0 && !plan.is_replay();
         let call = is_sent.then(|| writer.begin_call(&begin)).transpose()?;
         let start = Instant::now();

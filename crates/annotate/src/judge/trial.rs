@@ -115,14 +115,14 @@ impl Trials<'_, '_> {
         let (mut run, mut result) = self.execute(&written.source, extra, values, known)?;
         let choices = &self.judge.choices.tests;
         if choices.mutation && run.result(self.language) == RunResult::Passed {
-            let mut mutation = self.mutate(&run, known)?;
+            let mut mutation = self.mutate(run, known)?;
             if let Some(found) = mutation.take_if(|found| found.proves_nothing()) {
                 let improved = self.improve(&written, &found, values, known)?;
                 mutation = Some(found);
                 if let Some(source) = improved {
                     (run, result) = self.execute(&source, Some(Extra::Mutation), values, known)?;
                     mutation = match run.result(self.language) {
-                        RunResult::Passed => self.mutate(&run, known)?,
+                        RunResult::Passed => self.mutate(run, known)?,
                         _ => None,
                     };
                 }
@@ -130,7 +130,7 @@ impl Trials<'_, '_> {
             result.extend(mutation.map(|mutation| mutation.told()));
         }
         if choices.differential {
-            result.push_str(self.compare(&run, known)?);
+            result.push_str(self.compare(run, known)?);
         }
         Ok(Trial { program: run.program.source.clone(), result, output: run.shown(self.language) })
     }

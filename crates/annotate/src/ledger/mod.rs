@@ -7,6 +7,7 @@
 //! writes, and commits what all workers have for it at once, so that they share the wait for the disk.
 
 mod compare;
+mod generated;
 mod pace;
 mod read;
 mod write;
@@ -22,6 +23,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::error::AnnotateError;
 
 pub use compare::{ExtraWork, Votes, Work};
+pub use generated::{GeneratedCode, GeneratedStatus, NewCode, Unanswered};
 pub use pace::Pace;
 pub use read::{Counts, Decided, Finished, Scene, Story, Waiting};
 pub use write::{Asked, CallBegin, CallEnd, Place, Writer};
@@ -38,8 +40,19 @@ const LOCK_PAUSE: Duration = Duration::from_millis(25);
 const SCHEMA: &str = include_str!("schema.sql");
 
 /// The tables that only grow.
-const APPEND_ONLY: [&str; 10] =
-    ["starts", "judges", "members", "prompts", "calls", "call_ends", "answers", "runs", "events", "verdicts"];
+const APPEND_ONLY: [&str; 11] = [
+    "starts",
+    "judges",
+    "members",
+    "prompts",
+    "calls",
+    "call_ends",
+    "answers",
+    "runs",
+    "events",
+    "verdicts",
+    "generated",
+];
 
 /// A ledger that is read. [`Writer`] adds to it.
 #[derive(Debug)]

@@ -17,11 +17,11 @@ use crate::pair::Pair;
 /// The pairs of the last start.
 pub(super) const LISTED: &str = "pairs.start = (SELECT max(start) FROM starts)";
 
-const PAIR_COLUMNS: &str = "pairs.pair, id, query_id, query, code_id, code, language, label";
+pub(super) const PAIR_COLUMNS: &str = "pairs.pair, id, query_id, query, code_id, code, language, label";
 
 /// The code of the first other candidate. Pairs are never removed, so that it stays the same once there is one.
-const RIVAL: &str = "(SELECT other.code FROM pairs AS other WHERE other.query_id = pairs.query_id \
-                     AND other.language = pairs.language AND other.code <> pairs.code ORDER BY other.pair LIMIT 1)";
+pub(super) const RIVAL: &str = "(SELECT other.code FROM pairs AS other WHERE other.query_id = pairs.query_id \
+                     AND other.language = pairs.language AND other.code <> pairs.code AND other.start > 0 ORDER BY other.pair LIMIT 1)";
 
 /// What [`verdict`] reads.
 pub(super) const VERDICT_COLUMNS: &str = "outcome, grade, decided_by, reason, confidence";
@@ -128,7 +128,7 @@ pub(super) fn cost(tokens: i64, money: i64) -> Cost {
     Cost { tokens: tokens.max(0) as u64, money: Money::from_units(money.max(0) as u64) }
 }
 
-fn pair(row: &Row<'_>) -> rusqlite::Result<(i64, Pair)> {
+pub(super) fn pair(row: &Row<'_>) -> rusqlite::Result<(i64, Pair)> {
     let pair = Pair {
         id: row.get(1)?,
         query_id: row.get(2)?,
@@ -447,7 +447,11 @@ impl Ledger {
 }
 
 /// What happened to a pair, in order.
-fn scenes(connection: &rusqlite::Connection, judge: i64, pair: i64) -> rusqlite::Result<Vec<Scene>> {
+pub(super) fn scenes(
+    connection: &rusqlite::Connection,
+    judge: i64,
+    pair: i64,
+) -> rusqlite::Result<Vec<Scene>> {
     let mut select = connection.prepare_cached(&format!(
         "SELECT events.prompt, answers.text, answers.prompt, answers.model, answers.origin, answers.messages, \
          coalesce(answers.input_tokens, 0) + coalesce(answers.output_tokens, 0), coalesce(answers.money, 0), \

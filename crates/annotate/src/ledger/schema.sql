@@ -31,8 +31,8 @@ CREATE TABLE prompts (
     text TEXT NOT NULL
 ) STRICT;
 
--- What is judged. `start` is the last one whose plan had the pair, `label` what its file said then; nothing else of a
--- row ever changes.
+-- What is judged. `start` is the last one whose plan had the pair, 0 for code that a model wrote, `label` what its file
+-- said then; nothing else of a row ever changes.
 CREATE TABLE pairs (
     pair INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -128,6 +128,22 @@ CREATE TABLE verdicts (
     time REAL NOT NULL,
     PRIMARY KEY (judge, pair)
 ) STRICT, WITHOUT ROWID;
+
+-- Code that a model wrote for a query that no candidate answers, and what people made of it. Of the rows for a query,
+-- the last counts.
+CREATE TABLE generated (
+    generated INTEGER PRIMARY KEY,
+    judge INTEGER NOT NULL REFERENCES judges,
+    query_id TEXT NOT NULL,
+    pair INTEGER NOT NULL REFERENCES pairs,
+    round INTEGER NOT NULL,        -- how often code was written for the query, from 1
+    model TEXT NOT NULL,           -- address and model
+    prompt TEXT NOT NULL REFERENCES prompts,
+    status TEXT NOT NULL,          -- generated, approved, edited or rejected
+    person TEXT,                   -- who approved, edited or rejected it
+    time REAL NOT NULL
+) STRICT;
+CREATE INDEX generated_for_queries ON generated (judge, query_id);
 
 -- Why a pair has no verdict yet. It is tried again at the next start.
 CREATE TABLE failures (

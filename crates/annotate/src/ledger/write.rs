@@ -114,7 +114,7 @@ impl Writer {
     }
 
     /// Makes a change; when this returns without an error, it is on the disk.
-    fn change<T: Send + 'static>(
+    pub(super) fn change<T: Send + 'static>(
         &self,
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, AnnotateError> {
@@ -238,14 +238,14 @@ impl Writer {
         self.change(move |transaction| insert_end(transaction, end, Some(&problem)))
     }
 
-    /// Adds an answer, the end of the call that brought it, its place in the story of its pair, and the verdict if
-    /// that follows from it.
+    /// Adds an answer, the end of the call that brought it, its place in the story of its pair if it has one, and the
+    /// verdict if that follows from it.
     ///
     /// # Errors
     /// When the ledger cannot be written.
     pub fn add_answer(
         &self,
-        place: Place,
+        place: Option<Place>,
         prompt: &str,
         asked: &Asked<'_>,
         end: Option<CallEnd>,
@@ -278,6 +278,7 @@ impl Writer {
                 seconds,
                 now()
             ])?;
+            let Some(place) = place else { return Ok(()) };
             insert_answer_event(transaction, place, &prompt, &request)?;
             insert_verdict(transaction, place, verdict.as_ref())
         })

@@ -3,6 +3,7 @@
 mod audit;
 mod calibrate;
 mod export;
+mod generate;
 mod run;
 mod show;
 mod status;
@@ -35,6 +36,8 @@ enum Command {
     Export(export::ExportArgs),
     /// Say whether the confidence of a judge can be believed, by the labels of its pairs' file
     Calibrate(calibrate::CalibrateArgs),
+    /// Write code for queries that no candidate answers, judge it, and write it anew where the judge says no
+    Generate(generate::GenerateArgs),
     /// Run the tests of finished labels again, and say which no longer hold
     Audit(audit::AuditArgs),
 }
@@ -104,6 +107,7 @@ pub fn run(args: &JudgeArgs) -> anyhow::Result<ExitCode> {
         Command::Show(args) => show::run(args),
         Command::Export(args) => export::run(args),
         Command::Calibrate(args) => calibrate::run(args),
+        Command::Generate(args) => generate::run(args),
         Command::Audit(args) => audit::run(args),
     }
 }

@@ -47,6 +47,9 @@ struct Status<'a> {
     /// What options cost and changed, where there are some.
     #[serde(skip_serializing_if = "Option::is_none")]
     options: Option<Options>,
+    /// Queries with generated code that answers them, and with such that does not; none where nothing was generated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    generated: Option<[usize; 2]>,
     /// Pairs without a label, with the reason.
     unresolved: Vec<(String, String)>,
 }
@@ -74,6 +77,7 @@ pub fn print(ledger: &Ledger, judge: i64, plan: &Plan, json: bool) -> anyhow::Re
 impl<'a> Status<'a> {
     fn new(ledger: &Ledger, judge: i64, plan: &'a Plan, listed: usize) -> anyhow::Result<Self> {
         let report = Report::new(ledger.counts(judge)?);
+        let generated = ledger.generated(judge)?;
         Ok(Self {
             judge: &plan.judge.name,
             version: &plan.version,
@@ -81,6 +85,10 @@ impl<'a> Status<'a> {
             krippendorff_alpha: alpha(&report.labels),
             pace: None,
             executable_rule: EXECUTABLE_RULES[usize::from(plan.packages.is_none())],
+            generated: (!generated.is_empty()).then(|| {
+                let accepted = generated.iter().filter(|code| code.is_accepted()).count();
+                [accepted, generated.len() - accepted]
+            }),
             members: Members::of(plan, ledger, judge)?,
             options: Options::of(plan, ledger, judge)?,
             unresolved: ledger.unresolved(judge, listed)?,
@@ -155,6 +163,9 @@ fn text(status: &Status<'_>) -> String {
         for (file, judge, number) in &report.labels {
             line(&format!("  label {file}, judged {judge}"), number.to_string());
         }
+    }
+    if let Some([accepted, others]) = status.generated {
+        let _ = writeln!(text, "{:<28} for {accepted} queries; not accepted for {others}", "generated code");
     }
     if let Some(members) = &status.members {
         write_members(&mut text, members);

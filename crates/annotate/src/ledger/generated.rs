@@ -1,0 +1,297 @@
+//! Code that a model wrote for queries that no candidate answers.
+
+use rusqlite::{Row, params};
+use serde::{Deserialize, Serialize};
+
+use super::read::{LISTED, PAIR_COLUMNS, RIVAL, VERDICT_COLUMNS, pair, scenes, verdict};
+use super::write::Writer;
+use super::{Ledger, now};
+use crate::digest::digest;
+use crate::error::AnnotateError;
+use crate::judge::{Outcome, Verdict};
+use crate::ledger::Waiting;
+use crate::pair::Pair;
+use crate::prompt::Prompt;
+
+/// What people made of generated code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GeneratedStatus {
+    /// Nobody has looked at it.
+    Generated,
+    /// It is right as it is.
+    Approved,
+    /// It is right as somebody changed it.
+    Edited,
+    /// It is wrong.
+    Rejected,
+}
+
+impl GeneratedStatus {
+    /// Every one.
+    pub const ALL: [Self; 4] = [Self::Generated, Self::Approved, Self::Edited, Self::Rejected];
+
+    /// As the ledger has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Generated => "generated",
+            Self::Approved => "approved",
+            Self::Edited => "edited",
+            Self::Rejected => "rejected",
+        }
+    }
+
+    /// The status of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.name() == name)
+    }
+}
+
+/// Code that is added for a query.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewCode {
+    /// Who judges it.
+    pub judge: i64,
+    /// Identifier of the query.
+    pub query_id: String,
+    /// The query.
+    pub query: String,
+    /// The code.
+    pub code: String,
+    /// Its language, in lower case.
+    pub language: String,
+    /// How often code was written for the query, with this time.
+    pub round: u32,
+    /// Address and name of the model that wrote it, or wrote what a person changed.
+    pub model: String,
+    /// The version of the prompt that it answers.
+    pub prompt: String,
+    /// What people made of it.
+    pub status: GeneratedStatus,
+    /// Who decided that.
+    pub person: Option<String>,
+}
+
+/// Code that was added for a query.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GeneratedCode {
+    /// The query with the code, as it is judged.
+    pub pair: Pair,
+    /// The number of that in the ledger.
+    pub number: i64,
+    /// How often code was written for the query, with this time.
+    pub round: u32,
+    /// Address and name of the model.
+    pub model: String,
+    /// The version of the prompt.
+    pub prompt: String,
+    /// What people made of it.
+    pub status: GeneratedStatus,
+    /// Who decided that.
+    pub person: Option<String>,
+    /// When it was added, in seconds since 1970.
+    pub time: f64,
+    /// What the judge says of it.
+    pub verdict: Option<Verdict>,
+}
+
+impl GeneratedCode {
+    /// Whether it is an answer to the query: people decide where they did, else the judge.
+    pub fn is_accepted(&self) -> bool {
+        match self.status {
+            GeneratedStatus::Approved | GeneratedStatus::Edited => true,
+            GeneratedStatus::Rejected => false,
+            GeneratedStatus::Generated => {
+                self.verdict.as_ref().is_some_and(|verdict| verdict.outcome == Outcome::Yes)
+            }
+        }
+    }
+}
+
+/// A query that no candidate answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unanswered {
+    /// Its identifier.
+    pub query_id: String,
+    /// The query.
+    pub query: String,
+    /// The language of its first candidate.
+    pub language: String,
+    /// The number of that.
+    pub pair: i64,
+}
+
+const GENERATED: &str = "round, model, prompt, status, person, time";
+
+fn generated(row: &Row<'_>) -> rusqlite::Result<GeneratedCode> {
+    let (number, pair) = pair(row)?;
+    let status: String = row.get(11)?;
+    let unknown = || rusqlite::Error::InvalidColumnName(format!("status {status:?}"));
+    let judged: Option<String> = row.get(14)?;
+    Ok(GeneratedCode {
+        pair,
+        number,
+        round: row.get(8)?,
+        model: row.get(9)?,
+        prompt: row.get(10)?,
+        status: GeneratedStatus::named(&status).ok_or_else(unknown)?,
+        person: row.get(12)?,
+        time: row.get(13)?,
+        verdict: judged.map(|_| verdict(row, 14)).transpose()?,
+    })
+}
+
+impl Ledger {
+    /// The queries of the last start that `judge` has decided all candidates of and found none that answers, in the
+    /// order of their first candidates; and the number of those that no candidate answers yet, but some are open.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn unanswered(&self, judge: i64) -> Result<(Vec<Unanswered>, u64), AnnotateError> {
+        self.read(|connection| {
+            let mut select = connection.prepare(&format!(
+                "SELECT query_id, query, language, min(pairs.pair), \
+                 count(*) FILTER (WHERE coalesce(outcome, 'unresolved') = 'unresolved') \
+                 FROM pairs LEFT JOIN verdicts ON verdicts.judge = ?1 AND verdicts.pair = pairs.pair \
+                 WHERE {LISTED} GROUP BY query_id \
+                 HAVING count(*) FILTER (WHERE outcome = 'yes') = 0 \
+                 AND count(*) FILTER (WHERE coalesce(outcome, 'unresolved') <> 'discarded') > 0 ORDER BY 4"
+            ))?;
+            let (mut unanswered, mut open) = (Vec::new(), 0);
+            let mut rows = select.query([judge])?;
+            while let Some(row) = rows.next()? {
+                if row.get::<_, i64>(4)? > 0 {
+                    open += 1;
+                    continue;
+                }
+                let (query_id, query) = (row.get(0)?, row.get(1)?);
+                unanswered.push(Unanswered { query_id, query, language: row.get(2)?, pair: row.get(3)? });
+            }
+            Ok((unanswered, open))
+        })
+    }
+
+    /// The code that was written last for each query by the plan of `judge`, or that people made of it, in the order in
+    /// which it was added.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn generated(&self, judge: i64) -> Result<Vec<GeneratedCode>, AnnotateError> {
+        self.generated_where(
+            judge,
+            "generated IN (SELECT max(generated) FROM generated WHERE judge = ?1 GROUP BY query_id) \
+             AND ?2 IS NULL",
+            None,
+        )
+    }
+
+    /// All code that was added for a query by the plan of `judge`, or that people made of it, oldest first.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn generated_for(&self, judge: i64, query_id: &str) -> Result<Vec<GeneratedCode>, AnnotateError> {
+        self.generated_where(judge, "generated.query_id = ?2", Some(query_id))
+    }
+
+    fn generated_where(
+        &self,
+        judge: i64,
+        condition: &str,
+        query_id: Option<&str>,
+    ) -> Result<Vec<GeneratedCode>, AnnotateError> {
+        self.read(|connection| {
+            let columns = PAIR_COLUMNS.replace(" query_id", " pairs.query_id");
+            let verdicts = VERDICT_COLUMNS.replace("outcome", "verdicts.outcome");
+            let mut select = connection.prepare_cached(&format!(
+                "SELECT {columns}, {}, {verdicts} FROM generated JOIN pairs USING (pair) \
+                 LEFT JOIN verdicts ON verdicts.judge = generated.judge AND verdicts.pair = generated.pair \
+                 WHERE generated.judge = ?1 AND {condition} ORDER BY generated",
+                GENERATED.replace("time", "generated.time")
+            ))?;
+            select.query_map(params![judge, query_id], generated)?.collect()
+        })
+    }
+
+    /// A pair by its number, with what happened to it so far; `None` where `judge` has decided it.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn waiting_pair(&self, judge: i64, number: i64) -> Result<Option<Waiting>, AnnotateError> {
+        self.read(|connection| {
+            let mut select = connection.prepare_cached(&format!(
+                "SELECT {PAIR_COLUMNS}, {RIVAL} FROM pairs WHERE pair = ?2 AND NOT EXISTS \
+                 (SELECT 1 FROM verdicts WHERE judge = ?1 AND verdicts.pair = pairs.pair)"
+            ))?;
+            let mut rows = select.query(params![judge, number])?;
+            let Some(row) = rows.next()? else { return Ok(None) };
+            let (number, found) = pair(row)?;
+            let pair = Pair { rival: row.get(8)?, ..found };
+            let events = scenes(connection, judge, number)?;
+            Ok(Some(Waiting { number, pair, events: events.into_iter().map(|scene| scene.event).collect() }))
+        })
+    }
+}
+
+impl Writer {
+    /// Adds code for a query; the number of the pair that it makes. The same code for a query is one pair, however often
+    /// it is added.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub fn add_generated(&self, new: NewCode) -> Result<i64, AnnotateError> {
+        self.change(move |transaction| {
+            let code = &digest(&[&new.language, &new.code])[..16];
+            let pair = Pair {
+                id: format!("generated-{}-{code}", new.query_id),
+                query_id: new.query_id,
+                query: new.query,
+                code_id: format!("generated-{code}"),
+                code: new.code,
+                language: new.language,
+                label: None,
+                rival: None,
+            };
+            // It belongs to no plan: what is done with it is asked of `generated`.
+            let insert = "INSERT OR IGNORE INTO pairs (id, query_id, query, code_id, code, language, content, start) \
+                          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0)";
+            let Pair { id, query_id, query, code_id, code, language, .. } = &pair;
+            let content = pair.content();
+            transaction.execute(insert, params![id, query_id, query, code_id, code, language, content])?;
+            let select = "SELECT pair FROM pairs WHERE id = ?1";
+            let number: i64 = transaction.query_row(select, [id], |row| row.get(0))?;
+            transaction.execute(
+                "INSERT INTO generated (judge, query_id, pair, round, model, prompt, status, person, time) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                params![
+                    new.judge,
+                    query_id,
+                    number,
+                    new.round,
+                    new.model,
+                    new.prompt,
+                    new.status.name(),
+                    new.person,
+                    now()
+                ],
+            )?;
+            Ok(number)
+        })
+    }
+
+    /// Notes prompts that are no judge's.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub fn add_prompts(&self, prompts: &[&Prompt]) -> Result<(), AnnotateError> {
+        let prompts: Vec<[String; 3]> = (prompts.iter())
+            .map(|prompt| [&prompt.version, &prompt.name, &prompt.text].map(Clone::clone))
+            .collect();
+        self.change(move |transaction| {
+            let mut insert =
+                transaction.prepare_cached("INSERT OR IGNORE INTO prompts VALUES (?1, ?2, ?3)")?;
+            prompts.iter().try_for_each(|[version, name, text]| {
+                insert.execute(params![version, name, text]).map(|_| ())
+            })
+        })
+    }
+}

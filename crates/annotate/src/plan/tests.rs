@@ -1,0 +1,122 @@
+use super::*;
+
+const PLAN: &str = "pairs = ['p.json']\n[model]\nprovider = 'openai-compatible'\nbase_url = 'http://localhost:1'\n\
+                    model = 'm'\n";
+
+fn open(text: &str) -> Result<Plan, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plan.toml");
+    fs::write(&path, text).unwrap();
+    Plan::open(&path, None).map_err(|error| error.to_string())
+}
+
+#[test]
+fn paths_are_relative_to_the_plan() {
+    let plan = open(PLAN).unwrap();
+    assert!(plan.pairs[0].ends_with("p.json") && plan.pairs[0].is_absolute());
+    assert!(plan.ledger.ends_with("plan.ledger"));
+    assert_eq!((plan.judge.name.as_str(), plan.workers), ("agents", 8));
+}
+
+#[test]
+fn what_a_label_depends_on_changes_the_version_and_nothing_else_does() {
+    let version = |text: &str| open(text).unwrap().version;
+    let plan = |first: &str, last: &str| format!("{first}\n{PLAN}\n{last}");
+    assert_eq!(version(PLAN), version(&plan("workers = 3", "[budget]\ntokens = 5\n[packages]\ncache = 'c'")));
+    for (first, last) in [
+        ("judge = 'cosqa'", ""),
+        ("attempts = 3", ""),
+        ("", "[sandbox]\nwall_seconds = 3.0"),
+        ("", "[packages]\ninstall = false"),
+        ("", "[packages.pip]\ndeny = ['x']"),
+    ] {
+        assert_ne!(version(PLAN), version(&plan(first, last)), "{first}{last}");
+    }
+    assert_ne!(version(PLAN), version(&PLAN.replace("'m'", "'n'")));
+}
+
+#[test]
+fn models_and_rounds_are_members_with_versions_of_their_own() {
+    let round = |rounds: u32| open(&format!("rounds = {rounds}\n{PLAN}")).unwrap();
+    let (one, three) = (open(PLAN).unwrap(), round(3));
+    assert_eq!(round(1).version, one.version);
+    let names: Vec<&str> = three.members.iter().filter_map(|member| member.member.as_deref()).collect();
+    assert_eq!(names, ["round 1", "round 2", "round 3"]);
+    // What one round said counts among three.
+    assert_eq!(three.members[0].version, one.version);
+    let mut versions: Vec<&str> = three.members.iter().map(|member| member.version.as_str()).collect();
+    let two = round(2);
+    versions.extend([three.version.as_str(), &two.version]);
+    versions.sort_unstable();
+    versions.dedup();
+    assert_eq!(versions.len(), 5);
+    let other = PLAN.replace("[model]", "[models.b]").replace("'m'", "'n'");
+    let both = other.clone() + &PLAN.replace("pairs = ['p.json']\n[model]", "[models.a]");
+    let both = open(&format!("rounds = 2\n{both}")).unwrap();
+    let names: Vec<&str> = both.members.iter().filter_map(|member| member.member.as_deref()).collect();
+    assert_eq!(names, ["a, round 1", "a, round 2", "b, round 1", "b, round 2"]);
+    assert_eq!(both.members[0].version, one.version);
+    assert!(open(&other).unwrap().members.is_empty());
+}
+
+#[test]
+fn options_of_tests_have_versions_and_know_the_plain_one() {
+    let plain = open(PLAN).unwrap();
+    assert_eq!(open(&format!("{PLAN}\n[tests]\nprograms = 1")).unwrap().version, plain.version);
+    assert_eq!(plain.plain_version, None);
+    let mut versions = vec![plain.version.clone()];
+    for option in
+        ["from = 'query'", "programs = 2", "mutation = true", "differential = true", "confidence = true"]
+    {
+        let plan = open(&format!("{PLAN}\n[tests]\n{option}")).unwrap();
+        assert_eq!(plan.plain_version.as_ref(), Some(&plain.version), "{option}");
+        versions.push(plan.version);
+    }
+    versions.sort();
+    versions.dedup();
+    assert_eq!(versions.len(), 6);
+    let rounds = open(&format!("rounds = 2\n{PLAN}\n[tests]\nprograms = 2")).unwrap();
+    assert_eq!(rounds.plain_version, Some(open(&format!("rounds = 2\n{PLAN}")).unwrap().version));
+}
+
+#[test]
+fn plans_that_cannot_work_say_why() {
+    for (from, to, words) in [
+        ("pairs", "pears", "pears"),
+        ("['p.json']", "[]", "`pairs` is empty"),
+        ("['p.json']", "['p.json']\njudge = 'agent'", "expected one of agents"),
+        ("['p.json']", "['p.json']\nattempts = 0", "`attempts`"),
+        ("['p.json']", "['p.json']\nworkers = 0", "`workers`"),
+        ("['p.json']", "['p.json']\nreplay = 'r'\ncache = 'c'", "`replay`"),
+        ("['p.json']", "['p.json']\nprompts = 'nowhere'", "nowhere"),
+        ("['p.json']", "['p.json']\nrounds = 0", "`rounds`"),
+        ("['p.json']", "['p.json']\ntemperature = 3.0", "`temperature`"),
+        (
+            "[model]",
+            "[models.a]\nmodel = 'm'\nprovider = 'anthropic'\nbase_url = 'https://a.b'\n[model]",
+            "one of them",
+        ),
+        ("[model]", "[other]", "other"),
+        ("model = 'm'", "model = 'm'\n[generation]\nrounds = 0", "`generation.rounds`"),
+        ("model = 'm'", "model = 'm'\n[tests]\nprograms = 0", "`tests.programs`"),
+        ("model = 'm'", "model = 'm'\n[tests]\nmutations = true", "mutations"),
+        (
+            "['p.json']",
+            "['p.json']\njudge = 'cosqa'\ntests = { mutation = true }",
+            "judges that run programs",
+        ),
+        ("model = 'm'", "modle = 'm'", "modle"),
+        ("model = 'm'", "model = 'm'\ninput_price = -1.0", "input_price"),
+        ("model = 'm'", "model = 'm'\n[budget]\ndollars = -1.0", "budget.dollars"),
+        ("model = 'm'", "model = 'm'\n[budget]\nmoney = 1.0", "money"),
+        ("model = 'm'", "model = 'm'\n[sandbox]\nwall_seconds = 0.0", "wall_seconds"),
+        ("model = 'm'", "model = 'm'\n[sandbox]\nmemory_mib = 1", "memory_mib"),
+        ("model = 'm'", "model = 'm'\n[packages]\nmib = 0", "packages.mib"),
+        ("model = 'm'", "model = 'm'\n[packages]\nwall_seconds = 0", "packages.wall_seconds"),
+        ("model = 'm'", "model = 'm'\n[packages.npm]\nindex = 'folder'", "address of a registry"),
+        ("model = 'm'", "model = 'm'\n[packages.pip]\nindex = 'https://me:secret@host/simple'", "password"),
+    ] {
+        let error = open(&PLAN.replacen(from, to, 1)).unwrap_err();
+        assert!(error.contains(words), "{error}");
+    }
+}

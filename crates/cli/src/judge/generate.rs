@@ -1,0 +1,84 @@
+//! `quarry judge generate`: code for queries that no candidate answers.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::Args;
+use quarry_annotate::{Generation, Judging};
+
+use super::{IsolationArgs, PlanArgs};
+use crate::output;
+
+/// Arguments of `quarry judge generate`.
+#[derive(Debug, Args)]
+pub struct GenerateArgs {
+    #[command(flatten)]
+    plan: PlanArgs,
+    #[command(flatten)]
+    isolation: IsolationArgs,
+    /// Say for how many queries code would be written, but ask nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `quarry judge generate`.
+///
+/// # Errors
+/// When something is wrong that concerns all queries. What was answered before is in the ledger.
+pub fn run(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
+    let plan = args.plan.open()?;
+    let sandbox = if plan.judge.runs_tests() { Some(args.isolation.open()?) } else { None };
+    let judging = Judging::prepare(plan, sandbox)?;
+    let (queries, open, worst) = judging.estimate_generation()?;
+    output::note(&format!(
+        "{queries} queries that no candidate answers, and {open} with candidates that are not decided yet; writing \
+         code once for each costs at most {worst}, and judging it what judging costs"
+    ));
+    if args.dry_run {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&stop);
+    ctrlc::set_handler(move || {
+        // Whoever asks twice does not want to wait for the answers under way.
+        if asked.swap(true, Ordering::SeqCst) {
+            std::process::exit(130);
+        }
+    })?;
+    let bar = output::progress_bar("generating", usize::try_from(queries).unwrap_or(usize::MAX));
+    let result = judging.generate(&stop, &|| bar.inc(1));
+    bar.finish_and_clear();
+    let generation = result?;
+    let spent = judging.ledger().0.spent()?[0];
+    output::note(&format!("paid with this ledger: {spent}"));
+    if args.json {
+        output::print_json(&generation)?;
+    } else {
+        output::print(&text(&generation))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(generation: &Generation) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: u64| {
+        let _ = writeln!(text, "{name:<28} {value}");
+    };
+    line("queries without an answer", generation.queries);
+    line("answered", generation.answered.values().sum());
+    for (round, number) in &generation.answered {
+        line(&format!("  in round {round}"), *number);
+    }
+    line("not answered", generation.unanswered);
+    line("failed", generation.failed.len() as u64);
+    line("left alone, not decided", generation.open);
+    for (query, reason) in &generation.failed {
+        let _ = writeln!(text, "  {}: {}", output::printable(query), output::printable(reason));
+    }
+    text
+}

@@ -65,8 +65,8 @@ fn pairs_become_a_beir_folder_and_come_back() {
     let expected = [
         (
             "corpus.jsonl",
-            "{\"_id\":\"0\",\"title\":\"\",\"text\":\"def f(x):\\n  return x + 2\"}\n\
-             {\"_id\":\"1\",\"title\":\"\",\"text\":\"def g(): pass\"}\n",
+            "{\"_id\":\"0\",\"title\":\"\",\"text\":\"def f(x):\\n  return x + 2\",\"language\":\"python\"}\n\
+             {\"_id\":\"1\",\"title\":\"\",\"text\":\"def g(): pass\",\"language\":\"python\"}\n",
         ),
         ("qrels/test.tsv", "query-id\tcorpus-id\tscore\n0\t0\t1\n0\t1\t0\n1\t1\t1\n"),
         ("queries.jsonl", "{\"_id\":\"0\",\"text\":\"add two\"}\n{\"_id\":\"1\",\"text\":\"say hello\"}\n"),
@@ -99,7 +99,7 @@ fn every_format_that_is_written_reads_back_the_same() {
             &Options::default(),
         )
         .unwrap();
-        let whole = ["beir", "coir", "mteb", "cosqa", "cosqa-plus-folder"].contains(&name);
+        let whole = ["beir", "coir", "mteb", "mteb-parquet", "cosqa", "cosqa-plus-folder"].contains(&name);
         // Alone, a part of them, or a file without negatives, says less.
         let read = sources(&[path], "", "test").unwrap();
         if whole {
@@ -143,7 +143,7 @@ fn files_that_belong_together_are_read_together() {
     assert!(beir[0].1.contains("def a(): 1"));
     let error = files(&["other.json", "codes.json"], "mteb", &plain).unwrap_err();
     assert!(
-        error.starts_with("other.json: expected a code among the 2 of the code base, found \"9\""),
+        error.starts_with("other.json:1: expected a code among the 2 of the code base, found \"9\""),
         "{error}"
     );
     let gecs = files(&["web.json", "answers.txt"], "gecs", &plain).unwrap();

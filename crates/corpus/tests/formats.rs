@@ -392,6 +392,17 @@ fn what_only_one_format_demands_is_named_with_its_line() {
             "f:2: expected a whole number as `id`, found the number -1.5",
         ),
         ("cosqa-codes", "{\"a\": 0,\n \"b\"}".into(), "f:2: expected a member of an object"),
+        (
+            "beir-queries",
+            "{\"_id\":\"1\",\"text\":\"a\"}\n{\"_id\":\"2\",\"text\":\" \\t\"}\n".into(),
+            "f:2: expected `text` (what is asked) with something in it, found nothing but white space; write",
+        ),
+        (
+            "csn99-queries",
+            "query\na\n\" \"\n".into(),
+            "f:3: expected `query` (the query) with something in it",
+        ),
+        ("csn99", format!("{CSN99}Go,,u,3,\n"), "f:2: expected `Query` (the query) with something in it"),
     ] {
         let error = read("f", str::as_bytes(&text), format).unwrap_err();
         assert!(error.starts_with(expected), "{format}: {error}");

@@ -281,6 +281,23 @@ pub(crate) fn values(
     measures.iter().map(|measure| measure.value(&ranking, &grades, conventions.gain)).collect()
 }
 
+/// Places of the values that change most from `before` to `after`: the `n` that gain most, then the `n` that lose most,
+/// the greatest change first, equal ones in the order of places. Fewer where fewer gain or lose.
+///
+/// # Panics
+/// When `after` is shorter than `before`.
+#[must_use]
+pub fn most_moved(before: &[f64], after: &[f64], n: usize) -> Vec<usize> {
+    let change = |place: &usize| after[*place] - before[*place];
+    let greatest = |sign: f64| {
+        let mut places: Vec<usize> = (0..before.len()).filter(|place| sign * change(place) > 0.0).collect();
+        places.sort_by(|a, b| (sign * change(b)).total_cmp(&(sign * change(a))));
+        places.truncate(n);
+        places
+    };
+    [greatest(1.0), greatest(-1.0)].concat()
+}
+
 /// How an evaluation differs from another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
@@ -341,6 +358,14 @@ fn compare_two(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_gains_stands_before_what_loses_and_the_greatest_change_first() {
+        let (before, after) = ([0.5, 0.0, 1.0, 0.25, 0.5, 0.5], [0.5, 1.0, 0.0, 0.75, 0.25, 1.0]);
+        assert_eq!(most_moved(&before, &after, 2), [1, 3, 2, 4]);
+        assert_eq!(most_moved(&before, &after, 9), [1, 3, 5, 2, 4]);
+        assert!(most_moved(&before, &before, 2).is_empty() && most_moved(&before, &after, 0).is_empty());
+    }
     use quarry_corpus::formats::{Document, qrels, run};
     use std::path::Path;
 
@@ -405,9 +430,7 @@ mod tests {
         let name = |i: usize| format!("{:03}", i * 7 % 100);
         let text = |i: usize| ["abc", "bcd", "cde", "efg", "ab"][i % 5].to_owned();
         Benchmark {
-            documents: (0..50)
-                .map(|i| Document { id: name(i), title: String::new(), text: text(i * 3) })
-                .collect(),
+            documents: (0..50).map(|i| Document::new(name(i), text(i * 3))).collect(),
             queries: (0..80).map(|i| Query { id: format!("q{i}"), text: text(i) }).collect(),
             qrels: (0..80)
                 .filter(|i| i % 9 != 0)

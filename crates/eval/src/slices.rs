@@ -1,8 +1,8 @@
 //! Kinds of queries, so that means can be taken over each kind.
 
-use quarry_corpus::formats::Query;
+use quarry_corpus::formats::{Document, Query};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// By what queries are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -16,11 +16,24 @@ pub enum Property {
     Positives,
     /// Greatest grade of a document for it.
     Grade,
+    /// Programming language of the documents that are relevant to it, `several` of several, `unknown` where the data
+    /// do not tell.
+    Language,
+}
+
+/// Programming languages of documents by id, of those whose data tell it.
+pub type Languages = HashMap<String, String>;
+
+/// The languages of documents: [`Document::language_name`].
+#[must_use]
+pub fn languages(documents: &[Document]) -> Languages {
+    let known = |document: &Document| Some((document.id.clone(), document.language_name()?.into_owned()));
+    documents.iter().filter_map(known).collect()
 }
 
 impl Property {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Kind, Self::Words, Self::Positives, Self::Grade];
+    pub const ALL: [Self; 5] = [Self::Kind, Self::Words, Self::Positives, Self::Grade, Self::Language];
 
     /// Its name.
     #[must_use]
@@ -30,12 +43,14 @@ impl Property {
             Self::Words => "words",
             Self::Positives => "positives",
             Self::Grade => "grade",
+            Self::Language => "language",
         }
     }
 
     /// Its value for a query with its judged documents, worded so that text order is the natural one.
     #[must_use]
-    pub fn of(self, query: &Query, judged: &BTreeMap<String, i32>) -> String {
+    pub fn of(self, query: &Query, judged: &BTreeMap<String, i32>, languages: &Languages) -> String {
+        let relevant = || judged.iter().filter(|(_, grade)| **grade > 0).map(|(document, _)| document);
         match self {
             Self::Kind => kind(&query.text).into(),
             Self::Words => match query.text.split_whitespace().count() {
@@ -44,12 +59,21 @@ impl Property {
                 7..=9 => "7-9".into(),
                 _ => "10+".into(),
             },
-            Self::Positives => match judged.values().filter(|grade| **grade > 0).count() {
+            Self::Positives => match relevant().count() {
                 few @ 0..=5 => few.to_string(),
                 6..=10 => "6-10".into(),
                 _ => "11+".into(),
             },
             Self::Grade => judged.values().max().map_or("none".into(), i32::to_string),
+            Self::Language => {
+                let known: BTreeSet<&String> =
+                    relevant().filter_map(|document| languages.get(document)).collect();
+                match known.len() {
+                    0 => "unknown".into(),
+                    1 => known.into_iter().cloned().collect(),
+                    _ => "several".into(),
+                }
+            }
         }
     }
 }
@@ -86,11 +110,9 @@ mod tests {
             |grades: &[i32]| (0..).map(|id: u32| id.to_string()).zip(grades.iter().copied()).collect();
         let check = |text: &str, grades: &[i32], expected: [&str; 4]| {
             let query = Query { id: "q".into(), text: text.into() };
-            assert_eq!(
-                Property::ALL.map(|property| property.of(&query, &judged(grades))),
-                expected,
-                "{text}"
-            );
+            let found = Property::ALL.map(|property| property.of(&query, &judged(grades), &HashMap::new()));
+            assert_eq!(found[..4], expected, "{text}");
+            assert_eq!(found[4], "unknown");
         };
         check("HttpServer::run", &[1], ["symbol", "1-3", "1", "1"]);
         check("parseHeader", &[0], ["symbol", "1-3", "0", "0"]);
@@ -101,5 +123,19 @@ mod tests {
         check("connect to the database with a time limit", &[1; 12], ["phrase", "7-9", "11+", "1"]);
         check(&"word ".repeat(12), &[3], ["phrase", "10+", "1", "3"]);
         check("", &[1], ["keywords", "1-3", "1", "1"]);
+    }
+
+    #[test]
+    fn the_language_is_that_of_what_is_relevant() {
+        let documents = ["a.py", "b.py", "c.go", "d"].map(|id| Document::new(id.into(), String::new()));
+        let languages = languages(&documents);
+        let of = |judged: &[(&str, i32)]| {
+            let judged = judged.iter().map(|(id, grade)| ((*id).to_owned(), *grade)).collect();
+            Property::Language.of(&Query { id: "q".into(), text: "x".into() }, &judged, &languages)
+        };
+        assert_eq!(of(&[("a.py", 1), ("b.py", 2), ("c.go", 0)]), "python");
+        assert_eq!(of(&[("a.py", 1), ("c.go", 1)]), "several");
+        assert_eq!(of(&[("c.go", 1), ("d", 1)]), "go");
+        assert_eq!(of(&[("d", 1)]), "unknown");
     }
 }

@@ -9,7 +9,7 @@ use clap::Args;
 use quarry_corpus::formats::qrels::Qrels;
 use quarry_corpus::formats::run::{Found, Run};
 use quarry_corpus::formats::{beir, qrels, run as run_format};
-use quarry_eval::evaluation::{self, Conventions, Evaluation, evaluate_run};
+use quarry_eval::evaluation::{self, Conventions, Evaluation, evaluate_run, most_moved};
 use quarry_eval::metrics::Measure;
 use quarry_eval::report::Table;
 use quarry_eval::significance::{Bootstrap, PairedComparison};
@@ -74,9 +74,13 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<()> {
         (args.bootstrap.resolve()?, args.conventions.resolve(Some(&args.precision)));
     let measures = args.conventions.measures(Measure::headline);
     let qrels = qrels::read(&args.qrels)?;
-    let evaluate = |path: &PathBuf| -> anyhow::Result<Evaluation> {
+    let mut runs = Vec::new();
+    let mut evaluate = |path: &PathBuf| -> anyhow::Result<Evaluation> {
         let run = run_format::read(path)?;
-        evaluate_run(&qrels, &run, &measures, &conventions).with_context(|| path.display().to_string())
+        let evaluation = evaluate_run(&qrels, &run, &measures, &conventions);
+        // Only what is shown of them needs the runs once more.
+        runs.extend((args.moved > 0).then_some(run));
+        evaluation.with_context(|| path.display().to_string())
     };
     let baseline = evaluate(&args.baseline)?;
     let others = args.runs.iter().map(evaluate).collect::<anyhow::Result<Vec<_>>>()?;
@@ -114,12 +118,11 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<()> {
     if args.layout.for_people() {
         text.push_str("p-values are two-sided; in brackets corrected (Holm) over all rows, test by test\n");
     }
-    if args.moved > 0 {
+    if let [of_baseline, others_runs @ ..] = &runs[..] {
         let texts = args.benchmark.as_deref().map(Texts::read).transpose()?.unwrap_or_default();
-        let of_baseline = run_format::read(&args.baseline)?;
-        for (path, other) in args.runs.iter().zip(&others) {
-            let found = [&of_baseline, &run_format::read(path)?];
-            let moved = most_moved(&baseline, other, args.moved);
+        for ((path, other), run) in args.runs.iter().zip(&others).zip(others_runs) {
+            let found = [of_baseline, run];
+            let moved = moved(&baseline, other, args.moved);
             let _ = write!(
                 text,
                 "\nQueries that differ most between a and {}, by {}\n",
@@ -220,16 +223,15 @@ impl Texts {
 }
 
 /// The queries whose first measure differs most, those that gained and those that lost, at most `n` each.
-fn most_moved<'a>(a: &'a Evaluation, b: &Evaluation, n: usize) -> Vec<(&'a str, [f64; 2])> {
+fn moved<'a>(a: &'a Evaluation, b: &Evaluation, n: usize) -> Vec<(&'a str, [f64; 2])> {
     let of_b: HashMap<&str, f64> =
         b.queries.iter().map(|(query, values)| (query.as_str(), values[0])).collect();
-    let mut both: Vec<(&str, [f64; 2])> = a
-        .queries
-        .iter()
-        .filter_map(|(query, values)| Some((query.as_str(), [values[0], *of_b.get(query.as_str())?])))
-        .collect();
-    both.sort_by(|(_, [a, b]), (_, [c, d])| (d - c).total_cmp(&(b - a)));
-    let gained = both.iter().take(n).filter(|(_, [a, b])| b > a);
-    let lost = both.iter().rev().take(n).filter(|(_, [a, b])| b < a);
-    gained.chain(lost).copied().collect()
+    let both = a.queries.iter().filter_map(|(query, values)| {
+        let query = query.as_str();
+        Some((query, values[0], *of_b.get(query)?))
+    });
+    let (queries, values): (Vec<&str>, Vec<(f64, f64)>) = both.map(|(query, a, b)| (query, (a, b))).unzip();
+    let (before, after): (Vec<f64>, Vec<f64>) = values.into_iter().unzip();
+    let places = most_moved(&before, &after, n).into_iter();
+    places.map(|place| (queries[place], [before[place], after[place]])).collect()
 }

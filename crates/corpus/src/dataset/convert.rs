@@ -5,112 +5,16 @@
 //! and texts are held. Joining what is apart to pairs, and merging the judgements of several annotators, need the
 //! texts, or the judgements, in memory.
 
+pub use super::target::{LAYOUTS, Layout, Target};
 use super::{for_each, key, sources};
 use crate::formats::beir::Benchmark;
 use crate::formats::qrels::Qrels;
 use crate::formats::source::Source;
 use crate::formats::write::{Staged, Writer};
-use crate::formats::{
-    Document, FORMATS, Format, FormatError, Holds, Judgement, Pair, Query, Record, Side, beir, cosqa,
-    cosqa_plus, excerpt, huggingface, qrels,
-};
+use crate::formats::{Document, FormatError, Holds, Judgement, Pair, Query, Record, Side, excerpt};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-
-/// A folder of several files that can be written.
-#[derive(Debug)]
-pub struct Layout {
-    /// Its name on the command line.
-    pub name: &'static str,
-    /// What it is.
-    pub about: &'static str,
-    /// Its files and their formats; `{split}` and `{name}` stand for the split and the name of the folder.
-    pub files: &'static [(&'static str, &'static Format)],
-}
-
-/// The folders that can be written.
-pub static LAYOUTS: &[Layout] = &[
-    Layout {
-        name: "beir",
-        about: "BEIR folder, which `quarry eval` measures",
-        files: &[
-            ("corpus.jsonl", &beir::CORPUS),
-            ("queries.jsonl", &beir::QUERIES),
-            ("qrels/{split}.tsv", &qrels::BEIR),
-        ],
-    },
-    Layout {
-        name: "coir",
-        about: "the two data sets of a CoIR task",
-        files: &[
-            ("{name}-queries-corpus/corpus.jsonl", &beir::CORPUS),
-            ("{name}-queries-corpus/queries.jsonl", &beir::QUERIES),
-            ("{name}-qrels/{split}.jsonl", &huggingface::COIR_QRELS),
-        ],
-    },
-    Layout {
-        name: "mteb",
-        about: "MTEB retrieval data set",
-        files: &[
-            ("corpus.jsonl", &beir::CORPUS),
-            ("queries.jsonl", &beir::QUERIES),
-            ("qrels/{split}.jsonl", &huggingface::MTEB_QRELS),
-        ],
-    },
-    Layout {
-        name: "cosqa",
-        about: "CoSQA's retrieval file and code base",
-        files: &[("cosqa-retrieval-{split}.json", &cosqa::RETRIEVAL), ("code_idx_map.json", &cosqa::CODES)],
-    },
-    Layout {
-        name: "cosqa-plus-folder",
-        about: "CoSQA+'s queries, code base and pairs",
-        files: &[
-            ("query.json", &cosqa_plus::QUERIES),
-            ("code.json", &cosqa_plus::CODES),
-            ("pairs-{split}.json", &cosqa_plus::PAIRS),
-        ],
-    },
-];
-
-/// Where a conversion goes.
-#[derive(Debug, Clone, Copy)]
-pub enum Target {
-    /// A folder.
-    Folder(&'static Layout),
-    /// One file.
-    File(&'static Format),
-}
-
-impl Target {
-    /// The folder or format of a name that can be written.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        let layout = LAYOUTS.iter().find(|layout| layout.name == name).map(Self::Folder);
-        layout.or_else(|| writable().find(|format| format.name == name).map(Self::File))
-    }
-
-    /// All names that [`Self::named`] knows.
-    pub fn names() -> impl Iterator<Item = &'static str> {
-        LAYOUTS.iter().map(|layout| layout.name).chain(writable().map(|format| format.name))
-    }
-
-    fn files(self, out: &Path, staged: &Path, split: &str) -> Vec<(PathBuf, &'static Format)> {
-        match self {
-            Self::File(format) => vec![(staged.to_owned(), format)],
-            Self::Folder(layout) => {
-                let name = out.file_name().unwrap_or_default().to_string_lossy();
-                let path = |file: &str| staged.join(file.replace("{split}", split).replace("{name}", &name));
-                layout.files.iter().map(|(file, format)| (path(file), *format)).collect()
-            }
-        }
-    }
-}
-
-fn writable() -> impl Iterator<Item = &'static Format> {
-    FORMATS.iter().copied().filter(|format| format.write.is_some())
-}
 
 /// What becomes of several grades for one query and document, as several annotators give them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -171,9 +75,9 @@ fn write(
     let files = target.files(out, staged, split);
     let mut writers = files
         .iter()
-        .map(|(path, format)| Writer::create(path, format, format.container, format.header()))
+        .map(|(path, format, container)| Writer::create(path, format, *container, format.header()))
         .collect::<Result<Vec<_>, _>>()?;
-    let wants = |holds| files.iter().any(|(_, format)| format.holds == holds);
+    let wants = |holds| files.iter().any(|(_, format, _)| format.holds == holds);
     let wants_pairs = wants(Holds::Pairs) || wants(Holds::Labels);
     Normaliser::new(options, wants_pairs, wants(Holds::Documents)).run(sources, &mut |record| {
         let mut held = false;
@@ -191,7 +95,7 @@ fn write(
         if lost { Err(unfit(out, &record)) } else { Ok(()) }
     })?;
     let mut written = Vec::new();
-    for (writer, (path, format)) in writers.into_iter().zip(&files) {
+    for (writer, (path, format, _)) in writers.into_iter().zip(&files) {
         let count = writer.finish()?;
         let name = path.strip_prefix(staged).unwrap_or(path).display().to_string();
         if count == 0 {
@@ -390,8 +294,8 @@ impl<'o> Normaliser<'o> {
                     .add(&code_id, &pair.code.text)
                     .map_err(|()| clash("code", &code_id))?
                 {
-                    let text = pair.code.text.clone();
-                    emit(Record::Document(Document { id: code_id.clone(), title: String::new(), text }))?;
+                    let document = Document::new(code_id.clone(), pair.code.text.clone());
+                    emit(Record::Document(Document { language: pair.language_name(), ..document }))?;
                 }
                 match pair.label {
                     _ if self.wants_pairs => emit(Record::Pair(pair)),

@@ -12,6 +12,7 @@ pub mod public;
 pub mod python_random;
 mod rows;
 pub mod split;
+mod target;
 
 use crate::formats::source::Source;
 use crate::formats::{FormatError, Holds, Record};

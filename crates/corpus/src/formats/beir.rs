@@ -28,15 +28,16 @@ pub static CORPUS: Format = Format {
         Field::unique("_id", Kind::Id, "id of the document"),
         Field::optional("title", Kind::Text, "title, often empty"),
         Field::required("text", Kind::Text, "body"),
+        Field::optional("language", Kind::Text, "programming language"),
     ],
     hint: "corpus",
     read: |row, sink| {
         let (id, title, text) = (row.text("_id"), row.text("title"), row.text("text"));
-        sink(Record::Document(Document { id, title, text }))
+        sink(Record::Document(Document { id, title, text, language: row.get("language") }))
     },
     write: Some(|record, _| {
-        let Document { id, title, text } = record.document()?.clone();
-        Some(vec![id.into(), title.into(), text.into()])
+        let Document { id, title, text, language } = record.document()?.clone();
+        Some(vec![id.into(), title.into(), text.into(), language.into()])
     }),
     split: None,
 };
@@ -47,10 +48,7 @@ pub static QUERIES: Format = Format {
     about: "BEIR queries (CoIR's and MTEB's too)",
     holds: Holds::Queries,
     container: Container::JsonLines,
-    fields: &[
-        Field::unique("_id", Kind::Id, "id of the query"),
-        Field::required("text", Kind::Text, "what is asked"),
-    ],
+    fields: &[Field::unique("_id", Kind::Id, "id of the query"), Field::filled("text", "what is asked")],
     hint: "queries",
     read: |row, sink| sink(Record::Query(Query { id: row.text("_id"), text: row.text("text") })),
     write: Some(|record, _| {

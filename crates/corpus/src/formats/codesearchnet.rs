@@ -130,11 +130,8 @@ pub static DEFINITIONS: Format = Format {
     read: |row, sink| {
         let docstring = row.text("docstring");
         if docstring.trim().is_empty() {
-            return sink(Record::Document(Document {
-                id: row.text("url"),
-                title: String::new(),
-                text: row.text("function"),
-            }));
+            let document = Document::new(row.text("url"), row.text("function"));
+            return sink(Record::Document(Document { language: row.get("language"), ..document }));
         }
         let url = row.get("url");
         sink(Record::Pair(Box::new(Pair {

@@ -9,7 +9,7 @@ use super::{
 };
 
 const IDX: Field = Field::unique("idx", Kind::Text, "id of the pair");
-const DOC: Field = Field::required("doc", Kind::Text, "the web query");
+const DOC: Field = Field::filled("doc", "the web query");
 const CODE: Field = Field::required("code", Kind::Text, "the code with its docstring");
 const CODE_TOKENS: Field = Field::optional("code_tokens", Kind::Tokens, "its tokens without docstring");
 const DOCSTRING_TOKENS: Field = Field::optional("docstring_tokens", Kind::Tokens, "tokens of its docstring");
@@ -80,7 +80,7 @@ pub static CODES: Format = Format {
     hint: "",
     read: |row, sink| {
         let (id, text) = (row.text("id"), row.text("code"));
-        sink(Record::Document(Document { id, title: String::new(), text }))
+        sink(Record::Document(Document::new(id, text)))
     },
     write: Some(|record, _| {
         let document = record.document()?;

@@ -66,7 +66,7 @@ pub static QUERIES: Format = Format {
     container: Container::JsonArray,
     fields: &[
         Field::unique("query-idx", Kind::Whole, "id of the query"),
-        Field::required("query", Kind::Text, "the query"),
+        Field::filled("query", "the query"),
     ],
     hint: "",
     read: |row, sink| sink(Record::Query(Query { id: row.text("query-idx"), text: row.text("query") })),
@@ -90,7 +90,7 @@ pub static CODES: Format = Format {
     hint: "",
     read: |row, sink| {
         let (id, text) = (row.text("code-idx"), row.text("code"));
-        sink(Record::Document(Document { id, title: String::new(), text }))
+        sink(Record::Document(Document::new(id, text)))
     },
     write: Some(|record, _| {
         let document = record.document()?;

@@ -14,7 +14,7 @@ pub static ANNOTATIONS: Format = Format {
     container: Container::Csv,
     fields: &[
         Field::required("Language", Kind::Text, "programming language"),
-        Field::required("Query", Kind::Text, "the query"),
+        Field::filled("Query", "the query"),
         Field::required("GitHubUrl", Kind::Text, "link to the function at its commit"),
         Field::required("Relevance", Kind::Whole, "0 irrelevant, 1 weak, 2 strong, 3 exact"),
         Field::optional("Notes", Kind::Text, "what the annotator remarked"),
@@ -47,7 +47,7 @@ pub static QUERIES: Format = Format {
     about: "queries of the CodeSearchNet challenge",
     holds: Holds::Queries,
     container: Container::Csv,
-    fields: &[Field::unique("query", Kind::Text, "the query")],
+    fields: &[Field { unique: true, ..Field::filled("query", "the query") }],
     hint: "queries",
     read: |row, sink| {
         let text = row.text("query");

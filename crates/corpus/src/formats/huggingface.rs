@@ -20,11 +20,12 @@ pub static CORPUS: Format = Format {
         Field::unique("id", Kind::Id, "id of the document"),
         Field::optional("title", Kind::Text, "title, often empty"),
         Field::required("text", Kind::Text, "body"),
+        Field::optional("language", Kind::Text, "programming language"),
     ],
     hint: "corpus",
     read: |row, sink| {
         let (id, title, text) = (row.text("id"), row.text("title"), row.text("text"));
-        sink(Record::Document(Document { id, title, text }))
+        sink(Record::Document(Document { id, title, text, language: row.get("language") }))
     },
     write: None,
     split: None,
@@ -36,10 +37,7 @@ pub static QUERIES: Format = Format {
     about: "MTEB: queries",
     holds: Holds::Queries,
     container: Container::JsonLines,
-    fields: &[
-        Field::unique("id", Kind::Id, "id of the query"),
-        Field::required("text", Kind::Text, "what is asked"),
-    ],
+    fields: &[Field::unique("id", Kind::Id, "id of the query"), Field::filled("text", "what is asked")],
     hint: "queries",
     read: |row, sink| sink(Record::Query(Query { id: row.text("id"), text: row.text("text") })),
     write: None,

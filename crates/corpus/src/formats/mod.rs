@@ -14,6 +14,7 @@ pub mod codesearchnet;
 pub mod cosqa;
 pub mod cosqa_plus;
 pub mod csn99;
+mod delimited;
 pub mod gecs;
 pub mod huggingface;
 mod parquet;
@@ -31,8 +32,10 @@ mod text;
 pub mod webquery;
 pub mod write;
 
+use quarry_source::{language_called, language_for};
+use std::borrow::Cow;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use record::{Judgement, Label, Pair, Record, Retrieved, Side};
 pub use row::{Field, Kind};
@@ -168,7 +171,7 @@ pub static FORMATS: &[&Format] = &[
 ];
 
 /// A text that can be found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Document {
     /// Identifier, unique in its corpus.
     pub id: String,
@@ -176,13 +179,35 @@ pub struct Document {
     pub title: String,
     /// Body, unchanged.
     pub text: String,
+    /// Programming language, as the data say it.
+    pub language: Option<String>,
 }
 
 impl Document {
+    /// A text by an id.
+    #[must_use]
+    pub fn new(id: String, text: String) -> Self {
+        Self { id, text, ..Self::default() }
+    }
+
+    /// Name of the programming language, as [`quarry_source::Language::name`] has it where it is known: what the data
+    /// say, else as a path or an address in the id tells, with lines behind it (`src/a.rs:1-9`, `…/a.py#L1-L9`) or not.
+    #[must_use]
+    pub fn language_name(&self) -> Option<Cow<'_, str>> {
+        if let Some(said) = self.language.as_deref().filter(|said| !said.trim().is_empty()) {
+            let known = language_called(said.trim()).map(|language| language.name().into());
+            return Some(known.unwrap_or_else(|| said.trim().to_lowercase().into()));
+        }
+        let path = self.id.split(['#', '?']).next().unwrap_or_default();
+        let lines = |(_, lines): &(&str, &str)| lines.starts_with(|first: char| first.is_ascii_digit());
+        let path = path.rsplit_once(':').filter(lines).map_or(path, |(path, _)| path);
+        Some(language_for(Path::new(path), &[])?.name().into())
+    }
+
     /// What is indexed: title and text with a space between, as BEIR does; the text alone, unchanged, without
     /// a title.
     #[must_use]
-    pub fn full_text(&self) -> std::borrow::Cow<'_, str> {
+    pub fn full_text(&self) -> Cow<'_, str> {
         if self.title.is_empty() {
             (&self.text).into()
         } else {
@@ -267,8 +292,27 @@ mod tests {
 
     #[test]
     fn a_title_stands_before_the_text() {
-        let document = |title: &str| Document { id: "d".into(), title: title.into(), text: " x\n".into() };
+        let document =
+            |title: &str| Document { title: title.into(), ..Document::new("d".into(), " x\n".into()) };
         assert_eq!(document("t").full_text(), "t  x\n");
         assert_eq!(document("").full_text(), " x\n");
+    }
+
+    #[test]
+    fn the_language_is_what_the_data_say_or_the_file_tells() {
+        for (said, id, expected) in [
+            (Some("Golang"), "a.py", Some("go")),
+            (Some(" COBOL "), "1", Some("cobol")),
+            (Some(""), "src/a.rs:1-9", Some("rust")),
+            (None, "src/a.rs:1-9+1", Some("rust")),
+            (None, "https://github.com/o/n/blob/0a1b/lib/x.rb#L1-L9", Some("ruby")),
+            (None, "lib/x.php", Some("php")),
+            (None, "cosqa-dev-1", None),
+            (None, "7", None),
+        ] {
+            let language = said.map(str::to_owned);
+            let document = Document { language, ..Document::new(id.into(), String::new()) };
+            assert_eq!(document.language_name().as_deref(), expected, "{said:?} {id}");
+        }
     }
 }

@@ -63,14 +63,14 @@ pub static ANNOTATIONS: Format = Format {
     container: Container::JsonLines,
     fields: &[
         Field::required("summary", Kind::Text, "what the function does"),
-        Field::required("query", Kind::Text, "what someone would ask to find it"),
+        Field::filled("query", "what someone would ask to find it"),
     ],
     hint: "",
     read: |row, sink| {
         let id = row.index.to_string();
         sink(Record::Query(Query { id: id.clone(), text: row.text("query") }))?;
         // A summary stands for its function: it is what the query should find.
-        sink(Record::Document(Document { id: id.clone(), title: String::new(), text: row.text("summary") }))?;
+        sink(Record::Document(Document::new(id.clone(), row.text("summary"))))?;
         sink(Record::Judgement(Judgement { query: id.clone(), document: id, grade: 1, language: None }))
     },
     write: None,

@@ -59,6 +59,17 @@ pub struct Side {
     pub tokens: Option<String>,
 }
 
+impl Pair {
+    /// Programming language of the code: as the file has it, else as its path or address tells.
+    pub(crate) fn language_name(&self) -> Option<String> {
+        let of_file = |place: &Option<String>| {
+            let place = Document::new(place.clone()?, String::new());
+            place.language_name().map(Into::into)
+        };
+        self.language.clone().or_else(|| of_file(&self.path)).or_else(|| of_file(&self.url))
+    }
+}
+
 impl Side {
     pub(crate) fn new(id: Option<String>, text: String, tokens: Option<String>) -> Self {
         Self { id, text, tokens }

@@ -72,6 +72,8 @@ pub struct Field {
     pub required: bool,
     /// Whether no two records of a file may have the same value.
     pub unique: bool,
+    /// Whether there must be more in it than white space.
+    pub filled: bool,
     /// What it means.
     pub about: &'static str,
 }
@@ -80,19 +82,25 @@ impl Field {
     /// A field that every record has.
     #[must_use]
     pub const fn required(name: &'static str, kind: Kind, about: &'static str) -> Self {
-        Self { name, kind, required: true, unique: false, about }
+        Self { name, kind, required: true, unique: false, filled: false, about }
+    }
+
+    /// A text that every record has, and that says something: what is asked.
+    #[must_use]
+    pub const fn filled(name: &'static str, about: &'static str) -> Self {
+        Self { filled: true, ..Self::required(name, Kind::Text, about) }
     }
 
     /// A field that a record may lack, or have without a value.
     #[must_use]
     pub const fn optional(name: &'static str, kind: Kind, about: &'static str) -> Self {
-        Self { name, kind, required: false, unique: false, about }
+        Self { required: false, ..Self::required(name, kind, about) }
     }
 
     /// A field that every record has, with a value of its own.
     #[must_use]
     pub const fn unique(name: &'static str, kind: Kind, about: &'static str) -> Self {
-        Self { name, kind, required: true, unique: true, about }
+        Self { unique: true, ..Self::required(name, kind, about) }
     }
 }
 
@@ -169,6 +177,13 @@ impl<'a> Row<'a> {
                     ));
                 }
                 Value::Absent => {}
+                Value::Text(text) if field.filled && text.trim().is_empty() => {
+                    return Err(place.error(
+                        format!("`{}` ({}) with something in it", field.name, field.about),
+                        "nothing but white space",
+                        "write what is asked, or remove the record and what refers to it",
+                    ));
+                }
                 value if field.kind.admits(value) => {}
                 value => {
                     return Err(place.error(

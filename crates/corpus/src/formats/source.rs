@@ -1,5 +1,6 @@
 //! Files and folders as sources of records: which format they have, and reading them row by row.
 
+use super::delimited::Rows;
 use super::row::json_error;
 use super::text::{excerpt, for_each_item, for_each_line, open, read_error};
 use super::write::write_csv;
@@ -51,14 +52,15 @@ impl Source {
     /// Reads the records, one at a time, in the order of the file.
     ///
     /// # Errors
-    /// The first wrong record, what `each` returns, or when the file cannot be read.
+    /// The first wrong record, what `each` returns, or when the file cannot be read. What `each` finds wrong with this
+    /// file as a whole ([`FormatError::File`]) is wrong on the line of the record.
     pub fn for_each(
         &self,
         each: &mut dyn FnMut(Record) -> Result<(), FormatError>,
     ) -> Result<(), FormatError> {
         self.for_each_row(&mut |row| {
             let row = row?;
-            (self.format.read)(&row, each)
+            (self.format.read)(&row, &mut |record| each(record).map_err(|error| row.place.located(error)))
         })
     }
 
@@ -164,15 +166,10 @@ fn member<'a>(line: Line<'a>, format: &'static Format) -> Result<Row<'a>, Format
 
 /// The records of a CSV file, whose first line names the columns.
 fn for_each_record(path: &Path, format: &'static Format, each: &mut TakeRow<'_>) -> Result<(), FormatError> {
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(open(path)?);
-    let header = reader.headers().map_err(|error| csv_error(error, path))?.clone();
-    let columns: Vec<Option<usize>> = format.fields.iter().map(|field| column(&header, field)).collect();
-    let at = |number: u64| Line {
-        path,
-        number: usize::try_from(number).unwrap_or(usize::MAX),
-        counts_records: false,
-        text: "",
-    };
+    let mut reader = Rows::new(open(path)?, path, b',')?;
+    let columns: Vec<Option<usize>> =
+        format.fields.iter().map(|field| column(reader.header(), field)).collect();
+    let at = |number| Line { path, number, counts_records: false, text: "" };
     let missing: Vec<&str> = format
         .fields
         .iter()
@@ -183,19 +180,15 @@ fn for_each_record(path: &Path, format: &'static Format, each: &mut TakeRow<'_>)
     if !missing.is_empty() {
         return Err(at(1).error(
             format!("a line that names the columns {}", missing.join(", ")),
-            excerpt(&header.iter().collect::<Vec<_>>().join(",")),
+            excerpt(&reader.header().iter().collect::<Vec<_>>().join(",")),
             "check that this is the right file",
         ));
     }
     let mut record = csv::StringRecord::new();
-    while reader.read_record(&mut record).map_err(|error| csv_error(error, path))? {
-        let place = at(record.position().map_or(0, csv::Position::line));
-        if record.len() != header.len() {
-            each(Err(place.error(
-                format!("{} fields", header.len()),
-                format!("{} beginning with {}", record.len(), excerpt(&record[0])),
-                "mend the line: a comma within a field needs quotes around it",
-            )))?;
+    while let Some(number) = reader.read(&mut record)? {
+        let place = at(number);
+        if let Some(error) = reader.refuse_length(&record, &place) {
+            each(Err(error))?;
             continue;
         }
         let mut text = Vec::new();
@@ -218,20 +211,7 @@ fn for_each_record(path: &Path, format: &'static Format, each: &mut TakeRow<'_>)
 }
 
 fn column(header: &csv::StringRecord, field: &Field) -> Option<usize> {
-    header.iter().position(|name| name.trim_start_matches('\u{feff}').trim() == field.name)
-}
-
-fn csv_error(error: csv::Error, path: &Path) -> FormatError {
-    let number = usize::try_from(error.position().map_or(1, csv::Position::line)).unwrap_or(usize::MAX);
-    let message = error.to_string();
-    match error.into_kind() {
-        csv::ErrorKind::Io(source) => read_error(source, path, number),
-        _ => Line { path, number, counts_records: false, text: "" }.error(
-            "comma-separated values in UTF-8",
-            message,
-            "mend the line, or convert the file to UTF-8",
-        ),
-    }
+    header.iter().position(|name| name == field.name)
 }
 
 /// What a file is packed in, by its first bytes.
@@ -307,9 +287,8 @@ impl Head {
                 }
             }
             (false, _) => {
-                let mut reader = csv::ReaderBuilder::new().from_reader(self.first.as_bytes());
-                let header = reader.headers().ok()?;
-                let found = |field: &&Field| column(header, field).is_some();
+                let reader = Rows::new(self.first.as_bytes(), path, b',').ok()?;
+                let found = |field: &&Field| column(reader.header(), field).is_some();
                 let complete = format.fields.iter().filter(|field| field.required).all(|field| found(&field));
                 complete.then(|| format.fields.iter().filter(found).count())
             }

@@ -1,8 +1,10 @@
 //! Tables with a header: CSV, or TSV where the header holds a tab.
 
-use super::{FormatError, excerpt, open};
+use super::delimited::Rows;
+use super::text::read_error;
+use super::{FormatError, Line, excerpt, open};
 use std::collections::BTreeSet;
-use std::io::{self, BufRead};
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 /// A table in memory.
@@ -48,39 +50,18 @@ impl Table {
     /// # Errors
     /// Text that is not UTF-8, a row with another number of fields, two columns of one name, no row at all.
     pub fn parse(mut reader: impl BufRead, path: &Path) -> Result<Self, FormatError> {
-        let read = |source: io::Error| FormatError::Read { path: path.to_owned(), source };
-        let tabs = reader.fill_buf().map_err(read)?.split(|byte| *byte == b'\n').next();
-        let tabs = tabs.is_some_and(|line| line.contains(&b'\t'));
-        let mut reader = csv::ReaderBuilder::new()
-            .delimiter(if tabs { b'\t' } else { b',' })
-            .trim(csv::Trim::All)
-            .from_reader(reader);
-        let failed = |error: csv::Error| {
-            let line = error.position().map_or(1, |position| position.line() as usize);
-            let (expected, found) = match error.kind() {
-                csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-                    (format!("{expected_len} fields, one a column"), len.to_string())
-                }
-                csv::ErrorKind::Utf8 { .. } => ("UTF-8 text".into(), "bytes that are not UTF-8".into()),
-                _ => ("a table that can be read".into(), error.to_string()),
-            };
-            FormatError::Line {
-                path: path.to_owned(),
-                line,
-                expected,
-                found,
-                remedy: "mend the line, or remove it".into(),
+        let first = reader.fill_buf().map_err(|error| read_error(error, path, 1))?;
+        let tabs = first.split(|byte| *byte == b'\n').next().is_some_and(|line| line.contains(&b'\t'));
+        let mut reader = Rows::new(reader, path, if tabs { b'\t' } else { b',' })?;
+        let columns: Vec<String> = reader.header().iter().map(str::to_owned).collect();
+        let (mut rows, mut record) = (Vec::new(), csv::StringRecord::new());
+        while let Some(line) = reader.read(&mut record)? {
+            let place = Line { path, number: line, counts_records: false, text: "" };
+            if let Some(error) = reader.refuse_length(&record, &place) {
+                return Err(error);
             }
-        };
-        let columns: Vec<String> = reader.headers().map_err(failed)?.iter().map(str::to_owned).collect();
-        let rows = reader
-            .records()
-            .map(|record| {
-                let record = record.map_err(failed)?;
-                let line = record.position().map_or(0, |position| position.line() as usize);
-                Ok(Row { line, fields: record.iter().map(str::to_owned).collect() })
-            })
-            .collect::<Result<Vec<_>, FormatError>>()?;
+            rows.push(Row { line, fields: record.iter().map(|field| field.trim().to_owned()).collect() });
+        }
         let table = Self { path: path.to_owned(), columns, rows };
         let unique: BTreeSet<&String> = table.columns.iter().collect();
         if unique.len() < table.columns.len() {
@@ -209,7 +190,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         for (text, start) in [
-            ("a,b\n1,2\n1\n", "t:3: expected 2 fields, one a column, found 1;"),
+            ("a,b\n1,2\n1\n", "t:3: expected 2 fields, found 1 beginning with \"1\";"),
             ("a,a\n1,2\n", "t: expected columns of different names"),
             ("a,b\n", "t: expected a header and at least one row"),
             ("", "t: expected a header and at least one row"),

@@ -28,6 +28,16 @@ impl Line<'_> {
         format!("{} {number}", if self.counts_records { "record" } else { "line" })
     }
 
+    /// An error of the file as a whole as one of this line or record; any other as it is.
+    pub(crate) fn located(&self, error: FormatError) -> FormatError {
+        match error {
+            FormatError::File { path, expected, found, remedy } if path == self.path => {
+                self.error(expected, found, remedy)
+            }
+            other => other,
+        }
+    }
+
     pub(crate) fn error(
         &self,
         expected: impl Into<String>,
@@ -165,8 +175,13 @@ impl<R: BufRead> Blocks<'_, R> {
         loop {
             let left_over = bytes.len();
             let mut limited = self.reader.by_ref().take(BLOCK_BYTES);
-            let read =
-                limited.read_to_end(bytes).map_err(|error| read_error(error, self.path, self.next_line))?;
+            let read = match limited.read_to_end(bytes) {
+                Ok(read) => read,
+                // What was read before is there.
+                Err(error) => {
+                    return Err(read_error(error, self.path, self.next_line + count_line_ends(bytes)));
+                }
+            };
             match memchr::memrchr(b'\n', &bytes[left_over..]) {
                 _ if read == 0 => break,
                 Some(place) => {
@@ -349,7 +364,7 @@ fn utf8<'a>(bytes: &'a [u8], path: &Path, number: usize) -> Result<&'a str, Form
     std::str::from_utf8(bytes).map_err(|_| not_utf8(path, number))
 }
 
-fn not_utf8(path: &Path, number: usize) -> FormatError {
+pub(super) fn not_utf8(path: &Path, number: usize) -> FormatError {
     Line { path, number, counts_records: false, text: "" }.error(
         "UTF-8 text",
         "bytes that are not UTF-8",
@@ -357,7 +372,7 @@ fn not_utf8(path: &Path, number: usize) -> FormatError {
     )
 }
 
-fn too_long(path: &Path, number: usize) -> FormatError {
+pub(super) fn too_long(path: &Path, number: usize) -> FormatError {
     Line { path, number, counts_records: false, text: "" }.error(
         format!("a record of at most {} MiB", MAX_RECORD_BYTES >> 20),
         "a longer one",
@@ -490,6 +505,8 @@ mod tests {
         assert_eq!(seen, ["a", "b"]);
         std::fs::write(&path, &joined[..joined.len() - 6]).unwrap();
         let error = read(&mut Vec::new()).unwrap_err().to_string();
-        assert!(error.contains("expected packed data to its end"), "{error}");
+        assert!(error.contains("f.gz:3: expected packed data to its end"), "{error}");
+        let of_blocks = for_each_block(open(&path).unwrap(), &path, |_| Ok(())).unwrap_err();
+        assert_eq!(of_blocks.to_string(), error);
     }
 }

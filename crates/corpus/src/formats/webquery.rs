@@ -16,7 +16,7 @@ pub static PAIRS: Format = Format {
     container: Container::JsonArray,
     fields: &[
         Field::unique("idx", Kind::Text, "id of the pair"),
-        Field::required("doc", Kind::Text, "the web query"),
+        Field::filled("doc", "the web query"),
         Field::required("code", Kind::Text, "the code, newlines as spaces"),
     ],
     hint: "webquery",

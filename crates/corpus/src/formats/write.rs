@@ -1,5 +1,6 @@
 //! Writing records in a format, and files that appear whole or not at all.
 
+use super::parquet::TableWriter;
 use super::{Container, Format, FormatError, Record, Value};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::ffi::OsString;
@@ -86,8 +87,14 @@ pub(crate) struct Writer {
     path: PathBuf,
     format: &'static Format,
     container: Container,
-    file: BufWriter<File>,
+    sink: Sink,
     n_written: usize,
+}
+
+enum Sink {
+    Text(BufWriter<File>),
+    /// Of [`Container::Parquet`] alone.
+    Table(Box<TableWriter>),
 }
 
 impl Writer {
@@ -103,17 +110,24 @@ impl Writer {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::create_dir_all(folder).map_err(error)?;
         }
-        let mut file = BufWriter::new(File::create(path).map_err(error)?);
-        match container {
-            Container::JsonArray => file.write_all(b"[\n"),
-            Container::JsonObject => file.write_all(b"{\n"),
-            Container::Csv | Container::Lines { .. } => {
-                header.map_or(Ok(()), |header| writeln!(file, "{header}"))
+        let file = File::create(path).map_err(error)?;
+        let sink = if container == Container::Parquet {
+            let table = TableWriter::new(file, format).map_err(io::Error::other).map_err(error)?;
+            Sink::Table(Box::new(table))
+        } else {
+            let mut file = BufWriter::new(file);
+            match container {
+                Container::JsonArray => file.write_all(b"[\n"),
+                Container::JsonObject => file.write_all(b"{\n"),
+                Container::Csv | Container::Lines { .. } => {
+                    header.map_or(Ok(()), |header| writeln!(file, "{header}"))
+                }
+                Container::JsonLines | Container::Pickle | Container::Parquet => Ok(()),
             }
-            Container::JsonLines | Container::Pickle | Container::Parquet => Ok(()),
-        }
-        .map_err(error)?;
-        Ok(Self { path: path.to_owned(), format, container, file, n_written: 0 })
+            .map_err(error)?;
+            Sink::Text(file)
+        };
+        Ok(Self { path: path.to_owned(), format, container, sink, n_written: 0 })
     }
 
     /// Writes a record; whether the format can hold it.
@@ -128,16 +142,25 @@ impl Writer {
     /// Writes a row, the values of the format's fields in their order.
     pub(crate) fn write_values(&mut self, values: &[Value<'_>]) -> Result<(), FormatError> {
         let object = Fields(self.format, values);
+        let file = match &mut self.sink {
+            Sink::Text(file) => file,
+            Sink::Table(table) => {
+                table.push(values).map_err(|error| self.error(io::Error::other(error)))?;
+                self.n_written += 1;
+                return Ok(());
+            }
+        };
+        let is_first = self.n_written == 0;
         match self.container {
             Container::JsonLines | Container::Pickle | Container::Parquet => {
-                json(&object).and_then(|line| writeln!(self.file, "{line}"))
+                json(&object).and_then(|line| writeln!(file, "{line}"))
             }
-            Container::JsonArray => json(&object).and_then(|item| self.write_item(&item)),
+            Container::JsonArray => json(&object).and_then(|item| write_item(file, &item, is_first)),
             Container::JsonObject => {
                 let member = values.iter().map(json).collect::<io::Result<Vec<_>>>();
-                member.and_then(|member| self.write_item(&member.join(": ")))
+                member.and_then(|member| write_item(file, &member.join(": "), is_first))
             }
-            Container::Csv => write_csv(&mut self.file, values.iter().map(cell).collect::<Vec<_>>()),
+            Container::Csv => write_csv(file, values.iter().map(cell).collect::<Vec<_>>()),
             Container::Lines { .. } => {
                 let cells: Vec<String> = values.iter().map(cell).collect();
                 let spaces = self.container == Container::Lines { header: true };
@@ -150,51 +173,65 @@ impl Writer {
                         remedy: "number the ids anew with --renumber".into(),
                     });
                 }
-                writeln!(self.file, "{}", cells.join("\t"))
+                writeln!(file, "{}", cells.join("\t"))
             }
         }
-        .map_err(|source| FormatError::Write { path: self.path.clone(), source })?;
+        .map_err(|source| self.error(source))?;
         self.n_written += 1;
         Ok(())
     }
 
-    /// Writes the text of a record that was read from a file of the same format and container.
+    /// Writes the text of a record that was read from a file of the same format and container, which is one of text
+    /// ([`Container::is_text`]).
     pub(crate) fn write_text(&mut self, text: &str) -> Result<(), FormatError> {
-        match self.container {
-            Container::JsonArray | Container::JsonObject => self.write_item(text),
-            _ => writeln!(self.file, "{text}"),
+        match (&mut self.sink, self.container) {
+            (Sink::Text(file), Container::JsonArray | Container::JsonObject) => {
+                write_item(file, text, self.n_written == 0)
+            }
+            (Sink::Text(file), _) => writeln!(file, "{text}"),
+            (Sink::Table(_), _) => Err(io::ErrorKind::Unsupported.into()),
         }
-        .map_err(|source| FormatError::Write { path: self.path.clone(), source })?;
+        .map_err(|source| self.error(source))?;
         self.n_written += 1;
         Ok(())
     }
 
-    fn write_item(&mut self, item: &str) -> io::Result<()> {
-        let separator = if self.n_written == 0 { "" } else { ",\n" };
-        write!(self.file, "{separator}{item}")
+    fn error(&self, source: io::Error) -> FormatError {
+        FormatError::Write { path: self.path.clone(), source }
     }
 
     /// Ends the file; the number of records in it.
-    pub(crate) fn finish(mut self) -> Result<usize, FormatError> {
+    pub(crate) fn finish(self) -> Result<usize, FormatError> {
         let end = match self.container {
             Container::JsonArray => "\n]\n",
             Container::JsonObject => "\n}\n",
             _ => "",
         };
-        self.file
-            .write_all(end.as_bytes())
-            .and_then(|()| self.file.flush())
-            .and_then(|()| self.file.get_ref().sync_all())
+        let file = match self.sink {
+            Sink::Text(mut file) => {
+                file.write_all(end.as_bytes()).and_then(|()| file.into_inner().map_err(io::Error::from))
+            }
+            Sink::Table(table) => table.finish().map_err(io::Error::other),
+        };
+        file.and_then(|file| file.sync_all())
             .map_err(|source| FormatError::Write { path: self.path, source })?;
         Ok(self.n_written)
     }
+}
+
+fn write_item(file: &mut impl Write, item: &str, is_first: bool) -> io::Result<()> {
+    write!(file, "{}{item}", if is_first { "" } else { ",\n" })
 }
 
 fn json(value: &impl Serialize) -> io::Result<String> {
     Ok(serde_json::to_string(value)?)
 }
 
-pub(crate) fn write_csv<T: AsRef<[u8]>>(
+/// Writes a row of comma-separated values (RFC 4180), quoted where it has to be, with a line feed behind.
+///
+/// # Errors
+/// What the writer says.
+pub fn write_csv<T: AsRef<[u8]>>(
     file: &mut impl Write,
     cells: impl IntoIterator<Item = T>,
 ) -> io::Result<()> {

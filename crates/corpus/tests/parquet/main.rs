@@ -1,6 +1,7 @@
 //! Parquet files as several writers make them, whole and broken. `make.py` wrote them.
 
-use quarry_corpus::dataset::{convert::Options, convert::benchmark, sources};
+use quarry_corpus::dataset::convert::{Options, Target, benchmark, convert};
+use quarry_corpus::dataset::sources;
 use quarry_corpus::formats::source::Source;
 use quarry_corpus::formats::{Container, FormatError, Record};
 use std::fs;
@@ -125,4 +126,63 @@ fn broken_files_are_refused_or_read() {
         }
     }
     assert!(n_refused > n_cases / 4, "{n_refused}");
+}
+
+/// What is written is read again.
+#[test]
+fn what_is_converted_reads_back_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let fixtures = ["corpus", "queries", "qrels"].map(|name| fixture(&format!("{name}.parquet")));
+    let before = sources(&fixtures, "", "test").unwrap();
+    let out = folder.path().join("data");
+    let target = Target::named("mteb-parquet").unwrap();
+    let written = convert(&before, target, &out, "dev", &Options::default()).unwrap();
+    assert_eq!(written.iter().map(|(_, count)| *count).collect::<Vec<_>>(), [300, 30, 30]);
+    assert_eq!(written[2].0, "qrels/dev-00000-of-00001.parquet");
+    let after = sources(&[out], "", "dev").unwrap();
+    assert!(after.iter().all(|source| source.container == Container::Parquet));
+    let read = |sources: &[Source]| benchmark(sources, &Options::default()).unwrap();
+    assert_eq!(read(&after), read(&before));
+    // A single file, by its name; lists, numbers and languages too.
+    let functions = folder.path().join("functions.jsonl");
+    let function = |number: usize, tokens: &[&str]| {
+        serde_json::json!({
+            "repo": "o/n", "path": "a.go", "func_name": format!("f{number}"), "language": "go",
+            "code": "func é", "code_tokens": tokens, "docstring": "says é", "docstring_tokens": ["says"],
+            "url": format!("u{number}"),
+        })
+        .to_string()
+    };
+    let lines = [function(0, &["func", "é"]), function(1, &[]), function(2, &["x"; 300])];
+    fs::write(&functions, lines.join("\n")).unwrap();
+    let from = sources(&[functions], "", "").unwrap();
+    let out = folder.path().join("functions.parquet");
+    convert(&from, Target::named("codesearchnet").unwrap(), &out, "", &Options::default()).unwrap();
+    let (Record::Pair(first), Record::Pair(last)) =
+        (&records(&out, "").unwrap()[0], &records(&out, "").unwrap()[2])
+    else {
+        panic!("pairs")
+    };
+    assert_eq!((first.code.tokens.as_deref(), first.language.as_deref()), (Some("func é"), Some("go")));
+    assert_eq!(last.code.tokens.as_deref().map(|tokens| tokens.split(' ').count()), Some(300));
+    assert_eq!(records(&out, "").unwrap().len(), 3);
+}
+
+#[test]
+fn a_table_of_many_row_groups_reads_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, out) = (folder.path().join("corpus.jsonl"), folder.path().join("corpus.parquet"));
+    // More bytes than a group waits for.
+    let text = |number: usize| format!("{number} {}", "word ".repeat(20_000 + number));
+    let lines: Vec<String> =
+        (0..800).map(|number| serde_json::json!({"_id": number, "text": text(number)}).to_string()).collect();
+    fs::write(&from, lines.join("\n")).unwrap();
+    let target = Target::named("beir-corpus").unwrap();
+    convert(&sources(&[from], "", "").unwrap(), target, &out, "", &Options::default()).unwrap();
+    let found = records(&out, "beir-corpus").unwrap();
+    assert_eq!(found.len(), 800);
+    for (number, record) in found.iter().enumerate() {
+        let Record::Document(document) = record else { panic!("{record:?}") };
+        assert!(document.id == number.to_string() && document.text == text(number), "{number}");
+    }
 }

@@ -202,10 +202,7 @@ mod tests {
     use quarry_embed::Vectors;
 
     pub(super) fn documents(texts: &[&str]) -> Vec<Document> {
-        (0..)
-            .zip(texts)
-            .map(|(id, text)| Document { id: id.to_string(), title: String::new(), text: (*text).into() })
-            .collect()
+        (0..).zip(texts).map(|(id, text)| Document::new(id.to_string(), (*text).into())).collect()
     }
 
     pub(super) fn asked(text: &str) -> Query {

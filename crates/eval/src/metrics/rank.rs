@@ -88,11 +88,8 @@ fn first_relevant(group: &Group<'_>) -> impl Iterator<Item = f64> + use<> {
 pub fn reciprocal_rank(hits: &[Hit], cutoff: Option<usize>) -> f64 {
     relevant_groups(hits).next().map_or(0.0, |group| {
         let places = group.places_up_to(cutoff.unwrap_or(usize::MAX));
-        first_relevant(&group)
-            .take(places)
-            .enumerate()
-            .map(|(passed, chance)| chance / (group.before + passed + 1) as f64)
-            .sum()
+        let chances = first_relevant(&group).take(places).enumerate();
+        total(chances.map(|(passed, chance)| chance / (group.before + passed + 1) as f64))
     })
 }
 
@@ -146,17 +143,15 @@ pub fn ndcg(hits: &[Hit], grades: &[i32], cutoff: Option<usize>, gain: Gain) -> 
     ideal.sort_unstable_by(|a, b| b.cmp(a));
     let greatest = ideal.first().copied().unwrap_or_default();
     let discount = |rank: usize| ((rank + 1) as f64).log2();
-    let found: f64 = relevant_groups(hits)
-        .map(|group| {
-            let relevant = group.hits.iter().filter(|hit| hit.grade > 0);
-            let gains: f64 = relevant.map(|hit| gain.of(hit.grade, greatest)).sum();
-            let places = 0..group.places_up_to(cutoff);
-            places.map(|passed| gains / discount(group.before + passed + 1)).sum::<f64>() / group.size as f64
-        })
-        .sum();
+    let found = relevant_groups(hits).map(|group| {
+        let relevant = group.hits.iter().filter(|hit| hit.grade > 0);
+        let gains = total(relevant.map(|hit| gain.of(hit.grade, greatest)));
+        let places = 0..group.places_up_to(cutoff);
+        total(places.map(|passed| gains / discount(group.before + passed + 1))) / group.size as f64
+    });
     let best = ideal.iter().take(cutoff).enumerate();
-    let best: f64 = best.map(|(index, &grade)| gain.of(grade, greatest) / discount(index + 1)).sum();
-    ratio(found, best)
+    let best = best.map(|(index, &grade)| gain.of(grade, greatest) / discount(index + 1));
+    ratio(total(found), total(best))
 }
 
 /// Share of the `n_relevant` relevant documents that stand among the first `k`.
@@ -183,7 +178,7 @@ pub fn hit_rate_at(hits: &[Hit], k: usize) -> f64 {
     let first = relevant_groups(hits).next();
     first.map_or(0.0, |group| match group.places_up_to(k) {
         places if places > group.size - group.n_relevant => 1.0,
-        places => first_relevant(&group).take(places).sum(),
+        places => total(first_relevant(&group).take(places)),
     })
 }
 
@@ -199,7 +194,7 @@ pub fn bpref(hits: &[Hit], n_relevant: usize, n_nonrelevant: usize) -> f64 {
     for group in groups(hits) {
         // Among those of its group, a relevant document stands behind any number with the same probability.
         let nonrelevant = group.hits.len() - group.n_relevant;
-        let preferences: f64 = (0..=nonrelevant).map(|within| kept(nonrelevant_before + within)).sum();
+        let preferences = total((0..=nonrelevant).map(|within| kept(nonrelevant_before + within)));
         sum += group.n_relevant as f64 * (preferences / (nonrelevant + 1) as f64);
         nonrelevant_before += nonrelevant;
     }
@@ -212,31 +207,31 @@ pub fn bpref(hits: &[Hit], n_relevant: usize, n_nonrelevant: usize) -> f64 {
 #[must_use]
 pub fn rank_biased_precision(hits: &[Hit], persistence: f64) -> f64 {
     let weight = |rank: usize| persistence.powf((rank - 1) as f64);
-    let sum: f64 = relevant_groups(hits)
-        .map(|group| {
-            let places = group.before + 1..=group.before + group.size;
-            group.density() * places.map(weight).sum::<f64>()
-        })
-        .sum();
-    (1.0 - persistence) * sum
+    let weights = relevant_groups(hits).map(|group| {
+        let places = group.before + 1..=group.before + group.size;
+        group.density() * total(places.map(weight))
+    });
+    (1.0 - persistence) * total(weights)
 }
 
 /// Share of the first `k` documents that are judged, relevant or not; of all `n_documents` where the ranking holds
 /// fewer than `k`. 0 for an empty ranking.
 #[must_use]
 pub fn judged_at(hits: &[Hit], n_documents: usize, k: usize) -> f64 {
-    let judged: f64 = groups(hits)
-        .map(|group| group.hits.len() as f64 * (group.places_up_to(k) as f64 / group.size as f64))
-        .sum();
-    ratio(judged, k.min(n_documents) as f64)
+    let judged = groups(hits)
+        .map(|group| group.hits.len() as f64 * (group.places_up_to(k) as f64 / group.size as f64));
+    ratio(total(judged), k.min(n_documents) as f64)
 }
 
 /// Expected number of relevant documents among the first `k`.
 fn relevant_up_to(hits: &[Hit], k: usize) -> f64 {
-    groups(hits)
-        .take_while(|group| group.before < k)
-        .map(|group| group.n_relevant as f64 * (group.places_up_to(k) as f64 / group.size as f64))
-        .sum()
+    let groups = groups(hits).take_while(|group| group.before < k);
+    total(groups.map(|group| group.n_relevant as f64 * (group.places_up_to(k) as f64 / group.size as f64)))
+}
+
+/// The sum, which is 0 of nothing, as `Iterator::sum` makes it -0.
+fn total(values: impl Iterator<Item = f64>) -> f64 {
+    values.fold(0.0, |total, value| total + value)
 }
 
 fn ratio(part: f64, whole: f64) -> f64 {

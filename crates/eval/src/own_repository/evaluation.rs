@@ -193,7 +193,7 @@ fn document_scorer<'a>(
         });
         return Ok(Box::new(Bm25 { index: LexicalIndex::in_memory_by(rules, texts)?, rules, ranking }));
     }
-    let document = |text: &String| Document { id: String::new(), title: String::new(), text: text.clone() };
+    let document = |text: &String| Document::new(String::new(), text.clone());
     let documents: Vec<Document> = units.texts.iter().map(document).collect();
     let corpus = Corpus::from(documents.as_slice());
     Ok(Box::new(BagOfWords::new(corpus, Vocabulary::Corpus, BagOfWords::VOCABULARY_SIZE)?))

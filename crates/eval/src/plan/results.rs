@@ -3,6 +3,7 @@
 use super::{Cell, DatasetPlan, Input, Plan, Reference};
 use crate::EvalError;
 use crate::calibration::{Bin, Binning, reliability};
+use crate::evaluation::most_moved;
 use crate::protocol::{Outcome, Part, Values, discrepancy};
 use crate::significance::{
     Bootstrap, Interval, PairedDifference, holm, mean, mean_interval, paired_difference,
@@ -359,16 +360,11 @@ fn moved(
     let value = |index: &usize| methods[*index].metrics.get(measure).copied().unwrap_or(f64::NEG_INFINITY);
     let Some(best) = others.max_by(|a, b| value(a).total_cmp(&value(b))) else { return Vec::new() };
     let (before, after) = (&methods[baseline], &methods[best]);
-    let mut places: Vec<usize> = (0..before.values.len()).collect();
-    let change = |place: &usize| after.values[*place] - before.values[*place];
-    places.sort_by(|a, b| change(b).total_cmp(&change(a)));
-    let gained = places.iter().take(MOVED).filter(|place| change(place) > 0.0);
-    let lost = places.iter().rev().take(MOVED).filter(|place| change(place) < 0.0);
     let sides: Vec<Vec<&super::RankedQuery>> =
         [baseline, best].map(|index| queries[index].values().collect()).into();
-    gained
-        .chain(lost)
-        .map(|&place| Moved {
+    most_moved(&before.values, &after.values, MOVED)
+        .into_iter()
+        .map(|place| Moved {
             text: sides[0][place].text.clone(),
             baseline: before.method.clone(),
             method: after.method.clone(),

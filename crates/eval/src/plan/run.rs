@@ -7,7 +7,7 @@ use crate::method::{Corpus, LoadModel, Method};
 use crate::metrics::abstention::Confidence;
 use crate::protocol::{self, Outcome, Part, Request};
 use crate::repo_search::{self, RepositoryScores};
-use crate::slices::Property;
+use crate::slices::{self, Languages, Property};
 use quarry_corpus::formats::Query;
 use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::repo_search as table;
@@ -160,6 +160,7 @@ impl DatasetPlan {
             .collect();
         let model = RefCell::new(None);
         let queries = RefCell::new(BTreeMap::<String, BTreeMap<String, RankedQuery>>::new());
+        let languages = RefCell::new(BTreeMap::<String, Languages>::new());
         let request = Request {
             protocol,
             files: &files,
@@ -171,7 +172,11 @@ impl DatasetPlan {
                 Ok(prepared.scorer)
             },
             observe: Some(&|part, benchmark, query, scores| {
-                let ranked = RankedQuery::new(benchmark, query, scores);
+                let mut languages = languages.borrow_mut();
+                let languages = languages
+                    .entry(part.to_owned())
+                    .or_insert_with(|| slices::languages(&benchmark.documents));
+                let ranked = RankedQuery::new(benchmark, query, scores, languages);
                 queries.borrow_mut().entry(part.to_owned()).or_default().insert(query.id.clone(), ranked);
                 Ok(())
             }),
@@ -182,7 +187,7 @@ impl DatasetPlan {
 }
 
 impl RankedQuery {
-    fn new(benchmark: &Benchmark, query: &Query, scores: &[f32]) -> Self {
+    fn new(benchmark: &Benchmark, query: &Query, scores: &[f32], languages: &Languages) -> Self {
         let nothing = BTreeMap::new();
         let judged = benchmark.qrels.get(&query.id).unwrap_or(&nothing);
         // Equal scores stand by id, descending, as everywhere.
@@ -196,7 +201,7 @@ impl RankedQuery {
                 Answer::new(&document.id, relevant, &document.full_text())
             },
         );
-        let properties = Property::ALL.map(|property| (property, property.of(query, judged)));
+        let properties = Property::ALL.map(|property| (property, property.of(query, judged, languages)));
         Self { text: query.text.clone(), properties: properties.into(), first }
     }
 }

@@ -84,7 +84,7 @@ fn score_batch(request: &Request<'_>, pairs: &[&Pair], batch: &[usize]) -> Resul
     let documents: Vec<Document> = batch
         .iter()
         .map(|number| text(pairs[*number].code.form(true), number))
-        .map(|(id, text)| Document { id, title: String::new(), text })
+        .map(|(id, text)| Document::new(id, text))
         .collect();
     let queries: Vec<Query> = batch
         .iter()
@@ -153,7 +153,7 @@ fn csn99_ndcg(request: &Request<'_>) -> Result<Outcome, EvalError> {
                 Record::Pair(pair) => {
                     language = language.take().or(pair.language);
                     let (Some(id), text) = (pair.url.or(pair.code.id), pair.code.text) else { return Ok(()) };
-                    documents.push(Document { id, title: String::new(), text });
+                    documents.push(Document::new(id, text));
                 }
                 _ => {}
             }
@@ -356,7 +356,7 @@ fn csn99_python(request: &Request<'_>) -> Result<Outcome, EvalError> {
         {
             let document = |link: &&str| {
                 let text = texts.get(*link).cloned()?;
-                Some(Document { id: (*link).to_owned(), title: String::new(), text })
+                Some(Document::new((*link).to_owned(), text))
             };
             let documents: Vec<Document> = links.iter().filter_map(document).collect();
             if documents.len() < links.len() {

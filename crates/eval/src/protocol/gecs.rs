@@ -166,7 +166,7 @@ fn read(request: &Request<'_>, role: &'static str) -> Result<Set, EvalError> {
         };
         negatives.push(negative_form(&pair, format));
         set.queries.push(Query { id: id.clone(), text });
-        set.documents.push(Document { id, title: String::new(), text: pair.code.form(true).to_owned() });
+        set.documents.push(Document::new(id, pair.code.form(true).to_owned()));
     }
     set.negatives = negatives.into_iter().collect::<Option<Vec<_>>>().filter(|_| as_released);
     Ok(set)
@@ -260,7 +260,7 @@ fn negatives(
             .into_iter()
             .map(|other| {
                 let id = documents.len().to_string();
-                documents.push(Document { id, title: String::new(), text: forms[other].clone() });
+                documents.push(Document::new(id, forms[other].clone()));
                 documents.len() - 1
             })
             .collect(),

@@ -264,7 +264,7 @@ fn scores(request: &Request<'_>, pairs: &[&Pair]) -> Result<Vec<f64>, EvalError>
     for (number, pair) in pairs.iter().enumerate() {
         let code = *code_positions.entry(pair.code.text.as_str()).or_insert_with(|| {
             let (id, text) = (documents.len().to_string(), pair.code.text.clone());
-            documents.push(Document { id, title: String::new(), text });
+            documents.push(Document::new(id, text));
             documents.len() - 1
         });
         let query = *query_positions.entry(pair.query.text.as_str()).or_insert_with(|| {

@@ -68,7 +68,7 @@ fn read(request: &Request<'_>) -> Result<Benchmark, EvalError> {
             *count += 1;
             // A number that no id of the data has: it is not looked for.
             let id = if *count == 1 { id } else { format!("{id} #{count}") };
-            documents.push(Document { id, title: String::new(), text });
+            documents.push(Document::new(id, text));
             Ok(())
         })?;
     }

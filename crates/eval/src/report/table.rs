@@ -1,5 +1,6 @@
 //! A table, and the forms in which it can be written.
 
+use quarry_corpus::formats::write::write_csv;
 use std::fmt::Write;
 
 /// Columns with a heading each; the first one names the row, the others mostly hold numbers.
@@ -107,12 +108,12 @@ impl Table {
     }
 
     fn csv(&self) -> String {
-        let quote = |cell: &String| match cell.contains([',', '"', '\n', '\r']) {
-            true => format!("\"{}\"", cell.replace('"', "\"\"")),
-            false => cell.clone(),
-        };
-        let line = |row: &Vec<String>| row.iter().map(quote).collect::<Vec<_>>().join(",") + "\n";
-        self.lines().map(line).collect()
+        let mut bytes = Vec::new();
+        for row in self.lines() {
+            // Memory refuses nothing.
+            let _ = write_csv(&mut bytes, row);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 

@@ -7,6 +7,9 @@
 
 mod pages;
 mod thrift;
+mod write;
+
+pub(super) use write::TableWriter;
 
 use super::row::Value;
 use super::text::{Line, MAX_RECORD_BYTES};

@@ -1,0 +1,122 @@
+//! Where a conversion goes: a file, or a folder of several.
+
+use crate::formats::{Container, FORMATS, Format, beir, cosqa, cosqa_plus, huggingface, qrels};
+use std::path::{Path, PathBuf};
+
+/// A folder of several files that can be written.
+#[derive(Debug)]
+pub struct Layout {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// Its files and their formats; `{split}` and `{name}` stand for the split and the name of the folder.
+    pub files: &'static [(&'static str, &'static Format)],
+}
+
+/// The folders that can be written.
+pub static LAYOUTS: &[Layout] = &[
+    Layout {
+        name: "beir",
+        about: "BEIR folder, which `quarry eval` measures",
+        files: &[
+            ("corpus.jsonl", &beir::CORPUS),
+            ("queries.jsonl", &beir::QUERIES),
+            ("qrels/{split}.tsv", &qrels::BEIR),
+        ],
+    },
+    Layout {
+        name: "coir",
+        about: "the two data sets of a CoIR task",
+        files: &[
+            ("{name}-queries-corpus/corpus.jsonl", &beir::CORPUS),
+            ("{name}-queries-corpus/queries.jsonl", &beir::QUERIES),
+            ("{name}-qrels/{split}.jsonl", &huggingface::COIR_QRELS),
+        ],
+    },
+    Layout {
+        name: "mteb",
+        about: "MTEB retrieval data set",
+        files: &[
+            ("corpus.jsonl", &beir::CORPUS),
+            ("queries.jsonl", &beir::QUERIES),
+            ("qrels/{split}.jsonl", &huggingface::MTEB_QRELS),
+        ],
+    },
+    Layout {
+        name: "mteb-parquet",
+        about: "MTEB or BEIR data set as Hugging Face holds it, in Parquet",
+        files: &[
+            ("corpus/corpus-00000-of-00001.parquet", &beir::CORPUS),
+            ("queries/queries-00000-of-00001.parquet", &beir::QUERIES),
+            ("qrels/{split}-00000-of-00001.parquet", &huggingface::MTEB_QRELS),
+        ],
+    },
+    Layout {
+        name: "cosqa",
+        about: "CoSQA's retrieval file and code base",
+        files: &[("cosqa-retrieval-{split}.json", &cosqa::RETRIEVAL), ("code_idx_map.json", &cosqa::CODES)],
+    },
+    Layout {
+        name: "cosqa-plus-folder",
+        about: "CoSQA+'s queries, code base and pairs",
+        files: &[
+            ("query.json", &cosqa_plus::QUERIES),
+            ("code.json", &cosqa_plus::CODES),
+            ("pairs-{split}.json", &cosqa_plus::PAIRS),
+        ],
+    },
+];
+
+/// Where a conversion goes.
+#[derive(Debug, Clone, Copy)]
+pub enum Target {
+    /// A folder.
+    Folder(&'static Layout),
+    /// One file.
+    File(&'static Format),
+}
+
+impl Target {
+    /// The folder or format of a name that can be written.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let layout = LAYOUTS.iter().find(|layout| layout.name == name).map(Self::Folder);
+        layout.or_else(|| writable().find(|format| format.name == name).map(Self::File))
+    }
+
+    /// All names that [`Self::named`] knows.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        LAYOUTS.iter().map(|layout| layout.name).chain(writable().map(|format| format.name))
+    }
+
+    /// Paths, formats and what they are packed in: what the format is published in, but for files named `.parquet`.
+    pub(super) fn files(
+        self,
+        out: &Path,
+        staged: &Path,
+        split: &str,
+    ) -> Vec<(PathBuf, &'static Format, Container)> {
+        let container = |path: &Path, format: &Format| {
+            let parquet = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet"));
+            if parquet { Container::Parquet } else { format.container }
+        };
+        match self {
+            Self::File(format) => vec![(staged.to_owned(), format, container(out, format))],
+            Self::Folder(layout) => {
+                let name = out.file_name().unwrap_or_default().to_string_lossy();
+                let path = |file: &str| staged.join(file.replace("{split}", split).replace("{name}", &name));
+                let place = |(file, format): &(&str, &'static Format)| {
+                    let path = path(file);
+                    let container = container(&path, format);
+                    (path, *format, container)
+                };
+                layout.files.iter().map(place).collect()
+            }
+        }
+    }
+}
+
+fn writable() -> impl Iterator<Item = &'static Format> {
+    FORMATS.iter().copied().filter(|format| format.write.is_some())
+}

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
@@ -14,6 +14,7 @@ use clap::ColorChoice;
 use indicatif::{ProgressBar, ProgressStyle};
 use quarry_eval::significance::Interval;
 use serde::Serialize;
+use tempfile::NamedTempFile;
 
 const PATH_STYLE: Style = AnsiColor::Cyan.on_default();
 const MATCH_STYLE: Style = AnsiColor::Yellow.on_default().bold();
@@ -239,7 +240,7 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
     serde_json::to_writer_pretty(&mut file, value)
         .map_err(io::Error::from)
         .and_then(|()| writeln!(file))
-        .and_then(|()| file.flush())
+        .and_then(|()| file.finish())
         .with_context(|| cannot_write(path))
 }
 
@@ -250,12 +251,74 @@ pub fn write_json_lines(path: &Path, mut lines: impl Iterator<Item = impl Serial
             serde_json::to_writer(&mut file, &line)?;
             writeln!(file)
         })
-        .and_then(|()| file.flush())
+        .and_then(|()| file.finish())
         .with_context(|| cannot_write(path))
 }
 
-pub fn create(path: &Path) -> anyhow::Result<BufWriter<File>> {
-    File::create(path).map(BufWriter::new).with_context(|| cannot_write(path))
+pub fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
+    let mut file = create(path)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.finish()).with_context(|| cannot_write(path))
+}
+
+/// A file that takes the place of what is at its path when it is finished. Dropped before, it leaves all as it was. What
+/// is there and no plain file, such as a pipe, is written to at once.
+pub struct NewFile {
+    path: PathBuf,
+    sink: Sink,
+}
+
+enum Sink {
+    AtOnce(BufWriter<File>),
+    Staged(BufWriter<NamedTempFile>),
+}
+
+pub fn create(path: &Path) -> anyhow::Result<NewFile> {
+    let create = || -> io::Result<NewFile> {
+        // Where a link leads to is replaced, not the link.
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if path.metadata().is_ok_and(|found| !found.is_file()) {
+            let file = OpenOptions::new().write(true).open(&path)?;
+            return Ok(NewFile { path, sink: Sink::AtOnce(BufWriter::new(file)) });
+        }
+        let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".partial-");
+        // Temporary files are for their owner alone; this one will be a file as any other.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let file = builder.tempfile_in(folder)?;
+        Ok(NewFile { path, sink: Sink::Staged(BufWriter::new(file)) })
+    };
+    create().with_context(|| cannot_write(path))
+}
+
+impl NewFile {
+    /// Gives the file its name.
+    pub fn finish(self) -> io::Result<()> {
+        match self.sink {
+            Sink::AtOnce(mut file) => file.flush(),
+            Sink::Staged(file) => {
+                file.into_inner().map_err(io::Error::from)?.persist(&self.path).map_err(io::Error::from)?;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.sink {
+            Sink::AtOnce(file) => file.write(bytes),
+            Sink::Staged(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.sink {
+            Sink::AtOnce(file) => file.flush(),
+            Sink::Staged(file) => file.flush(),
+        }
+    }
 }
 
 pub fn cannot_write(path: &Path) -> String {

@@ -372,6 +372,37 @@ fn a_plan_writes_its_page_beside_itself() {
 }
 
 #[test]
+fn what_fails_leaves_no_file_and_no_change() {
+    let folder = converted();
+    let path = |name: &str| folder.path().join(name);
+    // A run cannot hold the second query, so that the first was written before.
+    for name in ["score/queries.jsonl", "score/qrels/test.tsv"] {
+        let text = fs::read_to_string(path(name)).unwrap();
+        fs::write(path(name), text.replace("q-2", "q 2")).unwrap();
+    }
+    let names = || {
+        let mut names: Vec<_> =
+            fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    let message = "a TREC run cannot hold the name \"q 2\"";
+    check_refused(folder.path(), "eval ./score --method bow --run run", message);
+    assert_eq!(names(), before);
+    fs::write(path("run"), "as it was").unwrap();
+    check_refused(folder.path(), "eval ./score --method bow --run run", message);
+    assert_eq!(fs::read_to_string(path("run")).unwrap(), "as it was");
+    json(folder.path(), "eval ./score --method bow --per-query run --json");
+    assert_eq!(fs::read_to_string(path("run")).unwrap().lines().count(), 3);
+    #[cfg(target_os = "linux")]
+    {
+        let piped = quarry(folder.path(), "eval ./score --method bow --per-query /dev/stdout");
+        assert!(piped.stdout.contains("{\"query\":\"q 2\""), "{piped:?}");
+    }
+}
+
+#[test]
 fn wrong_input_is_refused_with_its_place() {
     let folder = converted();
     fs::write(folder.path().join("run"), "q-1 Q0 0 1 NaN t\n").unwrap();

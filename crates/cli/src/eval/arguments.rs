@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Args;
 use quarry_eval::evaluation::{Conventions, Evaluation, QuerySet, ScorePrecision, Unjudged};
 use quarry_eval::method::Method;
@@ -129,7 +129,7 @@ pub fn write_per_query(path: &Path, evaluation: &Evaluation) -> anyhow::Result<(
         for (query, values) in &evaluation.queries {
             table.push(std::iter::once(query.clone()).chain(values.iter().map(f64::to_string)));
         }
-        return std::fs::write(path, table.render(Layout::Csv)).with_context(|| output::cannot_write(path));
+        return output::write_text(path, &table.render(Layout::Csv));
     }
     let lines = evaluation.queries.iter().map(|(query, values)| QueryLine {
         query,

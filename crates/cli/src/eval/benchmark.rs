@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -131,8 +130,8 @@ pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
     })?;
     bar.finish_and_clear();
     models.report_spending();
-    if let (Some(mut file), Some(path)) = (run_file, &args.run_file) {
-        file.flush().with_context(|| output::cannot_write(path))?;
+    if let (Some(file), Some(path)) = (run_file, &args.run_file) {
+        file.finish().with_context(|| output::cannot_write(path))?;
     }
     note_unanswered(&benchmark.qrels, &evaluation);
     let dataset = output::folder_name(folder);

@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -254,9 +253,7 @@ pub fn run(args: &ProtocolArgs) -> anyhow::Result<()> {
                 protocol.name
             );
         };
-        let mut file = output::create(path)?;
-        let written = file.write_all(predictions.text().as_bytes()).and_then(|()| file.flush());
-        written.with_context(|| output::cannot_write(path))?;
+        output::write_text(path, &predictions.text())?;
     }
     if let Some(path) = &choices.output.per_query {
         output::write_json_lines(path, cases(&outcome))?;

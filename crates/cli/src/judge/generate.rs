@@ -32,7 +32,7 @@ pub struct GenerateArgs {
 /// When something is wrong that concerns all queries. What was answered before is in the ledger.
 pub fn run(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
     let plan = args.plan.open()?;
-    let sandbox = if plan.judge.runs_tests() { Some(args.isolation.open()?) } else { None };
+    let sandbox = if plan.judge.runs_tests() { Some(args.isolation.open(&plan)?) } else { None };
     let judging = Judging::prepare(plan, sandbox)?;
     let (queries, open, worst) = judging.estimate_generation()?;
     output::note(&format!(

@@ -34,10 +34,10 @@ pub enum AnnotateError {
         /// What was expected, and what to do.
         problem: String,
     },
-    /// A prompt is wrong.
+    /// A prompt or a guideline is wrong.
     #[error("{place}: {problem}")]
     Prompt {
-        /// The file, or the name of a built-in prompt.
+        /// The file, or the name of a built-in one.
         place: String,
         /// What was expected.
         problem: String,
@@ -50,6 +50,16 @@ pub enum AnnotateError {
         /// How many there are.
         n_pairs: usize,
         /// The first of them, with what was expected.
+        listed: Vec<String>,
+    },
+    /// A form that people filled in cannot be taken.
+    #[error("{}: {n_wrong} rows are wrong; nothing was imported:\n{}", path.display(), listed.join("\n"))]
+    Form {
+        /// The file.
+        path: PathBuf,
+        /// How many rows are wrong.
+        n_wrong: usize,
+        /// The first of them, with file, line, what was expected and what to do.
         listed: Vec<String>,
     },
     /// A file of pairs is wrong.

@@ -16,6 +16,7 @@ use quarry_llm::{ChatRequest, Message, Role};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{Grammar, Reading, Then};
+use crate::criterion::Criterion;
 use crate::digest::digest;
 use crate::error::AnnotateError;
 use crate::evidence::{Answer, Event, Run, TestProgram};
@@ -43,6 +44,8 @@ pub struct Judge {
     pub name: String,
     /// Stands for all its prompts and choices; part of every label.
     pub version: String,
+    /// What its labels speak of.
+    pub criterion: Criterion,
     steps: Vec<Prompt>,
     tests: Option<Tests>,
     /// Whether packages that a program lacks are installed.
@@ -68,6 +71,8 @@ struct Tests {
 #[serde(deny_unknown_fields)]
 struct Outline {
     about: String,
+    #[serde(default)]
+    criterion: Criterion,
     steps: Vec<String>,
     #[serde(default)]
     tests: Option<TestsOutline>,
@@ -249,6 +254,7 @@ impl Judge {
         let mut judge = Self {
             name: name.to_owned(),
             version: String::new(),
+            criterion: outline.criterion,
             steps,
             tests,
             installs: false,

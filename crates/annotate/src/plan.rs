@@ -365,6 +365,16 @@ impl Plan {
         self.replay.is_some()
     }
 
+    /// How tables call who judges: the model, the judge, and which member of a majority it is.
+    pub fn title(&self) -> String {
+        let model = match self.members.is_empty() {
+            true => self.settings.model.clone(),
+            false => format!("majority of {}", self.members.len()),
+        };
+        let member = self.member.as_ref().map_or_else(String::new, |member| format!(", {member}"));
+        format!("{model} ({}{member})", self.judge.name)
+    }
+
     /// How often a call may be sent.
     pub(crate) fn attempts(&self) -> u32 {
         self.settings.attempts

@@ -218,3 +218,42 @@ fn a_full_disk_stops_with_advice_and_keeps_what_was_there() {
     assert!(run.status.success(), "{}", stderr(&run));
     assert_eq!(labels(&fixture).lines().count(), 3);
 }
+
+#[test]
+fn people_label_before_any_model_does() {
+    let fixture = Fixture::new();
+    let ledger = fixture.path("people.ledger");
+    let judge = |command: &[&str], rest: &[&str]| {
+        let mut arguments = vec!["judge"];
+        arguments.extend(command);
+        let plan = example();
+        arguments.extend([plan.to_str().unwrap(), "--ledger", ledger.to_str().unwrap()]);
+        arguments.extend(rest);
+        fixture.run(&arguments)
+    };
+    let form = fixture.path("form.csv");
+    let export = judge(&["people", "export"], &[form.to_str().unwrap(), "--sample", "3"]);
+    assert!(export.status.success() && stderr(&export).contains("3 rows"), "{}", stderr(&export));
+    check_error(&judge(&["people", "export"], &[form.to_str().unwrap()]), "something there already");
+    let other = fixture.path("other.csv");
+    let unknown = judge(&["people", "export"], &[other.to_str().unwrap(), "--guideline", "nobodys"]);
+    check_error(&unknown, "there is no such guideline");
+    check_error(&judge(&["study"], &[]), "there is nothing to study");
+
+    // The last cells of a row are label, minutes and comment.
+    let text = fs::read_to_string(&form).unwrap();
+    fs::write(&form, text.replace(",,,\n", ",yes,2,\n")).unwrap();
+    check_error(&judge(&["people", "import"], &[form.to_str().unwrap()]), "give --by NAME");
+    for by in ["ann", "bob"] {
+        let import = judge(&["people", "import"], &[form.to_str().unwrap(), "--by", by]);
+        assert!(import.status.success() && stderr(&import).contains("3 new"), "{}", stderr(&import));
+    }
+    let study: Value = serde_json::from_slice(&judge(&["study"], &["--json"]).stdout).unwrap();
+    assert_eq!(study["programs"][0]["mean_minutes"], json!(2.0));
+    let accuracy = &study["annotators"][0]["exact"]["accuracy"];
+    assert_eq!((&accuracy["hits"], &accuracy["of"]), (&json!(6), &json!(6)));
+    let markdown = stdout(&judge(&["study"], &["--markdown"]));
+    assert!(markdown.contains("| ann, without tests | 3 | 1.000 [0.439, 1.000] | - |"), "{markdown}");
+    let guidelines = stdout(&fixture.run(&["judge", "people", "guidelines"]));
+    assert!(guidelines.contains("cosqa-plus-half") && guidelines.contains("preference"), "{guidelines}");
+}

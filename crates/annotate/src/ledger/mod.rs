@@ -9,6 +9,7 @@
 mod compare;
 mod generated;
 mod pace;
+mod people;
 mod read;
 mod write;
 
@@ -25,6 +26,7 @@ use crate::error::AnnotateError;
 pub use compare::{ExtraWork, Votes, Work};
 pub use generated::{GeneratedCode, GeneratedStatus, NewCode, Unanswered};
 pub use pace::Pace;
+pub use people::{Labelled, NewReply, Said};
 pub use read::{Counts, Decided, Finished, Scene, Story, Waiting};
 pub use write::{Asked, CallBegin, CallEnd, Place, Writer};
 
@@ -40,7 +42,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(25);
 const SCHEMA: &str = include_str!("schema.sql");
 
 /// The tables that only grow.
-const APPEND_ONLY: [&str; 11] = [
+const APPEND_ONLY: [&str; 15] = [
     "starts",
     "judges",
     "members",
@@ -52,6 +54,10 @@ const APPEND_ONLY: [&str; 11] = [
     "events",
     "verdicts",
     "generated",
+    "forms",
+    "items",
+    "people",
+    "replies",
 ];
 
 /// A ledger that is read. [`Writer`] adds to it.

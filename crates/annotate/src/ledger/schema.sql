@@ -154,3 +154,46 @@ CREATE TABLE failures (
     time REAL NOT NULL
 ) STRICT;
 CREATE INDEX failures_of_pairs ON failures (judge, pair);
+
+-- What people are given, and what they say. A form is a file for people; its rows carry its name and their number.
+CREATE TABLE forms (
+    form INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,     -- stands for all that is in it
+    guideline TEXT NOT NULL,       -- its name
+    text TEXT NOT NULL,            -- its text
+    tests INTEGER NOT NULL,        -- whether people write test programs
+    seed INTEGER NOT NULL,
+    time REAL NOT NULL
+) STRICT;
+
+CREATE TABLE items (
+    form INTEGER NOT NULL REFERENCES forms,
+    item INTEGER NOT NULL,         -- from 1, in the order of the file
+    content TEXT NOT NULL,         -- stands for what is asked about, in whatever form and order
+    pair INTEGER REFERENCES pairs,
+    subject TEXT,                  -- JSON: what is asked about, where it is no pair
+    PRIMARY KEY (form, item),
+    CHECK ((pair IS NULL) <> (subject IS NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE people (
+    person INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE
+) STRICT;
+
+-- What somebody said of an item. The last one counts; those before it stay.
+CREATE TABLE replies (
+    reply INTEGER PRIMARY KEY,
+    form INTEGER NOT NULL,
+    item INTEGER NOT NULL,
+    person INTEGER NOT NULL REFERENCES people,
+    label TEXT NOT NULL,           -- name of a value of the guideline
+    run INTEGER REFERENCES runs,   -- of the test program
+    edited TEXT,                   -- generated code as it was edited
+    minutes REAL,
+    comment TEXT NOT NULL,
+    date TEXT,                     -- when it was said, as the person gives it: YYYY-MM-DD
+    time REAL NOT NULL,            -- when it was imported
+    FOREIGN KEY (form, item) REFERENCES items (form, item)
+) STRICT;
+CREATE INDEX replies_of_items ON replies (form, item, person);

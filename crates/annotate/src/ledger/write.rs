@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use super::read::{VERDICT_COLUMNS, verdict};
 use super::{Ledger, create, lock_for_writing, now, problem, sqlite};
 use crate::error::AnnotateError;
-use crate::evidence::Run;
+use crate::evidence::{Run, RunResult};
 use crate::judge::{Extra, Judge, Verdict};
 use crate::language::Language;
 use crate::majority::majority;
@@ -310,28 +310,7 @@ impl Writer {
         let (result, tests) = (run.result(language), language.count_tests(&run.program.source));
         let run = run.clone();
         self.change(move |transaction| {
-            let mut insert = transaction.prepare_cached(
-                "INSERT INTO runs (language, program, packages, provided, unavailable, tests, result, ended, stdout, \
-                 stderr, wall_seconds, cpu_seconds, memory_bytes, isolation, time) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
-            )?;
-            let number = insert.insert(params![
-                run.program.language,
-                run.program.source,
-                json(&run.program.packages),
-                run.provided.as_ref().ok().map(json),
-                run.provided.as_ref().err(),
-                tests as i64,
-                result.name(),
-                serde_json::to_string(&run.ended).unwrap_or_default(),
-                run.stdout,
-                run.stderr,
-                run.wall_time.as_secs_f64(),
-                run.cpu_time.as_secs_f64(),
-                signed(run.peak_memory_bytes),
-                run.isolation,
-                now()
-            ])?;
+            let number = insert_run(transaction, &run, result, tests)?;
             let mut insert = transaction.prepare_cached(
                 "INSERT INTO events (judge, pair, position, run, extra) VALUES (?1, ?2, ?3, ?4, ?5)",
             )?;
@@ -414,6 +393,37 @@ fn insert_end(transaction: &Transaction<'_>, end: CallEnd, problem: Option<&str>
     let (tokens, money) = (signed(end.booked.tokens), signed(end.booked.money.units()));
     insert.execute(params![end.call, tokens, money, end.seconds, problem])?;
     Ok(())
+}
+
+/// The number of the run.
+pub(super) fn insert_run(
+    transaction: &Transaction<'_>,
+    run: &Run,
+    result: RunResult,
+    tests: usize,
+) -> rusqlite::Result<i64> {
+    let mut insert = transaction.prepare_cached(
+        "INSERT INTO runs (language, program, packages, provided, unavailable, tests, result, ended, stdout, \
+         stderr, wall_seconds, cpu_seconds, memory_bytes, isolation, time) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+    )?;
+    insert.insert(params![
+        run.program.language,
+        run.program.source,
+        json(&run.program.packages),
+        run.provided.as_ref().ok().map(json),
+        run.provided.as_ref().err(),
+        tests as i64,
+        result.name(),
+        serde_json::to_string(&run.ended).unwrap_or_default(),
+        run.stdout,
+        run.stderr,
+        run.wall_time.as_secs_f64(),
+        run.cpu_time.as_secs_f64(),
+        signed(run.peak_memory_bytes),
+        run.isolation,
+        now()
+    ])
 }
 
 fn insert_answer_event(

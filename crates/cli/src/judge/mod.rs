@@ -4,9 +4,11 @@ mod audit;
 mod calibrate;
 mod export;
 mod generate;
+mod people;
 mod run;
 mod show;
 mod status;
+mod study;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -38,6 +40,10 @@ enum Command {
     Calibrate(calibrate::CalibrateArgs),
     /// Write code for queries that no candidate answers, judge it, and write it anew where the judge says no
     Generate(generate::GenerateArgs),
+    /// Give pairs to people, and take back their labels
+    People(people::PeopleArgs),
+    /// Print the tables of annotators: agreement of people, and of judges with them and with the labels of files
+    Study(study::StudyArgs),
     /// Run the tests of finished labels again, and say which no longer hold
     Audit(audit::AuditArgs),
 }
@@ -108,6 +114,8 @@ pub fn run(args: &JudgeArgs) -> anyhow::Result<ExitCode> {
         Command::Export(args) => export::run(args),
         Command::Calibrate(args) => calibrate::run(args),
         Command::Generate(args) => generate::run(args),
+        Command::People(args) => people::run(args),
+        Command::Study(args) => study::run(args),
         Command::Audit(args) => audit::run(args),
     }
 }

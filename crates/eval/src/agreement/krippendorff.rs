@@ -35,59 +35,84 @@ impl Ratings {
         Self { values, units }
     }
 
-    /// α of some of the units, one or more times each.
-    fn alpha<'a>(&'a self, level: Level, units: impl Iterator<Item = &'a Vec<usize>> + Clone) -> Option<f64> {
+    /// What chance makes of some of the units, one or more times each.
+    fn chance<'a>(&'a self, level: Level, units: impl Iterator<Item = &'a Vec<usize>>) -> Chance {
         let mut counts = vec![0.0; self.values.len()];
-        for &value in units.clone().flatten() {
+        for &value in units.flatten() {
             counts[value] += 1.0;
         }
         let n: f64 = counts.iter().sum();
-        let ranks: Vec<f64>;
-        let scale = match level {
+        let scale: Vec<f64> = match level {
             Level::Ordinal => {
                 let mut below = 0.0;
-                ranks = counts
-                    .iter()
-                    .map(|count| {
-                        below += count;
-                        below - count / 2.0
-                    })
-                    .collect();
-                &ranks
+                let middle = |count: &f64| {
+                    below += count;
+                    below - count / 2.0
+                };
+                counts.iter().map(middle).collect()
             }
-            _ => &self.values,
+            _ => self.values.clone(),
         };
-        let distance = |a: usize, b: usize| match level {
-            Level::Nominal => f64::from(u8::from(a != b)),
-            Level::Ordinal | Level::Interval => (scale[a] - scale[b]).powi(2),
-            Level::Ratio if a == b => 0.0,
-            Level::Ratio => ((scale[a] - scale[b]) / (scale[a] + scale[b])).powi(2),
-        };
-        // Sums over ordered pairs: within units, each weighing 1 / (ratings of the unit - 1), and over all ratings.
-        let observed: f64 = units
-            .map(|unit| {
-                let pairs =
-                    unit.iter().enumerate().flat_map(|(i, &a)| unit[..i].iter().map(move |&b| (a, b)));
-                2.0 * pairs.map(|(a, b)| distance(a, b)).sum::<f64>() / (unit.len() as f64 - 1.0)
-            })
-            .sum();
-        let expected: f64 = match level {
+        let chance = Chance { level, scale, n, disagreement: None };
+        // Sum over ordered pairs of all ratings.
+        let disagreement = match level {
             Level::Nominal => counts.iter().map(|count| count * (n - count)).sum(),
             Level::Ordinal | Level::Interval => {
-                let mean = counts.iter().zip(scale).map(|(count, value)| count * value).sum::<f64>() / n;
-                let squares = counts.iter().zip(scale).map(|(count, value)| count * (value - mean).powi(2));
+                let values = || counts.iter().zip(&chance.scale);
+                let mean = values().map(|(count, value)| count * value).sum::<f64>() / n;
+                let squares = values().map(|(count, value)| count * (value - mean).powi(2));
                 2.0 * n * squares.sum::<f64>()
             }
             Level::Ratio => {
-                let of = |a: usize| (0..a).map(|b| counts[b] * distance(a, b)).sum::<f64>();
+                let of = |a: usize| (0..a).map(|b| counts[b] * chance.distance(a, b)).sum::<f64>();
                 2.0 * (0..counts.len()).map(|a| counts[a] * of(a)).sum::<f64>()
             }
         };
         // Of one value alone the rounded mean may leave a remainder.
-        if counts.iter().filter(|count| **count > 0.0).count() < 2 {
-            return None;
+        let varied = counts.iter().filter(|count| **count > 0.0).count() > 1;
+        Chance { disagreement: varied.then_some(disagreement), ..chance }
+    }
+
+    /// α of some of the units, one or more times each.
+    fn alpha<'a>(&'a self, level: Level, units: impl Iterator<Item = &'a Vec<usize>> + Clone) -> Option<f64> {
+        self.chance(level, units.clone()).alpha(units)
+    }
+}
+
+/// What ratings would come to by chance.
+struct Chance {
+    level: Level,
+    /// Where each value stands.
+    scale: Vec<f64>,
+    /// Number of ratings.
+    n: f64,
+    /// Sum over ordered pairs of all ratings; `None` where only one value occurs.
+    disagreement: Option<f64>,
+}
+
+impl Chance {
+    fn distance(&self, a: usize, b: usize) -> f64 {
+        let (x, y) = (self.scale[a], self.scale[b]);
+        match self.level {
+            Level::Nominal => f64::from(u8::from(a != b)),
+            Level::Ordinal | Level::Interval => (x - y).powi(2),
+            Level::Ratio if a == b => 0.0,
+            Level::Ratio => ((x - y) / (x + y)).powi(2),
         }
-        ratio(observed * (n - 1.0), expected).map(|disagreement| 1.0 - disagreement)
+    }
+
+    /// α of some units against this chance.
+    fn alpha<'a>(&self, units: impl Iterator<Item = &'a Vec<usize>>) -> Option<f64> {
+        let (mut observed, mut ratings) = (0.0, 0.0);
+        for unit in units {
+            let pairs = unit.iter().enumerate().flat_map(|(i, &a)| unit[..i].iter().map(move |&b| (a, b)));
+            let sum: f64 = pairs.map(|(a, b)| self.distance(a, b)).sum();
+            // Over ordered pairs, each weighing 1 / (ratings of the unit - 1).
+            observed += 2.0 * sum / (unit.len() as f64 - 1.0);
+            ratings += unit.len() as f64;
+        }
+        ratio(observed * (self.n - 1.0) * (self.n / ratings), self.disagreement?)
+            .map(|disagreement| 1.0 - disagreement)
     }
 }
 
@@ -98,6 +123,22 @@ impl Ratings {
 pub fn krippendorff_alpha(table: &[Vec<Option<f64>>], level: Level) -> Option<f64> {
     let ratings = Ratings::new(table);
     ratings.alpha(level, ratings.units.iter())
+}
+
+/// α of each unit: 1 − its mean disagreement over that expected by chance from all pairable ratings of the table, so
+/// that α of the table is the mean of these, each weighing as many times as the unit has ratings. At most 1; low where
+/// the raters of a unit disagree, which is how pairs on which annotators disagree are found and removed (CoSQA, Huang
+/// et al., 2021). `None` for units with one rating or none, and for all where α is not defined.
+#[must_use]
+pub fn krippendorff_by_unit(table: &[Vec<Option<f64>>], level: Level) -> Vec<Option<f64>> {
+    let ratings = Ratings::new(table);
+    let chance = ratings.chance(level, ratings.units.iter());
+    let mut units = ratings.units.iter();
+    let of = |row: &Vec<Option<f64>>| {
+        let unit = (row.iter().flatten().count() > 1).then(|| units.next()).flatten()?;
+        chance.alpha(std::iter::once(unit))
+    };
+    table.iter().map(of).collect()
 }
 
 /// Mean of α over consecutive blocks of `block` rows, the last one as long as it is, as CoSQA+'s scripts compute it
@@ -180,6 +221,26 @@ mod tests {
         assert_eq!(krippendorff_alpha(&two(&[(0.0, 0.0), (1.0, 1.0)]), Level::Ratio), Some(1.0));
         let signed = two(&[(0.0, -0.0), (1.0, 1.0)]);
         assert_eq!(krippendorff_alpha(&signed, Level::Nominal), Some(1.0));
+    }
+
+    #[test]
+    fn units_average_to_the_whole() {
+        // Four ratings of 1 and three of 2: 2 · 12 unlike ordered pairs of 42, so that chance disagrees 4 / 7.
+        let table = [
+            vec![Some(1.0), Some(1.0), Some(2.0)],
+            vec![Some(2.0), None, Some(2.0)],
+            vec![None, Some(9.0), None],
+            vec![Some(1.0), Some(1.0), None],
+        ];
+        let found = krippendorff_by_unit(&table, Level::Nominal);
+        check(found[0], 1.0 - (2.0 / 3.0) / (4.0 / 7.0));
+        assert_eq!((found[1], found[2], found[3]), (Some(1.0), None, Some(1.0)));
+        for level in [Level::Nominal, Level::Ordinal, Level::Interval, Level::Ratio] {
+            let units = krippendorff_by_unit(&table, level);
+            let mean = (3.0 * units[0].unwrap() + 2.0 * units[1].unwrap() + 2.0 * units[3].unwrap()) / 7.0;
+            check(krippendorff_alpha(&table, level), mean);
+        }
+        assert_eq!(krippendorff_by_unit(&two(&[(1.0, 1.0)]), Level::Nominal), [None]);
     }
 
     #[test]

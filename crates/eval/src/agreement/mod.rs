@@ -12,7 +12,9 @@ mod reliability;
 
 pub use correlation::{kendall_tau_b, pearson, spearman};
 pub use kappa::{DisagreementWeight, cohen_kappa, fleiss_kappa, percent_agreement};
-pub use krippendorff::{Level, krippendorff_alpha, krippendorff_alpha_by_blocks, krippendorff_interval};
+pub use krippendorff::{
+    Level, krippendorff_alpha, krippendorff_alpha_by_blocks, krippendorff_by_unit, krippendorff_interval,
+};
 pub use reliability::{Variance, average_variance, cronbach_alpha};
 
 use crate::significance::{Bootstrap, Interval};

@@ -2,7 +2,7 @@
 //!
 //! [`mean_interval`] and [`paired_difference`] draw queries again (bootstrap), in strata or not. The other tests
 //! take the differences of two methods, one a query: [`paired_t`], [`wilcoxon`], [`randomisation`], and [`mcnemar`]
-//! for answers that are right or wrong. [`holm`] corrects p-values for their number; [`effect_size`] and
+//! for answers that are right or wrong, of whose share [`wilson_interval`] is an interval. [`holm`] corrects p-values for their number; [`effect_size`] and
 //! [`minimum_detectable_difference`] say how great a difference is, and how great it has to be to be seen.
 //! [`compare_paired`] does all of it at once. All p-values are two-sided.
 
@@ -10,6 +10,7 @@ mod bootstrap;
 mod comparison;
 mod paired;
 mod power;
+mod proportion;
 
 pub(crate) use bootstrap::quantile;
 pub use bootstrap::{
@@ -18,3 +19,4 @@ pub use bootstrap::{
 pub use comparison::{CorrectedTest, PairedComparison, compare_paired, correct_together};
 pub use paired::{McNemar, Test, effect_size, holm, mcnemar, paired_t, randomisation, wilcoxon};
 pub use power::{Power, minimum_detectable_difference};
+pub use proportion::wilson_interval;

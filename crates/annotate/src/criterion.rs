@@ -1,0 +1,27 @@
+//! What a label speaks of.
+
+use serde::{Deserialize, Serialize};
+
+/// How much of what a query asks for a code must do to be labelled as its answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Criterion {
+    /// All of it (CoSQA+'s "exact match").
+    #[default]
+    Exact,
+    /// More than half of it (CoSQA's guideline, which CoSQA+ calls "50 %").
+    Half,
+}
+
+impl Criterion {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Exact, Self::Half];
+
+    /// As tables have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Half => "50 %",
+        }
+    }
+}

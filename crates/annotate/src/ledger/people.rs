@@ -1,0 +1,315 @@
+//! What people are given and what they say, in the ledger.
+
+use std::collections::{HashMap, HashSet};
+
+use rusqlite::types::Type;
+use rusqlite::{OptionalExtension, Row, params};
+use serde::{Deserialize, Serialize};
+
+use super::read::{LISTED, PAIR_COLUMNS, WITH_MEMBERS, pair};
+use super::write::insert_run;
+use super::{Ledger, Writer, now};
+use crate::error::AnnotateError;
+use crate::evidence::{Run, RunResult};
+use crate::judge::Outcome;
+use crate::language::Language;
+use crate::pair::Pair;
+use crate::people::{Answers, Candidate, Form, Generated, Guideline, Item, Reply, Subject};
+
+/// The replies that count: of each person to each item the last.
+const LATEST: &str = "reply IN (SELECT max(reply) FROM replies GROUP BY form, item, person)";
+
+/// What an item is about that is no pair, as the ledger has it.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Stored {
+    Answers(Answers),
+    Generated(Generated),
+}
+
+fn subject(stored: &str) -> rusqlite::Result<Subject> {
+    match serde_json::from_str(stored) {
+        Ok(Stored::Answers(answers)) => Ok(Subject::Answers(answers)),
+        Ok(Stored::Generated(generated)) => Ok(Subject::Generated(generated)),
+        Err(error) => Err(rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error))),
+    }
+}
+
+/// A reply on its way into the ledger.
+#[derive(Clone, Debug)]
+pub struct NewReply<'a> {
+    /// The form's name.
+    pub form: &'a str,
+    /// The item's number.
+    pub item: i64,
+    /// Who said it.
+    pub person: &'a str,
+    /// When, if they say so.
+    pub date: Option<&'a str>,
+    /// What was said.
+    pub reply: &'a Reply,
+    /// The run of the test program.
+    pub run: Option<&'a Run>,
+}
+
+/// What somebody said of an item.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Said {
+    /// The guideline, by its place among those of [`Labelled`].
+    pub guideline: usize,
+    /// Whether the form asked for test programs.
+    pub tests: bool,
+    /// Stands for what was asked about, in whatever form.
+    pub content: String,
+    /// Id of the pair, where it is about one.
+    pub pair: Option<String>,
+    /// The label of that pair's file.
+    pub file: Option<i32>,
+    /// What it is about otherwise, as it was shown.
+    pub subject: Option<Subject>,
+    /// Who said it.
+    pub person: String,
+    /// The name of a value of the guideline.
+    pub label: String,
+    /// Generated code as it was edited.
+    pub edited: Option<String>,
+    /// What the test program came to, and how many tests it has.
+    pub program: Option<(RunResult, u64)>,
+    /// How long it took.
+    pub minutes: Option<f64>,
+    /// What should be remembered.
+    pub comment: String,
+}
+
+/// All that people said with a ledger: of each to each item the last.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Labelled {
+    /// The guidelines of the forms.
+    pub guidelines: Vec<Guideline>,
+    /// In the order in which it came.
+    pub said: Vec<Said>,
+}
+
+impl Writer {
+    /// Notes a form; whether it is new.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written, as for all that follow.
+    pub fn add_form(&self, form: &Form) -> Result<bool, AnnotateError> {
+        let form = form.clone();
+        self.change(move |transaction| {
+            let Form { name, guideline, tests, seed, items } = &form;
+            let inserted = transaction.execute(
+                "INSERT OR IGNORE INTO forms (name, guideline, text, tests, seed, time) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                params![name, guideline.name, guideline.text, tests, seed.cast_signed(), now()],
+            )?;
+            if inserted == 0 {
+                return Ok(false);
+            }
+            let number = transaction.last_insert_rowid();
+            let mut insert = transaction.prepare_cached(
+                "INSERT INTO items (form, item, content, pair, subject) \
+                 VALUES (?1, ?2, ?3, (SELECT pair FROM pairs WHERE id = ?4), ?5)",
+            )?;
+            for Item { number: item, subject } in items {
+                let pair = if let Subject::Pair(pair) = subject { Some(&pair.id) } else { None };
+                let shown = match subject {
+                    Subject::Pair(_) => None,
+                    Subject::Answers(answers) => serde_json::to_string(&Stored::Answers(answers.clone())).ok(),
+                    Subject::Generated(code) => serde_json::to_string(&Stored::Generated(code.clone())).ok(),
+                };
+                insert.execute(params![number, item, subject.content(), pair, shown])?;
+            }
+            Ok(true)
+        })
+    }
+
+    /// Adds what somebody said, with the run of their test program.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub fn add_reply(&self, new: &NewReply<'_>) -> Result<(), AnnotateError> {
+        let [form, person] = [new.form, new.person].map(str::to_owned);
+        let (item, date, reply) = (new.item, new.date.map(str::to_owned), new.reply.clone());
+        let run = new.run.and_then(|run| {
+            let language = Language::named(&run.program.language)?;
+            Some((run.clone(), run.result(language), language.count_tests(&run.program.source)))
+        });
+        self.change(move |transaction| {
+            transaction.execute("INSERT OR IGNORE INTO people (name) VALUES (?1)", [&person])?;
+            let run = match &run {
+                Some((run, result, tests)) => Some(insert_run(transaction, run, *result, *tests)?),
+                None => None,
+            };
+            let mut insert = transaction.prepare_cached(
+                "INSERT INTO replies (form, item, person, label, run, edited, minutes, comment, date, time) \
+                 VALUES ((SELECT form FROM forms WHERE name = ?1), ?2, (SELECT person FROM people WHERE name = ?3), \
+                 ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            )?;
+            let Reply { label, program: _, edited, minutes, comment } = &reply;
+            insert.execute(params![form, item, person, label, run, edited, minutes, comment, date, now()])?;
+            Ok(())
+        })
+    }
+}
+
+impl Ledger {
+    /// The form of a name.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read, as for all that follow.
+    pub fn form(&self, name: &str) -> Result<Option<Form>, AnnotateError> {
+        let found = self.read(|connection| {
+            let select = "SELECT form, guideline, text, tests, seed FROM forms WHERE name = ?1";
+            let columns = |row: &Row<'_>| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?, row.get(3)?, row.get::<_, i64>(4)?))
+            };
+            let Some((number, guideline, text, tests, seed)) =
+                connection.query_row(select, [name], columns).optional()?
+            else {
+                return Ok(None);
+            };
+            let mut select = connection.prepare_cached(&format!(
+                "SELECT {PAIR_COLUMNS}, item, subject FROM items LEFT JOIN pairs USING (pair) WHERE form = ?1 ORDER BY item"
+            ))?;
+            let items = select.query_map([number], |row| {
+                let subject = match row.get::<_, Option<String>>(9)? {
+                    Some(stored) => subject(&stored)?,
+                    None => Subject::Pair(pair(row)?.1),
+                };
+                Ok(Item { number: row.get(8)?, subject })
+            })?;
+            Ok(Some((guideline, text, tests, seed, items.collect::<Result<Vec<_>, _>>()?)))
+        })?;
+        let Some((guideline, text, tests, seed, items)) = found else { return Ok(None) };
+        let guideline = Guideline::parse(&guideline, &text, &self.path.display().to_string())?;
+        Ok(Some(Form { name: name.to_owned(), guideline, tests, seed: seed.cast_unsigned(), items }))
+    }
+
+    /// What somebody said last of an item.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn reply(&self, form: &str, item: i64, person: &str) -> Result<Option<Reply>, AnnotateError> {
+        self.read(|connection| {
+            let mut select = connection.prepare_cached(
+                "SELECT label, program, edited, minutes, comment FROM replies JOIN forms USING (form) \
+                 JOIN people USING (person) LEFT JOIN runs USING (run) \
+                 WHERE forms.name = ?1 AND item = ?2 AND people.name = ?3 ORDER BY reply DESC LIMIT 1",
+            )?;
+            let columns = |row: &Row<'_>| {
+                Ok(Reply {
+                    label: row.get(0)?,
+                    program: row.get(1)?,
+                    edited: row.get(2)?,
+                    minutes: row.get(3)?,
+                    comment: row.get(4)?,
+                })
+            };
+            select.query_row(params![form, item, person], columns).optional()
+        })
+    }
+
+    /// All that people said: of each to each item the last.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn labelled(&self) -> Result<Labelled, AnnotateError> {
+        let texts = self.read(|connection| {
+            let mut select = connection.prepare("SELECT form, guideline, text FROM forms ORDER BY form")?;
+            let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+            rows.collect::<Result<Vec<(i64, String, String)>, _>>()
+        })?;
+        let (mut guidelines, mut places): (Vec<Guideline>, HashMap<i64, usize>) = Default::default();
+        for (form, name, text) in texts {
+            let guideline = Guideline::parse(&name, &text, &self.path.display().to_string())?;
+            let place = guidelines.iter().position(|known| *known == guideline).unwrap_or(guidelines.len());
+            if place == guidelines.len() {
+                guidelines.push(guideline);
+            }
+            places.insert(form, place);
+        }
+        let said = self.read(|connection| {
+            let mut select = connection.prepare(&format!(
+                "SELECT form, forms.tests, items.content, pairs.id, items.subject, people.name, replies.label, edited, \
+                 runs.result, runs.tests, minutes, comment, pairs.label FROM replies JOIN forms USING (form) \
+                 JOIN items USING (form, item) JOIN people USING (person) LEFT JOIN pairs USING (pair) \
+                 LEFT JOIN runs USING (run) WHERE {LATEST} ORDER BY reply"
+            ))?;
+            let rows = select.query_map([], |row| {
+                let result = row.get::<_, Option<String>>(8)?;
+                let result = result.and_then(|name| RunResult::ALL.into_iter().find(|result| result.name() == name));
+                Ok(Said {
+                    guideline: places.get(&row.get(0)?).copied().unwrap_or_default(),
+                    tests: row.get(1)?,
+                    content: row.get(2)?,
+                    pair: row.get(3)?,
+                    file: row.get(12)?,
+                    subject: row.get::<_, Option<String>>(4)?.map(|stored| subject(&stored)).transpose()?,
+                    person: row.get(5)?,
+                    label: row.get(6)?,
+                    edited: row.get(7)?,
+                    program: result.zip(row.get::<_, Option<i64>>(9)?.map(i64::cast_unsigned)),
+                    minutes: row.get(10)?,
+                    comment: row.get(11)?,
+                })
+            })?;
+            rows.collect()
+        })?;
+        Ok(Labelled { guidelines, said })
+    }
+
+    /// The pairs of the last start, with what `judge` and others say about them.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn candidates(&self, judge: i64) -> Result<Vec<Candidate>, AnnotateError> {
+        let labelled = self.labelled()?;
+        let mut labels: HashMap<String, HashSet<bool>> = HashMap::new();
+        for said in &labelled.said {
+            let value =
+                labelled.guidelines.get(said.guideline).and_then(|guideline| guideline.value(&said.label));
+            let label = value.and_then(|value| value.exact.or(value.half));
+            if let (Some(pair), Some(label)) = (&said.pair, label) {
+                labels.entry(pair.clone()).or_default().insert(label);
+            }
+        }
+        self.read(|connection| {
+            let mut select = connection.prepare(&format!(
+                "SELECT pair, id, label, \
+                 (SELECT outcome FROM verdicts WHERE judge = ?1 AND verdicts.pair = pairs.pair), \
+                 EXISTS (SELECT 1 FROM events WHERE judge {WITH_MEMBERS} AND events.pair = pairs.pair AND run IS NOT NULL), \
+                 EXISTS (SELECT 1 FROM verdicts WHERE verdicts.pair = pairs.pair AND outcome = 'yes' \
+                         AND judge IN (SELECT judge FROM judges)), \
+                 EXISTS (SELECT 1 FROM verdicts WHERE verdicts.pair = pairs.pair AND outcome = 'no' \
+                         AND judge IN (SELECT judge FROM judges)) \
+                 FROM pairs WHERE {LISTED} ORDER BY pair"
+            ))?;
+            let rows = select.query_map([judge], |row| {
+                let mut labels = labels.remove(&row.get::<_, String>(1)?).unwrap_or_default();
+                labels.extend(row.get::<_, Option<i32>>(2)?.map(|label| label >= 1));
+                labels.extend(row.get::<_, bool>(5)?.then_some(true));
+                labels.extend(row.get::<_, bool>(6)?.then_some(false));
+                Ok(Candidate {
+                    number: row.get(0)?,
+                    verdict: row.get::<_, Option<String>>(3)?.and_then(|name| Outcome::named(&name)),
+                    tested: row.get(4)?,
+                    disputed: labels.len() > 1,
+                })
+            })?;
+            rows.collect()
+        })
+    }
+
+    /// The pairs of these numbers, in their order.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read or holds none of a number.
+    pub fn pairs(&self, numbers: &[i64]) -> Result<Vec<Pair>, AnnotateError> {
+        self.read(|connection| {
+            let mut select =
+                connection.prepare_cached(&format!("SELECT {PAIR_COLUMNS} FROM pairs WHERE pair = ?1"))?;
+            numbers.iter().map(|number| Ok(select.query_row([number], pair)?.1)).collect()
+        })
+    }
+}

@@ -1,0 +1,166 @@
+//! Writing forms.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use quarry_corpus::formats::write::Staged;
+
+use super::answers::{AnswersOptions, answers};
+use super::form::{FileFormat, Form, Subject};
+use super::guideline::{Asks, Guideline};
+use super::sample::Sampling;
+use crate::error::AnnotateError;
+use crate::language::Language;
+use crate::ledger::Writer;
+use crate::pairs;
+use crate::plan::Plan;
+
+/// A form that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exported {
+    /// The form's name.
+    pub form: String,
+    /// Its rows.
+    pub rows: usize,
+    /// The instructions, which lie beside it.
+    pub instructions: PathBuf,
+    /// Rows with a text that many spreadsheets would cut off.
+    pub too_long: Vec<i64>,
+    /// Queries that were left out as both sides answer them alike.
+    pub same: usize,
+}
+
+/// Opens the ledger of a plan to add to it, with the number of the plan's judge. Where that has judged nothing yet, the
+/// plan's pairs are noted first, so that people can go before models.
+///
+/// # Errors
+/// When a pair cannot be judged, or the ledger cannot be used.
+pub fn open_ledger(plan: &Plan) -> Result<(Writer, i64), AnnotateError> {
+    if plan.ledger.exists() {
+        let writer = Writer::open(&plan.ledger)?;
+        if let Some(judge) = writer.ledger().judge(&plan.version)? {
+            return Ok((writer, judge));
+        }
+    }
+    let checked = pairs::check(plan)?;
+    let writer = Writer::open(&plan.ledger)?;
+    let mut members = Vec::new();
+    for member in &plan.members {
+        members.push(writer.start(
+            &member.judge,
+            &member.version,
+            &member.description(),
+            &member.text,
+            &[],
+        )?);
+    }
+    let judge = writer.start(&plan.judge, &plan.version, &plan.description(), &plan.text, &members)?;
+    pairs::note(&checked, plan, &writer)?;
+    Ok((writer, judge))
+}
+
+/// Writes pairs of the ledger's last start to `out`, and the instructions beside it.
+///
+/// # Errors
+/// When no pair is chosen, people are to write test programs in a language that has no runner, the guideline asks
+/// about something else, `out` is there already, or something cannot be written.
+pub fn export_pairs(
+    writer: &Writer,
+    judge: i64,
+    guideline: Guideline,
+    sampling: &Sampling,
+    tests: bool,
+    out: &Path,
+) -> Result<Exported, AnnotateError> {
+    expect(&guideline, &[Asks::Pair], "pairs")?;
+    let ledger = writer.ledger();
+    let pairs = ledger.pairs(&sampling.choose(ledger.candidates(judge)?))?;
+    if let Some(pair) = pairs.iter().find(|pair| tests && Language::named(&pair.language).is_none()) {
+        let known = Language::names().collect::<Vec<_>>().join(", ");
+        return Err(wrong(
+            out,
+            format!(
+                "people are asked for test programs, and the pair {} is in {:?}, which cannot be run; expected one of \
+                 {known}",
+                pair.id, pair.language
+            ),
+        ));
+    }
+    let subjects = pairs.into_iter().map(Subject::Pair).collect();
+    write(writer, Form::new(guideline, tests, sampling.seed, subjects), 0, out)
+}
+
+/// Writes what one or two systems answer, and the instructions beside it. See [`answers`].
+///
+/// # Errors
+/// As [`answers`] and [`export_pairs`].
+pub fn export_answers(
+    writer: &Writer,
+    guideline: Guideline,
+    systems: &[(String, PathBuf)],
+    options: &AnswersOptions,
+    out: &Path,
+) -> Result<Exported, AnnotateError> {
+    let (asks, what) = match systems.len() {
+        1 => (Asks::List, "one list of results"),
+        _ => (Asks::Sides, "two sides"),
+    };
+    expect(&guideline, &[asks], what)?;
+    if let [(first, _), (second, _)] = systems
+        && first == second
+    {
+        return Err(wrong(out, format!("both sides are called {first:?}; give them names of their own")));
+    }
+    let (same, answers) = answers(systems, options)?;
+    let subjects = answers.into_iter().map(Subject::Answers).collect();
+    write(writer, Form::new(guideline, false, options.seed, subjects), same, out)
+}
+
+fn expect(guideline: &Guideline, expected: &[Asks], what: &str) -> Result<(), AnnotateError> {
+    if expected.contains(&guideline.asks()) {
+        return Ok(());
+    }
+    Err(AnnotateError::Prompt {
+        place: guideline.name.clone(),
+        problem: format!(
+            "this guideline asks about {}, and what is exported are {what}; choose one that fits",
+            match guideline.asks() {
+                Asks::Pair => "pairs",
+                Asks::List => "lists of results (--side NAME=PATH)",
+                Asks::Sides => "two sides (--side NAME=PATH twice)",
+                Asks::Generated => "generated code",
+            }
+        ),
+    })
+}
+
+/// The ledger knows of the form before the file is there: a form that nobody has does no harm, one that the ledger
+/// does not know could not be imported.
+fn write(writer: &Writer, form: Form, same: usize, out: &Path) -> Result<Exported, AnnotateError> {
+    if form.items.is_empty() {
+        return Err(wrong(out, "nothing is left to be given to people by what was asked for".to_owned()));
+    }
+    let ending = out.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    let format = match ending.as_str() {
+        "csv" => FileFormat::Csv,
+        "jsonl" => FileFormat::JsonLines,
+        _ => return Err(wrong(out, "expected a name that ends in .csv or .jsonl".to_owned())),
+    };
+    let instructions = out.with_extension("md");
+    let texts = [
+        (instructions.clone(), form.guideline.instructions(form.tests)),
+        (out.to_owned(), form.write(format)),
+    ];
+    let staged = texts.iter().map(|(path, _)| Staged::new(path)).collect::<Result<Vec<_>, _>>()?;
+    writer.add_form(&form)?;
+    for (staged, (path, text)) in staged.into_iter().zip(texts) {
+        fs::write(staged.path(), text).map_err(|source| AnnotateError::Write { path, source })?;
+        staged.publish()?;
+    }
+    let too_long = if format == FileFormat::Csv { form.too_long_for_spreadsheets() } else { Vec::new() };
+    Ok(Exported { form: form.name, rows: form.items.len(), instructions, too_long, same })
+}
+
+fn wrong(path: &Path, problem: String) -> AnnotateError {
+    AnnotateError::Plan { path: path.to_owned(), problem }
+}

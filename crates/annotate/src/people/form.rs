@@ -1,0 +1,404 @@
+//! Forms as files: tables that a spreadsheet can fill, or a JSON object a line.
+//!
+//! A spreadsheet takes a cell that begins with `=`, `+`, `-`, `@`, a tab or a line break for a formula or drops what
+//! it begins with. Such texts, and those that begin with an apostrophe, get an apostrophe before them in CSV. What
+//! people fill in is blank before, so it is taken as it comes back; what they were given is known, and compared with
+//! and without the apostrophe.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::guideline::{Asks, Guideline};
+use crate::digest::digest;
+use crate::pair::Pair;
+
+/// What a cell must not begin with in a file that spreadsheets open.
+const RISKY: [char; 7] = ['=', '+', '-', '@', '\t', '\r', '\''];
+
+/// The longest text that many spreadsheets keep in a cell, in characters.
+const MAX_CELL_CHARACTERS: usize = 32_767;
+
+/// Written in the place of a test program where there can be none.
+const NO_PROGRAM: &str = "none";
+
+/// The most that a row can have taken, in minutes.
+const MAX_MINUTES: f64 = 10_000.0;
+
+/// A file that people fill in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Form {
+    /// Stands for all that is in it; each row of the file carries it.
+    pub name: String,
+    /// What is asked.
+    pub guideline: Guideline,
+    /// Whether people write test programs.
+    pub tests: bool,
+    /// What the order of the rows was drawn with.
+    pub seed: u64,
+    /// What is asked about, in the order of the file.
+    pub items: Vec<Item>,
+}
+
+/// A row of a form.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    /// From 1, in the order of the file.
+    pub number: i64,
+    /// What it is about.
+    pub subject: Subject,
+}
+
+/// What a row is about.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Subject {
+    /// A pair.
+    Pair(Pair),
+    /// One list of results, or two answers, in the order in which they are shown.
+    Answers(Answers),
+    /// Code that a model wrote.
+    Generated(Generated),
+}
+
+/// What systems answered to a query.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Answers {
+    /// Identifier of the query.
+    pub query_id: String,
+    /// What is asked.
+    pub query: String,
+    /// One for a list, two for a preference, in the order in which they are shown.
+    pub sides: Vec<Side>,
+}
+
+/// What one system answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Side {
+    /// The system or data set, which nobody is shown.
+    pub system: String,
+    /// Its results, the best first.
+    pub codes: Vec<String>,
+}
+
+/// Code that a model wrote for a query.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Generated {
+    /// Its number in the ledger.
+    pub number: i64,
+    /// Identifier of the query.
+    pub query_id: String,
+    /// What is asked.
+    pub query: String,
+    /// The code.
+    pub code: String,
+    /// Its language.
+    pub language: String,
+    /// Who wrote it, which nobody is shown.
+    pub model: String,
+}
+
+/// What somebody wrote into a row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    /// The name of a value of the guideline.
+    pub label: String,
+    /// A test program.
+    pub program: Option<String>,
+    /// Generated code as it was edited.
+    pub edited: Option<String>,
+    /// How long it took.
+    pub minutes: Option<f64>,
+    /// What should be remembered.
+    pub comment: String,
+}
+
+/// How a form is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileFormat {
+    /// Comma-separated values, for spreadsheets.
+    Csv,
+    /// A JSON object a line.
+    JsonLines,
+}
+
+/// A row as it came back: its line, and its cells by column.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) line: usize,
+    pub(crate) cells: BTreeMap<String, String>,
+}
+
+impl Row {
+    /// The cell of a column without white space around it; empty where there is none.
+    pub(crate) fn cell(&self, column: &str) -> &str {
+        self.cells.get(column).map_or("", |cell| cell.trim())
+    }
+}
+
+impl Subject {
+    /// Stands for what it is about, whatever the form and the order of the sides.
+    pub(crate) fn content(&self) -> String {
+        match self {
+            Self::Pair(pair) => pair.content(),
+            Self::Answers(Answers { query, sides, .. }) => {
+                let side = |side: &Side| {
+                    let codes: Vec<&str> = side.codes.iter().map(String::as_str).collect();
+                    [side.system.clone(), digest(&codes)]
+                };
+                let mut sides: Vec<[String; 2]> = sides.iter().map(side).collect();
+                sides.sort();
+                let sides = sides.iter().flatten().map(String::as_str);
+                digest(&std::iter::once(query.as_str()).chain(sides).collect::<Vec<_>>())
+            }
+            Self::Generated(generated) => digest(&[&generated.query, &generated.code]),
+        }
+    }
+
+    /// What people are shown of it, by column. No label, system or model is among it.
+    fn shown(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Self::Pair(Pair { query, code, language, .. })
+            | Self::Generated(Generated { query, code, language, .. }) => {
+                vec![("query", query.clone()), ("code", code.clone()), ("language", language.clone())]
+            }
+            Self::Answers(Answers { query, sides, .. }) => {
+                let columns: &[&str] = if sides.len() == 1 { &["results"] } else { &["a", "b"] };
+                let sides = columns.iter().copied().zip(sides.iter().map(|side| results(&side.codes)));
+                std::iter::once(("query", query.clone())).chain(sides).collect()
+            }
+        }
+    }
+}
+
+/// The results of a list one below the other, numbered where there are several.
+fn results(codes: &[String]) -> String {
+    match codes {
+        [only] => only.clone(),
+        several => {
+            let numbered = several
+                .iter()
+                .enumerate()
+                .map(|(place, code)| format!("[{}]\n{}", place + 1, code.trim_end()));
+            numbered.collect::<Vec<_>>().join("\n\n")
+        }
+    }
+}
+
+/// The columns that people fill in.
+fn asked(asks: Asks, tests: bool) -> impl Iterator<Item = &'static str> {
+    let own = match asks {
+        Asks::Generated => Some("edited_code"),
+        _ => tests.then_some("test_program"),
+    };
+    std::iter::once("label").chain(own).chain(["minutes", "comment"])
+}
+
+impl Form {
+    /// A form about `subjects`, in this order.
+    pub fn new(guideline: Guideline, tests: bool, seed: u64, subjects: Vec<Subject>) -> Self {
+        let items: Vec<Item> =
+            (1..).zip(subjects).map(|(number, subject)| Item { number, subject }).collect();
+        let (tests_text, seed_text) = (tests.to_string(), seed.to_string());
+        let shown: Vec<String> = items
+            .iter()
+            .flat_map(|item| {
+                item.subject.shown().into_iter().map(|(_, text)| text).chain([item.subject.content()])
+            })
+            .collect();
+        let mut parts = vec![guideline.name.as_str(), &guideline.version, &tests_text, &seed_text];
+        parts.extend(shown.iter().map(String::as_str));
+        Self { name: digest(&parts)[..12].to_owned(), guideline, tests, seed, items }
+    }
+
+    /// The file.
+    pub fn write(&self, format: FileFormat) -> String {
+        let mut text = String::new();
+        for item in &self.items {
+            let given = [("form", self.name.clone()), ("item", item.number.to_string())];
+            let given = given.into_iter().chain(item.subject.shown());
+            let blank = asked(self.guideline.asks(), self.tests).map(|column| (column, String::new()));
+            let cells: Vec<(&str, String)> = given.chain(blank).collect();
+            match format {
+                FileFormat::JsonLines => {
+                    let object: serde_json::Map<String, serde_json::Value> =
+                        cells.into_iter().map(|(column, text)| (column.to_owned(), text.into())).collect();
+                    text.push_str(&serde_json::Value::Object(object).to_string());
+                    text.push('\n');
+                }
+                FileFormat::Csv => {
+                    if text.is_empty() {
+                        // Without the mark some spreadsheets take UTF-8 for another encoding.
+                        text.push('\u{feff}');
+                        text.push_str(&csv_line(cells.iter().map(|(column, _)| (*column).to_owned())));
+                    }
+                    text.push_str(&csv_line(cells.into_iter().map(|(_, text)| protected(&text))));
+                }
+            }
+        }
+        text
+    }
+
+    /// Numbers of the rows with a text that is longer than what many spreadsheets keep.
+    pub fn too_long_for_spreadsheets(&self) -> Vec<i64> {
+        let is_long = |item: &&Item| {
+            item.subject.shown().iter().any(|(_, text)| text.chars().count() >= MAX_CELL_CHARACTERS)
+        };
+        self.items.iter().filter(is_long).map(|item| item.number).collect()
+    }
+
+    /// What a row says about an item; `None` where nothing is filled in, an error with what was expected.
+    pub(crate) fn reply(&self, item: &Item, row: &Row) -> Result<Option<Reply>, String> {
+        for (column, text) in item.subject.shown() {
+            let Some(cell) = row.cells.get(column) else { continue };
+            if !same_text(cell, &text) && !same_text(cell, &protected(&text)) {
+                return Err(format!(
+                    "the text of the column {column} is not what was given out, so that nobody knows what the label is \
+                     about; restore it from the form, or give the form out as JSON lines"
+                ));
+            }
+        }
+        let asks = self.guideline.asks();
+        let filled = |column: &str| Some(row.cell(column)).filter(|cell| !cell.is_empty());
+        let label = match filled("label") {
+            Some(label) => self.guideline.value(label).ok_or_else(|| {
+                format!("expected one of {} as label, found {label:?}", self.guideline.expected())
+            })?,
+            None => {
+                let other = asked(asks, self.tests).find(|column| filled(column).is_some());
+                return match other {
+                    None => Ok(None),
+                    Some(column) => Err(format!(
+                        "the column {column} is filled in and label is not; fill it in too, or empty both"
+                    )),
+                };
+            }
+        };
+        let minutes = filled("minutes")
+            .map(|text| {
+                let minutes = text.replace(',', ".").parse::<f64>().ok();
+                minutes
+                    .filter(|minutes| (0.0..=MAX_MINUTES).contains(minutes))
+                    .ok_or_else(|| format!("expected a number of minutes, such as 1.5, found {text:?}"))
+            })
+            .transpose()?;
+        let program = filled("test_program");
+        match (self.tests, program) {
+            (true, None) => {
+                return Err(format!(
+                    "expected a test program, as this form is about labels with tests; add it, or write \
+                     {NO_PROGRAM:?} where there can be none"
+                ));
+            }
+            (false, Some(_)) => {
+                return Err(
+                    "found a test program in a form about labels without tests; remove it, or export a form \
+                            with tests"
+                        .to_owned(),
+                );
+            }
+            _ => {}
+        }
+        let edited = filled("edited_code");
+        if asks == Asks::Generated && (label.review == Some(super::Review::Edited)) != edited.is_some() {
+            return Err("expected the whole changed code in edited_code where the label is edit, and nothing otherwise"
+                .to_owned());
+        }
+        // Code keeps the white space that it begins with.
+        let code =
+            |column: &str| row.cells.get(column).map(|code| code.trim_matches(['\r', '\n']).to_owned());
+        Ok(Some(Reply {
+            label: label.name().to_owned(),
+            program: program
+                .filter(|program| !program.eq_ignore_ascii_case(NO_PROGRAM))
+                .and_then(|_| code("test_program")),
+            edited: edited.and_then(|_| code("edited_code")),
+            minutes,
+            comment: row.cell("comment").to_owned(),
+        }))
+    }
+}
+
+/// A text that no spreadsheet takes for a formula.
+fn protected(text: &str) -> String {
+    if text.starts_with(RISKY) { format!("'{text}") } else { text.to_owned() }
+}
+
+/// Whether two texts are the same but for white space, which spreadsheets change.
+fn same_text(a: &str, b: &str) -> bool {
+    let visible = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<Vec<char>>();
+    visible(a) == visible(b)
+}
+
+fn csv_line(cells: impl Iterator<Item = String>) -> String {
+    let quote = |cell: String| match cell.contains([',', ';', '\t', '"', '\n', '\r']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell,
+    };
+    cells.map(quote).collect::<Vec<_>>().join(",") + "\n"
+}
+
+/// Reads the rows of a form that came back: as CSV with commas, semicolons or tabs, or as JSON lines, whichever it
+/// is. The error is the line with what was expected.
+pub(crate) fn rows(text: &str) -> Result<Vec<Row>, (usize, String)> {
+    let text = text.trim_start_matches('\u{feff}');
+    if text.trim_start().starts_with('{') { json_rows(text) } else { csv_rows(text) }
+}
+
+fn json_rows(text: &str) -> Result<Vec<Row>, (usize, String)> {
+    let mut rows = Vec::new();
+    for (line, text) in (1..).zip(text.lines()).filter(|(_, text)| !text.trim().is_empty()) {
+        let object: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_str(text).map_err(|error| (line, format!("expected a JSON object: {error}")))?;
+        let mut cells = BTreeMap::new();
+        for (column, value) in object {
+            let cell = match value {
+                serde_json::Value::String(text) => text,
+                serde_json::Value::Null => String::new(),
+                value @ (serde_json::Value::Number(_) | serde_json::Value::Bool(_)) => value.to_string(),
+                _ => return Err((line, format!("expected text, a number or null as {column:?}"))),
+            };
+            cells.insert(column, cell);
+        }
+        rows.push(Row { line, cells });
+    }
+    Ok(rows)
+}
+
+fn csv_rows(text: &str) -> Result<Vec<Row>, (usize, String)> {
+    let first = text.lines().next().unwrap_or_default();
+    // Where the comma is a decimal mark, spreadsheets write semicolons.
+    let delimiter = [b',', b';', b'\t']
+        .into_iter()
+        .max_by_key(|delimiter| first.bytes().filter(|byte| byte == delimiter).count())
+        .unwrap_or(b',');
+    let mut reader =
+        csv::ReaderBuilder::new().delimiter(delimiter).flexible(true).from_reader(text.as_bytes());
+    let failed = |error: csv::Error| {
+        let line = error.position().map_or(1, |position| position.line() as usize);
+        (line, format!("expected a table: {error}"))
+    };
+    let columns: Vec<String> =
+        reader.headers().map_err(failed)?.iter().map(|name| name.trim().to_lowercase()).collect();
+    if let Some(twice) =
+        columns.iter().enumerate().find(|(place, name)| !name.is_empty() && columns[..*place].contains(name))
+    {
+        return Err((1, format!("expected columns of different names, found {:?} twice", twice.1)));
+    }
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(failed)?;
+        let line = record.position().map_or(0, |position| position.line() as usize);
+        if record.iter().all(|cell| cell.trim().is_empty()) {
+            continue;
+        }
+        if record.len() > columns.len() {
+            return Err((
+                line,
+                format!("expected {} cells, one a column, found {}", columns.len(), record.len()),
+            ));
+        }
+        let cells = columns.iter().cloned().zip(record.iter().map(str::to_owned)).collect();
+        rows.push(Row { line, cells });
+    }
+    Ok(rows)
+}

@@ -1,0 +1,303 @@
+//! Guidelines: what people are asked, and what each of their labels means, as files.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::digest;
+use crate::error::AnnotateError;
+
+/// The guidelines that come with the program, by name.
+const BUILT_IN: [(&str, &str); 8] = [
+    ("cosqa", include_str!("../../guidelines/cosqa.toml")),
+    ("cosqa-plus", include_str!("../../guidelines/cosqa-plus.toml")),
+    ("cosqa-plus-half", include_str!("../../guidelines/cosqa-plus-half.toml")),
+    ("generated", include_str!("../../guidelines/generated.toml")),
+    ("preference", include_str!("../../guidelines/preference.toml")),
+    ("query4code", include_str!("../../guidelines/query4code.toml")),
+    ("relevance", include_str!("../../guidelines/relevance.toml")),
+    ("results", include_str!("../../guidelines/results.toml")),
+];
+
+/// How a table is filled in, whatever it asks.
+const COLUMNS: &str = include_str!("../../guidelines/columns.md");
+
+/// What is said where test programs are wanted.
+const TEST_PROGRAMS: &str = include_str!("../../guidelines/test-programs.md");
+
+/// What people are asked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Guideline {
+    /// Its name, which is that of its file.
+    pub name: String,
+    /// Stands for its whole text.
+    pub version: String,
+    /// The text of the file.
+    pub text: String,
+    content: Content,
+}
+
+/// A guideline's file.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    asks: Asks,
+    about: String,
+    text: String,
+    values: Vec<Value>,
+}
+
+/// What a row of a form is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Asks {
+    /// A query and a code.
+    Pair,
+    /// A query and a list of results.
+    List,
+    /// A query and two answers.
+    Sides,
+    /// A query and a code that a model wrote for it.
+    Generated,
+}
+
+/// A label that a guideline knows.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Value {
+    /// How it is written; the first is its name.
+    pub says: Vec<String>,
+    /// What it means, in a few words.
+    pub means: String,
+    /// Whether it says that the code does all that the query asks for; `None` where it does not say.
+    #[serde(default)]
+    pub exact: Option<bool>,
+    /// Whether it says that the code does more than half of it; `None` where it does not say.
+    #[serde(default)]
+    pub half: Option<bool>,
+    /// Its place on the scale of the guideline.
+    #[serde(default)]
+    pub scale: Option<f64>,
+    /// Which of two answers it prefers.
+    #[serde(default)]
+    pub prefers: Option<Prefers>,
+    /// What it says of generated code.
+    #[serde(default)]
+    pub review: Option<Review>,
+}
+
+/// Which of two answers is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Prefers {
+    /// That on the left.
+    First,
+    /// That on the right.
+    Second,
+    /// There is nothing to choose.
+    Neither,
+}
+
+/// What somebody says of generated code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Review {
+    /// It can stand as it is.
+    Approved,
+    /// It can stand as it was edited.
+    Edited,
+    /// It cannot stand.
+    Rejected,
+}
+
+impl Guideline {
+    /// The names of the guidelines that come with the program with what they are, in alphabetical order.
+    pub fn names() -> impl Iterator<Item = (&'static str, String)> {
+        BUILT_IN.iter().filter_map(|(name, text)| {
+            let content: Content = toml::from_str(text).ok()?;
+            Some((*name, content.about))
+        })
+    }
+
+    /// The guideline of a name, or that in a file whose name ends in `.toml`.
+    ///
+    /// # Errors
+    /// When there is none of this name, or the file cannot be read or is wrong.
+    pub fn named(name: &str) -> Result<Self, AnnotateError> {
+        if let Some((name, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
+            return Self::parse(name, text, name);
+        }
+        let path = Path::new(name);
+        if path.extension().is_none_or(|extension| extension != "toml") {
+            let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+            return Err(AnnotateError::Prompt {
+                place: name.to_owned(),
+                problem: format!(
+                    "there is no such guideline; expected one of {}, or a file that ends in .toml",
+                    known.join(", ")
+                ),
+            });
+        }
+        let text = fs::read_to_string(path)
+            .map_err(|source| AnnotateError::Read { path: path.to_owned(), source })?;
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        Self::parse(&stem, &text, &path.display().to_string())
+    }
+
+    /// Reads the text of a guideline's file; `place` is how messages name the file.
+    ///
+    /// # Errors
+    /// [`AnnotateError::Prompt`], saying what was expected.
+    pub fn parse(name: &str, text: &str, place: &str) -> Result<Self, AnnotateError> {
+        let wrong = |problem: String| AnnotateError::Prompt { place: place.to_owned(), problem };
+        let content: Content = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        content.check().map_err(wrong)?;
+        let version = digest(&[text])[..16].to_owned();
+        Ok(Self { name: name.to_owned(), version, text: text.to_owned(), content })
+    }
+
+    /// What a row is about.
+    pub fn asks(&self) -> Asks {
+        self.content.asks
+    }
+
+    /// The value that a cell says, in any case and with white space around; a number in any of its forms. `None` for
+    /// what the guideline does not know.
+    pub fn value(&self, cell: &str) -> Option<&Value> {
+        let cell = cell.trim();
+        let number = |text: &str| text.parse::<f64>().ok();
+        let says = |word: &String| {
+            word.eq_ignore_ascii_case(cell) || number(word).is_some_and(|word| number(cell) == Some(word))
+        };
+        self.content.values.iter().find(|value| value.says.iter().any(says))
+    }
+
+    /// The names of its values, as messages list them.
+    pub fn expected(&self) -> String {
+        self.content.values.iter().map(Value::name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The values on its scale, least first; empty where it has none.
+    pub fn scale(&self) -> Vec<f64> {
+        let mut scale: Vec<f64> = self.content.values.iter().filter_map(|value| value.scale).collect();
+        scale.sort_by(f64::total_cmp);
+        scale
+    }
+
+    /// The instructions for people, Markdown.
+    pub fn instructions(&self, tests: bool) -> String {
+        let mut text = format!("# {}\n\n{}\n", self.content.about, self.content.text.trim());
+        text.push_str("\n| label | meaning |\n|---|---|\n");
+        for value in &self.content.values {
+            text.push_str(&format!("| {} | {} |\n", value.name(), value.means));
+        }
+        for part in tests.then_some(TEST_PROGRAMS).into_iter().chain([COLUMNS]) {
+            text.push('\n');
+            text.push_str(part);
+        }
+        text
+    }
+}
+
+impl Value {
+    /// How it is kept.
+    pub fn name(&self) -> &str {
+        self.says.first().map_or("", String::as_str)
+    }
+}
+
+impl Content {
+    fn check(&self) -> Result<(), String> {
+        let mut words: Vec<String> =
+            self.values.iter().flat_map(|value| &value.says).map(|word| word.to_lowercase()).collect();
+        if self.values.len() < 2 || self.values.iter().any(|value| value.says.is_empty()) {
+            return Err("expected two `values` or more, each with a word that `says` it".to_owned());
+        }
+        words.sort();
+        if let Some(twice) = words.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(format!("{:?} says two values; expected each word once", twice[0]));
+        }
+        if words.iter().any(|word| word.trim().is_empty() || word.trim() != word) {
+            return Err("a word is blank, or has white space around it".to_owned());
+        }
+        let fits = |value: &Value| match self.asks {
+            Asks::Pair => value.prefers.is_none() && value.review.is_none(),
+            Asks::List => value.scale.is_some(),
+            Asks::Sides => value.prefers.is_some(),
+            Asks::Generated => value.review.is_some(),
+        };
+        match self.values.iter().find(|value| !fits(value)) {
+            None => Ok(()),
+            Some(value) => Err(format!(
+                "the value {:?} does not fit what is asked; expected `exact`, `half` or `scale` of a pair, `scale` of a \
+                 list, `prefers` of two sides, `review` of generated code",
+                value.name()
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guidelines_of_the_papers_mean_what_they_say() {
+        for (name, _) in BUILT_IN {
+            let guideline = Guideline::named(name).unwrap();
+            assert!(guideline.instructions(true).contains("test_program"), "{name}");
+            assert!(!guideline.instructions(false).contains("test_program"), "{name}");
+        }
+        assert_eq!(Guideline::names().count(), BUILT_IN.len());
+        let both = |guideline: &str, label: &str| {
+            let guideline = Guideline::named(guideline).unwrap();
+            let value = guideline.value(label).unwrap();
+            (value.exact, value.half)
+        };
+        // CoSQA: 1 and 2 do all, 3 and 4 a kind of it, 5 to 7 half or less; a query of another kind says nothing.
+        for (case, expected) in [
+            ("0", (None, None)),
+            ("2", (Some(true), Some(true))),
+            ("4", (Some(false), Some(true))),
+            ("5", (Some(false), Some(false))),
+        ] {
+            assert_eq!(both("cosqa", case), expected, "{case}");
+        }
+        assert_eq!(both("cosqa-plus", "no"), (Some(false), None));
+        assert_eq!(both("cosqa-plus-half", "yes"), (None, Some(true)));
+        assert_eq!(both("query4code", "2"), (Some(false), Some(true)));
+        assert_eq!(Guideline::named("results").unwrap().scale(), [0.0, 1.0, 2.0, 3.0]);
+    }
+
+    #[test]
+    fn what_a_spreadsheet_makes_of_a_label_is_read() {
+        let guideline = Guideline::named("cosqa-plus").unwrap();
+        for cell in ["yes", " YES ", "Y", "1", "1.0", "TRUE"] {
+            assert_eq!(guideline.value(cell).map(Value::name), Some("yes"), "{cell}");
+        }
+        for cell in ["", "perhaps", "10", "yes no"] {
+            assert_eq!(guideline.value(cell), None, "{cell}");
+        }
+        assert_eq!(guideline.expected(), "yes, no");
+    }
+
+    #[test]
+    fn guidelines_that_cannot_work_are_refused() {
+        let text = "asks = 'list'\nabout = 'x'\ntext = 'x'\nvalues = [{says=['1'],means='',scale=1},{says=['0'],means='',scale=0}]";
+        assert!(Guideline::parse("x", text, "x").is_ok());
+        for (from, to, words) in [
+            ("'list'", "'lists'", "lists"),
+            ("'list'", "'sides'", "`prefers` of two sides"),
+            ("['0']", "['1']", "says two values"),
+            ("['0']", "[]", "expected two `values`"),
+            ("['0']", "[' 0']", "white space"),
+            ("means=''", "mean=''", "mean"),
+        ] {
+            let error = Guideline::parse("x", &text.replace(from, to), "dir/x.toml").unwrap_err().to_string();
+            assert!(error.starts_with("dir/x.toml") && error.contains(words), "{error}");
+        }
+        let error = Guideline::named("cosqua").unwrap_err().to_string();
+        assert!(error.contains("expected one of cosqa, cosqa-plus"), "{error}");
+    }
+}

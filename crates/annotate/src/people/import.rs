@@ -1,0 +1,305 @@
+//! Taking back what people filled in.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::Path;
+
+use quarry_sandbox::{Limits, Runner};
+use serde::Serialize;
+
+use super::form::{Form, Reply, Row, rows};
+use crate::error::AnnotateError;
+use crate::evidence::{Run, TestProgram};
+use crate::language::Language;
+use crate::ledger::{Ledger, NewReply, Writer};
+use crate::people::Subject;
+use crate::run::Programs;
+
+/// Wrong rows that are listed.
+const MAX_LISTED: usize = 20;
+
+/// The longest name, in characters.
+const MAX_NAME_CHARACTERS: usize = 100;
+
+/// Packages that a test program is given at most.
+const MAX_PACKAGES: usize = 6;
+
+/// How a file is taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Import<'a> {
+    /// Who filled it in, where the file has no column `annotator` that says so.
+    pub person: Option<&'a str>,
+    /// When, YYYY-MM-DD, where the file has no column `date`.
+    pub date: Option<&'a str>,
+    /// What somebody said before is replaced where it differs.
+    pub revise: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Imported {
+    /// Rows that are filled in.
+    pub filled: usize,
+    /// Rows that are not.
+    pub blank: usize,
+    /// Replies that are new in the ledger.
+    pub new: usize,
+    /// Of these, such as replace another.
+    pub revised: usize,
+    /// Replies that the ledger had already.
+    pub unchanged: usize,
+    /// Test programs that were run, by what they came to.
+    pub programs: BTreeMap<&'static str, usize>,
+}
+
+/// A row that can be taken.
+struct Taken {
+    form: usize,
+    item: usize,
+    person: String,
+    date: Option<String>,
+    reply: Reply,
+}
+
+/// Checks a form that came back, runs its test programs in what `sandbox` opens, which is done only if there are any,
+/// and keeps what is new. Either all rows can be taken or none is. What is in the ledger already is neither run nor
+/// written again, so that importing a file twice, or going on after a kill, changes nothing that was done.
+///
+/// # Errors
+/// [`AnnotateError::Form`] with every row that is wrong; when the file cannot be read, a program cannot be run, or the
+/// ledger cannot be written.
+pub fn import(
+    writer: &Writer,
+    path: &Path,
+    options: &Import<'_>,
+    limits: &Limits,
+    sandbox: &dyn Fn() -> Result<Box<dyn Programs>, AnnotateError>,
+) -> Result<Imported, AnnotateError> {
+    let bytes = fs::read(path).map_err(|source| AnnotateError::Read { path: path.to_owned(), source })?;
+    let wrong = |listed: Vec<(usize, String)>| AnnotateError::Form {
+        path: path.to_owned(),
+        n_wrong: listed.len(),
+        listed: listed
+            .iter()
+            .take(MAX_LISTED)
+            .map(|(line, problem)| format!("{}:{line}: {problem}", path.display()))
+            .collect(),
+    };
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        wrong(vec![(line, "expected UTF-8 text; save the table as CSV in UTF-8".to_owned())])
+    })?;
+    let rows = rows(&text).map_err(|problem| wrong(vec![problem]))?;
+    let (forms, taken, blank) = check(writer.ledger(), &rows, options)?.map_err(wrong)?;
+
+    let mut imported = Imported { filled: taken.len(), blank, ..Imported::default() };
+    let (mut problems, mut new) = (Vec::new(), Vec::new());
+    for (line, taken) in taken {
+        let (form, item) = (&forms[taken.form], &forms[taken.form].items[taken.item]);
+        match writer.ledger().reply(&form.name, item.number, &taken.person)? {
+            Some(known) if known == taken.reply => imported.unchanged += 1,
+            Some(known) if !options.revise => problems.push((
+                line,
+                format!(
+                    "{} said {:?} of this item before, and now {:?} or something else in the row differs; give \
+                     --revise if this is to replace it",
+                    taken.person, known.label, taken.reply.label
+                ),
+            )),
+            known => {
+                imported.revised += usize::from(known.is_some());
+                new.push(taken);
+            }
+        }
+    }
+    if !problems.is_empty() {
+        return Err(wrong(problems));
+    }
+    let programs = match new.iter().any(|taken| taken.reply.program.is_some()) {
+        true => Some(sandbox()?),
+        false => None,
+    };
+    for Taken { form, item, person, date, reply } in new {
+        let (form, item) = (&forms[form], &forms[form].items[item]);
+        let run = match (&reply.program, &item.subject, &programs) {
+            (Some(source), Subject::Pair(pair), Some(programs)) => {
+                Some(run(source, &pair.language, programs.as_ref(), limits)?)
+            }
+            _ => None,
+        };
+        if let Some(run) = &run
+            && let Some(language) = Language::named(&run.program.language)
+        {
+            *imported.programs.entry(run.result(language).name()).or_default() += 1;
+        }
+        let date = date.as_deref();
+        let (name, item) = (form.name.as_str(), item.number);
+        writer.add_reply(&NewReply {
+            form: name,
+            item,
+            person: &person,
+            date,
+            reply: &reply,
+            run: run.as_ref(),
+        })?;
+        imported.new += 1;
+    }
+    Ok(imported)
+}
+
+fn run(source: &str, language: &str, programs: &dyn Programs, limits: &Limits) -> Result<Run, AnnotateError> {
+    let runner = Runner::named(language)?;
+    if !runner.is_available() {
+        let command = runner.command.first().map_or("", String::as_str);
+        return Err(AnnotateError::Plan {
+            path: command.into(),
+            problem: format!(
+                "there is a test program in {language}, and this is not on this machine; install it"
+            ),
+        });
+    }
+    let source = source.to_owned();
+    let program = TestProgram { language: language.to_owned(), source, ..TestProgram::default() };
+    let mut run = programs.run(program, limits)?;
+    // What is missing is installed by its name, as long as that can be had and brings something new.
+    while let Some(table) = Language::named(language).filter(|table| table.has_packages())
+        && let Some(missing) = run.missing_package(table)
+        && run.program.packages.len() < MAX_PACKAGES
+        && !run.program.packages.contains(&missing)
+    {
+        let mut again = run.program.clone();
+        again.packages.push(missing);
+        let again = programs.run(again, limits)?;
+        if again.provided.is_err() {
+            break;
+        }
+        run = again;
+    }
+    Ok(run)
+}
+
+/// The forms, the rows that are filled in with their lines, and how many are not; or all that is wrong, by line.
+type Checked = Result<(Vec<Form>, Vec<(usize, Taken)>, usize), Vec<(usize, String)>>;
+
+fn check(ledger: &Ledger, rows: &[Row], options: &Import<'_>) -> Result<Checked, AnnotateError> {
+    let (mut forms, mut taken, mut problems, mut blank): (Vec<Form>, _, Vec<(usize, String)>, _) =
+        (Vec::new(), Vec::new(), Vec::new(), 0);
+    let mut lines: HashMap<(usize, usize, String), usize> = HashMap::new();
+    for row in rows {
+        let mut wrong = |problem: String| problems.push((row.line, problem));
+        let name = row.cell("form");
+        let form = match forms.iter().position(|form| form.name == name) {
+            Some(form) => form,
+            None => match ledger.form(name)? {
+                Some(form) => {
+                    forms.push(form);
+                    forms.len() - 1
+                }
+                None => {
+                    wrong(format!(
+                        "expected in the column form the name of a form that was exported with {}, found {name:?}; \
+                         name the plan or --ledger that it is of, and restore the column",
+                        ledger.path().display()
+                    ));
+                    continue;
+                }
+            },
+        };
+        let items = &forms[form].items;
+        let number = row.cell("item").parse::<f64>().ok();
+        let Some(item) = items.iter().position(|item| number == Some(item.number as f64)) else {
+            wrong(format!(
+                "expected 1 to {} in the column item, found {:?}; restore it",
+                items.len(),
+                row.cell("item")
+            ));
+            continue;
+        };
+        let reply = match forms[form].reply(&items[item], row) {
+            Ok(Some(reply)) => reply,
+            Ok(None) => {
+                blank += 1;
+                continue;
+            }
+            Err(problem) => {
+                wrong(problem);
+                continue;
+            }
+        };
+        let said = |column: &str, option: Option<&str>| {
+            Some(row.cell(column)).filter(|cell| !cell.is_empty()).or(option).map(str::to_owned)
+        };
+        let person = said("annotator", options.person).unwrap_or_default().trim().to_owned();
+        if person.is_empty()
+            || person.chars().count() > MAX_NAME_CHARACTERS
+            || person.contains(char::is_control)
+        {
+            wrong(format!(
+                "expected the name of whoever filled it in, of 1 to {MAX_NAME_CHARACTERS} characters, found {person:?}; \
+                 give --by NAME"
+            ));
+            continue;
+        }
+        let date = said("date", options.date);
+        if let Some(date) = date.as_ref().filter(|date| !is_date(date)) {
+            wrong(format!("expected a date such as 2026-03-31, found {date:?}"));
+            continue;
+        }
+        if let Some(before) = lines.insert((form, item, person.clone()), row.line) {
+            wrong(format!(
+                "{person} has labelled item {} in line {before} already; remove one",
+                items[item].number
+            ));
+            continue;
+        }
+        taken.push((row.line, Taken { form, item, person, date, reply }));
+    }
+    Ok(if problems.is_empty() { Ok((forms, taken, blank)) } else { Err(problems) })
+}
+
+/// Whether a text is a date as YYYY-MM-DD.
+fn is_date(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let [year, month, day] = parts.as_slice() else { return false };
+    let number = |text: &str, digits: usize| {
+        let whole = text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit());
+        if whole { text.parse::<u32>().ok() } else { None }
+    };
+    let (Some(year), Some(month), Some(day)) = (number(year, 4), number(month, 2), number(day, 2)) else {
+        return false;
+    };
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = match month {
+        2 => 28 + u32::from(leap),
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return false,
+    };
+    (1..=days).contains(&day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_days_that_there_are() {
+        for date in ["2026-03-31", "2024-02-29", "2000-02-29"] {
+            assert!(is_date(date), "{date}");
+        }
+        for date in [
+            "2026-02-29",
+            "1900-02-29",
+            "2026-13-01",
+            "2026-00-10",
+            "2026-4-1",
+            "31.3.2026",
+            "2026-04-31",
+            "2026-04-+1",
+            "",
+        ] {
+            assert!(!is_date(date), "{date}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Agreement of people, and of each annotator with their majority and with the labels of the file.
+
+use quarry_eval::agreement::{
+    Level, krippendorff_alpha, krippendorff_alpha_by_blocks, krippendorff_interval, percent_agreement,
+};
+use quarry_eval::metrics::classification::{ClassScores, class_scores};
+use quarry_eval::significance::Interval;
+use serde::Serialize;
+
+use super::{Annotator, LabelledPair, Labels, Ratings, Share};
+use crate::criterion::Criterion;
+
+/// How far people agree.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AgreementRow {
+    /// With tests or without.
+    pub tests: bool,
+    /// Under which criterion.
+    pub criterion: Criterion,
+    /// People.
+    pub people: usize,
+    /// Pairs that two of them labelled, or more.
+    pub pairs: usize,
+    /// Labels of these pairs.
+    pub labels: usize,
+    /// Share of pairs of labels that are equal, averaged over the pairs.
+    pub percent_agreement: Option<f64>,
+    /// Krippendorff's α, nominal.
+    pub alpha: Option<f64>,
+    /// Its bootstrapped interval.
+    pub interval: Option<Interval>,
+    /// α of blocks of pairs, averaged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alpha_by_blocks: Option<f64>,
+}
+
+/// An annotator against the majority of people under a criterion.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Against {
+    /// Share of the pairs with a majority that the annotator labels as it.
+    pub accuracy: Option<Share>,
+    /// Krippendorff's α of all people of a condition, or of a judge together with the people whose majority it is
+    /// compared with; a person alone has none.
+    pub alpha: Option<f64>,
+    /// α of blocks of pairs, averaged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alpha_by_blocks: Option<f64>,
+}
+
+/// A row of the annotator table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AnnotatorRow {
+    /// A person, a judge, or all people of a condition together.
+    pub annotator: String,
+    /// Under [`Criterion::Half`].
+    pub half: Against,
+    /// Under [`Criterion::Exact`].
+    pub exact: Against,
+}
+
+impl AnnotatorRow {
+    /// Under a criterion.
+    pub(crate) fn under(&self, criterion: Criterion) -> &Against {
+        match criterion {
+            Criterion::Half => &self.half,
+            Criterion::Exact => &self.exact,
+        }
+    }
+}
+
+/// An annotator against the labels of the file.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AgainstFile {
+    /// Who.
+    pub annotator: String,
+    /// Under which criterion the annotator labelled; what the file's labels mean is for its reader to know.
+    pub criterion: Criterion,
+    /// Share of the pairs with both labels in which they agree.
+    pub accuracy: Share,
+    /// Precision, recall and F1 of the pairs that are answered.
+    pub positive: ClassScores,
+    /// Krippendorff's α of the two, nominal.
+    pub alpha: Option<f64>,
+}
+
+impl Labels<'_> {
+    pub(crate) fn agreement(&self) -> Vec<AgreementRow> {
+        let mut rows = Vec::new();
+        for tests in [true, false] {
+            for criterion in Criterion::ALL {
+                let people = self.people(Some(tests));
+                let mut ratings = self.ratings(&people, criterion);
+                let labelled = |place: &usize| ratings.iter().any(|row| row[*place].is_some());
+                let n_people = (0..people.len()).filter(labelled).count();
+                ratings.retain(|row| row.iter().flatten().count() > 1);
+                if ratings.is_empty() {
+                    continue;
+                }
+                rows.push(AgreementRow {
+                    tests,
+                    criterion,
+                    people: n_people,
+                    pairs: ratings.len(),
+                    labels: ratings.iter().flatten().flatten().count(),
+                    percent_agreement: percent_agreement(&ratings),
+                    alpha: krippendorff_alpha(&ratings, Level::Nominal),
+                    interval: krippendorff_interval(&ratings, Level::Nominal, &self.options.bootstrap),
+                    alpha_by_blocks: self.by_blocks(&ratings),
+                });
+            }
+        }
+        rows
+    }
+
+    fn by_blocks(&self, ratings: &Ratings) -> Option<f64> {
+        krippendorff_alpha_by_blocks(ratings, Level::Nominal, self.options.block?)
+    }
+
+    /// People by condition, then each person, then each judge; those of whom there is nothing to say are left out.
+    pub(crate) fn annotator_rows(&self) -> Vec<AnnotatorRow> {
+        let experts = self.experts();
+        let row = |annotator: String, who: &[usize], together: &[usize]| {
+            let against = |criterion| self.against(who, together, criterion);
+            AnnotatorRow { annotator, half: against(Criterion::Half), exact: against(Criterion::Exact) }
+        };
+        let mut rows = Vec::new();
+        for tests in [true, false] {
+            let people = self.people(Some(tests));
+            rows.push(row(format!("people, {}", super::condition(tests)), &people, &people));
+        }
+        for (place, annotator) in self.annotators.iter().enumerate() {
+            let together: Vec<usize> = match annotator {
+                Annotator::Person { .. } => Vec::new(),
+                Annotator::Judge { .. } => experts.iter().copied().chain([place]).collect(),
+            };
+            rows.push(row(annotator.title(), &[place], &together));
+        }
+        rows.retain(|row| [&row.half, &row.exact].iter().any(|against| **against != Against::default()));
+        rows
+    }
+
+    fn against(&self, who: &[usize], together: &[usize], criterion: Criterion) -> Against {
+        let (mut hits, mut of) = (0, 0);
+        for pair in &self.pairs {
+            let Some(majority) = self.majority(pair, criterion) else { continue };
+            let said = |place: &usize| pair.labels.get(place)?.under(criterion);
+            for label in who.iter().filter_map(said) {
+                of += 1;
+                hits += usize::from(label == majority);
+            }
+        }
+        let Some(accuracy) = Share::new(hits, of, self.options.bootstrap.confidence) else {
+            return Against::default();
+        };
+        let mut ratings = self.ratings(together, criterion);
+        // Blocks are of the pairs that people labelled.
+        ratings.retain(|row| row.iter().flatten().count() > 1);
+        Against {
+            accuracy: Some(accuracy),
+            alpha: krippendorff_alpha(&ratings, Level::Nominal),
+            alpha_by_blocks: self.by_blocks(&ratings),
+        }
+    }
+
+    pub(crate) fn against_file(&self) -> Vec<AgainstFile> {
+        let mut rows = Vec::new();
+        for (place, annotator) in self.annotators.iter().enumerate() {
+            for criterion in Criterion::ALL {
+                let both =
+                    |pair: &&LabelledPair| Some((pair.file?, pair.labels.get(&place)?.under(criterion)?));
+                let (file, said): (Vec<bool>, Vec<bool>) = self.pairs.iter().filter_map(both).unzip();
+                let hits = file.iter().zip(&said).filter(|(file, said)| file == said).count();
+                let Some(accuracy) = Share::new(hits, file.len(), self.options.bootstrap.confidence) else {
+                    continue;
+                };
+                let number = |label: &bool| Some(f64::from(u8::from(*label)));
+                let table: Ratings =
+                    file.iter().zip(&said).map(|(file, said)| vec![number(file), number(said)]).collect();
+                rows.push(AgainstFile {
+                    annotator: annotator.title(),
+                    criterion,
+                    accuracy,
+                    positive: class_scores(&file, &said, &true),
+                    alpha: krippendorff_alpha(&table, Level::Nominal),
+                });
+            }
+        }
+        rows
+    }
+}

@@ -1,0 +1,337 @@
+//! What labels of people and judges come to: the annotator tables of the papers, as a function of values.
+//!
+//! Two criteria run through all of it: *exact*, whether the code does all that a query asks for, and *50 %*, whether
+//! it does more than half of it. A label counts under those that its guideline speaks of, and nothing is concluded
+//! from one to the other.
+
+mod agreement;
+mod gather;
+mod people;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use quarry_eval::agreement::Level;
+use quarry_eval::agreement::krippendorff_by_unit;
+use quarry_eval::significance::{Bootstrap, Interval};
+use serde::{Deserialize, Serialize};
+
+use crate::criterion::Criterion;
+
+pub use agreement::{Against, AgainstFile, AgreementRow, AnnotatorRow};
+pub use gather::{Gathered, JudgeOf, gather};
+pub use people::{PreferenceRow, ProgramRow, ReviewRow, ScoreAgreement, ScoreRow, SystemRow};
+
+/// Who labels.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Annotator {
+    /// A person, with test programs or without: the same person in both ways is two annotators.
+    Person {
+        /// Their name.
+        name: String,
+        /// Whether they wrote test programs.
+        tests: bool,
+    },
+    /// A judge with its model.
+    Judge {
+        /// Its name.
+        name: String,
+    },
+}
+
+impl Annotator {
+    /// As tables have it.
+    pub fn title(&self) -> String {
+        match self {
+            Self::Person { name, tests } => format!("{name}, {}", condition(*tests)),
+            Self::Judge { name } => name.clone(),
+        }
+    }
+}
+
+/// As tables have it.
+pub(crate) fn condition(tests: bool) -> &'static str {
+    if tests { "with tests" } else { "without tests" }
+}
+
+/// What an annotator says of a pair.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Label {
+    /// Under [`Criterion::Exact`].
+    pub exact: Option<bool>,
+    /// Under [`Criterion::Half`].
+    pub half: Option<bool>,
+    /// The names of the values given, by guideline.
+    pub said: BTreeMap<String, String>,
+    /// What should be remembered.
+    pub comment: String,
+}
+
+impl Label {
+    /// Under a criterion.
+    pub fn under(&self, criterion: Criterion) -> Option<bool> {
+        match criterion {
+            Criterion::Exact => self.exact,
+            Criterion::Half => self.half,
+        }
+    }
+}
+
+/// A pair with all that was said of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LabelledPair {
+    /// Its id.
+    pub id: String,
+    /// Whether the label of its file says that the code answers the query.
+    pub file: Option<bool>,
+    /// By the place of the annotator.
+    pub labels: BTreeMap<usize, Label>,
+}
+
+/// Whose majority is taken for the truth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Truth {
+    /// People who wrote tests if any did, else those who did not.
+    #[default]
+    Auto,
+    /// People who wrote tests.
+    WithTests,
+    /// People who wrote none.
+    WithoutTests,
+    /// All people.
+    People,
+}
+
+/// How a study is made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whose majority is taken for the truth.
+    pub truth: Truth,
+    /// People who must have labelled a pair for there to be a majority.
+    pub least_labels: usize,
+    /// Pairs below this α of their own, under either criterion, are removed.
+    pub least_agreement: Option<f64>,
+    /// Pairs of a block of which α is also averaged, as CoSQA+ does with 100.
+    pub block: Option<usize>,
+    /// What counts as executable: one of [`EXECUTABLE_RULES`](crate::EXECUTABLE_RULES).
+    pub executable_rule: &'static str,
+    /// How intervals are drawn; its `confidence` holds for all.
+    pub bootstrap: Bootstrap,
+}
+
+/// What labels come to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Study {
+    /// Whose majority was taken for the truth.
+    pub truth: Truth,
+    /// Pairs that people labelled or whose file has a label.
+    pub pairs: usize,
+    /// Agreement of people, by condition and criterion.
+    pub agreement: Vec<AgreementRow>,
+    /// As `agreement`, before pairs were removed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub agreement_before_removal: Vec<AgreementRow>,
+    /// Pairs that were removed, with the least α of theirs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub removed: Vec<(String, f64)>,
+    /// Each annotator against the majority.
+    pub annotators: Vec<AnnotatorRow>,
+    /// Each annotator against the labels of the file.
+    pub against_file: Vec<AgainstFile>,
+    /// What counts as executable.
+    pub executable_rule: &'static str,
+    /// Test programs of people and the time that they took.
+    pub programs: Vec<ProgramRow>,
+    /// Ratings on a scale.
+    pub scores: Vec<ScoreRow>,
+    /// Agreement of ratings.
+    pub score_agreement: Vec<ScoreAgreement>,
+    /// Ratings of lists by system.
+    pub systems: Vec<SystemRow>,
+    /// Preferences between two sides.
+    pub preferences: Vec<PreferenceRow>,
+    /// What people say of generated code.
+    pub reviews: Vec<ReviewRow>,
+    /// Pairs on which people disagree, or a judge disagrees with their majority.
+    pub disagreements: Vec<Disagreement>,
+}
+
+/// A pair on which not all agree.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Disagreement {
+    /// Id of the pair.
+    pub pair: String,
+    /// The criterion.
+    pub criterion: Criterion,
+    /// The majority of people; `None` where there is none.
+    pub majority: Option<bool>,
+    /// Whether people disagree among themselves, and not only a judge with them.
+    pub among_people: bool,
+    /// Who says what, with their comment.
+    pub labels: Vec<(String, bool, String)>,
+}
+
+impl Study {
+    /// Of what was gathered.
+    pub fn new(gathered: &Gathered, options: &Options) -> Self {
+        let any_tests =
+            gathered.annotators.iter().any(|who| matches!(who, Annotator::Person { tests: true, .. }));
+        let truth = match options.truth {
+            Truth::Auto if any_tests => Truth::WithTests,
+            Truth::Auto => Truth::WithoutTests,
+            other => other,
+        };
+        let annotators = &gathered.annotators;
+        let mut labels = Labels { annotators, pairs: gathered.pairs.iter().collect(), truth, options };
+        let mut study = Self {
+            truth,
+            pairs: 0,
+            agreement: Vec::new(),
+            agreement_before_removal: Vec::new(),
+            removed: Vec::new(),
+            annotators: Vec::new(),
+            against_file: Vec::new(),
+            executable_rule: options.executable_rule,
+            programs: people::programs(gathered, options),
+            scores: people::scores(gathered),
+            score_agreement: people::score_agreement(gathered),
+            systems: people::systems(gathered, options),
+            preferences: people::preferences(gathered, options),
+            reviews: people::reviews(gathered),
+            disagreements: Vec::new(),
+        };
+        if let Some(least) = options.least_agreement {
+            study.agreement_before_removal = labels.agreement();
+            study.removed = labels.remove_below(least);
+        }
+        study.pairs = labels.pairs.len();
+        study.agreement = labels.agreement();
+        study.annotators = labels.annotator_rows();
+        study.against_file = labels.against_file();
+        study.disagreements = labels.disagreements();
+        study
+    }
+}
+
+/// The labels of some pairs.
+pub(crate) struct Labels<'a> {
+    pub(crate) annotators: &'a [Annotator],
+    pub(crate) pairs: Vec<&'a LabelledPair>,
+    pub(crate) truth: Truth,
+    pub(crate) options: &'a Options,
+}
+
+/// A row for each pair, a place for each of some annotators.
+pub(crate) type Ratings = Vec<Vec<Option<f64>>>;
+
+impl Labels<'_> {
+    /// The places of the people whose majority is the truth.
+    pub(crate) fn experts(&self) -> Vec<usize> {
+        self.people(match self.truth {
+            Truth::WithTests => Some(true),
+            Truth::WithoutTests => Some(false),
+            Truth::Auto | Truth::People => None,
+        })
+    }
+
+    /// The places of the people who worked with tests or without, or of all.
+    pub(crate) fn people(&self, wanted: Option<bool>) -> Vec<usize> {
+        let is_wanted = |who: &Annotator| match who {
+            Annotator::Person { tests, .. } => wanted.is_none_or(|wanted| wanted == *tests),
+            Annotator::Judge { .. } => false,
+        };
+        (0..self.annotators.len()).filter(|place| is_wanted(&self.annotators[*place])).collect()
+    }
+
+    /// What some annotators say, under a criterion.
+    pub(crate) fn ratings(&self, annotators: &[usize], criterion: Criterion) -> Ratings {
+        let rating = |pair: &LabelledPair, place: &usize| {
+            pair.labels.get(place)?.under(criterion).map(|label| f64::from(u8::from(label)))
+        };
+        self.pairs.iter().map(|pair| annotators.iter().map(|place| rating(pair, place)).collect()).collect()
+    }
+
+    /// What most of the experts say of a pair; `None` where too few do, or as many say the one as the other.
+    pub(crate) fn majority(&self, pair: &LabelledPair, criterion: Criterion) -> Option<bool> {
+        let experts = self.experts();
+        let labels = experts.iter().filter_map(|place| pair.labels.get(place)?.under(criterion));
+        let (yes, no): (Vec<bool>, Vec<bool>) = labels.partition(|label| *label);
+        let enough = yes.len() + no.len() >= self.options.least_labels.max(1) && yes.len() != no.len();
+        enough.then_some(yes.len() > no.len())
+    }
+
+    /// Removes the pairs of which α of the experts' labels is below `least`, and gives them with that.
+    fn remove_below(&mut self, least: f64) -> Vec<(String, f64)> {
+        let experts = self.experts();
+        let by_criterion = Criterion::ALL
+            .map(|criterion| krippendorff_by_unit(&self.ratings(&experts, criterion), Level::Nominal));
+        let lowest = |row: usize| by_criterion.iter().filter_map(|alphas| alphas[row]).reduce(f64::min);
+        let (mut kept, mut removed) = (Vec::new(), Vec::new());
+        for (row, pair) in self.pairs.iter().enumerate() {
+            match lowest(row) {
+                Some(alpha) if alpha < least => removed.push((pair.id.clone(), alpha)),
+                _ => kept.push(*pair),
+            }
+        }
+        self.pairs = kept;
+        removed
+    }
+
+    fn disagreements(&self) -> Vec<Disagreement> {
+        let experts = self.experts();
+        let of = |pair: &LabelledPair, criterion: Criterion| {
+            let majority = self.majority(pair, criterion);
+            let said = |place: &usize| pair.labels.get(place)?.under(criterion);
+            let mut distinct: Vec<bool> = experts.iter().filter_map(said).collect();
+            distinct.sort_unstable();
+            distinct.dedup();
+            let others = |place: usize| {
+                majority.is_some() && said(&place).is_some_and(|label| Some(label) != majority)
+            };
+            let disputed = distinct.len() > 1
+                || (0..self.annotators.len())
+                    .any(|place| matches!(self.annotators[place], Annotator::Judge { .. }) && others(place));
+            disputed.then(|| Disagreement {
+                pair: pair.id.clone(),
+                criterion,
+                majority,
+                among_people: distinct.len() > 1,
+                labels: pair
+                    .labels
+                    .iter()
+                    .filter_map(|(place, label)| {
+                        let title = self.annotators[*place].title();
+                        Some((title, label.under(criterion)?, label.comment.clone()))
+                    })
+                    .collect(),
+            })
+        };
+        let both = |pair: &&LabelledPair| Criterion::ALL.map(|criterion| of(pair, criterion));
+        self.pairs.iter().flat_map(both).flatten().collect()
+    }
+}
+
+/// A share of cases with an interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Share {
+    /// Cases that count.
+    pub hits: usize,
+    /// All cases, at least 1.
+    pub of: usize,
+    /// `hits / of`.
+    pub share: f64,
+    /// Wilson's interval.
+    pub interval: Option<Interval>,
+}
+
+impl Share {
+    /// `None` without cases.
+    pub(crate) fn new(hits: usize, of: usize, confidence: f64) -> Option<Self> {
+        let interval = quarry_eval::significance::wilson_interval(hits, of, confidence);
+        (of > 0).then(|| Self { hits, of, share: hits as f64 / of as f64, interval })
+    }
+}

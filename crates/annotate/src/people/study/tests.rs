@@ -1,0 +1,296 @@
+//! A study of ten pairs whose numbers come from the packages krippendorff, scikit-learn, SciPy and statsmodels.
+
+use std::collections::BTreeMap;
+
+use super::gather::{Gathered, Scale, Scored, Vote, Work};
+use super::*;
+use crate::evidence::RunResult;
+use crate::people::{Prefers, Review};
+
+const NONE: u8 = 9;
+
+/// Three people with tests, three without, a judge; a column for each pair.
+const LABELS: [(&str, Option<bool>, [u8; 10]); 7] = [
+    ("ann", Some(true), [1, 1, 1, 0, 0, 1, 0, 1, 0, 0]),
+    ("bob", Some(true), [1, 1, 0, 0, 0, 1, 0, 1, 1, 0]),
+    ("cyd", Some(true), [1, 1, 1, 0, 1, 1, 0, 0, 0, 0]),
+    ("dee", Some(false), [1, 0, 1, 0, 0, 1, NONE, 1, 1, 0]),
+    ("eve", Some(false), [1, 1, 1, 1, 0, 1, 0, 0, 0, NONE]),
+    ("fay", Some(false), [0, 1, 1, 0, 0, 1, 0, 1, 1, 0]),
+    ("model", None, [1, 1, 1, 0, 1, 0, 0, 1, 0, 1]),
+];
+
+const FILE: [u8; 10] = [1, 1, 1, 0, 0, 1, 1, 1, 0, 0];
+
+fn gathered() -> Gathered {
+    let annotators = LABELS
+        .iter()
+        .map(|(name, tests, _)| match tests {
+            Some(tests) => Annotator::Person { name: (*name).to_owned(), tests: *tests },
+            None => Annotator::Judge { name: (*name).to_owned() },
+        })
+        .collect();
+    let label = |given: u8| Label { exact: Some(given == 1), ..Label::default() };
+    let pair = |column: usize| LabelledPair {
+        id: column.to_string(),
+        file: Some(FILE[column] == 1),
+        labels: (LABELS.iter().enumerate())
+            .filter(|(_, (.., given))| given[column] != NONE)
+            .map(|(place, (.., given))| (place, label(given[column])))
+            .collect(),
+    };
+    Gathered { annotators, pairs: (0..10).map(pair).collect(), ..Gathered::default() }
+}
+
+fn options() -> Options {
+    let bootstrap = Bootstrap { resamples: 200, ..Bootstrap::default() };
+    Options {
+        truth: Truth::Auto,
+        least_labels: 1,
+        least_agreement: None,
+        block: None,
+        executable_rule: "",
+        bootstrap,
+    }
+}
+
+#[track_caller]
+fn near(found: Option<f64>, expected: f64) {
+    assert!(found.is_some_and(|found| (found - expected).abs() < 1e-9), "{found:?} {expected}");
+}
+
+#[track_caller]
+fn row<'s>(study: &'s Study, name: &str) -> &'s AnnotatorRow {
+    study.annotators.iter().find(|row| row.annotator == name).unwrap()
+}
+
+#[test]
+fn the_annotator_table() {
+    let study = Study::new(&gathered(), &Options { block: Some(5), ..options() });
+    assert_eq!((study.truth, study.pairs), (Truth::WithTests, 10));
+    let [with, without] = study.agreement.as_slice() else { panic!("{:?}", study.agreement) };
+    assert_eq!((with.tests, with.people, with.pairs, with.labels), (true, 3, 10, 30));
+    assert_eq!((without.tests, without.people, without.pairs, without.labels), (false, 3, 10, 28));
+    near(with.alpha, 0.484_444_444_444_444_46);
+    near(without.alpha, 0.307_692_307_692_307_7);
+    near(with.alpha_by_blocks, 0.481_481_481_481_481_5);
+    assert!(with.interval.unwrap().low < 0.48 && with.interval.unwrap().high > 0.49);
+    for (name, hits, of) in [
+        ("people, with tests", 26, 30),
+        ("people, without tests", 22, 28),
+        ("ann, with tests", 10, 10),
+        ("bob, with tests", 8, 10),
+        ("dee, without tests", 7, 9),
+        ("fay, without tests", 8, 10),
+        ("model", 7, 10),
+    ] {
+        let accuracy = row(&study, name).exact.accuracy.unwrap();
+        assert_eq!((accuracy.hits, accuracy.of), (hits, of), "{name}");
+        assert_eq!(row(&study, name).half, Against::default());
+    }
+    // The model together with the three people who wrote tests.
+    near(row(&study, "model").exact.alpha, 0.380_952_380_952_380_95);
+    near(row(&study, "model").exact.alpha_by_blocks, 0.360_576_923_076_923_1);
+    near(row(&study, "people, with tests").exact.alpha, 0.484_444_444_444_444_46);
+}
+
+#[test]
+fn the_file_and_one_model_alone_make_a_table() {
+    let mut gathered = gathered();
+    gathered.annotators = vec![Annotator::Judge { name: "model".to_owned() }];
+    for pair in &mut gathered.pairs {
+        pair.labels = pair.labels.remove(&6).map(|label| (0, label)).into_iter().collect();
+    }
+    let study = Study::new(&gathered, &options());
+    assert!(study.annotators.is_empty() && study.agreement.is_empty());
+    let [row] = study.against_file.as_slice() else { panic!("{:?}", study.against_file) };
+    near(Some(row.accuracy.share), 0.6);
+    near(Some(row.positive.f1), 2.0 / 3.0);
+    near(row.alpha, 0.208_333_333_333_333_26);
+    let titles: Vec<String> = study.tables().into_iter().map(|(title, _)| title).collect();
+    assert_eq!(titles, ["Annotators against the labels of the file"]);
+}
+
+#[test]
+fn whose_majority_is_the_truth_is_a_choice() {
+    let of = |truth, least_labels| {
+        let study = Study::new(&gathered(), &Options { truth, least_labels, ..options() });
+        let accuracy = row(&study, "model").exact.accuracy.unwrap();
+        (study.truth, accuracy.hits, accuracy.of)
+    };
+    // Without tests most say 1 1 1 0 0 1 0 1 1 0; pairs 6 and 9 have two labels.
+    assert_eq!(of(Truth::WithoutTests, 1), (Truth::WithoutTests, 6, 10));
+    assert_eq!(of(Truth::WithoutTests, 3), (Truth::WithoutTests, 5, 8));
+    // Of all six, pair 8 is a tie.
+    assert_eq!(of(Truth::People, 1), (Truth::People, 6, 9));
+}
+
+#[test]
+fn pairs_on_which_people_disagree_are_removed_and_listed() {
+    let study = Study::new(&gathered(), &Options { least_agreement: Some(0.0), ..options() });
+    let removed: Vec<&str> = study.removed.iter().map(|(pair, _)| pair.as_str()).collect();
+    assert_eq!(removed, ["2", "4", "7", "8"]);
+    near(Some(study.removed[0].1), -0.288_888_888_888_888_75);
+    near(study.agreement_before_removal[0].alpha, 0.484_444_444_444_444_46);
+    near(study.agreement[0].alpha, 1.0);
+    near(row(&study, "model").exact.alpha, 0.680_555_555_555_555_6);
+
+    let all = Study::new(&gathered(), &options());
+    let listed: Vec<(&str, bool)> =
+        all.disagreements.iter().map(|pair| (pair.pair.as_str(), pair.among_people)).collect();
+    // The model alone disagrees on 5 and 9.
+    assert_eq!(listed, [("2", true), ("4", true), ("5", false), ("7", true), ("8", true), ("9", false)]);
+    assert_eq!(all.disagreements[0].majority, Some(true));
+    assert_eq!(all.disagreements[0].labels[1], ("bob, with tests".to_owned(), false, String::new()));
+}
+
+#[test]
+fn a_label_counts_only_under_what_it_speaks_of() {
+    let mut gathered = gathered();
+    for pair in &mut gathered.pairs {
+        for (place, label) in &mut pair.labels {
+            // The model judges by 50 %, and two of the people labelled by both.
+            if *place == 6 {
+                (label.half, label.exact) = (label.exact, None);
+            } else if *place < 2 {
+                label.half = Some(true);
+            }
+        }
+    }
+    let study = Study::new(&gathered, &options());
+    let model = row(&study, "model");
+    assert_eq!(model.exact, Against::default());
+    let accuracy = model.half.accuracy.unwrap();
+    assert_eq!((accuracy.hits, accuracy.of), (6, 10));
+    let criteria: Vec<(bool, Criterion, usize)> =
+        study.agreement.iter().map(|row| (row.tests, row.criterion, row.people)).collect();
+    assert_eq!(
+        criteria,
+        [(true, Criterion::Exact, 3), (true, Criterion::Half, 2), (false, Criterion::Exact, 3)]
+    );
+    // Who only ever says yes has no α.
+    assert_eq!(study.agreement[1].alpha, None);
+}
+
+#[test]
+fn programs_and_time() {
+    let work =
+        |person: &str, program, minutes| Work { person: person.to_owned(), tests: true, program, minutes };
+    let gathered = Gathered {
+        work: vec![
+            work("ann", Some((RunResult::Passed, 4)), Some(2.0)),
+            work("ann", Some((RunResult::Failed, 5)), Some(3.0)),
+            work("ann", Some((RunResult::MissingPackage, 3)), None),
+            work("bob", Some((RunResult::Error, 0)), Some(10.0)),
+            work("bob", None, Some(4.0)),
+        ],
+        ..Gathered::default()
+    };
+    let rows = Study::new(&gathered, &options()).programs;
+    let people: Vec<&str> = rows.iter().map(|row| row.people.as_str()).collect();
+    assert_eq!(people, ["people, with tests", "ann, with tests", "bob, with tests"]);
+    assert_eq!((rows[0].labels, rows[0].programs, rows[0].timed), (5, 4, 4));
+    near(rows[0].executable.map(|share| share.share), 0.5);
+    near(rows[0].mean_tests, 3.0);
+    near(rows[0].mean_minutes, 4.75);
+    near(rows[0].median_minutes, 3.5);
+    assert_eq!(rows[1].results, BTreeMap::from([("passed", 1), ("failed", 1), ("missing_package", 1)]));
+}
+
+#[test]
+fn ratings_have_means_and_correlations() {
+    let (p, q, g) = (
+        [3.0, 2.0, 3.0, 0.0, 1.0, 2.0, 0.0, 3.0],
+        [3.0, 3.0, 2.0, 0.0, 1.0, 1.0, -1.0, 3.0],
+        [3.0, 2.0, 2.0, 1.0, 1.0, 3.0, 0.0, 3.0],
+    );
+    let scored = |item: usize| {
+        let people = [("p", p[item]), ("q", q[item])];
+        Scored {
+            system: Some(if item < 4 { "old" } else { "new" }.to_owned()),
+            people: (people.into_iter().filter(|(_, score)| *score >= 0.0))
+                .map(|(name, score)| (name.to_owned(), score))
+                .collect(),
+            judges: [("model".to_owned(), g[item])].into(),
+        }
+    };
+    let scale = Scale { guideline: "query4code".to_owned(), items: (0..8).map(scored).collect() };
+    let gathered = Gathered { scales: vec![scale], ..Gathered::default() };
+    let study = Study::new(&gathered, &options());
+    let find = |rater: &str, against: Option<&str>| {
+        let is = |row: &&ScoreRow| row.rater == rater && row.against.as_deref() == against;
+        study.scores.iter().find(is).unwrap()
+    };
+    let q = find("q", Some("model"));
+    assert_eq!((q.items, q.common), (7, 7));
+    near(Some(q.mean), 13.0 / 7.0);
+    near(q.pearson, 0.631_629_920_710_096_7);
+    near(q.kendall, 0.545_705_156_331_749_2);
+    let others = find("p", Some("the other people"));
+    near(others.pearson, 0.831_584_185_795_110_1);
+    near(others.kendall, 0.705_882_352_941_176_3);
+    near(Some(find("p", Some("model")).mean), 1.75);
+    near(study.score_agreement[0].alpha_ordinal, 0.776_329_509_906_152_2);
+    near(study.score_agreement[0].alpha_nominal, 0.434_782_608_695_652_1);
+    // Lists 4 to 7 of the new system: means 1, 1.5, 0 and 3.
+    let new = study.systems.iter().find(|row| row.system == "new").unwrap();
+    assert_eq!((new.lists, new.ratings), (4, 7));
+    near(Some(new.mean), 5.5 / 4.0);
+    let interval = new.interval.unwrap();
+    assert!(interval.low < new.mean && new.mean < interval.high);
+}
+
+#[test]
+fn preferences_count_queries_and_not_sides() {
+    // Of nine queries the new data set wins seven, the old one wins one, one is tied; sides are swapped in every other.
+    let vote = |query: usize, person: &str, winner: &str| {
+        let sides = if query.is_multiple_of(2) { ["new", "old"] } else { ["old", "new"] };
+        let prefers = match winner {
+            "tie" => Prefers::Neither,
+            winner if winner == sides[0] => Prefers::First,
+            _ => Prefers::Second,
+        };
+        Vote {
+            content: query.to_string(),
+            sides: sides.map(str::to_owned),
+            person: person.to_owned(),
+            prefers,
+        }
+    };
+    let winners = ["new", "new", "new", "old", "tie", "new", "new", "new", "new"];
+    let mut votes: Vec<Vote> = (0..9).map(|query| vote(query, "ann", winners[query])).collect();
+    let only = |votes: Vec<Vote>| {
+        Study::new(&Gathered { votes, ..Gathered::default() }, &options()).preferences.remove(0)
+    };
+    let one = only(votes.clone());
+    assert_eq!(one.systems, ["new", "old"]);
+    assert_eq!((one.people, one.votes, one.queries), (1, [7, 1, 1], [7, 1, 1]));
+    near(one.vote_share, 7.0 / 8.0);
+    near(Some(one.p), 0.070_312_5);
+    near(one.share.and_then(|share| share.interval).map(|interval| interval.low), 0.529_111_817_787_146_6);
+    // A second person makes one more query a tie, and no query twice.
+    votes.extend([vote(0, "bob", "old"), vote(1, "bob", "new")]);
+    let two = only(votes);
+    assert_eq!((two.people, two.votes, two.queries), (2, [8, 2, 1], [6, 1, 2]));
+}
+
+#[test]
+fn reviews_are_counted_by_person_and_model() {
+    let said = |person: &str, review| (person.to_owned(), "model".to_owned(), review);
+    let reviews =
+        vec![said("ann", Review::Approved), said("ann", Review::Edited), said("bob", Review::Rejected)];
+    let study = Study::new(&Gathered { reviews, ..Gathered::default() }, &options());
+    let counts: Vec<_> = study
+        .reviews
+        .iter()
+        .map(|row| (row.person.as_str(), row.approved, row.edited, row.rejected))
+        .collect();
+    assert_eq!(counts, [("ann", 1, 1, 0), ("bob", 0, 0, 1)]);
+    assert_eq!(study.tables().len(), 1);
+}
+
+#[test]
+fn nothing_makes_no_table_and_no_noise() {
+    let study = Study::new(&Gathered::default(), &options());
+    assert!(study.tables().is_empty());
+}

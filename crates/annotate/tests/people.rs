@@ -1,0 +1,451 @@
+//! Forms from export to study, with a sandbox that runs nothing.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use quarry_annotate::ledger::{Place, Writer};
+use quarry_annotate::people::study::{JudgeOf, Options, Study, Truth, gather};
+use quarry_annotate::people::{
+    AnswersOptions, Guideline, Import, Imported, Sampling, export_answers, export_pairs, import, open_ledger,
+};
+use quarry_annotate::{AnnotateError, EXECUTABLE_RULES, Outcome, Plan, Programs, Run, TestProgram, Verdict};
+use quarry_eval::significance::Bootstrap;
+use quarry_sandbox::{Ended, Limits};
+use serde_json::{Map, Value, json};
+
+/// Ends every program well, but for those that say that they fail.
+struct Pretended;
+
+impl Programs for Pretended {
+    fn run(&self, program: TestProgram, _: &Limits) -> Result<Run, AnnotateError> {
+        // What is asked for can be had, but for `nowhere`.
+        let missing =
+            program.source.split("import ").skip(1).filter_map(|rest| rest.split_whitespace().next());
+        let missing = missing.map(str::to_owned).find(|name| !program.packages.contains(name));
+        if program.packages.iter().any(|name| name == "nowhere") {
+            return Ok(Run::unavailable(program, "there is none".to_owned()));
+        }
+        let fails = missing.is_some() || program.source.contains("fails");
+        let stderr = match missing {
+            Some(name) => format!("ModuleNotFoundError: No module named '{name}'"),
+            None => "AssertionError".to_owned(),
+        };
+        Ok(Run {
+            ended: Ended::Exited { code: i32::from(fails) },
+            stdout: String::new(),
+            stderr: if fails { stderr } else { String::new() },
+            wall_time: Duration::from_millis(1),
+            cpu_time: Duration::from_millis(1),
+            peak_memory_bytes: 1,
+            isolation: "pretended".to_owned(),
+            provided: Ok(program.packages.clone()),
+            program,
+        })
+    }
+}
+
+struct Fixture {
+    folder: tempfile::TempDir,
+    opened: Cell<usize>,
+}
+
+/// Twelve pairs: of each third the file says no. Some begin with what spreadsheets take for formulas.
+fn pair(number: usize) -> Value {
+    let beginnings = ["def", "=1+", "'", "-", "@x\ndef"];
+    json!({
+        "pair-idx": number, "query-idx": number, "query": format!("=question, \"{number}\""), "code-idx": number,
+        "code": format!("{} f{number}(x):\n    return x;\n", beginnings[number % 5]),
+        "label": i32::from(!number.is_multiple_of(3)), "language": "python",
+    })
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let fixture = Self { folder: tempfile::tempdir().unwrap(), opened: Cell::new(0) };
+        let pairs: Vec<String> = (0..12).map(|number| pair(number).to_string()).collect();
+        fs::write(fixture.path("pairs.jsonl"), pairs.join("\n")).unwrap();
+        let plan = "pairs = ['pairs.jsonl']\njudge = 'cosqa-plus'\n[model]\nprovider = 'openai-compatible'\n\
+                    base_url = 'http://localhost:1'\nmodel = 'm'\n";
+        fs::write(fixture.path("plan.toml"), plan).unwrap();
+        fixture
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn plan(&self) -> Plan {
+        Plan::open(&self.path("plan.toml"), None).unwrap()
+    }
+
+    fn open(&self) -> (Writer, i64) {
+        open_ledger(&self.plan()).unwrap()
+    }
+
+    fn export(&self, name: &str, guideline: &str, tests: bool, sampling: Sampling) -> PathBuf {
+        let (writer, judge) = self.open();
+        let (guideline, out) = (Guideline::named(guideline).unwrap(), self.path(name));
+        export_pairs(&writer, judge, guideline, &sampling, tests, &out).unwrap();
+        out
+    }
+
+    fn import(&self, path: &Path, options: &Import<'_>) -> Result<Imported, AnnotateError> {
+        let (writer, _) = self.open();
+        let sandbox = || {
+            self.opened.set(self.opened.get() + 1);
+            Ok(Box::new(Pretended) as Box<dyn Programs>)
+        };
+        import(&writer, path, options, &Limits::default(), &sandbox)
+    }
+
+    /// The pair of each item of the last form, by its code.
+    fn fill(&self, path: &Path, mut fill: impl FnMut(usize, &mut Map<String, Value>)) {
+        let text = fs::read_to_string(path).unwrap();
+        let lines = text.lines().map(|line| {
+            let mut row: Map<String, Value> = serde_json::from_str(line).unwrap();
+            let shown = ["code", "results", "a"].into_iter().find_map(|column| row.get(column)).unwrap();
+            let digits = shown.as_str().unwrap().split(" f").nth(1).unwrap().split('(').next().unwrap();
+            let number = digits.parse().unwrap();
+            fill(number, &mut row);
+            Value::Object(row).to_string()
+        });
+        let lines: Vec<String> = lines.collect();
+        fs::write(path, lines.join("\n")).unwrap();
+    }
+
+    fn study(&self) -> Study {
+        let (writer, judge) = self.open();
+        let ledger = writer.ledger();
+        let judges = [JudgeOf { ledger, judge, name: "model", criterion: self.plan().judge.criterion }];
+        let options = Options {
+            truth: Truth::Auto,
+            least_labels: 1,
+            least_agreement: None,
+            block: None,
+            executable_rule: EXECUTABLE_RULES[0],
+            bootstrap: Bootstrap { resamples: 50, ..Bootstrap::default() },
+        };
+        Study::new(&gather(&[ledger], &judges).unwrap(), &options)
+    }
+
+    /// The judge says yes to even numbers, and nothing of the last two.
+    fn judge(&self) {
+        let (writer, judge) = self.open();
+        for candidate in writer.ledger().candidates(judge).unwrap().iter().take(10) {
+            let pair = &writer.ledger().pairs(&[candidate.number]).unwrap()[0];
+            let even = pair.id.parse::<usize>().unwrap() % 2 == 0;
+            let verdict = Verdict {
+                outcome: if even { Outcome::Yes } else { Outcome::No },
+                grade: None,
+                decided_by: "cosqa-plus".to_owned(),
+                reason: String::new(),
+                confidence: None,
+            };
+            let place = Place { judge, pair: candidate.number, position: 0, extra: None };
+            writer.add_verdict(place, verdict).unwrap();
+        }
+    }
+}
+
+fn by(person: &str) -> Import<'_> {
+    Import { person: Some(person), date: Some("2026-03-31"), revise: false }
+}
+
+#[test]
+fn what_comes_back_from_a_spreadsheet_is_what_was_given() {
+    let fixture = Fixture::new();
+    let path = fixture.export("form.csv", "cosqa-plus", false, Sampling::default());
+    let text = fs::read_to_string(&path).unwrap();
+    // No cell begins as a formula, and nothing tells what anybody says.
+    assert!(text.starts_with('\u{feff}') && !text.contains("openai") && !text.contains("cosqa-plus"));
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    assert_eq!(
+        reader.headers().unwrap().iter().collect::<Vec<_>>(),
+        ["form", "item", "query", "code", "language", "label", "minutes", "comment"]
+    );
+    let records: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    assert_eq!(records.len(), 12);
+    for cell in records.iter().flat_map(|record| record.iter()) {
+        assert!(!cell.starts_with(['=', '+', '-', '@', '\t', '\r']), "{cell}");
+    }
+    // As a spreadsheet saves it: semicolons, other line ends, blank ends trimmed, the apostrophe kept or dropped.
+    let mut writer =
+        csv::WriterBuilder::new().delimiter(b';').terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    writer
+        .write_record(["form", "item", "query", "code", "language", "Label", "minutes", "comment"])
+        .unwrap();
+    for (place, record) in records.iter().enumerate() {
+        let mut cells: Vec<String> =
+            record.iter().map(|cell| cell.trim_end().replace('\n', "\r\n")).collect();
+        if place % 2 == 0 {
+            cells[2] = cells[2].trim_start_matches('\'').to_owned();
+        }
+        (cells[5], cells[6], cells[7]) =
+            (["Yes", "0", ""][place % 3].to_owned(), "1,5".to_owned(), "=a, \"b\"".to_owned());
+        if place % 3 == 2 {
+            (cells[6], cells[7]) = Default::default();
+        }
+        writer.write_record(&cells).unwrap();
+    }
+    fs::write(&path, writer.into_inner().unwrap()).unwrap();
+    let found = fixture.import(&path, &by("ann")).unwrap();
+    assert_eq!((found.filled, found.blank, found.new, found.unchanged), (8, 4, 8, 0));
+    let again = fixture.import(&path, &Import { date: None, ..by("ann") }).unwrap();
+    assert_eq!((again.new, again.unchanged, again.revised), (0, 8, 0));
+    let (writer, _) = fixture.open();
+    let said = writer.ledger().labelled().unwrap().said;
+    assert_eq!(said.len(), 8);
+    assert!(said.iter().all(|said| said.minutes == Some(1.5) && said.comment == "=a, \"b\"" && !said.tests));
+}
+
+#[test]
+fn wrong_rows_are_all_named_and_nothing_is_taken() {
+    let fixture = Fixture::new();
+    let path = fixture.export("form.jsonl", "query4code", true, Sampling::default());
+    let mut place = 0;
+    let mut twice = String::new();
+    fixture.fill(&path, |_, row| {
+        place += 1;
+        row["label"] = json!(3);
+        row["test_program"] = json!("assert f(1) == 1");
+        match place {
+            1 => row["label"] = json!("4"),
+            2 => row["form"] = json!("nothing"),
+            3 => row["item"] = json!(13),
+            4 => row["code"] = json!("def other f0():"),
+            5 => row["minutes"] = json!("long"),
+            6 => row["test_program"] = json!(""),
+            7 => row["label"] = Value::Null,
+            8 => drop(row.insert("date".to_owned(), json!("31.3.2026"))),
+            9 => twice = Value::Object(row.clone()).to_string(),
+            _ => {}
+        }
+    });
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, format!("{text}\n{twice}\n")).unwrap();
+    let error = fixture.import(&path, &by("ann")).unwrap_err().to_string();
+    assert!(error.contains("9 rows are wrong; nothing was imported"), "{error}");
+    for words in [
+        ":1: expected one of 3, 2, 1, 0 as label, found \"4\"",
+        ":2: expected in the column form the name of a form",
+        ":3: expected 1 to 12 in the column item",
+        ":4: the text of the column code is not what was given out",
+        ":5: expected a number of minutes, such as 1.5, found \"long\"",
+        ":6: expected a test program",
+        ":7: the column test_program is filled in and label is not",
+        ":8: expected a date such as 2026-03-31",
+        ":13: ann has labelled item 9 in line 9 already",
+    ] {
+        assert!(error.contains(words), "{words}: {error}");
+    }
+    let error = fixture.import(&path, &Import::default()).unwrap_err().to_string();
+    assert!(error.contains("give --by NAME"), "{error}");
+    fs::write(&path, b"form,item\n\xff,1\n").unwrap();
+    let error = fixture.import(&path, &by("ann")).unwrap_err().to_string();
+    assert!(error.contains(":2: expected UTF-8 text"), "{error}");
+    let (writer, _) = fixture.open();
+    assert!(writer.ledger().labelled().unwrap().said.is_empty() && fixture.opened.get() == 0);
+}
+
+#[test]
+fn test_programs_run_once_and_are_kept() {
+    let fixture = Fixture::new();
+    let path = fixture.export(
+        "form.jsonl",
+        "cosqa-plus",
+        true,
+        Sampling { at_most: Some(6), ..Sampling::default() },
+    );
+    assert!(fs::read_to_string(fixture.path("form.md")).unwrap().contains("Test programs"));
+    let mut place = 0;
+    fixture.fill(&path, |_, row| {
+        place += 1;
+        row["label"] = json!("yes");
+        let programs = [
+            "import yaml\nimport rich\nassert f(1)\nassert f(2)",
+            "assert f(1), 'fails'",
+            "none",
+            "import nowhere",
+        ];
+        row["test_program"] = json!(programs[if place == 6 { 3 } else { place % 3 }]);
+    });
+    let found = fixture.import(&path, &by("ann")).unwrap();
+    assert_eq!(found.programs, [("passed", 1), ("failed", 2), ("missing_package", 1)].into());
+    assert_eq!((found.new, fixture.opened.get()), (6, 1));
+    // A second time nothing is run; another opinion needs to be meant, and leaves the first in the ledger.
+    assert_eq!((fixture.import(&path, &by("ann")).unwrap().unchanged, fixture.opened.get()), (6, 1));
+    let mut place = 0;
+    fixture.fill(&path, |_, row| {
+        place += 1;
+        if place == 1 {
+            row["label"] = json!("no");
+        }
+    });
+    let error = fixture.import(&path, &by("ann")).unwrap_err().to_string();
+    assert!(error.contains("ann said \"yes\" of this item before") && error.contains("--revise"), "{error}");
+    let revised = fixture.import(&path, &Import { revise: true, ..by("ann") }).unwrap();
+    assert_eq!((revised.new, revised.revised, revised.unchanged), (1, 1, 5));
+    // Bob says the same of all.
+    assert_eq!(fixture.import(&path, &by("bob")).unwrap().new, 6);
+    let study = fixture.study();
+    let rows: HashMap<&str, (usize, usize)> =
+        study.programs.iter().map(|row| (row.people.as_str(), (row.labels, row.programs))).collect();
+    assert_eq!(rows["ann, with tests"], (6, 4));
+    assert_eq!(study.programs[0].mean_tests, Some(1.0));
+    assert_eq!(study.agreement[0].alpha, Some(1.0));
+}
+
+#[test]
+fn pairs_are_chosen_by_what_is_known_of_them() {
+    let fixture = Fixture::new();
+    fixture.judge();
+    let chosen = |name: &str, sampling: Sampling| {
+        let path = fixture.export(name, "cosqa-plus", false, sampling);
+        let mut numbers = HashSet::new();
+        fixture.fill(&path, |number, _| {
+            numbers.insert(number);
+        });
+        let mut numbers: Vec<usize> = numbers.into_iter().collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    let all = Sampling::default();
+    assert_eq!(chosen("a.jsonl", Sampling { unresolved: true, ..all }), [10, 11]);
+    // The judge says yes to even numbers, the file no to thirds.
+    assert_eq!(chosen("b.jsonl", Sampling { disputed: true, ..all }), [0, 1, 5, 6, 7]);
+    assert_eq!(chosen("c.jsonl", Sampling { per_verdict: Some(2), ..all }).len(), 6);
+    // What people say counts too.
+    let path = fixture.export("d.jsonl", "cosqa-plus", false, all);
+    fixture.fill(&path, |number, row| row["label"] = json!(if number == 2 { "no" } else { "" }));
+    fixture.import(&path, &by("ann")).unwrap();
+    assert_eq!(chosen("e.jsonl", Sampling { disputed: true, ..all }), [0, 1, 2, 5, 6, 7]);
+    let (writer, judge) = fixture.open();
+    let none = Sampling { tested: Some(true), ..all };
+    let guideline = Guideline::named("cosqa-plus").unwrap();
+    let error = export_pairs(&writer, judge, guideline, &none, false, &fixture.path("f.csv")).unwrap_err();
+    assert!(error.to_string().contains("nothing is left"), "{error}");
+    let guideline = Guideline::named("preference").unwrap();
+    let error = export_pairs(&writer, judge, guideline, &all, false, &fixture.path("f.csv")).unwrap_err();
+    assert!(error.to_string().contains("--side NAME=PATH twice"), "{error}");
+}
+
+#[test]
+fn a_study_needs_no_people() {
+    let fixture = Fixture::new();
+    fixture.judge();
+    let study = fixture.study();
+    // Of ten pairs the file says no to 0, 3, 6 and 9; the judge agrees on 2, 3, 4, 8 and 9.
+    assert_eq!((study.against_file[0].accuracy.hits, study.against_file[0].accuracy.of), (5, 10));
+    assert!(study.annotators.is_empty());
+}
+
+#[test]
+fn two_data_sets_are_compared_blind() {
+    let fixture = Fixture::new();
+    // The new data set answers with its own code, but for one query with the same; one query it does not have.
+    let (old, new): (Vec<Value>, Vec<Value>) = (0..9)
+        .map(|number| {
+            let mut new = pair(number);
+            if number != 4 {
+                new["code"] = json!(format!("class f{number}(x): pass"));
+            }
+            (pair(number), new)
+        })
+        .map(|(mut old, mut new)| {
+            (old["label"], new["label"]) = (json!(1), json!(1));
+            (old, new)
+        })
+        .unzip();
+    let lines = |pairs: &[Value]| pairs.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
+    fs::write(fixture.path("old.jsonl"), lines(&old)).unwrap();
+    fs::write(fixture.path("new.jsonl"), lines(&new[..8])).unwrap();
+    let sides = ["old", "new"].map(|name| (name.to_owned(), fixture.path(&format!("{name}.jsonl"))));
+    let options =
+        AnswersOptions { benchmark: None, split: "test".to_owned(), top: 1, at_most: None, seed: 1 };
+    let out = fixture.path("sides.jsonl");
+    {
+        let (writer, _) = fixture.open();
+        let guideline = Guideline::named("preference").unwrap();
+        let exported = export_answers(&writer, guideline, &sides, &options, &out).unwrap();
+        assert_eq!((exported.rows, exported.same), (7, 1));
+    }
+    let text = fs::read_to_string(&out).unwrap();
+    assert!(!text.contains("\"old\"") && !text.contains("\"new\""));
+    let mut left = HashSet::new();
+    fixture.fill(&out, |number, row| {
+        let new_is_a = row["a"].as_str().unwrap().starts_with("class");
+        left.insert(new_is_a);
+        // The new one wins, but for query 0, which is tied, and 1.
+        row["label"] = json!(match number {
+            0 => "tie",
+            1 =>
+                if new_is_a {
+                    "b"
+                } else {
+                    "a"
+                },
+            _ =>
+                if new_is_a {
+                    "A"
+                } else {
+                    "B"
+                },
+        });
+    });
+    assert_eq!(left.len(), 2, "sides are drawn");
+    fixture.import(&out, &by("ann")).unwrap();
+    let study = fixture.study();
+    let found = &study.preferences[0];
+    assert_eq!(
+        (found.systems.clone(), found.votes, found.queries),
+        (["new".into(), "old".into()], [5, 1, 1], [5, 1, 1])
+    );
+
+    let bad = [("x".to_owned(), fixture.path("old.jsonl")), ("x".to_owned(), fixture.path("new.jsonl"))];
+    let (writer, _) = fixture.open();
+    let guideline = Guideline::named("preference").unwrap();
+    let error = export_answers(&writer, guideline, &bad, &options, &fixture.path("x.csv")).unwrap_err();
+    assert!(error.to_string().contains("both sides are called"), "{error}");
+}
+
+#[test]
+fn lists_of_a_run_are_rated() {
+    let fixture = Fixture::new();
+    fs::create_dir(fixture.path("bench")).unwrap();
+    let documents: Vec<String> = (0..4)
+        .map(|n| {
+            json!({"_id": format!("d{n}"), "title": "", "text": format!("def f{n}(x): pass")}).to_string()
+        })
+        .collect();
+    fs::write(fixture.path("bench/corpus.jsonl"), documents.join("\n")).unwrap();
+    fs::write(fixture.path("bench/queries.jsonl"), "{\"_id\": \"q\", \"text\": \"a question\"}\n").unwrap();
+    fs::write(fixture.path("run"), "q Q0 d1 1 0.5 x\nq Q0 d3 2 0.9 x\nq Q0 d0 3 0.5 x\n").unwrap();
+    let sides = [("bm25".to_owned(), fixture.path("run"))];
+    let options =
+        |benchmark| AnswersOptions { benchmark, split: "test".to_owned(), top: 2, at_most: None, seed: 1 };
+    let out = fixture.path("lists.jsonl");
+    {
+        let (writer, _) = fixture.open();
+        let guideline = || Guideline::named("results").unwrap();
+        let error = export_answers(&writer, guideline(), &sides, &options(None), &out).unwrap_err();
+        assert!(error.to_string().contains("--benchmark"), "{error}");
+        export_answers(&writer, guideline(), &sides, &options(Some(fixture.path("bench"))), &out).unwrap();
+    }
+    let row: Value = serde_json::from_str(fs::read_to_string(&out).unwrap().trim()).unwrap();
+    // The best first, equal scores by id, descending.
+    assert_eq!(row["results"], json!("[1]\ndef f3(x): pass\n\n[2]\ndef f1(x): pass"));
+    for (person, label) in [("ann", 3), ("bob", 2)] {
+        fixture.fill(&out, |_, row| row["label"] = json!(label));
+        fixture.import(&out, &by(person)).unwrap();
+    }
+    let study = fixture.study();
+    assert_eq!(
+        (study.systems[0].system.as_str(), study.systems[0].lists, study.systems[0].mean),
+        ("bm25", 1, 2.5)
+    );
+}

@@ -1,0 +1,224 @@
+//! `quarry judge people`: forms for people, and what they say.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::{Args, Subcommand};
+use quarry_annotate::Programs;
+use quarry_annotate::people::{
+    AnswersOptions, Exported, Guideline, Import, Sampling, export_answers, export_pairs, import, open_ledger,
+};
+
+use super::{IsolationArgs, PlanArgs};
+use crate::output;
+
+/// Arguments of `quarry judge people`.
+#[derive(Debug, Args)]
+pub struct PeopleArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Write a form for people: pairs, lists of results, or two answers side by side, blind and in a drawn order
+    Export(ExportArgs),
+    /// Take back a form that people filled in, and run its test programs
+    Import(ImportArgs),
+    /// List the guidelines, or print one
+    Guidelines(GuidelinesArgs),
+}
+
+#[derive(Debug, Args)]
+struct ExportArgs {
+    #[command(flatten)]
+    plan: PlanArgs,
+    /// File to write, whose name ends in .csv or .jsonl; the instructions are written beside it, ending in .md
+    #[arg(value_name = "OUT")]
+    out: PathBuf,
+    /// What people are asked: a name (`quarry judge people guidelines` lists them), or a file like those in
+    /// crates/annotate/guidelines [default: cosqa-plus; results for one side, preference for two]
+    #[arg(long, value_name = "NAME")]
+    guideline: Option<String>,
+    /// People write a test program for each pair
+    #[arg(long, conflicts_with = "side")]
+    tests: bool,
+    /// Only pairs that the judge has no label for
+    #[arg(long, conflicts_with = "side")]
+    unresolved: bool,
+    /// Only pairs of which two labels differ: of the file, of judges, of people
+    #[arg(long, conflicts_with = "side")]
+    disputed: bool,
+    /// Only pairs that the judge ran a test program for
+    #[arg(long, conflicts_with_all = ["untested", "side"])]
+    tested: bool,
+    /// Only pairs that the judge ran no test program for
+    #[arg(long, conflicts_with = "side")]
+    untested: bool,
+    /// At most N pairs of each verdict
+    #[arg(long, value_name = "N", conflicts_with = "side")]
+    per_verdict: Option<usize>,
+    /// At most N rows
+    #[arg(long, value_name = "N")]
+    sample: Option<usize>,
+    /// What rows, their order and the sides are drawn with
+    #[arg(long, value_name = "SEED", default_value_t = 42)]
+    seed: u64,
+    /// Give answers rather than the plan's pairs: those of a file of pairs, a BEIR folder or a TREC run, under a name
+    /// that nobody is shown; twice for a preference between two
+    #[arg(long, value_name = "NAME=PATH", num_args = 1, value_parser = side)]
+    side: Vec<(String, PathBuf)>,
+    /// BEIR folder that the ids in a run are of
+    #[arg(long, value_name = "DIR", requires = "side")]
+    benchmark: Option<PathBuf>,
+    /// Split of judgements in a folder
+    #[arg(long, value_name = "SPLIT", default_value = "test")]
+    split: String,
+    /// Results of each side for a query
+    #[arg(long, value_name = "K", requires = "side", value_parser = clap::value_parser!(u32).range(1..=100))]
+    top: Option<u32>,
+}
+
+/// `NAME=PATH`.
+fn side(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, path)) if !name.is_empty() && !path.is_empty() => Ok((name.to_owned(), path.into())),
+        _ => Err("expected NAME=PATH".to_owned()),
+    }
+}
+
+#[derive(Debug, Args)]
+struct ImportArgs {
+    #[command(flatten)]
+    plan: PlanArgs,
+    /// Forms that came back
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Who filled them in; a column `annotator` in a form says it for a row
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+    /// When, YYYY-MM-DD; a column `date` in a form says it for a row
+    #[arg(long, value_name = "DATE")]
+    date: Option<String>,
+    /// Replace what the same people said of the same rows before
+    #[arg(long)]
+    revise: bool,
+    #[command(flatten)]
+    isolation: IsolationArgs,
+}
+
+#[derive(Debug, Args)]
+struct GuidelinesArgs {
+    /// The one to print, as people are given it
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// With what is said about test programs
+    #[arg(long, requires = "name")]
+    tests: bool,
+}
+
+/// Runs `quarry judge people`.
+///
+/// # Errors
+/// When the plan, its ledger or a form cannot be used; a form is taken as a whole or not at all.
+pub fn run(args: &PeopleArgs) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        Command::Export(args) => export(args),
+        Command::Import(args) => import_forms(args),
+        Command::Guidelines(args) => guidelines(args),
+    }?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn export(args: &ExportArgs) -> anyhow::Result<()> {
+    let default = match args.side.len() {
+        0 => "cosqa-plus",
+        1 => "results",
+        2 => "preference",
+        _ => {
+            bail!("--side: expected one for ratings of lists, two for preferences, found {}", args.side.len())
+        }
+    };
+    let guideline = Guideline::named(args.guideline.as_deref().unwrap_or(default))?;
+    let (writer, judge) = open_ledger(&args.plan.open()?)?;
+    let exported = if args.side.is_empty() {
+        let sampling = Sampling {
+            unresolved: args.unresolved,
+            disputed: args.disputed,
+            tested: if args.tested || args.untested { Some(args.tested) } else { None },
+            per_verdict: args.per_verdict,
+            at_most: args.sample,
+            seed: args.seed,
+        };
+        export_pairs(&writer, judge, guideline, &sampling, args.tests, &args.out)?
+    } else {
+        // A list wants several results, a preference one answer each.
+        let top = args.top.map_or(if args.side.len() == 1 { 10 } else { 1 }, |top| top as usize);
+        let options = AnswersOptions {
+            benchmark: args.benchmark.clone(),
+            split: args.split.clone(),
+            top,
+            at_most: args.sample,
+            seed: args.seed,
+        };
+        export_answers(&writer, guideline, &args.side, &options, &args.out)?
+    };
+    let Exported { form, rows, instructions, too_long, same } = exported;
+    output::note(&format!(
+        "form {form}: {rows} rows in {}, instructions in {}",
+        args.out.display(),
+        instructions.display()
+    ));
+    if same > 0 {
+        output::note(&format!("{same} queries were left out, as both sides answer them alike"));
+    }
+    if let Some(first) = too_long.first() {
+        output::note(&format!(
+            "{} rows hold texts that many spreadsheets cut off, row {first} first; write .jsonl for these",
+            too_long.len()
+        ));
+    }
+    Ok(())
+}
+
+fn import_forms(args: &ImportArgs) -> anyhow::Result<()> {
+    let plan = args.plan.open()?;
+    let (writer, _) = open_ledger(&plan)?;
+    let options = Import { person: args.by.as_deref(), date: args.date.as_deref(), revise: args.revise };
+    let open = || Ok(Box::new(args.isolation.open(&plan)?) as Box<dyn Programs>);
+    for file in &args.files {
+        let found = import(&writer, file, &options, &plan.limits, &open)?;
+        let mut text = format!(
+            "{}: {} rows filled in, {} blank; {} new",
+            file.display(),
+            found.filled,
+            found.blank,
+            found.new
+        );
+        for (count, what) in [(found.revised, "of them replacing others"), (found.unchanged, "known already")]
+        {
+            if count > 0 {
+                text.push_str(&format!(", {count} {what}"));
+            }
+        }
+        if !found.programs.is_empty() {
+            let programs: Vec<String> = found
+                .programs
+                .iter()
+                .map(|(result, count)| format!("{count} {}", result.replace('_', " ")))
+                .collect();
+            text.push_str(&format!("; test programs: {}", programs.join(", ")));
+        }
+        output::note(&text);
+    }
+    Ok(())
+}
+
+fn guidelines(args: &GuidelinesArgs) -> anyhow::Result<()> {
+    let text = match &args.name {
+        Some(name) => Guideline::named(name)?.instructions(args.tests),
+        None => Guideline::names().map(|(name, about)| format!("{name:<18} {about}\n")).collect(),
+    };
+    Ok(output::print(&text)?)
+}

@@ -1,0 +1,115 @@
+//! `quarry judge study`: the papers' tables of annotators.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use quarry_annotate::people::study::{JudgeOf, Options, Study, Truth, gather};
+use quarry_annotate::{EXECUTABLE_RULES, Ledger, Plan};
+use quarry_eval::report::Layout;
+
+use crate::eval::arguments::{BootstrapArgs, LayoutArgs, by_name};
+use crate::output;
+
+/// Arguments of `quarry judge study`.
+#[derive(Debug, Args)]
+pub struct StudyArgs {
+    /// The plans whose judges are studied, with what people said with their ledgers
+    #[arg(value_name = "PLAN", required = true)]
+    plans: Vec<PathBuf>,
+    /// The ledger of all of them, in the place of those that the plans name
+    #[arg(long, value_name = "FILE")]
+    ledger: Option<PathBuf>,
+    /// Whose majority is the truth: auto (people who wrote tests if any did, else the others), with-tests,
+    /// without-tests, people (all)
+    #[arg(long, value_name = "WHO", default_value = "auto", value_parser = by_name::<Truth>)]
+    truth: Truth,
+    /// People who must have labelled a pair for there to be a majority
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    least_labels: usize,
+    /// Remove pairs on which people agree less than this: Krippendorff's alpha of the pair
+    #[arg(long, value_name = "ALPHA", allow_negative_numbers = true)]
+    least_agreement: Option<f64>,
+    /// Also average alpha over blocks of N pairs, as CoSQA+ does with 100
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    block: Option<u32>,
+    #[command(flatten)]
+    layout: LayoutArgs,
+    #[command(flatten)]
+    bootstrap: BootstrapArgs,
+}
+
+/// Runs `quarry judge study`.
+///
+/// # Errors
+/// When a plan or its ledger cannot be read, or nobody labelled anything.
+pub fn run(args: &StudyArgs) -> anyhow::Result<ExitCode> {
+    let open = |path: &PathBuf| Plan::open(path, args.ledger.as_deref());
+    let plans = args.plans.iter().map(open).collect::<Result<Vec<Plan>, _>>()?;
+    let mut ledgers: BTreeMap<&PathBuf, Ledger> = BTreeMap::new();
+    for plan in &plans {
+        if !ledgers.contains_key(&plan.ledger) {
+            ledgers.insert(&plan.ledger, Ledger::open(&plan.ledger)?);
+        }
+    }
+    // The members of a majority stand before it, each judge once.
+    let mut judges: Vec<(&Ledger, i64, String, &Plan)> = Vec::new();
+    for plan in plans.iter().flat_map(|plan| plan.members.iter().chain([plan])) {
+        let ledger = &ledgers[&plan.ledger];
+        let known =
+            |judge: i64| judges.iter().any(|other| other.0.path() == ledger.path() && other.1 == judge);
+        if let Some(judge) = ledger.judge(&plan.version)?.filter(|judge| !known(*judge)) {
+            let mut name = plan.title();
+            // Judges that differ in their prompts or options only.
+            if judges.iter().any(|other| other.2 == name) {
+                let _ = write!(name, " {}", &plan.version[..6]);
+            }
+            judges.push((ledger, judge, name, plan));
+        }
+    }
+    let judges: Vec<JudgeOf<'_>> = judges
+        .iter()
+        .map(|(ledger, judge, name, plan)| JudgeOf {
+            ledger,
+            judge: *judge,
+            name,
+            criterion: plan.judge.criterion,
+        })
+        .collect();
+    let gathered = gather(&ledgers.values().collect::<Vec<_>>(), &judges)?;
+    let options = Options {
+        truth: args.truth,
+        least_labels: args.least_labels,
+        least_agreement: args.least_agreement,
+        block: args.block.map(|block| block as usize),
+        executable_rule: EXECUTABLE_RULES[usize::from(plans.iter().all(|plan| plan.packages.is_none()))],
+        bootstrap: args.bootstrap.resolve()?,
+    };
+    let study = Study::new(&gathered, &options);
+    if args.layout.json {
+        output::print_json(&study)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let tables = study.tables();
+    if tables.is_empty() {
+        anyhow::bail!(
+            "there is nothing to study: expected labels of people (`quarry judge people`), or verdicts \
+             (`quarry judge run`) on pairs whose file has labels"
+        );
+    }
+    let layout = args.layout.table();
+    let mut text = String::new();
+    for (title, table) in tables {
+        let title = match layout {
+            Layout::Text => format!("{title}\n"),
+            Layout::Markdown => format!("**{title}**\n\n"),
+            Layout::Latex => format!("% {title}\n"),
+            Layout::Csv => format!("# {title}\n"),
+        };
+        let _ = writeln!(text, "{title}{}", table.render(layout));
+    }
+    output::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -12,7 +12,7 @@ use crate::error::AnnotateError;
 use crate::evidence::{Run, RunResult};
 use crate::language::Language;
 use crate::ledger::Ledger;
-use crate::run::Programs;
+use crate::programs::Programs;
 
 /// Runs that are read from the ledger at once.
 const PAGE: usize = 256;

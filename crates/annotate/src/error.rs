@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use quarry_corpus::formats::FormatError;
 use quarry_llm::LlmError;
+use quarry_queue::QueueError;
 
 /// Why judging cannot begin or go on.
 #[derive(Debug, thiserror::Error)]
@@ -85,6 +86,21 @@ pub enum AnnotateError {
     /// Packages that a program needs could not be fetched this time.
     #[error(transparent)]
     Packages(quarry_sandbox::packages::PackageError),
+    /// One program cannot be run, by anybody.
+    #[error("the test program cannot be run: {problem}")]
+    Unrunnable {
+        /// Why.
+        problem: String,
+    },
+    /// Work cannot be handed to workers, or taken.
+    #[error(transparent)]
+    Queue(QueueError),
+    /// A worker can do nothing.
+    #[error(
+        "there is nothing that this worker could do: name a model that it may ask (--model ADDRESS), or install \
+         bubblewrap and an interpreter, so that it can run programs"
+    )]
+    Idle,
     /// One pair after the other failed, so that something is wrong with all of them.
     #[error(
         "{in_a_row} pairs in a row failed, the last of them so: {last}; mend that, and run the plan again"
@@ -98,4 +114,13 @@ pub enum AnnotateError {
     /// The user wants no more.
     #[error("stopped; what was answered is in the ledger, and the same command goes on from there")]
     Stopped,
+}
+
+impl From<QueueError> for AnnotateError {
+    fn from(error: QueueError) -> Self {
+        match error {
+            QueueError::Stopped => Self::Stopped,
+            other => Self::Queue(other),
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use quarry_sandbox::{Ended, Outcome};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::judge::Extra;
 use crate::language::Language;
@@ -27,7 +27,7 @@ pub struct Answer {
 }
 
 /// A test program.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestProgram {
     /// Its language.
     pub language: String,
@@ -40,7 +40,7 @@ pub struct TestProgram {
 }
 
 /// The run of a test program.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// What ran.
     pub program: TestProgram,

@@ -5,12 +5,14 @@ mod packages;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use packages::{PackagesPlan, what_labels_depend_on};
 use quarry_llm::budget::Price;
 use quarry_llm::{Budget, Cache, Client, Limits as Spendable, Money, Recording, Settings};
 use quarry_sandbox::Limits;
+use quarry_sandbox::packages::Index;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -20,9 +22,13 @@ use crate::error::AnnotateError;
 use crate::judge::{Choices, Judge, MAX_PROGRAMS, TestChoices};
 use crate::language::LANGUAGES_TEXT;
 use crate::prompt::{Prompt, Prompts};
+use crate::remote::Remote;
 
 /// The most rounds of a plan.
 const MAX_ROUNDS: u32 = 100;
+
+/// Pairs that are judged at the same time where workers on other machines do the work.
+const PAIRS_FOR_WORKERS: usize = 64;
 
 /// A plan's file. Paths are relative to its folder.
 #[derive(Clone, Debug, Deserialize)]
@@ -82,6 +88,22 @@ struct PlanFile {
     packages: PackagesPlan,
     #[serde(default)]
     generation: GenerationPlan,
+    #[serde(default)]
+    nats: Option<NatsPlan>,
+}
+
+/// Which server brings the work to workers on other machines, and which work.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NatsPlan {
+    url: String,
+    /// Whether they ask the models too, rather than this process.
+    #[serde(default = "yes")]
+    questions: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn agents() -> String {
@@ -189,6 +211,12 @@ pub struct Plan {
     pub packages: Option<quarry_sandbox::packages::Settings>,
     /// The price of a token.
     pub price: Price,
+    /// The address of the server that brings the work to workers on other machines, if the plan names one.
+    pub nats: Option<String>,
+    /// Whether such workers ask the models too.
+    asks_elsewhere: bool,
+    /// Whether the plan says how many pairs are judged at the same time.
+    says_workers: bool,
     settings: Settings,
     spendable: Spendable,
     replay: Option<PathBuf>,
@@ -221,6 +249,10 @@ impl Plan {
             return Err(wrong(
                 "`replay` takes the place of the model; remove `record` and `cache`".to_owned(),
             ));
+        }
+        // The plan becomes part of the ledger.
+        if file.nats.as_ref().is_some_and(|nats| nats.url.contains('@')) {
+            return Err(wrong("`nats.url` holds a user; give that address by --nats instead".to_owned()));
         }
         if file.rounds == 0 || file.rounds > MAX_ROUNDS {
             return Err(wrong(format!("`rounds` is {}; expected 1 to {MAX_ROUNDS}", file.rounds)));
@@ -308,6 +340,9 @@ impl Plan {
             member: None,
             members: Vec::new(),
             generation,
+            nats: file.nats.as_ref().map(|nats| nats.url.clone()),
+            asks_elsewhere: file.nats.as_ref().is_none_or(|nats| nats.questions),
+            says_workers: file.workers.is_some(),
             spendable: Spendable { tokens: file.budget.tokens, money },
             replay: file.replay.as_ref().map(place),
             record: file.record.as_ref().map(place),
@@ -358,6 +393,28 @@ impl Plan {
             .then(|| majority_version(&plain_versions.iter().map(String::as_str).collect::<Vec<_>>()));
         plan.members = members;
         Ok(plan)
+    }
+
+    /// With as many pairs at the same time as keep workers on other machines busy, unless the plan says how many.
+    ///
+    /// # Errors
+    /// When it needs a folder that other machines do not have.
+    pub(crate) fn for_workers(mut self) -> Result<Self, AnnotateError> {
+        let rules = self.packages.iter().flat_map(|packages| [&packages.pip, &packages.npm]);
+        if rules.into_iter().any(|rules| matches!(rules.index, Some(Index::Folder(_)))) {
+            return Err(AnnotateError::Plan {
+                path: self.path,
+                problem: "`packages.pip.index` is a folder, which workers on other machines do not have; expected the \
+                          address of an index"
+                    .to_owned(),
+            });
+        }
+        if !self.says_workers {
+            self.workers = self.workers.max(PAIRS_FOR_WORKERS);
+        }
+        self.programs = self.workers;
+        self.members = self.members.into_iter().map(Self::for_workers).collect::<Result<_, _>>()?;
+        Ok(self)
     }
 
     /// Whether a recording answers, so that nothing is paid.
@@ -421,11 +478,20 @@ impl Plan {
     ///
     /// # Errors
     /// When its settings cannot work, its key is missing, or the recording or cache cannot be used.
-    pub(crate) fn client(&self, budget: Budget) -> Result<Client, AnnotateError> {
+    pub(crate) fn client(
+        &self,
+        budget: Budget,
+        remote: Option<&Arc<Remote>>,
+    ) -> Result<Client, AnnotateError> {
         let settings = self.settings.clone();
-        let mut client = match &self.replay {
-            Some(recording) => Client::replay(settings, Recording::open(recording)?)?,
-            None => Client::new(settings)?,
+        let asks_workers = remote.filter(|_| self.asks_elsewhere);
+        let mut client = match (&self.replay, asks_workers) {
+            (Some(recording), _) => Client::replay(settings, Recording::open(recording)?)?,
+            (None, Some(remote)) => {
+                let transport = remote.questions(&settings)?;
+                Client::with_transport(settings, Box::new(transport))?
+            }
+            (None, None) => Client::new(settings)?,
         };
         if let Some(folder) = &self.cache {
             client = client.with_cache(Cache::open(folder)?);

@@ -10,16 +10,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use quarry_llm::{Budget, Client, Cost, Failure, LlmError, Origin};
-use quarry_sandbox::packages::{PackageError, PackageSource};
-use quarry_sandbox::{Limits, MemoryBound, Runner, Sandbox};
+use quarry_queue::Connection;
+use quarry_sandbox::Runner;
 
 use crate::error::AnnotateError;
 use crate::evidence::{Answer, Event, Run, TestProgram};
 use crate::judge::{Next, Outcome, Question, Verdict};
 use crate::language::Language;
-use crate::ledger::{Asked, CallBegin, CallEnd, Place, Waiting, Writer};
-use crate::pairs;
+use crate::ledger::{Asked, CallBegin, CallEnd, Ledger, Place, Waiting, Writer};
+use crate::pairs::{self, Checked};
 use crate::plan::Plan;
+use crate::programs::{IsolatedPrograms, Programs};
+use crate::remote::Remote;
 
 pub use generate::Generation;
 
@@ -41,59 +43,18 @@ pub struct Judging {
     plan: Plan,
     writer: Arc<Writer>,
     client: Client,
-    programs: Option<Arc<dyn Programs>>,
+    hands: Hands,
     judge: i64,
     /// Who judges, where the label is a majority.
     members: Vec<Judging>,
 }
 
-/// Runs test programs: in this process, or elsewhere. Any number of threads may share it.
-pub trait Programs: Send + Sync {
-    /// Runs a test program with the packages that it asks for. That they cannot be had is a [`Run`] too.
-    ///
-    /// # Errors
-    /// When its language has no runner, or it could not be started; [`AnnotateError::Packages`] when its packages could
-    /// not be fetched this time; [`AnnotateError::Stopped`] when it was not started because the user wants no more.
-    fn run(&self, program: TestProgram, limits: &Limits) -> Result<Run, AnnotateError>;
-}
-
-/// What programs run in.
-pub struct IsolatedPrograms {
-    /// It.
-    pub sandbox: Box<dyn Sandbox>,
-    /// Its name, as the ledger has it.
-    pub name: String,
-    /// Where packages come from; without it there are none.
-    pub packages: Option<Box<dyn PackageSource>>,
-}
-
-impl Programs for IsolatedPrograms {
-    fn run(&self, program: TestProgram, limits: &Limits) -> Result<Run, AnnotateError> {
-        let runner = Runner::named(&program.language)?;
-        let mut runnable = runner.program(&program.source);
-        let mut provided = Vec::new();
-        if !program.packages.is_empty() {
-            let Some(packages) = &self.packages else {
-                return Ok(Run::unavailable(program, "packages are not installed here".to_owned()));
-            };
-            match packages.provide(&program.language, &program.packages) {
-                Ok(found) => {
-                    found.add_to(&mut runnable);
-                    provided = found.packages;
-                }
-                Err(PackageError::Refused { reason }) => return Ok(Run::unavailable(program, reason)),
-                Err(PackageError::Sandbox(error)) => return Err(error.into()),
-                Err(error) => return Err(AnnotateError::Packages(error)),
-            }
-        }
-        let outcome = self.sandbox.run(&runnable, &runner.limits(limits))?;
-        let bound = match outcome.memory_bound {
-            MemoryBound::CgroupV2 => "cgroup v2",
-            MemoryBound::CgroupV1 => "cgroup v1",
-            MemoryBound::Watchdog => "watchdog",
-        };
-        Ok(Run::new(program, provided, &outcome, &format!("{}, {bound}", self.name)))
-    }
+/// Who does what judges say.
+#[derive(Clone, Default)]
+struct Hands {
+    programs: Option<Arc<dyn Programs>>,
+    /// Workers on other machines.
+    remote: Option<Arc<Remote>>,
 }
 
 /// What judging would take, before anything is asked.
@@ -171,13 +132,39 @@ impl Judging {
         }
         // Settings that cannot work are found before a ledger is made.
         for member in plan.members.iter().chain([&plan]) {
-            member.client(plan.budget(Cost::default()))?;
+            member.client(plan.budget(Cost::default()), None)?;
         }
-        let writer = Arc::new(Writer::open(&plan.ledger)?);
-        let budget = plan.budget(writer.ledger().spent()?[0]);
         let programs = sandbox.map(|sandbox| Arc::new(sandbox) as Arc<dyn Programs>);
-        let judging = Self::start(plan, &writer, programs.as_ref(), &budget)?;
-        pairs::note(&checked, &judging.plan, &writer)?;
+        Self::note(plan, &checked, |_| Ok(Hands { programs, remote: None }))
+    }
+
+    /// As [`Judging::prepare`], but programs run, and models are asked, where the workers are that are connected to the
+    /// same server.
+    ///
+    /// # Errors
+    /// When pairs cannot be judged, or the ledger cannot be used; [`AnnotateError::Stopped`] when the user wanted no
+    /// more before the server could be told.
+    pub fn prepare_for_workers(plan: Plan, connection: &Connection) -> Result<Self, AnnotateError> {
+        let plan = plan.for_workers()?;
+        let packages = plan.packages.clone();
+        let checked = pairs::check(&plan)?;
+        Self::note(plan, &checked, |ledger| {
+            let remote = Arc::new(Remote::new(connection, ledger, packages)?);
+            Ok(Hands { programs: Some(Arc::clone(&remote) as Arc<dyn Programs>), remote: Some(remote) })
+        })
+    }
+
+    /// Notes the start of a plan, and its pairs.
+    fn note(
+        plan: Plan,
+        checked: &Checked,
+        hands: impl FnOnce(&Ledger) -> Result<Hands, AnnotateError>,
+    ) -> Result<Self, AnnotateError> {
+        let writer = Arc::new(Writer::open(&plan.ledger)?);
+        let hands = hands(writer.ledger())?;
+        let budget = plan.budget(writer.ledger().spent()?[0]);
+        let judging = Self::start(plan, &writer, &hands, &budget)?;
+        pairs::note(checked, &judging.plan, &writer)?;
         Ok(judging)
     }
 
@@ -185,19 +172,19 @@ impl Judging {
     fn start(
         mut plan: Plan,
         writer: &Arc<Writer>,
-        programs: Option<&Arc<dyn Programs>>,
+        hands: &Hands,
         budget: &Budget,
     ) -> Result<Self, AnnotateError> {
         let description = plan.description();
         let members = std::mem::take(&mut plan.members).into_iter();
         let members = members
-            .map(|member| Self::start(member, writer, programs, budget))
+            .map(|member| Self::start(member, writer, hands, budget))
             .collect::<Result<Vec<_>, _>>()?;
         let numbers: Vec<i64> = members.iter().map(|member| member.judge).collect();
-        let client = plan.client(budget.clone())?;
+        let client = plan.client(budget.clone(), hands.remote.as_ref())?;
         let judge = writer.start(&plan.judge, &plan.version, &description, &plan.text, &numbers)?;
-        let (writer, programs) = (Arc::clone(writer), programs.cloned());
-        Ok(Self { plan, writer, client, programs, judge, members })
+        let (writer, hands) = (Arc::clone(writer), hands.clone());
+        Ok(Self { plan, writer, client, hands, judge, members })
     }
 
     /// The plan.
@@ -206,7 +193,7 @@ impl Judging {
     }
 
     /// The ledger, with the number of the judge in it.
-    pub fn ledger(&self) -> (&crate::ledger::Ledger, i64) {
+    pub fn ledger(&self) -> (&Ledger, i64) {
         (self.writer.ledger(), self.judge)
     }
 
@@ -299,7 +286,10 @@ impl Judging {
             return Err(error);
         }
         fed?;
-        if stop.load(Ordering::SeqCst) { Err(AnnotateError::Stopped) } else { Ok(()) }
+        if stop.load(Ordering::SeqCst) {
+            return Err(AnnotateError::Stopped);
+        }
+        self.hands.remote.as_ref().map_or(Ok(()), |remote| remote.clear())
     }
 
     /// Gives pairs without a verdict to `each` until it says no.
@@ -379,6 +369,9 @@ impl<'a> Shared<'a> {
 
     fn fail(&self, error: AnnotateError) {
         lock(&self.failed).get_or_insert(error);
+        if let Some(remote) = &self.judging.hands.remote {
+            remote.withdraw();
+        }
     }
 
     /// Goes on with a pair until it has its verdict.
@@ -404,6 +397,9 @@ impl<'a> Shared<'a> {
                     let run = self.run(program)?;
                     if let Some(language) = Language::named(&run.program.language) {
                         self.judging.writer.add_run(place(run.program.extra), &run, language)?;
+                        if let Some(programs) = &self.judging.hands.programs {
+                            programs.noted(&run.program, &self.judging.plan.limits);
+                        }
                     }
                     events.push(Event::Run(run));
                     step = next(&events)?;
@@ -429,13 +425,15 @@ impl<'a> Shared<'a> {
     }
 
     fn run(&self, program: TestProgram) -> Result<Run, Halt> {
-        let Some(programs) = &self.judging.programs else {
+        let Some(programs) = &self.judging.hands.programs else {
             return Err(Halt::Pair("there is no sandbox to run a program in".to_owned()));
         };
         let _place = self.programs.take();
         match programs.run(program, &self.judging.plan.limits) {
             Err(AnnotateError::Stopped) => Err(Halt::Stop),
-            Err(AnnotateError::Packages(error)) => Err(Halt::Pair(error.to_string())),
+            Err(error @ (AnnotateError::Packages(_) | AnnotateError::Unrunnable { .. })) => {
+                Err(Halt::Pair(error.to_string()))
+            }
             run => Ok(run?),
         }
     }
@@ -481,7 +479,11 @@ impl<'a> Shared<'a> {
                     answer: &answer,
                     seconds: if answer.origin == Origin::Endpoint { seconds } else { 0.0 },
                 };
-                Ok(writer.add_answer(place, &prompt, &asked, end, verdict)?)
+                writer.add_answer(place, &prompt, &asked, end, verdict)?;
+                if let Some(remote) = &self.judging.hands.remote {
+                    remote.noted(&name);
+                }
+                Ok(())
             }
             Err(error) => {
                 let reason = error.to_string();

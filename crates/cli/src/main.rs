@@ -25,6 +25,8 @@ mod similar;
 mod status;
 mod train;
 mod watch;
+#[cfg(target_os = "linux")]
+mod worker;
 
 use std::io;
 use std::process::ExitCode;
@@ -74,6 +76,9 @@ enum Command {
     /// Judge whether code answers queries, by language models that run tests
     #[cfg(target_os = "linux")]
     Judge(judge::JudgeArgs),
+    /// Ask models and run test programs for a `quarry judge run` on another machine, over NATS
+    #[cfg(target_os = "linux")]
+    Worker(worker::WorkerArgs),
     /// Convert and make data sets
     Data(data::DataArgs),
     /// Train a retrieval model
@@ -100,6 +105,8 @@ fn main() -> ExitCode {
         Command::Eval(args) => eval::run(&args),
         #[cfg(target_os = "linux")]
         Command::Judge(args) => judge::run(&args),
+        #[cfg(target_os = "linux")]
+        Command::Worker(args) => worker::run(&args),
         Command::Data(args) => data::run(args),
         Command::Train(args) => train::run(args),
     };

@@ -106,6 +106,14 @@ impl Settings {
         }
     }
 
+    /// The address where the API begins, as it is compared: without a slash at its end.
+    ///
+    /// # Errors
+    /// [`LlmError::Settings`] where it is none.
+    pub fn address(&self) -> Result<String, LlmError> {
+        Ok(Address::parse(&self.base_url)?.base)
+    }
+
     /// Checks every setting, and takes the address apart.
     ///
     /// # Errors

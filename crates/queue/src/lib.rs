@@ -1,1 +1,24 @@
-//! Hands work to other machines over NATS JetStream.
+//! Hands work to other machines over NATS JetStream, and brings the replies.
+//!
+//! A [`Dispatcher`] has tasks, workers ([`serve`]) do them; neither knows the other, and either may die at any moment.
+//! A task is bytes with a name that stands for its content. It is handed out at least once, under a lease; its reply is
+//! stored until whoever asked has it in safety, so that nothing is done twice because somebody was restarted. What it
+//! needs is nats-server 2.9 with JetStream.
+
+mod connection;
+mod dispatcher;
+mod error;
+mod message;
+mod subject;
+mod worker;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use connection::{Connection, Notice};
+pub use dispatcher::{Dispatcher, Reply, Task};
+pub use error::QueueError;
+pub use worker::{Group, Outcome, SHORTEST_LEASE, Work, serve};
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -90,7 +90,7 @@ pub struct Program {
 }
 
 /// What a program may use up.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// From start to end. Then everything is killed.
     pub wall_time: Duration,

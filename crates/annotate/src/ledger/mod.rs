@@ -42,7 +42,8 @@ const LOCK_PAUSE: Duration = Duration::from_millis(25);
 const SCHEMA: &str = include_str!("schema.sql");
 
 /// The tables that only grow.
-const APPEND_ONLY: [&str; 15] = [
+const APPEND_ONLY: [&str; 16] = [
+    "identity",
     "starts",
     "judges",
     "members",

@@ -196,6 +196,14 @@ impl Ledger {
         read(&self.lock()).map_err(|error| sqlite(&self.path, error))
     }
 
+    /// What tells this ledger from every other.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn identity(&self) -> Result<String, AnnotateError> {
+        self.read(|connection| connection.query_row("SELECT id FROM identity", [], |row| row.get(0)))
+    }
+
     /// The number of the judge of a version, if it ever judged with this ledger.
     ///
     /// # Errors

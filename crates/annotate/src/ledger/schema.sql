@@ -1,5 +1,9 @@
 -- The ledger of judging. Times are seconds since 1970, durations seconds, money 10^-12 dollars.
 
+-- What tells this ledger from every other, where workers elsewhere do its work.
+CREATE TABLE identity (id TEXT NOT NULL) STRICT;
+INSERT INTO identity VALUES (lower(hex(randomblob(16))));
+
 -- Each start of a plan: who judged when, with what.
 CREATE TABLE starts (
     start INTEGER PRIMARY KEY,

@@ -13,7 +13,7 @@ use crate::evidence::{Run, TestProgram};
 use crate::language::Language;
 use crate::ledger::{Ledger, NewReply, Writer};
 use crate::people::Subject;
-use crate::run::Programs;
+use crate::programs::Programs;
 
 /// Wrong rows that are listed.
 const MAX_LISTED: usize = 20;

@@ -90,6 +90,7 @@ fn plans_that_cannot_work_say_why() {
         ("['p.json']", "['p.json']\nreplay = 'r'\ncache = 'c'", "`replay`"),
         ("['p.json']", "['p.json']\nprompts = 'nowhere'", "nowhere"),
         ("['p.json']", "['p.json']\nrounds = 0", "`rounds`"),
+        ("['p.json']", "['p.json']\nnats = { url = 'nats://me:secret@localhost' }", "--nats"),
         ("['p.json']", "['p.json']\ntemperature = 3.0", "`temperature`"),
         (
             "[model]",

@@ -2,13 +2,11 @@
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
-use quarry_annotate::{Generation, Judging};
+use quarry_annotate::Generation;
 
-use super::{IsolationArgs, PlanArgs};
+use super::{PlanArgs, WorkplaceArgs, stop_on_interrupt};
 use crate::output;
 
 /// Arguments of `quarry judge generate`.
@@ -17,7 +15,7 @@ pub struct GenerateArgs {
     #[command(flatten)]
     plan: PlanArgs,
     #[command(flatten)]
-    isolation: IsolationArgs,
+    workplace: WorkplaceArgs,
     /// Say for how many queries code would be written, but ask nothing
     #[arg(long)]
     dry_run: bool,
@@ -32,8 +30,8 @@ pub struct GenerateArgs {
 /// When something is wrong that concerns all queries. What was answered before is in the ledger.
 pub fn run(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
     let plan = args.plan.open()?;
-    let sandbox = if plan.judge.runs_tests() { Some(args.isolation.open(&plan)?) } else { None };
-    let judging = Judging::prepare(plan, sandbox)?;
+    let stop = stop_on_interrupt()?;
+    let judging = args.workplace.prepare(plan, &stop)?;
     let (queries, open, worst) = judging.estimate_generation()?;
     output::note(&format!(
         "{queries} queries that no candidate answers, and {open} with candidates that are not decided yet; writing \
@@ -42,14 +40,6 @@ pub fn run(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
     if args.dry_run {
         return Ok(ExitCode::SUCCESS);
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked = Arc::clone(&stop);
-    ctrlc::set_handler(move || {
-        // Whoever asks twice does not want to wait for the answers under way.
-        if asked.swap(true, Ordering::SeqCst) {
-            std::process::exit(130);
-        }
-    })?;
     let bar = output::progress_bar("generating", usize::try_from(queries).unwrap_or(usize::MAX));
     let result = judging.generate(&stop, &|| bar.inc(1));
     bar.finish_and_clear();

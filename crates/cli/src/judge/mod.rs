@@ -12,12 +12,17 @@ mod study;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
-use quarry_annotate::{IsolatedPrograms, Ledger, Plan};
+use quarry_annotate::{IsolatedPrograms, Judging, Ledger, Plan};
+use quarry_queue::Connection;
 use quarry_sandbox::Isolation;
-use quarry_sandbox::packages::{PackageSource, Packages};
+use quarry_sandbox::packages::{PackageSource, Packages, Settings};
+
+use crate::output;
 
 /// Arguments of `quarry judge`.
 #[derive(Debug, Args)]
@@ -80,8 +85,8 @@ impl PlanArgs {
 }
 
 /// How programs are kept in.
-#[derive(Debug, Args)]
-struct IsolationArgs {
+#[derive(Clone, Copy, Debug, Args)]
+pub struct IsolationArgs {
     /// Run test programs without isolation: they can do whatever you can
     #[arg(long)]
     unsafe_no_sandbox: bool,
@@ -89,16 +94,62 @@ struct IsolationArgs {
 
 impl IsolationArgs {
     fn open(&self, plan: &Plan) -> Result<IsolatedPrograms, quarry_sandbox::Error> {
+        self.open_with(plan.packages.as_ref())
+    }
+
+    /// The sandbox that was asked for, with packages by these settings.
+    ///
+    /// # Errors
+    /// When it does not work here.
+    pub fn open_with(&self, settings: Option<&Settings>) -> Result<IsolatedPrograms, quarry_sandbox::Error> {
         let (isolation, name) = match self.unsafe_no_sandbox {
             true => (Isolation::UnsafeNoSandbox, "none"),
             false => (Isolation::Bubblewrap, "bubblewrap"),
         };
         let sandbox = quarry_sandbox::open(isolation)?;
         let mut packages: Option<Box<dyn PackageSource>> = None;
-        if let (false, Some(settings)) = (self.unsafe_no_sandbox, &plan.packages) {
+        if let (false, Some(settings)) = (self.unsafe_no_sandbox, settings) {
             packages = Some(Box::new(Packages::open(settings.clone())?));
         }
         Ok(IsolatedPrograms { sandbox, name: name.to_owned(), packages })
+    }
+}
+
+/// A flag that is set when the user interrupts; the second time ends the program at once.
+///
+/// # Errors
+/// When the signals cannot be had.
+pub fn stop_on_interrupt() -> Result<Arc<AtomicBool>, ctrlc::Error> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&stop);
+    ctrlc::set_handler(move || {
+        // Whoever asks twice does not want to wait for what is under way.
+        if asked.swap(true, Ordering::SeqCst) {
+            std::process::exit(130);
+        }
+    })?;
+    Ok(stop)
+}
+
+/// Where programs run and models are asked.
+#[derive(Debug, Args)]
+struct WorkplaceArgs {
+    #[command(flatten)]
+    isolation: IsolationArgs,
+    /// Have the work done by `quarry worker`s that are connected to this NATS server, as `nats` in the plan
+    #[arg(long, value_name = "URL")]
+    nats: Option<String>,
+}
+
+impl WorkplaceArgs {
+    /// A plan, ready to be judged there.
+    fn prepare(&self, plan: Plan, stop: &Arc<AtomicBool>) -> anyhow::Result<Judging> {
+        if let Some(url) = self.nats.as_ref().or(plan.nats.as_ref()) {
+            let connection = Connection::open(url, Arc::clone(stop), Arc::new(output::note))?;
+            return Ok(Judging::prepare_for_workers(plan, &connection)?);
+        }
+        let sandbox = if plan.judge.runs_tests() { Some(self.isolation.open(&plan)?) } else { None };
+        Ok(Judging::prepare(plan, sandbox)?)
     }
 }
 

@@ -1,14 +1,12 @@
 //! `quarry judge run`.
 
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use quarry_annotate::{Estimate, Judging, Plan};
+use quarry_annotate::{Estimate, Plan};
 
-use super::{IsolationArgs, PlanArgs, status};
+use super::{PlanArgs, WorkplaceArgs, status, stop_on_interrupt};
 use crate::output;
 
 /// Arguments of `quarry judge run`.
@@ -17,7 +15,7 @@ pub struct RunArgs {
     #[command(flatten)]
     plan: PlanArgs,
     #[command(flatten)]
-    isolation: IsolationArgs,
+    workplace: WorkplaceArgs,
     /// Check everything and say what judging would take, but ask nothing
     #[arg(long)]
     dry_run: bool,
@@ -32,21 +30,13 @@ pub struct RunArgs {
 /// When something is wrong that concerns all pairs. What was answered before is in the ledger.
 pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let plan = args.plan.open()?;
-    let sandbox = if plan.judge.runs_tests() { Some(args.isolation.open(&plan)?) } else { None };
-    let judging = Judging::prepare(plan, sandbox)?;
+    let stop = stop_on_interrupt()?;
+    let judging = args.workplace.prepare(plan, &stop)?;
     let estimate = judging.estimate()?;
     output::note(&format_estimate(&estimate, judging.plan()));
     if args.dry_run {
         return Ok(ExitCode::SUCCESS);
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked = Arc::clone(&stop);
-    ctrlc::set_handler(move || {
-        // Whoever asks twice does not want to wait for the answers under way.
-        if asked.swap(true, Ordering::SeqCst) {
-            std::process::exit(130);
-        }
-    })?;
     let bar = progress_bar(estimate.pairs);
     let result = judging.run(&stop, &|_| {
         bar.set_message(judging.spent().to_string());

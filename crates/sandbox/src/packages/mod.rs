@@ -23,9 +23,10 @@ use crate::bubblewrap::Access;
 use crate::{Bubblewrap, Ended, Error, Limits, Outcome, Program, Sandbox, tree};
 
 /// What is allowed, and where it comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Where packages are kept, for all programs that name this folder.
+    /// Where packages are kept, for all programs that name this folder. It is of this machine, and not told to others.
+    #[serde(skip)]
     pub cache: PathBuf,
     /// How long fetching a set may take, and installing it.
     pub wall_time: Duration,
@@ -38,7 +39,7 @@ pub struct Settings {
 }
 
 /// What is allowed of the packages of one package manager.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
     /// Where packages come from; the package manager's usual index otherwise.
     pub index: Option<Index>,
@@ -49,7 +50,7 @@ pub struct Rules {
 }
 
 /// Where packages come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Index {
     /// An address that the package manager understands.
     Address(String),

@@ -1,0 +1,60 @@
+"""Workers and a NATS server for the scripts beside it: processes that can be killed and started again."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+
+
+def nats_server():
+    """The path of nats-server, if there is one."""
+    return shutil.which("nats-server") or shutil.which("nats-server", path="/usr/sbin:/usr/local/sbin")
+
+
+class Process:
+    """A process of a command that can be killed and started again."""
+
+    def __init__(self, command, **environment):
+        self.command, self.environment = [str(part) for part in command], {**os.environ, **environment}
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(
+            self.command, env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+        )
+
+    def kill(self):
+        self.process.kill()
+        self.process.communicate()
+
+    def stop(self):
+        """Ends it as an interrupt does, and gives what it said."""
+        self.process.terminate()
+        return self.process.communicate(timeout=60)[1].decode()
+
+
+class Nats(Process):
+    """A server with JetStream on a free port of loopback, with its files in `folder`."""
+
+    def __init__(self, folder):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.port, self.url = port, f"nats://127.0.0.1:{port}"
+        super().__init__([nats_server(), "--addr", "127.0.0.1", "--port", port, "--jetstream", "--store_dir", folder])
+
+    def start(self):
+        super().start()
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                return
+            except OSError:
+                time.sleep(0.01)
+        raise SystemExit("nats-server does not start")
+
+
+def worker(quarry, nats, model, *more, **environment):
+    return Process([quarry, "worker", "--nats", nats.url, "--model", model, *more], **environment)

@@ -1,0 +1,63 @@
+//! Who runs test programs.
+
+use quarry_sandbox::packages::{PackageError, PackageSource};
+use quarry_sandbox::{Limits, MemoryBound, Runner, Sandbox};
+
+use crate::error::AnnotateError;
+use crate::evidence::{Run, TestProgram};
+
+/// Runs test programs: in this process, or elsewhere. Any number of threads may share it.
+pub trait Programs: Send + Sync {
+    /// Runs a test program with the packages that it asks for. That they cannot be had is a [`Run`] too.
+    ///
+    /// # Errors
+    /// When its language has no runner, or it could not be started; [`AnnotateError::Packages`] when its packages could
+    /// not be fetched this time; [`AnnotateError::Unrunnable`] when this is the fault of this program alone;
+    /// [`AnnotateError::Stopped`] when it was not started because the user wants no more.
+    fn run(&self, program: TestProgram, limits: &Limits) -> Result<Run, AnnotateError>;
+
+    /// Is told that the run of a program is in the ledger.
+    fn noted(&self, _program: &TestProgram, _limits: &Limits) {}
+}
+
+/// What programs run in.
+pub struct IsolatedPrograms {
+    /// It.
+    pub sandbox: Box<dyn Sandbox>,
+    /// Its name, as the ledger has it.
+    pub name: String,
+    /// Where packages come from; without it there are none.
+    pub packages: Option<Box<dyn PackageSource>>,
+}
+
+impl Programs for IsolatedPrograms {
+    fn run(&self, program: TestProgram, limits: &Limits) -> Result<Run, AnnotateError> {
+        let runner = Runner::named(&program.language)?;
+        let mut runnable = runner.program(&program.source);
+        let mut provided = Vec::new();
+        if !program.packages.is_empty() {
+            let Some(packages) = &self.packages else {
+                return Ok(Run::unavailable(program, "packages are not installed here".to_owned()));
+            };
+            match packages.provide(&program.language, &program.packages) {
+                Ok(found) => {
+                    found.add_to(&mut runnable);
+                    provided = found.packages;
+                }
+                Err(PackageError::Refused { reason }) => return Ok(Run::unavailable(program, reason)),
+                Err(PackageError::Sandbox(error)) => return Err(error.into()),
+                Err(error) => return Err(AnnotateError::Packages(error)),
+            }
+        }
+        let outcome = self.sandbox.run(&runnable, &runner.limits(limits)).map_err(|error| match error {
+            quarry_sandbox::Error::Program(problem) => AnnotateError::Unrunnable { problem },
+            error => error.into(),
+        })?;
+        let bound = match outcome.memory_bound {
+            MemoryBound::CgroupV2 => "cgroup v2",
+            MemoryBound::CgroupV1 => "cgroup v1",
+            MemoryBound::Watchdog => "watchdog",
+        };
+        Ok(Run::new(program, provided, &outcome, &format!("{}, {bound}", self.name)))
+    }
+}

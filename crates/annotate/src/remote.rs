@@ -1,0 +1,162 @@
+//! Work of a judge that workers on other machines do: what is said to them, and the side that has the work.
+//!
+//! Everything that must be in one place stays with whoever judges: the ledger, the budget, the order of steps, and what
+//! is tried again how soon. A worker makes one attempt of a call, or runs one program. It knows nothing of pairs, and
+//! needs nothing but the task, the key of the model from its own environment, and a sandbox.
+
+use std::sync::Arc;
+
+use quarry_llm::{Attempt, Failure, LlmError, Transport};
+use quarry_queue::{Connection, Dispatcher, QueueError, Reply, Task};
+use quarry_sandbox::Limits;
+use quarry_sandbox::packages::Settings;
+use serde::{Deserialize, Serialize};
+
+use crate::digest::digest;
+use crate::error::AnnotateError;
+use crate::evidence::{Run, TestProgram};
+use crate::ledger::Ledger;
+use crate::programs::Programs;
+
+/// What both sides speak. It changes when a task or a reply of one version means nothing to another.
+pub(crate) const PROTOCOL: &str = "judge-1";
+
+/// How many workers may be lost with a program until it is held to be why.
+const MAX_LOST_WITH_PROGRAM: u32 = 3;
+
+/// Beginnings of the kinds of tasks; what follows says which model, or which language.
+pub(crate) const ASK: &str = "ask-";
+pub(crate) const RUN: &str = "run-";
+
+/// The kind of tasks that ask the model behind an address.
+pub(crate) fn kind_of_questions(address: &str) -> String {
+    format!("{ASK}{}", &digest(&[address])[..16])
+}
+
+/// The kind of tasks that run programs in a language.
+pub(crate) fn kind_of_programs(language: &str) -> String {
+    format!("{RUN}{language}")
+}
+
+/// A program to be run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ProgramTask {
+    pub(crate) program: TestProgram,
+    pub(crate) limits: Limits,
+    /// How packages are had, where they are installed.
+    pub(crate) packages: Option<Settings>,
+}
+
+/// Hands the work of one ledger to workers.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    dispatcher: Dispatcher,
+    packages: Option<Settings>,
+}
+
+impl Remote {
+    pub(crate) fn new(
+        connection: &Connection,
+        ledger: &Ledger,
+        packages: Option<Settings>,
+    ) -> Result<Self, AnnotateError> {
+        Ok(Self { dispatcher: Dispatcher::new(connection, &ledger.identity()?, PROTOCOL)?, packages })
+    }
+
+    /// Asks the model of `settings`.
+    pub(crate) fn questions(
+        self: &Arc<Self>,
+        settings: &quarry_llm::Settings,
+    ) -> Result<Questions, LlmError> {
+        let address = settings.address()?;
+        let about = format!("a question to {address}");
+        Ok(Questions { remote: Arc::clone(self), kind: kind_of_questions(&address), about })
+    }
+
+    /// The answer to a question of this name is in the ledger.
+    pub(crate) fn noted(&self, name: &str) {
+        self.dispatcher.settle(name);
+    }
+
+    /// Takes back what nobody began.
+    pub(crate) fn withdraw(&self) {
+        self.dispatcher.withdraw();
+    }
+
+    /// Removes what is left of the work of this ledger when all of it is done.
+    pub(crate) fn clear(&self) -> Result<(), AnnotateError> {
+        Ok(self.dispatcher.clear()?)
+    }
+}
+
+/// Has attempts of calls made by workers.
+#[derive(Debug)]
+pub(crate) struct Questions {
+    remote: Arc<Remote>,
+    kind: String,
+    about: String,
+}
+
+impl Transport for Questions {
+    fn post(&self, attempt: &Attempt) -> Result<String, Failure> {
+        let task = Task {
+            kind: self.kind.clone(),
+            name: attempt.name.clone(),
+            payload: json(attempt),
+            about: self.about.clone(),
+        };
+        // A worker that is lost may have paid: the client books that, and decides whether to try again.
+        match self.remote.dispatcher.submit(&task, 1) {
+            Ok(Reply::Done(body)) => String::from_utf8(body)
+                .map_err(|_| Failure::Answer { problem: "the body is not UTF-8".to_owned() }),
+            Ok(Reply::Failed(failure)) => Err(serde_json::from_slice(&failure)
+                .unwrap_or_else(|error| Failure::Broken { problem: unreadable(&error) })),
+            Ok(Reply::Lost(problem)) => Err(Failure::Broken { problem }),
+            Err(QueueError::Stopped) => Err(Failure::Withdrawn),
+            Err(error) => Err(Failure::Unreachable { problem: error.to_string() }),
+        }
+    }
+}
+
+impl Remote {
+    fn program_task(&self, program: &TestProgram, limits: &Limits) -> Task {
+        let payload = json(&ProgramTask {
+            program: program.clone(),
+            limits: limits.clone(),
+            packages: self.packages.clone(),
+        });
+        Task {
+            kind: kind_of_programs(&program.language),
+            name: digest(&[PROTOCOL, &String::from_utf8_lossy(&payload)]),
+            payload,
+            about: format!("a program in {}", program.language),
+        }
+    }
+}
+
+impl Programs for Remote {
+    fn run(&self, program: TestProgram, limits: &Limits) -> Result<Run, AnnotateError> {
+        let cannot = |problem: String| AnnotateError::Unrunnable { problem };
+        match self.dispatcher.submit(&self.program_task(&program, limits), MAX_LOST_WITH_PROGRAM) {
+            Ok(Reply::Done(run)) => serde_json::from_slice(&run).map_err(|error| cannot(unreadable(&error))),
+            Ok(Reply::Failed(problem)) => Err(cannot(String::from_utf8_lossy(&problem).into_owned())),
+            Ok(Reply::Lost(problem)) => Err(cannot(problem)),
+            Err(QueueError::Stopped) => Err(AnnotateError::Stopped),
+            Err(error @ QueueError::TooLarge { .. }) => Err(cannot(error.to_string())),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn noted(&self, program: &TestProgram, limits: &Limits) {
+        self.dispatcher.settle(&self.program_task(program, limits).name);
+    }
+}
+
+/// What consists of texts, numbers and lists can always be written.
+pub(crate) fn json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).unwrap_or_default()
+}
+
+fn unreadable(error: &serde_json::Error) -> String {
+    format!("a worker's reply cannot be read: {error}; use the same version of quarry on all machines")
+}

@@ -1,0 +1,147 @@
+//! A worker: does what it is told by whoever judges, with its own key and in its own sandbox.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use quarry_llm::{Attempt, HttpTransport, Transport};
+use quarry_queue::{Connection, Group, Outcome, serve};
+use quarry_sandbox::Runner;
+use quarry_sandbox::packages::{self, Index, Settings};
+
+use crate::error::AnnotateError;
+use crate::programs::Programs;
+use crate::remote::{ASK, PROTOCOL, ProgramTask, RUN, json, kind_of_programs, kind_of_questions};
+
+/// Works for whoever judges, with what is on this machine.
+pub struct Worker {
+    /// The models that it may ask, each with its key. A task cannot name others.
+    pub models: Vec<HttpTransport>,
+    /// Questions at the same time.
+    pub questions: usize,
+    /// Opens what programs run in; without it there are none.
+    pub programs: Option<OpenPrograms>,
+    /// Programs at the same time.
+    pub programs_at_once: usize,
+    /// How long it may be silent until others get its tasks.
+    pub lease: Duration,
+}
+
+/// Opens what programs run in, with packages by these settings or without.
+pub type OpenPrograms =
+    Box<dyn Fn(Option<&Settings>) -> Result<Arc<dyn Programs>, AnnotateError> + Send + Sync>;
+
+/// What is open already, by its settings.
+type Opened = Mutex<Vec<(Option<Settings>, Arc<dyn Programs>)>>;
+
+/// What a worker did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Attempts of calls, whatever came of them.
+    pub questions: u64,
+    /// Runs of programs.
+    pub programs: u64,
+}
+
+impl Worker {
+    /// Languages whose programs it can run.
+    pub fn languages(&self) -> Vec<&'static str> {
+        if self.programs.is_none() {
+            return Vec::new();
+        }
+        let available = |name: &&str| Runner::named(name).is_ok_and(|runner| runner.problem().is_none());
+        Runner::names().filter(available).collect()
+    }
+
+    /// Works until `connection` is stopped; what is under way then is finished.
+    ///
+    /// # Errors
+    /// When there is nothing that it could do, it meets tasks of another version, or the sandbox does not work any
+    /// more; its tasks are given back.
+    pub fn work(&self, connection: &Connection) -> Result<Done, AnnotateError> {
+        let languages = self.languages();
+        if self.models.is_empty() && languages.is_empty() {
+            return Err(AnnotateError::Idle);
+        }
+        let groups = [
+            Group {
+                kinds: self.models.iter().map(|model| kind_of_questions(model.address())).collect(),
+                threads: self.questions,
+            },
+            Group {
+                kinds: languages.iter().map(|language| kind_of_programs(language)).collect(),
+                threads: self.programs_at_once,
+            },
+        ];
+        let (questions, programs, opened) = (AtomicU64::new(0), AtomicU64::new(0), Opened::default());
+        let do_task = |kind: &str, payload: &[u8]| {
+            if kind.starts_with(ASK) {
+                questions.fetch_add(1, Ordering::Relaxed);
+                self.ask(kind, payload)
+            } else {
+                programs.fetch_add(1, Ordering::Relaxed);
+                self.run(kind, payload, &opened)
+            }
+        };
+        serve(connection, PROTOCOL, self.lease, &groups, &do_task)?;
+        Ok(Done { questions: questions.into_inner(), programs: programs.into_inner() })
+    }
+
+    fn ask(&self, kind: &str, payload: &[u8]) -> Outcome {
+        let model = self.models.iter().find(|model| kind_of_questions(model.address()) == kind);
+        let (Some(model), Ok(attempt)) = (model, serde_json::from_slice::<Attempt>(payload)) else {
+            return Outcome::Refused("the task is no question to a model that the worker knows".to_owned());
+        };
+        match model.post(&attempt) {
+            Ok(body) => Outcome::Done(body.into_bytes()),
+            Err(failure) => Outcome::Failed(json(&failure)),
+        }
+    }
+
+    fn run(&self, kind: &str, payload: &[u8], opened: &Opened) -> Outcome {
+        let (Some(open), Ok(task)) = (&self.programs, serde_json::from_slice::<ProgramTask>(payload)) else {
+            return Outcome::Refused("the task is no program that the worker can run".to_owned());
+        };
+        if kind.strip_prefix(RUN) != Some(task.program.language.as_str()) {
+            return Outcome::Refused("the task's language is another than its kind".to_owned());
+        }
+        let programs = programs_for(task.packages, open, opened);
+        match programs.and_then(|programs| programs.run(task.program, &task.limits)) {
+            Ok(run) => Outcome::Done(json(&run)),
+            Err(AnnotateError::Unrunnable { problem }) => Outcome::Failed(problem.into_bytes()),
+            Err(error @ AnnotateError::Packages(_)) => Outcome::Failed(error.to_string().into_bytes()),
+            Err(error) => Outcome::Unable(error.to_string()),
+        }
+    }
+}
+
+/// What programs run in whose packages are had as a task says: kept in this machine's own folder, and from an index
+/// that every machine has.
+fn programs_for(
+    packages: Option<Settings>,
+    open: &OpenPrograms,
+    opened: &Opened,
+) -> Result<Arc<dyn Programs>, AnnotateError> {
+    let cannot = |problem: &str| AnnotateError::Unrunnable { problem: problem.to_owned() };
+    let packages = match packages {
+        None => None,
+        Some(settings) => {
+            if [&settings.pip, &settings.npm]
+                .iter()
+                .any(|rules| matches!(rules.index, Some(Index::Folder(_))))
+            {
+                return Err(cannot("its packages would come from a folder of the worker's machine"));
+            }
+            let cache =
+                packages::default_cache().ok_or_else(|| cannot("the worker has no folder for packages"))?;
+            Some(Settings { cache, ..settings })
+        }
+    };
+    let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, programs)) = opened.iter().find(|(known, _)| *known == packages) {
+        return Ok(Arc::clone(programs));
+    }
+    let programs = open(packages.as_ref())?;
+    opened.push((packages, Arc::clone(&programs)));
+    Ok(programs)
+}

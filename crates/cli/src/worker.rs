@@ -1,0 +1,91 @@
+//! `quarry worker`: does the work of `quarry judge run` on another machine.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use quarry_annotate::{OpenPrograms, Programs, Worker};
+use quarry_llm::{ApiKey, HttpTransport};
+use quarry_queue::{Connection, SHORTEST_LEASE};
+use quarry_sandbox::packages::Settings;
+
+use crate::judge::{IsolationArgs, stop_on_interrupt};
+use crate::output;
+
+/// Arguments of `quarry worker`.
+#[derive(Debug, Args)]
+pub struct WorkerArgs {
+    /// The NATS server with JetStream that brings the work, such as nats://localhost:4222
+    #[arg(long, value_name = "URL")]
+    nats: String,
+    /// A model that this worker may ask: its `base_url` in plans, and the environment variable with its key; more than
+    /// one can be named. Without one it runs programs only
+    #[arg(long = "model", value_name = "ADDRESS[=VARIABLE]")]
+    models: Vec<String>,
+    /// Questions at the same time
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    questions: u32,
+    /// Programs at the same time, 0 for none; as many as there are cores otherwise
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    programs: Option<u32>,
+    /// How long this worker may be silent until its work is given to another, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(SHORTEST_LEASE.as_secs()..=3600))]
+    lease: u64,
+    #[command(flatten)]
+    isolation: IsolationArgs,
+}
+
+/// Runs `quarry worker`, until it is interrupted.
+///
+/// # Errors
+/// When there is nothing that it could do, or the server or the sandbox cannot be used.
+pub fn run(args: &WorkerArgs) -> anyhow::Result<ExitCode> {
+    let models =
+        args.models.iter().map(|model| open_model(model, args.questions)).collect::<Result<_, _>>()?;
+    let programs_at_once = match args.programs {
+        Some(count) => count as usize,
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let programs = match programs_at_once {
+        0 => None,
+        _ => {
+            // What is missing is said at once, rather than when the first program comes.
+            args.isolation.open_with(None)?;
+            let isolation = args.isolation;
+            Some(Box::new(move |packages: Option<&Settings>| {
+                Ok(Arc::new(isolation.open_with(packages)?) as Arc<dyn Programs>)
+            }) as OpenPrograms)
+        }
+    };
+    let lease = Duration::from_secs(args.lease);
+    let worker = Worker { models, questions: args.questions as usize, programs, programs_at_once, lease };
+    let stop = stop_on_interrupt()?;
+    let connection = Connection::open(&args.nats, stop, Arc::new(output::note))?;
+    let languages = worker.languages();
+    let models: Vec<&str> = worker.models.iter().map(HttpTransport::address).collect();
+    output::note(&format!(
+        "working for {}; models: {}; programs: {}",
+        connection.address(),
+        if models.is_empty() { "none".to_owned() } else { models.join(", ") },
+        if languages.is_empty() { "none".to_owned() } else { languages.join(", ") },
+    ));
+    let done = worker.work(&connection)?;
+    output::note(&format!("{} questions, {} programs", done.questions, done.programs));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A model with its key. The key goes to this address alone, whatever a task says.
+fn open_model(model: &str, connections: u32) -> anyhow::Result<HttpTransport> {
+    let (address, variable) = match model.rsplit_once('=') {
+        Some((address, variable)) => (address, Some(variable)),
+        None => (model, None),
+    };
+    if variable.is_some_and(str::is_empty) {
+        bail!("--model {address}=: expected the name of the environment variable that holds the key");
+    }
+    let key = variable.map(ApiKey::from_environment).transpose()?;
+    // An address may hold a password, which no message repeats.
+    HttpTransport::new(address, key, connections).context("--model")
+}

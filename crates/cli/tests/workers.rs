@@ -1,0 +1,172 @@
+//! `quarry worker` as a user runs it: processes that are killed, a server that restarts, and what cannot work.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
+mod fixture;
+#[path = "../../queue/tests/support/mod.rs"]
+#[allow(dead_code, reason = "each test file uses a part")]
+mod nats;
+#[path = "../../llm/tests/support/mod.rs"]
+#[allow(dead_code, reason = "each test file uses a part")]
+mod support;
+
+use std::collections::HashMap;
+use std::fs;
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fixture::{Fixture, check_error, stderr};
+use nats::Nats;
+use serde_json::json;
+use support::{Reply, Seen, Server, completion};
+
+const KEY: &str = "sk-of-a-worker-0123456789";
+
+/// Questions of one worker at the same time.
+const QUESTIONS: usize = 3;
+
+/// CoSQA's two questions, of which the second is answered by the number of the pair.
+fn model(seen: &Seen) -> Reply {
+    thread::sleep(Duration::from_millis(30));
+    let text = seen.body.to_string();
+    if text.contains("web search engine") {
+        return Reply::ok(completion("{\"explanation\": \"x\", \"intent\": \"yes\"}", 10, 5));
+    }
+    let digits = text.split("subject").nth(1).unwrap().split(|c: char| !c.is_ascii_digit()).next().unwrap();
+    let case = digits.parse::<usize>().unwrap() % 7 + 1;
+    Reply::ok(completion(&format!("{{\"explanation\": \"x\", \"case\": \"{case}\"}}"), 10, 5))
+}
+
+fn write_plan(fixture: &Fixture, n_pairs: usize, url: &str) {
+    let pair = |number: usize| {
+        json!({"pair-idx": number, "query-idx": number, "query": format!("query {number}"), "code-idx": number,
+               "code": format!("def subject{number}(): pass")})
+    };
+    let pairs: Vec<String> = (0..n_pairs).map(|number| pair(number).to_string()).collect();
+    fixture.write("tree/pairs.jsonl", &pairs.join("\n"));
+    fixture.write(
+        "tree/plan.toml",
+        &format!(
+            "pairs = ['pairs.jsonl']\njudge = 'cosqa'\n[model]\nprovider = 'openai-compatible'\nbase_url = '{url}'\n\
+             model = 'm'\n"
+        ),
+    );
+}
+
+fn labels(fixture: &Fixture) -> String {
+    let out = fixture.path("qrels");
+    let export = fixture.run(&["judge", "export", "plan.toml", out.to_str().unwrap(), "--to", "trec-qrels"]);
+    assert!(export.status.success(), "{}", stderr(&export));
+    fs::read_to_string(out).unwrap()
+}
+
+/// A process that does not outlive the test.
+struct Running(Child);
+
+impl Running {
+    fn start(fixture: &Fixture, arguments: &[&str]) -> Self {
+        let mut command = fixture.command(arguments);
+        command.env("WORKER_KEY", KEY).stdout(Stdio::null()).stderr(Stdio::null());
+        Self(command.spawn().unwrap())
+    }
+
+    fn worker(fixture: &Fixture, nats: &Nats, server: &Server) -> Self {
+        let (nats, model) = (nats.url(), format!("{}=WORKER_KEY", server.url()));
+        let questions = QUESTIONS.to_string();
+        let arguments = ["worker", "--nats", &nats, "--model", &model, "--questions", &questions];
+        Self::start(fixture, &[&arguments[..], &["--programs", "0", "--lease", "3"]].concat())
+    }
+}
+
+impl Running {
+    /// Ends it without a word.
+    fn end(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Three workers of which each is killed, a server that is killed, and a run that is killed: the labels are those of an
+/// undisturbed run in one process, and only what was under way at a worker that died is asked again.
+#[test]
+fn kills_of_workers_server_and_run_lose_nothing() {
+    const PAIRS: usize = 80;
+    let Some(mut nats) = Nats::start() else { return };
+    let server = Server::script(|_, seen| model(seen));
+    let undisturbed = Fixture::new();
+    write_plan(&undisturbed, PAIRS, &server.url());
+    let run = undisturbed.run(&["judge", "run", "plan.toml"]);
+    assert!(run.status.success(), "{}", stderr(&run));
+    let before = server.count();
+    assert_eq!(before, 2 * PAIRS);
+
+    let killed = Fixture::new();
+    write_plan(&killed, PAIRS, &server.url());
+    let mut workers: Vec<Running> = (0..3).map(|_| Running::worker(&killed, &nats, &server)).collect();
+    let url = nats.url();
+    let judge = || Running::start(&killed, &["judge", "run", "plan.toml", "--nats", &url]);
+    let mut judging = judge();
+    let wait_for = |count: usize, judging: &mut Running| {
+        let end = Instant::now() + Duration::from_secs(60);
+        while server.count() < before + count && judging.0.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < end, "{} of {count} questions were asked", server.count() - before);
+            thread::sleep(Duration::from_millis(2));
+        }
+    };
+    for (number, worker) in workers.iter_mut().enumerate() {
+        wait_for(20 + 25 * number, &mut judging);
+        worker.end();
+        *worker = Running::worker(&killed, &nats, &server);
+        match number {
+            0 => nats.restart(Duration::from_millis(200)),
+            1 => {
+                judging.end();
+                judging = judge();
+            }
+            _ => {}
+        }
+    }
+    let status = judging.0.wait().unwrap();
+    assert!(status.success(), "{status}");
+    assert_eq!(labels(&killed), labels(&undisturbed));
+    let mut asked: HashMap<String, usize> = HashMap::new();
+    for seen in &server.seen()[before..] {
+        assert!(seen.headers.contains(KEY));
+        *asked.entry(seen.body.to_string()).or_default() += 1;
+    }
+    let repeated: usize = asked.values().map(|times| times - 1).sum();
+    assert!(
+        asked.len() == 2 * PAIRS && repeated <= 3 * QUESTIONS,
+        "{} questions, {repeated} repeated",
+        asked.len()
+    );
+    let status = killed.json(&["judge", "status", "plan.toml", "--json"]);
+    assert_eq!((&status["waiting"], &status["answers"]), (&json!(0), &json!(2 * PAIRS)));
+}
+
+#[test]
+fn a_worker_that_cannot_work_is_told_why() {
+    let fixture = Fixture::new();
+    let worker = |arguments: &[&str]| {
+        fixture.run(&[&["worker", "--nats", "nats://localhost:1", "--programs", "0"], arguments].concat())
+    };
+    check_error(
+        &worker(&["--model", "http://localhost:1/v1=QUARRY_TEST_NO_SUCH_KEY"]),
+        "QUARRY_TEST_NO_SUCH_KEY",
+    );
+    check_error(&worker(&["--model", "http://localhost:1/v1="]), "environment variable");
+    check_error(&worker(&["--model", "localhost:1"]), "http://");
+    check_error(
+        &fixture.run(&["worker", "--nats", "http://localhost", "--programs", "0"]),
+        "nats://localhost:4222",
+    );
+    let Some(nats) = Nats::start() else { return };
+    check_error(&fixture.run(&["worker", "--nats", &nats.url(), "--programs", "0"]), "--model");
+}

@@ -1,0 +1,393 @@
+//! The side that has work: it publishes tasks, and waits for their replies.
+//!
+//! The reply that the server has stored is the only truth; what workers signal says when to look. So whatever is lost
+//! on the way, a task is never forgotten: who waits for it looks again every few seconds, for the reply and whether the
+//! task is still there.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use async_nats::jetstream::message::StreamMessage;
+use async_nats::jetstream::stream::{DeleteMessageErrorKind, LastRawMessageErrorKind};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use crate::connection::{Connection, Trouble};
+use crate::error::QueueError;
+use crate::message::{self, Refused, kind, signal};
+use crate::{lock, subject};
+
+/// How often somebody who waits looks for the reply without being told to.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// When no task of a kind was begun for so long, the user is told.
+const NOBODY: Duration = Duration::from_secs(30);
+
+/// How long what is done is tried to be removed after the user wanted no more.
+const REMOVING: Duration = Duration::from_secs(5);
+
+/// How often a task may be given back by workers before it is set aside.
+const MAX_RETURNS: u32 = 10;
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Which workers can do it.
+    pub kind: String,
+    /// Stands for what it is: two tasks of one name are the same, and done once.
+    pub name: String,
+    /// What a worker needs to know.
+    pub payload: Vec<u8>,
+    /// What messages call it.
+    pub about: String,
+}
+
+/// What came of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// It was done. The reply is stored until [`Dispatcher::settle`].
+    Done(Vec<u8>),
+    /// It was tried, and what came of it is not worth keeping.
+    Failed(Vec<u8>),
+    /// Nobody knows what came of it, or workers cannot do it: the reason.
+    Lost(String),
+}
+
+/// Hands out the tasks of one queue. Any number of threads may share it.
+#[derive(Debug)]
+pub struct Dispatcher {
+    connection: Connection,
+    queue: String,
+    protocol: String,
+    waiting: Arc<Mutex<Waiting>>,
+    /// Where replies are stored that were given out and not settled.
+    stored: Mutex<HashMap<String, u64>>,
+    withdrawn: AtomicBool,
+    listening: JoinHandle<()>,
+}
+
+/// Who waits for what.
+#[derive(Debug, Default)]
+struct Waiting {
+    tasks: HashMap<String, Vec<Arc<Waiter>>>,
+    /// When a task of a kind was begun the last time.
+    begun: HashMap<String, Instant>,
+    told: HashSet<String>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    kind: String,
+    begun: AtomicBool,
+    wake: Notify,
+}
+
+impl Dispatcher {
+    /// For the tasks of `queue`, which workers that speak `protocol` do.
+    ///
+    /// # Errors
+    /// When `queue` cannot be a name, or the user wanted no more before the server could be told.
+    pub fn new(connection: &Connection, queue: &str, protocol: &str) -> Result<Self, QueueError> {
+        let signals = subject::signals_of_queue(subject::check(queue)?);
+        let waiting: Arc<Mutex<Waiting>> = Arc::default();
+        let patient = connection.patient(Duration::ZERO);
+        let listening = connection.runtime().block_on(async {
+            let client = connection.client().clone();
+            let mut subscription = patient
+                .insist("listen to workers", async || {
+                    let subscribed = client.subscribe(signals.clone()).await;
+                    subscribed.map_err(|error| Trouble::Passing(error.to_string()))
+                })
+                .await?;
+            let waiting = Arc::clone(&waiting);
+            Ok(tokio::spawn(async move {
+                while let Some(heard) = subscription.next().await {
+                    let name = heard.subject.rsplit('.').next().unwrap_or_default();
+                    let answer = lock(&waiting).heard(name, &heard.payload);
+                    if let Some(reply) = heard.reply {
+                        let _ = client.publish(reply, Bytes::from_static(answer)).await;
+                    }
+                }
+            }))
+        })?;
+        Ok(Self {
+            connection: connection.clone(),
+            queue: queue.to_owned(),
+            protocol: protocol.to_owned(),
+            waiting,
+            stored: Mutex::default(),
+            withdrawn: AtomicBool::new(false),
+            listening,
+        })
+    }
+
+    /// Has a task done, and waits for that however long it takes. A task that is under way, or done and not settled, is
+    /// not done again. A worker that is lost with it is replaced, until `losses` of them were lost.
+    ///
+    /// # Errors
+    /// When the task cannot be handed over; [`QueueError::Stopped`] when it was taken back before somebody began.
+    pub fn submit(&self, task: &Task, losses: u32) -> Result<Reply, QueueError> {
+        subject::check(&task.kind)?;
+        subject::check(&task.name)?;
+        let waiter =
+            Arc::new(Waiter { kind: task.kind.clone(), begun: AtomicBool::new(false), wake: Notify::new() });
+        let _registered = self.register(task, &waiter);
+        self.connection.runtime().block_on(self.wait(task, &waiter, losses))
+    }
+
+    /// Takes back what nobody began; what is under way is waited for.
+    pub fn withdraw(&self) {
+        self.withdrawn.store(true, Ordering::SeqCst);
+        for waiter in lock(&self.waiting).tasks.values().flatten() {
+            waiter.wake.notify_one();
+        }
+    }
+
+    /// Removes the stored reply of a task, which its owner has in safety now.
+    pub fn settle(&self, name: &str) {
+        let Some(sequence) = lock(&self.stored).remove(name) else { return };
+        let replies = self.connection.replies().clone();
+        // If this is lost, the reply lies there until the queue is cleared.
+        self.connection.runtime().spawn(async move { replies.delete_message(sequence).await });
+    }
+
+    /// Removes every task and reply of the queue, when all is done.
+    ///
+    /// # Errors
+    /// [`QueueError::Stopped`] when the user wanted no more before it worked.
+    pub fn clear(&self) -> Result<(), QueueError> {
+        self.connection.runtime().block_on(async {
+            self.remove_tasks(&subject::tasks_of_queue(&self.queue)).await?;
+            self.remove_replies(&subject::replies_of_queue(&self.queue)).await
+        })
+    }
+
+    fn is_over(&self) -> bool {
+        self.withdrawn.load(Ordering::SeqCst) || self.connection.is_stopped()
+    }
+
+    fn register<'a>(&'a self, task: &'a Task, waiter: &'a Arc<Waiter>) -> Registered<'a> {
+        let mut waiting = lock(&self.waiting);
+        waiting.begun.entry(task.kind.clone()).or_insert_with(Instant::now);
+        waiting.tasks.entry(task.name.clone()).or_default().push(Arc::clone(waiter));
+        Registered { waiting: &self.waiting, name: &task.name, waiter }
+    }
+
+    async fn wait(&self, task: &Task, waiter: &Waiter, losses: u32) -> Result<Reply, QueueError> {
+        // Whoever asks again for what was given out could not use it.
+        let useless = lock(&self.stored).remove(&task.name);
+        if useless.is_some() {
+            self.forget(task).await?;
+        }
+        let (mut lost, mut returns, mut published) = (0, 0, 0);
+        loop {
+            match self.stored_reply(&task.name).await? {
+                Some(reply) => {
+                    let kind = reply.headers.get(message::KIND_OF_REPLY).map(|kind| kind.as_str().to_owned());
+                    let text = || String::from_utf8_lossy(&reply.payload).into_owned();
+                    if kind.as_deref() == Some(kind::DONE) {
+                        if published > 1 {
+                            self.remove_tasks(&self.subject(task)).await?;
+                        }
+                        lock(&self.stored).insert(task.name.clone(), reply.sequence);
+                        return Ok(Reply::Done(reply.payload.to_vec()));
+                    }
+                    // Whoever asks again must find neither the task, which may not be acknowledged yet, nor this reply.
+                    self.forget(task).await?;
+                    waiter.begun.store(false, Ordering::SeqCst);
+                    match kind.as_deref() {
+                        Some(kind::FAILED) => return Ok(Reply::Failed(reply.payload.to_vec())),
+                        Some(kind::GIVEN_BACK) => {
+                            returns += 1;
+                            self.tell_once(&format!("{} was given back: {}", task.about, text()));
+                            if returns >= MAX_RETURNS {
+                                return Ok(Reply::Lost(format!(
+                                    "{returns} workers gave it back, the last: {}",
+                                    text()
+                                )));
+                            }
+                        }
+                        _ => {
+                            lost += 1;
+                            if lost >= losses {
+                                let times = if lost > 1 { format!(" ({lost} times)") } else { String::new() };
+                                return Ok(Reply::Lost(text() + &times));
+                            }
+                        }
+                    }
+                    continue;
+                }
+                None if self.is_over() => {
+                    if !waiter.begun.load(Ordering::SeqCst) {
+                        // What somebody begins at this moment is found when the plan goes on.
+                        let _ = self.remove_tasks(&self.subject(task)).await;
+                        return Err(QueueError::Stopped);
+                    }
+                }
+                None => published += u32::from(self.publish(task).await?),
+            }
+            self.sleep(task, waiter).await;
+        }
+    }
+
+    /// Until there may be a reply.
+    async fn sleep(&self, task: &Task, waiter: &Waiter) {
+        let was_over = self.is_over();
+        let stopped = async {
+            while was_over || !self.is_over() {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        tokio::select! {
+            () = waiter.wake.notified() => {}
+            () = tokio::time::sleep(LOOK) => {}
+            () = stopped => {}
+        }
+        if !waiter.begun.load(Ordering::SeqCst) && lock(&self.waiting).is_neglected(&task.kind) {
+            self.connection.tell(&format!(
+                "no worker has begun {} for {} s; the workers are busy, or none is there that can do it",
+                task.about,
+                NOBODY.as_secs()
+            ));
+        }
+    }
+
+    fn subject(&self, task: &Task) -> String {
+        subject::task(&task.kind, &self.queue, &task.name)
+    }
+
+    async fn stored_reply(&self, name: &str) -> Result<Option<StreamMessage>, QueueError> {
+        let subject = subject::reply(&self.queue, name);
+        message::stored_reply(&self.connection, &subject, Duration::ZERO).await
+    }
+
+    /// Whether the task was not there already.
+    async fn publish(&self, task: &Task) -> Result<bool, QueueError> {
+        let subject = self.subject(task);
+        let (headers, payload) =
+            ([(message::PROTOCOL, self.protocol.as_str())], Bytes::copy_from_slice(&task.payload));
+        self.connection
+            .patient(Duration::ZERO)
+            .insist("hand over work", async || {
+                match message::publish(&self.connection, &subject, &headers, &payload).await {
+                    Ok(()) => Ok(true),
+                    Err(Refused::AlreadyThere) => Ok(false),
+                    Err(Refused::TooLarge { bytes, limit }) => Err(Trouble::Final(QueueError::TooLarge {
+                        about: task.about.clone(),
+                        bytes,
+                        address: self.connection.address().to_owned(),
+                        limit,
+                    })),
+                    Err(Refused::NoStream) => {
+                        self.connection.restore().await.map_err(Trouble::Final)?;
+                        Err(Trouble::Passing("its streams are not there".to_owned()))
+                    }
+                    Err(Refused::Other(problem)) => Err(Trouble::Passing(problem)),
+                }
+            })
+            .await
+    }
+
+    /// Removes the tasks whose subjects match `filter`, one by one: a server of version 2.9 that purges a stream by
+    /// subjects forgets what its consumers have under way of others.
+    async fn remove_tasks(&self, filter: &str) -> Result<(), QueueError> {
+        let tasks = self.connection.tasks();
+        let patient = self.connection.patient(REMOVING);
+        patient
+            .insist("remove what is done", async || {
+                loop {
+                    let last = match tasks.get_last_raw_message_by_subject(filter).await {
+                        Ok(last) => last.sequence,
+                        Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => {
+                            return Ok(());
+                        }
+                        Err(error) => return Err(Trouble::Passing(error.to_string())),
+                    };
+                    match tasks.delete_message(last).await {
+                        Ok(_) => {}
+                        // A worker was faster.
+                        Err(error) if matches!(error.kind(), DeleteMessageErrorKind::JetStream(_)) => {}
+                        Err(error) => return Err(Trouble::Passing(error.to_string())),
+                    }
+                }
+            })
+            .await
+    }
+
+    async fn remove_replies(&self, filter: &str) -> Result<(), QueueError> {
+        let patient = self.connection.patient(REMOVING);
+        patient
+            .insist("remove what is done", async || {
+                let purged = self.connection.replies().purge().filter(filter).await;
+                purged.map(|_| ()).map_err(|error| Trouble::Passing(error.to_string()))
+            })
+            .await
+    }
+
+    /// Removes a task, and its reply.
+    async fn forget(&self, task: &Task) -> Result<(), QueueError> {
+        self.remove_tasks(&self.subject(task)).await?;
+        self.remove_replies(&subject::reply(&self.queue, &task.name)).await
+    }
+
+    fn tell_once(&self, text: &str) {
+        if lock(&self.waiting).told.insert(text.to_owned()) {
+            self.connection.tell(text);
+        }
+    }
+}
+
+impl Drop for Dispatcher {
+    fn drop(&mut self) {
+        self.listening.abort();
+    }
+}
+
+impl Waiting {
+    /// What a worker is told that says this of the task of this name.
+    fn heard(&mut self, name: &str, said: &[u8]) -> &'static [u8] {
+        let Some(waiters) = self.tasks.get(name) else { return signal::UNWANTED };
+        // A server that was killed may hand out again what it had handed out.
+        let mut answer = signal::BUSY;
+        for waiter in waiters {
+            if said == signal::REPLIED {
+                waiter.wake.notify_one();
+            } else {
+                self.begun.insert(waiter.kind.clone(), Instant::now());
+                if !waiter.begun.swap(true, Ordering::SeqCst) {
+                    answer = signal::WANTED;
+                }
+            }
+        }
+        answer
+    }
+
+    /// Whether the user is to be told now that nobody does tasks of this kind.
+    fn is_neglected(&mut self, kind: &str) -> bool {
+        let last = self.begun.entry(kind.to_owned()).or_insert_with(Instant::now);
+        last.elapsed() >= NOBODY && self.told.insert(kind.to_owned())
+    }
+}
+
+/// Takes a waiter away again.
+struct Registered<'a> {
+    waiting: &'a Mutex<Waiting>,
+    name: &'a str,
+    waiter: &'a Arc<Waiter>,
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        let mut waiting = lock(self.waiting);
+        if let Some(waiters) = waiting.tasks.get_mut(self.name) {
+            waiters.retain(|other| !Arc::ptr_eq(other, self.waiter));
+            if waiters.is_empty() {
+                waiting.tasks.remove(self.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! The side that does work: it takes tasks, holds their leases while it does them, and stores the replies.
+
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use async_nats::jetstream::AckKind;
+use async_nats::jetstream::Message;
+use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use tokio::task::JoinHandle;
+
+use crate::connection::{Connection, Trouble};
+use crate::error::QueueError;
+use crate::message::{self, Refused, kind, publish, signal, stored_reply};
+use crate::{lock, subject};
+
+/// How long the server looks for a task before a worker asks again.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How often a worker tells the server that it is still at a task; leases are a multiple of it.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// The shortest lease.
+pub const SHORTEST_LEASE: Duration = Duration::from_secs(3);
+
+/// How long whoever asked may be away until a worker does their task without them.
+const ABSENCE: Duration = Duration::from_secs(5);
+
+/// How long a worker that was told to stop tries to store the reply of what it did.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// Tasks of a kind that all workers together may have at a time.
+const MAX_UNDER_WAY: i64 = 100_000;
+
+/// Kinds of tasks that share threads.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// What they do.
+    pub kinds: Vec<String>,
+    /// How many tasks they do at the same time.
+    pub threads: usize,
+}
+
+/// What a worker made of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The reply, to be stored until whoever asked has it in safety.
+    Done(Vec<u8>),
+    /// It was tried; what came of it is told to whoever asked, and not worth keeping.
+    Failed(Vec<u8>),
+    /// It cannot be done by any worker: the reason.
+    Refused(String),
+    /// This worker cannot do it, nor anything else: it gives the task back, and ends.
+    Unable(String),
+}
+
+/// What a worker does with a task: from its kind and payload to what came of it.
+pub type Work<'a> = &'a (dyn Fn(&str, &[u8]) -> Outcome + Sync);
+
+/// Takes tasks until the user wants no more: what is under way then is finished. If this process dies, others have its
+/// tasks when `lease` has passed. A task that a worker died with is not done again: whoever asked is told.
+///
+/// # Errors
+/// When a task speaks another protocol, or the worker is unable to go on; its tasks are given back.
+pub fn serve(
+    connection: &Connection,
+    protocol: &str,
+    lease: Duration,
+    groups: &[Group],
+    work: Work<'_>,
+) -> Result<(), QueueError> {
+    for kind in groups.iter().flat_map(|group| &group.kinds) {
+        subject::check(kind)?;
+    }
+    let worker =
+        Worker { connection, protocol, lease: lease.max(SHORTEST_LEASE), work, ended: Mutex::new(None) };
+    thread::scope(|scope| {
+        let worker = &worker;
+        for group in groups {
+            let (sender, receiver) = mpsc::sync_channel(0);
+            let (receiver, free) = (Arc::new(Mutex::new(receiver)), Arc::new(Free::default()));
+            for _ in 0..group.threads {
+                let (receiver, free) = (Arc::clone(&receiver), Arc::clone(&free));
+                scope.spawn(move || worker.work(&receiver, &free));
+            }
+            for kind in &group.kinds {
+                let (sender, free) = (sender.clone(), Arc::clone(&free));
+                scope.spawn(move || worker.take(kind, &sender, &free));
+            }
+        }
+    });
+    connection.runtime().block_on(async {
+        let _ = tokio::time::timeout(GRACE, connection.client().flush()).await;
+    });
+    let ended = worker.ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+    ended.map_or(Ok(()), Err)
+}
+
+struct Worker<'a> {
+    connection: &'a Connection,
+    protocol: &'a str,
+    lease: Duration,
+    work: Work<'a>,
+    /// Why it cannot go on.
+    ended: Mutex<Option<QueueError>>,
+}
+
+/// A task that the server leases to this worker, for as long as this is there.
+struct Leased {
+    message: Message,
+    heartbeat: JoinHandle<()>,
+}
+
+impl Drop for Leased {
+    fn drop(&mut self) {
+        self.heartbeat.abort();
+    }
+}
+
+impl Worker<'_> {
+    fn is_over(&self) -> bool {
+        self.connection.is_stopped() || lock(&self.ended).is_some()
+    }
+
+    fn end(&self, error: QueueError) {
+        lock(&self.ended).get_or_insert(error);
+    }
+
+    /// Takes tasks of a kind when there are threads that have nothing to do, and no more of them.
+    fn take(&self, kind: &str, sender: &SyncSender<Leased>, free: &Free) {
+        let runtime = self.connection.runtime();
+        let mut consumer = None;
+        while !self.is_over() {
+            if !free.is_there() {
+                continue;
+            }
+            let next = runtime.block_on(async {
+                let consumer = match &mut consumer {
+                    Some(consumer) => consumer,
+                    none => none.insert(self.consumer(kind).await?),
+                };
+                Ok(self.next(consumer).await)
+            });
+            match next {
+                Ok(Ok(Some(leased))) => {
+                    if sender.send(leased).is_err() {
+                        return;
+                    }
+                }
+                Ok(Ok(None)) => {}
+                // The server restarts, or somebody removed its streams.
+                Ok(Err(problem)) => {
+                    tracing::debug!(kind, problem, "no task");
+                    consumer = None;
+                    runtime.block_on(self.connection.pause(Duration::from_millis(200)));
+                }
+                Err(QueueError::Stopped) => return,
+                Err(error) => return self.end(error),
+            }
+        }
+    }
+
+    async fn consumer(&self, kind: &str) -> Result<PullConsumer, QueueError> {
+        let config = pull::Config {
+            durable_name: Some(kind.to_owned()),
+            filter_subject: subject::tasks_of_kind(kind),
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: self.lease,
+            max_ack_pending: MAX_UNDER_WAY,
+            ..pull::Config::default()
+        };
+        let patient = self.connection.patient(Duration::ZERO);
+        patient
+            .insist("take work", async || {
+                match self.connection.tasks().create_consumer(config.clone()).await {
+                    Ok(consumer) => Ok(consumer),
+                    Err(error) => {
+                        self.connection.restore().await.map_err(Trouble::Final)?;
+                        Err(Trouble::Passing(error.to_string()))
+                    }
+                }
+            })
+            .await
+    }
+
+    /// The next task, if there is one soon.
+    async fn next(&self, consumer: &PullConsumer) -> Result<Option<Leased>, String> {
+        let batch = consumer.batch().max_messages(1).expires(LOOK).messages().await;
+        let mut batch = batch.map_err(|error| error.to_string())?;
+        let Some(message) = batch.next().await else { return Ok(None) };
+        let message = message.map_err(|error| error.to_string())?;
+        let alive = message.clone();
+        let heartbeat = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(HEARTBEAT).await;
+                if let Err(error) = alive.ack_with(AckKind::Progress).await {
+                    tracing::debug!(%error, "a heartbeat was lost");
+                }
+            }
+        });
+        Ok(Some(Leased { message, heartbeat }))
+    }
+
+    fn work(&self, receiver: &Mutex<Receiver<Leased>>, free: &Free) {
+        loop {
+            free.add(1);
+            let next = lock(receiver).recv();
+            free.add(-1);
+            let Ok(leased) = next else { return };
+            if let Err(error) = self.handle(&leased.message) {
+                self.end(error);
+            }
+        }
+    }
+
+    fn handle(&self, delivery: &Message) -> Result<(), QueueError> {
+        let runtime = self.connection.runtime();
+        let Some((kind, queue, name)) = subject::parse_task(&delivery.subject) else {
+            return Ok(());
+        };
+        let task = Task { delivery, queue, name };
+        let protocol = delivery.headers.as_ref().and_then(|headers| headers.get(message::PROTOCOL));
+        let protocol = protocol.map_or("", |protocol| protocol.as_str());
+        if protocol != self.protocol {
+            let [expected, found] = [self.protocol, protocol].map(str::to_owned);
+            let error = QueueError::Protocol { expected, found };
+            runtime.block_on(self.reply(&task, kind::GIVEN_BACK, error.to_string().into()))?;
+            return Err(error);
+        }
+        let delivered = delivery.info().map_or(1, |info| info.delivered);
+        if delivered > 1 {
+            return runtime.block_on(self.report_loss(&task));
+        }
+        match runtime.block_on(self.begin(&task))? {
+            Begin::Unwanted => {
+                runtime.block_on(self.acknowledge(&task));
+                return Ok(());
+            }
+            // Who has it holds the lease, or the server finds out.
+            Begin::Busy => return Ok(()),
+            Begin::Now => {}
+        }
+        if self.is_over() {
+            return runtime.block_on(self.reply(&task, kind::GIVEN_BACK, "the worker was stopped".into()));
+        }
+        let (kind, reply) = match (self.work)(kind, &delivery.payload) {
+            Outcome::Done(reply) => (kind::DONE, reply),
+            Outcome::Failed(reply) => (kind::FAILED, reply),
+            Outcome::Refused(reason) => (kind::LOST, reason.into_bytes()),
+            Outcome::Unable(problem) => {
+                self.end(QueueError::Unable { problem: problem.clone() });
+                (kind::GIVEN_BACK, problem.into_bytes())
+            }
+        };
+        runtime.block_on(self.reply(&task, kind, reply.into()))
+    }
+
+    /// What another worker was given, and did not finish in its lease.
+    async fn report_loss(&self, task: &Task<'_>) -> Result<(), QueueError> {
+        let subject = subject::reply(task.queue, task.name);
+        if stored_reply(self.connection, &subject, GRACE).await?.is_some() {
+            self.acknowledge(task).await;
+            self.signal(task, signal::REPLIED).await;
+            return Ok(());
+        }
+        self.reply(task, kind::LOST, "a worker was lost, or fell silent, while it did this".into()).await
+    }
+
+    /// Says that the task is begun. Where whoever asked is there to say so, it may not be wanted any more, or be under
+    /// way. Where nobody is, they may come back, as all do when the server was restarted; if they do not, the reply is
+    /// kept for them.
+    async fn begin(&self, task: &Task<'_>) -> Result<Begin, QueueError> {
+        let subject = subject::signal(task.queue, task.name);
+        let end = Instant::now() + ABSENCE;
+        while Instant::now() < end && !self.is_over() {
+            let request =
+                self.connection.client().request(subject.clone(), Bytes::from_static(signal::BEGUN));
+            match request.await {
+                Ok(answer) if answer.payload == signal::UNWANTED => return Ok(Begin::Unwanted),
+                Ok(answer) if answer.payload == signal::BUSY => return Ok(Begin::Busy),
+                Ok(_) => return Ok(Begin::Now),
+                Err(error) => tracing::debug!(%error, "nobody is there who asked for a task"),
+            }
+            self.connection.pause(Duration::from_millis(200)).await;
+        }
+        let reply = subject::reply(task.queue, task.name);
+        Ok(match stored_reply(self.connection, &reply, GRACE).await? {
+            Some(_) => Begin::Unwanted,
+            None => Begin::Now,
+        })
+    }
+
+    async fn signal(&self, task: &Task<'_>, signal: &'static [u8]) {
+        let subject = subject::signal(task.queue, task.name);
+        let _ = self.connection.client().publish(subject, Bytes::from_static(signal)).await;
+    }
+
+    async fn acknowledge(&self, task: &Task<'_>) {
+        // If this is lost, the next worker finds the reply.
+        let _ = task.delivery.ack().await;
+    }
+
+    /// Stores a reply, and only then gives up the task. What is worth keeping takes the place of what is not.
+    async fn reply(
+        &self,
+        task: &Task<'_>,
+        mut kind: &'static str,
+        mut payload: Bytes,
+    ) -> Result<(), QueueError> {
+        let subject = subject::reply(task.queue, task.name);
+        let patient = self.connection.patient(GRACE);
+        patient
+            .insist("store a reply", async || {
+                let only_first = [(message::KIND_OF_REPLY, kind), (message::EXPECTED_SEQUENCE, "0")];
+                let headers = if kind == kind::DONE { &only_first[..1] } else { &only_first[..] };
+                match publish(self.connection, &subject, headers, &payload).await {
+                    Ok(()) | Err(Refused::AlreadyThere) => Ok(()),
+                    Err(Refused::TooLarge { limit, bytes }) => {
+                        let problem = format!(
+                            "the reply has {bytes} bytes, and the NATS server takes {limit} in a message; raise its \
+                             `max_payload`"
+                        );
+                        (kind, payload) = (kind::LOST, problem.into());
+                        Err(Trouble::Passing("too large".to_owned()))
+                    }
+                    Err(Refused::NoStream) => {
+                        self.connection.restore().await.map_err(Trouble::Final)?;
+                        Err(Trouble::Passing("its streams are not there".to_owned()))
+                    }
+                    Err(Refused::Other(problem)) => Err(Trouble::Passing(problem)),
+                }
+            })
+            .await?;
+        self.acknowledge(task).await;
+        self.signal(task, signal::REPLIED).await;
+        Ok(())
+    }
+}
+
+/// What is to be done with a task that was taken.
+enum Begin {
+    Now,
+    Unwanted,
+    Busy,
+}
+
+/// A task, as its messages are named.
+struct Task<'a> {
+    delivery: &'a Message,
+    queue: &'a str,
+    name: &'a str,
+}
+
+/// How many threads have nothing to do.
+#[derive(Default)]
+struct Free {
+    count: Mutex<isize>,
+    changed: Condvar,
+}
+
+impl Free {
+    fn add(&self, change: isize) {
+        *lock(&self.count) += change;
+        self.changed.notify_all();
+    }
+
+    /// Whether there is one, or one comes soon.
+    fn is_there(&self) -> bool {
+        let count = lock(&self.count);
+        let waited = self.changed.wait_timeout_while(count, LOOK, |count| *count <= 0);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 > 0
+    }
+}

@@ -8,10 +8,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use quarry_annotate::ledger::{Place, Writer};
+use quarry_annotate::ledger::{GeneratedStatus, NewCode, Place, Writer};
 use quarry_annotate::people::study::{JudgeOf, Options, Study, Truth, gather};
 use quarry_annotate::people::{
-    AnswersOptions, Guideline, Import, Imported, Sampling, export_answers, export_pairs, import, open_ledger,
+    AnswersOptions, Guideline, Import, Imported, Sampling, export_answers, export_generated, export_pairs,
+    import, open_ledger,
 };
 use quarry_annotate::{AnnotateError, EXECUTABLE_RULES, Outcome, Plan, Programs, Run, TestProgram, Verdict};
 use quarry_eval::significance::Bootstrap;
@@ -332,6 +333,70 @@ fn pairs_are_chosen_by_what_is_known_of_them() {
     let guideline = Guideline::named("preference").unwrap();
     let error = export_pairs(&writer, judge, guideline, &all, false, &fixture.path("f.csv")).unwrap_err();
     assert!(error.to_string().contains("--side NAME=PATH twice"), "{error}");
+}
+
+#[test]
+fn generated_code_is_reviewed() {
+    let fixture = Fixture::new();
+    let prompt = fixture.plan().judge.prompts().next().unwrap().version.clone();
+    {
+        let (writer, judge) = fixture.open();
+        for number in 0..4 {
+            let new = NewCode {
+                judge,
+                query_id: number.to_string(),
+                query: format!("question {number}"),
+                code: format!("def f{number}(): pass"),
+                language: "python".to_owned(),
+                round: 1,
+                model: "a model".to_owned(),
+                prompt: prompt.clone(),
+                status: GeneratedStatus::Generated,
+                person: None,
+            };
+            writer.add_generated(new).unwrap();
+        }
+    }
+    let (out, guideline) = (fixture.path("code.jsonl"), || Guideline::named("generated").unwrap());
+    let export = |name: &str| {
+        let (writer, judge) = fixture.open();
+        export_generated(&writer, judge, guideline(), None, 1, &fixture.path(name))
+    };
+    assert_eq!(export("code.jsonl").unwrap().rows, 4);
+    assert!(!fs::read_to_string(&out).unwrap().contains("a model"));
+    let wrong = |number: usize, row: &mut Map<String, Value>| {
+        row["label"] = json!(["approve", "edit", "reject", ""][number]);
+    };
+    fixture.fill(&out, wrong);
+    let error = fixture.import(&out, &by("ann")).unwrap_err().to_string();
+    assert!(error.contains("1 rows are wrong") && error.contains("edited_code"), "{error}");
+    fixture.fill(&out, |number, row| {
+        if number == 1 {
+            row["edited_code"] = json!("\ndef f1():\n    return 1\n");
+        }
+    });
+    assert_eq!(fixture.import(&out, &by("ann")).unwrap().new, 3);
+    assert_eq!(fixture.import(&out, &by("ann")).unwrap().unchanged, 3);
+    let (writer, judge) = fixture.open();
+    let generated = writer.ledger().generated(judge).unwrap();
+    let mut found: Vec<(&str, &str, GeneratedStatus, bool)> = (generated.iter())
+        .map(|code| (code.pair.query_id.as_str(), code.pair.code.as_str(), code.status, code.is_accepted()))
+        .collect();
+    found.sort_by_key(|code| code.0);
+    assert_eq!(
+        found,
+        [
+            ("0", "def f0(): pass", GeneratedStatus::Approved, true),
+            ("1", "def f1():\n    return 1", GeneratedStatus::Edited, true),
+            ("2", "def f2(): pass", GeneratedStatus::Rejected, false),
+            ("3", "def f3(): pass", GeneratedStatus::Generated, false),
+        ]
+    );
+    drop(writer);
+    let row = &fixture.study().reviews[0];
+    assert_eq!((row.model.as_str(), row.approved, row.edited, row.rejected), ("a model", 1, 1, 1));
+    // What was reviewed is not given out again.
+    assert_eq!(export("rest.jsonl").unwrap().rows, 1);
 }
 
 #[test]

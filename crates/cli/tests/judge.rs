@@ -254,6 +254,12 @@ fn people_label_before_any_model_does() {
     assert_eq!((&accuracy["hits"], &accuracy["of"]), (&json!(6), &json!(6)));
     let markdown = stdout(&judge(&["study"], &["--markdown"]));
     assert!(markdown.contains("| ann, without tests | 3 | 1.000 [0.439, 1.000] | - |"), "{markdown}");
+    // The story of a pair holds what people say.
+    let pairs: Vec<Value> =
+        serde_json::from_str(&fs::read_to_string(example().with_file_name("pairs.json")).unwrap()).unwrap();
+    let given = pairs.iter().find(|pair| text.contains(pair["code"].as_str().unwrap())).unwrap();
+    let story = stdout(&judge(&["show"], &[&given["pair-idx"].to_string()]));
+    assert!(story.contains("ann, without tests: yes (cosqa-plus)"), "{story}");
     let guidelines = stdout(&fixture.run(&["judge", "people", "guidelines"]));
     assert!(guidelines.contains("cosqa-plus-half") && guidelines.contains("preference"), "{guidelines}");
 }

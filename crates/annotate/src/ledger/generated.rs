@@ -1,6 +1,6 @@
 //! Code that a model wrote for queries that no candidate answers.
 
-use rusqlite::{Row, params};
+use rusqlite::{Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 
 use super::read::{LISTED, PAIR_COLUMNS, RIVAL, VERDICT_COLUMNS, pair, scenes, verdict};
@@ -239,43 +239,7 @@ impl Writer {
     /// # Errors
     /// When the ledger cannot be written.
     pub fn add_generated(&self, new: NewCode) -> Result<i64, AnnotateError> {
-        self.change(move |transaction| {
-            let code = &digest(&[&new.language, &new.code])[..16];
-            let pair = Pair {
-                id: format!("generated-{}-{code}", new.query_id),
-                query_id: new.query_id,
-                query: new.query,
-                code_id: format!("generated-{code}"),
-                code: new.code,
-                language: new.language,
-                label: None,
-                rival: None,
-            };
-            // It belongs to no plan: what is done with it is asked of `generated`.
-            let insert = "INSERT OR IGNORE INTO pairs (id, query_id, query, code_id, code, language, content, start) \
-                          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0)";
-            let Pair { id, query_id, query, code_id, code, language, .. } = &pair;
-            let content = pair.content();
-            transaction.execute(insert, params![id, query_id, query, code_id, code, language, content])?;
-            let select = "SELECT pair FROM pairs WHERE id = ?1";
-            let number: i64 = transaction.query_row(select, [id], |row| row.get(0))?;
-            transaction.execute(
-                "INSERT INTO generated (judge, query_id, pair, round, model, prompt, status, person, time) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-                params![
-                    new.judge,
-                    query_id,
-                    number,
-                    new.round,
-                    new.model,
-                    new.prompt,
-                    new.status.name(),
-                    new.person,
-                    now()
-                ],
-            )?;
-            Ok(number)
-        })
+        self.change(move |transaction| insert_generated(transaction, new))
     }
 
     /// Notes prompts that are no judge's.
@@ -294,4 +258,43 @@ impl Writer {
             })
         })
     }
+}
+
+/// The number of the pair that new code makes.
+pub(super) fn insert_generated(transaction: &Transaction<'_>, new: NewCode) -> rusqlite::Result<i64> {
+    let code = &digest(&[&new.language, &new.code])[..16];
+    let pair = Pair {
+        id: format!("generated-{}-{code}", new.query_id),
+        query_id: new.query_id,
+        query: new.query,
+        code_id: format!("generated-{code}"),
+        code: new.code,
+        language: new.language,
+        label: None,
+        rival: None,
+    };
+    // It belongs to no plan: what is done with it is asked of `generated`.
+    let insert = "INSERT OR IGNORE INTO pairs (id, query_id, query, code_id, code, language, content, start) \
+                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0)";
+    let Pair { id, query_id, query, code_id, code, language, .. } = &pair;
+    let content = pair.content();
+    transaction.execute(insert, params![id, query_id, query, code_id, code, language, content])?;
+    let select = "SELECT pair FROM pairs WHERE id = ?1";
+    let number: i64 = transaction.query_row(select, [id], |row| row.get(0))?;
+    transaction.execute(
+        "INSERT INTO generated (judge, query_id, pair, round, model, prompt, status, person, time) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        params![
+            new.judge,
+            query_id,
+            number,
+            new.round,
+            new.model,
+            new.prompt,
+            new.status.name(),
+            new.person,
+            now()
+        ],
+    )?;
+    Ok(number)
 }

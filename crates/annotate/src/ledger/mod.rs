@@ -26,7 +26,7 @@ use crate::error::AnnotateError;
 pub use compare::{ExtraWork, Votes, Work};
 pub use generated::{GeneratedCode, GeneratedStatus, NewCode, Unanswered};
 pub use pace::Pace;
-pub use people::{Labelled, NewReply, Said};
+pub use people::{Labelled, NewReply, PairReply, Said};
 pub use read::{Counts, Decided, Finished, Scene, Story, Waiting};
 pub use write::{Asked, CallBegin, CallEnd, Place, Writer};
 

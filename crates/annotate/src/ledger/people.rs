@@ -6,7 +6,8 @@ use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 
-use super::read::{LISTED, PAIR_COLUMNS, WITH_MEMBERS, pair};
+use super::generated::{NewCode, insert_generated};
+use super::read::{LISTED, PAIR_COLUMNS, RUN_COLUMNS, WITH_MEMBERS, pair, run};
 use super::write::insert_run;
 use super::{Ledger, Writer, now};
 use crate::error::AnnotateError;
@@ -50,6 +51,8 @@ pub struct NewReply<'a> {
     pub reply: &'a Reply,
     /// The run of the test program.
     pub run: Option<&'a Run>,
+    /// What becomes of generated code by it.
+    pub code: Option<NewCode>,
 }
 
 /// What somebody said of an item.
@@ -79,6 +82,25 @@ pub struct Said {
     pub minutes: Option<f64>,
     /// What should be remembered.
     pub comment: String,
+}
+
+/// What somebody once said of a pair, with its evidence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PairReply {
+    /// Who.
+    pub person: String,
+    /// When, as they say.
+    pub date: Option<String>,
+    /// Name of the guideline.
+    pub guideline: String,
+    /// Whether the form asked for a test program.
+    pub tests: bool,
+    /// The name of a value of the guideline.
+    pub label: String,
+    /// What should be remembered.
+    pub comment: String,
+    /// The run of the test program.
+    pub run: Option<Run>,
 }
 
 /// All that people said with a ledger: of each to each item the last.
@@ -124,7 +146,7 @@ impl Writer {
         })
     }
 
-    /// Adds what somebody said, with the run of their test program.
+    /// Adds what somebody said, with the run of their test program and what becomes of generated code.
     ///
     /// # Errors
     /// When the ledger cannot be written.
@@ -135,7 +157,11 @@ impl Writer {
             let language = Language::named(&run.program.language)?;
             Some((run.clone(), run.result(language), language.count_tests(&run.program.source)))
         });
+        let code = new.code.clone();
         self.change(move |transaction| {
+            if let Some(code) = code {
+                insert_generated(transaction, code)?;
+            }
             transaction.execute("INSERT OR IGNORE INTO people (name) VALUES (?1)", [&person])?;
             let run = match &run {
                 Some((run, result, tests)) => Some(insert_run(transaction, run, *result, *tests)?),
@@ -257,6 +283,33 @@ impl Ledger {
             rows.collect()
         })?;
         Ok(Labelled { guidelines, said })
+    }
+
+    /// All that people ever said of the pair with this id, oldest first.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn replies_to(&self, pair: &str) -> Result<Vec<PairReply>, AnnotateError> {
+        self.read(|connection| {
+            let mut select = connection.prepare_cached(&format!(
+                "SELECT people.name, date, guideline, forms.tests, replies.label, comment, replies.run IS NOT NULL, {} \
+                 FROM replies JOIN items USING (form, item) JOIN forms USING (form) JOIN people USING (person) \
+                 JOIN pairs USING (pair) LEFT JOIN runs USING (run) WHERE pairs.id = ?1 ORDER BY reply",
+                RUN_COLUMNS.replace("events.extra", "NULL")
+            ))?;
+            let rows = select.query_map([pair], |row| {
+                Ok(PairReply {
+                    person: row.get(0)?,
+                    date: row.get(1)?,
+                    guideline: row.get(2)?,
+                    tests: row.get(3)?,
+                    label: row.get(4)?,
+                    comment: row.get(5)?,
+                    run: if row.get(6)? { Some(run(row, 7)?) } else { None },
+                })
+            })?;
+            rows.collect()
+        })
     }
 
     /// The pairs of the last start, with what `judge` and others say about them.

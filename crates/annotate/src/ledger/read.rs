@@ -154,7 +154,7 @@ pub(super) fn verdict(row: &Row<'_>, first: usize) -> rusqlite::Result<Verdict> 
     })
 }
 
-fn run(row: &Row<'_>, first: usize) -> rusqlite::Result<Run> {
+pub(super) fn run(row: &Row<'_>, first: usize) -> rusqlite::Result<Run> {
     let ended: String = row.get(first + 2)?;
     let extra: Option<String> = row.get(first + 9)?;
     let names = |json: String| serde_json::from_str(&json).unwrap_or_default();
@@ -184,7 +184,7 @@ fn run(row: &Row<'_>, first: usize) -> rusqlite::Result<Run> {
     })
 }
 
-const RUN_COLUMNS: &str = "runs.language, runs.program, runs.ended, runs.stdout, runs.stderr, runs.wall_seconds, \
+pub(super) const RUN_COLUMNS: &str = "runs.language, runs.program, runs.ended, runs.stdout, runs.stderr, runs.wall_seconds, \
                            runs.cpu_seconds, runs.memory_bytes, runs.isolation, events.extra, runs.packages, \
                            runs.provided, runs.unavailable";
 

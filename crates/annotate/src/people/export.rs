@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use quarry_corpus::formats::write::Staged;
 
 use super::answers::{AnswersOptions, answers};
-use super::form::{FileFormat, Form, Subject};
+use super::form::{FileFormat, Form, Generated, Subject};
 use super::guideline::{Asks, Guideline};
 use super::sample::Sampling;
 use crate::error::AnnotateError;
 use crate::language::Language;
-use crate::ledger::Writer;
+use crate::ledger::{GeneratedCode, GeneratedStatus, Writer};
+use crate::pair::Pair;
 use crate::pairs;
 use crate::plan::Plan;
 
@@ -116,6 +117,32 @@ pub fn export_answers(
     write(writer, Form::new(guideline, false, options.seed, subjects), same, out)
 }
 
+/// Writes code that the plan of `judge` had written and nobody has reviewed yet, at most `at_most` pieces in an order
+/// that `seed` draws, and the instructions beside it.
+///
+/// # Errors
+/// As [`export_pairs`].
+pub fn export_generated(
+    writer: &Writer,
+    judge: i64,
+    guideline: Guideline,
+    at_most: Option<usize>,
+    seed: u64,
+    out: &Path,
+) -> Result<Exported, AnnotateError> {
+    expect(&guideline, &[Asks::Generated], "generated code")?;
+    let mut open = writer.ledger().generated(judge)?;
+    open.retain(|code| code.status == GeneratedStatus::Generated);
+    fastrand::Rng::with_seed(seed).shuffle(&mut open);
+    open.truncate(at_most.unwrap_or(usize::MAX));
+    let subject = |code: GeneratedCode| {
+        let GeneratedCode { pair, round, model, prompt, .. } = code;
+        let Pair { query_id, query, code, language, .. } = pair;
+        Subject::Generated(Generated { judge, round, prompt, query_id, query, code, language, model })
+    };
+    write(writer, Form::new(guideline, false, seed, open.into_iter().map(subject).collect()), 0, out)
+}
+
 fn expect(guideline: &Guideline, expected: &[Asks], what: &str) -> Result<(), AnnotateError> {
     if expected.contains(&guideline.asks()) {
         return Ok(());
@@ -128,7 +155,7 @@ fn expect(guideline: &Guideline, expected: &[Asks], what: &str) -> Result<(), An
                 Asks::Pair => "pairs",
                 Asks::List => "lists of results (--side NAME=PATH)",
                 Asks::Sides => "two sides (--side NAME=PATH twice)",
-                Asks::Generated => "generated code",
+                Asks::Generated => "generated code (--generated)",
             }
         ),
     })

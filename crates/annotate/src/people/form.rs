@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::guideline::{Asks, Guideline};
 use crate::digest::digest;
+use crate::ledger::GeneratedStatus;
 use crate::pair::Pair;
 
 /// What a cell must not begin with in a file that spreadsheets open.
@@ -83,8 +84,12 @@ pub struct Side {
 /// Code that a model wrote for a query.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Generated {
-    /// Its number in the ledger.
-    pub number: i64,
+    /// The number of the judge that it was written for.
+    pub judge: i64,
+    /// How often code was written for the query, with this time.
+    pub round: u32,
+    /// The version of the prompt.
+    pub prompt: String,
     /// Identifier of the query.
     pub query_id: String,
     /// What is asked.
@@ -299,7 +304,7 @@ impl Form {
             _ => {}
         }
         let edited = filled("edited_code");
-        if asks == Asks::Generated && (label.review == Some(super::Review::Edited)) != edited.is_some() {
+        if asks == Asks::Generated && (label.review == Some(GeneratedStatus::Edited)) != edited.is_some() {
             return Err("expected the whole changed code in edited_code where the label is edit, and nothing otherwise"
                 .to_owned());
         }
@@ -401,4 +406,101 @@ fn csv_rows(text: &str) -> Result<Vec<Row>, (usize, String)> {
         rows.push(Row { line, cells });
     }
     Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn form(texts: &[(String, String)], tests: bool) -> Form {
+        let pair = |(query, code): &(String, String)| {
+            let (query, code) = (query.clone(), code.clone());
+            Subject::Pair(Pair {
+                id: "1".to_owned(),
+                query_id: "2".to_owned(),
+                query,
+                code_id: "3".to_owned(),
+                code,
+                language: "python".to_owned(),
+                label: Some(1),
+                rival: None,
+            })
+        };
+        let guideline = Guideline::named("cosqa-plus").unwrap();
+        Form::new(guideline, tests, 1, texts.iter().map(pair).collect())
+    }
+
+    #[test]
+    fn a_changed_text_is_seen_and_changed_white_space_is_not() {
+        let form = form(&[("=a  b".to_owned(), "x\n  y\n".to_owned())], false);
+        let reply = |query: &str, code: &str| {
+            let cells = [("query", query), ("code", code), ("label", "no")];
+            let cells = cells.map(|(column, cell)| (column.to_owned(), cell.to_owned())).into();
+            form.reply(&form.items[0], &Row { line: 1, cells })
+        };
+        for (query, code) in [("=a  b", "x\n  y\n"), ("'=a b", "x\r\n  y"), ("=a b", "x y")] {
+            assert!(reply(query, code).is_ok(), "{query} {code}");
+        }
+        for (query, code) in [("a b", "x y"), ("'=a b", "x z"), ("", "x y")] {
+            assert!(reply(query, code).unwrap_err().contains("not what was given out"), "{query} {code}");
+        }
+    }
+
+    #[test]
+    fn the_name_stands_for_all_that_is_in_it() {
+        let texts = |last: &str| [("a".to_owned(), "b".to_owned()), ("c".to_owned(), last.to_owned())];
+        assert_eq!(form(&texts("d"), true), form(&texts("d"), true));
+        assert_ne!(form(&texts("d"), true).name, form(&texts("e"), true).name);
+        assert_ne!(form(&texts("d"), true).name, form(&texts("d"), false).name);
+    }
+
+    #[test]
+    fn tables_that_cannot_be_read_say_where() {
+        for (text, line, words) in [
+            ("a,b,a\n1,2,3\n", 1, "different names"),
+            ("a,b\n1,2\n1,2,3\n", 3, "expected 2 cells"),
+            ("{\"a\": 1}\n{\"a\": \n", 2, "expected a JSON object"),
+            ("{\"a\": 1}\n\n{\"a\": []}\n", 3, "expected text"),
+        ] {
+            let (found, problem) = rows(text).unwrap_err();
+            assert!(found == line && problem.contains(words), "{found} {problem}");
+        }
+        assert_eq!(rows("a,b\n\n ,\n").unwrap().len(), 0);
+        assert_eq!(rows("").unwrap().len(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(texts in prop::collection::vec((any::<String>(), "\\PC*"), 1..5), tests: bool) {
+            let form = form(&texts, tests);
+            for format in [FileFormat::Csv, FileFormat::JsonLines] {
+                let mut rows = rows(&form.write(format)).unwrap();
+                prop_assert_eq!(rows.len(), texts.len());
+                for (item, row) in form.items.iter().zip(&mut rows) {
+                    prop_assert_eq!(row.cell("form"), &form.name);
+                    prop_assert_eq!(row.cell("item"), item.number.to_string());
+                    prop_assert_eq!(form.reply(item, row), Ok(None));
+                    row.cells.insert("label".to_owned(), "yes".to_owned());
+                    row.cells.insert("test_program".to_owned(), if tests { "none" } else { "" }.to_owned());
+                    prop_assert_eq!(form.reply(item, row).unwrap().unwrap().label, "yes");
+                }
+            }
+        }
+
+        #[test]
+        fn no_cell_is_a_formula(texts in prop::collection::vec(("[=+@'\t\r\n,;\" a-]{0,8}", any::<String>()), 1..5)) {
+            let text = form(&texts, false).write(FileFormat::Csv);
+            for row in rows(&text).unwrap() {
+                for cell in row.cells.values() {
+                    prop_assert!(!cell.starts_with(['=', '+', '-', '@', '\t', '\r']), "{cell:?}");
+                }
+            }
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text: String) {
+            let _ = rows(&text);
+        }
+    }
 }

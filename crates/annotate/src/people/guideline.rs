@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::digest;
 use crate::error::AnnotateError;
+use crate::ledger::GeneratedStatus;
 
 /// The guidelines that come with the program, by name.
 const BUILT_IN: [(&str, &str); 8] = [
@@ -82,9 +83,9 @@ pub struct Value {
     /// Which of two answers it prefers.
     #[serde(default)]
     pub prefers: Option<Prefers>,
-    /// What it says of generated code.
+    /// What it makes of generated code.
     #[serde(default)]
-    pub review: Option<Review>,
+    pub review: Option<GeneratedStatus>,
 }
 
 /// Which of two answers is better.
@@ -97,18 +98,6 @@ pub enum Prefers {
     Second,
     /// There is nothing to choose.
     Neither,
-}
-
-/// What somebody says of generated code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Review {
-    /// It can stand as it is.
-    Approved,
-    /// It can stand as it was edited.
-    Edited,
-    /// It cannot stand.
-    Rejected,
 }
 
 impl Guideline {
@@ -225,7 +214,7 @@ impl Content {
             Asks::Pair => value.prefers.is_none() && value.review.is_none(),
             Asks::List => value.scale.is_some(),
             Asks::Sides => value.prefers.is_some(),
-            Asks::Generated => value.review.is_some(),
+            Asks::Generated => value.review.is_some_and(|status| status != GeneratedStatus::Generated),
         };
         match self.values.iter().find(|value| !fits(value)) {
             None => Ok(()),

@@ -7,11 +7,11 @@ use std::path::Path;
 use quarry_sandbox::{Limits, Runner};
 use serde::Serialize;
 
-use super::form::{Form, Reply, Row, rows};
+use super::form::{Form, Generated, Reply, Row, rows};
 use crate::error::AnnotateError;
 use crate::evidence::{Run, TestProgram};
 use crate::language::Language;
-use crate::ledger::{Ledger, NewReply, Writer};
+use crate::ledger::{GeneratedStatus, Ledger, NewCode, NewReply, Writer};
 use crate::people::Subject;
 use crate::programs::Programs;
 
@@ -134,18 +134,34 @@ pub fn import(
             *imported.programs.entry(run.result(language).name()).or_default() += 1;
         }
         let date = date.as_deref();
-        let (name, item) = (form.name.as_str(), item.number);
+        let code = match &item.subject {
+            Subject::Generated(code) => form
+                .guideline
+                .value(&reply.label)
+                .and_then(|value| value.review)
+                .map(|status| reviewed(code, status, &person, reply.edited.as_deref())),
+            Subject::Pair(_) | Subject::Answers(_) => None,
+        };
+        let (form, item) = (form.name.as_str(), item.number);
         writer.add_reply(&NewReply {
-            form: name,
+            form,
             item,
             person: &person,
             date,
             reply: &reply,
             run: run.as_ref(),
+            code,
         })?;
         imported.new += 1;
     }
     Ok(imported)
+}
+
+/// Code as somebody leaves it.
+fn reviewed(code: &Generated, status: GeneratedStatus, person: &str, edited: Option<&str>) -> NewCode {
+    let Generated { judge, round, prompt, query_id, query, code, language, model } = code.clone();
+    let (code, person) = (edited.map_or(code, str::to_owned), Some(person.to_owned()));
+    NewCode { judge, query_id, query, code, language, round, model, prompt, status, person }
 }
 
 fn run(source: &str, language: &str, programs: &dyn Programs, limits: &Limits) -> Result<Run, AnnotateError> {

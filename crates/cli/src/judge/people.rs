@@ -7,7 +7,8 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 use quarry_annotate::Programs;
 use quarry_annotate::people::{
-    AnswersOptions, Exported, Guideline, Import, Sampling, export_answers, export_pairs, import, open_ledger,
+    AnswersOptions, Exported, Guideline, Import, Sampling, export_answers, export_generated, export_pairs,
+    import, open_ledger,
 };
 
 use super::{IsolationArgs, PlanArgs};
@@ -38,7 +39,7 @@ struct ExportArgs {
     #[arg(value_name = "OUT")]
     out: PathBuf,
     /// What people are asked: a name (`quarry judge people guidelines` lists them), or a file like those in
-    /// crates/annotate/guidelines [default: cosqa-plus; results for one side, preference for two]
+    /// crates/annotate/guidelines [default: cosqa-plus; results for one side, preference for two, generated for generated code]
     #[arg(long, value_name = "NAME")]
     guideline: Option<String>,
     /// People write a test program for each pair
@@ -69,6 +70,9 @@ struct ExportArgs {
     /// that nobody is shown; twice for a preference between two
     #[arg(long, value_name = "NAME=PATH", num_args = 1, value_parser = side)]
     side: Vec<(String, PathBuf)>,
+    /// Give code that models wrote (`quarry judge generate`) and nobody has reviewed yet
+    #[arg(long, conflicts_with_all = ["side", "tests", "unresolved", "disputed", "tested", "untested", "per_verdict"])]
+    generated: bool,
     /// BEIR folder that the ids in a run are of
     #[arg(long, value_name = "DIR", requires = "side")]
     benchmark: Option<PathBuf>,
@@ -133,6 +137,7 @@ pub fn run(args: &PeopleArgs) -> anyhow::Result<ExitCode> {
 
 fn export(args: &ExportArgs) -> anyhow::Result<()> {
     let default = match args.side.len() {
+        0 if args.generated => "generated",
         0 => "cosqa-plus",
         1 => "results",
         2 => "preference",
@@ -142,7 +147,9 @@ fn export(args: &ExportArgs) -> anyhow::Result<()> {
     };
     let guideline = Guideline::named(args.guideline.as_deref().unwrap_or(default))?;
     let (writer, judge) = open_ledger(&args.plan.open()?)?;
-    let exported = if args.side.is_empty() {
+    let exported = if args.generated {
+        export_generated(&writer, judge, guideline, args.sample, args.seed, &args.out)?
+    } else if args.side.is_empty() {
         let sampling = Sampling {
             unresolved: args.unresolved,
             disputed: args.disputed,

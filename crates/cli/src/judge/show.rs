@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use quarry_annotate::Event;
-use quarry_annotate::ledger::{Scene, Story};
+use quarry_annotate::ledger::{PairReply, Scene, Story};
+use quarry_annotate::{Event, Run};
 
 use super::PlanArgs;
 use crate::output;
@@ -42,6 +42,7 @@ pub fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
         text += &events(&story, args.questions);
     }
     text += &events(&story, args.questions);
+    text += &people(&ledger.replies_to(&args.pair)?);
     output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -75,30 +76,7 @@ fn events(story: &Story, questions: bool) -> String {
                 part(&title, &answer.text);
             }
             Event::Run(run) => {
-                let mut title = format!("test program, {}", run.program.language);
-                if let Some(extra) = run.program.extra {
-                    let _ = write!(title, ", for {}", extra.name());
-                }
-                if !run.program.packages.is_empty() {
-                    let _ = write!(title, ", with {}", run.program.packages.join(", "));
-                }
-                part(&title, &run.program.source);
-                match &run.provided {
-                    Err(reason) => {
-                        part("it did not run: its packages cannot be had", reason);
-                        continue;
-                    }
-                    Ok(provided) if !provided.is_empty() => part("its packages", &provided.join("\n")),
-                    Ok(_) => {}
-                }
-                let memory = run.peak_memory_bytes as f64 / f64::from(1 << 20);
-                let title = format!(
-                    "its run: {:?}, {:.2} s, {memory:.1} MiB, {}",
-                    run.ended,
-                    run.wall_time.as_secs_f64(),
-                    run.isolation
-                );
-                part(&title, &format!("{}{}", run.stdout, run.stderr));
+                run_parts(&mut part, run);
             }
         }
     }
@@ -115,6 +93,49 @@ fn events(story: &Story, questions: bool) -> String {
             part(&title, &verdict.reason);
         }
         None => part("no verdict yet", ""),
+    }
+    text
+}
+
+/// A test program, and what came of it.
+fn run_parts(part: &mut impl FnMut(&str, &str), run: &Run) {
+    let mut title = format!("test program, {}", run.program.language);
+    if let Some(extra) = run.program.extra {
+        let _ = write!(title, ", for {}", extra.name());
+    }
+    if !run.program.packages.is_empty() {
+        let _ = write!(title, ", with {}", run.program.packages.join(", "));
+    }
+    part(&title, &run.program.source);
+    match &run.provided {
+        Err(reason) => {
+            part("it did not run: its packages cannot be had", reason);
+            return;
+        }
+        Ok(provided) if !provided.is_empty() => part("its packages", &provided.join("\n")),
+        Ok(_) => {}
+    }
+    let memory = run.peak_memory_bytes as f64 / f64::from(1 << 20);
+    let title = format!(
+        "its run: {:?}, {:.2} s, {memory:.1} MiB, {}",
+        run.ended,
+        run.wall_time.as_secs_f64(),
+        run.isolation
+    );
+    part(&title, &format!("{}{}", run.stdout, run.stderr));
+}
+
+/// What people say.
+fn people(replies: &[PairReply]) -> String {
+    let mut text = String::new();
+    let mut part = |title: &str, body: &str| part(&mut text, title, body);
+    for PairReply { person, date, guideline, tests, label, comment, run } in replies {
+        let date = date.as_ref().map_or(String::new(), |date| format!(", {date}"));
+        let tests = if *tests { "with tests" } else { "without tests" };
+        part(&output::printable(&format!("{person}{date}, {tests}: {label} ({guideline})")), comment);
+        if let Some(run) = run {
+            run_parts(&mut part, run);
+        }
     }
     text
 }

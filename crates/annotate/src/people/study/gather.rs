@@ -7,8 +7,8 @@ use crate::criterion::Criterion;
 use crate::error::AnnotateError;
 use crate::evidence::RunResult;
 use crate::judge::Outcome;
-use crate::ledger::{Ledger, Said};
-use crate::people::{Answers, Prefers, Review, Subject};
+use crate::ledger::{GeneratedStatus, Ledger, Said};
+use crate::people::{Answers, Prefers, Subject};
 
 /// All that a study is made of.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,7 +24,7 @@ pub struct Gathered {
     /// Preferences.
     pub votes: Vec<Vote>,
     /// What is said of generated code: who, whose code, what.
-    pub reviews: Vec<(String, String, Review)>,
+    pub reviews: Vec<(String, String, GeneratedStatus)>,
 }
 
 /// What a label took.

@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use super::gather::{Gathered, Scale, Scored, Vote, Work};
 use super::{Options, Ratings, Share};
-use crate::people::{Prefers, Review};
+use crate::ledger::GeneratedStatus;
+use crate::people::Prefers;
 
 /// What the test programs of somebody came to, and the time that labels took.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -331,9 +332,10 @@ pub(crate) fn reviews(gathered: &Gathered) -> Vec<ReviewRow> {
     let mut counts: BTreeMap<(&str, &str), [usize; 3]> = BTreeMap::new();
     for (person, model, review) in &gathered.reviews {
         let place = match review {
-            Review::Approved => 0,
-            Review::Edited => 1,
-            Review::Rejected => 2,
+            GeneratedStatus::Approved => 0,
+            GeneratedStatus::Edited => 1,
+            GeneratedStatus::Rejected => 2,
+            GeneratedStatus::Generated => continue,
         };
         counts.entry((person, model)).or_default()[place] += 1;
     }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::gather::{Gathered, Scale, Scored, Vote, Work};
 use super::*;
 use crate::evidence::RunResult;
-use crate::people::{Prefers, Review};
+use crate::ledger::GeneratedStatus;
+use crate::people::Prefers;
 
 const NONE: u8 = 9;
 
@@ -277,8 +278,11 @@ fn preferences_count_queries_and_not_sides() {
 #[test]
 fn reviews_are_counted_by_person_and_model() {
     let said = |person: &str, review| (person.to_owned(), "model".to_owned(), review);
-    let reviews =
-        vec![said("ann", Review::Approved), said("ann", Review::Edited), said("bob", Review::Rejected)];
+    let reviews = vec![
+        said("ann", GeneratedStatus::Approved),
+        said("ann", GeneratedStatus::Edited),
+        said("bob", GeneratedStatus::Rejected),
+    ];
     let study = Study::new(&Gathered { reviews, ..Gathered::default() }, &options());
     let counts: Vec<_> = study
         .reviews

@@ -26,7 +26,7 @@ arguments.add_argument("model")
 arguments.add_argument("folder", nargs="?", type=Path)
 arguments.add_argument("--threads", type=int, default=2)
 arguments.add_argument("--rounds", type=int, default=3)
-arguments.add_argument("--texts", type=int, default=1000)
+arguments.add_argument("--texts", type=int, default=500)
 args = arguments.parse_args()
 for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
     os.environ[variable] = str(args.threads)

@@ -27,7 +27,7 @@ pub struct Identity {
     pub method: String,
     /// Files that the method reads, by their names in it.
     pub method_files: BTreeMap<String, Input>,
-    /// Models of the method that are in no such file, by their names in it: [`Program::models`].
+    /// Models of the method that are in no such file, by their names in it.
     pub models: BTreeMap<String, String>,
 }
 

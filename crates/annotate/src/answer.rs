@@ -115,6 +115,16 @@ impl Grammar {
         Ok(())
     }
 
+    /// The greatest grade that an answer may have, where there are grades.
+    pub(crate) fn greatest_grade(&self) -> Option<u8> {
+        match self {
+            Self::Json(verdicts) | Self::Fields(verdicts) | Self::Word(verdicts) => {
+                verdicts.values.iter().filter_map(|meaning| meaning.grade).max()
+            }
+            Self::Program | Self::Packages => None,
+        }
+    }
+
     /// Whether answers say how sure they are.
     pub(crate) fn asks_for_confidence(&self) -> bool {
         match self {

@@ -297,6 +297,11 @@ impl Judge {
         &self.choices
     }
 
+    /// The greatest grade that its last step can give, where its guideline has grades.
+    pub(crate) fn greatest_grade(&self) -> Option<u8> {
+        self.steps.last().and_then(|prompt| prompt.grammar().greatest_grade())
+    }
+
     /// Whether it runs programs.
     pub fn runs_tests(&self) -> bool {
         self.tests.is_some()

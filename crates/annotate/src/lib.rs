@@ -18,6 +18,7 @@ mod judge;
 mod language;
 pub mod ledger;
 mod majority;
+mod matching;
 mod mutant;
 mod pair;
 mod pairs;
@@ -43,6 +44,7 @@ pub use judge::{
 };
 pub use language::Language;
 pub use ledger::Ledger;
+pub use matching::ChatMatcher;
 pub use pair::Pair;
 pub use plan::Plan;
 pub use programs::{IsolatedPrograms, Programs};

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use support::{Reply, Seen, Server};
+use support::{Reply, Seen, Server, completion};
 use tempfile::TempDir;
 
 const WORDS: [&str; 4] = ["read", "sort", "parse", "copy"];
@@ -113,6 +113,94 @@ fn a_servers_vectors_are_kept_recorded_and_replayed() {
     let fused = format!("zscore(bm25, 0.5 * {METHOD})");
     assert_eq!(metrics(path, &[&replayed[..], &[&fused]].concat())["metrics"]["mrr"], 1.0);
     check_refused(path, &[&replayed[..], &["api:tiny"]].concat(), "answers.jsonl: no recorded answer");
+}
+
+/// Says True where the function has the word that the query asks for; of one pair it says what nobody can read.
+#[cfg(target_os = "linux")]
+fn chat_server() -> Server {
+    Server::script(|_, seen: &Seen| {
+        let asked = seen.body["messages"][0]["content"].as_str().unwrap();
+        let said =
+            |mark: &str| WORDS.into_iter().find(|word| asked.contains(&format!("{mark}{word}"))).unwrap();
+        let (query, code) = (said("please "), said("def "));
+        let answer = match (query, code) {
+            ("copy", "read") => "Who knows",
+            _ if query == code => "True",
+            _ => "False",
+        };
+        Reply::ok(completion(answer, 20, 1))
+    })
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_chat_model_matches_pairs_once_within_the_budget_and_is_replayed() {
+    let (folder, server) = (benchmark(), chat_server());
+    let path = folder.path();
+    fs::write(
+        path.join("endpoint.toml"),
+        format!("base_url = \"{}\"\ninput_price = 1\noutput_price = 2", server.url()),
+    )
+    .unwrap();
+    let endpoint = ["--endpoint", "endpoint.toml", "--embedding-cache", "kept"];
+    let recorded = ["--budget", "1", "--record", "answers.jsonl", "--method", "chat:tiny"];
+    let first = metrics(path, &[&endpoint[..], &recorded].concat());
+    assert_eq!((&first["metrics"]["mrr"], &first["method"]), (&json!(1.0), &json!("chat:tiny")));
+    let model = first["model"].as_str().unwrap();
+    assert!(model.contains("(tiny)") && model.contains("gencodesearchnet-query"), "{model}");
+    // Sixteen pairs; what cannot be read is asked once more.
+    assert_eq!(server.count(), 17);
+    let asked = server.seen()[0].body["messages"][0]["content"].as_str().unwrap().to_owned();
+    assert!(asked.contains("[CODESPLIT]") && asked.contains("Python"), "{asked}");
+    assert_eq!(
+        metrics(path, &[&endpoint[..], &["--method", "chat:tiny"]].concat())["metrics"],
+        first["metrics"]
+    );
+    assert_eq!(server.count(), 17);
+    // Only the candidates of another method are asked about.
+    let reranked = ["--method", "rerank(bm25, chat(tiny, language = go), depth = 2)"];
+    assert_eq!(metrics(path, &[&endpoint[..], &reranked].concat())["metrics"]["mrr"], 1.0);
+    assert!((25..=26).contains(&server.count()), "{}", server.count());
+    let replayed = ["--endpoint", "endpoint.toml", "--no-embedding-cache", "--replay", "answers.jsonl"];
+    assert_eq!(
+        metrics(path, &[&replayed[..], &["--method", "chat:tiny"]].concat())["metrics"],
+        first["metrics"]
+    );
+    let budget = [&endpoint[..2], &["--no-embedding-cache", "--token-budget", "1"]].concat();
+    check_refused(path, &[&budget[..], &["--method", "chat:tiny"]].concat(), "budget");
+    check_refused(
+        path,
+        &[&endpoint[..], &["--method", "chat(tiny, judge = agents)"]].concat(),
+        "runs no programs",
+    );
+    check_refused(path, &[&endpoint[..], &["--method", "chat(tiny, judge = x)"]].concat(), "query4code");
+
+    // Matching of labelled pairs, as in GenCodeSearchNet.
+    let pair = |number: usize, query: &str, code: &str| {
+        json!({"idx": number.to_string(), "doc": format!("please {query}"), "code": format!("def {code}_it(): pass"),
+               "label": u8::from(query == code)})
+    };
+    let pairs =
+        [pair(0, "read", "read"), pair(1, "sort", "copy"), pair(2, "copy", "copy"), pair(3, "copy", "read")];
+    fs::write(path.join("pairs.json"), Value::from(pairs.to_vec()).to_string()).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_quarry"))
+        .args([
+            "eval",
+            "protocol",
+            "pair-matching",
+            "--pairs",
+            "pairs.json",
+            "--method",
+            "chat:tiny",
+            "--json",
+        ])
+        .args(replayed)
+        .current_dir(path)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let table: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(table.to_string().contains("\"accuracy\":1"), "{table}");
 }
 
 #[test]

@@ -46,12 +46,26 @@ pub enum EvalError {
     /// A method's name that is not known.
     #[error(
         "expected a method: bow, bm25, bm25-lucene, overlap, static, hybrid, the path of a model, api:MODEL, \
-         vectors:FOLDER, run:FILE, or mean, max-abs, rrf, zscore or rerank of others, as in rrf(bm25, static); found \
+         chat:MODEL, vectors:FOLDER, run:FILE, or mean, max-abs, rrf, zscore or rerank of others, as in rrf(bm25, static); found \
          {found:?}, where no model is"
     )]
     UnknownMethod {
         /// The name.
         found: String,
+    },
+    /// A chat model where none can be asked.
+    #[error("chat:{model}: no chat model can be asked here; take another method")]
+    NoChat {
+        /// Its name.
+        model: String,
+    },
+    /// A chat model that gave no verdict.
+    #[error("chat:{model}")]
+    Chat {
+        /// Its name.
+        model: String,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// An expression that is no method.
     #[error(transparent)]

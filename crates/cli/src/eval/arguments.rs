@@ -28,8 +28,8 @@ pub struct AbstentionArgs {
 
 #[derive(Debug, Args)]
 pub struct MethodArgs {
-    /// bow, bm25, bm25-lucene, overlap, static, hybrid, the path of a model, api:MODEL, vectors:FOLDER, run:FILE, or
-    /// others combined, as in rrf(bm25, static), zscore(bm25, 2 * static), mean(…), max-abs(…), rerank(bm25, static)
+    /// bow, bm25, bm25-lucene, overlap, static, hybrid, the path of a model, api:MODEL, chat:MODEL, vectors:FOLDER,
+    /// run:FILE, or others combined, as in rrf(bm25, static), zscore(bm25, 2 * static), mean(…), max-abs(…), rerank(bm25, static)
     #[arg(long, value_name = "METHOD", default_value = "hybrid")]
     pub method: Method,
     /// Model that static and hybrid use: a transformer's folder, or a static model's file or folder [default: the

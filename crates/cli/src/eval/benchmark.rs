@@ -113,8 +113,7 @@ pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
     let measures = args.files.with_measures(&asked);
     let benchmark = beir::read(folder, &args.split)?;
     let bar = output::progress_bar("embedding", benchmark.documents.len() * method.n_embeddings());
-    let prepared =
-        method.prepare((&benchmark).into(), &|name| models.load(name), &mut |n| bar.inc(n as u64))?;
+    let prepared = method.prepare((&benchmark).into(), &models, &mut |n| bar.inc(n as u64))?;
     bar.finish_and_clear();
     let mut run_file = args.run_file.as_deref().map(output::create).transpose()?;
     let ids: Vec<&str> = benchmark.documents.iter().map(|document| document.id.as_str()).collect();

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use quarry_corpus::formats::Document;
 use quarry_embed::{CachedEmbedder, EmbedError, Embedder, Prefixes, RemoteModel};
 use quarry_eval::EvalError;
-use quarry_eval::method::{ApiModel, ModelName};
+use quarry_eval::method::{ApiModel, ChatModel, ModelName, ModelSource, Scorer};
 use quarry_eval::plan::Input;
 use quarry_llm::{Budget, Cache, Client, Cost, Limits, LlmError, Money, Provider, Recording, Settings};
 use toml::Table;
@@ -29,20 +30,20 @@ pub struct ModelArgs {
     /// Keep no vectors
     #[arg(long, conflicts_with = "embedding_cache")]
     no_embedding_cache: bool,
-    /// How the server of api:MODEL is reached: provider, base_url, key_variable, input_price, … [default: the
+    /// How the server of api:MODEL or chat:MODEL is reached: provider, base_url, key_variable, input_price, … [default: the
     /// environment variables OPENAI_BASE_URL and OPENAI_API_KEY]
     #[arg(long, value_name = "FILE.toml")]
     endpoint: Option<PathBuf>,
-    /// The most that api:MODEL may cost; needs the prices of the endpoint
+    /// The most that api:MODEL and chat:MODEL may cost; needs the prices of the endpoint
     #[arg(long, value_name = "DOLLARS")]
     budget: Option<f64>,
-    /// The most tokens that may be sent to api:MODEL
+    /// The most tokens that may be sent to api:MODEL and chat:MODEL
     #[arg(long, value_name = "N")]
     token_budget: Option<u64>,
-    /// Write the answers of api:MODEL to a recording
+    /// Write the answers of api:MODEL and chat:MODEL to a recording
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Answer api:MODEL from a recording, without a network
+    /// Answer api:MODEL and chat:MODEL from a recording, without a network
     #[arg(long, value_name = "FILE", conflicts_with = "record")]
     replay: Option<PathBuf>,
 }
@@ -106,7 +107,7 @@ fn read_endpoint(path: &Path) -> anyhow::Result<Table> {
 fn settings(table: &Table, model: &str) -> Result<Settings, LlmError> {
     let mut table = table.clone();
     if table.contains_key("model") {
-        let problem = "`model` is named by the method, as api:MODEL; remove it".to_owned();
+        let problem = "`model` is named by the method, as api:MODEL or chat:MODEL; remove it".to_owned();
         return Err(LlmError::Settings { problem });
     }
     table.insert("model".to_owned(), model.into());
@@ -141,7 +142,7 @@ impl Models {
             ModelName::Builtin => self.builtin.as_deref(),
             ModelName::Path(path) => Some(path),
             ModelName::Api(api) => {
-                let client = self.client(api).map_err(EmbedError::Remote)?;
+                let client = self.api_client(api).map_err(EmbedError::Remote)?;
                 let prefixes =
                     Prefixes { query: api.query_prefix.clone(), document: api.document_prefix.clone() };
                 return Ok(Arc::new(RemoteModel::new(client, prefixes)?));
@@ -168,26 +169,44 @@ impl Models {
     /// When the settings are wrong, or the recording cannot be read.
     pub fn api_identity(&self, api: &ApiModel) -> Result<String, EvalError> {
         let Settings { provider, base_url, dimensions, .. } =
-            self.settings(api).map_err(EmbedError::Remote)?;
-        let recording = self.replay.as_deref().map(|path| Input::read(Path::new(""), path)).transpose()?;
-        let recording = recording.map_or_else(String::new, |file| file.sha256);
-        Ok(format!("{provider:?} {base_url} {dimensions:?} {recording}"))
+            self.api_settings(api).map_err(EmbedError::Remote)?;
+        Ok(format!("{provider:?} {base_url} {dimensions:?} {}", self.recording_identity()?))
     }
 
-    fn settings(&self, api: &ApiModel) -> Result<Settings, LlmError> {
+    /// The same of what a chat model says. What it is asked is part of the program.
+    ///
+    /// # Errors
+    /// As [`Models::api_identity`].
+    pub fn chat_identity(&self, chat: &ChatModel) -> Result<String, EvalError> {
+        let settings = settings(&self.endpoint, &chat.model).map_err(EmbedError::Remote)?;
+        Ok(format!("{:?} {} {}", settings.provider, settings.base_url, self.recording_identity()?))
+    }
+
+    /// Stands for the recording that takes the server's place, if there is one.
+    fn recording_identity(&self) -> Result<String, EvalError> {
+        let recording = self.replay.as_deref().map(|path| Input::read(Path::new(""), path)).transpose()?;
+        Ok(recording.map_or_else(String::new, |file| file.sha256))
+    }
+
+    fn api_settings(&self, api: &ApiModel) -> Result<Settings, LlmError> {
         let mut settings = settings(&self.endpoint, &api.model)?;
         settings.dimensions = api.dimensions.or(settings.dimensions);
         Ok(settings)
     }
 
-    fn client(&self, api: &ApiModel) -> Result<Client, LlmError> {
-        let mut settings = self.settings(api)?;
+    fn api_client(&self, api: &ApiModel) -> Result<Client, LlmError> {
+        let mut settings = self.api_settings(api)?;
         // A model for embeddings writes nothing.
         settings.output_price = settings.output_price.or(Some(0.0));
         if settings.provider == Provider::Anthropic {
             let problem = "Anthropic has no embeddings; name another endpoint".to_owned();
             return Err(LlmError::Settings { problem });
         }
+        self.client(settings)
+    }
+
+    /// Asks as the arguments say: from the cache, within the budget, recorded or replayed.
+    fn client(&self, settings: Settings) -> Result<Client, LlmError> {
         if let Some(path) = &self.replay {
             return Client::replay(settings, Recording::open(path)?);
         }
@@ -207,5 +226,26 @@ impl Models {
         if spending.calls > 0 {
             output::note(&format!("{} calls of a server: {}", spending.calls, spending.spent));
         }
+    }
+}
+
+impl ModelSource for Models {
+    fn load(&self, name: ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError> {
+        self.load(name)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn chat(&self, chat: &ChatModel, documents: &[Document]) -> Result<(Box<dyn Scorer>, String), EvalError> {
+        use quarry_annotate::ChatMatcher;
+        use quarry_eval::method::AllPairs;
+
+        let failed = |source| EvalError::Chat { model: chat.model.clone(), source };
+        let settings = settings(&self.endpoint, &chat.model).map_err(|error| failed(error.into()))?;
+        let at_once = settings.concurrency as usize;
+        let client = self.client(settings).map_err(|error| failed(error.into()))?;
+        let matcher = ChatMatcher::new(client, &chat.model, &chat.judge, &chat.language, at_once)
+            .map_err(|error| failed(error.into()))?;
+        let id = matcher.id();
+        Ok((Box::new(AllPairs::new(matcher, documents)?), id))
     }
 }

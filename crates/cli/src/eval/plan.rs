@@ -69,8 +69,9 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let store = Store::open(&folder)?;
     let program = Program {
         build: running_build()?,
-        load: &|name| models.load(name),
+        load: &models,
         api: &|api| models.api_identity(api),
+        chat: &|chat| models.chat_identity(chat),
     };
     let results = plan.run(&locations, &store, &program, |event, dataset, method| {
         let known = if event == Event::Known { " (measured before)" } else { "" };

@@ -240,7 +240,7 @@ pub fn run(args: &ProtocolArgs) -> anyhow::Result<()> {
         observe: None,
         prepare: &|corpus| {
             let bar = output::progress_bar("embedding", corpus.documents.len() * method.n_embeddings());
-            let prepared = method.prepare(corpus, &|name| models.load(name), &mut |n| bar.inc(n as u64))?;
+            let prepared = method.prepare(corpus, &models, &mut |n| bar.inc(n as u64))?;
             bar.finish_and_clear();
             *model.borrow_mut() = prepared.model;
             Ok(prepared.scorer)

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use quarry_corpus::formats::repo_search as format;
-use quarry_eval::method::ModelName;
 use quarry_eval::repo_search;
 use quarry_eval::report::Table;
 use quarry_eval::significance::{Bootstrap, Interval};
@@ -51,8 +50,7 @@ pub fn run(args: &RepoSearchArgs) -> anyhow::Result<()> {
     let repositories = format::read(&args.table)?;
     let bar = output::progress_bar("searching", repositories.len());
     let method = &args.method.method;
-    let load = |name: ModelName<'_>| models.load(name);
-    let scores = repo_search::evaluate(&repositories, &args.repos, method, &load, |_| bar.inc(1))?;
+    let scores = repo_search::evaluate(&repositories, &args.repos, method, &models, |_| bar.inc(1))?;
     bar.finish_and_clear();
     if let Some(path) = &args.output.per_query {
         output::write_json_lines(

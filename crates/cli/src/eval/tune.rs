@@ -87,7 +87,7 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
             found.unwrap_or(&args.repos[0]).clone()
         },
         method,
-        &|name| models.load(name),
+        &models,
         |name| output::note(&format!("indexed {name}")),
     )?;
     let scores = indexes.scores(&indexes.ranking)?;

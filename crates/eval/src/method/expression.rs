@@ -29,6 +29,8 @@ pub enum Method {
     /// `api:MODEL`, or `api(MODEL, query = …, document = …, dimensions = …)`: [`super::Dense`] with a model that a
     /// server runs.
     Api(ApiModel),
+    /// `chat:MODEL`, or `chat(MODEL, judge = …, language = …)`: a chat model that says of each pair whether it matches.
+    Chat(ChatModel),
     /// `vectors:FOLDER`, or `vectors(FOLDER, similarity = dot)`: [`super::Precomputed`].
     Vectors {
         /// The folder.
@@ -67,6 +69,28 @@ pub struct ApiModel {
     pub document_prefix: String,
     /// The length that vectors are asked to have.
     pub dimensions: Option<u32>,
+}
+
+/// A chat model that is asked about pairs of a query and a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChatModel {
+    /// Its name at its server.
+    pub model: String,
+    /// What it is asked: the name of a judge.
+    pub judge: String,
+    /// The language of the documents.
+    pub language: String,
+}
+
+impl Default for ChatModel {
+    /// GenCodeSearchNet's question about search queries, for Python.
+    fn default() -> Self {
+        Self {
+            model: String::new(),
+            judge: "gencodesearchnet-query".to_owned(),
+            language: "python".to_owned(),
+        }
+    }
 }
 
 /// Names without arguments.
@@ -177,6 +201,22 @@ impl fmt::Display for Method {
                     write!(formatter, "api({model}{options})")
                 }
             }
+            Method::Chat(chat) => {
+                let (default, model) = (ChatModel::default(), quote(&chat.model));
+                let mut options = String::new();
+                for (name, value, default) in
+                    [("judge", &chat.judge, default.judge), ("language", &chat.language, default.language)]
+                {
+                    if *value != default {
+                        write!(options, ", {name} = {}", quote(value))?;
+                    }
+                }
+                if options.is_empty() {
+                    write!(formatter, "chat:{model}")
+                } else {
+                    write!(formatter, "chat({model}{options})")
+                }
+            }
             Method::Fused { fusion, parts } => {
                 let name = match fusion {
                     Fusion::Mean => "mean",
@@ -213,7 +253,7 @@ impl fmt::Display for Method {
 fn method_path(path: &str) -> String {
     let taken = NAMES.iter().any(|(name, _)| *name == path)
         || COMBINATIONS.contains(&path)
-        || ["vectors:", "run:", "api:"].iter().any(|prefix| path.starts_with(prefix));
+        || ["vectors:", "run:", "api:", "chat:"].iter().any(|prefix| path.starts_with(prefix));
     if taken { quoted(path) } else { quote(path) }
 }
 
@@ -249,6 +289,11 @@ mod tests {
                     Method::Api(ApiModel { model, query_prefix, document_prefix, dimensions })
                 }
             ),
+            (text, "[a-z -]{1,8}", prop::sample::select(vec!["python", "r", "c, d"])).prop_map(
+                |(model, judge, language)| {
+                    Method::Chat(ChatModel { model, judge, language: language.to_owned() })
+                }
+            ),
         ];
         leaf.prop_recursive(4, 16, 3, |inner| {
             let weight = prop_oneof![Just(1.0), 1e-6..1e6];
@@ -278,7 +323,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_a_method_or_an_error(text in r#"([a-z.]{1,4}|[(),"=*\\:ä ]|rrf\(|k ?=|api:){0,12}"#) {
+        fn any_text_is_a_method_or_an_error(text in r#"([a-z.]{1,4}|[(),"=*\\:ä ]|rrf\(|k ?=|api:|chat:){0,12}"#) {
             match text.parse::<Method>() {
                 Ok(method) => prop_assert_eq!(method.to_string().parse::<Method>(), Ok(method)),
                 Err(error) => prop_assert!(!error.to_string().is_empty()),

@@ -14,7 +14,7 @@ mod precomputed;
 mod searched;
 
 pub use bag_of_words::{BagOfWords, Vocabulary};
-pub use expression::{ApiModel, Method};
+pub use expression::{ApiModel, ChatModel, Method};
 pub use fusion::{Fused, Fusion, Reranked};
 pub use lucene::LuceneBm25;
 pub use pairs::{AllPairs, Overlap, PairScorer};
@@ -112,8 +112,52 @@ pub enum ModelName<'a> {
     Api(&'a ApiModel),
 }
 
-/// Loads a model.
-pub type LoadModel<'a> = dyn Fn(ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError> + 'a;
+/// Where the models of methods come from; a function that loads embedders is one.
+pub trait ModelSource {
+    /// Loads a model that embeds.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be loaded.
+    fn load(&self, name: ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError>;
+
+    /// A chat model that is asked about pairs with these documents, with its identity.
+    ///
+    /// # Errors
+    /// When it cannot be asked, or there are no chat models here.
+    fn chat(&self, chat: &ChatModel, documents: &[Document]) -> Result<(Box<dyn Scorer>, String), EvalError> {
+        let _ = documents;
+        Err(EvalError::NoChat { model: chat.model.clone() })
+    }
+}
+
+impl<F: Fn(ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError>> ModelSource for F {
+    fn load(&self, name: ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError> {
+        self(name)
+    }
+}
+
+/// Loads models.
+pub type LoadModel<'a> = dyn ModelSource + 'a;
+
+/// Notes the identities of the models that it hands on.
+struct Noting<'a> {
+    models: &'a LoadModel<'a>,
+    identities: RefCell<Vec<String>>,
+}
+
+impl ModelSource for Noting<'_> {
+    fn load(&self, name: ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError> {
+        let embedder = self.models.load(name)?;
+        self.identities.borrow_mut().push(embedder.id().to_owned());
+        Ok(embedder)
+    }
+
+    fn chat(&self, chat: &ChatModel, documents: &[Document]) -> Result<(Box<dyn Scorer>, String), EvalError> {
+        let (scorer, identity) = self.models.chat(chat, documents)?;
+        self.identities.borrow_mut().push(identity.clone());
+        Ok((scorer, identity))
+    }
+}
 
 /// A method that is ready to score.
 pub struct Prepared {
@@ -136,14 +180,9 @@ impl Method {
         load: &LoadModel<'_>,
         on_embedded: &mut dyn FnMut(usize),
     ) -> Result<Prepared, EvalError> {
-        let models = RefCell::new(Vec::new());
-        let load = |name: ModelName<'_>| {
-            let embedder = load(name)?;
-            models.borrow_mut().push(embedder.id().to_owned());
-            Ok(embedder)
-        };
-        let scorer = self.scorer(corpus, &load, on_embedded)?;
-        let models = models.take();
+        let noting = Noting { models: load, identities: RefCell::default() };
+        let scorer = self.scorer(corpus, &noting, on_embedded)?;
+        let models = noting.identities.take();
         Ok(Prepared { scorer, model: (!models.is_empty()).then(|| models.join(" + ")) })
     }
 
@@ -161,22 +200,33 @@ impl Method {
             Method::Bm25 => Box::new(Bm25::new(documents)?),
             Method::LuceneBm25 => Box::new(LuceneBm25::new(documents)),
             Method::Overlap => Box::new(AllPairs::new(Overlap, documents)?),
-            Method::Static => {
-                Box::new(Dense::new(load(ModelName::Builtin)?, documents, Precision::Search, on_embedded)?)
-            }
+            Method::Static => Box::new(Dense::new(
+                load.load(ModelName::Builtin)?,
+                documents,
+                Precision::Search,
+                on_embedded,
+            )?),
             Method::Hybrid => {
-                let dense = Dense::new(load(ModelName::Builtin)?, documents, Precision::Search, on_embedded)?;
+                let dense =
+                    Dense::new(load.load(ModelName::Builtin)?, documents, Precision::Search, on_embedded)?;
                 Box::new(Hybrid::new(Bm25::new(documents)?, dense))
             }
-            Method::Model(path) if path.exists() => {
-                Box::new(Dense::new(load(ModelName::Path(path))?, documents, Precision::Full, on_embedded)?)
-            }
+            Method::Model(path) if path.exists() => Box::new(Dense::new(
+                load.load(ModelName::Path(path))?,
+                documents,
+                Precision::Full,
+                on_embedded,
+            )?),
             Method::Model(path) => {
                 return Err(EvalError::UnknownMethod { found: path.display().to_string() });
             }
-            Method::Api(api) => {
-                Box::new(Dense::new(load(ModelName::Api(api))?, documents, Precision::Full, on_embedded)?)
-            }
+            Method::Api(api) => Box::new(Dense::new(
+                load.load(ModelName::Api(api))?,
+                documents,
+                Precision::Full,
+                on_embedded,
+            )?),
+            Method::Chat(chat) => load.chat(chat, documents)?.0,
             Method::Vectors { folder, similarity } => {
                 Box::new(Precomputed::read(folder, documents, *similarity)?)
             }
@@ -309,6 +359,30 @@ mod tests {
             (prepared.model.as_deref(), heard),
             (Some("two letters + two letters"), 3 * method.n_embeddings())
         );
+    }
+
+    #[test]
+    fn chat_models_are_scorers_of_their_own() {
+        struct Chats;
+        impl ModelSource for Chats {
+            fn load(&self, _: ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError> {
+                Ok(Arc::new(TwoLetters))
+            }
+            fn chat(
+                &self,
+                chat: &ChatModel,
+                documents: &[Document],
+            ) -> Result<(Box<dyn Scorer>, String), EvalError> {
+                Ok((Box::new(AllPairs::new(Overlap, documents)?), chat.model.clone()))
+            }
+        }
+        let documents = documents(&["a b", "c"]);
+        let method: Method = "mean(chat:gpt, static)".parse().unwrap();
+        let prepared = method.prepare(documents[..].into(), &Chats, &mut |_| {}).unwrap();
+        assert_eq!(prepared.model.as_deref(), Some("gpt + two letters"));
+        let load = |_: ModelName<'_>| Ok(Arc::new(TwoLetters) as Arc<dyn Embedder>);
+        let error = method.prepare(documents[..].into(), &load, &mut |_| {}).err().unwrap().to_string();
+        assert!(error.contains("chat:gpt"), "{error}");
     }
 
     #[test]

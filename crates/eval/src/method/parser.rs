@@ -9,7 +9,7 @@
 //! before `"` and `\`. A quoted method is a path, whatever it says.
 
 use super::bag_of_words::Vocabulary;
-use super::expression::{ApiModel, COMBINATIONS, DEFAULT_DEPTH, Method, NAMES};
+use super::expression::{ApiModel, COMBINATIONS, ChatModel, DEFAULT_DEPTH, Method, NAMES};
 use super::fusion::Fusion;
 use super::precomputed::Similarity;
 use std::str::FromStr;
@@ -130,7 +130,7 @@ impl<'a> Parser<'a> {
             return Err(self.error(format!("( after {name}; for a path write ./{name}")));
         }
         let Some((prefix, _)) =
-            name.split_once(':').filter(|(prefix, _)| ["vectors", "run", "api"].contains(prefix))
+            name.split_once(':').filter(|(prefix, _)| ["vectors", "run", "api", "chat"].contains(prefix))
         else {
             if name.is_empty() {
                 self.at = begin;
@@ -145,6 +145,9 @@ impl<'a> Parser<'a> {
                 similarity: Similarity::default(),
             },
             "run" => Method::Run(self.words("a run's file")?.into()),
+            "chat" => {
+                Method::Chat(ChatModel { model: self.words("a model's name")?, ..ChatModel::default() })
+            }
             _ => Method::Api(ApiModel { model: self.words("a model's name")?, ..ApiModel::default() }),
         })
     }
@@ -185,6 +188,22 @@ impl<'a> Parser<'a> {
                     return Err(self.error_at(begin, "a model's name in api(…)", "none".to_owned()));
                 }
                 Method::Api(api)
+            }
+            "chat" => {
+                let mut chat = ChatModel::default();
+                self.arguments(|parser, option| {
+                    match option {
+                        None if chat.model.is_empty() => chat.model = parser.words("a model's name")?,
+                        Some("judge") => chat.judge = parser.words("the name of a judge")?,
+                        Some("language") => chat.language = parser.words("a language")?,
+                        _ => return Err(parser.error("judge = … or language = …")),
+                    }
+                    Ok(())
+                })?;
+                if chat.model.is_empty() {
+                    return Err(self.error_at(begin, "a model's name in chat(…)", "none".to_owned()));
+                }
+                Method::Chat(chat)
             }
             "vectors" => {
                 let (mut folder, mut similarity) = (None, Similarity::default());
@@ -230,7 +249,7 @@ impl<'a> Parser<'a> {
             "rrf" => Fusion::ReciprocalRank { k: Fusion::DEFAULT_K },
             _ => {
                 let known = format!(
-                    "{}, bow, api or vectors before (; for a path write \"{}\"",
+                    "{}, bow, api, chat or vectors before (; for a path write \"{}\"",
                     COMBINATIONS.join(", "),
                     &self.text[begin..]
                 );
@@ -366,6 +385,10 @@ mod tests {
         check("api:maker/name:tag", &Method::Api(api.clone()));
         (api.query_prefix, api.dimensions) = ("query: ".into(), Some(256));
         check("api(maker/name:tag, query = \"query: \", dimensions=256)", &Method::Api(api));
+        let mut chat = ChatModel { model: "maker/name".into(), ..ChatModel::default() };
+        check("chat:maker/name", &Method::Chat(chat.clone()));
+        (chat.judge, chat.language) = ("query4code".into(), "go".into());
+        check("chat(maker/name, judge = query4code, language = go)", &Method::Chat(chat));
         let fused = Method::Fused {
             fusion: Fusion::ReciprocalRank { k: 10.0 },
             parts: vec![(1.0, Method::Bm25), (0.5, Method::Model("a*b".into()))],
@@ -403,6 +426,8 @@ mod tests {
         check_refused("zscore(-1 * bm25)", 7, "greater than 0");
         check_refused("zscore(x2 * bm25)", 7, "greater than 0");
         check_refused("rrf(bm25, k = x)", 14, "from 0 on");
+        check_refused("chat(judge = x)", 0, "a model's name in chat");
+        check_refused("chat(m, prompt = x)", 17, "judge = …");
         check_refused("rrf(k = 3)", 0, "a method in rrf");
         check_refused("mean(bm25, k = 3)", 15, "in \"\"");
         check_refused("rerank(bm25, depth = 3)", 0, "two methods");

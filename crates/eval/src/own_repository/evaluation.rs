@@ -66,7 +66,7 @@ impl Viewed {
 
     fn open(&self, repository: &Repository<'_>, model: VariantModel) -> Result<Index, EvalError> {
         let name = repository.model.filter(|_| model.is_given).map_or(ModelName::Builtin, ModelName::Path);
-        let embedder = (repository.load)(name)?;
+        let embedder = repository.load.load(name)?;
         let embedder: Arc<dyn Embedder> = match model.dimensions {
             Some(dimensions) => Arc::new(Shortened::new(embedder, dimensions)),
             None => embedder,

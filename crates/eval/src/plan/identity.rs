@@ -1,7 +1,7 @@
 //! What a measurement depends on.
 
 use crate::EvalError;
-use crate::method::{ApiModel, LoadModel, Method, ModelName};
+use crate::method::{ApiModel, ChatModel, LoadModel, Method, ModelName};
 use crate::protocol::Options;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -40,6 +40,8 @@ pub struct Program<'a> {
     /// What the vectors of a model behind an API depend on besides the method's own words, such as where the server
     /// is. Nothing is asked of the server.
     pub api: &'a dyn Fn(&ApiModel) -> Result<String, EvalError>,
+    /// The same of what a chat model says.
+    pub chat: &'a dyn Fn(&ChatModel) -> Result<String, EvalError>,
 }
 
 impl Program<'_> {
@@ -49,8 +51,10 @@ impl Program<'_> {
         for leaf in method.leaves() {
             if let Method::Api(api) = leaf {
                 models.insert(leaf.to_string(), (self.api)(api)?);
+            } else if let Method::Chat(chat) = leaf {
+                models.insert(leaf.to_string(), (self.chat)(chat)?);
             } else if leaf.uses_builtin_model() {
-                models.insert(leaf.to_string(), (self.load)(ModelName::Builtin)?.id().to_owned());
+                models.insert(leaf.to_string(), self.load.load(ModelName::Builtin)?.id().to_owned());
             }
         }
         Ok(models)

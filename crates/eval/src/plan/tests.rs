@@ -1,6 +1,7 @@
 //! Plans over tiny data.
 
 use super::*;
+use crate::method::ModelName;
 use crate::report::{self, Layout};
 use quarry_embed::{EmbedError, Embedder, Vectors};
 use std::fs;
@@ -78,8 +79,9 @@ fn run_in(folder: &Path, plan: &Plan, with_repositories: bool) -> (Result<Result
     let mut events = Vec::new();
     let program = Program {
         build: "a build".into(),
-        load: &|_| unreachable!("no method here has a model"),
+        load: &|_: ModelName<'_>| unreachable!("no method here has a model"),
         api: &|_| unreachable!("no method here asks a server"),
+        chat: &|_| unreachable!("no method here asks a server"),
     };
     let results = plan.run(&locations, &store, &program, |event, _, _| events.push(event));
     (results, events)
@@ -197,8 +199,9 @@ fn each_build_model_and_server_is_measured_for_itself() {
     let measured = |build: &str, model: &'static str, server: &str| {
         let program = Program {
             build: build.into(),
-            load: &|_| Ok(Arc::new(Constant(model))),
+            load: &|_: ModelName<'_>| Ok(Arc::new(Constant(model)) as Arc<dyn Embedder>),
             api: &|api| Ok(format!("{} at {server}", api.model)),
+            chat: &|chat| Ok(format!("{} at {server}", chat.model)),
         };
         let locations = Locations { data: folder.path().to_owned(), repositories: None };
         let store = Store::open(&folder.path().join("results")).unwrap();

@@ -214,9 +214,9 @@ impl<'a> Indexes<'a> {
         let dense_only = Ranking { dense_weight: 1.0, ..Ranking::default() };
         let (embedder, ranking) = match method {
             Method::Bm25 => (None, Ranking::default()),
-            Method::Hybrid => (Some(load(ModelName::Builtin)?), Ranking::default()),
-            Method::Static => (Some(load(ModelName::Builtin)?), dense_only),
-            Method::Model(path) if path.exists() => (Some(load(ModelName::Path(path))?), dense_only),
+            Method::Hybrid => (Some(load.load(ModelName::Builtin)?), Ranking::default()),
+            Method::Static => (Some(load.load(ModelName::Builtin)?), dense_only),
+            Method::Model(path) if path.exists() => (Some(load.load(ModelName::Path(path))?), dense_only),
             Method::Model(path) => {
                 return Err(EvalError::UnknownMethod { found: path.display().to_string() });
             }

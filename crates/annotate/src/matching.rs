@@ -1,0 +1,145 @@
+//! A judge as a method of evaluations: a chat model that says of each pair whether it matches, as in
+//! GenCodeSearchNet (2023), section 5.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use quarry_eval::EvalError;
+use quarry_eval::method::PairScorer;
+use quarry_llm::Client;
+
+use crate::error::AnnotateError;
+use crate::evidence::{Answer, Event};
+use crate::judge::{Judge, Next, Outcome, Verdict};
+use crate::pair::Pair;
+use crate::prompt::Prompts;
+
+/// How often a question is asked until the answer can be read.
+const ATTEMPTS: u32 = 2;
+
+/// Scores a pair by the verdict of a judge that runs no programs.
+#[derive(Debug)]
+pub struct ChatMatcher {
+    judge: Judge,
+    client: Client,
+    model: String,
+    language: String,
+    at_once: usize,
+}
+
+impl ChatMatcher {
+    /// Asks `client`, at most `at_once` times at the same time, as the judge of a name does, about code in `language`.
+    /// `model` is how messages name it.
+    ///
+    /// # Errors
+    /// When there is no such judge, or it runs programs.
+    pub fn new(
+        client: Client,
+        model: &str,
+        judge: &str,
+        language: &str,
+        at_once: usize,
+    ) -> Result<Self, AnnotateError> {
+        let found = Judge::named(judge, &Prompts::open(None)?, ATTEMPTS)?;
+        let Some(found) = found.filter(|found| !found.runs_tests()) else {
+            let mut known = Vec::new();
+            for (name, _) in Judge::names() {
+                let other = Judge::named(name, &Prompts::open(None)?, ATTEMPTS)?;
+                known.extend(other.filter(|other| !other.runs_tests()).map(|other| other.name));
+            }
+            return Err(AnnotateError::Prompt {
+                place: judge.to_owned(),
+                problem: format!("expected a judge that runs no programs: one of {}", known.join(", ")),
+            });
+        };
+        let (model, language) = (model.to_owned(), language.to_lowercase());
+        Ok(Self { judge: found, client, model, language, at_once: at_once.max(1) })
+    }
+
+    /// Stands for the model, and for the judge with its prompts.
+    pub fn id(&self) -> String {
+        format!("{}, {} {}", self.client.name(), self.judge.name, self.judge.version)
+    }
+
+    fn failed(&self, source: impl std::error::Error + Send + Sync + 'static) -> EvalError {
+        EvalError::Chat { model: self.model.clone(), source: Box::new(source) }
+    }
+
+    fn judge(&self, query: &str, code: &str) -> Result<Verdict, EvalError> {
+        let pair = Pair {
+            id: String::new(),
+            query_id: String::new(),
+            query: query.to_owned(),
+            code_id: String::new(),
+            code: code.to_owned(),
+            language: self.language.clone(),
+            label: None,
+            rival: None,
+        };
+        let mut events = Vec::new();
+        loop {
+            match self.judge.next(&pair, &events).map_err(|error| self.failed(error))? {
+                Next::Decide(verdict) => return Ok(verdict),
+                Next::Ask(question) => {
+                    let answer = self.client.chat(&question.request).map_err(|error| self.failed(error))?;
+                    events.push(Event::Answer(Answer { prompt: question.prompt, text: answer.text }));
+                }
+                Next::Run(_) => {
+                    let source = "this judge runs programs; take one that only asks".into();
+                    return Err(EvalError::Chat { model: self.model.clone(), source });
+                }
+            }
+        }
+    }
+
+    /// 1 for a pair that matches and 0 for one that does not; where the guideline has grades, the share of the greatest
+    /// one. One half where nothing can be said.
+    fn score(&self, verdict: &Verdict) -> f32 {
+        match (verdict.grade, self.judge.greatest_grade(), verdict.outcome) {
+            (Some(grade), Some(greatest), _) if greatest > 0 => f32::from(grade) / f32::from(greatest),
+            (_, _, Outcome::Yes) => 1.0,
+            (_, _, Outcome::No | Outcome::Discarded) => 0.0,
+            (_, _, Outcome::Unresolved) => 0.5,
+        }
+    }
+}
+
+impl PairScorer for ChatMatcher {
+    type Query = String;
+    type Document = String;
+
+    const PAIRS_PER_CALL: usize = 1024;
+
+    fn prepare_queries(&self, texts: &[&str]) -> Result<Vec<String>, EvalError> {
+        Ok(texts.iter().map(|text| (*text).to_owned()).collect())
+    }
+
+    fn prepare_documents(&self, texts: &[&str]) -> Result<Vec<String>, EvalError> {
+        self.prepare_queries(texts)
+    }
+
+    fn score_pairs(&self, pairs: &[(&String, &String)]) -> Result<Vec<f32>, EvalError> {
+        let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let worker = || {
+            let mut scores = Vec::new();
+            while !is_over.load(Ordering::SeqCst) {
+                let place = next.fetch_add(1, Ordering::SeqCst);
+                let Some((query, code)) = pairs.get(place) else { break };
+                let verdict =
+                    self.judge(query, code).inspect_err(|_| is_over.store(true, Ordering::SeqCst))?;
+                scores.push((place, self.score(&verdict)));
+            }
+            Ok(scores)
+        };
+        let mut scores = vec![0.0; pairs.len()];
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..self.at_once.min(pairs.len())).map(|_| scope.spawn(worker)).collect();
+            for worker in workers {
+                let found: Result<Vec<_>, EvalError> =
+                    worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                found?.into_iter().for_each(|(place, score)| scores[place] = score);
+            }
+            Ok(scores)
+        })
+    }
+}

@@ -25,7 +25,8 @@ pub(crate) const MUTANTS_TEXT: &str = include_str!("mutants.toml");
 struct Faults {
     bodies: Vec<(String, String)>,
     operators: Vec<(String, String)>,
-    alias: String,
+    #[serde(default)]
+    alias: Option<String>,
 }
 
 static FAULTS: LazyLock<BTreeMap<String, Faults>> =
@@ -74,13 +75,13 @@ pub(crate) fn mutants(program: &str, code: &str, language: &str) -> Vec<Mutant> 
 /// `program` with the function of `other` in the place of that of `code`, under its name; `None` where one of them is
 /// not found, or is a method.
 pub(crate) fn with_other(program: &str, code: &str, other: &str, language: &str) -> Option<String> {
-    let faults = FAULTS.get(language)?;
+    let alias = FAULTS.get(language)?.alias.as_ref()?;
     let own = place_of(program, code, language)?;
     let other_name = first_function(other, language)?.name;
     let mut text = other.trim().to_owned();
     if other_name != own.name {
         text.push_str("\n\n");
-        text.push_str(&faults.alias.replace("{name}", &own.name).replace("{other}", &other_name));
+        text.push_str(&alias.replace("{name}", &own.name).replace("{other}", &other_name));
     }
     // What is indented lies in a class, whose other parts the function may need.
     let is_top = own.bytes.start == 0 || program.as_bytes()[own.bytes.start - 1] == b'\n';
@@ -160,6 +161,45 @@ mod tests {
             .collect();
         assert_eq!(sources[0], "const add = (a, b) => { throw new Error(\"broken\"); };\nadd(1, 2);\n");
         assert_eq!(sources[2], "const add = (a, b) => a - b;\nadd(1, 2);\n");
+    }
+
+    #[test]
+    fn every_language_of_the_table_has_functions_that_break() {
+        for (language, code, gutted, changed) in [
+            ("python", "def f(a):\n    return a < 1\n", "raise NotImplementedError()", "a >= 1"),
+            ("javascript", "function f(a) { return a < 1; }", "{ throw new Error(\"broken\"); }", "a >= 1"),
+            (
+                "typescript",
+                "function f(a: number): boolean { return a < 1; }",
+                "boolean { throw new Error(\"broken\"); }",
+                "a >= 1",
+            ),
+            ("ruby", "def f(a)\n  a < 1\nend\n", "def f(a)\n  raise \"broken\"\nend", "a >= 1"),
+            (
+                "php",
+                "<?php\nfunction f($a) { return $a < 1; }\n",
+                "{ throw new \\Exception(\"broken\"); }",
+                "$a >= 1",
+            ),
+            ("r", "f <- function(a) {\n  a < 1\n}\n", "function(a) { stop(\"broken\") }", "a >= 1"),
+            (
+                "java",
+                "class A {\n  static boolean f(int a) { return a < 1; }\n}\n",
+                "f(int a) { throw new RuntimeException(\"broken\"); }",
+                "a >= 1",
+            ),
+        ] {
+            let found = mutants(code, code, language);
+            assert!(found[0].is_gutted && found[0].source.contains(gutted), "{language}: {found:?}");
+            let fault = found.iter().find(|mutant| !mutant.is_gutted);
+            assert!(fault.is_some_and(|mutant| mutant.source.contains(changed)), "{language}: {found:?}");
+            let interface = interface(code, language);
+            assert!(
+                interface.as_ref().is_some_and(|text| text.contains(SUBJECT)),
+                "{language}: {interface:?}"
+            );
+        }
+        assert!(mutants("func f() int { return 1 }", "func f() int { return 1 }", "go").is_empty());
     }
 
     #[test]

@@ -233,8 +233,9 @@ impl Judging {
                 if let Some(prompts) = tests {
                     let texts = waiting.pair.query.len() + waiting.pair.code.len();
                     let asked = (prompts + 2 * texts) as u64 / 4 + PROGRAM_TOKENS;
-                    input += (asked as f64 * UNCLEAR_SHARE) as u64;
-                    output += ((PROGRAM_TOKENS + VERDICT_TOKENS) as f64 * UNCLEAR_SHARE) as u64;
+                    let programs = self.plan.judge.choices().tests.questions_about_programs();
+                    input += ((programs * asked) as f64 * UNCLEAR_SHARE) as u64;
+                    output += ((programs * PROGRAM_TOKENS + VERDICT_TOKENS) as f64 * UNCLEAR_SHARE) as u64;
                 }
             }
             Ok(true)

@@ -42,6 +42,14 @@ impl Default for TestChoices {
     }
 }
 
+impl TestChoices {
+    /// How many questions programs take that pass and prove something.
+    pub(crate) fn questions_about_programs(&self) -> u64 {
+        let per_program = if self.from == TestsFrom::Query { 2 } else { 1 };
+        per_program * u64::from(self.programs)
+    }
+}
+
 /// What the writer of tests sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -20,7 +20,9 @@ pub(crate) fn find_functions(tree: &Tree, rules: &Rules, source: &[u8]) -> Vec<F
                 _ => {}
             }
         }
-        let (Some(function), Some(name), Some(body)) = (function, name, body) else { continue };
+        let (Some(function), Some(name)) = (function, name) else { continue };
+        // Some rules name the body in a pattern of its own.
+        let Some(body) = body.or_else(|| function.child_by_field_name("body")) else { continue };
         let known = functions.iter().any(|known| known.body == body.byte_range());
         if known || body.byte_range().is_empty() {
             continue;
@@ -114,6 +116,11 @@ mod tests {
                 ("h", "h = () => 1", "1", ""),
                 ("i", "i = () => 2", "2", ""),
             ],
+        );
+        check(
+            "ruby",
+            "def f(a)\n  a < 1\nend\ndef g; end\n",
+            &[("f", "def f(a)\n  a < 1\nend", "a < 1", "<")],
         );
         check("python", "def f(:", &[]);
         check("markdown", "# f", &[]);

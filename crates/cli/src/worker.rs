@@ -53,7 +53,7 @@ pub fn run(args: &WorkerArgs) -> anyhow::Result<ExitCode> {
         _ => {
             // What is missing is said at once, rather than when the first program comes.
             args.isolation.open_with(None)?;
-            let isolation = args.isolation;
+            let isolation = args.isolation.clone();
             Some(Box::new(move |packages: Option<&Settings>| {
                 Ok(Arc::new(isolation.open_with(packages)?) as Arc<dyn Programs>)
             }) as OpenPrograms)

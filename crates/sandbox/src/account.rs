@@ -31,6 +31,8 @@ pub(crate) struct Usage {
 /// The account of one run.
 pub(crate) enum Account {
     Cgroup(Cgroup),
+    /// A cgroup that somebody else made, and that may be gone before its last processes are looked at.
+    Observed(Observed),
     Watchdog(Watchdog),
 }
 
@@ -49,6 +51,7 @@ impl Account {
     pub fn bound(&self) -> MemoryBound {
         match self {
             Self::Cgroup(cgroup) => cgroup.bound,
+            Self::Observed(observed) => observed.folders.bound,
             Self::Watchdog(_) => MemoryBound::Watchdog,
         }
     }
@@ -58,6 +61,7 @@ impl Account {
         match self {
             // The kernel keeps the bound; this is how soon the rest of a program follows the part that it killed.
             Self::Cgroup(_) => Duration::from_millis(50),
+            Self::Observed(_) => Duration::from_millis(5),
             Self::Watchdog(_) => Duration::from_millis(10),
         }
     }
@@ -66,14 +70,23 @@ impl Account {
     pub fn is_exceeded(&mut self) -> bool {
         match self {
             Self::Cgroup(cgroup) => cgroup.has_killed(),
+            Self::Observed(observed) => observed.sample(),
             Self::Watchdog(watchdog) => watchdog.sample() > watchdog.memory_bytes,
         }
+    }
+
+    /// The account of a process that a container engine has put into a cgroup; `None` where that cannot be seen.
+    pub fn observe(process: Pid) -> Option<Self> {
+        let own = fs::read_to_string(format!("/proc/{}/cgroup", process.as_raw_nonzero())).ok()?;
+        let folders = folders_of(&own, Path::new("/sys/fs/cgroup"))?;
+        Some(Self::Observed(Observed { folders, peak: Usage::default(), has_killed: false }))
     }
 
     /// What was used so far.
     pub fn usage(&self) -> Usage {
         match self {
             Self::Cgroup(cgroup) => cgroup.usage(),
+            Self::Observed(observed) => observed.peak,
             Self::Watchdog(watchdog) => watchdog.peak,
         }
     }
@@ -117,7 +130,7 @@ impl CgroupParent {
         let memory = self.memory.join(&name);
         fs::create_dir(&memory).ok()?;
         // From here on, dropping it removes the folders.
-        let mut cgroup = Cgroup { bound: self.bound, memory, cpu: None };
+        let mut cgroup = Cgroup(Folders { bound: self.bound, memory, cpu: None });
         let limit = memory_bytes.to_string();
         let set = |file: &str, value: &str| fs::write(cgroup.memory.join(file), value);
         if self.bound == MemoryBound::CgroupV1 {
@@ -131,7 +144,7 @@ impl CgroupParent {
         }
         if let Some(parent) = &self.cpu {
             let folder = parent.join(&name);
-            cgroup.cpu = fs::create_dir(&folder).is_ok().then_some(folder);
+            cgroup.0.cpu = fs::create_dir(&folder).is_ok().then_some(folder);
         }
         Some(cgroup)
     }
@@ -191,13 +204,24 @@ fn candidates(own: &str, mount: &Path) -> Vec<CgroupParent> {
 }
 
 /// A cgroup of one run, removed when dropped.
-pub(crate) struct Cgroup {
+pub(crate) struct Cgroup(Folders);
+
+/// Where the files of a cgroup are.
+pub(crate) struct Folders {
     bound: MemoryBound,
     memory: PathBuf,
     cpu: Option<PathBuf>,
 }
 
-impl Cgroup {
+impl std::ops::Deref for Cgroup {
+    type Target = Folders;
+
+    fn deref(&self) -> &Folders {
+        &self.0
+    }
+}
+
+impl Folders {
     fn admit(&self, process: Pid) -> bool {
         let admit = |folder: &Path| fs::write(folder.join("cgroup.procs"), process.to_string()).is_ok();
         admit(&self.memory) && self.cpu.as_deref().is_none_or(admit)
@@ -239,6 +263,39 @@ impl Drop for Cgroup {
                 std::thread::sleep(Duration::from_millis(2));
             }
         }
+    }
+}
+
+/// The folders of a process with this `/proc/PID/cgroup`.
+fn folders_of(own: &str, mount: &Path) -> Option<Folders> {
+    let of = |controller: &str| {
+        own.lines().find_map(|line| {
+            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+            let is_it = controllers.split(',').any(|name| name == controller);
+            is_it.then(|| mount.join(controllers).join(path.trim_start_matches('/')))
+        })
+    };
+    let (bound, memory) = match of("memory") {
+        Some(memory) => (MemoryBound::CgroupV1, memory),
+        None => (MemoryBound::CgroupV2, of("")?),
+    };
+    Some(Folders { bound, memory, cpu: of("cpuacct") })
+}
+
+/// What is known of a cgroup that somebody else made.
+pub(crate) struct Observed {
+    folders: Folders,
+    peak: Usage,
+    has_killed: bool,
+}
+
+impl Observed {
+    fn sample(&mut self) -> bool {
+        let now = self.folders.usage();
+        self.peak.cpu_time = self.peak.cpu_time.max(now.cpu_time);
+        self.peak.memory_bytes = self.peak.memory_bytes.max(now.memory_bytes);
+        self.has_killed |= self.folders.has_killed();
+        self.has_killed
     }
 }
 

@@ -74,8 +74,8 @@ const ETC_PREFIXES: &[&str] = &["java-"];
 /// How long bubblewrap has to set the sandbox up.
 const SETUP_TIME: Duration = Duration::from_secs(10);
 
-const USERS: &str = "sandbox:x:1000:1000::/box:/bin/sh\n";
-const GROUPS: &str = "sandbox:x:1000:\n";
+pub(crate) const USERS: &str = "sandbox:x:1000:1000::/box:/bin/sh\n";
+pub(crate) const GROUPS: &str = "sandbox:x:1000:\n";
 
 impl Bubblewrap {
     /// Finds out what this machine offers, and runs a program that does nothing.
@@ -136,18 +136,14 @@ impl Bubblewrap {
         }
 
         add(&["--ro-bind", "/usr", "/usr"]);
-        for folder in ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"] {
-            match fs::read_link(folder) {
-                Ok(target) => add(&["--symlink", &target.to_string_lossy(), folder]),
-                Err(_) => add(&["--ro-bind-try", folder, folder]),
+        for (folder, link) in system_folders() {
+            match link {
+                Some(target) => add(&["--symlink", &target.to_string_lossy(), folder]),
+                None => add(&["--ro-bind-try", folder, folder]),
             }
         }
-        for path in ETC {
-            add(&["--ro-bind-try", path, path]);
-        }
-        for name in names("/etc").filter(|name| ETC_PREFIXES.iter().any(|prefix| name.starts_with(prefix))) {
-            let path = format!("/etc/{name}");
-            add(&["--ro-bind", &path, &path]);
+        for path in interpreter_files() {
+            add(&["--ro-bind-try", &path, &path]);
         }
         for (path, content) in [("/etc/passwd", USERS), ("/etc/group", GROUPS)] {
             add(&["--ro-bind-data", &descriptors.add_content(content.as_bytes())?, path]);
@@ -364,8 +360,8 @@ fn has_exit_code(mut status: PipeReader) -> bool {
             .any(|line| serde_json::from_slice::<Status>(line).is_ok_and(|status| status.exit_code.is_some()))
 }
 
-/// Who runs bubblewrap.
-enum User {
+/// Who runs programs.
+pub(crate) enum User {
     /// Whoever runs this program.
     Unprivileged,
     /// Root stays outside: the kernel does not count root's processes. A user of its own for each run, so that runs
@@ -376,7 +372,7 @@ enum User {
 }
 
 impl User {
-    fn current() -> Self {
+    pub fn current() -> Self {
         // Inside id, outside id, length: see user_namespaces(7).
         let length = || {
             let map = fs::read_to_string("/proc/self/uid_map").ok()?;
@@ -390,7 +386,7 @@ impl User {
     }
 
     /// Whom the next run should be, if not who this program is.
-    fn id(&self) -> Option<u32> {
+    pub fn id(&self) -> Option<u32> {
         match self {
             Self::Unprivileged => None,
             Self::PerRun => {
@@ -412,8 +408,22 @@ fn utf8(path: &Path) -> Result<&str, Error> {
     path.to_str().ok_or_else(|| Error::Program(format!("{} is not UTF-8", path.display())))
 }
 
-fn pipe() -> Result<(PipeReader, std::io::PipeWriter), Error> {
+pub(crate) fn pipe() -> Result<(PipeReader, std::io::PipeWriter), Error> {
     std::io::pipe().map_err(Error::io("make a pipe"))
+}
+
+/// What interpreters need of `/etc` on this machine.
+pub(crate) fn interpreter_files() -> impl Iterator<Item = String> {
+    let named = names("/etc").filter(|name| ETC_PREFIXES.iter().any(|prefix| name.starts_with(prefix)));
+    let listed = ETC.iter().filter(|path| Path::new(path).exists()).map(|path| (*path).to_owned());
+    listed.chain(named.map(|name| format!("/etc/{name}")))
+}
+
+/// Where programs and libraries are beside `/usr`, with what each is a link to, if it is one.
+pub(crate) fn system_folders() -> impl Iterator<Item = (&'static str, Option<PathBuf>)> {
+    let folders = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
+    let present = folders.into_iter().filter(|folder| fs::symlink_metadata(folder).is_ok());
+    present.map(|folder| (folder, fs::read_link(folder).ok()))
 }
 
 fn names(folder: &str) -> impl Iterator<Item = String> {

@@ -11,6 +11,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::{Error, SEARCH_PATH};
 
+/// The same for containers, which bear the mark as a label.
+const CONTAINERS: &str = r#"
+read -r line && exit
+for round in 1 2 3 4 5; do
+    podman rm --force --time 0 $(podman ps --all --quiet --filter "label=quarry=$1") >/dev/null 2>&1
+    sleep 0.2
+done
+"#;
+
 /// The standard input of the shell ends with this process, however that ends; a line on it says that nothing is left.
 /// What was about to be started appears a moment later.
 const SCRIPT: &str = r#"
@@ -33,12 +42,22 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
+    /// For processes whose command line begins with the mark.
     pub fn start() -> Result<Self, Error> {
+        Self::with(SCRIPT)
+    }
+
+    /// For containers that have the mark as their label `quarry`.
+    pub fn of_containers() -> Result<Self, Error> {
+        Self::with(CONTAINERS)
+    }
+
+    fn with(script: &str) -> Result<Self, Error> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let mark = format!("quarry-sandbox-{}-{number}:", std::process::id());
         let shell = Command::new("/bin/sh")
-            .args(["-c", SCRIPT, "quarry-guard", &mark])
+            .args(["-c", script, "quarry-guard", &mark])
             .env_clear()
             .env("PATH", SEARCH_PATH)
             .current_dir("/")

@@ -20,6 +20,7 @@ mod account;
 mod bubblewrap;
 mod guard;
 pub mod packages;
+mod podman;
 mod runners;
 mod seccomp;
 mod spawn;
@@ -34,6 +35,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use bubblewrap::Bubblewrap;
+pub use podman::Podman;
 pub use runners::Runner;
 
 /// Where programs find their files, and where they start.
@@ -55,10 +57,16 @@ pub trait Sandbox: Send + Sync {
 }
 
 /// Which isolation [`open`] should set up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Isolation {
     /// Linux namespaces, by bubblewrap.
     Bubblewrap,
+    /// Containers, by Podman.
+    Podman {
+        /// The image that programs run in, with `sh`, `tar`, `prlimit` and the interpreters; otherwise they see the
+        /// `/usr` of the machine.
+        image: Option<String>,
+    },
     /// None. The program can do whatever the user can; some of the [`Limits`] still hold. Only for those who said
     /// explicitly that they want this.
     UnsafeNoSandbox,
@@ -71,6 +79,7 @@ pub enum Isolation {
 pub fn open(isolation: Isolation) -> Result<Box<dyn Sandbox>, Error> {
     Ok(match isolation {
         Isolation::Bubblewrap => Box::new(Bubblewrap::open()?),
+        Isolation::Podman { image } => Box::new(Podman::open(image)?),
         Isolation::UnsafeNoSandbox => Box::new(unconfined::Unconfined),
     })
 }
@@ -207,6 +216,12 @@ pub enum Error {
         program: String,
         /// What to do.
         remedy: &'static str,
+    },
+    /// Isolation could not be set up.
+    #[error("containers cannot be set up: {detail}")]
+    Container {
+        /// What went wrong, and what to do.
+        detail: String,
     },
     /// Isolation could not be set up.
     #[error(

@@ -10,78 +10,80 @@ use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, TargetArch, sock_filter,
 };
+use serde_json::{Value, json};
 
 /// Calls with higher numbers are newer than this list, or of the x32 interface, which passes for x86-64: programs
 /// are told that there are no such calls, and do without. Numbers above 423 are the same on all architectures.
 const NEWEST: u32 = 462;
 
 /// Calls that fail with EPERM.
-const REFUSED: &[i64] = &[
+const REFUSED: &[(&str, i64)] = &[
     // Namespaces, mounts, roots.
-    libc::SYS_unshare,
-    libc::SYS_setns,
-    libc::SYS_mount,
-    libc::SYS_umount2,
-    libc::SYS_pivot_root,
-    libc::SYS_chroot,
-    libc::SYS_open_tree,
-    libc::SYS_move_mount,
-    libc::SYS_fsopen,
-    libc::SYS_fsconfig,
-    libc::SYS_fsmount,
-    libc::SYS_fspick,
-    libc::SYS_mount_setattr,
-    libc::SYS_name_to_handle_at,
-    libc::SYS_open_by_handle_at,
+    ("unshare", libc::SYS_unshare),
+    ("setns", libc::SYS_setns),
+    ("mount", libc::SYS_mount),
+    ("umount2", libc::SYS_umount2),
+    ("pivot_root", libc::SYS_pivot_root),
+    ("chroot", libc::SYS_chroot),
+    ("open_tree", libc::SYS_open_tree),
+    ("move_mount", libc::SYS_move_mount),
+    ("fsopen", libc::SYS_fsopen),
+    ("fsconfig", libc::SYS_fsconfig),
+    ("fsmount", libc::SYS_fsmount),
+    ("fspick", libc::SYS_fspick),
+    ("mount_setattr", libc::SYS_mount_setattr),
+    ("name_to_handle_at", libc::SYS_name_to_handle_at),
+    ("open_by_handle_at", libc::SYS_open_by_handle_at),
     // Other processes.
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_kcmp,
-    libc::SYS_pidfd_getfd,
+    ("ptrace", libc::SYS_ptrace),
+    ("process_vm_readv", libc::SYS_process_vm_readv),
+    ("process_vm_writev", libc::SYS_process_vm_writev),
+    ("kcmp", libc::SYS_kcmp),
+    ("pidfd_getfd", libc::SYS_pidfd_getfd),
     // Parts of the kernel with many holes in the past, and no use here.
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_userfaultfd,
-    libc::SYS_io_uring_setup,
-    libc::SYS_io_uring_enter,
-    libc::SYS_io_uring_register,
-    libc::SYS_fanotify_init,
-    libc::SYS_personality,
+    ("bpf", libc::SYS_bpf),
+    ("perf_event_open", libc::SYS_perf_event_open),
+    ("userfaultfd", libc::SYS_userfaultfd),
+    ("io_uring_setup", libc::SYS_io_uring_setup),
+    ("io_uring_enter", libc::SYS_io_uring_enter),
+    ("io_uring_register", libc::SYS_io_uring_register),
+    ("fanotify_init", libc::SYS_fanotify_init),
+    ("personality", libc::SYS_personality),
     // Not in any namespace.
-    libc::SYS_add_key,
-    libc::SYS_request_key,
-    libc::SYS_keyctl,
-    libc::SYS_syslog,
+    ("add_key", libc::SYS_add_key),
+    ("request_key", libc::SYS_request_key),
+    ("keyctl", libc::SYS_keyctl),
+    ("syslog", libc::SYS_syslog),
     // Memory that belongs to no process.
-    libc::SYS_memfd_create,
-    447, // memfd_secret
-    libc::SYS_shmget,
-    libc::SYS_mq_open,
+    ("memfd_create", libc::SYS_memfd_create),
+    ("memfd_secret", 447),
+    ("shmget", libc::SYS_shmget),
+    ("mq_open", libc::SYS_mq_open),
     // The machine.
-    libc::SYS_acct,
-    libc::SYS_quotactl,
-    libc::SYS_swapon,
-    libc::SYS_swapoff,
-    libc::SYS_reboot,
-    libc::SYS_kexec_load,
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_delete_module,
-    libc::SYS_settimeofday,
-    libc::SYS_clock_settime,
-    libc::SYS_adjtimex,
-    libc::SYS_clock_adjtime,
-    libc::SYS_sethostname,
-    libc::SYS_setdomainname,
-    libc::SYS_vhangup,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_iopl,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_ioperm,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_modify_ldt,
+    ("acct", libc::SYS_acct),
+    ("quotactl", libc::SYS_quotactl),
+    ("swapon", libc::SYS_swapon),
+    ("swapoff", libc::SYS_swapoff),
+    ("reboot", libc::SYS_reboot),
+    ("kexec_load", libc::SYS_kexec_load),
+    ("init_module", libc::SYS_init_module),
+    ("finit_module", libc::SYS_finit_module),
+    ("delete_module", libc::SYS_delete_module),
+    ("settimeofday", libc::SYS_settimeofday),
+    ("clock_settime", libc::SYS_clock_settime),
+    ("adjtimex", libc::SYS_adjtimex),
+    ("clock_adjtime", libc::SYS_clock_adjtime),
+    ("sethostname", libc::SYS_sethostname),
+    ("setdomainname", libc::SYS_setdomainname),
+    ("vhangup", libc::SYS_vhangup),
 ];
+
+/// The same, of calls that there are on some machines only.
+#[cfg(target_arch = "x86_64")]
+const REFUSED_HERE: &[(&str, i64)] =
+    &[("iopl", libc::SYS_iopl), ("ioperm", libc::SYS_ioperm), ("modify_ldt", libc::SYS_modify_ldt)];
+#[cfg(not(target_arch = "x86_64"))]
+const REFUSED_HERE: &[(&str, i64)] = &[];
 
 /// The flags of `clone` that make namespaces.
 const NAMESPACE_FLAGS: &[libc::c_int] = &[
@@ -117,11 +119,53 @@ pub(crate) fn filter(alone: bool) -> Result<Vec<u8>, BackendError> {
     Ok(no_such_call().iter().chain(&program).flat_map(instruction_bytes).collect())
 }
 
+fn refused() -> impl Iterator<Item = (&'static str, i64)> {
+    REFUSED.iter().chain(REFUSED_HERE).copied()
+}
+
+/// The same for containers: a profile as Podman reads it, made of its own, which allows what it names, by taking away
+/// what is refused here.
+///
+/// # Errors
+/// When `own` is no profile.
+pub(crate) fn profile(own: &str) -> serde_json::Result<String> {
+    let mut profile: Value = serde_json::from_str(own)?;
+    let namespaces: u64 = NAMESPACE_FLAGS.iter().map(|&flag| flag as u64).sum();
+    let allow = |name: &str, argument: Value| json!({"names": [name], "action": "SCMP_ACT_ALLOW", "args": [argument]});
+    let mut rules = vec![allow(
+        "clone",
+        json!({"index": 0, "value": namespaces, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}),
+    )];
+    rules.extend(SOCKET_FAMILIES.iter().map(|&family| {
+        allow("socket", json!({"index": 0, "value": family, "valueTwo": 0, "op": "SCMP_CMP_EQ"}))
+    }));
+    let of_own = profile["syscalls"].as_array_mut().map(std::mem::take).unwrap_or_default();
+    for mut rule in of_own {
+        if rule["action"] == "SCMP_ACT_ALLOW"
+            && let Some(names) = rule["names"].as_array_mut()
+        {
+            names.retain(|name| {
+                let is = |call: &str| name.as_str() == Some(call);
+                !["clone", "clone3", "socket"].into_iter().any(is) && !refused().any(|(call, _)| is(call))
+            });
+            if names.is_empty() {
+                continue;
+            }
+        }
+        rules.push(rule);
+    }
+    profile["syscalls"] = Value::Array(rules);
+    // Calls that it does not name are not there.
+    profile["defaultAction"] = "SCMP_ACT_ERRNO".into();
+    profile["defaultErrnoRet"] = libc::ENOSYS.into();
+    Ok(profile.to_string())
+}
+
 fn rules(alone: bool) -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
     let condition =
         |argument, length, operator, value| SeccompCondition::new(argument, length, operator, value);
     let dword = SeccompCmpArgLen::Dword;
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = REFUSED.iter().map(|&call| (call, Vec::new())).collect();
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = refused().map(|(_, call)| (call, Vec::new())).collect();
 
     let clone = NAMESPACE_FLAGS.iter().map(|&flag| {
         let flag = flag as u64;

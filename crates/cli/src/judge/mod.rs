@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::bail;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use quarry_annotate::{IsolatedPrograms, Judging, Ledger, Plan};
 use quarry_queue::Connection;
 use quarry_sandbox::Isolation;
@@ -85,11 +85,26 @@ impl PlanArgs {
 }
 
 /// How programs are kept in.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct IsolationArgs {
+    /// What test programs are kept in by
+    #[arg(long, value_enum, default_value_t = Engine::Bubblewrap)]
+    isolation: Engine,
+    /// The image that programs run in, in the place of this machine's /usr; it needs sh, tar, prlimit and the
+    /// interpreters (only with Podman)
+    #[arg(long, value_name = "NAME")]
+    image: Option<String>,
     /// Run test programs without isolation: they can do whatever you can
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["isolation", "image"])]
     unsafe_no_sandbox: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Engine {
+    /// Linux namespaces, set up by bubblewrap
+    Bubblewrap,
+    /// A container for each run
+    Podman,
 }
 
 impl IsolationArgs {
@@ -102,9 +117,14 @@ impl IsolationArgs {
     /// # Errors
     /// When it does not work here.
     pub fn open_with(&self, settings: Option<&Settings>) -> Result<IsolatedPrograms, quarry_sandbox::Error> {
-        let (isolation, name) = match self.unsafe_no_sandbox {
-            true => (Isolation::UnsafeNoSandbox, "none"),
-            false => (Isolation::Bubblewrap, "bubblewrap"),
+        let (isolation, name) = match self.isolation {
+            _ if self.unsafe_no_sandbox => (Isolation::UnsafeNoSandbox, "none"),
+            Engine::Podman => (Isolation::Podman { image: self.image.clone() }, "podman"),
+            Engine::Bubblewrap if self.image.is_some() => {
+                let problem = "--image is for containers; add `--isolation podman`, or leave it out";
+                return Err(quarry_sandbox::Error::Program(problem.to_owned()));
+            }
+            Engine::Bubblewrap => (Isolation::Bubblewrap, "bubblewrap"),
         };
         let sandbox = quarry_sandbox::open(isolation)?;
         let mut packages: Option<Box<dyn PackageSource>> = None;

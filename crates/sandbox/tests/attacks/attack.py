@@ -14,17 +14,34 @@ def refused(what, function, *arguments, **keywords):
     print("ESCAPED:", what, repr(result)[:200], flush=True)
 
 
-def system_call(what, number, *arguments):
+def system_call(what, number, *arguments, refusals=(1, 38)):
     """Makes a system call that has to be refused, not only to fail for other reasons."""
     ctypes.set_errno(0)
     result = libc.syscall(ctypes.c_long(number), *[ctypes.c_long(argument) for argument in arguments])
-    if result != -1 or ctypes.get_errno() not in (1, 38):
+    if result != -1 or ctypes.get_errno() not in refusals:
         print("ESCAPED:", what, result, os.strerror(ctypes.get_errno()), flush=True)
 
 
 def read(path):
+    """Reads something. What is masked is empty, which is as good as refused."""
     with open(path, "rb") as file:
-        return file.read(100)
+        text = file.read(100)
+    if not text:
+        raise OSError("it is empty")
+    return text
+
+
+def stat(path):
+    """Looks for something. An empty folder is as good as none."""
+    return entries(path) if os.path.isdir(path) else os.stat(path)
+
+
+def entries(path):
+    """What is in a folder. An empty one is as good as none."""
+    names = os.listdir(path)
+    if not names:
+        raise OSError("it is empty")
+    return names
 
 
 def write(path, mode="wb", content=b"x"):

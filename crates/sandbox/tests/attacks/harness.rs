@@ -7,21 +7,36 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use quarry_sandbox::{Bubblewrap, Ended, Limits, Outcome, Program, Runner, Sandbox};
+use quarry_sandbox::{Bubblewrap, Ended, Error, Limits, Outcome, Podman, Program, Runner, Sandbox};
 
-/// Both ways to bound memory, or none where bubblewrap cannot run at all.
-pub fn sandboxes() -> &'static [Bubblewrap] {
-    static SANDBOXES: OnceLock<Vec<Bubblewrap>> = OnceLock::new();
+/// Bubblewrap with both ways to bound memory, and Podman, as far as they run here.
+pub fn sandboxes() -> &'static [Box<dyn Sandbox>] {
+    static SANDBOXES: OnceLock<Vec<Box<dyn Sandbox>>> = OnceLock::new();
     SANDBOXES.get_or_init(|| {
-        let both =
-            Bubblewrap::open().and_then(|first| Ok(vec![first, Bubblewrap::open()?.without_cgroups()]));
-        both.unwrap_or_else(|error| {
-            // Not by a macro, whose output the test runner hides.
-            let _ =
-                writeln!(std::io::stderr(), "\nATTACKS ARE SKIPPED, THE SANDBOX IS NOT TESTED: {error}\n");
-            Vec::new()
-        })
+        let mut sandboxes = namespaces();
+        match Podman::open(None) {
+            Ok(podman) => sandboxes.push(Box::new(podman)),
+            Err(error) => skipped(&error),
+        }
+        sandboxes
     })
+}
+
+/// Bubblewrap with both ways to bound memory.
+pub fn namespaces() -> Vec<Box<dyn Sandbox>> {
+    let both = Bubblewrap::open().and_then(|first| Ok((first, Bubblewrap::open()?.without_cgroups())));
+    match both {
+        Ok((first, second)) => vec![Box::new(first), Box::new(second)],
+        Err(error) => {
+            skipped(&error);
+            Vec::new()
+        }
+    }
+}
+
+fn skipped(error: &Error) {
+    // Not by a macro, whose output the test runner hides.
+    let _ = writeln!(std::io::stderr(), "\nATTACKS ARE SKIPPED, A SANDBOX IS NOT TESTED: {error}\n");
 }
 
 /// Small limits, so that attacks reach them soon.

@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use std::{env, fs};
 
-use quarry_sandbox::{Ended, Limits, Sandbox};
+use quarry_sandbox::{Ended, Limits, Podman, Sandbox};
 
-use crate::harness::{attack, eventually, limits, processes, program, sandboxes};
+use crate::harness::{attack, eventually, limits, namespaces, processes, program};
 
 #[test]
 fn daemons_end_with_their_program() {
@@ -85,18 +85,19 @@ fn run_until_killed() {
     let (mut program, _) =
         program("import os, time\nos.fork()\nos.setsid() if os.fork() else 0\ntime.sleep(120)");
     program.command.push(env::var(TOKEN).unwrap());
-    for sandbox in sandboxes() {
+    let sandboxes = namespaces();
+    for sandbox in &sandboxes {
         sandbox.run(&program, &Limits { wall_time: Duration::from_secs(1), ..limits() }).unwrap();
     }
     let mut left = Vec::new();
     cgroups(Path::new("/sys/fs/cgroup"), std::process::id(), &mut left);
     assert_eq!(left, [] as [PathBuf; 0]);
-    sandboxes()[0].run(&program, &Limits { wall_time: Duration::from_secs(120), ..limits() }).unwrap();
+    sandboxes[0].run(&program, &Limits { wall_time: Duration::from_secs(120), ..limits() }).unwrap();
 }
 
 #[test]
 fn programs_end_when_who_runs_them_is_killed() {
-    if sandboxes().is_empty() {
+    if namespaces().is_empty() {
         return;
     }
     let token = format!("killed-{}", std::process::id());
@@ -124,4 +125,52 @@ fn programs_end_when_who_runs_them_is_killed() {
     let mut left = Vec::new();
     cgroups(Path::new("/sys/fs/cgroup"), child.id(), &mut left);
     assert_eq!(left, [] as [PathBuf; 0]);
+}
+
+/// The containers that a process made, by their names.
+fn containers(process: u32) -> Vec<String> {
+    let output = Command::new("podman").args(["ps", "--all", "--format", "{{.Names}}"]).output().unwrap();
+    let names = String::from_utf8(output.stdout).unwrap();
+    let own = format!("quarry-sandbox-{process}-");
+    names.lines().filter(|name| name.starts_with(&own)).map(str::to_owned).collect()
+}
+
+/// Not a test: what the next one starts and kills.
+#[test]
+#[ignore = "runs until it is killed"]
+fn run_a_container_until_killed() {
+    let (mut program, _) = program("import os, time\nos.fork()\ntime.sleep(120)");
+    program.command.push(env::var(TOKEN).unwrap());
+    let podman = Podman::open(None).unwrap();
+    podman.run(&program, &Limits { wall_time: Duration::from_secs(1), ..limits() }).unwrap();
+    assert_eq!(containers(std::process::id()), [] as [String; 0]);
+    podman.run(&program, &Limits { wall_time: Duration::from_secs(120), ..limits() }).unwrap();
+}
+
+#[test]
+fn containers_end_when_who_runs_them_is_killed() {
+    if Podman::open(None).is_err() {
+        return;
+    }
+    let token = format!("killed-container-{}", std::process::id());
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "leftovers::run_a_container_until_killed"])
+        .env(TOKEN, &token)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    // The second run, after the first one that ended by its time: two of the program among others.
+    let python = || processes(&token).iter().filter(|path| is_python(path)).count();
+    eventually("the program runs", || python() == 2);
+    eventually("it was ended by its time", || python() == 0);
+    eventually("the program runs", || python() == 2);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eventually("the program is gone", || processes(&token).is_empty());
+    eventually("the container is gone", || containers(child.id()).is_empty());
+}
+
+fn is_python(process: &Path) -> bool {
+    fs::read_link(process.join("exe"))
+        .is_ok_and(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python")))
 }

@@ -1,0 +1,343 @@
+//! Isolation by containers, run by Podman.
+
+use std::fs;
+use std::io::{PipeWriter, Read, Write};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use sha2::{Digest, Sha256};
+
+use crate::account::Account;
+use crate::bubblewrap::{GROUPS, USERS, User, interpreter_files, pipe, system_folders};
+use crate::guard::Guard;
+use crate::spawn::{Descriptors, resource_limits, spawn};
+use crate::supervise::{Stream, supervise, wait_for};
+use crate::{Ended, Error, Limits, Outcome, Program, SEARCH_PATH, Sandbox, WORK_FOLDER, find_executable};
+
+/// Runs programs in containers of their own, each for one run. They see what programs in namespaces see, unless they
+/// run in an image of the user's.
+pub struct Podman {
+    executable: PathBuf,
+    image: String,
+    /// Whether the image is this program's own, which holds no program.
+    is_own: bool,
+    seccomp: Vec<u8>,
+    user: User,
+    guard: Guard,
+}
+
+/// Where Podman's own list of allowed system calls may be.
+const PROFILES: [&str; 2] = ["/etc/containers/seccomp.json", "/usr/share/containers/seccomp.json"];
+
+/// The first program of a container: unpacks the files of the program when they come, then runs it and waits. It is
+/// process 1, with whose end the kernel ends all others.
+const SCRIPT: &str = "tar -xf - <&3 || exit 125; exec 3<&-; \"$@\" </dev/null; exit $?";
+
+/// How long a container has to start.
+const START_TIME: Duration = Duration::from_secs(60);
+
+/// Processes of a container beside those of its program.
+const OWN_PROCESSES: u64 = 2;
+
+impl Podman {
+    /// Makes the image that programs run in, if none is named, and runs a program that does nothing.
+    ///
+    /// # Errors
+    /// When Podman is missing or does not work.
+    pub fn open(image: Option<String>) -> Result<Self, Error> {
+        let executable = find_executable("podman").ok_or_else(|| Error::Missing {
+            program: "podman".to_owned(),
+            remedy: "install Podman 4 or newer with runc or crun, for example `apt install podman`",
+        })?;
+        let profile = PROFILES.iter().find_map(|path| fs::read_to_string(path).ok());
+        let profile = profile.ok_or_else(|| Error::Container {
+            detail: format!("there is none of {}; install containers-common", PROFILES.join(", ")),
+        })?;
+        let seccomp = crate::seccomp::profile(&profile).map_err(|error| Error::Container {
+            detail: format!("the profile of system calls cannot be read: {error}"),
+        })?;
+        let is_own = image.is_none();
+        let mut podman = Self {
+            executable,
+            image: image.unwrap_or_default(),
+            is_own,
+            seccomp: seccomp.into_bytes(),
+            user: User::current(),
+            guard: Guard::of_containers()?,
+        };
+        if is_own {
+            podman.image = podman.make_image()?;
+        }
+        let nothing = Program { command: vec!["true".to_owned()], ..Program::default() };
+        match podman.run(&nothing, &Limits::default())? {
+            Outcome { ended: Ended::Exited { code: 0 }, .. } => Ok(podman),
+            outcome => Err(Error::Container {
+                detail: format!("{:?} {}", outcome.ended, outcome.stderr.text().trim()),
+            }),
+        }
+    }
+
+    /// Makes an image with nothing in it but places for what is mounted; its name.
+    fn make_image(&self) -> Result<String, Error> {
+        let content = image().map_err(Error::io("make an image"))?;
+        let digits: String =
+            Sha256::digest(&content).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let name = format!("localhost/quarry-sandbox:{digits}");
+        if self.ask(&["image", "exists", &name])?.status.success() {
+            return Ok(name);
+        }
+        let mut child = self
+            .command(&["import", "--quiet", "-", &name])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(Error::io("start podman"))?;
+        // It says itself why it took no more.
+        let _ = child.stdin.take().map(|mut input| input.write_all(&content));
+        let output = child.wait_with_output().map_err(Error::io("wait for podman"))?;
+        if output.status.success() { Ok(name) } else { Err(said(&output.stderr)) }
+    }
+
+    /// Podman, of whose environment only what it needs is left.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.executable);
+        command.args(arguments).env_clear().env("PATH", SEARCH_PATH).current_dir("/").stdin(Stdio::null());
+        for name in ["HOME", "XDG_RUNTIME_DIR"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        command
+    }
+
+    fn ask(&self, arguments: &[&str]) -> Result<Output, Error> {
+        self.command(arguments).output().map_err(Error::io("start podman"))
+    }
+
+    /// The options for a program in a container of this name.
+    fn options(&self, name: &str, program: &Program, limits: &Limits) -> Vec<String> {
+        let mut options = vec!["run".to_owned()];
+        let mut add = |option: &str, value: &str| options.push(format!("--{option}={value}"));
+        add("name", name);
+        add("label", &format!("quarry={}", self.guard.mark()));
+        add("pull", "never");
+        add("network", "none");
+        add("hostname", "sandbox");
+        for option in ["read-only", "no-hosts"] {
+            add(option, "true");
+        }
+        for option in ["read-only-tmpfs", "http-proxy", "passwd"] {
+            add(option, "false");
+        }
+        add("cap-drop", "all");
+        add("security-opt", "no-new-privileges");
+        // Its descriptor when Podman reads it; programs do not get this one.
+        add("security-opt", "seccomp=/proc/self/fd/4");
+        add("security-opt", "mask=/sys:/run:/dev/mqueue");
+        add("preserve-fds", "1");
+        add("log-driver", "none");
+        let id = self.user.id().unwrap_or(1000);
+        add("user", &format!("{id}:{id}"));
+        // Podman's own may be more than this machine allows.
+        add("ulimit", &format!("nofile={0}:{0}", limits.open_files.max(16)));
+        add("ulimit", &format!("nproc={0}:{0}", limits.processes.saturating_add(OWN_PROCESSES)));
+        add("ulimit", "core=0:0");
+        add("pids-limit", &limits.processes.saturating_add(OWN_PROCESSES).min(1 << 22).to_string());
+        let memory = limits.memory_bytes.min(1 << 60).to_string();
+        add("memory", &memory);
+        add("memory-swap", &memory);
+        let bytes = limits.folder_bytes.min(1 << 60);
+        add("shm-size", &bytes.to_string());
+        for folder in [WORK_FOLDER, "/tmp"] {
+            add("tmpfs", &format!("{folder}:rw,nosuid,nodev,exec,notmpcopyup,size={bytes}"));
+        }
+        if self.is_own {
+            add("volume", "/usr:/usr:ro");
+            for (folder, _) in system_folders().filter(|(_, link)| link.is_none()) {
+                add("volume", &format!("{folder}:{folder}:ro"));
+            }
+            for path in interpreter_files() {
+                add("volume", &format!("{path}:{path}:ro"));
+            }
+        }
+        for (name, folder) in &program.read_only {
+            add("mount", &format!("type=bind,source={},destination=/opt/{name},ro=true", folder.display()));
+        }
+        add("workdir", WORK_FOLDER);
+        add("entrypoint", "/usr/bin/env");
+        options.extend(
+            [&self.image, "-i", "/bin/sh", "-c", SCRIPT, "sh", "/usr/bin/env", "-i"].map(str::to_owned),
+        );
+        let variables = [("PATH", SEARCH_PATH), ("HOME", WORK_FOLDER), ("LANG", "C.UTF-8")];
+        options.extend(variables.map(|(name, value)| format!("{name}={value}")));
+        options.extend(program.environment.iter().map(|(name, value)| format!("{name}={value}")));
+        options.push("/usr/bin/prlimit".to_owned());
+        options.extend(resource_limits(limits));
+        options.push("--".to_owned());
+        options.extend(program.command.iter().cloned());
+        options
+    }
+
+    /// Waits until the first process of a container is there; `None` if Podman gave up before.
+    fn wait_for_first(&self, name: &str, child: &Child) -> Result<Option<Pid>, Error> {
+        let engine =
+            pidfd_open(Pid::from_child(child), PidfdFlags::empty()).map_err(Error::io("watch podman"))?;
+        let deadline = Instant::now() + START_TIME;
+        while Instant::now() < deadline {
+            let [has_ended] = wait_for([Some(engine.as_fd())], Duration::from_millis(10))?;
+            if has_ended {
+                return Ok(None);
+            }
+            let output = self.ask(&["inspect", "--format", "{{.State.Pid}}", name])?;
+            let pid = String::from_utf8_lossy(&output.stdout).trim().parse().ok().and_then(Pid::from_raw);
+            if pid.is_some() {
+                return Ok(pid);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A container, removed with all of its processes when dropped.
+struct Container<'p> {
+    podman: &'p Podman,
+    name: String,
+}
+
+impl Container<'_> {
+    fn remove(&self) -> Result<Output, Error> {
+        self.podman.ask(&["rm", "--force", "--ignore", "--time", "0", &self.name])
+    }
+}
+
+impl Drop for Container<'_> {
+    fn drop(&mut self) {
+        // Where it fails, the guard tries it again when this process ends.
+        let _ = self.remove();
+    }
+}
+
+impl Sandbox for Podman {
+    fn run(&self, program: &Program, limits: &Limits) -> Result<Outcome, Error> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        program.check()?;
+        if let Some((_, folder)) =
+            program.read_only.iter().find(|(_, folder)| folder.to_str().is_none_or(|path| path.contains(',')))
+        {
+            return Err(Error::Program(format!(
+                "{} cannot be mounted: its path holds a comma, or is not UTF-8",
+                folder.display()
+            )));
+        }
+        let files = archive(program).map_err(Error::io("pack the files of the program"))?;
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("quarry-sandbox-{}-{number}", std::process::id());
+        let container = Container { podman: self, name };
+
+        let [stdout, stderr, go] = [pipe()?, pipe()?, pipe()?];
+        let mut descriptors = Descriptors::default();
+        descriptors.add(go.0);
+        descriptors.add_content(&self.seccomp)?;
+        let mut command = self.command(&[]);
+        command.args(self.options(&container.name, program, limits)).stdout(stdout.1).stderr(stderr.1);
+        let mut child = spawn(command, descriptors)?;
+        let Some(first) = self.wait_for_first(&container.name, &child)? else {
+            let _ = child.kill();
+            let _ = child.wait();
+            let mut detail = Vec::new();
+            let _ = stderr.0.take(4096).read_to_end(&mut detail);
+            return Err(said(&detail));
+        };
+        let account =
+            Account::observe(first).unwrap_or_else(|| Account::open(None, first, limits.memory_bytes));
+        send(go.1, &files);
+
+        let streams = [Stream::new(stdout.0, limits), Stream::new(stderr.0, limits)];
+        let engine =
+            pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).map_err(Error::io("watch podman"))?;
+        let kill = || {
+            let is_over = wait_for([Some(engine.as_fd())], Duration::ZERO).is_ok_and(|[is_over]| is_over);
+            if !is_over {
+                let _ = self.ask(&["kill", "--signal", "KILL", &container.name]);
+            }
+        };
+        let supervised = supervise(&mut child, streams, limits, account, &mut || false, &kill);
+        let removed = container.remove()?;
+        if !removed.status.success() {
+            return Err(said(&removed.stderr));
+        }
+        let (mut outcome, _) = supervised?;
+        // A cgroup that goes with its container may be gone before it is seen what happened in it.
+        let is_killed = outcome.ended == Ended::Exited { code: 128 + libc::SIGKILL };
+        if is_killed && outcome.peak_memory_bytes >= limits.memory_bytes / 10 * 9 {
+            outcome.ended = Ended::Memory;
+        }
+        Ok(outcome)
+    }
+}
+
+/// Gives a container the files of its program, and thereby the word to start.
+fn send(mut pipe: PipeWriter, files: &[u8]) {
+    // It may be gone already, which its status tells.
+    let _ = pipe.write_all(files);
+}
+
+fn said(text: &[u8]) -> Error {
+    let said = String::from_utf8_lossy(text).trim().to_owned();
+    Error::Container { detail: if said.is_empty() { "podman gave no reason".to_owned() } else { said } }
+}
+
+/// The files of a program, packed.
+fn archive(program: &Program) -> std::io::Result<Vec<u8>> {
+    let mut archive = tar::Builder::new(Vec::new());
+    for (path, content) in &program.files {
+        let mut header = header(tar::EntryType::Regular, 0o644);
+        header.set_size(content.len() as u64);
+        archive.append_data(&mut header, path, content.as_slice())?;
+    }
+    archive.into_inner()
+}
+
+/// An image with places for what is mounted, and with the links of this machine.
+fn image() -> std::io::Result<Vec<u8>> {
+    let mut archive = tar::Builder::new(Vec::new());
+    let places = ["usr", "etc", "opt", "proc", "dev", "sys", "run"].map(|folder| (folder, 0o755));
+    // What is mounted there takes on their modes.
+    for (folder, mode) in places.into_iter().chain([("tmp", 0o1777), ("box", 0o1777)]) {
+        archive.append_data(&mut header(tar::EntryType::Directory, mode), folder, std::io::empty())?;
+    }
+    for (folder, link) in system_folders() {
+        let folder = folder.trim_start_matches('/');
+        match link {
+            Some(target) => {
+                archive.append_link(&mut header(tar::EntryType::Symlink, 0o777), folder, target)?
+            }
+            None => {
+                archive.append_data(
+                    &mut header(tar::EntryType::Directory, 0o755),
+                    folder,
+                    std::io::empty(),
+                )?;
+            }
+        }
+    }
+    for (path, content) in [("etc/passwd", USERS), ("etc/group", GROUPS)] {
+        let mut header = header(tar::EntryType::Regular, 0o644);
+        header.set_size(content.len() as u64);
+        archive.append_data(&mut header, path, content.as_bytes())?;
+    }
+    archive.into_inner()
+}
+
+fn header(kind: tar::EntryType, mode: u32) -> tar::Header {
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_mode(mode);
+    header.set_size(0);
+    header
+}

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use packages::{PackagesPlan, what_labels_depend_on};
 use quarry_llm::budget::Price;
-use quarry_llm::{Budget, Cache, Client, Limits as Spendable, Money, Recording, Settings};
+use quarry_llm::{Batches, Budget, Cache, Client, Limits as Spendable, Money, Recording, Settings};
 use quarry_sandbox::Limits;
 use quarry_sandbox::packages::Index;
 use serde::Deserialize;
@@ -57,6 +57,9 @@ struct PlanFile {
     /// Pairs that are judged at the same time; the model's `concurrency` otherwise.
     #[serde(default)]
     workers: Option<usize>,
+    /// Whether questions are sent in batches, which take up to a day and cost half.
+    #[serde(default)]
+    batch: bool,
     /// A recording that answers in the place of the model.
     #[serde(default)]
     replay: Option<PathBuf>,
@@ -219,6 +222,7 @@ pub struct Plan {
     says_workers: bool,
     settings: Settings,
     spendable: Spendable,
+    batch: bool,
     replay: Option<PathBuf>,
     record: Option<PathBuf>,
     cache: Option<PathBuf>,
@@ -325,6 +329,10 @@ impl Plan {
             })?),
             None => None,
         };
+        let price_of = |model: &Settings| {
+            let price = price(model)?;
+            Ok(if file.batch && file.replay.is_none() { price.in_batch() } else { price })
+        };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut plan = Self {
             path: path.to_owned(),
@@ -347,7 +355,8 @@ impl Plan {
             replay: file.replay.as_ref().map(place),
             record: file.record.as_ref().map(place),
             cache: file.cache.as_ref().map(place),
-            price: price(&models[0].1).map_err(wrong)?,
+            price: price_of(&models[0].1).map_err(wrong)?,
+            batch: file.batch,
             settings: models[0].1.clone(),
             judge: first,
             format: file.format.clone(),
@@ -380,7 +389,7 @@ impl Plan {
                     plain_version,
                     member: Some(parts.into_iter().flatten().collect::<Vec<_>>().join(", ")),
                     workers: file.workers.unwrap_or(settings.concurrency as usize),
-                    price: price(&settings).map_err(wrong)?,
+                    price: price_of(&settings).map_err(wrong)?,
                     settings: settings.clone(),
                     judge,
                     ..plan.clone()
@@ -435,6 +444,15 @@ impl Plan {
     /// How often a call may be sent.
     pub(crate) fn attempts(&self) -> u32 {
         self.settings.attempts
+    }
+
+    /// What sends questions in batches, where the plan wants that.
+    ///
+    /// # Errors
+    /// When its settings cannot work, or its key is missing.
+    pub(crate) fn batches(&self) -> Result<Option<Batches>, AnnotateError> {
+        let is_asked = self.batch && !self.is_replay();
+        Ok(is_asked.then(|| Batches::new(self.settings.clone())).transpose()?)
     }
 
     /// Who judges, as the ledger describes it.

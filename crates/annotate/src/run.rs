@@ -1,5 +1,6 @@
 //! Judging the pairs of a plan: workers that ask, run and note until every pair has its verdict.
 
+mod batch;
 mod generate;
 
 use std::collections::HashSet;
@@ -9,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use quarry_llm::{Budget, Client, Cost, Failure, LlmError, Origin};
+use quarry_llm::{Batches, Budget, Client, Cost, Failure, LlmError, Origin};
 use quarry_queue::Connection;
 use quarry_sandbox::Runner;
 
@@ -23,6 +24,7 @@ use crate::plan::Plan;
 use crate::programs::{IsolatedPrograms, Programs};
 use crate::remote::Remote;
 
+use batch::Rounds;
 pub use generate::Generation;
 
 /// Pairs that are read from the ledger at once.
@@ -43,6 +45,8 @@ pub struct Judging {
     plan: Plan,
     writer: Arc<Writer>,
     client: Client,
+    /// Where questions are sent in batches.
+    batches: Option<Batches>,
     hands: Hands,
     judge: i64,
     /// Who judges, where the label is a majority.
@@ -94,6 +98,8 @@ enum Halt {
     Pair(String),
     /// Something is wrong with all.
     All(AnnotateError),
+    /// It waits for an answer that others bring.
+    Later,
     /// The user wants no more.
     Stop,
 }
@@ -182,9 +188,10 @@ impl Judging {
             .collect::<Result<Vec<_>, _>>()?;
         let numbers: Vec<i64> = members.iter().map(|member| member.judge).collect();
         let client = plan.client(budget.clone(), hands.remote.as_ref())?;
+        let batches = plan.batches()?;
         let judge = writer.start(&plan.judge, &plan.version, &description, &plan.text, &numbers)?;
         let (writer, hands) = (Arc::clone(writer), hands.clone());
-        Ok(Self { plan, writer, client, hands, judge, members })
+        Ok(Self { plan, writer, client, batches, hands, judge, members })
     }
 
     /// The plan.
@@ -224,7 +231,10 @@ impl Judging {
             let one = self.client.estimate_chat(std::slice::from_ref(&question.request))?;
             estimate.first.stored += one.stored;
             estimate.first.calls += one.calls;
-            estimate.first.worst += one.worst;
+            estimate.first.worst += match &self.batches {
+                Some(batches) if one.calls > 0 => batches.worst(&question.request),
+                _ => one.worst,
+            };
             if one.calls > 0 {
                 let bytes: usize =
                     question.request.messages.iter().map(|message| message.content.len()).sum();
@@ -255,7 +265,21 @@ impl Judging {
             // One after the other, so that each model's limits are its own. Their verdicts bring the majority's.
             return self.members.iter().try_for_each(|member| member.run(stop, progress));
         }
-        let shared = Shared::new(self, stop);
+        match &self.batches {
+            Some(batches) => batch::run(self, batches, stop, progress),
+            None => self.pass(stop, progress, None),
+        }
+    }
+
+    /// Goes on with every pair as far as it can: to its verdict, or, where there are rounds, to a question whose answer
+    /// is not known.
+    fn pass(
+        &self,
+        stop: &AtomicBool,
+        progress: &(dyn Fn(Progress) + Sync),
+        rounds: Option<&Rounds<'_>>,
+    ) -> Result<(), AnnotateError> {
+        let shared = Shared { rounds, ..Shared::new(self, stop) };
         let (pairs, waiting) = mpsc::sync_channel(self.plan.workers);
         let waiting = Mutex::new(waiting);
         let fed = thread::scope(|scope| {
@@ -320,6 +344,8 @@ struct Shared<'a> {
     failures_in_a_row: AtomicU32,
     asked: InFlight,
     programs: Places,
+    /// Where questions go that are not asked at once.
+    rounds: Option<&'a Rounds<'a>>,
 }
 
 impl<'a> Shared<'a> {
@@ -331,6 +357,7 @@ impl<'a> Shared<'a> {
             failures_in_a_row: AtomicU32::new(0),
             asked: InFlight::default(),
             programs: Places::new(judging.plan.programs),
+            rounds: None,
         }
     }
 
@@ -346,11 +373,15 @@ impl<'a> Shared<'a> {
                 return;
             }
             let number = pair.number;
+            if self.rounds.is_some_and(|rounds| rounds.has_given_up(number)) {
+                continue;
+            }
             match self.judge(pair) {
                 Ok(outcome) => {
                     self.failures_in_a_row.store(0, Ordering::Relaxed);
                     progress(Progress::Decided(outcome));
                 }
+                Err(Halt::Later) => {}
                 Err(Halt::Stop) => return,
                 Err(Halt::All(error)) => return self.fail(error),
                 Err(Halt::Pair(reason)) => {
@@ -463,6 +494,10 @@ impl<'a> Shared<'a> {
         // What is recorded or cached, or not even recorded, is not sent.
         let begin = CallBegin { pair, request: &name, worst };
         let is_sent = estimate.calls > 0 && !plan.is_replay();
+        if let (true, Some(rounds)) = (is_sent, self.rounds) {
+            rounds.collect(pair, &name, request)?;
+            return Err(Halt::Later);
+        }
         let call = is_sent.then(|| writer.begin_call(&begin)).transpose()?;
         let start = Instant::now();
         let (answer, booked) = client.chat_with_cost(&request);

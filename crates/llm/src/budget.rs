@@ -52,6 +52,10 @@ impl Money {
     fn times(self, count: u64) -> Self {
         Self(self.0.saturating_mul(count))
     }
+
+    fn half(self) -> Self {
+        Self(self.0.div_ceil(2))
+    }
 }
 
 impl Add for Money {
@@ -83,6 +87,11 @@ impl Price {
             tokens: usage.input_tokens.saturating_add(usage.output_tokens),
             money: self.input.times(usage.input_tokens) + self.output.times(usage.output_tokens),
         }
+    }
+
+    /// What providers take for a token of a batch: half, rounded up to 10⁻¹² dollars.
+    pub fn in_batch(&self) -> Self {
+        Self { input: self.input.half(), output: self.output.half() }
     }
 }
 
@@ -234,6 +243,14 @@ impl Budget {
             spending = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
+
+    /// Sets aside again what counts as spent for calls of an earlier run that turn out to be under way still.
+    pub fn reopen(&self, worst: Cost) -> Reservation {
+        let mut spending = self.books.lock();
+        spending.spent = spending.spent.minus(worst);
+        spending.reserved += worst;
+        Reservation { books: Arc::clone(&self.books), worst, settled: false }
+    }
 }
 
 /// What a call under way has set aside. Dropping it books the worst case, so that nothing is forgotten on any path.
@@ -317,6 +334,15 @@ mod tests {
             budget.spending(),
             Spending { spent: cost(67), unconfirmed: cost(60), reserved: cost(0), calls: 2 }
         );
+    }
+
+    #[test]
+    fn what_an_earlier_run_left_under_way_is_booked_once() {
+        let budget = Budget::new(Limits { tokens: Some(100), money: None }, cost(90));
+        let earlier = budget.reopen(cost(60));
+        assert!(budget.reserve(cost(11), Instant::now()).is_err(), "it may still cost that");
+        earlier.settle(cost(5));
+        assert_eq!((budget.spending().spent, budget.spending().reserved), (cost(35), cost(0)));
     }
 
     #[test]

@@ -311,6 +311,15 @@ impl Client {
         self.request(&call, call.body.clone()).key()
     }
 
+    /// Keeps an answer that came in a batch where those of [`Client::chat`] are kept, in the cache and the recording.
+    ///
+    /// # Errors
+    /// Where they cannot be written.
+    pub fn keep(&self, request: &ChatRequest, body: &str) -> Result<(), LlmError> {
+        let call = wire::chat_call(&self.endpoint, request);
+        self.store(&self.request(&call, call.body.clone()), &parsed(body))
+    }
+
     /// What `requests` would cost; nothing is sent.
     ///
     /// # Errors

@@ -15,6 +15,7 @@
 //! # Ok::<(), quarry_llm::LlmError>(())
 //! ```
 
+pub mod batch;
 pub mod budget;
 mod client;
 mod error;
@@ -28,6 +29,7 @@ pub mod structured;
 mod transport;
 mod wire;
 
+pub use batch::Batches;
 pub use budget::{Budget, Cost, Limits, Money, Spending, Usage};
 pub use client::{Client, Estimate};
 pub use error::{Failure, LlmError};

@@ -119,7 +119,22 @@ impl Transport for HttpTransport {
     /// All text that comes back has the key taken out.
     fn post(&self, attempt: &Attempt) -> Result<String, Failure> {
         let Attempt { provider, path, body, timeout, .. } = attempt;
-        if let Some(key) = self.key.as_ref().filter(|key| key.is_in(body)) {
+        self.exchange(*provider, path, Some(("application/json", body)), *timeout)
+    }
+}
+
+impl HttpTransport {
+    /// Sends `content`, with its type, to a path, or asks for what is there if there is none. All text that comes back
+    /// has the key taken out.
+    pub(crate) fn exchange(
+        &self,
+        provider: Provider,
+        path: &str,
+        content: Option<(&str, &str)>,
+        timeout: Duration,
+    ) -> Result<String, Failure> {
+        let holds_key = |key: &&ApiKey| content.is_some_and(|(_, body)| key.is_in(body));
+        if let Some(key) = self.key.as_ref().filter(holds_key) {
             return Err(Failure::KeyInRequest { variable: key.variable().to_owned() });
         }
         // Without the slash, the path could name another host.
@@ -127,20 +142,32 @@ impl Transport for HttpTransport {
             return Err(Failure::Unreachable { problem: format!("{path:?} does not begin with a slash") });
         }
         let url = format!("{}{path}", self.address.base);
-        let failure = |error| self.failure(error, *timeout);
-        let mut request =
-            self.agent.post(url).content_type("application/json").header("accept", "application/json");
-        if *provider == Provider::Anthropic {
-            request = request.header("anthropic-version", "2023-06-01");
+        let mut headers = vec![("accept", "application/json".to_owned())];
+        if provider == Provider::Anthropic {
+            headers.push(("anthropic-version", "2023-06-01".to_owned()));
         }
         if let Some(key) = &self.key {
-            request = match provider {
-                Provider::Anthropic => request.header("x-api-key", key.expose()),
-                _ => request.header("authorization", format!("Bearer {}", key.expose())),
-            };
+            headers.push(match provider {
+                Provider::Anthropic => ("x-api-key", key.expose().to_owned()),
+                _ => ("authorization", format!("Bearer {}", key.expose())),
+            });
         }
-        let mut response =
-            request.config().timeout_global(Some(*timeout)).build().send(body).map_err(failure)?;
+        let answer = match content {
+            Some((kind, body)) => {
+                let request = self.agent.post(url).content_type(kind);
+                let request =
+                    headers.iter().fold(request, |request, (name, value)| request.header(*name, value));
+                request.config().timeout_global(Some(timeout)).build().send(body)
+            }
+            None => {
+                let request = self.agent.get(url);
+                let request =
+                    headers.iter().fold(request, |request, (name, value)| request.header(*name, value));
+                request.config().timeout_global(Some(timeout)).build().call()
+            }
+        };
+        let failure = |error| self.failure(error, timeout);
+        let mut response = answer.map_err(failure)?;
         let status = response.status().as_u16();
         let header = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
         let retry_after = header.and_then(|value| parse_retry_after(value, SystemTime::now()));

@@ -1,6 +1,7 @@
 //! The client against a server on loopback that answers, refuses, breaks off and lies.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
+#[allow(dead_code, reason = "each test file uses a part")]
 mod support;
 
 use std::fs;

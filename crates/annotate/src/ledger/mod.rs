@@ -6,6 +6,7 @@
 //! machine that stops, loses what was not committed and nothing else; and others can read while one writes. One thread
 //! writes, and commits what all workers have for it at once, so that they share the wait for the disk.
 
+mod batches;
 mod compare;
 mod generated;
 mod pace;
@@ -23,6 +24,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::error::AnnotateError;
 
+pub use batches::{BatchCall, OpenBatch};
 pub use compare::{ExtraWork, Votes, Work};
 pub use generated::{GeneratedCode, GeneratedStatus, NewCode, Unanswered};
 pub use pace::Pace;
@@ -34,7 +36,7 @@ pub use write::{Asked, CallBegin, CallEnd, Place, Writer};
 const APPLICATION: i32 = 0x514c_6564;
 
 /// The version of the schema. There are no migrations yet: a ledger of another version is refused.
-const VERSION: i32 = 2;
+const VERSION: i32 = 3;
 
 const LOCK_TRIES: u32 = 4;
 const LOCK_PAUSE: Duration = Duration::from_millis(25);
@@ -42,7 +44,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(25);
 const SCHEMA: &str = include_str!("schema.sql");
 
 /// The tables that only grow.
-const APPEND_ONLY: [&str; 16] = [
+const APPEND_ONLY: [&str; 20] = [
     "identity",
     "starts",
     "judges",
@@ -59,6 +61,10 @@ const APPEND_ONLY: [&str; 16] = [
     "items",
     "people",
     "replies",
+    "batches",
+    "batch_calls",
+    "batch_numbers",
+    "batch_ends",
 ];
 
 /// A ledger that is read. [`Writer`] adds to it.
@@ -203,6 +209,6 @@ fn sqlite(path: &Path, error: rusqlite::Error) -> AnnotateError {
 }
 
 /// Seconds since 1970.
-fn now() -> f64 {
+pub(crate) fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
 }

@@ -71,6 +71,35 @@ CREATE TABLE call_ends (
     problem TEXT                   -- why there is no answer
 ) STRICT;
 
+-- Questions that were sent together, to be answered within a day: written before they are sent.
+CREATE TABLE batches (
+    batch INTEGER PRIMARY KEY,
+    judge INTEGER NOT NULL REFERENCES judges,
+    name TEXT NOT NULL UNIQUE,
+    time REAL NOT NULL
+) STRICT;
+
+CREATE TABLE batch_calls (
+    call INTEGER PRIMARY KEY REFERENCES calls,
+    batch INTEGER NOT NULL REFERENCES batches,
+    request TEXT NOT NULL          -- that of the call
+) STRICT;
+CREATE INDEX calls_of_batches ON batch_calls (batch);
+CREATE INDEX batch_calls_of_requests ON batch_calls (request);
+
+-- The provider's number of a batch, once it is known.
+CREATE TABLE batch_numbers (
+    batch INTEGER PRIMARY KEY REFERENCES batches,
+    number TEXT NOT NULL,
+    time REAL NOT NULL
+) STRICT;
+
+-- Every call of the batch has its end.
+CREATE TABLE batch_ends (
+    batch INTEGER PRIMARY KEY REFERENCES batches,
+    time REAL NOT NULL
+) STRICT;
+
 CREATE TABLE answers (
     answer INTEGER PRIMARY KEY,
     request TEXT NOT NULL UNIQUE,  -- the hash of the whole request and of where it goes

@@ -508,7 +508,7 @@ fn stop_name(stop: &Stop) -> &str {
 }
 
 /// As SQLite has it.
-fn signed(count: u64) -> i64 {
+pub(super) fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 

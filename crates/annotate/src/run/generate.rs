@@ -94,7 +94,7 @@ impl Judging {
                         let ending = match author.write(&query) {
                             Ok(ending) => ending,
                             Err(Halt::Pair(reason)) => Ending::Failed(reason),
-                            Err(Halt::Stop) => return,
+                            Err(Halt::Stop | Halt::Later) => return,
                             Err(Halt::All(error)) => {
                                 lock(&failed).get_or_insert(error);
                                 return;

@@ -42,8 +42,10 @@ impl Reply {
 /// A request as the server saw it.
 #[derive(Clone, Debug)]
 pub struct Seen {
+    pub method: String,
     pub path: String,
     pub headers: String,
+    /// Text, where it is no JSON.
     pub body: Value,
 }
 
@@ -129,8 +131,11 @@ fn serve(mut stream: TcpStream, script: &Script, seen: &Mutex<Vec<Seen>>) -> std
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
-    let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
-    let request = Seen { path, headers, body: serde_json::from_slice(&body).unwrap() };
+    let mut words = first.split(' ').map(str::to_owned);
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let text = || Value::String(String::from_utf8_lossy(&body).into_owned());
+    let request =
+        Seen { method, path, headers, body: serde_json::from_slice(&body).unwrap_or_else(|_| text()) };
     let index = {
         let mut seen = seen.lock().unwrap();
         seen.push(request.clone());

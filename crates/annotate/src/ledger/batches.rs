@@ -1,0 +1,216 @@
+//! Batches: questions that were sent together, and are answered within a day.
+//!
+//! The calls of a batch are noted with it, before it is sent; the number that the provider gives it, when it is known;
+//! and its end, when every call of it has one.
+
+use quarry_llm::{Cost, Money};
+use rusqlite::{OptionalExtension, Row, params};
+
+use super::read::{PAIR_COLUMNS, pair, scenes};
+use super::write::signed;
+use super::{Ledger, Waiting, Writer, now};
+use crate::error::AnnotateError;
+
+/// A batch that has no end yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenBatch {
+    /// Its number in the ledger.
+    pub batch: i64,
+    /// Its name.
+    pub name: String,
+    /// The provider's number, if it is known.
+    pub id: Option<String>,
+    /// When it was sent, in seconds since 1970.
+    pub sent: f64,
+    /// Its questions.
+    pub n_questions: usize,
+    /// The most that those without an end can cost.
+    pub worst: Cost,
+}
+
+/// A call of a batch that has no end yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchCall {
+    /// Its number.
+    pub call: i64,
+    /// Number of the pair that it was made for.
+    pub pair: i64,
+    /// Stands for the request.
+    pub request: String,
+    /// The most that it can cost.
+    pub worst: Cost,
+}
+
+const CALL_COLUMNS: &str = "call, pair, calls.request, worst_tokens, worst_money";
+
+/// The calls of a batch that have no end.
+const OPEN_CALLS: &str = "FROM batch_calls JOIN calls USING (call) \
+                          WHERE batch = ?1 AND NOT EXISTS (SELECT 1 FROM call_ends WHERE call_ends.call = calls.call)";
+
+fn cost(row: &Row<'_>, first: usize) -> rusqlite::Result<Cost> {
+    let count = |column: usize| row.get::<_, i64>(column).map(|count| count.max(0) as u64);
+    Ok(Cost { tokens: count(first)?, money: Money::from_units(count(first + 1)?) })
+}
+
+fn call(row: &Row<'_>) -> rusqlite::Result<BatchCall> {
+    Ok(BatchCall { call: row.get(0)?, pair: row.get(1)?, request: row.get(2)?, worst: cost(row, 3)? })
+}
+
+impl Ledger {
+    /// The batches of `judge` that have no end, in the order in which they were made.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read, as for all that follow.
+    pub fn open_batches(&self, judge: i64) -> Result<Vec<OpenBatch>, AnnotateError> {
+        self.read(|connection| {
+            let worst =
+                format!("SELECT coalesce(sum(worst_tokens), 0), coalesce(sum(worst_money), 0) {OPEN_CALLS}");
+            let mut worst = connection.prepare_cached(&worst)?;
+            let mut select = connection.prepare_cached(
+                "SELECT batch, name, number, batches.time, \
+                 (SELECT count(*) FROM batch_calls WHERE batch_calls.batch = batches.batch) \
+                 FROM batches LEFT JOIN batch_numbers USING (batch) \
+                 WHERE judge = ?1 AND batch NOT IN (SELECT batch FROM batch_ends) ORDER BY batch",
+            )?;
+            let rows = select.query_map([judge], |row| {
+                let batch = row.get(0)?;
+                Ok(OpenBatch {
+                    batch,
+                    name: row.get(1)?,
+                    id: row.get(2)?,
+                    sent: row.get(3)?,
+                    n_questions: row.get::<_, i64>(4)?.max(0) as usize,
+                    worst: worst.query_row([batch], |row| cost(row, 0))?,
+                })
+            })?;
+            rows.collect()
+        })
+    }
+
+    /// Whether a batch under way brings the answer to a request.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn is_in_batch(&self, request: &str) -> Result<bool, AnnotateError> {
+        self.read(|connection| {
+            let mut select = connection.prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM batch_calls WHERE request = ?1 \
+                 AND NOT EXISTS (SELECT 1 FROM call_ends WHERE call_ends.call = batch_calls.call))",
+            )?;
+            select.query_row([request], |row| row.get(0))
+        })
+    }
+
+    /// Whether the provider's number is that of a batch in here.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn knows_batch(&self, id: &str) -> Result<bool, AnnotateError> {
+        self.read(|connection| {
+            let select = "SELECT EXISTS (SELECT 1 FROM batch_numbers WHERE number = ?1)";
+            connection.query_row(select, [id], |row| row.get(0))
+        })
+    }
+
+    /// The call of a batch for a request, if it has no end.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn batch_call(&self, batch: i64, request: &str) -> Result<Option<BatchCall>, AnnotateError> {
+        self.read(|connection| {
+            let mut select = connection.prepare_cached(&format!(
+                "SELECT {CALL_COLUMNS} {OPEN_CALLS} AND batch_calls.request = ?2"
+            ))?;
+            select.query_row(params![batch, request], call).optional()
+        })
+    }
+
+    /// The calls of a batch that have no end.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn open_calls(&self, batch: i64) -> Result<Vec<BatchCall>, AnnotateError> {
+        self.read(|connection| {
+            let mut select =
+                connection.prepare_cached(&format!("SELECT {CALL_COLUMNS} {OPEN_CALLS} ORDER BY call"))?;
+            select.query_map([batch], call)?.collect()
+        })
+    }
+
+    /// A pair with what happened to it so far.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn pair(&self, judge: i64, number: i64) -> Result<Waiting, AnnotateError> {
+        self.read(|connection| {
+            let mut select =
+                connection.prepare_cached(&format!("SELECT {PAIR_COLUMNS} FROM pairs WHERE pair = ?1"))?;
+            let (number, pair) = select.query_row([number], pair)?;
+            let events = scenes(connection, judge, number)?.into_iter().map(|scene| scene.event).collect();
+            Ok(Waiting { number, pair, events })
+        })
+    }
+}
+
+impl Writer {
+    /// Notes that questions are about to be sent together, each for a pair, under the name of its request and with the
+    /// most that it can cost; the number of the batch.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written, as for all that follow.
+    pub fn begin_batch(
+        &self,
+        judge: i64,
+        name: &str,
+        calls: Vec<(i64, String, Cost)>,
+    ) -> Result<i64, AnnotateError> {
+        let name = name.to_owned();
+        self.change(move |transaction| {
+            transaction.execute(
+                "INSERT INTO batches (judge, name, time) VALUES (?1, ?2, ?3)",
+                params![judge, name, now()],
+            )?;
+            let batch = transaction.last_insert_rowid();
+            let mut insert = transaction.prepare_cached(
+                "INSERT INTO calls (pair, request, worst_tokens, worst_money, time) VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?;
+            let mut belongs = transaction.prepare_cached("INSERT INTO batch_calls VALUES (?1, ?2, ?3)")?;
+            for (pair, request, worst) in calls {
+                let (tokens, money) = (signed(worst.tokens), signed(worst.money.units()));
+                let call = insert.insert(params![pair, request, tokens, money, now()])?;
+                belongs.execute(params![call, batch, request])?;
+            }
+            Ok(batch)
+        })
+    }
+
+    /// Notes the provider's number of a batch.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub fn number_batch(&self, batch: i64, id: &str) -> Result<(), AnnotateError> {
+        let id = id.to_owned();
+        self.change(move |transaction| {
+            transaction
+                .execute("INSERT INTO batch_numbers VALUES (?1, ?2, ?3)", params![batch, id, now()])?;
+            Ok(())
+        })
+    }
+
+    /// Notes the end of a batch, and of those of its calls that have none: booked as given, and without an answer for
+    /// the reason given.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub fn end_batch(&self, batch: i64, rest: Vec<(i64, Cost)>, problem: &str) -> Result<(), AnnotateError> {
+        let problem = problem.to_owned();
+        self.change(move |transaction| {
+            let mut end = transaction.prepare_cached("INSERT INTO call_ends VALUES (?1, ?2, ?3, 0, ?4)")?;
+            for (call, booked) in rest {
+                end.execute(params![call, signed(booked.tokens), signed(booked.money.units()), problem])?;
+            }
+            transaction.execute("INSERT INTO batch_ends VALUES (?1, ?2)", params![batch, now()])?;
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,352 @@
+//! Asking in batches, round by round: pairs are gone on with as far as what is known allows, their next questions are
+//! sent together, and when all batches have ended, that begins anew with what they brought.
+//!
+//! A batch is in the ledger before it is sent, with the worst case of each of its calls, and its budget is set aside.
+//! A process that is killed finds its batches there, looks for the number of one that it was just sending, and reads
+//! the answers as if it had sent them itself. What failed or expired is in the next round again, as often as a call may
+//! be attempted.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use quarry_llm::batch::{Brought, Found, MAX_BYTES, MAX_QUESTIONS, Sent, State, Trace};
+use quarry_llm::budget::{Exhausted, Reservation};
+use quarry_llm::{Batches, ChatRequest, Cost, LlmError};
+
+use super::{InFlight, Judging, Progress, concerns_all, lock};
+use crate::digest::digest;
+use crate::error::AnnotateError;
+use crate::judge::Next;
+use crate::ledger::{Asked, BatchCall, CallEnd, OpenBatch, Place, now};
+
+/// How long it takes from one look at the batches to the next: at first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// Threads that write down what a batch brought, so that they share the wait for the disk.
+const READERS: usize = 16;
+
+/// What is shared by the rounds of a run.
+pub(super) struct Rounds<'a> {
+    judging: &'a Judging,
+    batches: &'a Batches,
+    stop: &'a AtomicBool,
+    progress: &'a (dyn Fn(Progress) + Sync),
+    filling: Mutex<Filling>,
+    /// Of each batch under way.
+    set_aside: Mutex<HashMap<i64, Reservation>>,
+    /// How often each question came back without an answer.
+    failures: Mutex<HashMap<String, u32>>,
+    /// Pairs that are not gone on with in this run.
+    given_up: Mutex<HashSet<i64>>,
+    /// Why no more can be sent in this round.
+    exhausted: Mutex<Option<Exhausted>>,
+    reading: InFlight,
+}
+
+/// The batch that is being filled.
+#[derive(Default)]
+struct Filling {
+    questions: Vec<Collected>,
+    names: HashSet<String>,
+    bytes: usize,
+}
+
+struct Collected {
+    pair: i64,
+    name: String,
+    request: ChatRequest,
+}
+
+/// Judges until nothing is left to ask.
+pub(super) fn run(
+    judging: &Judging,
+    batches: &Batches,
+    stop: &AtomicBool,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<(), AnnotateError> {
+    let rounds = Rounds {
+        judging,
+        batches,
+        stop,
+        progress,
+        filling: Mutex::default(),
+        set_aside: Mutex::default(),
+        failures: Mutex::default(),
+        given_up: Mutex::default(),
+        exhausted: Mutex::default(),
+        reading: InFlight::default(),
+    };
+    for open in rounds.open()? {
+        // It was counted as spent, since nobody knew of its end.
+        let reservation = judging.client.budget().reopen(open.worst);
+        lock(&rounds.set_aside).insert(open.batch, reservation);
+    }
+    loop {
+        judging.pass(stop, progress, Some(&rounds))?;
+        let rest = std::mem::take(&mut *lock(&rounds.filling));
+        rounds.send(rest.questions)?;
+        let exhausted = lock(&rounds.exhausted).take();
+        match (rounds.open()?.is_empty(), exhausted) {
+            (true, None) => return Ok(()),
+            (true, Some(exhausted)) => {
+                return Err(LlmError::Budget { endpoint: judging.client.name(), exhausted }.into());
+            }
+            (false, _) => rounds.wait()?,
+        }
+    }
+}
+
+impl Rounds<'_> {
+    pub(super) fn has_given_up(&self, pair: i64) -> bool {
+        lock(&self.given_up).contains(&pair)
+    }
+
+    /// Takes a question for the next batch, unless one under way brings its answer.
+    pub(super) fn collect(&self, pair: i64, name: &str, request: ChatRequest) -> Result<(), AnnotateError> {
+        let mut filling = lock(&self.filling);
+        let is_known = filling.names.contains(name) || self.judging.writer.ledger().is_in_batch(name)?;
+        if is_known || lock(&self.exhausted).is_some() {
+            return Ok(());
+        }
+        filling.bytes += self.batches.bytes(&request);
+        filling.names.insert(name.to_owned());
+        filling.questions.push(Collected { pair, name: name.to_owned(), request });
+        if filling.questions.len() < MAX_QUESTIONS && filling.bytes < MAX_BYTES {
+            return Ok(());
+        }
+        // Who comes meanwhile waits: the next batch is filled when this one is noted.
+        let full = std::mem::take(&mut *filling);
+        self.send(full.questions)
+    }
+
+    fn open(&self) -> Result<Vec<OpenBatch>, AnnotateError> {
+        self.judging.writer.ledger().open_batches(self.judging.judge)
+    }
+
+    /// Sends as many of the questions as the budget allows.
+    fn send(&self, mut questions: Vec<Collected>) -> Result<(), AnnotateError> {
+        let Judging { writer, client, judge, .. } = self.judging;
+        let mut worst: Vec<Cost> =
+            questions.iter().map(|question| self.batches.worst(&question.request)).collect();
+        let reservation = loop {
+            if questions.is_empty() {
+                return Ok(());
+            }
+            let mut sum = Cost::default();
+            worst.iter().for_each(|&cost| sum += cost);
+            match client.budget().reserve(sum, Instant::now()) {
+                Ok(reservation) => break reservation,
+                Err(exhausted) => {
+                    *lock(&self.exhausted) = Some(exhausted);
+                    questions.truncate(questions.len() / 2);
+                    worst.truncate(questions.len());
+                }
+            }
+        };
+        let names: Vec<&str> = questions.iter().map(|question| question.name.as_str()).collect();
+        let time = now().to_string();
+        let name = format!("quarry-{}", &digest(&[&names.join(" "), &time])[..32]);
+        let calls = questions
+            .iter()
+            .zip(worst)
+            .map(|(question, worst)| (question.pair, question.name.clone(), worst))
+            .collect();
+        let batch = writer.begin_batch(*judge, &name, calls)?;
+        lock(&self.set_aside).insert(batch, reservation);
+        let questions: Vec<(String, ChatRequest)> =
+            questions.into_iter().map(|question| (question.name, question.request)).collect();
+        match self.batches.send(&name, &questions) {
+            Sent::As(id) => writer.number_batch(batch, &id),
+            // It is looked for, as after a kill.
+            Sent::Perhaps(_) => Ok(()),
+            Sent::Not(failure) => {
+                self.refuse(batch, &failure.to_string())?;
+                let error = LlmError::Failed { endpoint: client.name(), attempts: 1, failure };
+                if concerns_all(&error) { Err(error.into()) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Waits until no batch is under way.
+    fn wait(&self) -> Result<(), AnnotateError> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let mut n_open = 0;
+            for open in self.open()? {
+                n_open += usize::from(!self.look(&open)?);
+            }
+            if n_open == 0 {
+                return Ok(());
+            }
+            let until = Instant::now() + pause;
+            while Instant::now() < until {
+                if self.stop.load(Ordering::SeqCst) {
+                    return Err(AnnotateError::Stopped);
+                }
+                thread::sleep(FIRST_PAUSE.min(until.saturating_duration_since(Instant::now())));
+            }
+            pause = (pause * 3 / 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Looks how far a batch is, and reads it if it has ended; whether it has.
+    fn look(&self, open: &OpenBatch) -> Result<bool, AnnotateError> {
+        let writer = &self.judging.writer;
+        let id = match &open.id {
+            Some(id) => id.clone(),
+            None => {
+                let ledger = writer.ledger();
+                let trace = Trace {
+                    name: &open.name,
+                    n_questions: open.n_questions,
+                    sent: open.sent,
+                    is_other: &|id| ledger.knows_batch(id).unwrap_or(true),
+                    holds: &|name| ledger.batch_call(open.batch, name).is_ok_and(|call| call.is_some()),
+                };
+                match self.batches.find(&trace)? {
+                    Found::As(id) => {
+                        writer.number_batch(open.batch, &id)?;
+                        id
+                    }
+                    Found::No if now() > open.sent + self.batches.settling_seconds() => {
+                        self.refuse(open.batch, "the provider does not have its batch")?;
+                        return Ok(true);
+                    }
+                    Found::No | Found::Perhaps => return Ok(false),
+                }
+            }
+        };
+        match self.batches.state(&id)? {
+            State::UnderWay => Ok(false),
+            State::Refused(reason) => {
+                self.refuse(open.batch, &format!("the provider did not take its batch: {reason}"))?;
+                Ok(true)
+            }
+            State::Ended => {
+                self.read(open.batch, &id)?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Ends a batch that costs nothing.
+    fn refuse(&self, batch: i64, problem: &str) -> Result<(), AnnotateError> {
+        self.end(batch, problem, |_| Cost::default(), Cost::default())
+    }
+
+    /// Ends a batch. Its calls without an end are booked as `booked` says, beside `known` for the others.
+    fn end(
+        &self,
+        batch: i64,
+        problem: &str,
+        booked: impl Fn(&BatchCall) -> Cost,
+        mut known: Cost,
+    ) -> Result<(), AnnotateError> {
+        let writer = &self.judging.writer;
+        let rest = writer.ledger().open_calls(batch)?;
+        let ends = rest.iter().map(|call| (call.call, booked(call))).collect::<Vec<_>>();
+        ends.iter().for_each(|&(_, cost)| known += cost);
+        writer.end_batch(batch, ends, problem)?;
+        if let Some(reservation) = lock(&self.set_aside).remove(&batch) {
+            reservation.settle(known);
+        }
+        rest.iter().try_for_each(|call| self.fail(call, problem))
+    }
+
+    /// Notes that a question has no answer, for good if that was often enough.
+    fn fail(&self, call: &BatchCall, problem: &str) -> Result<(), AnnotateError> {
+        let Judging { writer, plan, judge, .. } = self.judging;
+        let count = {
+            let mut failures = lock(&self.failures);
+            let count = failures.entry(call.request.clone()).or_default();
+            *count += 1;
+            *count
+        };
+        if count >= plan.attempts() && lock(&self.given_up).insert(call.pair) {
+            let place = Place { judge: *judge, pair: call.pair, position: 0, extra: None };
+            writer.add_failure(place, &format!("{problem} (batch {count})"))?;
+            (self.progress)(Progress::Failed);
+        }
+        Ok(())
+    }
+
+    /// Writes down what a batch brought.
+    fn read(&self, batch: i64, id: &str) -> Result<(), AnnotateError> {
+        let (sender, receiver) = mpsc::sync_channel::<Brought>(2 * READERS);
+        let (receiver, booked, failed) =
+            (Mutex::new(receiver), Mutex::new(Cost::default()), Mutex::new(None::<AnnotateError>));
+        let given = thread::scope(|scope| {
+            for _ in 0..READERS {
+                scope.spawn(|| {
+                    while let Ok(brought) = { lock(&receiver).recv() } {
+                        if lock(&failed).is_some() {
+                            // What is left is read by the next run.
+                            continue;
+                        }
+                        match self.take(batch, brought) {
+                            Ok(cost) => *lock(&booked) += cost,
+                            Err(error) => drop(lock(&failed).get_or_insert(error)),
+                        }
+                    }
+                });
+            }
+            let given = self.batches.for_each_answer(id, &mut |brought| drop(sender.send(brought)));
+            drop(sender);
+            given
+        });
+        if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(error);
+        }
+        given?;
+        let booked = booked.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // Of what is missing, nobody says that it is free.
+        self.end(batch, "its batch has ended and does not name it", |call| call.worst, booked)
+    }
+
+    /// Writes down what a batch brought for a question; what that costs. What comes twice is taken once.
+    fn take(&self, batch: i64, brought: Brought) -> Result<Cost, AnnotateError> {
+        let Judging { writer, client, plan, judge, .. } = self.judging;
+        let Brought { name, body } = brought;
+        let _alone = self.reading.enter(&name);
+        let Some(call) = writer.ledger().batch_call(batch, &name)? else { return Ok(Cost::default()) };
+        let end = |booked| CallEnd { call: call.call, booked, seconds: 0.0 };
+        let fail = |booked: Cost, problem: &str| {
+            writer.end_call(end(booked), problem)?;
+            self.fail(&call, problem)?;
+            Ok(booked)
+        };
+        let body = match body {
+            Ok(body) => body,
+            Err(reason) => return fail(Cost::default(), &reason),
+        };
+        let (answer, cost) = self.batches.read(&body);
+        let booked = cost.unwrap_or(call.worst);
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(problem) => return fail(booked, &problem),
+        };
+        // What was asked follows from the pair, as it did when it was sent.
+        let waiting = writer.ledger().pair(*judge, call.pair)?;
+        let question = match plan.judge.next(&waiting.pair, &waiting.events) {
+            Ok(Next::Ask(question)) if client.chat_name(&question.request) == name => question,
+            _ => return fail(booked, "the pair asks for something else by now"),
+        };
+        client.keep(&question.request, &body)?;
+        let asked = Asked {
+            request: &name,
+            model: &client.name(),
+            prompt: &question.version,
+            messages: &question.request.messages,
+            money: answer.usage.map_or(0, |usage| plan.price.of(usage).money.units()),
+            answer: &answer,
+            // How long a batch waits says nothing about a question.
+            seconds: 0.0,
+        };
+        writer.add_answer(None, &question.prompt, &asked, Some(end(booked)), None)?;
+        Ok(booked)
+    }
+}

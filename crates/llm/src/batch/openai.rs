@@ -1,0 +1,99 @@
+//! OpenAI's batches: a file of questions, a line each, and one or two files of answers.
+//! Source: the API reference of OpenAI, "Batch" and "Files".
+
+use serde_json::{Value, json};
+
+use super::{Batches, Brought, Listed, Sent, State, lines, message, number, parsed, text};
+use crate::error::Failure;
+
+/// What is asked of each question.
+const ENDPOINT: &str = "/v1/chat/completions";
+
+/// Stands between the parts of an upload. Text within JSON holds no line end, so that no line of it can begin so.
+const BOUNDARY: &str = "quarry-batch-boundary";
+
+pub(super) fn create<'a>(
+    batches: &Batches,
+    name: &str,
+    questions: impl Iterator<Item = (&'a str, Value)>,
+) -> Sent {
+    let file: String = questions
+        .map(|(name, body)| {
+            let line = json!({"custom_id": name, "method": "POST", "url": ENDPOINT, "body": body});
+            format!("{line}\n")
+        })
+        .collect();
+    let form = format!(
+        "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n\
+         --{BOUNDARY}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}.jsonl\"\r\n\
+         Content-Type: application/jsonl\r\n\r\n{file}\r\n--{BOUNDARY}--\r\n"
+    );
+    // A file that is uploaded twice costs nothing, and one whose upload failed makes no batch.
+    let kind = format!("multipart/form-data; boundary={BOUNDARY}");
+    let file = match batches.put("/files", (&kind, &form)).and_then(|body| number(&parsed(&body)?, "id")) {
+        Ok(file) => file,
+        Err(failure) => return Sent::Not(failure),
+    };
+    let batch = json!({
+        "input_file_id": file, "endpoint": ENDPOINT, "completion_window": "24h", "metadata": {"quarry": name},
+    });
+    batches.make("/batches", &batch.to_string())
+}
+
+pub(super) fn list(batches: &Batches, after: Option<&str>) -> Result<(Vec<Listed>, bool), Failure> {
+    let after = after.map_or(String::new(), |id| format!("&after={id}"));
+    let page = parsed(&batches.get(&format!("/batches?limit=100{after}"))?)?;
+    let listed = page["data"].as_array().into_iter().flatten().map(|batch| {
+        Ok(Listed {
+            id: number(batch, "id")?,
+            // Every batch of another program has another name.
+            name: Some(batch["metadata"]["quarry"].as_str().unwrap_or_default().to_owned()),
+            created: batch["created_at"].as_f64().unwrap_or(f64::INFINITY),
+            n_questions: batch["request_counts"]["total"].as_u64(),
+            has_ended: false,
+        })
+    });
+    Ok((listed.collect::<Result<_, Failure>>()?, page["has_more"] == true))
+}
+
+fn batch(batches: &Batches, id: &str) -> Result<Value, Failure> {
+    parsed(&batches.get(&format!("/batches/{id}"))?)
+}
+
+pub(super) fn state(batches: &Batches, id: &str) -> Result<State, Failure> {
+    let batch = batch(batches, id)?;
+    Ok(match text(&batch, "status")? {
+        "failed" => {
+            let errors = batch["errors"]["data"].as_array().into_iter().flatten().map(message);
+            State::Refused(errors.collect::<Vec<_>>().join("; "))
+        }
+        // What was answered before is in the files.
+        "completed" | "expired" | "cancelled" => State::Ended,
+        _ => State::UnderWay,
+    })
+}
+
+pub(super) fn for_each_answer(
+    batches: &Batches,
+    id: &str,
+    each: &mut dyn FnMut(Brought),
+) -> Result<(), Failure> {
+    let batch = batch(batches, id)?;
+    for name in ["output_file_id", "error_file_id"] {
+        if batch[name].is_null() {
+            continue;
+        }
+        let file = batches.get(&format!("/files/{}/content", number(&batch, name)?))?;
+        for line in lines(&file) {
+            let line = line?;
+            let response = &line["response"];
+            let body = match response["status_code"].as_u64() {
+                Some(200) => Ok(response["body"].to_string()),
+                Some(status) => Err(format!("status {status}: {}", message(&response["body"]))),
+                None => Err(message(&line["error"])),
+            };
+            each(Brought { name: text(&line, "custom_id")?.to_owned(), body });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,210 @@
+//! Batches of questions against a provider on loopback.
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
+#[path = "support/batches.rs"]
+mod batches;
+#[allow(dead_code, reason = "each test file uses a part")]
+mod support;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use batches::{Fate, provider};
+use quarry_llm::batch::{Brought, Found, Sent, State, Trace};
+use quarry_llm::{ApiKey, Batches, ChatRequest, Client, Provider, Settings};
+use serde_json::{Value, json};
+use support::{Reply, Seen, Server, completion};
+
+const SECRET: &str = "sk-do-not-show/this";
+const BOTH: [Provider; 2] = [Provider::OpenaiCompatible, Provider::Anthropic];
+
+fn settings(provider: Provider, server: &Server) -> Settings {
+    Settings {
+        timeout_seconds: 2.0,
+        attempts: 3,
+        input_price: Some(1.0),
+        output_price: Some(10.0),
+        ..Settings::new(provider, &server.url(), "m")
+    }
+}
+
+fn batches(provider: Provider, server: &Server) -> Batches {
+    Batches::with_key(settings(provider, server), Some(ApiKey::new("TEST_KEY", SECRET).unwrap())).unwrap()
+}
+
+fn questions(batches: &Client, texts: &[&str]) -> Vec<(String, ChatRequest)> {
+    let question = |text: &&str| {
+        let request = ChatRequest::new(*text, 100);
+        (batches.chat_name(&request), request)
+    };
+    texts.iter().map(question).collect()
+}
+
+/// The question that a body asks.
+fn asks(body: &Value) -> &str {
+    body["messages"][0]["content"].as_str().unwrap()
+}
+
+/// An answer in both forms at once.
+fn answer(text: &str) -> Value {
+    let mut body = completion(text, 12, 4);
+    body["content"] = json!([{"type": "text", "text": text}]);
+    body["stop_reason"] = "end_turn".into();
+    body
+}
+
+fn honest(body: &Value, _: usize) -> Fate {
+    Fate::Answered(answer(&format!("{}!", asks(body))))
+}
+
+fn no_trouble(_: &Seen, _: usize) -> Option<Reply> {
+    None
+}
+
+fn brought(batches: &Batches, id: &str) -> Vec<Brought> {
+    let mut all = Vec::new();
+    batches.for_each_answer(id, &mut |brought| all.push(brought)).unwrap();
+    all
+}
+
+#[test]
+fn answers_come_for_half_the_price() {
+    for api in BOTH {
+        let (server, _) = provider(honest, no_trouble);
+        let batches = batches(api, &server);
+        let questions =
+            questions(&Client::with_key(settings(api, &server), None).unwrap(), &["a", "b\n\"c\""]);
+        let Sent::As(id) = batches.send("quarry-1", &questions) else { panic!("{api:?}") };
+        assert_eq!(batches.state(&id).unwrap(), State::UnderWay);
+        assert_eq!(batches.state(&id).unwrap(), State::Ended);
+        let brought = brought(&batches, &id);
+        assert_eq!((brought[0].name.as_str(), brought.len()), (questions[1].0.as_str(), 2));
+        let (answer, cost) = batches.read(brought[0].body.as_ref().unwrap());
+        let cost = cost.unwrap();
+        assert_eq!((answer.unwrap().text.as_str(), cost.tokens), ("b\n\"c\"!", 16));
+        // 12 for half a millionth of a dollar and 4 for five of them.
+        assert_eq!(cost.money.units(), 26_000_000);
+        let chat = Client::with_key(settings(api, &server), None).unwrap();
+        let worst = chat.estimate_chat(&[questions[0].1.clone()]).unwrap().worst;
+        let half = batches.worst(&questions[0].1);
+        assert_eq!((half.tokens, 2 * half.money.units()), (worst.tokens, worst.money.units()));
+        for seen in server.seen() {
+            let name = if api == Provider::Anthropic { "x-api-key: " } else { "authorization: bearer " };
+            assert!(seen.headers.contains(&format!("{name}{SECRET}")), "{}", seen.path);
+            assert!(!seen.body.to_string().contains(SECRET));
+        }
+    }
+}
+
+#[test]
+fn what_fails_expires_or_comes_twice_is_told() {
+    for api in BOTH {
+        let fate = |body: &Value, _| match asks(body) {
+            "failed" => Fate::Failed,
+            "expired" => Fate::Expired,
+            "missing" => Fate::Missing,
+            "twice" => Fate::Twice(answer("x")),
+            _ => Fate::Answered(json!({"choices": [], "content": []})),
+        };
+        let (server, _) = provider(fate, no_trouble);
+        let batches = batches(api, &server);
+        let texts = ["failed", "expired", "missing", "twice", "empty"];
+        let questions = questions(&Client::with_key(settings(api, &server), None).unwrap(), &texts);
+        let Sent::As(id) = batches.send("quarry-1", &questions) else { panic!("{api:?}") };
+        while batches.state(&id).unwrap() == State::UnderWay {}
+        let brought = brought(&batches, &id);
+        let of = |text: &str| {
+            let (name, _) = &questions[texts.iter().position(|other| *other == text).unwrap()];
+            brought.iter().filter(|one| one.name == *name).map(|one| one.body.clone()).collect::<Vec<_>>()
+        };
+        assert!(of("failed")[0].as_ref().unwrap_err().contains("bad luck"), "{:?}", of("failed"));
+        assert!(of("expired")[0].as_ref().unwrap_err().contains("expired"));
+        assert_eq!((of("missing").len(), of("twice").len()), (0, 2));
+        let (unreadable, cost) = batches.read(of("empty")[0].as_ref().unwrap());
+        assert!(unreadable.is_err() && cost.is_none());
+    }
+}
+
+#[test]
+fn a_batch_whose_number_was_lost_is_found_again() {
+    for api in BOTH {
+        let posts = AtomicUsize::new(0);
+        let cut = move |seen: &Seen, _: usize| {
+            let creates = seen.method == "POST" && seen.path.ends_with("batches");
+            let is_second = creates && posts.fetch_add(1, Ordering::SeqCst) == 1;
+            is_second.then_some(Reply::Hang)
+        };
+        let (server, books) = provider(honest, cut);
+        let batches = batches(api, &server);
+        let chat = Client::with_key(settings(api, &server), None).unwrap();
+        let (first, second) = (questions(&chat, &["a", "b"]), questions(&chat, &["c", "d"]));
+        let Sent::As(other) = batches.send("quarry-1", &first) else { panic!("{api:?}") };
+        let Sent::Perhaps(_) = batches.send("quarry-2", &second) else { panic!("{api:?}") };
+        for name in ["quarry-3", "quarry-4"] {
+            let Sent::As(_) = batches.send(name, &questions(&chat, &[name])) else { panic!("{api:?}") };
+        }
+        let holds = |name: &str| second.iter().any(|(own, _)| own == name);
+        let find = |name: &str, sent: f64, is_other: &dyn Fn(&str) -> bool| {
+            batches.find(&Trace { name, n_questions: 2, sent, is_other, holds: &holds }).unwrap()
+        };
+        let known = |id: &str| id == other;
+        if api == Provider::Anthropic {
+            assert_eq!(find("quarry-2", 0.0, &known), Found::Perhaps, "it may be the one that has not ended");
+            books.lock().unwrap().patience = 0;
+            for id in ["batch_0", "batch_1"] {
+                batches.state(id).unwrap();
+            }
+            assert_eq!(
+                find("quarry-2", 0.0, &|_| false),
+                Found::As("batch_1".to_owned()),
+                "by its questions"
+            );
+        }
+        assert_eq!(find("quarry-2", 0.0, &known), Found::As("batch_1".to_owned()));
+        assert_eq!(find("quarry-9", 0.0, &|_| true), Found::No);
+        assert_eq!(find("quarry-2", 1e11, &known), Found::No, "none is so young");
+        assert_eq!(books.lock().unwrap().batches.len(), 4);
+    }
+}
+
+#[test]
+fn a_batch_that_was_not_taken_is_sent_again_and_others_are_not() {
+    for api in BOTH {
+        let first = AtomicUsize::new(0);
+        let server = Server::script(move |_, seen| {
+            match (seen.path.ends_with("batches"), first.fetch_add(1, Ordering::SeqCst)) {
+                (true, 0..=1) => Reply::status(429, "{}"),
+                _ => Reply::ok(json!({"id": "batch_7"})),
+            }
+        });
+        let chat = Client::with_key(settings(api, &server), None).unwrap();
+        let sent = batches(api, &server).send("quarry-1", &questions(&chat, &["a"]));
+        assert!(matches!(sent, Sent::As(id) if id == "batch_7"));
+        for (reply, perhaps) in [
+            (Reply::status(401, "{}"), false),
+            (Reply::status(400, "{}"), false),
+            (Reply::status(500, ""), true),
+            (Reply::ok(json!({"id": "../files"})), true),
+        ] {
+            let server = Server::script(move |_, seen| match seen.path.ends_with("batches") {
+                true => reply.clone(),
+                false => Reply::ok(json!({"id": "file-1"})),
+            });
+            let sent = batches(api, &server).send("quarry-1", &questions(&chat, &["a"]));
+            assert_eq!(matches!(sent, Sent::Perhaps(_)), perhaps, "{sent:?}");
+            assert_eq!(server.seen().iter().filter(|seen| seen.path.ends_with("batches")).count(), 1);
+        }
+    }
+}
+
+#[test]
+fn a_refused_batch_says_why_and_a_key_stays_here() {
+    let (server, books) = provider(honest, no_trouble);
+    let batches = batches(Provider::Openai, &server);
+    let chat = Client::with_key(settings(Provider::Openai, &server), None).unwrap();
+    let Sent::As(id) = batches.send("quarry-1", &questions(&chat, &["a"])) else { panic!() };
+    books.lock().unwrap().refusal = Some("too many tokens are waiting".to_owned());
+    assert_eq!(batches.state(&id).unwrap(), State::Refused("too many tokens are waiting".to_owned()));
+    let before = server.count();
+    let Sent::Not(failure) = batches.send("quarry-2", &questions(&chat, &[SECRET])) else { panic!() };
+    assert!(failure.to_string().contains("TEST_KEY") && server.count() == before, "{failure}");
+}

@@ -235,7 +235,8 @@ impl Bubblewrap {
         program.check()?;
         let mut started = self.start(program, limits, access)?;
         let Some(init) = started.wait_for_init()? else { return Err(started.setup_error()) };
-        let account = Account::open(self.cgroups.as_ref(), init.pid, limits.memory_bytes);
+        // Dropped last: the kernel removes a cgroup only after its processes.
+        let mut account = Account::open(self.cgroups.as_ref(), init.pid, limits.memory_bytes);
         // Nobody waits for the word if something failed meanwhile.
         if started.go.write_all(b"!").is_err() {
             return Err(started.setup_error());
@@ -253,7 +254,7 @@ impl Bubblewrap {
             }
             is_due && tree::size(folder) > bytes
         };
-        let supervised = supervise(&mut child, streams, limits, account, &mut is_full, &|| init.kill());
+        let supervised = supervise(&mut child, streams, limits, &mut account, &mut is_full, &|| init.kill());
         init.wait()?;
         let (outcome, _) = supervised?;
         let ended_itself = matches!(outcome.ended, Ended::Exited { .. });

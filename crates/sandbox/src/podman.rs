@@ -253,7 +253,7 @@ impl Sandbox for Podman {
             let _ = stderr.0.take(4096).read_to_end(&mut detail);
             return Err(said(&detail));
         };
-        let account =
+        let mut account =
             Account::observe(first).unwrap_or_else(|| Account::open(None, first, limits.memory_bytes));
         send(go.1, &files);
 
@@ -266,7 +266,7 @@ impl Sandbox for Podman {
                 let _ = self.ask(&["kill", "--signal", "KILL", &container.name]);
             }
         };
-        let supervised = supervise(&mut child, streams, limits, account, &mut || false, &kill);
+        let supervised = supervise(&mut child, streams, limits, &mut account, &mut || false, &kill);
         let removed = container.remove()?;
         if !removed.status.success() {
             return Err(said(&removed.stderr));

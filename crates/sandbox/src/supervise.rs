@@ -56,7 +56,7 @@ pub(crate) fn supervise(
     child: &mut Child,
     mut streams: [Stream; 2],
     limits: &Limits,
-    mut account: Account,
+    account: &mut Account,
     is_full: &mut dyn FnMut() -> bool,
     kill: &dyn Fn(),
 ) -> Result<(Outcome, ExitStatus), Error> {

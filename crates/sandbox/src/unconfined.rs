@@ -47,8 +47,8 @@ impl Sandbox for Unconfined {
             let _ = kill_process_group(root, Signal::KILL);
         };
         let streams = [Stream::new(stdout, limits), Stream::new(stderr, limits)];
-        let account = Account::open(None, root, limits.memory_bytes);
-        supervise(&mut child, streams, limits, account, &mut || false, &kill).map(|(outcome, _)| outcome)
+        let mut account = Account::open(None, root, limits.memory_bytes);
+        supervise(&mut child, streams, limits, &mut account, &mut || false, &kill).map(|(outcome, _)| outcome)
     }
 }
 

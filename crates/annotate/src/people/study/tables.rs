@@ -165,7 +165,7 @@ impl Study {
                 number(row.vote_share, 3),
                 three(row.queries),
                 share(row.share),
-                format!("{:.4}", row.p),
+                if row.p < 0.0001 { "< 0.0001".to_owned() } else { format!("{:.4}", row.p) },
                 number(row.alpha, 3),
             ]);
         }

@@ -63,7 +63,7 @@ impl Results {
         for slices in part.slices.iter().filter(|_| dataset.parts.len() == 1) {
             under(
                 page,
-                &format!("By {} of the query, {first}:", slices.property),
+                &format!("Queries by {}, {first}:", slices.property),
                 &part.slices_table(slices),
             );
         }

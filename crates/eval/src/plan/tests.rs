@@ -108,7 +108,7 @@ fn a_plan_becomes_a_page() {
         "## Tiny",
         "| method | mrr | p | recall@1 | p |",
         "| Them \\| us | 0.500 | a paper |",
-        "By words of the query, mrr:",
+        "Queries by words, mrr:",
         "| words | queries | bow | bm25 |",
         "| 1-3 | 1 | 0.333 | 1.000 |",
         "## Whole repositories",

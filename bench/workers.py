@@ -31,7 +31,10 @@ class Process:
     def stop(self):
         """Ends it as an interrupt does, and gives what it said."""
         self.process.terminate()
-        return self.process.communicate(timeout=60)[1].decode()
+        errors = self.process.communicate(timeout=60)[1].decode()
+        if self.process.returncode:
+            raise SystemExit(f"{self.command[1]} ended with {self.process.returncode}: {errors}")
+        return errors
 
 
 class Nats(Process):

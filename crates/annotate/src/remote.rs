@@ -113,6 +113,13 @@ impl Transport for Questions {
                 .unwrap_or_else(|error| Failure::Broken { problem: unreadable(&error) })),
             Ok(Reply::Lost(problem)) => Err(Failure::Broken { problem }),
             Err(QueueError::Stopped) => Err(Failure::Withdrawn),
+            // As a model's server says that a request is too large.
+            Err(error @ QueueError::TooLarge { .. }) => Err(Failure::Status {
+                status: 413,
+                message: error.to_string(),
+                retry_after: None,
+                quota_used_up: false,
+            }),
             Err(error) => Err(Failure::Unreachable { problem: error.to_string() }),
         }
     }

@@ -54,11 +54,15 @@ fn pretended() -> (OpenPrograms, Arc<AtomicUsize>) {
 
 fn counted(runs: &Arc<AtomicUsize>) -> OpenPrograms {
     let runs = Arc::clone(runs);
-    Box::new(move |_| {
+    Box::new(move |packages| {
+        // The rules for packages are the plan's, the folder for them is the worker's.
+        let packages = packages.unwrap();
+        assert_eq!((&packages.pip.deny[..], packages.cache.is_absolute()), (&["evil".to_owned()][..], true));
         let sandbox = Box::new(Pretended(Arc::clone(&runs)));
         Ok(Arc::new(IsolatedPrograms { sandbox, name: "pretended".to_owned(), packages: None }))
     })
 }
+
 /// Pair 0, 3, … is right, 1, 4, … is wrong, and the others are right by their tests.
 fn answer(seen: &Seen) -> Value {
     let text = seen.body.to_string();
@@ -97,7 +101,7 @@ impl Fixture {
         fs::write(folder.path().join("pairs.jsonl"), lines.join("\n")).unwrap();
         let plan = format!(
             "pairs = ['pairs.jsonl']\n[model]\nprovider = 'openai-compatible'\nbase_url = '{}'\nmodel = 'm'\n\
-             key_variable = 'QUARRY_TEST_KEY_THAT_ONLY_WORKERS_HAVE'\n{more}\n",
+             key_variable = 'QUARRY_TEST_KEY_THAT_ONLY_WORKERS_HAVE'\n{more}\n[packages.pip]\ndeny = ['evil']\n",
             server.url()
         );
         Self { folder, plan }

@@ -52,7 +52,9 @@ pub fn run(args: &WorkerArgs) -> anyhow::Result<ExitCode> {
         0 => None,
         _ => {
             // What is missing is said at once, rather than when the first program comes.
-            args.isolation.open_with(None)?;
+            args.isolation
+                .open_with(None)
+                .context("programs cannot run here; `--programs 0` leaves them to other workers")?;
             let isolation = args.isolation.clone();
             Some(Box::new(move |packages: Option<&Settings>| {
                 Ok(Arc::new(isolation.open_with(packages)?) as Arc<dyn Programs>)

@@ -12,7 +12,7 @@ mod support;
 
 use std::collections::HashMap;
 use std::fs;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -135,6 +135,11 @@ fn kills_of_workers_server_and_run_lose_nothing() {
     }
     let status = judging.0.wait().unwrap();
     assert!(status.success(), "{status}");
+    // A worker that is told to stop has nothing to finish now, and ends well.
+    for worker in &mut workers {
+        let told = Command::new("kill").arg(worker.0.id().to_string()).status().unwrap();
+        assert!(told.success() && worker.0.wait().unwrap().success());
+    }
     assert_eq!(labels(&killed), labels(&undisturbed));
     let mut asked: HashMap<String, usize> = HashMap::new();
     for seen in &server.seen()[before..] {

@@ -121,3 +121,12 @@ fn plans_that_cannot_work_say_why() {
         assert!(error.contains(words), "{error}");
     }
 }
+
+#[test]
+fn workers_elsewhere_get_more_pairs_and_no_folder_of_this_machine() {
+    let workers = |text: &str| open(text).unwrap().for_workers().map(|plan| (plan.workers, plan.programs));
+    assert_eq!(workers(PLAN).unwrap(), (PAIRS_FOR_WORKERS, PAIRS_FOR_WORKERS));
+    assert_eq!(workers(&format!("workers = 3\n{PLAN}")).unwrap(), (3, 3));
+    let error = workers(&format!("{PLAN}\n[packages.pip]\nindex = 'wheels'")).unwrap_err().to_string();
+    assert!(error.contains("`packages.pip.index`"), "{error}");
+}

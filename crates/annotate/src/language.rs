@@ -23,6 +23,10 @@ pub struct Language {
     noise: Vec<String>,
 }
 
+/// Options of `pip install` and `npm install` that change nothing of what is asked for, and have no value.
+const SWITCHES: [&str; 10] =
+    ["-q", "--quiet", "-U", "--upgrade", "--user", "-g", "--global", "--save", "--save-dev", "-D"];
+
 /// The whole table.
 pub(crate) const LANGUAGES_TEXT: &str = include_str!("languages.toml");
 
@@ -71,7 +75,14 @@ impl Language {
             else {
                 continue;
             };
-            for word in rest.trim_end_matches('`').split_whitespace().filter(|word| !word.starts_with('-')) {
+            for word in rest.trim_end_matches('`').split_whitespace() {
+                if SWITCHES.contains(&word) {
+                    continue;
+                }
+                // The value of another option would be taken for a package, and anybody can publish one of that name.
+                if word.starts_with('-') {
+                    return Err(format!("{word} is an option; expected names of packages and nothing else"));
+                }
                 let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.@/[]=<>!~,".contains(c);
                 if !word.chars().all(allowed) || word.len() > 100 {
                     return Err(format!("{word:?} is not the name of a package"));
@@ -183,9 +194,15 @@ mod tests {
         );
         assert_eq!(read("Sure:\n```\n$ pip3 install `x`").map_err(|_| ()), Err(()));
         assert_eq!(read("- `pip install beautifulsoup4`"), Ok(vec!["beautifulsoup4".into()]));
-        for bad in
-            ["", "nothing can be done", "pip install x;rm", "pip install $(x)", "pip install --upgrade"]
-        {
+        for bad in [
+            "",
+            "nothing can be done",
+            "pip install x;rm",
+            "pip install $(x)",
+            "pip install --upgrade",
+            "pip install -r requirements.txt",
+            "pip install --target lib yaml",
+        ] {
             assert!(read(bad).is_err(), "{bad}");
         }
         assert_eq!(javascript().packages("npm install @scope/name"), Ok(vec!["@scope/name".into()]));

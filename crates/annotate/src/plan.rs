@@ -317,7 +317,8 @@ impl Plan {
         let limits = file.sandbox.limits().map_err(wrong)?;
         let packages = packages.clone().filter(|_| first.runs_tests());
         let limits_text = format!("{limits:?}");
-        let packages_text = packages.as_ref().map_or(String::new(), what_labels_depend_on);
+        let packages_text =
+            packages.as_ref().map_or(String::new(), |settings| what_labels_depend_on(settings, folder));
         let version = |judge: &Judge, model: &Settings| {
             let Settings { base_url, model, .. } = model;
             let parts = [&judge.version, base_url, model, &limits_text, LANGUAGES_TEXT, &packages_text];
@@ -397,6 +398,13 @@ impl Plan {
             }
         }
         let versions: Vec<&str> = members.iter().map(|member| member.version.as_str()).collect();
+        if let Some(twice) = (1..versions.len()).find(|at| versions[..*at].contains(&versions[*at])) {
+            let name = members[twice].member.as_deref().unwrap_or_default();
+            return Err(wrong(format!(
+                "`models.{name}` is the same model at the same address as one before it; use `rounds` to ask a model \
+                 several times"
+            )));
+        }
         plan.version = majority_version(&versions);
         plan.plain_version = (!plain_versions.is_empty())
             .then(|| majority_version(&plain_versions.iter().map(String::as_str).collect::<Vec<_>>()));

@@ -208,6 +208,7 @@ fn advice(status: u16, quota_used_up: bool) -> &'static str {
             "the server does not take this request: check `provider` and `model`, and set `json_schema = false` where \
              it knows no schemas"
         }
+        403 => "the server refuses this request to this key: its message says why; check what the key may do",
         404 => "check that `base_url` ends where the API begins (often `/v1`), and the name of the model",
         413 => "the request is too large: shorten it, or lower `embedding_batch`",
         429 => "too many requests: lower `concurrency` or set `tokens_per_minute`",

@@ -131,6 +131,16 @@ impl Settings {
                 return fail(format!("`{name}` is {seconds}; expected more than 0 and at most 1000000"));
             }
         }
+        // Whoever wrote the key itself there must not read it in a message.
+        let is_name =
+            |name: &String| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if self.key_variable.as_ref().is_some_and(|name| !is_name(name)) {
+            return fail(
+                "`key_variable` is not the name of an environment variable; expected letters, digits and `_`, such as \
+                 OPENAI_API_KEY (the key itself belongs into that variable)"
+                    .to_owned(),
+            );
+        }
         let counts = [
             ("attempts", u64::from(self.attempts)),
             ("concurrency", u64::from(self.concurrency)),

@@ -81,7 +81,8 @@ impl HttpTransport {
     }
 
     fn refusal(&self, status: u16, retry_after: Option<Duration>, body: &str) -> Failure {
-        if matches!(status, 401 | 403) {
+        // A 403 may be about what was asked rather than who asks: its message is worth keeping.
+        if status == 401 {
             let variable = self.key.as_ref().map(|key| key.variable().to_owned());
             return Failure::Unauthorised { status, variable };
         }

@@ -136,7 +136,7 @@ fn what_cannot_pass_is_not_and_says_what_to_do() {
     let quota = r#"{"error": {"message": "no money", "code": "insufficient_quota"}}"#;
     let faults = [
         (401, "", "TEST_KEY"),
-        (403, "", "TEST_KEY"),
+        (403, r#"{"error": "this was flagged"}"#, "this was flagged; the server refuses"),
         (404, r#"{"error": "model 'm' not found"}"#, "model 'm' not found; check that `base_url`"),
         (
             400,

@@ -44,7 +44,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(25);
 const SCHEMA: &str = include_str!("schema.sql");
 
 /// The tables that only grow.
-const APPEND_ONLY: [&str; 20] = [
+const APPEND_ONLY: [&str; 21] = [
     "identity",
     "starts",
     "judges",
@@ -56,6 +56,7 @@ const APPEND_ONLY: [&str; 20] = [
     "runs",
     "events",
     "verdicts",
+    "failures",
     "generated",
     "forms",
     "items",

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use quarry_sandbox::packages::{self, Index, Rules, Settings};
 use serde::Deserialize;
+use serde_json::json;
 
 /// The packages that test programs lack.
 #[derive(Clone, Debug, Deserialize)]
@@ -96,8 +97,16 @@ impl RulesPlan {
     }
 }
 
-/// What of these settings may change a label.
-pub(super) fn what_labels_depend_on(settings: &Settings) -> String {
+/// What of these settings may change a label, the same from wherever the plan is read.
+pub(super) fn what_labels_depend_on(settings: &Settings, folder: &Path) -> String {
+    let rules = |Rules { index, allow, deny }: &Rules| {
+        let index = index.as_ref().map(|index| match index {
+            Index::Address(address) => address.clone(),
+            Index::Folder(path) => path.strip_prefix(folder).unwrap_or(path).display().to_string(),
+        });
+        json!({"index": index, "allow": allow, "deny": deny})
+    };
     let Settings { wall_time, bytes, pip, npm, .. } = settings;
-    format!("{wall_time:?} {bytes} {pip:?} {npm:?}")
+    json!({"wall_seconds": wall_time.as_secs_f64(), "bytes": bytes, "pip": rules(pip), "npm": rules(npm)})
+        .to_string()
 }

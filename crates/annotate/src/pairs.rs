@@ -70,6 +70,7 @@ pub(crate) fn check(plan: &Plan) -> Result<Checked, AnnotateError> {
 /// # Errors
 /// When the ledger knows one of them with another text, or cannot be written.
 pub(crate) fn note(checked: &Checked, plan: &Plan, writer: &Writer) -> Result<(), AnnotateError> {
+    writer.begin_list()?;
     let (mut batch, mut others, mut failed) = (Vec::new(), Vec::new(), None);
     let mut add = |batch: &mut Vec<Pair>| match writer.add_pairs(std::mem::take(batch)) {
         Ok(known) => others.extend(known),

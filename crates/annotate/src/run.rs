@@ -169,9 +169,8 @@ impl Judging {
         let writer = Arc::new(Writer::open(&plan.ledger)?);
         let hands = hands(writer.ledger())?;
         let budget = plan.budget(writer.ledger().spent()?[0]);
-        let judging = Self::start(plan, &writer, &hands, &budget)?;
-        pairs::note(checked, &judging.plan, &writer)?;
-        Ok(judging)
+        pairs::note(checked, &plan, &writer)?;
+        Self::start(plan, &writer, &hands, &budget)
     }
 
     /// Notes the start of a plan, after those of its members.
@@ -202,6 +201,21 @@ impl Judging {
     /// The ledger, with the number of the judge in it.
     pub fn ledger(&self) -> (&Ledger, i64) {
         (self.writer.ledger(), self.judge)
+    }
+
+    /// A pair that has no verdict, and why: it failed this time or was never reached.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn unjudged(&self) -> Result<Option<(String, String)>, AnnotateError> {
+        let judges = if self.members.is_empty() { std::slice::from_ref(self) } else { &self.members };
+        for Self { judge, .. } in judges {
+            let found = self.writer.ledger().failed(*judge)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
     }
 
     /// What is booked on the budget, that of earlier runs included.

@@ -376,6 +376,26 @@ fn a_ledger_has_one_writer_and_one_version() {
 }
 
 #[test]
+fn plans_with_one_ledger_keep_their_pairs_apart() {
+    let server = honest();
+    let mut fixture = Fixture::new(9, &server.url());
+    fixture.run().unwrap();
+    let first = fixture.plan().version;
+    fixture.entries[0] = "judge = 'screener'".to_owned();
+    fixture.write_pairs(&[pair(1), pair(20)]);
+    assert_eq!(fixture.run().unwrap().pairs, 2);
+    let (ledger, second) = fixture.ledger();
+    let judge = ledger.judge(&first).unwrap().unwrap();
+    let decided = |judge: i64| {
+        let mut ids = Vec::new();
+        ledger.for_each_decided(judge, |decided| Ok(ids.push(decided.pair.id))).unwrap();
+        ids
+    };
+    assert_eq!((decided(judge).len(), decided(second)), (9, vec!["1".to_owned(), "20".to_owned()]));
+    assert_eq!(ledger.counts(judge).unwrap().pairs, 9);
+}
+
+#[test]
 fn evidence_cannot_be_changed() {
     let server = honest();
     let fixture = Fixture::new(9, &server.url());
@@ -391,6 +411,8 @@ fn evidence_cannot_be_changed() {
         assert!(error.contains("never changed"), "{table}: {error}");
     }
     assert!(connection.execute("UPDATE verdicts SET outcome = 'yes'", []).is_err());
+    assert!(connection.execute("UPDATE pairs SET code = 'x'", []).is_err());
+    assert!(connection.execute("DELETE FROM pairs", []).is_err());
 }
 
 #[test]

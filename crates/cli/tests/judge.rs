@@ -209,6 +209,14 @@ fn a_plan_that_cannot_work_is_refused_before_anything_is_asked() {
 }
 
 #[test]
+fn pairs_without_a_verdict_end_with_an_error() {
+    let server = Server::script(|_, _| Reply::status(400, "{\"error\": \"not today\"}"));
+    let fixture = Fixture::new();
+    write_plan(&fixture, 2, &server.url());
+    check_error(&fixture.run(&["judge", "run", "plan.toml"]), "not today");
+}
+
+#[test]
 fn a_full_disk_stops_with_advice_and_keeps_what_was_there() {
     let server = Server::script(|_, seen| model(seen));
     let fixture = Fixture::new();

@@ -101,7 +101,7 @@ pub enum Failure {
         None => "whether the endpoint needs one, and name its environment variable in `key_variable`".to_owned(),
     })]
     Unauthorised {
-        /// 401 or 403.
+        /// 401.
         status: u16,
         /// The environment variable that the key came from, if there was one.
         variable: Option<String>,

@@ -273,8 +273,8 @@ pub(super) fn insert_generated(transaction: &Transaction<'_>, new: NewCode) -> r
         label: None,
         rival: None,
     };
-    // It belongs to no plan: what is done with it is asked of `generated`.
-    let insert = "INSERT OR IGNORE INTO pairs (id, query_id, query, code_id, code, language, content, start) \
+    // It belongs to no list: what is done with it is asked of `generated`.
+    let insert = "INSERT OR IGNORE INTO pairs (id, query_id, query, code_id, code, language, content, list) \
                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0)";
     let Pair { id, query_id, query, code_id, code, language, .. } = &pair;
     let content = pair.content();

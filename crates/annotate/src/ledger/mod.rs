@@ -151,6 +151,14 @@ fn create(path: &Path) -> Result<(), AnnotateError> {
             transaction.execute_batch(&trigger).map_err(failed)?;
         }
     }
+    transaction
+        .execute_batch(
+            "CREATE TRIGGER no_DELETE_of_pairs BEFORE DELETE ON pairs \
+             BEGIN SELECT RAISE(ABORT, 'the evidence in a ledger is never changed'); END; \
+             CREATE TRIGGER no_UPDATE_of_pairs BEFORE UPDATE OF pair, id, query_id, query, code_id, code, language, \
+             content, list ON pairs BEGIN SELECT RAISE(ABORT, 'the evidence in a ledger is never changed'); END",
+        )
+        .map_err(failed)?;
     transaction.pragma_update(None, "application_id", APPLICATION).map_err(failed)?;
     transaction.pragma_update(None, "user_version", VERSION).map_err(failed)?;
     transaction.commit().map_err(failed)

@@ -14,14 +14,15 @@ use crate::evidence::{Answer, Event, Run, TestProgram};
 use crate::judge::{Extra, Outcome, Verdict};
 use crate::pair::Pair;
 
-/// The pairs of the last start.
-pub(super) const LISTED: &str = "pairs.start = (SELECT max(start) FROM starts)";
+/// The pairs of the last start of judge ?1.
+pub(super) const LISTED: &str = "EXISTS (SELECT 1 FROM listed WHERE listed.pair = pairs.pair AND listed.list = \
+                                 (SELECT list FROM starts WHERE starts.judge = ?1 ORDER BY start DESC LIMIT 1))";
 
 pub(super) const PAIR_COLUMNS: &str = "pairs.pair, id, query_id, query, code_id, code, language, label";
 
 /// The code of the first other candidate. Pairs are never removed, so that it stays the same once there is one.
 pub(super) const RIVAL: &str = "(SELECT other.code FROM pairs AS other WHERE other.query_id = pairs.query_id \
-                     AND other.language = pairs.language AND other.code <> pairs.code AND other.start > 0 ORDER BY other.pair LIMIT 1)";
+                     AND other.language = pairs.language AND other.code <> pairs.code AND other.list > 0 ORDER BY other.pair LIMIT 1)";
 
 /// What [`verdict`] reads.
 pub(super) const VERDICT_COLUMNS: &str = "outcome, grade, decided_by, reason, confidence";
@@ -374,7 +375,7 @@ impl Ledger {
             };
             let mut counts = Counts { spent, cut_off, ..Counts::default() };
             let select = format!("SELECT count(*) FROM pairs WHERE {LISTED}");
-            counts.pairs = connection.query_row(&select, [], |row| Ok(count(row.get(0)?)))?;
+            counts.pairs = connection.query_row(&select, [judge], |row| Ok(count(row.get(0)?)))?;
             counts.verdicts = list(format!(
                 "SELECT outcome, decided_by, count(*) FROM verdicts JOIN pairs USING (pair) \
                  WHERE judge = ?1 AND {LISTED} GROUP BY 1, 2 ORDER BY 1, 2"
@@ -432,6 +433,21 @@ impl Ledger {
                 counts.reasons.push((reason, number));
             }
             Ok(counts)
+        })
+    }
+
+    /// The first pair of the last start that has no verdict of `judge`, with the last reason.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn failed(&self, judge: i64) -> Result<Option<(String, String)>, AnnotateError> {
+        self.read(|connection| {
+            let mut select = connection.prepare_cached(&format!(
+                "SELECT id, reason FROM failures JOIN pairs USING (pair) WHERE judge = ?1 AND {LISTED} \
+                 AND NOT EXISTS (SELECT 1 FROM verdicts WHERE judge = ?1 AND verdicts.pair = failures.pair) \
+                 ORDER BY failures.pair, failure DESC LIMIT 1"
+            ))?;
+            select.query_row([judge], |row| Ok((row.get(0)?, row.get(1)?))).optional()
         })
     }
 

@@ -8,6 +8,7 @@ INSERT INTO identity VALUES (lower(hex(randomblob(16))));
 CREATE TABLE starts (
     start INTEGER PRIMARY KEY,
     judge INTEGER NOT NULL REFERENCES judges,
+    list INTEGER NOT NULL,         -- of its pairs
     time REAL NOT NULL,
     plan TEXT NOT NULL,            -- the text of the plan
     quarry TEXT NOT NULL           -- the version of the program
@@ -35,8 +36,8 @@ CREATE TABLE prompts (
     text TEXT NOT NULL
 ) STRICT;
 
--- What is judged. `start` is the last one whose plan had the pair, 0 for code that a model wrote, `label` what its file
--- said then; nothing else of a row ever changes.
+-- What is judged. `list` is the first one that had the pair, 0 for code that a model wrote, `label` what a file said of it
+-- last, which is all of a row that ever changes.
 CREATE TABLE pairs (
     pair INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -47,8 +48,15 @@ CREATE TABLE pairs (
     language TEXT NOT NULL,
     label INTEGER,                 -- that of the file, which no judge sees
     content TEXT NOT NULL,         -- stands for language, query and code
-    start INTEGER NOT NULL
+    list INTEGER NOT NULL
 ) STRICT;
+
+-- The pairs that the starts of this list had. Lists that no judge started with last are removed.
+CREATE TABLE listed (
+    list INTEGER NOT NULL,
+    pair INTEGER NOT NULL REFERENCES pairs,
+    PRIMARY KEY (list, pair)
+) STRICT, WITHOUT ROWID;
 
 CREATE INDEX pairs_of_queries ON pairs (query_id, pair);
 

@@ -36,6 +36,8 @@ struct Job {
 #[derive(Debug)]
 pub struct Writer {
     ledger: Ledger,
+    /// The number of the list of pairs that this process starts with.
+    list: i64,
     jobs: Mutex<Option<SyncSender<Job>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     _lock: File,
@@ -100,12 +102,14 @@ impl Writer {
         writing.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
         writing.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
         writing.pragma_update(None, "foreign_keys", true).map_err(failed)?;
+        let list = "SELECT coalesce(max(list), 0) + 1 FROM starts";
+        let list = writing.query_row(list, [], |row| row.get(0)).map_err(failed)?;
         let (jobs, queue) = mpsc::sync_channel(QUEUE);
         let thread = thread::Builder::new()
             .name("ledger".to_owned())
             .spawn(move || commit_groups(writing, &queue))
             .map_err(|source| AnnotateError::Write { path: path.to_owned(), source })?;
-        Ok(Self { ledger, jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)), _lock: lock })
+        Ok(Self { ledger, list, jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)), _lock: lock })
     }
 
     /// For reading.
@@ -161,7 +165,7 @@ impl Writer {
             .map(|prompt| [&prompt.version, &prompt.name, &prompt.text].map(Clone::clone))
             .collect();
         let [name, version, description, plan] = [&judge.name, version, description, plan].map(str::to_owned);
-        let members = members.to_vec();
+        let (members, list) = (members.to_vec(), self.list);
         self.change(move |transaction| {
             for [version, name, text] in &prompts {
                 let mut insert =
@@ -176,8 +180,8 @@ impl Writer {
                 transaction
                     .query_row("SELECT judge FROM judges WHERE version = ?1", [&version], |row| row.get(0))?;
             transaction.execute(
-                "INSERT INTO starts (judge, time, plan, quarry) VALUES (?1, ?2, ?3, ?4)",
-                params![judge, now(), plan, env!("CARGO_PKG_VERSION")],
+                "INSERT INTO starts (judge, list, time, plan, quarry) VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![judge, list, now(), plan, env!("CARGO_PKG_VERSION")],
             )?;
             for member in &members {
                 let insert = "INSERT OR IGNORE INTO members VALUES (?1, ?2)";
@@ -188,28 +192,50 @@ impl Writer {
         })
     }
 
-    /// Notes that the last start has these pairs. The ids of pairs that the ledger knows with another text, which are
-    /// not noted.
+    /// Begins a list of pairs, which the starts that follow are with.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub fn begin_list(&self) -> Result<(), AnnotateError> {
+        self.change(|transaction| {
+            let last =
+                "SELECT list FROM starts WHERE start IN (SELECT max(start) FROM starts GROUP BY judge)";
+            transaction.execute(&format!("DELETE FROM listed WHERE list NOT IN ({last})"), [])?;
+            Ok(())
+        })
+    }
+
+    /// Adds pairs to the list. The ids of pairs that the ledger knows with another text, which are not added.
     ///
     /// # Errors
     /// When the ledger cannot be written.
     pub fn add_pairs(&self, pairs: Vec<Pair>) -> Result<Vec<String>, AnnotateError> {
+        let list = self.list;
         self.change(move |transaction| {
-            let start: i64 = transaction.query_row("SELECT max(start) FROM starts", [], |row| row.get(0))?;
-            let mut others = Vec::new();
             let mut insert = transaction.prepare_cached(
-                "INSERT INTO pairs (id, query_id, query, code_id, code, language, label, content, start) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) \
-                 ON CONFLICT (id) DO UPDATE SET start = ?9, label = ?7 \
-                 WHERE content = ?8 AND query_id = ?2 AND code_id = ?4",
+                "INSERT OR IGNORE INTO pairs (id, query_id, query, code_id, code, language, label, content, list) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             )?;
+            let mut relabel = transaction
+                .prepare_cached("UPDATE pairs SET label = ?2 WHERE id = ?1 AND ?2 IS NOT NULL AND label IS NOT ?2")?;
+            let mut enlist = transaction.prepare_cached(
+                "INSERT OR IGNORE INTO listed SELECT ?5, pair FROM pairs \
+                 WHERE id = ?1 AND content = ?2 AND query_id = ?3 AND code_id = ?4",
+            )?;
+            let mut find = transaction.prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM pairs WHERE id = ?1 AND content = ?2 AND query_id = ?3 AND code_id = ?4)",
+            )?;
+            let mut others = Vec::new();
             for pair in pairs {
                 let Pair { id, query_id, query, code_id, code, language, label, .. } = &pair;
                 let content = pair.content();
-                let values = params![id, query_id, query, code_id, code, language, label, content, start];
-                if insert.execute(values)? == 0 {
+                insert.execute(params![id, query_id, query, code_id, code, language, label, content, list])?;
+                if !find.query_row(params![id, content, query_id, code_id], |row| row.get::<_, bool>(0))? {
                     others.push(pair.id);
+                    continue;
                 }
+                relabel.execute(params![id, label])?;
+                enlist.execute(params![id, content, query_id, code_id, list])?;
             }
             Ok(others)
         })

@@ -45,6 +45,7 @@ pub fn open_ledger(plan: &Plan) -> Result<(Writer, i64), AnnotateError> {
     }
     let checked = pairs::check(plan)?;
     let writer = Writer::open(&plan.ledger)?;
+    pairs::note(&checked, plan, &writer)?;
     let mut members = Vec::new();
     for member in &plan.members {
         members.push(writer.start(
@@ -56,7 +57,6 @@ pub fn open_ledger(plan: &Plan) -> Result<(Writer, i64), AnnotateError> {
         )?);
     }
     let judge = writer.start(&plan.judge, &plan.version, &plan.description(), &plan.text, &members)?;
-    pairs::note(&checked, plan, &writer)?;
     Ok((writer, judge))
 }
 

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use anyhow::bail;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use quarry_annotate::{Estimate, Plan};
@@ -46,6 +47,12 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let (ledger, judge) = judging.ledger();
     status::print(ledger, judge, judging.plan(), args.json)?;
     result?;
+    if let Some((id, reason)) = judging.unjudged()? {
+        bail!(
+            "there are pairs without a verdict, such as {id}: {reason}; `quarry judge run` tries them again, and \
+             `quarry judge status` counts the reasons"
+        );
+    }
     Ok(ExitCode::SUCCESS)
 }
 

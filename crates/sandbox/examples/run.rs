@@ -1,16 +1,34 @@
-//! Runs a source file in a sandbox and prints the outcome: `run LANGUAGE FILE`.
+//! Runs a source file in a sandbox and prints the outcome: `run LANGUAGE FILE [PACKAGE]...`. Packages come from the usual
+//! index of their language.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 #[cfg(target_os = "linux")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    use std::time::{Duration, Instant};
+
+    use quarry_sandbox::packages::{PackageSource, Packages, Rules, Settings, default_cache};
     use quarry_sandbox::{Isolation, Limits, Runner, open};
 
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [language, file] = &arguments[..] else {
-        return Err("expected two arguments: LANGUAGE FILE".into());
+    let [language, file, packages @ ..] = &arguments[..] else {
+        return Err("expected at least two arguments: LANGUAGE FILE".into());
     };
-    let program = Runner::named(language)?.program(&std::fs::read_to_string(file)?);
-    let outcome = open(Isolation::Bubblewrap)?.run(&program, &Limits::default())?;
+    let runner = Runner::named(language)?;
+    let mut program = runner.program(&std::fs::read_to_string(file)?);
+    if !packages.is_empty() {
+        let start = Instant::now();
+        let settings = Settings {
+            cache: default_cache().ok_or("there is no folder for packages")?,
+            wall_time: Duration::from_secs(300),
+            bytes: 1 << 30,
+            pip: Rules::default(),
+            npm: Rules::default(),
+        };
+        let provided = Packages::open(settings)?.provide(language, packages)?;
+        println!("{} after {:.1?}", provided.packages.join(", "), start.elapsed());
+        provided.add_to(&mut program);
+    }
+    let outcome = open(Isolation::Bubblewrap)?.run(&program, &runner.limits(&Limits::default()))?;
     println!("{}", outcome.stdout.text());
     println!("{}", outcome.stderr.text());
     println!(

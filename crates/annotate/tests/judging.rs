@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fixture::{Fixture, Pretended, answer, expected, honest, pair};
-use quarry_annotate::ledger::Writer;
+use quarry_annotate::ledger::{Decided, Writer};
 use quarry_annotate::{AnnotateError, Event, Export, IsolatedPrograms, Outcome, Report, audit, export};
 use quarry_corpus::dataset::convert::Target;
 use quarry_sandbox::{Limits, Program, Sandbox};
@@ -388,7 +388,11 @@ fn plans_with_one_ledger_keep_their_pairs_apart() {
     let judge = ledger.judge(&first).unwrap().unwrap();
     let decided = |judge: i64| {
         let mut ids = Vec::new();
-        ledger.for_each_decided(judge, |decided| Ok(ids.push(decided.pair.id))).unwrap();
+        let each = |decided: Decided| {
+            ids.push(decided.pair.id);
+            Ok(())
+        };
+        ledger.for_each_decided(judge, each).unwrap();
         ids
     };
     assert_eq!((decided(judge).len(), decided(second)), (9, vec!["1".to_owned(), "20".to_owned()]));

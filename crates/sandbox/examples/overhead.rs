@@ -3,6 +3,9 @@
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 #[cfg(target_os = "linux")]
+/// A way to run the program once.
+type Way<'a> = Box<dyn Fn() -> Result<(), Box<dyn std::error::Error>> + 'a>;
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
@@ -63,7 +66,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             if ended == (Ended::Exited { code: 0 }) { Ok(()) } else { Err(format!("{ended:?}").into()) }
         };
         let plain: Vec<&str> = ["/usr/bin/bwrap"].iter().chain(PLAIN).copied().collect();
-        let mut ways: Vec<(&str, Box<dyn Fn() -> Result<(), Box<dyn std::error::Error>> + '_>)> = vec![
+        let mut ways: Vec<(&str, Way<'_>)> = vec![
             ("bare interpreter", Box::new(|| bare(&[]))),
             ("plain bubblewrap", Box::new(|| bare(&plain))),
             ("sandbox, cgroup", Box::new(|| inside(&bubblewrap))),

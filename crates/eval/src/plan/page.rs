@@ -61,11 +61,7 @@ impl Results {
         }
         // Of several parts, slices would be most of the page: that of HTML has them.
         for slices in part.slices.iter().filter(|_| dataset.parts.len() == 1) {
-            under(
-                page,
-                &format!("Queries by {}, {first}:", slices.property),
-                &part.slices_table(slices),
-            );
+            under(page, &format!("Queries by {}, {first}:", slices.property), &part.slices_table(slices));
         }
     }
 }

@@ -143,7 +143,7 @@ fn a_run_that_ended_while_a_batch_was_under_way_goes_on_with_it() {
         let (ledger, _) = fixture.ledger();
         assert_eq!(ledger.spent().unwrap()[1].tokens, worst, "under way");
         drop(ledger);
-        fixture.entries[2].push_str("0");
+        fixture.entries[2].push('0');
         let report = Report::new(fixture.run().unwrap());
         fixture.check_labels(9);
         assert_eq!((report.spent.tokens, report.cut_off.tokens), (110 * report.answers, 0));

@@ -2,11 +2,11 @@
 
 mod batch;
 mod generate;
+mod waiting;
 
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,7 @@ use crate::remote::Remote;
 
 use batch::Rounds;
 pub use generate::Generation;
+use waiting::{InFlight, Places, lock};
 
 /// Pairs that are read from the ledger at once.
 const PAGE: usize = 64;
@@ -567,69 +568,4 @@ fn concerns_all(error: &LlmError) -> bool {
         },
         LlmError::Unstructured { .. } => false,
     }
-}
-
-/// Names of the requests that somebody waits for.
-#[derive(Default)]
-struct InFlight {
-    names: Mutex<HashSet<String>>,
-    left: Condvar,
-}
-
-impl InFlight {
-    /// Waits until nobody else is in there under this name.
-    fn enter<'a>(&'a self, name: &'a str) -> Entered<'a> {
-        let mut names = lock(&self.names);
-        while names.contains(name) {
-            names = self.left.wait(names).unwrap_or_else(PoisonError::into_inner);
-        }
-        names.insert(name.to_owned());
-        Entered { all: self, name }
-    }
-}
-
-struct Entered<'a> {
-    all: &'a InFlight,
-    name: &'a str,
-}
-
-impl Drop for Entered<'_> {
-    fn drop(&mut self) {
-        lock(&self.all.names).remove(self.name);
-        self.all.left.notify_all();
-    }
-}
-
-/// A number of places, of which everybody takes one.
-struct Places {
-    free: Mutex<usize>,
-    left: Condvar,
-}
-
-impl Places {
-    fn new(count: usize) -> Self {
-        Self { free: Mutex::new(count), left: Condvar::new() }
-    }
-
-    fn take(&self) -> Taken<'_> {
-        let mut free = lock(&self.free);
-        while *free == 0 {
-            free = self.left.wait(free).unwrap_or_else(PoisonError::into_inner);
-        }
-        *free -= 1;
-        Taken(self)
-    }
-}
-
-struct Taken<'a>(&'a Places);
-
-impl Drop for Taken<'_> {
-    fn drop(&mut self) {
-        *lock(&self.0.free) += 1;
-        self.0.left.notify_one();
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -16,7 +16,8 @@ use quarry_llm::batch::{Brought, Found, MAX_BYTES, MAX_QUESTIONS, Sent, State, T
 use quarry_llm::budget::{Exhausted, Reservation};
 use quarry_llm::{Batches, ChatRequest, Cost, LlmError};
 
-use super::{InFlight, Judging, Progress, concerns_all, lock};
+use super::waiting::{InFlight, lock};
+use super::{Judging, Progress, concerns_all};
 use crate::digest::digest;
 use crate::error::AnnotateError;
 use crate::judge::Next;

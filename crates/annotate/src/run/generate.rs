@@ -9,7 +9,8 @@ use std::thread;
 use quarry_llm::{ChatRequest, Cost};
 use serde::Serialize;
 
-use super::{Halt, Judging, Shared, lock};
+use super::waiting::lock;
+use super::{Halt, Judging, Shared};
 use crate::answer;
 use crate::error::AnnotateError;
 use crate::evidence::{Answer, Event};

@@ -40,8 +40,9 @@ pub fn export(
 ) -> Result<Vec<(String, usize)>, AnnotateError> {
     let folder =
         tempfile::tempdir().map_err(|source| AnnotateError::Write { path: std::env::temp_dir(), source })?;
-    let (mut whole_ids, mut greatest) = (true, [-1; 2]);
+    let (mut whole_ids, mut greatest, mut labelled) = (true, [-1; 2], false);
     ledger.for_each_decided(judge, |decided| {
+        labelled |= label(&decided, export.graded).is_some();
         let ids =
             [&decided.pair.id, &decided.pair.code_id, &decided.pair.query_id].map(|id| id.parse::<i64>());
         whole_ids &= ids.iter().all(Result::is_ok);
@@ -52,6 +53,14 @@ pub fn export(
     })?;
     let mut generated = ledger.generated(judge)?;
     generated.retain(GeneratedCode::is_accepted);
+    if !labelled && generated.is_empty() {
+        return Err(AnnotateError::Ledger {
+            path: ledger.path().to_owned(),
+            problem: "no pair has a label yet; `quarry judge run` goes on, `quarry judge status` says why"
+                .to_owned(),
+            source: None,
+        });
+    }
     let as_pairs = whole_ids && !export.graded;
     if as_pairs {
         // As in CoSQA+, generated code comes behind all other.

@@ -453,7 +453,16 @@ fn a_call_that_was_cut_off_counts_at_its_worst_case() {
 fn labels_become_data_sets() {
     let server = honest();
     let fixture = Fixture::new(12, &server.url());
+    let refused = |split: &str| {
+        let (ledger, judge) = fixture.ledger();
+        let target = Target::named("beir").unwrap();
+        let wanted = Export { target, split, graded: false, renumber: false };
+        export(&ledger, judge, &wanted, &fixture.path("refused")).unwrap_err().to_string()
+    };
+    drop(fixture.prepare().unwrap());
+    assert!(refused("test").contains("no pair has a label yet"));
     fixture.run().unwrap();
+    assert!(refused("../test").contains("a name as the split"));
     let (ledger, judge) = fixture.ledger();
     let write = |to: &str, graded: bool| {
         let target = Target::named(to).unwrap();

@@ -213,7 +213,13 @@ fn pairs_without_a_verdict_end_with_an_error() {
     let server = Server::script(|_, _| Reply::status(400, "{\"error\": \"not today\"}"));
     let fixture = Fixture::new();
     write_plan(&fixture, 2, &server.url());
-    check_error(&fixture.run(&["judge", "run", "plan.toml"]), "not today");
+    let run = fixture.run(&["judge", "run", "plan.toml"]);
+    assert_eq!(run.status.code(), Some(2), "{}", stderr(&run));
+    assert!(
+        stderr(&run).contains("not today") && stdout(&run).contains("2 without a verdict"),
+        "{}",
+        stdout(&run)
+    );
 }
 
 #[test]

@@ -128,7 +128,13 @@ impl IsolationArgs {
         };
         let sandbox = quarry_sandbox::open(isolation)?;
         let mut packages: Option<Box<dyn PackageSource>> = None;
-        if let (false, Some(settings)) = (self.unsafe_no_sandbox, settings) {
+        if let Some(settings) = settings {
+            // Labels of a plan that installs packages are not the same without them.
+            if self.unsafe_no_sandbox {
+                let problem =
+                    "packages are installed in the sandbox only: set `install = false` in `[packages]`";
+                return Err(quarry_sandbox::Error::Program(problem.to_owned()));
+            }
             packages = Some(Box::new(Packages::open(settings.clone())?));
         }
         Ok(IsolatedPrograms { sandbox, name: name.to_owned(), packages })
@@ -147,6 +153,7 @@ pub fn stop_on_interrupt() -> Result<Arc<AtomicBool>, ctrlc::Error> {
         if asked.swap(true, Ordering::SeqCst) {
             std::process::exit(130);
         }
+        output::note("stopping when what is under way has ended; interrupt again to stop now");
     })?;
     Ok(stop)
 }

@@ -72,7 +72,10 @@ fn format_estimate(estimate: &Estimate, plan: &Plan) -> String {
     if plan.is_replay() {
         return text + ", by a recording: nothing is paid";
     }
-    text += &format!("; the next question of each: {} calls, at most {}", first.calls, first.worst);
+    text += &format!(
+        "; the next question of each: {} calls, at most {} with one attempt each",
+        first.calls, first.worst
+    );
     if first.stored > 0 {
         text += &format!(", and {} stored answers", first.stored);
     }

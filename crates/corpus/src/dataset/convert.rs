@@ -58,6 +58,15 @@ pub fn convert(
     split: &str,
     options: &Options,
 ) -> Result<Vec<(String, usize)>, FormatError> {
+    // Files are named after it.
+    if split.is_empty() || split.contains(['/', '\\', '\0']) {
+        return Err(FormatError::File {
+            path: out.to_owned(),
+            expected: "a name as the split".to_owned(),
+            found: format!("{split:?}"),
+            remedy: "write one such as test".to_owned(),
+        });
+    }
     let staged = Staged::new(out)?;
     let written =
         write(sources, target, (out, &staged.path), split, options).map_err(|error| staged.named(error))?;

@@ -119,7 +119,10 @@ fn serve(mut stream: TcpStream, script: &Script, seen: &Mutex<Vec<Seen>>) -> std
     let (mut headers, mut length) = (String::new(), 0);
     loop {
         let mut line = String::new();
-        reader.read_line(&mut line)?;
+        // Whoever asked may be gone before its question was whole.
+        if reader.read_line(&mut line)? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
         if line.trim().is_empty() {
             break;
         }

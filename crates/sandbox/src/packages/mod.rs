@@ -367,7 +367,10 @@ impl Packages {
             Ended::Memory if tree::size(output) > self.settings.bytes => return Err(too_large()),
             Ended::WallTime | Ended::CpuTime => {
                 let seconds = self.settings.wall_time.as_secs_f64();
-                return Err(refused(format!("{names}: took longer than {seconds} s")));
+                // A slow network is no word on the package.
+                return Err(PackageError::Failed {
+                    detail: format!("{names}: took longer than {seconds} s"),
+                });
             }
             Ended::Memory => return Err(refused(format!("{names}: needs too much memory to install"))),
             Ended::Exited { .. } => return Err(manager.explain(requirements, &outcome)),

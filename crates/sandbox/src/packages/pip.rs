@@ -31,6 +31,8 @@ const PASSING: &[&str] = &[
     "Temporary failure in name resolution",
     "Read timed out",
     "Server Error",
+    "403 Client Error",
+    "429 Client Error",
     "No space left on device",
 ];
 

@@ -168,8 +168,9 @@ fn size_and_time_are_bounded() {
     });
     fixture.settings.pip.index = Some(Index::Address(server.address.clone()));
     fixture.settings.wall_time = std::time::Duration::from_secs(3);
-    let reason = fixture.refusal("python", &["large"]);
-    assert!(reason.contains("took longer than 3 s"), "{reason}");
+    let error = fixture.provide("python", &["large"]).unwrap_err();
+    assert!(matches!(error, PackageError::Failed { .. }), "{error}");
+    assert!(error.to_string().contains("took longer than 3 s"), "{error}");
 }
 
 #[test]

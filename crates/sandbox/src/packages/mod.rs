@@ -368,9 +368,8 @@ impl Packages {
             Ended::WallTime | Ended::CpuTime => {
                 let seconds = self.settings.wall_time.as_secs_f64();
                 // A slow network is no word on the package.
-                return Err(PackageError::Failed {
-                    detail: format!("{names}: took longer than {seconds} s"),
-                });
+                let detail = format!("{names}: took longer than {seconds} s");
+                return Err(PackageError::Failed { detail });
             }
             Ended::Memory => return Err(refused(format!("{names}: needs too much memory to install"))),
             Ended::Exited { .. } => return Err(manager.explain(requirements, &outcome)),

@@ -59,7 +59,7 @@ pub fn convert(
     options: &Options,
 ) -> Result<Vec<(String, usize)>, FormatError> {
     // Files are named after it.
-    if split.is_empty() || split.contains(['/', '\\', '\0']) {
+    if split.contains(['/', '\\', '\0']) {
         return Err(FormatError::File {
             path: out.to_owned(),
             expected: "a name as the split".to_owned(),

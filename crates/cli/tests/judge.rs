@@ -2,6 +2,8 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
+#[path = "fixture/cosqa.rs"]
+mod cosqa;
 mod fixture;
 #[path = "../../llm/tests/support/mod.rs"]
 #[allow(dead_code, reason = "each test file uses a part")]
@@ -15,9 +17,10 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cosqa::labels;
 use fixture::{Fixture, check_error, stderr, stdout};
 use serde_json::{Value, json};
-use support::{Reply, Seen, Server, completion};
+use support::{Reply, Seen, Server};
 
 /// Pairs that the model judges at the same time in the test of kills.
 const CONCURRENCY: usize = 4;
@@ -99,39 +102,12 @@ fn the_example_needs_no_key_and_runs_its_programs() {
     assert_eq!(fs::read_to_string(out.join("qrels/test.tsv")).unwrap().lines().count(), 41);
 }
 
-/// The model of the tests: CoSQA's two questions, of which the second is answered by the number of the pair.
 fn model(seen: &Seen) -> Reply {
-    thread::sleep(Duration::from_millis(15));
-    let text = seen.body.to_string();
-    if text.contains("web search engine") {
-        return Reply::ok(completion("{\"explanation\": \"x\", \"intent\": \"yes\"}", 10, 5));
-    }
-    let digits = text.split("subject").nth(1).unwrap().split(|c: char| !c.is_ascii_digit()).next().unwrap();
-    let case = digits.parse::<usize>().unwrap() % 7 + 1;
-    Reply::ok(completion(&format!("{{\"explanation\": \"x\", \"case\": \"{case}\"}}"), 10, 5))
+    cosqa::model(seen, Duration::from_millis(15))
 }
 
 fn write_plan(fixture: &Fixture, n_pairs: usize, url: &str) {
-    let pair = |number: usize| {
-        json!({"pair-idx": number, "query-idx": number, "query": format!("query {number}"), "code-idx": number,
-               "code": format!("def subject{number}(): pass")})
-    };
-    let pairs: Vec<String> = (0..n_pairs).map(|number| pair(number).to_string()).collect();
-    fixture.write("tree/pairs.jsonl", &pairs.join("\n"));
-    fixture.write(
-        "tree/plan.toml",
-        &format!(
-            "pairs = ['pairs.jsonl']\njudge = 'cosqa'\n[model]\nprovider = 'openai-compatible'\nbase_url = '{url}'\n\
-             model = 'm'\nconcurrency = {CONCURRENCY}\n"
-        ),
-    );
-}
-
-fn labels(fixture: &Fixture) -> String {
-    let out = fixture.path("qrels");
-    let export = fixture.run(&["judge", "export", "plan.toml", out.to_str().unwrap(), "--to", "trec-qrels"]);
-    assert!(export.status.success(), "{}", stderr(&export));
-    fs::read_to_string(out).unwrap()
+    cosqa::write_plan(fixture, n_pairs, url, &format!("concurrency = {CONCURRENCY}"));
 }
 
 /// A run that is killed again and again ends with the labels of an undisturbed one. What was stored is not asked

@@ -2,6 +2,8 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
+#[path = "fixture/cosqa.rs"]
+mod cosqa;
 mod fixture;
 #[path = "../../queue/tests/support/mod.rs"]
 #[allow(dead_code, reason = "each test file uses a part")]
@@ -11,55 +13,20 @@ mod nats;
 mod support;
 
 use std::collections::HashMap;
-use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cosqa::{labels, write_plan};
 use fixture::{Fixture, check_error, stderr};
 use nats::Nats;
 use serde_json::json;
-use support::{Reply, Seen, Server, completion};
+use support::Server;
 
 const KEY: &str = "sk-of-a-worker-0123456789";
 
 /// Questions of one worker at the same time.
 const QUESTIONS: usize = 3;
-
-/// CoSQA's two questions, of which the second is answered by the number of the pair.
-fn model(seen: &Seen) -> Reply {
-    thread::sleep(Duration::from_millis(30));
-    let text = seen.body.to_string();
-    if text.contains("web search engine") {
-        return Reply::ok(completion("{\"explanation\": \"x\", \"intent\": \"yes\"}", 10, 5));
-    }
-    let digits = text.split("subject").nth(1).unwrap().split(|c: char| !c.is_ascii_digit()).next().unwrap();
-    let case = digits.parse::<usize>().unwrap() % 7 + 1;
-    Reply::ok(completion(&format!("{{\"explanation\": \"x\", \"case\": \"{case}\"}}"), 10, 5))
-}
-
-fn write_plan(fixture: &Fixture, n_pairs: usize, url: &str) {
-    let pair = |number: usize| {
-        json!({"pair-idx": number, "query-idx": number, "query": format!("query {number}"), "code-idx": number,
-               "code": format!("def subject{number}(): pass")})
-    };
-    let pairs: Vec<String> = (0..n_pairs).map(|number| pair(number).to_string()).collect();
-    fixture.write("tree/pairs.jsonl", &pairs.join("\n"));
-    fixture.write(
-        "tree/plan.toml",
-        &format!(
-            "pairs = ['pairs.jsonl']\njudge = 'cosqa'\n[model]\nprovider = 'openai-compatible'\nbase_url = '{url}'\n\
-             model = 'm'\n"
-        ),
-    );
-}
-
-fn labels(fixture: &Fixture) -> String {
-    let out = fixture.path("qrels");
-    let export = fixture.run(&["judge", "export", "plan.toml", out.to_str().unwrap(), "--to", "trec-qrels"]);
-    assert!(export.status.success(), "{}", stderr(&export));
-    fs::read_to_string(out).unwrap()
-}
 
 /// A process that does not outlive the test.
 struct Running(Child);
@@ -99,16 +66,16 @@ impl Drop for Running {
 fn kills_of_workers_server_and_run_lose_nothing() {
     const PAIRS: usize = 80;
     let Some(mut nats) = Nats::start() else { return };
-    let server = Server::script(|_, seen| model(seen));
+    let server = Server::script(|_, seen| cosqa::model(seen, Duration::from_millis(30)));
     let undisturbed = Fixture::new();
-    write_plan(&undisturbed, PAIRS, &server.url());
+    write_plan(&undisturbed, PAIRS, &server.url(), "");
     let run = undisturbed.run(&["judge", "run", "plan.toml"]);
     assert!(run.status.success(), "{}", stderr(&run));
     let before = server.count();
     assert_eq!(before, 2 * PAIRS);
 
     let killed = Fixture::new();
-    write_plan(&killed, PAIRS, &server.url());
+    write_plan(&killed, PAIRS, &server.url(), "");
     let mut workers: Vec<Running> = (0..3).map(|_| Running::worker(&killed, &nats, &server)).collect();
     let url = nats.url();
     let judge = || Running::start(&killed, &["judge", "run", "plan.toml", "--nats", &url]);

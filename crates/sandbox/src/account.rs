@@ -2,14 +2,17 @@
 //! make one, else by sampling.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::process::Pid;
 
-use crate::MemoryBound;
+use crate::spawn::{Descriptors, spawn};
+use crate::{Error, MemoryBound};
 
 /// Where cgroups of runs are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,15 +40,9 @@ pub(crate) enum Account {
 }
 
 impl Account {
-    /// Opens the account of a process that waits to start, and of all that descend from it: in a cgroup below
-    /// `parent`, or by a watchdog if there is none or it does not take the process.
-    pub fn open(parent: Option<&CgroupParent>, root: Pid, memory_bytes: u64) -> Self {
-        parent
-            .and_then(|parent| {
-                let cgroup = parent.make(memory_bytes)?;
-                cgroup.admit(root).then_some(Self::Cgroup(cgroup))
-            })
-            .unwrap_or_else(|| Self::Watchdog(Watchdog { root, memory_bytes, peak: Usage::default() }))
+    /// The account of a process and of all that descend from it, kept by a watchdog.
+    pub fn watch(root: Pid, memory_bytes: u64) -> Self {
+        Self::Watchdog(Watchdog { root, memory_bytes, peak: Usage::default() })
     }
 
     pub fn bound(&self) -> MemoryBound {
@@ -104,27 +101,18 @@ impl CgroupParent {
         Some(found)
     }
 
-    /// Whether a process can be put into a cgroup here, tried out with one that does nothing.
+    /// Whether a process can put itself into a cgroup here, tried out with one that does nothing.
     fn works(&self) -> bool {
-        self.make(1 << 30).is_some_and(|cgroup| {
-            // Without a path and with its standard input left open, so that it waits until it is killed.
-            let waiting = std::process::Command::new("/usr/bin/cat")
-                .env_clear()
-                .stdin(std::process::Stdio::piped())
-                .stdout(std::process::Stdio::null())
-                .stderr(std::process::Stdio::null())
-                .spawn();
-            waiting.is_ok_and(|mut child| {
-                let admitted = cgroup.admit(Pid::from_child(&child));
-                let _ = child.kill();
-                let _ = child.wait();
-                admitted
-            })
-        })
+        let start = |cgroup: &Cgroup| {
+            let mut command = Command::new("/usr/bin/true");
+            command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            spawn(command, Descriptors::default(), cgroup.members().ok()?).ok()?.wait().ok()
+        };
+        self.make(1 << 30).is_some_and(|cgroup| start(&cgroup).is_some())
     }
 
     /// Makes a cgroup for one run.
-    fn make(&self, memory_bytes: u64) -> Option<Cgroup> {
+    pub fn make(&self, memory_bytes: u64) -> Option<Cgroup> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let name = format!("{PREFIX}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let memory = self.memory.join(&name);
@@ -222,9 +210,17 @@ impl std::ops::Deref for Cgroup {
 }
 
 impl Folders {
-    fn admit(&self, process: Pid) -> bool {
-        let admit = |folder: &Path| fs::write(folder.join("cgroup.procs"), process.to_string()).is_ok();
-        admit(&self.memory) && self.cpu.as_deref().is_none_or(admit)
+    /// The lists of members that a process writes itself into, see [`spawn`].
+    pub fn members(&self) -> Result<Vec<File>, Error> {
+        // Where there is a list of threads, the only thread of a process can join without waiting for others.
+        let list = if self.bound == MemoryBound::CgroupV1 { "tasks" } else { "cgroup.procs" };
+        let folders = [Some(&self.memory), self.cpu.as_ref()];
+        folders
+            .into_iter()
+            .flatten()
+            .map(|folder| OpenOptions::new().write(true).open(folder.join(list)))
+            .collect::<io::Result<_>>()
+            .map_err(Error::io("open a cgroup"))
     }
 
     /// Whether the kernel killed a process here because memory ran out.

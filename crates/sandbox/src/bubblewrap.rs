@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::Deserialize;
 
-use crate::account::{Account, CgroupParent};
+use crate::account::{Account, Cgroup, CgroupParent};
 use crate::guard::Guard;
 use crate::spawn::{Descriptors, resource_limits, spawn};
 use crate::supervise::{KILL_TIME, Stream, supervise, wait_for};
@@ -179,7 +179,13 @@ impl Bubblewrap {
     }
 
     /// Starts bubblewrap, which sets the sandbox up and then waits.
-    fn start(&self, program: &Program, limits: &Limits, access: Access<'_>) -> Result<Started, Error> {
+    fn start(
+        &self,
+        program: &Program,
+        limits: &Limits,
+        access: Access<'_>,
+        cgroup: Option<&Cgroup>,
+    ) -> Result<Started, Error> {
         let (mut options, mut descriptors) = self.options(program, limits, access)?;
         let [stdout, stderr, status, go] = [pipe()?, pipe()?, pipe()?, pipe()?];
         options.extend(["--json-status-fd".to_owned(), descriptors.add(status.1)]);
@@ -193,7 +199,7 @@ impl Bubblewrap {
             .args(resource_limits(limits))
             // Inside, where it counts the processes of this sandbox and no others.
             .arg(format!("--nproc={}", limits.processes));
-        if self.cgroups.is_none() {
+        if cgroup.is_none() {
             // Between two samples, at least each single process is bounded.
             command.arg(format!("--data={}", limits.memory_bytes));
         }
@@ -213,7 +219,8 @@ impl Bubblewrap {
                     .map_err(Error::io("hand over a folder"))?;
             }
         }
-        let child = spawn(command, descriptors)?;
+        let members = cgroup.map_or(Ok(Vec::new()), |cgroup| cgroup.members())?;
+        let child = spawn(command, descriptors, members)?;
         Ok(Started { child, stdout: stdout.0, stderr: stderr.0, status: status.0, go: go.1 })
     }
 }
@@ -233,10 +240,12 @@ impl Bubblewrap {
         access: Access<'_>,
     ) -> Result<Outcome, Error> {
         program.check()?;
-        let mut started = self.start(program, limits, access)?;
-        let Some(init) = started.wait_for_init()? else { return Err(started.setup_error()) };
         // Dropped last: the kernel removes a cgroup only after its processes.
-        let mut account = Account::open(self.cgroups.as_ref(), init.pid, limits.memory_bytes);
+        let cgroup = self.cgroups.as_ref().and_then(|parent| parent.make(limits.memory_bytes));
+        let mut account;
+        let mut started = self.start(program, limits, access, cgroup.as_ref())?;
+        let Some(init) = started.wait_for_init()? else { return Err(started.setup_error()) };
+        account = cgroup.map_or_else(|| Account::watch(init.pid, limits.memory_bytes), Account::Cgroup);
         // Nobody waits for the word if something failed meanwhile.
         if started.go.write_all(b"!").is_err() {
             return Err(started.setup_error());

@@ -245,7 +245,7 @@ impl Sandbox for Podman {
         descriptors.add_content(&self.seccomp)?;
         let mut command = self.command(&[]);
         command.args(self.options(&container.name, program, limits)).stdout(stdout.1).stderr(stderr.1);
-        let mut child = spawn(command, descriptors)?;
+        let mut child = spawn(command, descriptors, Vec::new())?;
         let Some(first) = self.wait_for_first(&container.name, &child)? else {
             let _ = child.kill();
             let _ = child.wait();
@@ -254,7 +254,7 @@ impl Sandbox for Podman {
             return Err(said(&detail));
         };
         let mut account =
-            Account::observe(first).unwrap_or_else(|| Account::open(None, first, limits.memory_bytes));
+            Account::observe(first).unwrap_or_else(|| Account::watch(first, limits.memory_bytes));
         send(go.1, &files);
 
         let streams = [Stream::new(stdout.0, limits), Stream::new(stderr.0, limits)];

@@ -38,7 +38,7 @@ impl Sandbox for Unconfined {
             .stdout(stdout_end)
             .stderr(stderr_end);
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let mut child = spawn(command, Descriptors::default())?;
+        let mut child = spawn(command, Descriptors::default(), Vec::new())?;
         let root = Pid::from_child(&child);
         let kill = || {
             for process in descendants(root) {
@@ -47,7 +47,7 @@ impl Sandbox for Unconfined {
             let _ = kill_process_group(root, Signal::KILL);
         };
         let streams = [Stream::new(stdout, limits), Stream::new(stderr, limits)];
-        let mut account = Account::open(None, root, limits.memory_bytes);
+        let mut account = Account::watch(root, limits.memory_bytes);
         supervise(&mut child, streams, limits, &mut account, &mut || false, &kill).map(|(outcome, _)| outcome)
     }
 }

@@ -263,10 +263,12 @@ fn probability(written: &str) -> Option<f64> {
 
 /// A verdict without what does not count in it: case, marks around it, zeros behind the point.
 fn canonical(written: &str) -> String {
-    let text = written.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
-    match text.parse::<f64>() {
+    // A sign or a point at the beginning belongs to a number: -1 is not 1, and .5 is not 5.
+    let number =
+        written.trim_matches(|c: char| !c.is_alphanumeric() && !"+-.".contains(c)).trim_end_matches('.');
+    match number.parse::<f64>() {
         Ok(number) if number.is_finite() => number.to_string(),
-        _ => text,
+        _ => written.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase(),
     }
 }
 
@@ -279,7 +281,16 @@ const MAX_PROGRAM_BYTES: usize = 200_000;
 /// # Errors
 /// What was expected and what is there, in words for the model.
 pub(crate) fn program(answer: &str, language: &Language) -> Result<String, String> {
-    let program = longest_fence(answer, language).unwrap_or(answer).trim();
+    let program = match longest_fence(answer, language) {
+        Some(program) => program.trim(),
+        None if answer.contains("\n```") || answer.starts_with("```") => {
+            return Err(format!(
+                "expected {} in its code fence, and the fences name something else",
+                language.title
+            ));
+        }
+        None => answer.trim(),
+    };
     if program.is_empty() {
         return Err(format!("expected a {} program, and there is none", language.title));
     }
@@ -338,8 +349,21 @@ mod tests {
             check(form, "verdict: 1.0\nI am sure.\nwhy: it does", "1", "it does");
             check(form, "{\"verdict\": 0}", "0", "");
         }
+        check("fields", "verdict: .5, why: half", "0.5", "half");
+        check("fields", "verdict: **1.**", "1", "");
+        assert!(grammar("fields").read("verdict: -1").is_err());
         check("word", " **Yes**", "1", "");
         check("word", "No, it does not.", "0", "");
+    }
+
+    #[test]
+    fn a_fence_of_another_language_holds_no_program() {
+        let python = Language::named("python").unwrap();
+        assert_eq!(program("So:\n```python\nx = 1\n```", python).unwrap(), "x = 1\n");
+        assert_eq!(program("x = 1", python).unwrap(), "x = 1\n");
+        for other in ["```javascript\nlet x\n```", "So:\n```js\nlet x\n```"] {
+            assert!(program(other, python).unwrap_err().contains("fences name something else"));
+        }
     }
 
     #[test]

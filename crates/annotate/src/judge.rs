@@ -409,8 +409,10 @@ impl Judge {
     ) -> Result<Result<T, String>, Halt> {
         let mut request = prompt.request(values);
         request.sample = self.choices.round * SAMPLES_PER_ROUND + sample;
-        request.temperature = self.choices.temperature.or(request.temperature);
-        if sample > 0 {
+        let Choices { round, temperature, .. } = self.choices;
+        request.temperature = temperature.or(request.temperature);
+        // Without chance, the same question would have the same answer.
+        if sample > 0 || round > 0 && temperature.is_none() {
             request.temperature = request.temperature.map(|given| given.max(RESAMPLING_TEMPERATURE));
         }
         let mut last = String::new();

@@ -7,7 +7,7 @@ use quarry_corpus::formats::{FormatError, Holds, Record};
 use crate::digest::digest;
 use crate::error::AnnotateError;
 use crate::language::Language;
-use crate::ledger::Writer;
+use crate::ledger::{Clash, Writer};
 use crate::pair::Pair;
 use crate::plan::Plan;
 
@@ -35,7 +35,8 @@ pub(crate) fn check(plan: &Plan) -> Result<Checked, AnnotateError> {
         return Err(AnnotateError::Plan {
             path: plan.path.clone(),
             problem: format!(
-                "{}: expected a file of pairs, found one of {} ({})",
+                "{}: expected a file of pairs, found one of {} ({}); if it holds pairs, name its format (`format = …`) to \
+                 see what is wrong with the first",
                 other.path.display(),
                 other.format.name,
                 other.format.about
@@ -71,9 +72,12 @@ pub(crate) fn check(plan: &Plan) -> Result<Checked, AnnotateError> {
 /// When the ledger knows one of them with another text, or cannot be written.
 pub(crate) fn note(checked: &Checked, plan: &Plan, writer: &Writer) -> Result<(), AnnotateError> {
     writer.begin_list()?;
-    let (mut batch, mut others, mut failed) = (Vec::new(), Vec::new(), None);
+    let (mut batch, mut clashes, mut n_clashes, mut failed) = (Vec::new(), Vec::new(), 0, None);
     let mut add = |batch: &mut Vec<Pair>| match writer.add_pairs(std::mem::take(batch)) {
-        Ok(known) => others.extend(known),
+        Ok(found) => {
+            n_clashes += found.len();
+            clashes.extend(found.into_iter().take(MAX_LISTED - clashes.len()));
+        }
         Err(error) => failed = failed.take().or(Some(error)),
     };
     for_each(&checked.sources, plan, &mut |_, pair| {
@@ -87,13 +91,24 @@ pub(crate) fn note(checked: &Checked, plan: &Plan, writer: &Writer) -> Result<()
     if let Some(error) = failed {
         return Err(error);
     }
-    let Some(first) = others.first() else { return Ok(()) };
+    if n_clashes == 0 {
+        return Ok(());
+    }
+    let lines = clashes.iter().map(|Clash { id, known, what }| match id == known {
+        true => format!("\n  pair {id} has another text or other ids than before"),
+        false => format!("\n  pair {id}: {what} stands for another text in pair {known}"),
+    });
+    let more = match n_clashes - clashes.len() {
+        0 => String::new(),
+        more => format!("\n  and {more} more"),
+    };
     Err(AnnotateError::Plan {
         path: plan.path.clone(),
         problem: format!(
-            "{} pairs have another text or other ids than before, {first} is the first of them: an id stands for one \
-             pair; give the pairs ids of their own, or name another ledger",
-            others.len()
+            "an id stands for one text, in these files and in {}, and here it does not; give what differs ids of its \
+             own, or name another ledger if the pairs were changed since it was made:{}{more}",
+            plan.ledger.display(),
+            lines.collect::<String>()
         ),
     })
 }

@@ -1,26 +1,26 @@
 //! Plans: what is judged, by whom, with which model, for how much.
 
+mod file;
 mod packages;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use packages::{PackagesPlan, what_labels_depend_on};
+use file::PlanFile;
+use packages::what_labels_depend_on;
 use quarry_llm::budget::Price;
-use quarry_llm::{Batches, Budget, Cache, Client, Limits as Spendable, Money, Recording, Settings};
+use quarry_llm::{Batches, Budget, Cache, Client, Limits as Spendable, LlmError, Money, Recording, Settings};
 use quarry_sandbox::Limits;
 use quarry_sandbox::packages::Index;
-use serde::Deserialize;
 use serde_json::json;
 
 use crate::answer::Grammar;
 use crate::digest::digest;
 use crate::error::AnnotateError;
 use crate::judge::{Choices, Judge, MAX_PROGRAMS, TestChoices};
-use crate::language::LANGUAGES_TEXT;
+use crate::language::{LANGUAGES_TEXT, Language};
+use crate::ledger::Ledger;
 use crate::prompt::{Prompt, Prompts};
 use crate::remote::Remote;
 
@@ -30,150 +30,12 @@ const MAX_ROUNDS: u32 = 100;
 /// Pairs that are judged at the same time where workers on other machines do the work.
 const PAIRS_FOR_WORKERS: usize = 64;
 
-/// A plan's file. Paths are relative to its folder.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PlanFile {
-    /// Files of pairs, of any format that holds pairs with their texts.
-    pairs: Vec<PathBuf>,
-    /// Their format, or the beginning of its name; what they hold decides otherwise.
-    #[serde(default)]
-    format: String,
-    /// Language of the pairs that have none.
-    #[serde(default)]
-    language: Option<String>,
-    /// Where the evidence goes; the plan's name with `.ledger` otherwise.
-    #[serde(default)]
-    ledger: Option<PathBuf>,
-    /// Who judges; see [`Judge::names`].
-    #[serde(default = "agents")]
-    judge: String,
-    /// Folder with prompts that replace those of the program.
-    #[serde(default)]
-    prompts: Option<PathBuf>,
-    /// How often a question is asked until the answer can be read.
-    #[serde(default = "two")]
-    attempts: u32,
-    /// Pairs that are judged at the same time; the model's `concurrency` otherwise.
-    #[serde(default)]
-    workers: Option<usize>,
-    /// Whether questions are sent in batches, which take up to a day and cost half.
-    #[serde(default)]
-    batch: bool,
-    /// A recording that answers in the place of the model.
-    #[serde(default)]
-    replay: Option<PathBuf>,
-    /// A file that all answers are recorded in.
-    #[serde(default)]
-    record: Option<PathBuf>,
-    /// A folder with answers that were paid for before.
-    #[serde(default)]
-    cache: Option<PathBuf>,
-    /// The model that judges; or `models`.
-    #[serde(default)]
-    model: Option<Settings>,
-    /// Several, by names of the user, whose majority is the label.
-    #[serde(default)]
-    models: BTreeMap<String, Settings>,
-    /// How often each model judges each pair; the majority of all is the label.
-    #[serde(default = "one")]
-    rounds: u32,
-    /// How much chance there is in answers; what the prompts say otherwise.
-    #[serde(default)]
-    temperature: Option<f64>,
-    #[serde(default)]
-    budget: BudgetPlan,
-    #[serde(default)]
-    sandbox: SandboxPlan,
-    #[serde(default)]
-    tests: Option<TestChoices>,
-    #[serde(default)]
-    packages: PackagesPlan,
-    #[serde(default)]
-    generation: GenerationPlan,
-    #[serde(default)]
-    nats: Option<NatsPlan>,
-}
-
-/// Which server brings the work to workers on other machines, and which work.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NatsPlan {
-    url: String,
-    /// Whether they ask the models too, rather than this process.
-    #[serde(default = "yes")]
-    questions: bool,
-}
-
-fn yes() -> bool {
-    true
-}
-
-fn agents() -> String {
-    "agents".to_owned()
-}
-fn one() -> u32 {
-    1
-}
-fn two() -> u32 {
-    2
-}
-
-/// The most that all runs of a plan with its ledger may spend together.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct BudgetPlan {
-    #[serde(default)]
-    tokens: Option<u64>,
-    #[serde(default)]
-    dollars: Option<f64>,
-}
-
-/// How code is written for queries that no candidate answers.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct GenerationPlan {
-    /// How often code is written for a query until the judge says yes.
-    rounds: u32,
-}
-
-impl Default for GenerationPlan {
-    fn default() -> Self {
-        Self { rounds: 3 }
-    }
-}
-
-/// As [`GenerationPlan`] says, with what is asked.
+/// How code is written for queries that no candidate answers, with what is asked.
 #[derive(Clone, Debug)]
 pub(crate) struct Generation {
     pub(crate) rounds: u32,
     pub(crate) generator: Prompt,
     pub(crate) repairer: Prompt,
-}
-
-/// What a test program may use up, and how many run at the same time.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct SandboxPlan {
-    wall_seconds: f64,
-    cpu_seconds: f64,
-    memory_mib: u64,
-    processes: u64,
-    /// As many as there are cores otherwise.
-    at_once: Option<usize>,
-}
-
-impl Default for SandboxPlan {
-    fn default() -> Self {
-        let limits = Limits::default();
-        Self {
-            wall_seconds: limits.wall_time.as_secs_f64(),
-            cpu_seconds: limits.cpu_time.as_secs_f64(),
-            memory_mib: limits.memory_bytes >> 20,
-            processes: limits.processes,
-            at_once: None,
-        }
-    }
 }
 
 /// A plan that was read and can work, as far as that can be said without its pairs.
@@ -314,6 +176,13 @@ impl Plan {
         if file.tests.is_some() && !first.runs_tests() {
             return Err(wrong(format!("`[tests]` is for judges that run programs; {} does not", file.judge)));
         }
+        if let Some(language) = &file.language
+            && first.runs_tests()
+            && Language::named(&language.to_lowercase()).is_none()
+        {
+            let known = Language::names().collect::<Vec<_>>().join(", ");
+            return Err(wrong(format!("`language` is {language:?}; expected one of {known}")));
+        }
         let limits = file.sandbox.limits().map_err(wrong)?;
         let packages = packages.clone().filter(|_| first.runs_tests());
         let limits_text = format!("{limits:?}");
@@ -434,6 +303,23 @@ impl Plan {
         Ok(self)
     }
 
+    /// The same plan with a copy of its ledger, so that what is done with it leaves no trace. The copy is removed with
+    /// what is returned beside the plan.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read, or there is no room for the copy.
+    pub fn rehearsal(self) -> Result<(Self, tempfile::TempDir), AnnotateError> {
+        let failed = |source| AnnotateError::Write { path: std::env::temp_dir(), source };
+        let folder = tempfile::tempdir().map_err(failed)?;
+        let copy = folder.path().join("ledger");
+        if self.ledger.exists() {
+            Ledger::open(&self.ledger)?.copy_to(&copy)?;
+        }
+        let at_copy = |plan: Self| Self { ledger: copy.clone(), ..plan };
+        let members = self.members.iter().cloned().map(at_copy).collect();
+        Ok((Self { members, ..at_copy(self) }, folder))
+    }
+
     /// Whether a recording answers, so that nothing is paid.
     pub fn is_replay(&self) -> bool {
         self.replay.is_some()
@@ -511,21 +397,32 @@ impl Plan {
     ) -> Result<Client, AnnotateError> {
         let settings = self.settings.clone();
         let asks_workers = remote.filter(|_| self.asks_elsewhere);
-        let mut client = match (&self.replay, asks_workers) {
-            (Some(recording), _) => Client::replay(settings, Recording::open(recording)?)?,
+        // What is wrong with the settings is wrong with this file.
+        let here = |error| match error {
+            LlmError::Settings { problem } => {
+                AnnotateError::Plan { path: self.path.clone(), problem: format!("model: {problem}") }
+            }
+            error @ LlmError::Key { .. } => {
+                AnnotateError::Plan { path: self.path.clone(), problem: error.to_string() }
+            }
+            error => AnnotateError::Model(error),
+        };
+        let client = match (&self.replay, asks_workers) {
+            (Some(recording), _) => Client::replay(settings, Recording::open(recording)?),
             (None, Some(remote)) => {
                 let transport = remote.questions(&settings)?;
-                Client::with_transport(settings, Box::new(transport))?
+                Client::with_transport(settings, Box::new(transport))
             }
-            (None, None) => Client::new(settings)?,
+            (None, None) => Client::new(settings),
         };
+        let mut client = client.map_err(here)?;
         if let Some(folder) = &self.cache {
             client = client.with_cache(Cache::open(folder)?);
         }
         if let Some(path) = &self.record {
             client = client.with_recording(path)?;
         }
-        Ok(client.with_budget(budget)?)
+        client.with_budget(budget).map_err(here)
     }
 }
 
@@ -547,33 +444,6 @@ fn price(model: &Settings) -> Result<Price, String> {
         input: dollars("input_price", model.input_price)?,
         output: dollars("output_price", model.output_price)?,
     })
-}
-
-impl SandboxPlan {
-    fn limits(self) -> Result<Limits, String> {
-        let seconds = |name: &str, seconds: f64| {
-            let fits = seconds > 0.0 && seconds <= 3600.0;
-            let wrong =
-                || format!("`sandbox.{name}` is {seconds}; expected more than 0 and at most 3600 seconds");
-            fits.then(|| Duration::from_secs_f64(seconds)).ok_or_else(wrong)
-        };
-        for (name, count, least, most) in [
-            ("memory_mib", self.memory_mib, 16, 1 << 20),
-            ("processes", self.processes, 1, 1 << 16),
-            ("at_once", self.at_once.unwrap_or(1) as u64, 1, 1024),
-        ] {
-            if count < least || count > most {
-                return Err(format!("`sandbox.{name}` is {count}; expected {least} to {most}"));
-            }
-        }
-        Ok(Limits {
-            wall_time: seconds("wall_seconds", self.wall_seconds)?,
-            cpu_time: seconds("cpu_seconds", self.cpu_seconds)?,
-            memory_bytes: self.memory_mib << 20,
-            processes: self.processes,
-            ..Limits::default()
-        })
-    }
 }
 
 #[cfg(test)]

@@ -146,6 +146,7 @@ impl Prompts {
         }
         let Some(folder) = folder else { return Ok(Self(prompts)) };
         let unreadable = |source| AnnotateError::Read { path: folder.to_owned(), source };
+        let mut n_replaced = 0;
         for entry in fs::read_dir(folder).map_err(unreadable)? {
             let path = entry.map_err(unreadable)?.path();
             if path.extension().is_none_or(|extension| extension != "toml") {
@@ -165,6 +166,16 @@ impl Prompts {
             }
             let text = fs::read_to_string(&path).map_err(|source| AnnotateError::Read { path, source })?;
             prompts.insert(name.clone(), Prompt::parse(&name, &text, &place)?);
+            n_replaced += 1;
+        }
+        if n_replaced == 0 {
+            return Err(AnnotateError::Prompt {
+                place: folder.display().to_string(),
+                problem:
+                    "it holds no prompt; expected files with `.toml` at the end of their names, such as \
+                          screener.toml"
+                        .to_owned(),
+            });
         }
         Ok(Self(prompts))
     }

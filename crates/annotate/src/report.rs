@@ -50,8 +50,8 @@ pub struct Report {
     pub per_pair: [PerPair; 2],
     /// What this ledger's calls have booked, failed ones included.
     pub spent: Cost,
-    /// Of that, at the worst case, calls that were cut off when the process ended.
-    pub cut_off: Cost,
+    /// Of that, worst cases of attempts whose cost nobody told, and of calls that were cut off or are under way.
+    pub unconfirmed: Cost,
     /// Labels of the file with those of the judge: (file, judge, number).
     pub labels: Vec<(i32, i32, u64)>,
     /// Share of the pairs with both labels in which they agree, a label of the file counting as 1 from 1 on.
@@ -86,7 +86,7 @@ impl Report {
             seconds,
             answers,
             spent,
-            cut_off,
+            unconfirmed,
             labels,
             reasons,
             lacking,
@@ -141,7 +141,7 @@ impl Report {
             cost: total,
             per_pair: [per_pair(0, n_decided.saturating_sub(tested)), per_pair(1, tested)],
             spent,
-            cut_off,
+            unconfirmed,
             accuracy: share(count(labels.iter().filter(agreeing).collect()), count(labels.iter().collect())),
             outcomes,
             runs,

@@ -1,6 +1,7 @@
 //! Judging the pairs of a plan: workers that ask, run and note until every pair has its verdict.
 
 mod batch;
+mod estimate;
 mod generate;
 mod waiting;
 
@@ -25,6 +26,7 @@ use crate::programs::{IsolatedPrograms, Programs};
 use crate::remote::Remote;
 
 use batch::Rounds;
+pub use estimate::Estimate;
 pub use generate::Generation;
 use waiting::{InFlight, Places, lock};
 
@@ -33,13 +35,6 @@ const PAGE: usize = 64;
 
 /// After so many failed pairs in a row something is wrong with all of them.
 const MAX_FAILURES_IN_A_ROW: u32 = 25;
-
-/// What of CoSQA+'s candidates was not clear (§6 of its protocol: 33 %), for estimates.
-const UNCLEAR_SHARE: f64 = 1.0 / 3.0;
-
-/// Tokens of a verdict and of a test program as they usually are, for estimates.
-const VERDICT_TOKENS: u64 = 100;
-const PROGRAM_TOKENS: u64 = 600;
 
 /// A plan whose pairs are in the ledger, ready to be judged.
 pub struct Judging {
@@ -60,28 +55,6 @@ struct Hands {
     programs: Option<Arc<dyn Programs>>,
     /// Workers on other machines.
     remote: Option<Arc<Remote>>,
-}
-
-/// What judging would take, before anything is asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Estimate {
-    /// Pairs without a verdict; where the label is a majority, of each member.
-    pub pairs: u64,
-    /// What is asked of each next: questions whose answers are stored, and the others with their worst case.
-    pub first: quarry_llm::Estimate,
-    /// What all questions would cost if a token had four bytes, answers were as long as they usually are, and as many
-    /// pairs were clear as in CoSQA+.
-    pub typical: Cost,
-}
-
-impl Estimate {
-    fn add(&mut self, other: &Self) {
-        self.pairs += other.pairs;
-        self.first.stored += other.first.stored;
-        self.first.calls += other.first.calls;
-        self.first.worst += other.first.worst;
-        self.typical += other.typical;
-    }
 }
 
 /// Says how far the work is.
@@ -224,52 +197,6 @@ impl Judging {
         self.client.budget().spending().spent
     }
 
-    /// What is left to do, and what that would cost. Nothing is asked.
-    ///
-    /// # Errors
-    /// When the ledger or the cache cannot be read.
-    pub fn estimate(&self) -> Result<Estimate, AnnotateError> {
-        let mut estimate = Estimate::default();
-        for member in &self.members {
-            estimate.add(&member.estimate()?);
-        }
-        if !self.members.is_empty() {
-            return Ok(estimate);
-        }
-        let (mut input, mut output) = (0, 0);
-        let tests = self.plan.judge.test_prompt_bytes();
-        self.for_each_waiting(&mut |waiting| {
-            estimate.pairs += 1;
-            let Ok(Next::Ask(question)) = self.plan.judge.next(&waiting.pair, &waiting.events) else {
-                return Ok(true);
-            };
-            let one = self.client.estimate_chat(std::slice::from_ref(&question.request))?;
-            estimate.first.stored += one.stored;
-            estimate.first.calls += one.calls;
-            estimate.first.worst += match &self.batches {
-                Some(batches) if one.calls > 0 => batches.worst(&question.request),
-                _ => one.worst,
-            };
-            if one.calls > 0 {
-                let bytes: usize =
-                    question.request.messages.iter().map(|message| message.content.len()).sum();
-                input += bytes as u64 / 4;
-                output += VERDICT_TOKENS;
-                if let Some(prompts) = tests {
-                    let texts = waiting.pair.query.len() + waiting.pair.code.len();
-                    let asked = (prompts + 2 * texts) as u64 / 4 + PROGRAM_TOKENS;
-                    let programs = self.plan.judge.choices().tests.questions_about_programs();
-                    input += ((programs * asked) as f64 * UNCLEAR_SHARE) as u64;
-                    output += ((programs * PROGRAM_TOKENS + VERDICT_TOKENS) as f64 * UNCLEAR_SHARE) as u64;
-                }
-            }
-            Ok(true)
-        })?;
-        let usage = quarry_llm::Usage { input_tokens: input, output_tokens: output };
-        estimate.typical = self.plan.price.of(usage);
-        Ok(estimate)
-    }
-
     /// Judges until every pair has a verdict, or has failed this time, or `stop` is set. What was answered and run is
     /// in the ledger at any moment.
     ///
@@ -393,7 +320,7 @@ impl<'a> Shared<'a> {
             }
             match self.judge(pair) {
                 Ok(outcome) => {
-                    self.failures_in_a_row.store(0, Ordering::Relaxed);
+                    self.passed();
                     progress(Progress::Decided(outcome));
                 }
                 Err(Halt::Later) => {}
@@ -405,12 +332,25 @@ impl<'a> Shared<'a> {
                         return self.fail(error);
                     }
                     progress(Progress::Failed);
-                    let in_a_row = self.failures_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
-                    if in_a_row >= MAX_FAILURES_IN_A_ROW {
-                        return self.fail(AnnotateError::Failures { in_a_row, last: reason });
+                    if let Err(error) = self.failed_once_more(&reason) {
+                        return self.fail(error);
                     }
                 }
             }
+        }
+    }
+
+    /// Notes that something went well, after which failures are counted anew.
+    fn passed(&self) {
+        self.failures_in_a_row.store(0, Ordering::Relaxed);
+    }
+
+    /// Notes a failure; an error where there were too many in a row.
+    fn failed_once_more(&self, reason: &str) -> Result<(), AnnotateError> {
+        let in_a_row = self.failures_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
+        match in_a_row < MAX_FAILURES_IN_A_ROW {
+            true => Ok(()),
+            false => Err(AnnotateError::Failures { in_a_row, last: reason.to_owned() }),
         }
     }
 

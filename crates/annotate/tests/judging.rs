@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use fixture::{Fixture, Pretended, answer, expected, honest, pair};
 use quarry_annotate::ledger::{Decided, Writer};
-use quarry_annotate::{AnnotateError, Event, Export, IsolatedPrograms, Outcome, Report, audit, export};
+use quarry_annotate::{
+    AnnotateError, Event, Export, IsolatedPrograms, Judging, Outcome, Report, audit, export,
+};
 use quarry_corpus::dataset::convert::Target;
 use quarry_sandbox::{Limits, Program, Sandbox};
 use serde_json::{Value, json};
@@ -40,7 +42,7 @@ fn every_pair_gets_its_label_once_and_is_never_asked_again() {
     assert!((report.clear_share.unwrap() - 24.0 / 36.0).abs() < 1e-9);
     assert!((report.executable_rate.unwrap() - 8.0 / 12.0).abs() < 1e-9);
     // To the token: each call has 100 and 10.
-    assert_eq!((report.spent.tokens, report.cost.tokens, report.cut_off.tokens), (64 * 110, 64 * 110, 0));
+    assert_eq!((report.spent.tokens, report.cost.tokens, report.unconfirmed.tokens), (64 * 110, 64 * 110, 0));
     assert_eq!(report.spent.money.units(), 64 * (100 * 1_000_000 + 10 * 2_000_000));
     fixture.run().unwrap();
     assert_eq!((server.count(), fixture.runs.load(Ordering::SeqCst)), (64, 12));
@@ -203,10 +205,11 @@ fn faults_of_the_server_lose_and_double_nothing() {
     let mut fixture = Fixture::new(n_pairs, &server.url());
     fixture.entries[1] = "concurrency = 24\ntimeout_seconds = 4.0".to_owned();
     let report = Report::new(fixture.run().unwrap());
-    assert_eq!((report.waiting, report.cut_off.tokens), (0, 0));
+    assert_eq!(report.waiting, 0);
     // To the token: what is not known to be free counts as paid.
     assert_eq!(report.spent.tokens, tokens.load(Ordering::SeqCst) as u64);
-    assert!(report.spent.tokens > report.cost.tokens);
+    let failed = report.spent.tokens - report.cost.tokens;
+    assert!(report.unconfirmed.tokens > 0 && report.unconfirmed.tokens < failed, "{report:?}");
     // Whatever the screener refuses is decided by tests; every other label is what it would be without faults.
     let refused: Vec<usize> = (0..n_pairs).filter(|number| number / 3 * 5 % (FAULTS + 2) == FAULTS).collect();
     let labels = fixture.labels();
@@ -352,6 +355,71 @@ fn an_id_stands_for_one_pair() {
 }
 
 #[test]
+fn an_id_of_a_query_or_a_code_stands_for_one_text() {
+    let server = honest();
+    for (field, words) in [("query", "pair 7: its query id"), ("code", "pair 7: its code id")] {
+        let fixture = Fixture::new(0, &server.url());
+        // Their files begin to count anew.
+        let mut other = pair(7);
+        other[format!("{field}-idx")] = json!(0);
+        fixture.write_pairs(&[pair(0), pair(1), other.clone()]);
+        let error = fixture.prepare().err().unwrap().to_string();
+        assert!(error.contains(words) && error.contains("in pair 0"), "{error}");
+        // Not in another plan with the same ledger either, which is as it was before.
+        fixture.write_pairs(&[pair(0)]);
+        assert_eq!(fixture.run().unwrap().pairs, 1);
+        fixture.write_pairs(&[other]);
+        assert!(fixture.prepare().is_err());
+        let (ledger, judge) = fixture.ledger();
+        assert_eq!(ledger.counts(judge).unwrap().pairs, 1);
+    }
+}
+
+#[test]
+fn a_rehearsal_leaves_no_trace() {
+    let server = honest();
+    let fixture = Fixture::new(36, &server.url());
+    let rehearse = || {
+        let (plan, _copy) = fixture.plan().rehearsal().unwrap();
+        Judging::prepare(plan, Some(fixture.programs())).map(|judging| judging.estimate().unwrap())
+    };
+    assert_eq!(rehearse().unwrap().first.calls, 36);
+    assert!(!fixture.path("plan.ledger").exists());
+    fixture.write_pairs(&[pair(2), pair(3)]);
+    fixture.run().unwrap();
+    let before = fs::read(fixture.path("plan.ledger")).unwrap();
+    fixture.write_pairs(&[pair(2), pair(4)]);
+    assert_eq!(rehearse().unwrap().first.calls, 1);
+    let mut other = pair(2);
+    other["code"] = json!("other");
+    fixture.write_pairs(&[other]);
+    assert!(rehearse().is_err());
+    let (ledger, judge) = fixture.ledger();
+    assert_eq!(ledger.counts(judge).unwrap().pairs, 2);
+    assert!(fs::read(fixture.path("plan.ledger")).unwrap() == before);
+}
+
+#[test]
+fn a_program_that_runs_next_is_in_the_estimate() {
+    let server = honest();
+    struct Broken;
+    impl Sandbox for Broken {
+        fn run(&self, _: &Program, _: &Limits) -> Result<quarry_sandbox::Outcome, quarry_sandbox::Error> {
+            Err(quarry_sandbox::Error::Setup { detail: "no namespaces".to_owned() })
+        }
+    }
+    let fixture = Fixture::new(0, &server.url());
+    fixture.write_pairs(&[pair(2)]);
+    let broken = IsolatedPrograms { sandbox: Box::new(Broken), ..fixture.programs() };
+    let judging = Judging::prepare(fixture.plan(), Some(broken)).unwrap();
+    assert!(judging.run(&AtomicBool::new(false), &|_| ()).is_err());
+    drop(judging);
+    let estimate = fixture.prepare().unwrap().estimate().unwrap();
+    assert_eq!((estimate.pairs, estimate.first.calls, estimate.programs), (1, 0, 1));
+    assert!(estimate.typical.tokens > 0);
+}
+
+#[test]
 fn a_ledger_has_one_writer_and_one_version() {
     let server = honest();
     let fixture = Fixture::new(3, &server.url());
@@ -441,7 +509,7 @@ fn a_call_that_was_cut_off_counts_at_its_worst_case() {
     drop(connection);
     let (ledger, judge) = fixture.ledger();
     let report = Report::new(ledger.counts(judge).unwrap());
-    assert_eq!((report.cut_off.tokens, report.spent.tokens), (500, report.cost.tokens + 500));
+    assert_eq!((report.unconfirmed.tokens, report.spent.tokens), (500, report.cost.tokens + 500));
     drop(ledger);
     fixture.write_pairs(&[pair(0), pair(1), pair(2), pair(3)]);
     let limit = report.spent.tokens + 10;

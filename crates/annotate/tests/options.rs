@@ -161,12 +161,9 @@ fn several_programs_are_written_apart_and_the_arbiter_sees_all() {
 
 #[test]
 fn rounds_are_samples_of_their_own() {
-    let judge = |round: u32, programs: u32| {
-        let choices = Choices {
-            round,
-            temperature: Some(0.3),
-            tests: TestChoices { programs, ..TestChoices::default() },
-        };
+    let judge = |round: u32, programs: u32, temperature: Option<f64>| {
+        let choices =
+            Choices { round, temperature, tests: TestChoices { programs, ..TestChoices::default() } };
         Judge::with_choices("agents", &Prompts::open(None).unwrap(), 2, choices).unwrap().unwrap()
     };
     let pair = Walk::new(TestChoices::default(), None).pair;
@@ -175,10 +172,12 @@ fn rounds_are_samples_of_their_own() {
         other => panic!("{other:?}"),
     };
     assert_eq!(
-        [0, 1, 2].map(|round| first(&judge(round, 2))),
+        [0, 1, 2].map(|round| first(&judge(round, 2, Some(0.3)))),
         [(0, Some(0.3)), (16, Some(0.3)), (32, Some(0.3))]
     );
-    assert_ne!(judge(0, 1).version, judge(1, 1).version);
+    // Where nobody says how much chance there is, there is some, or all rounds would say the same.
+    assert_eq!([0, 1].map(|round| first(&judge(round, 2, None)).1), [Some(0.0), Some(0.7)]);
+    assert_ne!(judge(0, 1, None).version, judge(1, 1, None).version);
 }
 
 #[test]

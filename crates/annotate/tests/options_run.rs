@@ -179,7 +179,11 @@ const THREE: [(&str, &str); 3] = [
 fn the_label_of_several_rounds_is_their_majority() {
     let server = model(|asked| wavering(&asked));
     let fixture = Fixture::new(&server.url(), &THREE);
-    let plan = fixture.plan("judge = 'cosqa-plus'\nrounds = 3\nrecord = 'recording.jsonl'", &["m"], "");
+    let plan = fixture.plan(
+        "judge = 'cosqa-plus'\ntemperature = 0.0\nrounds = 3\nrecord = 'recording.jsonl'",
+        &["m"],
+        "",
+    );
     assert_eq!(fixture.prepare(&plan).estimate().unwrap().first.calls, 9);
     fixture.run(&plan).unwrap();
     let labels = fixture.labels(&plan);
@@ -204,7 +208,11 @@ fn the_label_of_several_rounds_is_their_majority() {
     fixture.run(&plan).unwrap();
     assert_eq!(server.count(), 9);
     fs::remove_file(fixture.path("x.ledger")).unwrap();
-    let plan = fixture.plan("judge = 'cosqa-plus'\nrounds = 3\nreplay = 'recording.jsonl'", &["m"], "");
+    let plan = fixture.plan(
+        "judge = 'cosqa-plus'\ntemperature = 0.0\nrounds = 3\nreplay = 'recording.jsonl'",
+        &["m"],
+        "",
+    );
     fixture.run(&plan).unwrap();
     assert_eq!((fixture.labels(&plan), server.count()), (expected.to_vec(), 9));
 }
@@ -213,10 +221,10 @@ fn the_label_of_several_rounds_is_their_majority() {
 fn rounds_that_were_stopped_go_on_and_a_single_round_counts_among_them() {
     let server = model(|asked| wavering(&asked));
     let fixture = Fixture::new(&server.url(), &THREE);
-    let one = fixture.plan("judge = 'cosqa-plus'", &["m"], "");
+    let one = fixture.plan("judge = 'cosqa-plus'\ntemperature = 0.0", &["m"], "");
     fixture.run(&one).unwrap();
     assert_eq!(server.count(), 3);
-    let three = "judge = 'cosqa-plus'\nrounds = 3\nworkers = 1";
+    let three = "judge = 'cosqa-plus'\ntemperature = 0.0\nrounds = 3\nworkers = 1";
     let worst = fixture.prepare(&fixture.plan(three, &["m"], "")).estimate().unwrap().first.worst.tokens / 6;
     let plan = fixture.plan(three, &["m"], &format!("[budget]\ntokens = {}", 3 * 110 + 250 + worst));
     assert!(matches!(fixture.run(&plan).unwrap_err(), AnnotateError::Model(_)));
@@ -226,7 +234,7 @@ fn rounds_that_were_stopped_go_on_and_a_single_round_counts_among_them() {
     fixture.run(&plan).unwrap();
     assert_eq!((fixture.labels(&plan).len(), server.count()), (3, 9));
     // A majority of members that have all decided has its verdicts at once.
-    let plan = fixture.plan("judge = 'cosqa-plus'\nrounds = 2", &["m"], "");
+    let plan = fixture.plan("judge = 'cosqa-plus'\ntemperature = 0.0\nrounds = 2", &["m"], "");
     fixture.prepare(&plan);
     let labels = fixture.labels(&plan);
     assert_eq!(labels[1], (Outcome::Unresolved, "a tie: 1 yes, 1 no".to_owned()));
@@ -423,6 +431,26 @@ const QUERIES: [(&str, &str); 5] = [
 ];
 
 #[test]
+fn writing_code_stops_where_the_server_is_down() {
+    let server = Server::script(|_, seen| {
+        let task = seen.body["messages"][0]["content"].as_str().unwrap();
+        match task.contains("for people who search for it") {
+            true => Reply::status(400, "{}"),
+            false => Reply::ok(completion(NO, 100, 10)),
+        }
+    });
+    let queries: Vec<String> = (0..100).map(|number| format!("question {number}")).collect();
+    let pairs: Vec<(&str, &str)> = queries.iter().map(|query| (query.as_str(), "def f(): pass")).collect();
+    let fixture = Fixture::new(&server.url(), &pairs);
+    let plan = fixture.plan("judge = 'cosqa-plus'", &["m"], "");
+    fixture.run(&plan).unwrap();
+    let judged = server.count();
+    let error = fixture.prepare(&plan).generate(&AtomicBool::new(false), &|| ()).unwrap_err();
+    assert!(matches!(error, AnnotateError::Failures { .. }), "{error}");
+    assert!((25..40).contains(&(server.count() - judged)));
+}
+
+#[test]
 fn code_is_written_judged_and_repaired_for_queries_without_an_answer() {
     let server = model(|asked| writer(&asked));
     let fixture = Fixture::new(&server.url(), &QUERIES);
@@ -492,6 +520,7 @@ fn code_is_written_judged_and_repaired_for_queries_without_an_answer() {
             round: of.round,
             model: of.model.clone(),
             prompt: of.prompt.clone(),
+            request: None,
             status,
             person: Some("ann".to_owned()),
         };
@@ -514,7 +543,7 @@ fn code_is_written_judged_and_repaired_for_queries_without_an_answer() {
 fn generated_code_is_judged_by_all_members_of_a_majority() {
     let server = model(|asked| writer(&asked));
     let fixture = Fixture::new(&server.url(), &[("easy", "def c(): pass")]);
-    let plan = fixture.plan("judge = 'cosqa-plus'\nrounds = 3", &["m"], "");
+    let plan = fixture.plan("judge = 'cosqa-plus'\ntemperature = 0.0\nrounds = 3", &["m"], "");
     fixture.run(&plan).unwrap();
     let judging = fixture.prepare(&plan);
     let generation = judging.generate(&AtomicBool::new(false), &|| ()).unwrap();

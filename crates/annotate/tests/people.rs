@@ -351,6 +351,7 @@ fn generated_code_is_reviewed() {
                 round: 1,
                 model: "a model".to_owned(),
                 prompt: prompt.clone(),
+                request: None,
                 status: GeneratedStatus::Generated,
                 person: None,
             };

@@ -32,6 +32,13 @@ const FIXTURES: &[Fixture] = &[
         "pair t-1 1: [t-1] add two | [7] def f(x): pass",
     ),
     (
+        "query-code",
+        "mine.jsonl",
+        "{\"query\": \"add two\", \"code\": \"int f(int x) { return x + 2; }\"}\n\
+         {\"query\": \"add two\", \"code\": \"int g() {}\", \"label\": 0, \"language\": \"java\", \"id\": \"b\"}\n",
+        "pair - ?: add two | int f(int x) { return x + 2; }",
+    ),
+    (
         "cosqa-codes",
         "codes.json",
         "{\n \"def f():\\n\\tpass\": 0,\n \"def g(): {}, []\": 1\n}",
@@ -352,6 +359,11 @@ fn a_wrong_type_is_named_with_its_line_and_field() {
 fn what_only_one_format_demands_is_named_with_its_line() {
     const CSN99: &str = "Language,Query,GitHubUrl,Relevance,Notes\n";
     for (format, text, expected) in [
+        (
+            "query-code",
+            "{\"query\":\"q\",\"code\":\"c\",\"label\":\"yes\"}".into(),
+            "f:1: expected a whole number as `label`",
+        ),
         (
             "gecs",
             "{\"input\":\"a b\",\"target\":1}".into(),

@@ -136,6 +136,34 @@ impl fmt::Display for Cost {
     }
 }
 
+/// What a call has booked, with all its attempts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Booked {
+    /// All of it.
+    pub cost: Cost,
+    /// Of that, the worst cases of attempts whose cost nobody told.
+    pub unconfirmed: Cost,
+}
+
+impl Booked {
+    /// What a server counted.
+    pub fn counted(cost: Cost) -> Self {
+        Self { cost, unconfirmed: Cost::default() }
+    }
+
+    /// The worst case of what nobody told the cost of.
+    pub fn worst(worst: Cost) -> Self {
+        Self { cost: worst, unconfirmed: worst }
+    }
+}
+
+impl AddAssign for Booked {
+    fn add_assign(&mut self, other: Self) {
+        self.cost += other.cost;
+        self.unconfirmed += other.unconfirmed;
+    }
+}
+
 /// The most that may be spent; `None` is no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {

@@ -10,7 +10,7 @@ use std::time::Instant;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::budget::{Budget, Cost};
+use crate::budget::{Booked, Budget, Cost};
 use crate::error::{Failure, LlmError, beginning};
 use crate::key::ApiKey;
 use crate::pace::{Ending, Limiter};
@@ -157,13 +157,13 @@ impl Client {
 
     /// Asks a chat model, and says what that booked on the budget, with all its attempts and whether or not there is
     /// an answer.
-    pub fn chat_with_cost(&self, request: &ChatRequest) -> (Result<ChatAnswer, LlmError>, Cost) {
-        let mut booked = Cost::default();
+    pub fn chat_with_cost(&self, request: &ChatRequest) -> (Result<ChatAnswer, LlmError>, Booked) {
+        let mut booked = Booked::default();
         let answer = self.chat_booking(request, &mut booked);
         (answer, booked)
     }
 
-    fn chat_booking(&self, request: &ChatRequest, booked: &mut Cost) -> Result<ChatAnswer, LlmError> {
+    fn chat_booking(&self, request: &ChatRequest, booked: &mut Booked) -> Result<ChatAnswer, LlmError> {
         let call = wire::chat_call(&self.endpoint, request);
         let provider = self.endpoint.settings.provider;
         let answer = |body: &str| wire::chat_answer(provider, body);
@@ -285,7 +285,7 @@ impl Client {
     fn embed_batch(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, LlmError> {
         let call = self.embedding_call(texts)?;
         let (_, vectors) =
-            self.send(&call, |body| wire::embedding_answer(body, texts.len()), &mut Cost::default())?;
+            self.send(&call, |body| wire::embedding_answer(body, texts.len()), &mut Booked::default())?;
         for (text, vector) in texts.iter().zip(&vectors) {
             self.store(&self.embedding_request(text)?, &wire::embedding_body(vector))?;
         }
@@ -403,7 +403,7 @@ impl Client {
         &self,
         call: &Call,
         parse: impl Fn(&str) -> Result<T, String>,
-        booked: &mut Cost,
+        booked: &mut Booked,
     ) -> Result<(String, T), LlmError> {
         let Source::Network(network) = &self.source else {
             return Err(self.unusable(0, "a recording sends nothing".to_owned()));
@@ -445,11 +445,11 @@ impl Client {
                     match wire::usage(&answer) {
                         Some(usage) => {
                             let cost = self.endpoint.price.of(usage);
-                            *booked += cost;
+                            *booked += Booked::counted(cost);
                             reservation.settle(cost);
                         }
                         None => {
-                            *booked += worst;
+                            *booked += Booked::worst(worst);
                             drop(reservation);
                         }
                     }
@@ -463,7 +463,7 @@ impl Client {
                 }
                 Err(failure) => {
                     if failure.may_cost() {
-                        *booked += worst;
+                        *booked += Booked::worst(worst);
                         drop(reservation);
                     } else {
                         reservation.release();

@@ -32,7 +32,6 @@ pub enum LlmError {
         /// How often the request was sent, or tried to be.
         attempts: u32,
         /// What the last attempt met.
-        #[source]
         failure: Failure,
     },
     /// The call might cost more than is left.
@@ -41,7 +40,6 @@ pub enum LlmError {
         /// Address and model.
         endpoint: String,
         /// What was asked for and what is left.
-        #[source]
         exhausted: Exhausted,
     },
     /// A recording has no answer to a request.
@@ -142,7 +140,7 @@ pub enum Failure {
         problem: String,
     },
     /// The connection broke after something was sent.
-    #[error("the connection broke: {problem}")]
+    #[error("the connection broke: {problem}; check the server, and what lies between")]
     Broken {
         /// What the transport reported.
         problem: String,

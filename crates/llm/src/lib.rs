@@ -30,7 +30,7 @@ mod transport;
 mod wire;
 
 pub use batch::Batches;
-pub use budget::{Budget, Cost, Limits, Money, Spending, Usage};
+pub use budget::{Booked, Budget, Cost, Limits, Money, Spending, Usage};
 pub use client::{Client, Estimate};
 pub use error::{Failure, LlmError};
 pub use key::ApiKey;

@@ -7,7 +7,7 @@ use quarry_llm::{Cost, Money};
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::read::{PAIR_COLUMNS, pair, scenes};
-use super::write::signed;
+use super::write::{CallEnd, insert_end, signed};
 use super::{Ledger, Waiting, Writer, now};
 use crate::error::AnnotateError;
 
@@ -197,17 +197,15 @@ impl Writer {
         })
     }
 
-    /// Notes the end of a batch, and of those of its calls that have none: booked as given, and without an answer for
-    /// the reason given.
+    /// Notes the end of a batch, and of those of its calls that have none, which have no answer for the reason given.
     ///
     /// # Errors
     /// When the ledger cannot be written.
-    pub fn end_batch(&self, batch: i64, rest: Vec<(i64, Cost)>, problem: &str) -> Result<(), AnnotateError> {
+    pub fn end_batch(&self, batch: i64, rest: Vec<CallEnd>, problem: &str) -> Result<(), AnnotateError> {
         let problem = problem.to_owned();
         self.change(move |transaction| {
-            let mut end = transaction.prepare_cached("INSERT INTO call_ends VALUES (?1, ?2, ?3, 0, ?4)")?;
-            for (call, booked) in rest {
-                end.execute(params![call, signed(booked.tokens), signed(booked.money.units()), problem])?;
+            for end in rest {
+                insert_end(transaction, end, Some(&problem))?;
             }
             transaction.execute("INSERT INTO batch_ends VALUES (?1, ?2)", params![batch, now()])?;
             Ok(())

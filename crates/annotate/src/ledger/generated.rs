@@ -66,6 +66,8 @@ pub struct NewCode {
     pub model: String,
     /// The version of the prompt that it answers.
     pub prompt: String,
+    /// Stands for the request whose answer holds it, where no person changed it.
+    pub request: Option<String>,
     /// What people made of it.
     pub status: GeneratedStatus,
     /// Who decided that.
@@ -282,8 +284,8 @@ pub(super) fn insert_generated(transaction: &Transaction<'_>, new: NewCode) -> r
     let select = "SELECT pair FROM pairs WHERE id = ?1";
     let number: i64 = transaction.query_row(select, [id], |row| row.get(0))?;
     transaction.execute(
-        "INSERT INTO generated (judge, query_id, pair, round, model, prompt, status, person, time) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT INTO generated (judge, query_id, pair, round, model, prompt, status, person, time, answer) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, (SELECT answer FROM answers WHERE request = ?10))",
         params![
             new.judge,
             query_id,
@@ -293,7 +295,8 @@ pub(super) fn insert_generated(transaction: &Transaction<'_>, new: NewCode) -> r
             new.prompt,
             new.status.name(),
             new.person,
-            now()
+            now(),
+            new.request
         ],
     )?;
     Ok(number)

@@ -9,6 +9,7 @@
 mod batches;
 mod compare;
 mod generated;
+mod listed;
 mod pace;
 mod people;
 mod read;
@@ -27,6 +28,7 @@ use crate::error::AnnotateError;
 pub use batches::{BatchCall, OpenBatch};
 pub use compare::{ExtraWork, Votes, Work};
 pub use generated::{GeneratedCode, GeneratedStatus, NewCode, Unanswered};
+pub use listed::Clash;
 pub use pace::Pace;
 pub use people::{Labelled, NewReply, PairReply, Said};
 pub use read::{Counts, Decided, Finished, Scene, Story, Waiting};
@@ -36,7 +38,7 @@ pub use write::{Asked, CallBegin, CallEnd, Place, Writer};
 const APPLICATION: i32 = 0x514c_6564;
 
 /// The version of the schema. There are no migrations yet: a ledger of another version is refused.
-const VERSION: i32 = 3;
+const VERSION: i32 = 4;
 
 const LOCK_TRIES: u32 = 4;
 const LOCK_PAUSE: Duration = Duration::from_millis(25);
@@ -84,13 +86,25 @@ impl Ledger {
         if !path.exists() {
             return Err(problem(path, "there is no ledger yet; `quarry judge run` makes it"));
         }
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        Self::connect(path, flags)
+        if path.is_dir() {
+            return Err(problem(path, "this is a folder; expected a ledger, which is a file"));
+        }
+        match Self::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE) {
+            // Where nothing can be written, nobody else writes either, unless through another door: then what they
+            // write meanwhile may not be seen.
+            Err(AnnotateError::Ledger { source: Some(error), .. }) if is_read_only(&error) => {
+                let uri = format!("file:{}?immutable=1", escaped(path));
+                Self::connect(Path::new(&uri), OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI)
+                    .map(|ledger| Self { path: path.to_owned(), ..ledger })
+            }
+            other => other,
+        }
     }
 
     fn connect(path: &Path, flags: OpenFlags) -> Result<Self, AnnotateError> {
         let failed = |error| sqlite(path, error);
-        let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+        let connection =
+            Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(failed)?;
         connection.busy_timeout(Duration::from_secs(20)).map_err(failed)?;
         let ledger = Self { path: path.to_owned(), connection: Mutex::new(connection) };
         ledger.check_version()?;
@@ -119,6 +133,15 @@ impl Ledger {
                 ),
             )),
         }
+    }
+
+    /// Copies all of it to a place where nothing is yet.
+    ///
+    /// # Errors
+    /// When it cannot be read, or the copy not be written.
+    pub fn copy_to(&self, path: &Path) -> Result<(), AnnotateError> {
+        let copied = self.lock().execute("VACUUM INTO ?1", [path.to_string_lossy()]);
+        copied.map(|_| ()).map_err(|error| sqlite(path, error))
     }
 
     /// Where it lies.
@@ -191,6 +214,19 @@ fn lock_file(path: &Path) -> PathBuf {
 
 fn problem(path: &Path, problem: &str) -> AnnotateError {
     AnnotateError::Ledger { path: path.to_owned(), problem: problem.to_owned(), source: None }
+}
+
+/// Whether a database cannot be opened because its folder takes no files.
+fn is_read_only(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly)
+    )
+}
+
+/// A path as a part of a URI of SQLite's.
+fn escaped(path: &Path) -> String {
+    path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23")
 }
 
 /// What SQLite said, with what to do about it.

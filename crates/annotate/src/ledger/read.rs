@@ -115,8 +115,8 @@ pub struct Counts {
     pub answers: u64,
     /// All that this ledger's calls have booked, with those that failed.
     pub spent: Cost,
-    /// Of that, calls that were cut off by the end of the process, at their worst case.
-    pub cut_off: Cost,
+    /// Of that, worst cases of attempts whose cost nobody told, and of calls that were cut off or are under way.
+    pub unconfirmed: Cost,
     /// Labels of the file with those of the judge: (file, judge, number).
     pub labels: Vec<(i32, i32, u64)>,
     /// Pairs with no verdict whose last attempt failed, or that are unresolved, by reason.
@@ -254,8 +254,8 @@ impl Ledger {
         })
     }
 
-    /// What all calls have booked; and of that, what is booked at its worst case because the process ended before the
-    /// call did.
+    /// What all calls have booked; and of that, what is booked at its worst case, because nobody told what an attempt
+    /// cost, or the process ended before the call did, or it has not ended yet.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -264,11 +264,14 @@ impl Ledger {
             let sum =
                 |select: &str| connection.query_row(select, [], |row| Ok(cost(row.get(0)?, row.get(1)?)));
             let mut spent = sum("SELECT coalesce(sum(tokens), 0), coalesce(sum(money), 0) FROM call_ends")?;
+            let mut unconfirmed = sum("SELECT coalesce(sum(unconfirmed_tokens), 0), \
+                                       coalesce(sum(unconfirmed_money), 0) FROM call_ends")?;
             let cut_off =
                 sum("SELECT coalesce(sum(worst_tokens), 0), coalesce(sum(worst_money), 0) FROM calls \
                  WHERE call NOT IN (SELECT call FROM call_ends)")?;
             spent += cut_off;
-            Ok([spent, cut_off])
+            unconfirmed += cut_off;
+            Ok([spent, unconfirmed])
         })
     }
 
@@ -365,7 +368,7 @@ impl Ledger {
     /// # Errors
     /// When the ledger cannot be read.
     pub fn counts(&self, judge: i64) -> Result<Counts, AnnotateError> {
-        let [spent, cut_off] = self.spent()?;
+        let [spent, unconfirmed] = self.spent()?;
         self.read(|connection| {
             let count = |value: i64| value.max(0) as u64;
             let list = |select: String| -> rusqlite::Result<Vec<(String, String, u64)>> {
@@ -373,7 +376,7 @@ impl Ledger {
                 let rows = select.query_map([judge], |row| Ok((row.get(0)?, row.get(1)?, count(row.get(2)?))))?;
                 rows.collect()
             };
-            let mut counts = Counts { spent, cut_off, ..Counts::default() };
+            let mut counts = Counts { spent, unconfirmed, ..Counts::default() };
             let select = format!("SELECT count(*) FROM pairs WHERE {LISTED}");
             counts.pairs = connection.query_row(&select, [judge], |row| Ok(count(row.get(0)?)))?;
             counts.verdicts = list(format!(

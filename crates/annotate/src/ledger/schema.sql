@@ -59,6 +59,7 @@ CREATE TABLE listed (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX pairs_of_queries ON pairs (query_id, pair);
+CREATE INDEX pairs_of_codes ON pairs (code_id, pair);
 
 -- A question on its way to an endpoint, written before it is sent. Without an end it was cut off, and counts at its
 -- worst case.
@@ -75,6 +76,8 @@ CREATE TABLE call_ends (
     call INTEGER PRIMARY KEY REFERENCES calls,
     tokens INTEGER NOT NULL,       -- booked, with all attempts
     money INTEGER NOT NULL,
+    unconfirmed_tokens INTEGER NOT NULL,  -- of them, worst cases of attempts whose cost nobody told
+    unconfirmed_money INTEGER NOT NULL,
     seconds REAL NOT NULL,
     problem TEXT                   -- why there is no answer
 ) STRICT;
@@ -180,6 +183,7 @@ CREATE TABLE generated (
     round INTEGER NOT NULL,        -- how often code was written for the query, from 1
     model TEXT NOT NULL,           -- address and model
     prompt TEXT NOT NULL REFERENCES prompts,
+    answer INTEGER REFERENCES answers,  -- that holds it, where no person changed it
     status TEXT NOT NULL,          -- generated, approved, edited or rejected
     person TEXT,                   -- who approved, edited or rejected it
     time REAL NOT NULL

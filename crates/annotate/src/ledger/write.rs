@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use quarry_llm::{ChatAnswer, Cost, Message, Origin, Stop};
+use quarry_llm::{Booked, ChatAnswer, Cost, Message, Origin, Stop};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::read::{VERDICT_COLUMNS, verdict};
@@ -16,7 +16,6 @@ use crate::evidence::{Run, RunResult};
 use crate::judge::{Extra, Judge, Verdict};
 use crate::language::Language;
 use crate::majority::majority;
-use crate::pair::Pair;
 
 /// Waiting transactions; more make the workers wait.
 const QUEUE: usize = 1024;
@@ -36,7 +35,6 @@ struct Job {
 #[derive(Debug)]
 pub struct Writer {
     ledger: Ledger,
-    /// The number of the list of pairs that this process starts with.
     list: i64,
     jobs: Mutex<Option<SyncSender<Job>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -60,7 +58,7 @@ pub struct CallEnd {
     /// The call's number.
     pub call: i64,
     /// What was booked, with all its attempts.
-    pub booked: Cost,
+    pub booked: Booked,
     /// From its beginning to its end.
     pub seconds: f64,
 }
@@ -110,6 +108,11 @@ impl Writer {
             .spawn(move || commit_groups(writing, &queue))
             .map_err(|source| AnnotateError::Write { path: path.to_owned(), source })?;
         Ok(Self { ledger, list, jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)), _lock: lock })
+    }
+
+    /// The number of the list of pairs that this process starts with.
+    pub(super) fn list(&self) -> i64 {
+        self.list
     }
 
     /// For reading.
@@ -189,55 +192,6 @@ impl Writer {
             }
             settle_all(transaction, judge)?;
             Ok(judge)
-        })
-    }
-
-    /// Begins a list of pairs, which the starts that follow are with.
-    ///
-    /// # Errors
-    /// When the ledger cannot be written.
-    pub fn begin_list(&self) -> Result<(), AnnotateError> {
-        self.change(|transaction| {
-            let last =
-                "SELECT list FROM starts WHERE start IN (SELECT max(start) FROM starts GROUP BY judge)";
-            transaction.execute(&format!("DELETE FROM listed WHERE list NOT IN ({last})"), [])?;
-            Ok(())
-        })
-    }
-
-    /// Adds pairs to the list. The ids of pairs that the ledger knows with another text, which are not added.
-    ///
-    /// # Errors
-    /// When the ledger cannot be written.
-    pub fn add_pairs(&self, pairs: Vec<Pair>) -> Result<Vec<String>, AnnotateError> {
-        let list = self.list;
-        self.change(move |transaction| {
-            let mut insert = transaction.prepare_cached(
-                "INSERT OR IGNORE INTO pairs (id, query_id, query, code_id, code, language, label, content, list) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-            )?;
-            let mut relabel = transaction
-                .prepare_cached("UPDATE pairs SET label = ?2 WHERE id = ?1 AND ?2 IS NOT NULL AND label IS NOT ?2")?;
-            let mut enlist = transaction.prepare_cached(
-                "INSERT OR IGNORE INTO listed SELECT ?5, pair FROM pairs \
-                 WHERE id = ?1 AND content = ?2 AND query_id = ?3 AND code_id = ?4",
-            )?;
-            let mut find = transaction.prepare_cached(
-                "SELECT EXISTS (SELECT 1 FROM pairs WHERE id = ?1 AND content = ?2 AND query_id = ?3 AND code_id = ?4)",
-            )?;
-            let mut others = Vec::new();
-            for pair in pairs {
-                let Pair { id, query_id, query, code_id, code, language, label, .. } = &pair;
-                let content = pair.content();
-                insert.execute(params![id, query_id, query, code_id, code, language, label, content, list])?;
-                if !find.query_row(params![id, content, query_id, code_id], |row| row.get::<_, bool>(0))? {
-                    others.push(pair.id);
-                    continue;
-                }
-                relabel.execute(params![id, label])?;
-                enlist.execute(params![id, content, query_id, code_id, list])?;
-            }
-            Ok(others)
         })
     }
 
@@ -414,10 +368,24 @@ fn commit(connection: &mut Connection, changes: Vec<Change>) -> rusqlite::Result
     transaction.commit()
 }
 
-fn insert_end(transaction: &Transaction<'_>, end: CallEnd, problem: Option<&str>) -> rusqlite::Result<()> {
-    let mut insert = transaction.prepare_cached("INSERT INTO call_ends VALUES (?1, ?2, ?3, ?4, ?5)")?;
-    let (tokens, money) = (signed(end.booked.tokens), signed(end.booked.money.units()));
-    insert.execute(params![end.call, tokens, money, end.seconds, problem])?;
+pub(super) fn insert_end(
+    transaction: &Transaction<'_>,
+    end: CallEnd,
+    problem: Option<&str>,
+) -> rusqlite::Result<()> {
+    let mut insert =
+        transaction.prepare_cached("INSERT INTO call_ends VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?;
+    let [cost, unconfirmed] = [end.booked.cost, end.booked.unconfirmed]
+        .map(|cost| [signed(cost.tokens), signed(cost.money.units())]);
+    insert.execute(params![
+        end.call,
+        cost[0],
+        cost[1],
+        unconfirmed[0],
+        unconfirmed[1],
+        end.seconds,
+        problem
+    ])?;
     Ok(())
 }
 

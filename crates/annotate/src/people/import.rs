@@ -161,7 +161,8 @@ pub fn import(
 fn reviewed(code: &Generated, status: GeneratedStatus, person: &str, edited: Option<&str>) -> NewCode {
     let Generated { judge, round, prompt, query_id, query, code, language, model } = code.clone();
     let (code, person) = (edited.map_or(code, str::to_owned), Some(person.to_owned()));
-    NewCode { judge, query_id, query, code, language, round, model, prompt, status, person }
+    let request = None;
+    NewCode { judge, query_id, query, code, language, round, model, prompt, request, status, person }
 }
 
 fn run(source: &str, language: &str, programs: &dyn Programs, limits: &Limits) -> Result<Run, AnnotateError> {

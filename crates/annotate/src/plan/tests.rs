@@ -10,6 +10,57 @@ fn open(text: &str) -> Result<Plan, String> {
     Plan::open(&path, None).map_err(|error| error.to_string())
 }
 
+/// The entries that a table of a plan may have, as the message about one that it may not have lists them.
+fn known_entries(table: &str) -> Vec<String> {
+    let message = match table {
+        "" => open(&format!("surprise = 1\n{PLAN}")),
+        "model" => open(&format!("{PLAN}surprise = 1")),
+        table => open(&format!("{PLAN}[{table}]\nsurprise = 1")),
+    }
+    .unwrap_err();
+    let list = message.split("expected ").nth(1).unwrap().lines().next().unwrap();
+    list.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_entry_is_documented_and_nothing_else_is() {
+    let text = include_str!("../../../../docs/judging.md");
+    let plan = text.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let documented: toml::Table = plan.parse().unwrap();
+    for table in [
+        "",
+        "model",
+        "budget",
+        "tests",
+        "generation",
+        "sandbox",
+        "packages",
+        "packages.pip",
+        "packages.npm",
+        "nats",
+    ] {
+        let mut found = &documented;
+        for part in table.split('.').filter(|part| !part.is_empty()) {
+            found = found[part].as_table().unwrap();
+        }
+        let known = known_entries(table);
+        assert!(!known.is_empty(), "{table}: {known:?}");
+        // Those of embeddings are no part of judging, and `models` is told in words.
+        let skipped = ["models", "embedding_batch", "dimensions"];
+        let known: Vec<&str> =
+            known.iter().map(String::as_str).filter(|name| !skipped.contains(name)).collect();
+        let mut names: Vec<&str> = found.keys().map(String::as_str).collect();
+        let mut missing = known.clone();
+        missing.retain(|name| !names.contains(name));
+        names.retain(|name| !known.contains(name));
+        // What npm has is what pip has.
+        if table != "packages.npm" {
+            assert!(missing.is_empty(), "docs/judging.md lacks {missing:?} of [{table}]");
+        }
+        assert!(names.is_empty(), "there are no {names:?} in [{table}]");
+    }
+}
+
 #[test]
 fn paths_are_relative_to_the_plan() {
     let plan = open(PLAN).unwrap();
@@ -90,6 +141,7 @@ fn plans_that_cannot_work_say_why() {
         ("['p.json']", "['p.json']\nreplay = 'r'\ncache = 'c'", "`replay`"),
         ("['p.json']", "['p.json']\nprompts = 'nowhere'", "nowhere"),
         ("['p.json']", "['p.json']\nrounds = 0", "`rounds`"),
+        ("['p.json']", "['p.json']\nlanguage = 'pyton'", "expected one of"),
         ("['p.json']", "['p.json']\nnats = { url = 'nats://me:secret@localhost' }", "--nats"),
         ("['p.json']", "['p.json']\ntemperature = 3.0", "`temperature`"),
         (

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use quarry_llm::batch::{Brought, Found, MAX_BYTES, MAX_QUESTIONS, Sent, State, Trace};
 use quarry_llm::budget::{Exhausted, Reservation};
-use quarry_llm::{Batches, ChatRequest, Cost, LlmError};
+use quarry_llm::{Batches, Booked, ChatRequest, Cost, LlmError};
 
 use super::waiting::{InFlight, lock};
 use super::{Judging, Progress, concerns_all};
@@ -236,7 +236,7 @@ impl Rounds<'_> {
 
     /// Ends a batch that costs nothing.
     fn refuse(&self, batch: i64, problem: &str) -> Result<(), AnnotateError> {
-        self.end(batch, problem, |_| Cost::default(), Cost::default())
+        self.end(batch, problem, |_| Booked::default(), Cost::default())
     }
 
     /// Ends a batch. Its calls without an end are booked as `booked` says, beside `known` for the others.
@@ -244,13 +244,15 @@ impl Rounds<'_> {
         &self,
         batch: i64,
         problem: &str,
-        booked: impl Fn(&BatchCall) -> Cost,
+        booked: impl Fn(&BatchCall) -> Booked,
         mut known: Cost,
     ) -> Result<(), AnnotateError> {
         let writer = &self.judging.writer;
         let rest = writer.ledger().open_calls(batch)?;
-        let ends = rest.iter().map(|call| (call.call, booked(call))).collect::<Vec<_>>();
-        ends.iter().for_each(|&(_, cost)| known += cost);
+        let ends: Vec<CallEnd> = (rest.iter())
+            .map(|call| CallEnd { call: call.call, booked: booked(call), seconds: 0.0 })
+            .collect();
+        ends.iter().for_each(|end| known += end.booked.cost);
         writer.end_batch(batch, ends, problem)?;
         if let Some(reservation) = lock(&self.set_aside).remove(&batch) {
             reservation.settle(known);
@@ -305,7 +307,7 @@ impl Rounds<'_> {
         given?;
         let booked = booked.into_inner().unwrap_or_else(PoisonError::into_inner);
         // Of what is missing, nobody says that it is free.
-        self.end(batch, "its batch has ended and does not name it", |call| call.worst, booked)
+        self.end(batch, "its batch has ended and does not name it", |call| Booked::worst(call.worst), booked)
     }
 
     /// Writes down what a batch brought for a question; what that costs. What comes twice is taken once.
@@ -315,17 +317,17 @@ impl Rounds<'_> {
         let _alone = self.reading.enter(&name);
         let Some(call) = writer.ledger().batch_call(batch, &name)? else { return Ok(Cost::default()) };
         let end = |booked| CallEnd { call: call.call, booked, seconds: 0.0 };
-        let fail = |booked: Cost, problem: &str| {
+        let fail = |booked: Booked, problem: &str| {
             writer.end_call(end(booked), problem)?;
             self.fail(&call, problem)?;
-            Ok(booked)
+            Ok(booked.cost)
         };
         let body = match body {
             Ok(body) => body,
-            Err(reason) => return fail(Cost::default(), &reason),
+            Err(reason) => return fail(Booked::default(), &reason),
         };
         let (answer, cost) = self.batches.read(&body);
-        let booked = cost.unwrap_or(call.worst);
+        let booked = cost.map_or_else(|| Booked::worst(call.worst), Booked::counted);
         let answer = match answer {
             Ok(answer) => answer,
             Err(problem) => return fail(booked, &problem),
@@ -348,6 +350,6 @@ impl Rounds<'_> {
             seconds: 0.0,
         };
         writer.add_answer(None, &question.prompt, &asked, Some(end(booked)), None)?;
-        Ok(booked)
+        Ok(booked.cost)
     }
 }

@@ -92,9 +92,15 @@ impl Judging {
                     while !stop.load(Ordering::SeqCst) && lock(&failed).is_none() {
                         let next = lock(&queries).next();
                         let Some(query) = next else { return };
-                        let ending = match author.write(&query) {
-                            Ok(ending) => ending,
-                            Err(Halt::Pair(reason)) => Ending::Failed(reason),
+                        let (ending, counted) = match author.write(&query) {
+                            Ok(ending) => {
+                                author.writer.passed();
+                                (ending, Ok(()))
+                            }
+                            Err(Halt::Pair(reason)) => {
+                                let counted = author.writer.failed_once_more(&reason);
+                                (Ending::Failed(reason), counted)
+                            }
                             Err(Halt::Stop | Halt::Later) => return,
                             Err(Halt::All(error)) => {
                                 lock(&failed).get_or_insert(error);
@@ -103,6 +109,10 @@ impl Judging {
                         };
                         lock(&generation).add(query, ending);
                         progress();
+                        if let Err(error) = counted {
+                            lock(&failed).get_or_insert(error);
+                            return;
+                        }
                     }
                 });
             }
@@ -152,8 +162,8 @@ impl Author<'_> {
                     (&plan.generation.repairer, last.round + 1)
                 }
             };
-            let code = match self.ask(query, prompt, prompt.request(&values))? {
-                Ok(code) => code,
+            let (code, request) = match self.ask(query, prompt, prompt.request(&values))? {
+                Ok(found) => found,
                 Err(problem) => return Ok(Ending::Failed(problem)),
             };
             writer.add_generated(NewCode {
@@ -165,19 +175,20 @@ impl Author<'_> {
                 round,
                 model: client.name(),
                 prompt: prompt.version.clone(),
+                request: Some(request),
                 status: GeneratedStatus::Generated,
                 person: None,
             })?;
         }
     }
 
-    /// The code in the answer to a request, asked until it can be read.
+    /// The code in the answer to a request, asked until it can be read, with the name of the request that it answers.
     fn ask(
         &self,
         query: &Unanswered,
         prompt: &Prompt,
         mut request: ChatRequest,
-    ) -> Result<Result<String, String>, Halt> {
+    ) -> Result<Result<(String, String), String>, Halt> {
         let Some(language) = Language::named(&query.language) else {
             return Ok(Err(format!("no code can be read in {}", query.language)));
         };
@@ -195,7 +206,7 @@ impl Author<'_> {
                 None
             })?;
             match answer::program(&text, language) {
-                Ok(code) => return Ok(Ok(code)),
+                Ok(code) => return Ok(Ok((code, self.judging.client.chat_name(&request)))),
                 Err(problem) => {
                     correct(&mut request, &text, &problem);
                     last = format!("the answer of {} cannot be read: {problem}", prompt.name);

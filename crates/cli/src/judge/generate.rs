@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use quarry_annotate::Generation;
+use serde_json::json;
 
 use super::{PlanArgs, WorkplaceArgs, stop_on_interrupt};
 use crate::output;
@@ -29,7 +30,7 @@ pub struct GenerateArgs {
 /// # Errors
 /// When something is wrong that concerns all queries. What was answered before is in the ledger.
 pub fn run(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
-    let plan = args.plan.open()?;
+    let (plan, _copy) = args.plan.open_for(args.dry_run)?;
     let stop = stop_on_interrupt()?;
     let judging = args.workplace.prepare(plan, &stop)?;
     let (queries, open, worst) = judging.estimate_generation()?;
@@ -38,6 +39,10 @@ pub fn run(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
          code once for each costs at most {worst}, and judging it what judging costs"
     ));
     if args.dry_run {
+        if args.json {
+            let worst = json!({"tokens": worst.tokens, "dollars": worst.money.dollars()});
+            output::print_json(&json!({"queries": queries, "open": open, "worst_of_first_calls": worst}))?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let bar = output::progress_bar("generating", usize::try_from(queries).unwrap_or(usize::MAX));
@@ -45,7 +50,7 @@ pub fn run(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
     bar.finish_and_clear();
     let generation = result?;
     let spent = judging.ledger().0.spent()?[0];
-    output::note(&format!("paid with this ledger: {spent}"));
+    output::note(&format!("booked with this ledger: {spent}"));
     if args.json {
         output::print_json(&generation)?;
     } else {

@@ -22,6 +22,8 @@ use quarry_queue::Connection;
 use quarry_sandbox::Isolation;
 use quarry_sandbox::packages::{PackageSource, Packages, Settings};
 
+use tempfile::TempDir;
+
 use crate::output;
 
 /// Arguments of `quarry judge`.
@@ -67,6 +69,16 @@ struct PlanArgs {
 impl PlanArgs {
     fn open(&self) -> anyhow::Result<Plan> {
         Ok(Plan::open(&self.plan, self.ledger.as_deref())?)
+    }
+
+    /// The plan; with a copy of its ledger, which goes with what is beside it, if this is a rehearsal.
+    fn open_for(&self, rehearsal: bool) -> anyhow::Result<(Plan, Option<TempDir>)> {
+        let plan = self.open()?;
+        if !rehearsal {
+            return Ok((plan, None));
+        }
+        let (plan, copy) = plan.rehearsal()?;
+        Ok((plan, Some(copy)))
     }
 
     /// The plan, its ledger, and the number of its judge in there.

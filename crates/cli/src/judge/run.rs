@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use quarry_annotate::{Estimate, Plan};
+use quarry_annotate::{Estimate, Judging};
+use quarry_llm::{Cost, Money};
+use serde_json::json;
 
 use super::{PlanArgs, WorkplaceArgs, status, stop_on_interrupt};
 use crate::output;
@@ -30,12 +32,15 @@ pub struct RunArgs {
 /// # Errors
 /// When something is wrong that concerns all pairs. What was answered before is in the ledger.
 pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let plan = args.plan.open()?;
+    let (plan, _copy) = args.plan.open_for(args.dry_run)?;
     let stop = stop_on_interrupt()?;
     let judging = args.workplace.prepare(plan, &stop)?;
     let estimate = judging.estimate()?;
-    output::note(&format_estimate(&estimate, judging.plan()));
+    output::note(&format_estimate(&estimate, &judging));
     if args.dry_run {
+        if args.json {
+            output::print_json(&json_of(&estimate, &judging))?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let bar = progress_bar(estimate.pairs);
@@ -63,12 +68,31 @@ fn progress_bar(n_pairs: u64) -> ProgressBar {
     ProgressBar::new(n_pairs).with_style(style).with_message("0 tokens")
 }
 
-fn format_estimate(estimate: &Estimate, plan: &Plan) -> String {
-    let Estimate { pairs, first, typical } = estimate;
+fn json_of(estimate: &Estimate, judging: &Judging) -> serde_json::Value {
+    let Estimate { pairs, first, programs, typical } = estimate;
+    let cost = |cost: &Cost| json!({"tokens": cost.tokens, "dollars": cost.money.dollars()});
+    let (tokens, money) = judging.left();
+    json!({
+        "pairs": pairs,
+        "calls": first.calls,
+        "stored_answers": first.stored,
+        "programs": programs,
+        "worst_of_next_calls": cost(&first.worst),
+        "typical_of_all_calls": cost(typical),
+        "budget_left": {"tokens": tokens, "dollars": money.map(Money::dollars)},
+    })
+}
+
+fn format_estimate(estimate: &Estimate, judging: &Judging) -> String {
+    let Estimate { pairs, first, programs, typical } = estimate;
+    let plan = judging.plan();
     if *pairs == 0 {
         return "every pair has its verdict; nothing is asked".to_owned();
     }
-    let mut text = format!("{pairs} pairs to judge");
+    let mut text = match plan.members.len() {
+        0 => format!("{pairs} pairs to judge"),
+        members => format!("{pairs} verdicts of {members} members to come"),
+    };
     if plan.is_replay() {
         return text + ", by a recording: nothing is paid";
     }
@@ -79,6 +103,22 @@ fn format_estimate(estimate: &Estimate, plan: &Plan) -> String {
     if first.stored > 0 {
         text += &format!(", and {} stored answers", first.stored);
     }
-    text += &format!("; in all about {typical}, if these pairs are like those of CoSQA+");
+    if *programs > 0 {
+        text += &format!(", and {programs} programs that run first");
+    }
+    text += &format!("; in all about {typical}, if as many are clear as in CoSQA+; ");
+    let (tokens, money) = judging.left();
+    let left: Vec<String> = tokens
+        .map(|tokens| format!("{tokens} tokens"))
+        .into_iter()
+        .chain(money.map(|money| money.to_string()))
+        .collect();
+    if left.is_empty() {
+        return text + "no `[budget]` limits that";
+    }
+    let is_short =
+        tokens.is_some_and(|left| left < typical.tokens) || money.is_some_and(|left| left < typical.money);
+    text +=
+        &format!("the budget leaves {}{}", left.join(", "), if is_short { ", which is less" } else { "" });
     text
 }

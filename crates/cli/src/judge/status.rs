@@ -151,12 +151,14 @@ fn text(status: &Status<'_>) -> String {
         }
     }
     line("cost of all answers", format!("{} in {} answers", report.cost, report.answers));
-    let cut_off = if report.cut_off.tokens > 0 {
-        format!(", of it {} at the worst case of calls that were cut off", report.cut_off)
-    } else {
-        String::new()
-    };
-    line("paid with this ledger", format!("{}{cut_off}", report.spent));
+    line("booked with this ledger", report.spent.to_string());
+    if report.unconfirmed.tokens > 0 {
+        line("  of it at the worst case", report.unconfirmed.to_string());
+        line(
+            "    which is for attempts",
+            "that failed, were cut off or are under way: nobody told their cost".to_owned(),
+        );
+    }
     if report.accuracy.is_some() {
         line("agreement with the file", percent(report.accuracy));
         line("  Krippendorff's alpha", format_defined(status.krippendorff_alpha));

@@ -21,6 +21,7 @@ mod parquet;
 mod pickle;
 pub mod qrels;
 pub mod query4code;
+pub mod query_code;
 mod record;
 pub mod repo_search;
 mod row;
@@ -140,6 +141,7 @@ pub static FORMATS: &[&Format] = &[
     &cosqa::QA,
     &cosqa::RETRIEVAL,
     &cosqa::CODES,
+    &query_code::PAIRS,
     &webquery::PAIRS,
     &webquery::ANSWERS,
     &codesearchnet::FUNCTIONS,

@@ -123,14 +123,23 @@ fn detect(path: &Path, container: Container, wanted: &str) -> Result<&'static Fo
         Some(position) if !format.hint.is_empty() => names.len() - position,
         _ => 0,
     };
+    let is_wanted = |format: &&Format| {
+        let rest = format.name.strip_prefix(wanted);
+        wanted.is_empty() || rest.is_some_and(|rest| rest.starts_with('-'))
+    };
+    if !FORMATS.iter().copied().any(|format| is_wanted(&format)) {
+        return Err(FormatError::File {
+            path: path.to_owned(),
+            expected: "the name of a format".into(),
+            found: format!("{wanted:?}"),
+            remedy: "`quarry data formats` lists them; leave the name out to have the file looked at".into(),
+        });
+    }
     let head = Head::of(path, container)?;
     let best = FORMATS
         .iter()
         .copied()
-        .filter(|format| {
-            let rest = format.name.strip_prefix(wanted);
-            wanted.is_empty() || rest.is_some_and(|rest| rest.starts_with('-'))
-        })
+        .filter(is_wanted)
         .filter_map(|format| Some((head.matches(path, format)?, hint(format), format)))
         // The last of equals is taken.
         .rev()
@@ -142,8 +151,10 @@ fn detect(path: &Path, container: Container, wanted: &str) -> Result<&'static Fo
             wanted => format!("a file of the format {wanted}"),
         },
         found: format!("a first record {}", excerpt(&head.first)),
-        remedy: "check that this is the right file, and name its format with --from to see what is wrong"
-            .into(),
+        remedy:
+            "check that this is the right file, and name its format (--from, or `format` in a plan) to see \
+                 what is wrong"
+                .into(),
     })
 }
 

@@ -1,0 +1,102 @@
+//! Which pairs are judged: the list of a start.
+
+use rusqlite::{OptionalExtension, Transaction, params};
+
+use super::Writer;
+use crate::error::AnnotateError;
+use crate::pair::Pair;
+
+/// A pair with an id that stands for another text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clash {
+    /// Its id.
+    pub id: String,
+    /// The id of the pair that has the other text.
+    pub known: String,
+    /// Which id that is, in words.
+    pub what: &'static str,
+}
+
+/// What is wrong with the ids of the texts of a pair. It is enough to look at the first pair that has such an id.
+fn clash(transaction: &Transaction<'_>, pair: &Pair) -> rusqlite::Result<Option<Clash>> {
+    for (what, of, texts, select) in [
+        (
+            "its query id",
+            &pair.query_id,
+            [&pair.query, ""],
+            "SELECT id, query, '' FROM pairs WHERE query_id = ?1 ORDER BY pair LIMIT 1",
+        ),
+        (
+            "its code id",
+            &pair.code_id,
+            [&pair.code, &pair.language],
+            "SELECT id, code, language FROM pairs WHERE code_id = ?1 ORDER BY pair LIMIT 1",
+        ),
+    ] {
+        let mut select = transaction.prepare_cached(select)?;
+        let found = select.query_row([of], |row| {
+            let known = [row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?];
+            Ok((row.get(0)?, known != texts))
+        });
+        if let Some((known, true)) = found.optional()? {
+            return Ok(Some(Clash { id: pair.id.clone(), known, what }));
+        }
+    }
+    Ok(None)
+}
+
+impl Writer {
+    /// Begins a list of pairs, which the starts that follow are with.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub fn begin_list(&self) -> Result<(), AnnotateError> {
+        self.change(|transaction| {
+            let last =
+                "SELECT list FROM starts WHERE start IN (SELECT max(start) FROM starts GROUP BY judge)";
+            transaction.execute(&format!("DELETE FROM listed WHERE list NOT IN ({last})"), [])?;
+            Ok(())
+        })
+    }
+
+    /// Adds pairs to the list. An id stands for one text, in all of the ledger: pairs with one that stands for another
+    /// are not added but given back.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub fn add_pairs(&self, pairs: Vec<Pair>) -> Result<Vec<Clash>, AnnotateError> {
+        let list = self.list();
+        self.change(move |transaction| {
+            let mut insert = transaction.prepare_cached(
+                "INSERT OR IGNORE INTO pairs (id, query_id, query, code_id, code, language, label, content, list) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            )?;
+            let mut relabel = transaction
+                .prepare_cached("UPDATE pairs SET label = ?2 WHERE id = ?1 AND ?2 IS NOT NULL AND label IS NOT ?2")?;
+            let mut enlist = transaction.prepare_cached(
+                "INSERT OR IGNORE INTO listed SELECT ?5, pair FROM pairs \
+                 WHERE id = ?1 AND content = ?2 AND query_id = ?3 AND code_id = ?4",
+            )?;
+            let mut find = transaction.prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM pairs WHERE id = ?1 AND content = ?2 AND query_id = ?3 AND code_id = ?4)",
+            )?;
+            let mut clashes = Vec::new();
+            for pair in pairs {
+                if let Some(found) = clash(transaction, &pair)? {
+                    clashes.push(found);
+                    continue;
+                }
+                let Pair { id, query_id, query, code_id, code, language, label, .. } = &pair;
+                let content = pair.content();
+                insert.execute(params![id, query_id, query, code_id, code, language, label, content, list])?;
+                if !find.query_row(params![id, content, query_id, code_id], |row| row.get::<_, bool>(0))? {
+                    clashes.push(Clash { id: id.clone(), known: id.clone(), what: "its id" });
+                    continue;
+                }
+                relabel.execute(params![id, label])?;
+                enlist.execute(params![id, content, query_id, code_id, list])?;
+            }
+            Ok(clashes)
+        })
+    }
+}

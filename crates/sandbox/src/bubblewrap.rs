@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -43,6 +43,8 @@ pub(crate) struct Access<'a> {
     pub output: Option<(&'a Path, u64)>,
     /// Whether it can start no other process.
     pub alone: bool,
+    /// What ends it when it is set.
+    pub stop: Option<&'a AtomicBool>,
 }
 
 /// Where a program sees [`Access::output`].
@@ -83,7 +85,10 @@ impl Bubblewrap {
     /// # Errors
     /// When bubblewrap is missing or does not work.
     pub fn open() -> Result<Self, Error> {
-        let missing = |program: &str, remedy| Error::Missing { program: program.to_owned(), remedy };
+        let missing = |program: &str, remedy: &str| Error::Missing {
+            program: program.to_owned(),
+            remedy: remedy.to_owned(),
+        };
         let executable = find_executable("bwrap").ok_or_else(|| {
             missing("bwrap", "install bubblewrap 0.8 or newer, for example `apt install bubblewrap`")
         })?;
@@ -232,7 +237,8 @@ impl Sandbox for Bubblewrap {
 }
 
 impl Bubblewrap {
-    /// The same with more access. A program that fills its folder ends as one that needs too much memory.
+    /// The same with more access. A program that fills its folder, or is stopped, ends as one that needs too much
+    /// memory.
     pub(crate) fn run_with(
         &self,
         program: &Program,
@@ -255,7 +261,10 @@ impl Bubblewrap {
 
         let streams = [Stream::new(stdout, limits), Stream::new(stderr, limits)];
         let mut looked = Instant::now();
-        let mut is_full = || {
+        let mut is_over = || {
+            if access.stop.is_some_and(|stop| stop.load(Ordering::SeqCst)) {
+                return true;
+            }
             let Some((folder, bytes)) = access.output else { return false };
             let is_due = looked.elapsed() >= SIZE_INTERVAL;
             if is_due {
@@ -263,7 +272,7 @@ impl Bubblewrap {
             }
             is_due && tree::size(folder) > bytes
         };
-        let supervised = supervise(&mut child, streams, limits, &mut account, &mut is_full, &|| init.kill());
+        let supervised = supervise(&mut child, streams, limits, &mut account, &mut is_over, &|| init.kill());
         init.wait()?;
         let (outcome, _) = supervised?;
         let ended_itself = matches!(outcome.ended, Ended::Exited { .. });

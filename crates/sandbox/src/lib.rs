@@ -20,6 +20,7 @@ mod account;
 mod bubblewrap;
 mod guard;
 pub mod packages;
+mod places;
 mod podman;
 mod runners;
 mod seccomp;
@@ -35,6 +36,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use bubblewrap::Bubblewrap;
+pub use places::{Places, Taken};
 pub use podman::Podman;
 pub use runners::Runner;
 
@@ -215,7 +217,7 @@ pub enum Error {
         /// What is missing.
         program: String,
         /// What to do.
-        remedy: &'static str,
+        remedy: String,
     },
     /// Isolation could not be set up.
     #[error("containers cannot be set up: {detail}")]
@@ -253,7 +255,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A file or folder cannot be used.
-    #[error("{}: cannot {action}; check its permissions and the free space", path.display())]
+    #[error("{}: cannot {action}: {source}; check its permissions and the free space", path.display())]
     File {
         /// The file or folder.
         path: PathBuf,

@@ -51,7 +51,8 @@ impl Podman {
     pub fn open(image: Option<String>) -> Result<Self, Error> {
         let executable = find_executable("podman").ok_or_else(|| Error::Missing {
             program: "podman".to_owned(),
-            remedy: "install Podman 4 or newer with runc or crun, for example `apt install podman`",
+            remedy: "install Podman 4 or newer with runc or crun, for example `apt install podman`"
+                .to_owned(),
         })?;
         let profile = PROFILES.iter().find_map(|path| fs::read_to_string(path).ok());
         let profile = profile.ok_or_else(|| Error::Container {

@@ -47,8 +47,8 @@ impl Stream {
 }
 
 /// Waits for a process, and calls `kill` at its end or when it exceeds a limit. `kill` ends the process and all that
-/// belongs to it. `is_full` says every few milliseconds whether it used up something beside its memory, and counts as
-/// that.
+/// belongs to it. `is_over` says every few milliseconds whether it is to end for another reason, which counts as that it
+/// used up its memory.
 ///
 /// # Errors
 /// When processes remain although they were killed.
@@ -57,7 +57,7 @@ pub(crate) fn supervise(
     mut streams: [Stream; 2],
     limits: &Limits,
     account: &mut Account,
-    is_full: &mut dyn FnMut() -> bool,
+    is_over: &mut dyn FnMut() -> bool,
     kill: &dyn Fn(),
 ) -> Result<(Outcome, ExitStatus), Error> {
     let process =
@@ -82,7 +82,7 @@ pub(crate) fn supervise(
             exit = Some((status, start.elapsed()));
             kill();
             deadline = Instant::now() + KILL_TIME;
-        } else if exit.is_none() && stopped.is_none() && (account.is_exceeded() || is_full()) {
+        } else if exit.is_none() && stopped.is_none() && (account.is_exceeded() || is_over()) {
             stopped = Some(Ended::Memory);
             kill();
             deadline = Instant::now() + KILL_TIME;

@@ -7,9 +7,10 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Index, Manager, PackageError, complaint, refused};
+use super::said::{complaint, without_passwords};
+use super::{Index, Manager, PackageError, WITHOUT, refused};
 use crate::bubblewrap::OUTPUT_FOLDER;
-use crate::{Error, Outcome, Program};
+use crate::{Outcome, Program};
 
 pub(super) struct Npm;
 
@@ -23,10 +24,52 @@ struct Lock {
     packages: BTreeMap<String, Locked>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct Locked {
-    #[serde(default)]
+    /// Where it is another than that of the place, as `npm:NAME@1` asks for.
+    name: Option<String>,
     version: String,
+    /// Where it came from.
+    resolved: String,
+    /// Whether it is a folder elsewhere.
+    link: bool,
+    /// Whether it came within another package.
+    in_bundle: bool,
+}
+
+/// The registry that npm asks if nobody names one. Of what is named there it takes the place of this address by that
+/// of the registry that it asks.
+const USUAL: &str = "https://registry.npmjs.org/";
+
+/// What to do where a registry names files of others.
+const ELSEWHERE: &str = "only what lies below the registry is installed; if the registry keeps its files elsewhere, \
+                         set `index` in `[packages.npm]` to a mirror that serves them itself";
+
+fn registry(index: Option<&Index>) -> String {
+    match index {
+        Some(Index::Address(address)) => format!("{}/", address.trim_end_matches('/')),
+        _ => USUAL.to_owned(),
+    }
+}
+
+/// The real name of what lies at a place, which has to be a package of the registry.
+fn real_name(place: &str, locked: &Locked, registry: &str) -> Result<String, String> {
+    let placed = place.rsplit_once("node_modules/").map_or("", |(_, name)| name);
+    let name = locked.name.as_deref().unwrap_or(placed);
+    if Npm.package(placed).is_none() || Npm.package(name).is_none() {
+        return Err(format!("{place:?} is not the place of a package"));
+    }
+    let Locked { resolved, link, in_bundle, .. } = locked;
+    let is_of_registry = [registry, USUAL].iter().any(|address| resolved.starts_with(address));
+    if *link || !(is_of_registry || *in_bundle && resolved.is_empty()) {
+        let from = if resolved.is_empty() { "no address" } else { resolved };
+        return Err(format!(
+            "{name} comes from {}, not from {registry}: {ELSEWHERE}",
+            without_passwords(from)
+        ));
+    }
+    Ok(name.to_owned())
 }
 
 /// A requirement's package and version.
@@ -42,8 +85,8 @@ impl Manager for Npm {
         "npm"
     }
 
-    fn remedy(&self) -> &'static str {
-        "install npm, for example `apt install npm`, or do without packages"
+    fn remedy(&self) -> String {
+        format!("install npm, for example `apt install npm`, or {WITHOUT}")
     }
 
     fn probe(&self) -> Program {
@@ -81,9 +124,11 @@ impl Manager for Npm {
         command.extend(["--fetch-timeout=15000", "--loglevel=error"]);
         let cache = format!("--cache={OUTPUT_FOLDER}/cache");
         command.push(&cache);
-        if let Some(Index::Address(address)) = index {
-            command.extend(["--registry", address]);
-        }
+        let registry = registry(index);
+        command.extend(["--registry", &registry, "--omit-lockfile-registry-resolved=false"]);
+        // Since npm 11.10; what others fetch is refused afterwards.
+        command.extend(["--allow-git=none", "--allow-remote=none", "--allow-file=none"]);
+        command.push("--allow-directory=none");
         // Not on the command line, where npm would take some names for files or repositories.
         let dependencies: BTreeMap<&str, &str> =
             requirements.iter().map(|requirement| parts(requirement)).collect();
@@ -96,23 +141,18 @@ impl Manager for Npm {
         }
     }
 
-    fn list(&self, fetched: &Path) -> Result<Vec<(String, String)>, String> {
+    fn list(&self, fetched: &Path, index: Option<&Index>) -> Result<Vec<(String, String)>, String> {
         let path = fetched.join("node_modules/.package-lock.json");
         let text = fs::read(&path).map_err(|error| format!("npm did not say what it installed: {error}"))?;
         let lock: Lock = serde_json::from_slice(&text)
             .map_err(|error| format!("what npm says of what it installed cannot be read: {error}"))?;
-        let packages = lock.packages.into_iter().map(|(place, locked)| {
-            let name = place.rsplit_once("node_modules/").map_or("", |(_, name)| name).to_owned();
-            match self.package(&name) {
-                Some(_) => Ok((name, locked.version)),
-                None => Err(format!("{place:?} is not the place of a package")),
-            }
-        });
-        packages.collect()
+        let registry = registry(index);
+        let packages = lock.packages.into_iter();
+        packages.map(|(place, locked)| Ok((real_name(&place, &locked, &registry)?, locked.version))).collect()
     }
 
-    fn install(&self, _: &Path) -> Result<Option<Program>, Error> {
-        Ok(None)
+    fn install(&self, _: &[String]) -> Option<Program> {
+        None
     }
 
     fn result(&self) -> [&'static str; 3] {
@@ -131,6 +171,10 @@ impl Manager for Npm {
                 refused(format!("there is no package of {names}, or no such version"))
             }
             Some(_) => refused(format!("{names}: {}", complaint(&said, &MARKS))),
+            None if code.starts_with("EALLOW") => {
+                let detail = complaint(&said, &MARKS);
+                refused(format!("{names}: {detail}; {ELSEWHERE}"))
+            }
             // npm says it of a program that it cannot start, such as git.
             None if said.contains("EPERM") => refused(format!("{names}: needs a program to fetch it")),
             None => PackageError::Failed { detail: complaint(&said, &MARKS) },
@@ -175,6 +219,54 @@ mod tests {
             "x\n",
         ] {
             assert_eq!(Npm.package(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_was_installed_has_its_real_name_and_is_of_the_registry() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("node_modules")).unwrap();
+        let list = |place: &str, locked: serde_json::Value| {
+            let lock = json!({"packages": {place: locked}}).to_string();
+            fs::write(folder.path().join("node_modules/.package-lock.json"), lock).unwrap();
+            let index = Index::Address("http://host/npm".to_owned());
+            Npm.list(folder.path(), Some(&index))
+        };
+        let deep = "node_modules/a/node_modules/@scope/b";
+        for (place, locked, name) in [
+            ("node_modules/a", json!({"resolved": "http://host/npm/a/-/a-1.tgz"}), "a"),
+            (deep, json!({"resolved": "http://host/npm/b.tgz"}), "@scope/b"),
+            (deep, json!({"name": "@x/real", "resolved": "http://host/npm/real.tgz"}), "@x/real"),
+            ("node_modules/a", json!({"resolved": "https://registry.npmjs.org/a/-/a-1.tgz"}), "a"),
+            ("node_modules/a/node_modules/b", json!({"inBundle": true}), "b"),
+        ] {
+            assert_eq!(list(place, locked.clone()), Ok(vec![(name.to_owned(), String::new())]), "{locked}");
+        }
+        for locked in [
+            json!({}),
+            json!({"resolved": ""}),
+            json!({"resolved": "http://host/other/a.tgz"}),
+            json!({"resolved": "http://host/npm.tgz"}),
+            json!({"resolved": "http://host.other/npm/a.tgz"}),
+            json!({"resolved": "https://host/npm/a.tgz"}),
+            json!({"resolved": "git+ssh://git@host/npm/a.git#1"}),
+            json!({"resolved": "file:../a.tgz"}),
+            json!({"resolved": "../a", "link": true}),
+            json!({"resolved": "http://host/npm/a.tgz", "link": true}),
+            json!({"resolved": "http://other/a.tgz", "inBundle": true}),
+        ] {
+            let problem = list("node_modules/a", locked.clone()).unwrap_err();
+            assert!(
+                problem.contains("not from http://host/npm/: only what lies below"),
+                "{locked}: {problem}"
+            );
+        }
+        for (place, name) in [("a", "a"), ("node_modules/a", "--x"), ("node_modules/../a", "a")] {
+            let locked = json!({"name": name, "resolved": "http://host/npm/a.tgz"});
+            assert!(
+                list(place, locked).unwrap_err().contains("not the place of a package"),
+                "{place} {name}"
+            );
         }
     }
 

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Index, Manager, PackageError, complaint, refused};
+use super::said::complaint;
+use super::{Index, Manager, PackageError, WITHOUT, refused};
 use crate::bubblewrap::OUTPUT_FOLDER;
-use crate::{Error, Outcome, Program};
+use crate::{Outcome, Program};
 
 pub(super) struct Pip;
 
@@ -59,8 +60,8 @@ impl Manager for Pip {
         "pip"
     }
 
-    fn remedy(&self) -> &'static str {
-        "install pip for /usr/bin/python3, for example `apt install python3-pip`, or do without packages"
+    fn remedy(&self) -> String {
+        format!("install pip for /usr/bin/python3, for example `apt install python3-pip`, or {WITHOUT}")
     }
 
     fn probe(&self) -> Program {
@@ -113,7 +114,7 @@ impl Manager for Pip {
         pip(&arguments, requirements.iter().cloned())
     }
 
-    fn list(&self, fetched: &Path) -> Result<Vec<(String, String)>, String> {
+    fn list(&self, fetched: &Path, _: Option<&Index>) -> Result<Vec<(String, String)>, String> {
         wheels(fetched)?
             .iter()
             .map(|wheel| {
@@ -129,22 +130,14 @@ impl Manager for Pip {
             .collect()
     }
 
-    fn install(&self, fetched: &Path) -> Result<Option<Program>, Error> {
+    /// Resolved once more, from what was fetched alone: so a wheel that another one names by its address, which pip
+    /// takes from wherever that is, fails here for want of a network.
+    fn install(&self, requirements: &[String]) -> Option<Program> {
         let target = format!("{OUTPUT_FOLDER}/{SITE}");
-        // All that is needed was fetched, so that nothing is resolved again.
-        let arguments = [
-            "install",
-            "--no-index",
-            "--no-deps",
-            "--no-cache-dir",
-            "--progress-bar",
-            "off",
-            "--target",
-            &target,
-            "--",
-        ];
-        let wheels = wheels(fetched).map_err(Error::Program)?;
-        Ok(Some(pip(&arguments, wheels.iter().map(|wheel| format!("/opt/fetched/wheels/{wheel}")))))
+        let mut arguments = vec!["--no-cache-dir", "--retries", "0", "install", "--only-binary=:all:"];
+        arguments.extend(["--no-index", "--find-links", "/opt/fetched/wheels", "--progress-bar", "off"]);
+        arguments.extend(["--target", &target, "--"]);
+        Some(pip(&arguments, requirements.iter().cloned()))
     }
 
     fn result(&self) -> [&'static str; 3] {

@@ -1,6 +1,7 @@
 //! Packages that mean harm.
 
 use std::fs;
+use std::sync::atomic::Ordering;
 
 use quarry_sandbox::Ended;
 use quarry_sandbox::packages::Index;
@@ -34,18 +35,17 @@ fn a_wheel_cannot_write_outside_of_its_folder() {
     if !can_fetch("python") {
         return;
     }
-    for path in ["../../escaped.py", "/opt/out/escaped.py", "../fetched/escaped.py"] {
-        let fixture =
-            Fixture::new(&[wheel("traversal", "1", json!({path: "x = 1\n", "traversal.py": ""}), &[])]);
-        match fixture.provide("python", &["traversal"]) {
-            Err(error) => assert!(error.to_string().contains("outside"), "{error}"),
-            // pip may also strip the path. Nothing lies elsewhere.
-            Ok(provided) => {
-                let (_, folder) = provided.folder.unwrap();
-                let around = folder.parent().unwrap().parent().unwrap();
-                assert!(!around.join("escaped.py").exists() && !folder.join("../escaped.py").exists());
-            }
+    let paths =
+        ["../../escaped.py", "/opt/out/escaped.py", "../fetched/escaped.py", "VICTIM", "../../../..VICTIM"];
+    for path in paths {
+        let fixture = Fixture::new(&[]);
+        let path = path.replace("VICTIM", fixture.victim().to_str().unwrap());
+        fixture.add(&[wheel("traversal", "1", json!({&path: "x = 1\n", "traversal.py": ""}), &[])]);
+        // pip may also strip the path.
+        if let Err(error) = fixture.provide("python", &["traversal"]) {
+            assert!(error.to_string().contains("outside"), "{error}");
         }
+        fixture.assert_untouched();
     }
 }
 
@@ -69,7 +69,7 @@ fn nothing_that_a_package_brings_runs_while_it_is_fetched() {
     fixture.settings.pip.index = Some(Index::Address(format!("{}/simple", files.address)));
     let error = fixture.provide("python", &["lure"]).unwrap_err();
     assert!(!error.to_string().is_empty());
-    assert_eq!(server.count.load(std::sync::atomic::Ordering::SeqCst), 0, "its code ran: {error}");
+    assert_eq!(server.count.load(Ordering::SeqCst), 0, "its code ran: {error}");
     let asked = files.paths.lock().unwrap().clone();
     assert!(asked.iter().any(|path| path.contains("lure-1")), "{asked:?}");
 }
@@ -112,16 +112,55 @@ fn code_that_python_runs_at_its_start_is_in_the_sandbox_too() {
     if !can_fetch("python") {
         return;
     }
-    // Installing the next package must not run what the first one brought.
-    let hook = "import os; os.getenv('x') or open('/opt/out/hook', 'w')\n";
-    let fixture = Fixture::new(&[wheel(
-        "hooked",
-        "1",
-        json!({"hooked.pth": hook, "sitecustomize.py": hook, "pip.py": hook}),
-        &[],
-    )]);
-    let provided = fixture.provide("python", &["hooked"]).unwrap();
-    let (_, folder) = provided.folder.unwrap();
-    assert!(!folder.join("hook").exists() && !folder.join("../hook").exists());
-    fixture.provide("python", &["hooked", "hooked==1"]).unwrap();
+    // What runs leaves its trace in the set that is kept, among the wheels, which are then refused, or at a server.
+    let server = Server::new(|_| (404, Vec::new()));
+    let hook = "
+import os, socket
+def attempt(function, *arguments):
+    try: return function(*arguments)
+    except OSError: pass
+attempt(socket.create_connection, ('127.0.0.1', PORT), 1)
+for folder in ['/opt/out/site', '/opt/out/wheels']:
+    attempt(os.mkdir, folder)
+    attempt(open, folder + '/hook_ran', 'w')
+"
+    .replace("PORT", server.address.rsplit(':').next().unwrap());
+    let files =
+        json!({"hooked.pth": "import hooked", "hooked.py": hook, "sitecustomize.py": hook, "pip.py": hook});
+    let mut fixture = Fixture::new(&[wheel("hooked", "1", files, &[])]);
+    let index = Server::simple(fixture.index());
+    fixture.settings.pip.index = Some(Index::Address(format!("{}/simple", index.address)));
+    // Installing the next set must not run what the first one brought, either.
+    for names in [&["hooked"][..], &["hooked", "hooked==1"]] {
+        let provided = fixture.provide("python", names).unwrap();
+        let (_, folder) = provided.folder.unwrap();
+        assert!(folder.join("sitecustomize.py").exists() && !folder.join("hook_ran").exists());
+    }
+    assert_eq!(server.count.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn wheels_come_from_the_index_alone() {
+    if !can_fetch("python") {
+        return;
+    }
+    let elsewhere = Fixture::new(&[wheel("evil", "1", json!({"evil.py": ""}), &[])]);
+    let files = Server::simple(elsewhere.index());
+    let needs = format!("evil @ {}/files/evil-1-py3-none-any.whl", files.address);
+    let mut fixture = Fixture::new(&[
+        wheel("lure", "1", json!({"lure.py": ""}), &[&needs]),
+        wheel("luring", "1", json!({"other.py": ""}), &["lure"]),
+        // What nobody asks for harms nobody.
+        wheel("choosy", "1", json!({"choosy.py": ""}), &[&format!("{needs} ; extra == 'all'")]),
+    ]);
+    let index = Server::simple(fixture.index());
+    for from in [Index::Folder(fixture.index()), Index::Address(format!("{}/simple", index.address))] {
+        fixture.settings.pip.index = Some(from);
+        let reason = fixture.refusal("python", &["luring"]);
+        assert!(reason.contains("needs what is not of the index"), "{reason}");
+    }
+    fixture.settings.pip.deny = vec!["EVIL".to_owned()];
+    let reason = fixture.refusal("python", &["lure"]);
+    assert!(reason.contains("evil is on the list of denied packages"), "{reason}");
+    assert_eq!(fixture.provide("python", &["choosy"]).unwrap().packages, ["choosy 1"]);
 }

@@ -1,10 +1,12 @@
 //! Packages that can be had, and those that cannot.
 
 use std::fs;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use quarry_sandbox::Ended;
-use quarry_sandbox::packages::{Index, PackageError, PackageSource};
+use quarry_sandbox::packages::{Index, PackageError, PackageSource, SETS_AT_ONCE};
 use serde_json::json;
 
 use crate::harness::{Fixture, Server, can_fetch, run, wheel};
@@ -163,14 +165,66 @@ fn size_and_time_are_bounded() {
     let reason = fixture.refusal("python", &["large"]);
     assert!(reason.contains("large: larger than 16 MiB") || reason.contains("File too large"), "{reason}");
     let server = Server::new(|_| {
-        std::thread::sleep(std::time::Duration::from_secs(10));
+        std::thread::sleep(Duration::from_secs(10));
         (404, Vec::new())
     });
     fixture.settings.pip.index = Some(Index::Address(server.address.clone()));
-    fixture.settings.wall_time = std::time::Duration::from_secs(3);
+    fixture.settings.wall_time = Duration::from_secs(3);
     let error = fixture.provide("python", &["large"]).unwrap_err();
     assert!(matches!(error, PackageError::Failed { .. }), "{error}");
     assert!(error.to_string().contains("took longer than 3 s"), "{error}");
+}
+
+#[test]
+fn few_are_fetched_at_once_and_whoever_is_stopped_ends_soon() {
+    if !can_fetch("python") {
+        return;
+    }
+    let mut fixture = two();
+    let server = Server::new(|_| {
+        std::thread::sleep(Duration::from_secs(60));
+        (404, Vec::new())
+    });
+    fixture.settings.pip.index = Some(Index::Address(server.address.clone()));
+    let stop = Arc::new(AtomicBool::new(false));
+    let packages = fixture.packages().stopped_by(Arc::clone(&stop));
+    let (packages, count) = (&packages, || server.count.load(Ordering::SeqCst));
+    std::thread::scope(|scope| {
+        // Two of the same name, so that one waits for the lock.
+        let waiting: Vec<_> = ["a", "a", "b", "c", "d"]
+            .map(|name| scope.spawn(move || packages.provide("python", &[name.to_owned()])))
+            .into_iter()
+            .collect();
+        let start = Instant::now();
+        while count() < SETS_AT_ONCE && start.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        // The others would have begun by then.
+        std::thread::sleep(2 * start.elapsed());
+        assert_eq!(count(), SETS_AT_ONCE);
+        let stopped = Instant::now();
+        stop.store(true, Ordering::SeqCst);
+        for waiting in waiting {
+            let error = waiting.join().unwrap().unwrap_err();
+            assert!(matches!(error, PackageError::Stopped), "{error}");
+        }
+        assert!(stopped.elapsed() < Duration::from_secs(5), "{:?}", stopped.elapsed());
+    });
+    assert_eq!(fixture.kept(), [] as [String; 0]);
+}
+
+#[test]
+fn a_cache_is_made_when_packages_are_needed() {
+    if !can_fetch("python") {
+        return;
+    }
+    let mut fixture = two();
+    let file = fixture.index().join("base_x-1.0-py3-none-any.whl");
+    fixture.settings.cache = file.join("cache");
+    let packages = fixture.packages();
+    packages.check("python").unwrap();
+    let error = packages.provide("python", &["base-x".to_owned()]).unwrap_err().to_string();
+    assert!(error.contains("`cache` in `[packages]`") && error.contains("Not a directory"), "{error}");
 }
 
 #[test]

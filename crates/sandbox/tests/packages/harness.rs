@@ -14,6 +14,9 @@ use quarry_sandbox::packages::{Index, PackageError, PackageSource, Packages, Pro
 use quarry_sandbox::{Bubblewrap, Limits, Outcome, Runner, Sandbox};
 use serde_json::{Value, json};
 
+/// What is in the file that packages may not reach.
+const UNTOUCHED: &str = "as it was";
+
 /// A cache, and a folder of packages.
 pub struct Fixture {
     folder: tempfile::TempDir,
@@ -27,11 +30,10 @@ impl Fixture {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let index = folder.path().join("index");
         fs::create_dir(&index).unwrap();
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/packages/make.py");
-        let mut child =
-            Command::new("/usr/bin/python3").arg(script).arg(&index).stdin(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(json!(packages).to_string().as_bytes()).unwrap();
-        assert!(child.wait().unwrap().success());
+        // Whoever finds it can change it.
+        let victim = folder.path().join("victim");
+        fs::write(&victim, UNTOUCHED).unwrap();
+        fs::set_permissions(&victim, fs::Permissions::from_mode(0o666)).unwrap();
         let settings = Settings {
             cache: folder.path().join("cache"),
             wall_time: Duration::from_secs(60),
@@ -39,7 +41,38 @@ impl Fixture {
             pip: Rules { index: Some(Index::Folder(index)), ..Rules::default() },
             npm: Rules::default(),
         };
-        Self { folder, settings }
+        let fixture = Self { folder, settings };
+        fixture.add(packages);
+        fixture
+    }
+
+    /// Makes further packages.
+    pub fn add(&self, packages: &[Value]) {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/packages/make.py");
+        let mut make = Command::new("/usr/bin/python3");
+        let mut child = make.arg(script).arg(self.index()).stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(json!(packages).to_string().as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success());
+    }
+
+    /// A file that no package may reach, though everybody may write to it.
+    pub fn victim(&self) -> PathBuf {
+        self.folder.path().join("victim")
+    }
+
+    /// Says that no package wrote to the victim, or left a file called `escaped` outside of its own folder.
+    #[track_caller]
+    pub fn assert_untouched(&self) {
+        assert_eq!(fs::read_to_string(self.victim()).unwrap(), UNTOUCHED);
+        let mut folders = vec![self.folder.path().to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap().flatten() {
+                assert!(!entry.file_name().to_string_lossy().starts_with("escaped"), "{:?}", entry.path());
+                if entry.file_type().unwrap().is_dir() && entry.file_name() != "packages" {
+                    folders.push(entry.path());
+                }
+            }
+        }
     }
 
     pub fn index(&self) -> PathBuf {
@@ -52,7 +85,9 @@ impl Fixture {
 
     /// The entries of the cache but for locks.
     pub fn kept(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.settings.cache).unwrap().map(|entry| entry.unwrap().file_name());
+        // There is none until packages are needed.
+        let entries = fs::read_dir(&self.settings.cache).into_iter().flatten().flatten();
+        let entries = entries.map(|entry| entry.file_name());
         entries.filter_map(|name| name.into_string().ok()).filter(|name| !name.ends_with(".lock")).collect()
     }
 

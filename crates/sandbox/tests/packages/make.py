@@ -50,6 +50,7 @@ for package in json.load(sys.stdin):
     else:
         manifest = {"name": name, "version": version, "dependencies": dict(needs), **package.get("manifest", {})}
         files = {f"package/{path}": text for path, text in files.items()}
+        (folder / name).parent.mkdir(exist_ok=True)
         tarball(folder / f"{name}-{version}.tgz", {**files, "package/package.json": json.dumps(manifest)})
         content = (folder / f"{name}-{version}.tgz").read_bytes()
         manifest["dist"] = {"integrity": "sha512-" + base64.b64encode(hashlib.sha512(content).digest()).decode()}

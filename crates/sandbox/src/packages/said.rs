@@ -1,0 +1,38 @@
+//! What package managers say, for people.
+
+/// What a package manager said, for a person: the lines that say what is wrong, shortened and without passwords.
+pub(super) fn complaint(text: &str, marks: &[&str]) -> String {
+    let lines: Vec<&str> = text
+        .lines()
+        .filter_map(|line| marks.iter().find_map(|mark| line.trim().strip_prefix(mark)))
+        .collect();
+    let said: String = lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+    let said: String = said.chars().filter(|c| !c.is_control()).take(300).collect();
+    if said.is_empty() { "it gave no reason".to_owned() } else { without_passwords(&said) }
+}
+
+/// Addresses without what stands before an `@` in their machine's name.
+pub(super) fn without_passwords(text: &str) -> String {
+    let mut parts = text.split("://");
+    let mut clean = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let host = part.split(['/', ' ', '\'', '"', ')', '>']).next().unwrap_or_default();
+        let user = host.rfind('@').map_or(0, |at| at + 1);
+        clean.push_str("://");
+        clean.push_str(&part[user..]);
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn complaints_are_short_and_tell_no_password() {
+        let said = "Looking in https://a\nERROR: no x at https://user:secret@host/simple/x\n  ERROR: none\n";
+        assert_eq!(complaint(said, &["ERROR:"]), "no x at https://host/simple/x none");
+        assert_eq!(complaint("", &["ERROR:"]), "it gave no reason");
+        assert_eq!(complaint(&format!("ERROR:{}", "x".repeat(999)), &["ERROR:"]).len(), 300);
+    }
+}

@@ -25,7 +25,7 @@ TOOLS = {"search", "similar", "read_unit", "index_status"}
 
 # Tool, arguments, what the answer must hold.
 ANSWERED = [
-    ("search", {"query": "wait until another process has finished writing the index"}, FILE),
+    ("search", {"query": "wait until another process has finished writing the index", "path": "crates/index"}, FILE),
     ("index_status", {}, "up to date"),
     ("search", {"query": "lock the folder", "path": "crates/index", "kinds": ["method"], "k": 3}, "method"),
     ("search", {"query": "IndexFolder.lock", "languages": ["rust"], "max_tokens": 200}, "IndexFolder.lock"),

@@ -89,22 +89,28 @@ impl Ledger {
         if path.is_dir() {
             return Err(problem(path, "this is a folder; expected a ledger, which is a file"));
         }
-        match Self::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE) {
+        match Self::connect(path, path, OpenFlags::SQLITE_OPEN_READ_WRITE) {
             // Where nothing can be written, nobody else writes either, unless through another door: then what they
-            // write meanwhile may not be seen.
-            Err(AnnotateError::Ledger { source: Some(error), .. }) if is_read_only(&error) => {
+            // write meanwhile may not be seen. What is not in the file itself yet would be missed.
+            Err(AnnotateError::Ledger { source: Some(error), .. })
+                if is_read_only(&error) && !beside(path, "-wal").exists() =>
+            {
                 let uri = format!("file:{}?immutable=1", escaped(path));
-                Self::connect(Path::new(&uri), OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI)
-                    .map(|ledger| Self { path: path.to_owned(), ..ledger })
+                Self::connect(
+                    path,
+                    Path::new(&uri),
+                    OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI,
+                )
             }
             other => other,
         }
     }
 
-    fn connect(path: &Path, flags: OpenFlags) -> Result<Self, AnnotateError> {
+    /// Opens the ledger at `path`, which SQLite finds under `name`.
+    fn connect(path: &Path, name: &Path, flags: OpenFlags) -> Result<Self, AnnotateError> {
         let failed = |error| sqlite(path, error);
-        let connection =
-            Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(failed)?;
+        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(name, flags).map_err(failed)?;
         connection.busy_timeout(Duration::from_secs(20)).map_err(failed)?;
         let ledger = Self { path: path.to_owned(), connection: Mutex::new(connection) };
         ledger.check_version()?;
@@ -207,8 +213,13 @@ fn lock_for_writing(path: &Path) -> Result<File, AnnotateError> {
 }
 
 fn lock_file(path: &Path) -> PathBuf {
+    beside(path, ".lock")
+}
+
+/// The file that has the same name with something behind it.
+fn beside(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(".lock");
+    name.push(end);
     PathBuf::from(name)
 }
 

@@ -5,8 +5,41 @@ use std::time::Duration;
 use quarry_sandbox::{Ended, Outcome};
 use serde::{Deserialize, Serialize};
 
-use crate::judge::Extra;
 use crate::language::Language;
+
+/// What a step is for that the judge would not take without an entry of the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Extra {
+    /// Tests that do not see the code: what joins them with it.
+    FromQuery,
+    /// Further programs.
+    Programs,
+    /// Broken functions, and programs that are written anew.
+    Mutation,
+    /// Another candidate of the same query.
+    Differential,
+}
+
+impl Extra {
+    /// Every one.
+    pub const ALL: [Self; 4] = [Self::FromQuery, Self::Programs, Self::Mutation, Self::Differential];
+
+    /// As the ledger has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FromQuery => "from_query",
+            Self::Programs => "programs",
+            Self::Mutation => "mutation",
+            Self::Differential => "differential",
+        }
+    }
+
+    /// The one of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|extra| extra.name() == name)
+    }
+}
 
 /// A thing that happened while a pair was judged.
 #[derive(Clone, Debug, PartialEq)]

@@ -19,13 +19,13 @@ use crate::answer::{Grammar, Reading, Then};
 use crate::criterion::Criterion;
 use crate::digest::digest;
 use crate::error::AnnotateError;
-use crate::evidence::{Answer, Event, Run, TestProgram};
+use crate::evidence::{Answer, Event, Extra, Run, TestProgram};
 use crate::language::Language;
 use crate::pair::Pair;
 use crate::prompt::{Prompt, Prompts};
 
 pub(crate) use choices::MAX_PROGRAMS;
-pub use choices::{Choices, Extra, TestChoices, TestsFrom};
+pub use choices::{Choices, TestChoices, TestsFrom};
 use trial::Trials;
 
 /// Samples of a question that a round may ask for; each is an answer of its own.

@@ -37,11 +37,9 @@ pub use calibration::{Calibration, Forecasts, Kept};
 pub use comparison::{Added, BesidePlain, Member, Members, Options};
 pub use criterion::Criterion;
 pub use error::AnnotateError;
-pub use evidence::{Answer, Event, Run, RunResult, TestProgram};
+pub use evidence::{Answer, Event, Extra, Run, RunResult, TestProgram};
 pub use export::{Export, export};
-pub use judge::{
-    Choices, Extra, Judge, Next, OutOfOrder, Outcome, Question, TestChoices, TestsFrom, Verdict,
-};
+pub use judge::{Choices, Judge, Next, OutOfOrder, Outcome, Question, TestChoices, TestsFrom, Verdict};
 pub use language::Language;
 pub use ledger::Ledger;
 pub use matching::ChatMatcher;

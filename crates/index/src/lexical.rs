@@ -23,10 +23,7 @@ use tantivy::{InvertedIndexReader, SegmentReader, TantivyDocument, Term};
 use self::terms::TermSplitter;
 pub(crate) use self::terms::Terms;
 use crate::Error;
-use crate::table::{Numbering, PartUnits};
-
-/// Number of fields of a text.
-pub const N_FIELDS: usize = 5;
+use crate::table::{N_FIELDS, Numbering, PartUnits};
 
 /// Names of the fields, in the order that every array by field follows.
 pub const FIELDS: [&str; N_FIELDS] = ["name", "file", "folder", "doc", "body"];

@@ -9,13 +9,15 @@ use quarry_corpus::walk::{FileFlags, ListedFile};
 use quarry_source::{Language, UnitKind};
 
 use crate::Error;
-use crate::lexical::N_FIELDS;
 use crate::storage::{Column, StoredFile};
 
 const UNITS_FILE: &str = "units";
 const FILES_FILE: &str = "files";
 const STRINGS_FILE: &str = "strings";
 const HASHES_FILE: &str = "hashes";
+
+/// Number of fields of a text; [`FIELDS`](crate::lexical::FIELDS) has their names.
+pub const N_FIELDS: usize = 5;
 
 /// A range of the strings of a part.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::choices::{Extra, TestsFrom};
+use super::choices::TestsFrom;
 use super::repair::Repair;
 use super::{Halt, Judge, Known, Tests};
 use crate::answer;
-use crate::evidence::{Run, RunResult, TestProgram};
+use crate::evidence::{Extra, Run, RunResult, TestProgram};
 use crate::language::Language;
 use crate::mutant::{self, Mutant};
 use crate::pair::Pair;

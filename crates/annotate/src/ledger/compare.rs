@@ -6,7 +6,8 @@ use rusqlite::params;
 use super::Ledger;
 use super::read::{LISTED, WITH_MEMBERS, cost};
 use crate::error::AnnotateError;
-use crate::judge::{Extra, Outcome};
+use crate::evidence::Extra;
+use crate::judge::Outcome;
 
 /// What a judge did for one option.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::{Ledger, sqlite};
 use crate::error::AnnotateError;
-use crate::evidence::{Answer, Event, Run, TestProgram};
-use crate::judge::{Extra, Outcome, Verdict};
+use crate::evidence::{Answer, Event, Extra, Run, TestProgram};
+use crate::judge::{Outcome, Verdict};
 use crate::pair::Pair;
 
 /// The pairs of the last start of judge ?1.

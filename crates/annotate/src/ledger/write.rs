@@ -12,8 +12,8 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use super::read::{VERDICT_COLUMNS, verdict};
 use super::{Ledger, create, lock_for_writing, now, problem, sqlite};
 use crate::error::AnnotateError;
-use crate::evidence::{Run, RunResult};
-use crate::judge::{Extra, Judge, Verdict};
+use crate::evidence::{Extra, Run, RunResult};
+use crate::judge::{Judge, Verdict};
 use crate::language::Language;
 use crate::majority::majority;
 

@@ -3,33 +3,17 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use clap::Args;
 use quarry_annotate::Generation;
 use serde_json::json;
 
-use super::{PlanArgs, WorkplaceArgs, stop_on_interrupt};
+use super::{WorkArgs, stop_on_interrupt};
 use crate::output;
-
-/// Arguments of `quarry judge generate`.
-#[derive(Debug, Args)]
-pub struct GenerateArgs {
-    #[command(flatten)]
-    plan: PlanArgs,
-    #[command(flatten)]
-    workplace: WorkplaceArgs,
-    /// Say for how many queries code would be written, but ask nothing
-    #[arg(long)]
-    dry_run: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-}
 
 /// Runs `quarry judge generate`.
 ///
 /// # Errors
 /// When something is wrong that concerns all queries. What was answered before is in the ledger.
-pub fn run(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &WorkArgs) -> anyhow::Result<ExitCode> {
     let (plan, _copy) = args.plan.open_for(args.dry_run)?;
     let stop = stop_on_interrupt()?;
     let judging = args.workplace.prepare(plan, &stop)?;

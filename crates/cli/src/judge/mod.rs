@@ -36,7 +36,7 @@ pub struct JudgeArgs {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Judge the pairs of a plan, or go on where an earlier run ended
-    Run(run::RunArgs),
+    Run(WorkArgs),
     /// Say how far a plan is, what it cost, and what it found
     Status(status::StatusArgs),
     /// Tell the whole story of one label
@@ -46,7 +46,7 @@ enum Command {
     /// Say whether the confidence of a judge can be believed, by the labels of its pairs' file
     Calibrate(calibrate::CalibrateArgs),
     /// Write code for queries that no candidate answers, judge it, and write it anew where the judge says no
-    Generate(generate::GenerateArgs),
+    Generate(WorkArgs),
     /// Give pairs to people, and take back their labels
     People(people::PeopleArgs),
     /// Print the tables of annotators: agreement of people, and of judges with them and with the labels of files
@@ -151,6 +151,21 @@ impl IsolationArgs {
         }
         Ok(IsolatedPrograms { sandbox, name: name.to_owned(), packages })
     }
+}
+
+/// A plan that is worked on.
+#[derive(Debug, Args)]
+struct WorkArgs {
+    #[command(flatten)]
+    plan: PlanArgs,
+    #[command(flatten)]
+    workplace: WorkplaceArgs,
+    /// Check everything and say what it would take, but ask nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// A flag that is set when the user interrupts; the second time ends the program at once.

@@ -3,35 +3,19 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use quarry_annotate::{Estimate, Judging};
 use quarry_llm::{Cost, Money};
 use serde_json::json;
 
-use super::{PlanArgs, WorkplaceArgs, status, stop_on_interrupt};
+use super::{WorkArgs, status, stop_on_interrupt};
 use crate::output;
-
-/// Arguments of `quarry judge run`.
-#[derive(Debug, Args)]
-pub struct RunArgs {
-    #[command(flatten)]
-    plan: PlanArgs,
-    #[command(flatten)]
-    workplace: WorkplaceArgs,
-    /// Check everything and say what judging would take, but ask nothing
-    #[arg(long)]
-    dry_run: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-}
 
 /// Runs `quarry judge run`.
 ///
 /// # Errors
 /// When something is wrong that concerns all pairs. What was answered before is in the ledger.
-pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &WorkArgs) -> anyhow::Result<ExitCode> {
     let (plan, _copy) = args.plan.open_for(args.dry_run)?;
     let stop = stop_on_interrupt()?;
     let judging = args.workplace.prepare(plan, &stop)?;

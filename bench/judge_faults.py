@@ -152,7 +152,7 @@ def check(condition, *words):
 
 def check_books(script, status, name):
     spent = status["spent"]
-    found = (spent["tokens"], spent["money"])
+    found = (spent["tokens"], round(spent["dollars"] * 1e12))
     check(found == (script.tokens, script.money), f"{name}: booked {found}, the server counted {(script.tokens, script.money)}")
     worst = status["unconfirmed"]["tokens"]
     check(worst == script.unconfirmed, f"{name}: {worst} tokens at the worst case, and nobody told {script.unconfirmed}")

@@ -14,11 +14,16 @@ use crate::ledger::Ledger;
 /// Shares of right verdicts for which [`Calibration`] says how many verdicts can be kept.
 const TARGETS: [f64; 3] = [0.9, 0.95, 0.99];
 
+/// Pairs below which a calibration is hardly better than chance: a share of these has an interval of ± 10 points.
+const FEW_PAIRS: usize = 100;
+
 /// How good confidences are as probabilities that a verdict agrees with the file's label.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Calibration {
     /// Pairs with a label of the file and a verdict with a confidence.
     pub pairs: usize,
+    /// How many different confidences the judge said.
+    pub confidences: usize,
     /// Share of them in which the verdict agrees with the file.
     pub accuracy: f64,
     /// Confidences as the judge said them.
@@ -63,6 +68,24 @@ struct Case {
 }
 
 impl Calibration {
+    /// Why the numbers should not be relied on, if there is a reason.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.pairs < FEW_PAIRS {
+            warnings.push(format!(
+                "{} pairs are few: expect other numbers from others; label {FEW_PAIRS} or more",
+                self.pairs
+            ));
+        }
+        if self.confidences == 1 {
+            warnings.push(
+                "all confidences are the same, so that they tell no verdict from another; nothing can be calibrated"
+                    .to_owned(),
+            );
+        }
+        warnings
+    }
+
     /// Of the verdicts of `judge`, by cross-validation over queries in `n_folds` parts; `None` where no verdict has
     /// both a confidence and a label of the file.
     ///
@@ -92,6 +115,9 @@ impl Calibration {
 
     fn new(cases: &[Case], n_folds: usize, n_bins: usize) -> Self {
         let confidences: Vec<f64> = cases.iter().map(|case| case.confidence).collect();
+        let mut distinct: Vec<u64> = confidences.iter().map(|confidence| confidence.to_bits()).collect();
+        distinct.sort_unstable();
+        distinct.dedup();
         let right: Vec<bool> = cases.iter().map(|case| case.is_right).collect();
         let queries: Vec<&str> = cases.iter().map(|case| case.query.as_str()).collect();
         let calibrated = cross_validated(&confidences, &right, &queries, n_folds);
@@ -106,6 +132,7 @@ impl Calibration {
         };
         Self {
             pairs: cases.len(),
+            confidences: distinct.len(),
             accuracy: right.iter().filter(|right| **right).count() as f64 / cases.len() as f64,
             as_said: Forecasts::new(&confidences, &right, n_bins),
             calibrated: Forecasts::new(&calibrated, &right, n_bins),
@@ -150,6 +177,9 @@ mod tests {
         assert!((found.recalibration.apply(0.95) - 0.7).abs() < 0.01, "{found:?}");
         // No confidence is enough for nine right ones in ten.
         assert_eq!(found.kept[0], Kept { accuracy: 0.9, confidence: None, share: 0.0 });
+        assert!(found.warnings().is_empty());
+        let alike = Calibration::new(&cases[..6], 5, 10).warnings();
+        assert!(alike[0].starts_with("6 pairs are few") && alike[1].contains("the same"), "{alike:?}");
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Labels as data sets.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use quarry_corpus::dataset::convert::{Converted, Written};
 use quarry_corpus::dataset::{self, convert};
 use serde_json::{Value, json};
 
@@ -26,9 +27,27 @@ pub struct Export<'a> {
     pub renumber: bool,
 }
 
-/// Writes the labels of `judge` to `out`; the files with their numbers of records. Pairs without a label are left out.
-/// Generated code that answers its query is among the others, with label 1, and a file beside them says what was
-/// generated.
+/// What was exported, and what was not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exported {
+    /// The files of labels.
+    pub files: Vec<Written>,
+    /// The file that says what was generated, with its number of codes, where there are some.
+    pub generated: Option<(PathBuf, usize)>,
+    /// Pairs of the plan without a label, which are left out.
+    pub unlabelled: u64,
+    /// Pairs with label 0 that are left out, as the format holds matches only.
+    pub negatives: usize,
+    /// Generated codes that are left out, as neither people nor the judge accept them.
+    pub rejected: usize,
+    /// Pairs in other languages than the one that readers of the format take all code for.
+    pub foreign: usize,
+    /// Labels without a grade, where grades were asked for.
+    pub ungraded: u64,
+}
+
+/// Writes the labels of `judge` to `out`. Generated code that answers its query is among the others, with label 1, and
+/// a file beside them says what was generated.
 ///
 /// # Errors
 /// When `out` is there already or cannot be written, the format cannot hold the labels, or there are none.
@@ -37,23 +56,35 @@ pub fn export(
     judge: i64,
     export: &Export<'_>,
     out: &Path,
-) -> Result<Vec<(String, usize)>, AnnotateError> {
+) -> Result<Exported, AnnotateError> {
     let folder =
         tempfile::tempdir().map_err(|source| AnnotateError::Write { path: std::env::temp_dir(), source })?;
-    let (mut whole_ids, mut greatest, mut labelled) = (true, [-1; 2], false);
+    let mut generated = ledger.generated(judge)?;
+    let n_generated = generated.len();
+    generated.retain(GeneratedCode::is_accepted);
+    let is_foreign = |pair: &Pair| export.target.language().is_some_and(|language| pair.language != language);
+    let (mut whole_ids, mut greatest) = (true, [-1; 2]);
+    let (mut labelled, mut unlabelled, mut ungraded) = (0, ledger.n_waiting(judge)?, 0);
+    // Of pairs with label 0, and of the others.
+    let mut foreign = [0, generated.iter().filter(|code| is_foreign(&code.pair)).count()];
     ledger.for_each_decided(judge, |decided| {
-        labelled |= label(&decided, export.graded).is_some();
-        let ids =
-            [&decided.pair.id, &decided.pair.code_id, &decided.pair.query_id].map(|id| id.parse::<i64>());
+        let Decided { pair, verdict } = &decided;
+        match label(&decided, export.graded) {
+            Some(label) => {
+                labelled += 1;
+                ungraded += u64::from(export.graded && verdict.grade.is_none());
+                foreign[usize::from(label > 0)] += usize::from(is_foreign(pair));
+            }
+            None => unlabelled += 1,
+        }
+        let ids = [&pair.id, &pair.code_id, &pair.query_id].map(|id| id.parse::<i64>());
         whole_ids &= ids.iter().all(Result::is_ok);
         for (greatest, id) in greatest.iter_mut().zip(ids) {
             *greatest = id.unwrap_or_default().max(*greatest);
         }
         Ok(())
     })?;
-    let mut generated = ledger.generated(judge)?;
-    generated.retain(GeneratedCode::is_accepted);
-    if !labelled && generated.is_empty() {
+    if labelled == 0 && generated.is_empty() {
         return Err(AnnotateError::Ledger {
             path: ledger.path().to_owned(),
             problem: "no pair has a label yet; `quarry judge run` goes on, `quarry judge status` says why"
@@ -63,11 +94,7 @@ pub fn export(
     }
     let as_pairs = whole_ids && !export.graded;
     if as_pairs {
-        // As in CoSQA+, generated code comes behind all other.
-        for (number, code) in (1..).zip(&mut generated) {
-            let Pair { id, code_id, .. } = &mut code.pair;
-            [*id, *code_id] = greatest.map(|greatest| (greatest + number).to_string());
-        }
+        number(&mut generated, greatest);
     }
     let labels = Labels { ledger, judge, generated: &generated, graded: export.graded };
     // Pairs keep their numbers where they have some; grades and other ids want a format that holds them.
@@ -78,16 +105,38 @@ pub fn export(
     let from = if path.is_dir() { "" } else { "cosqa-plus" };
     let sources = dataset::sources(&[path], from, export.split)?;
     let options = convert::Options { renumber: export.renumber, ..convert::Options::default() };
-    let mut written = convert::convert(&sources, export.target, out, export.split, &options)?;
+    let Converted { files, negatives } =
+        convert::convert(&sources, export.target, out, export.split, &options)?;
+    let mut exported = Exported {
+        files,
+        generated: None,
+        unlabelled,
+        negatives,
+        rejected: n_generated - generated.len(),
+        foreign: foreign[1] + if negatives > 0 { 0 } else { foreign[0] },
+        ungraded,
+    };
     if !generated.is_empty() {
         let path = match out.is_dir() {
             true => out.join("generated.jsonl"),
             false => out.with_added_extension("generated.jsonl"),
         };
         write_generated(&generated, &path)?;
-        written.push((path.display().to_string(), generated.len()));
+        exported.generated = Some((path, generated.len()));
     }
-    Ok(written)
+    Ok(exported)
+}
+
+/// Gives pairs of generated code numbers behind the greatest ones of other pairs and codes, as in CoSQA+. What was
+/// written for several queries is one code.
+fn number(generated: &mut [GeneratedCode], greatest: [i64; 2]) {
+    let mut codes: HashMap<String, i64> = HashMap::new();
+    for (number, code) in (1..).zip(generated) {
+        let Pair { id, code_id, .. } = &mut code.pair;
+        let next = greatest[1] + 1 + codes.len() as i64;
+        *id = (greatest[0] + number).to_string();
+        *code_id = codes.entry(std::mem::take(code_id)).or_insert(next).to_string();
+    }
 }
 
 /// What is exported: the labels of a judge, and the code that was generated.
@@ -138,7 +187,7 @@ fn label(decided: &Decided, graded: bool) -> Option<i32> {
 }
 
 /// One file with a pair a line, as CoSQA+ has them.
-fn write_pairs(labels: &Labels<'_>, folder: &Path) -> Result<std::path::PathBuf, AnnotateError> {
+fn write_pairs(labels: &Labels<'_>, folder: &Path) -> Result<PathBuf, AnnotateError> {
     let path = folder.join("pairs.jsonl");
     let mut lines = Lines::create(&path)?;
     labels.for_each(|pair, label| {
@@ -157,7 +206,7 @@ fn write_benchmark(
     labels: &Labels<'_>,
     folder: &Path,
     export: &Export<'_>,
-) -> Result<std::path::PathBuf, AnnotateError> {
+) -> Result<PathBuf, AnnotateError> {
     let qrels = folder.join("qrels").join(format!("{}.tsv", export.split));
     let folder_of = |source| AnnotateError::Write { path: folder.to_owned(), source };
     fs::create_dir_all(folder.join("qrels")).map_err(folder_of)?;
@@ -182,7 +231,7 @@ fn write_benchmark(
 }
 
 struct Lines {
-    path: std::path::PathBuf,
+    path: PathBuf,
     file: BufWriter<File>,
 }
 

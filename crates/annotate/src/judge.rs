@@ -26,6 +26,7 @@ use crate::prompt::{Prompt, Prompts};
 
 pub(crate) use choices::MAX_PROGRAMS;
 pub use choices::{Choices, TestChoices, TestsFrom};
+pub(crate) use repair::Repaired;
 use trial::Trials;
 
 /// Samples of a question that a round may ask for; each is an answer of its own.
@@ -35,7 +36,7 @@ const SAMPLES_PER_ROUND: u32 = MAX_PROGRAMS;
 const RESAMPLING_TEMPERATURE: f64 = 0.7;
 
 /// Who decides a pair in the place of a prompt, where nobody could.
-const NOBODY: &str = "nobody";
+pub(crate) const NOBODY: &str = "nobody";
 
 /// Decides whether a code answers a query.
 #[derive(Clone, Debug)]
@@ -285,6 +286,11 @@ impl Judge {
     pub fn prompts(&self) -> impl Iterator<Item = &Prompt> {
         let tests = self.tests.iter().flat_map(|tests| tests.asked(&self.choices.tests));
         self.steps.iter().chain(tests)
+    }
+
+    /// Names of the prompts that decide what is clear, without tests.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &str> {
+        self.steps.iter().map(|prompt| prompt.name.as_str())
     }
 
     /// How often a question is asked until the answer can be read.

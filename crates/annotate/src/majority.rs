@@ -3,7 +3,7 @@
 use crate::judge::{Outcome, Verdict};
 
 /// Who decides where several judges do.
-const MAJORITY: &str = "majority";
+pub(crate) const MAJORITY: &str = "majority";
 
 /// The verdict that most `votes` have. Those that are unresolved do not count; where two outcomes have most votes, or
 /// there is none, it is unresolved. The grade is the most frequent one of those who agree, the least of equals; the

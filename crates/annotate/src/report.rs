@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use quarry_llm::Cost;
-use serde::Serialize;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 
 use crate::evidence::RunResult;
 use crate::judge::Outcome;
-use crate::ledger::Counts;
+use crate::ledger::{Counts, Effort};
 
 /// The rule that stands beside the executable rate, with and without packages: either is stricter than the paper's,
 /// which also ran the setup code of packages.
@@ -28,36 +29,55 @@ pub struct Report {
     pub waiting: u64,
     /// Labels by the prompt that decided, with their share of all labels.
     pub decided_by: BTreeMap<String, (u64, f64)>,
-    /// Share of the labels that needed no test program; `None` without labels.
+    /// Pairs that were decided without tests; under a majority, by every member.
+    pub clear: u64,
+    /// Their share of the pairs with a verdict; `None` without verdicts.
     pub clear_share: Option<f64>,
-    /// Pairs with a test program.
+    /// Pairs with a test program and the verdict that it was for.
     pub tested: u64,
-    /// Test programs by the result of their last run.
+    /// The test programs of finished verdicts, by the result of their last run.
     pub runs: BTreeMap<String, u64>,
-    /// Share of the test programs that could be executed; see [`EXECUTABLE_RULES`].
+    /// Verdicts for which a test program was asked for, and none could be read.
+    pub without_program: u64,
+    /// Share of the test programs that could be executed, one that could not be read counting as one that could not;
+    /// see [`EXECUTABLE_RULES`].
     pub executable_rate: Option<f64>,
-    /// Assertions of a test program.
+    /// Assertions of a test program that could be read.
     pub mean_tests: Option<f64>,
     /// Test programs that lacked a package.
     pub missing_packages: u64,
     /// Of them, those that could be executed once they had it.
     pub repaired: u64,
-    /// Answers that the labels rest on.
+    /// Answers in the stories of the pairs.
     pub answers: u64,
     /// What these answers cost by their tokens, whoever paid when.
+    #[serde(serialize_with = "in_dollars")]
     pub cost: Cost,
-    /// Of a pair that needed no test program, and of one that did.
-    pub per_pair: [PerPair; 2],
+    /// What a pair with a verdict takes.
+    pub per_pair: PerPairs,
     /// What this ledger's calls have booked, failed ones included.
+    #[serde(serialize_with = "in_dollars")]
     pub spent: Cost,
     /// Of that, worst cases of attempts whose cost nobody told, and of calls that were cut off or are under way.
+    #[serde(serialize_with = "in_dollars")]
     pub unconfirmed: Cost,
+    /// Pairs with a label of the file.
+    pub labelled: u64,
     /// Labels of the file with those of the judge: (file, judge, number).
     pub labels: Vec<(i32, i32, u64)>,
     /// Share of the pairs with both labels in which they agree, a label of the file counting as 1 from 1 on.
     pub accuracy: Option<f64>,
     /// Why pairs have no label, most frequent first.
     pub reasons: Vec<(String, u64)>,
+}
+
+/// What pairs with a verdict take on average.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct PerPairs {
+    /// Those that were decided without tests.
+    pub clear: PerPair,
+    /// The others.
+    pub unclear: PerPair,
 }
 
 /// What a pair takes on average.
@@ -69,8 +89,28 @@ pub struct PerPair {
     pub tokens: f64,
     /// What they cost, in dollars.
     pub dollars: f64,
-    /// Time of its answers, as far as an endpoint gave them, and of its program, in seconds.
+    /// Time of its answers, as far as an endpoint gave them, and of its programs, in seconds.
     pub seconds: f64,
+}
+
+impl From<Effort> for PerPair {
+    fn from(Effort { pairs, cost, seconds, .. }: Effort) -> Self {
+        let mean = |sum: f64| if pairs == 0 { 0.0 } else { sum / pairs as f64 };
+        Self {
+            pairs,
+            tokens: mean(cost.tokens as f64),
+            dollars: mean(cost.money.dollars()),
+            seconds: mean(seconds),
+        }
+    }
+}
+
+/// The unit in which money is kept is nothing to those who read a report.
+fn in_dollars<S: Serializer>(cost: &Cost, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut object = serializer.serialize_struct("Cost", 2)?;
+    object.serialize_field("tokens", &cost.tokens)?;
+    object.serialize_field("dollars", &cost.money.dollars())?;
+    object.end()
 }
 
 impl Report {
@@ -79,24 +119,25 @@ impl Report {
         let Counts {
             pairs,
             verdicts,
+            clear,
+            unclear,
+            waiting,
             tested,
             runs,
+            without_program,
             tests,
-            cost,
-            seconds,
-            answers,
+            lacking: [missing_packages, repaired],
             spent,
             unconfirmed,
+            labelled,
             labels,
             reasons,
-            lacking,
         } = counts;
         let mut outcomes: BTreeMap<&'static str, u64> =
             Outcome::ALL.iter().map(|outcome| (outcome.name(), 0)).collect();
         let mut deciders: BTreeMap<String, u64> = BTreeMap::new();
-        let (mut n_labels, mut n_decided) = (0, 0);
+        let mut n_labels = 0;
         for (outcome, decided_by, number) in verdicts {
-            n_decided += number;
             let Some(outcome) = Outcome::named(&outcome) else { continue };
             *outcomes.entry(outcome.name()).or_default() += number;
             if matches!(outcome, Outcome::Yes | Outcome::No) {
@@ -110,44 +151,43 @@ impl Report {
             .filter_map(|result| runs.get(result.name()))
             .sum();
         let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
-        let per_pair = |part: usize, pairs: u64| {
-            let mean = |sum: f64| if pairs == 0 { 0.0 } else { sum / pairs as f64 };
-            let Cost { tokens, money } = cost[part];
-            PerPair {
-                pairs,
-                tokens: mean(tokens as f64),
-                dollars: mean(money.dollars()),
-                seconds: mean(seconds[part]),
-            }
-        };
         let agreeing = |(file, judge, _): &&(i32, i32, u64)| (*file >= 1) == (*judge >= 1);
         let count = |labels: Vec<&(i32, i32, u64)>| labels.iter().map(|(_, _, number)| number).sum::<u64>();
-        let mut total = cost[0];
-        total += cost[1];
+        let mut cost = Cost::default();
+        let efforts = [clear, unclear, waiting];
+        efforts.iter().for_each(|effort| cost += effort.cost);
         Self {
             pairs,
-            waiting: pairs.saturating_sub(n_decided),
+            waiting: waiting.pairs,
             decided_by: deciders
                 .into_iter()
                 .map(|(name, number)| (name, (number, number as f64 / n_labels.max(1) as f64)))
                 .collect(),
-            clear_share: share(n_decided.saturating_sub(tested), n_decided),
+            clear: clear.pairs,
+            clear_share: share(clear.pairs, clear.pairs + unclear.pairs),
             tested,
-            executable_rate: share(executable, n_runs),
+            executable_rate: share(executable, n_runs + without_program),
             mean_tests: share(tests, n_runs),
-            missing_packages: lacking[0],
-            repaired: lacking[1],
-            answers,
-            cost: total,
-            per_pair: [per_pair(0, n_decided.saturating_sub(tested)), per_pair(1, tested)],
+            missing_packages,
+            repaired,
+            answers: efforts.iter().map(|effort| effort.answers).sum(),
+            cost,
+            per_pair: PerPairs { clear: clear.into(), unclear: unclear.into() },
             spent,
             unconfirmed,
+            labelled,
             accuracy: share(count(labels.iter().filter(agreeing).collect()), count(labels.iter().collect())),
             outcomes,
             runs,
+            without_program,
             labels,
             reasons,
         }
+    }
+
+    /// Pairs that both the file and the judge labelled.
+    pub fn compared(&self) -> u64 {
+        self.labels.iter().map(|(_, _, number)| number).sum()
     }
 }
 
@@ -156,10 +196,15 @@ mod tests {
     use super::*;
     use quarry_llm::Money;
 
+    fn effort(pairs: u64, answers: u64, tokens: u64, seconds: f64) -> Effort {
+        let cost = Cost { tokens, money: Money::from_units(tokens * 1_000_000) };
+        Effort { pairs, answers, cost, seconds }
+    }
+
     #[test]
-    fn the_accounting_of_a_small_ledger() {
+    fn the_accounting_of_an_unfinished_ledger() {
         let text = |text: &str| text.to_owned();
-        let cost = |tokens: u64| Cost { tokens, money: Money::from_units(tokens * 1_000_000) };
+        // Of eleven pairs one waits, with a test program whose costs are none of a finished pair.
         let report = Report::new(Counts {
             pairs: 11,
             verdicts: vec![
@@ -168,26 +213,28 @@ mod tests {
                 (text("yes"), text("arbiter"), 2),
                 (text("yes"), text("screener"), 3),
             ],
-            tested: 3,
-            runs: [("passed", 1), ("failed", 1), ("missing_package", 1)]
-                .map(|(name, n)| (text(name), n))
-                .into(),
-            tests: 12,
-            cost: [cost(700), cost(3000)],
-            seconds: [7.0, 9.0],
-            answers: 20,
+            clear: effort(7, 7, 700, 7.0),
+            unclear: effort(3, 9, 3000, 9.0),
+            waiting: effort(1, 4, 900, 5.0),
+            tested: 2,
+            runs: [("passed", 1), ("missing_package", 1)].map(|(name, n)| (text(name), n)).into(),
+            without_program: 2,
+            tests: 8,
+            labelled: 10,
             labels: vec![(0, 0, 4), (1, 0, 1), (1, 1, 4)],
             lacking: [2, 1],
             ..Counts::default()
         });
         assert_eq!((report.waiting, report.outcomes["unresolved"], report.outcomes["yes"]), (1, 1, 5));
-        assert_eq!(report.clear_share, Some(0.7));
-        assert_eq!(report.executable_rate, Some(2.0 / 3.0));
-        assert_eq!(report.mean_tests, Some(4.0));
-        assert_eq!(report.accuracy, Some(8.0 / 9.0));
+        assert_eq!((report.clear, report.clear_share), (7, Some(0.7)));
+        assert_eq!((report.executable_rate, report.mean_tests), (Some(0.25), Some(4.0)));
+        assert_eq!((report.accuracy, report.compared(), report.labelled), (Some(8.0 / 9.0), 9, 10));
         assert_eq!(report.decided_by["arbiter"], (2, 2.0 / 9.0));
-        assert_eq!(report.cost, cost(3700));
-        assert_eq!((report.per_pair[0].tokens, report.per_pair[1].seconds), (100.0, 3.0));
+        assert_eq!((report.answers, report.cost.tokens), (20, 4600));
+        let PerPairs { clear, unclear } = report.per_pair;
+        assert_eq!((clear.tokens, unclear.seconds), (100.0, 3.0));
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["cost"], serde_json::json!({"tokens": 4600, "dollars": 0.0046}));
         let empty = Report::new(Counts::default());
         assert_eq!((empty.clear_share, empty.executable_rate, empty.accuracy), (None, None, None));
     }

@@ -15,10 +15,7 @@ use std::time::Duration;
 
 use fixture::{Fixture, Pretended, answer, expected, honest, pair};
 use quarry_annotate::ledger::{Decided, Writer};
-use quarry_annotate::{
-    AnnotateError, Event, Export, IsolatedPrograms, Judging, Outcome, Report, audit, export,
-};
-use quarry_corpus::dataset::convert::Target;
+use quarry_annotate::{AnnotateError, Event, IsolatedPrograms, Judging, Outcome, Report, audit};
 use quarry_sandbox::{Limits, Program, Sandbox};
 use serde_json::{Value, json};
 use support::{Reply, Server, completion};
@@ -371,7 +368,7 @@ fn an_id_of_a_query_or_a_code_stands_for_one_text() {
         fixture.write_pairs(&[other]);
         assert!(fixture.prepare().is_err());
         let (ledger, judge) = fixture.ledger();
-        assert_eq!(ledger.counts(judge).unwrap().pairs, 1);
+        assert_eq!(ledger.counts(judge, &fixture.plan().judge).unwrap().pairs, 1);
     }
 }
 
@@ -395,7 +392,7 @@ fn a_rehearsal_leaves_no_trace() {
     fixture.write_pairs(&[other]);
     assert!(rehearse().is_err());
     let (ledger, judge) = fixture.ledger();
-    assert_eq!(ledger.counts(judge).unwrap().pairs, 2);
+    assert_eq!(ledger.counts(judge, &fixture.plan().judge).unwrap().pairs, 2);
     assert!(fs::read(fixture.path("plan.ledger")).unwrap() == before);
 }
 
@@ -464,7 +461,7 @@ fn plans_with_one_ledger_keep_their_pairs_apart() {
         ids
     };
     assert_eq!((decided(judge).len(), decided(second)), (9, vec!["1".to_owned(), "20".to_owned()]));
-    assert_eq!(ledger.counts(judge).unwrap().pairs, 9);
+    assert_eq!(ledger.counts(judge, &fixture.plan().judge).unwrap().pairs, 9);
 }
 
 #[test]
@@ -508,75 +505,13 @@ fn a_call_that_was_cut_off_counts_at_its_worst_case() {
     connection.execute(insert, []).unwrap();
     drop(connection);
     let (ledger, judge) = fixture.ledger();
-    let report = Report::new(ledger.counts(judge).unwrap());
+    let report = Report::new(ledger.counts(judge, &fixture.plan().judge).unwrap());
     assert_eq!((report.unconfirmed.tokens, report.spent.tokens), (500, report.cost.tokens + 500));
     drop(ledger);
     fixture.write_pairs(&[pair(0), pair(1), pair(2), pair(3)]);
     let limit = report.spent.tokens + 10;
     fixture.entries[2] = format!("[budget]\ntokens = {limit}");
     assert!(matches!(fixture.run().unwrap_err(), AnnotateError::Model(_)));
-}
-
-#[test]
-fn labels_become_data_sets() {
-    let server = honest();
-    let fixture = Fixture::new(12, &server.url());
-    let refused = |split: &str| {
-        let (ledger, judge) = fixture.ledger();
-        let target = Target::named("beir").unwrap();
-        let wanted = Export { target, split, graded: false, renumber: false };
-        export(&ledger, judge, &wanted, &fixture.path("refused")).unwrap_err().to_string()
-    };
-    drop(fixture.prepare().unwrap());
-    assert!(refused("test").contains("no pair has a label yet"));
-    fixture.run().unwrap();
-    assert!(refused("../test").contains("a name as the split"));
-    let (ledger, judge) = fixture.ledger();
-    let write = |to: &str, graded: bool| {
-        let target = Target::named(to).unwrap();
-        let out = fixture.path(&format!("{to}-{graded}"));
-        export(&ledger, judge, &Export { target, split: "test", graded, renumber: false }, &out).unwrap();
-        out
-    };
-    let pairs: Value =
-        serde_json::from_str(&fs::read_to_string(write("cosqa-plus", false)).unwrap()).unwrap();
-    let pairs = pairs.as_array().unwrap();
-    assert_eq!((pairs.len(), &pairs[3]["label"], &pairs[3]["pair-idx"]), (12, &json!(1), &json!(3)));
-    assert_eq!((&pairs[1]["label"], &pairs[1]["code"]), (&json!(0), &json!("def subject1(): pass")));
-    let qrels = fs::read_to_string(write("trec-qrels", false)).unwrap();
-    assert_eq!(qrels.lines().count(), 12);
-    assert!(qrels.contains("0\t0\t3\t1") && qrels.contains("0\t0\t1\t0"), "{qrels}");
-    for graded in [false, true] {
-        let beir = write("beir", graded);
-        assert_eq!(fs::read_to_string(beir.join("queries.jsonl")).unwrap().lines().count(), 3);
-        assert_eq!(fs::read_to_string(beir.join("qrels/test.tsv")).unwrap().lines().count(), 13);
-    }
-}
-
-#[test]
-fn grades_are_exported_where_the_guideline_has_them() {
-    let server = Server::script(|_, seen| {
-        let (number, _) = answer(seen);
-        Reply::ok(completion(
-            &format!("{{\"explanation\": \"x\", \"related_score\": \"{}\"}}", number % 4),
-            1,
-            1,
-        ))
-    });
-    let mut fixture = Fixture::new(4, &server.url());
-    fixture.entries[0] = "judge = 'query4code'".into();
-    let report = Report::new(fixture.run().unwrap());
-    assert_eq!((report.outcomes["yes"], report.outcomes["no"], report.tested), (2, 2, 0));
-    let (ledger, judge) = fixture.ledger();
-    let out = fixture.path("qrels");
-    let target = Target::named("trec-qrels").unwrap();
-    export(&ledger, judge, &Export { target, split: "test", graded: true, renumber: false }, &out).unwrap();
-    let grades: Vec<String> = fs::read_to_string(out)
-        .unwrap()
-        .lines()
-        .map(|line| line.rsplit('\t').next().unwrap().to_owned())
-        .collect();
-    assert_eq!(grades, ["0", "1", "2", "3"]);
 }
 
 #[test]

@@ -302,6 +302,31 @@ fn test_programs_run_once_and_are_kept() {
 }
 
 #[test]
+fn who_says_the_same_twice_is_one() {
+    let fixture = Fixture::new();
+    let label = |name: &str, seed: u64, says: fn(usize) -> &'static str| {
+        let path = fixture.export(name, "query4code", false, Sampling { seed, ..Sampling::default() });
+        fixture.fill(&path, |number, row| {
+            (row["label"], row["minutes"]) = (json!(says(number)), json!("1"));
+        });
+        assert_eq!(fixture.import(&path, &by("ann")).unwrap().new, 12);
+    };
+    label("first.jsonl", 1, |_| "3");
+    label("second.jsonl", 2, |number| if number < 5 { "0" } else { "3" });
+    let study = fixture.study();
+    assert_eq!((study.programs[0].labels, study.programs[0].timed), (12, 12));
+    // The last that was said counts, and a change of mind is no dispute.
+    assert_eq!((study.scores[0].items, study.scores[0].mean), (12, 7.0 * 3.0 / 12.0));
+    let disputed = Sampling { disputed: true, ..Sampling::default() };
+    let path = fixture.export("disputed.jsonl", "cosqa-plus", false, disputed);
+    // The file says no to thirds.
+    let mut numbers = Vec::new();
+    fixture.fill(&path, |number, _| numbers.push(number));
+    numbers.sort_unstable();
+    assert_eq!(numbers, [1, 2, 4, 6, 9]);
+}
+
+#[test]
 fn pairs_are_chosen_by_what_is_known_of_them() {
     let fixture = Fixture::new();
     fixture.judge();
@@ -404,9 +429,18 @@ fn generated_code_is_reviewed() {
 fn a_study_needs_no_people() {
     let fixture = Fixture::new();
     fixture.judge();
+    {
+        let (writer, judge) = fixture.open();
+        let number = writer.ledger().candidates(judge).unwrap()[10].number;
+        let (decided_by, reason) = ("nobody".to_owned(), String::new());
+        let verdict =
+            Verdict { outcome: Outcome::Unresolved, grade: None, decided_by, reason, confidence: None };
+        writer.add_verdict(Place { judge, pair: number, position: 0, extra: None }, verdict).unwrap();
+    }
     let study = fixture.study();
     // Of ten pairs the file says no to 0, 3, 6 and 9; the judge agrees on 2, 3, 4, 8 and 9.
-    assert_eq!((study.against_file[0].accuracy.hits, study.against_file[0].accuracy.of), (5, 10));
+    let row = &study.against_file[0];
+    assert_eq!((row.accuracy.hits, row.accuracy.of, row.pairs), (5, 10, 11));
     assert!(study.annotators.is_empty());
 }
 
@@ -433,44 +467,40 @@ fn two_data_sets_are_compared_blind() {
     let sides = ["old", "new"].map(|name| (name.to_owned(), fixture.path(&format!("{name}.jsonl"))));
     let options =
         AnswersOptions { benchmark: None, split: "test".to_owned(), top: 1, at_most: None, seed: 1 };
-    let out = fixture.path("sides.jsonl");
-    {
-        let (writer, _) = fixture.open();
-        let guideline = Guideline::named("preference").unwrap();
-        let exported = export_answers(&writer, guideline, &sides, &options, &out).unwrap();
-        assert_eq!((exported.rows, exported.same), (7, 1));
-    }
-    let text = fs::read_to_string(&out).unwrap();
-    assert!(!text.contains("\"old\"") && !text.contains("\"new\""));
     let mut left = HashSet::new();
-    fixture.fill(&out, |number, row| {
-        let new_is_a = row["a"].as_str().unwrap().starts_with("class");
-        left.insert(new_is_a);
-        // The new one wins, but for query 0, which is tied, and 1.
-        row["label"] = json!(match number {
-            0 => "tie",
-            1 =>
-                if new_is_a {
-                    "b"
-                } else {
-                    "a"
-                },
-            _ =>
-                if new_is_a {
-                    "A"
-                } else {
-                    "B"
-                },
+    let mut vote = |name: &str, seed: u64| {
+        let out = fixture.path(name);
+        {
+            let (writer, _) = fixture.open();
+            let guideline = Guideline::named("preference").unwrap();
+            let options = AnswersOptions { seed, ..options.clone() };
+            let exported = export_answers(&writer, guideline, &sides, &options, &out).unwrap();
+            assert_eq!((exported.rows, exported.same), (7, 1));
+        }
+        let text = fs::read_to_string(&out).unwrap();
+        assert!(!text.contains("\"old\"") && !text.contains("\"new\""));
+        fixture.fill(&out, |number, row| {
+            let new_is_a = row["a"].as_str().unwrap().starts_with("class");
+            left.insert(new_is_a);
+            // The new one wins, but for query 0, which is tied, and 1.
+            row["label"] = json!(match (number, new_is_a) {
+                (0, _) => "tie",
+                (1, true) | (2.., false) => "b",
+                (1, false) | (2.., true) => "A",
+            });
         });
-    });
+        fixture.import(&out, &by("ann")).unwrap();
+        let study = fixture.study();
+        let found = &study.preferences[0];
+        assert_eq!(
+            (found.systems.clone(), found.votes, found.queries),
+            (["new".into(), "old".into()], [5, 1, 1], [5, 1, 1])
+        );
+    };
+    vote("sides.jsonl", 1);
+    // Who is asked the same again still has one vote a query.
+    vote("again.jsonl", 2);
     assert_eq!(left.len(), 2, "sides are drawn");
-    fixture.import(&out, &by("ann")).unwrap();
-    let study = fixture.study();
-    let found = &study.preferences[0];
-    assert_eq!(
-        (found.systems.clone(), found.votes, found.queries),
-        (["new".into(), "old".into()], [5, 1, 1], [5, 1, 1])
-    );
 
     let bad = [("x".to_owned(), fixture.path("old.jsonl")), ("x".to_owned(), fixture.path("new.jsonl"))];
     let (writer, _) = fixture.open();

@@ -120,7 +120,7 @@ impl Fixture {
         let judging = Judging::prepare_for_workers(self.plan(), &connection)?;
         let result = judging.run(&stop, &|_| ());
         let (ledger, judge) = judging.ledger();
-        let report = Report::new(ledger.counts(judge).unwrap());
+        let report = Report::new(ledger.counts(judge, &judging.plan().judge).unwrap());
         result.map(|()| report)
     }
 

@@ -232,7 +232,7 @@ fn people_label_before_any_model_does() {
 
     // The last cells of a row are label, minutes and comment.
     let text = fs::read_to_string(&form).unwrap();
-    fs::write(&form, text.replace(",,,\n", ",yes,2,\n")).unwrap();
+    fs::write(&form, text.replace(",\"\",\"\",\"\"\n", ",\"yes\",\"2\",\"\"\n")).unwrap();
     check_error(&judge(&["people", "import"], &[form.to_str().unwrap()]), "give --by NAME");
     for by in ["ann", "bob"] {
         let import = judge(&["people", "import"], &[form.to_str().unwrap(), "--by", by]);

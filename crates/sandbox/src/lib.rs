@@ -29,6 +29,7 @@ mod supervise;
 mod tree;
 mod unconfined;
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -172,6 +173,17 @@ pub enum Ended {
     CpuTime,
     /// It needed more than [`Limits::memory_bytes`].
     Memory,
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited { code } => write!(formatter, "exited with status {code}"),
+            Self::WallTime => write!(formatter, "ended because it ran for too long"),
+            Self::CpuTime => write!(formatter, "ended because it used too much processor time"),
+            Self::Memory => write!(formatter, "ended because it needed too much memory"),
+        }
+    }
 }
 
 /// The beginning of an output stream.

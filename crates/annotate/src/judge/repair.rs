@@ -1,5 +1,6 @@
 //! Running a program with the packages that it lacks: CoSQA+'s bug fixer, in its two stages.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Halt, Judge, Known};
@@ -9,6 +10,46 @@ use crate::prompt::Prompt;
 
 /// How often a program is run again with other packages.
 const MAX_REPAIRS: usize = 6;
+
+/// A program's best run so far, and the packages that were tried.
+pub(crate) struct Repaired<R> {
+    pub(crate) run: R,
+    language: &'static Language,
+    tried: BTreeSet<Vec<String>>,
+    /// Why packages could not be had, the last time.
+    reason: Option<String>,
+}
+
+impl<R: Borrow<Run>> Repaired<R> {
+    pub(crate) fn new(language: &'static Language, run: R) -> Self {
+        Self { run, language, tried: BTreeSet::new(), reason: None }
+    }
+
+    /// The name that the program misses, unless nothing more is to be tried.
+    pub(crate) fn missing(&self) -> Option<String> {
+        let missing = self.run.borrow().missing_package(self.language)?;
+        (self.language.has_packages() && self.tried.len() < MAX_REPAIRS).then_some(missing)
+    }
+
+    /// The program with these packages too; `None` where they were tried.
+    pub(crate) fn with(&mut self, names: &[String]) -> Option<TestProgram> {
+        let program = &self.run.borrow().program;
+        let mut packages = program.packages.clone();
+        packages.extend(names.iter().filter(|name| !program.packages.contains(name)).cloned());
+        let program = TestProgram { packages: packages.clone(), ..program.clone() };
+        self.tried.insert(packages).then_some(program)
+    }
+
+    /// Takes another run, with packages. One that lacks what was lacking had a package without that: a wrong guess.
+    pub(crate) fn take(&mut self, again: R) {
+        let missing = |run: &R| run.borrow().missing_package(self.language);
+        match &again.borrow().provided {
+            Err(problem) => self.reason = Some(problem.clone()),
+            Ok(_) if missing(&again) == missing(&self.run) => {}
+            Ok(_) => (self.run, self.reason) = (again, None),
+        }
+    }
+}
 
 /// How what a program lacks is found.
 pub(super) struct Repair<'j> {
@@ -29,47 +70,34 @@ impl Repair<'_> {
     ) -> Result<(&'e Run, String), Halt> {
         let extra = program.extra;
         let wanted = |text: &str| self.language.packages(text);
-        let mut run = known.run(program)?;
-        // Why packages could not be had, the last time.
-        let mut reason = None;
-        let mut tried = BTreeSet::new();
-        while let Some(missing) = run.missing_package(self.language) {
-            if !self.language.has_packages() || tried.len() >= MAX_REPAIRS {
-                break;
-            }
-            let with = |more: &[String]| {
-                let mut packages = run.program.packages.clone();
-                packages.extend(more.iter().filter(|name| !run.program.packages.contains(name)).cloned());
-                packages
+        let mut repaired = Repaired::new(self.language, known.run(program)?);
+        while let Some(missing) = repaired.missing() {
+            let by_name = if self.judge.installs { repaired.with(&[missing]) } else { None };
+            let program = match by_name {
+                Some(program) => program,
+                None => {
+                    let run = repaired.run;
+                    let mut values = values.clone();
+                    let output = [run.shown(self.language)].into_iter().chain(repaired.reason.clone());
+                    values.insert("program", run.program.source.clone());
+                    values.insert("output", output.collect::<Vec<_>>().join("\n"));
+                    let Ok(named) = self.judge.ask(self.fixer, 0, extra, &values, known, wanted)? else {
+                        break;
+                    };
+                    if !self.judge.installs {
+                        // The answer is evidence of what would be needed.
+                        let told = run.told(self.language);
+                        return Ok((run, format!("{told} (to be installed: {})", named.join(", "))));
+                    }
+                    match repaired.with(&named) {
+                        Some(program) => program,
+                        None => break,
+                    }
+                }
             };
-            let mut packages = with(&[missing]);
-            if !self.judge.installs || !tried.insert(packages.clone()) {
-                let mut values = values.clone();
-                let output = [run.shown(self.language)].into_iter().chain(reason.clone());
-                values.insert("program", run.program.source.clone());
-                values.insert("output", output.collect::<Vec<_>>().join("\n"));
-                let named = match self.judge.ask(self.fixer, 0, extra, &values, known, wanted)? {
-                    Ok(named) => named,
-                    Err(_) => break,
-                };
-                if !self.judge.installs {
-                    // The answer is evidence of what would be needed.
-                    let told = run.told(self.language);
-                    return Ok((run, format!("{told} (to be installed: {})", named.join(", "))));
-                }
-                packages = with(&named);
-                if !tried.insert(packages.clone()) {
-                    break;
-                }
-            }
-            let again = known.run(TestProgram { packages, ..run.program.clone() })?;
-            match &again.provided {
-                Err(problem) => reason = Some(problem.clone()),
-                // A package without the module that is missing was a wrong guess.
-                Ok(_) if again.missing_package(self.language) == run.missing_package(self.language) => {}
-                Ok(_) => (run, reason) = (again, None),
-            }
+            repaired.take(known.run(program)?);
         }
+        let Repaired { run, reason, .. } = repaired;
         let told = run.told(self.language);
         let told = match reason {
             Some(reason) if run.missing_package(self.language).is_some() => format!("{told}; {reason}"),

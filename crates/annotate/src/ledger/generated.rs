@@ -173,18 +173,19 @@ impl Ledger {
         })
     }
 
-    /// The code that was written last for each query by the plan of `judge`, or that people made of it, in the order in
-    /// which it was added.
+    /// The code that was written last for each query of the last start that no candidate answers, or that people made of
+    /// it, in the order in which it was added.
     ///
     /// # Errors
     /// When the ledger cannot be read.
     pub fn generated(&self, judge: i64) -> Result<Vec<GeneratedCode>, AnnotateError> {
-        self.generated_where(
-            judge,
+        let condition = format!(
             "generated IN (SELECT max(generated) FROM generated WHERE judge = ?1 GROUP BY query_id) \
-             AND ?2 IS NULL",
-            None,
-        )
+             AND generated.query_id IN (SELECT query_id FROM pairs \
+                 LEFT JOIN verdicts ON verdicts.judge = ?1 AND verdicts.pair = pairs.pair WHERE {LISTED} \
+                 GROUP BY query_id HAVING count(*) FILTER (WHERE outcome = 'yes') = 0) AND ?2 IS NULL"
+        );
+        self.generated_where(judge, &condition, None)
     }
 
     /// All code that was added for a query by the plan of `judge`, or that people made of it, oldest first.

@@ -8,6 +8,7 @@
 
 mod batches;
 mod compare;
+mod counts;
 mod generated;
 mod listed;
 mod pace;
@@ -27,11 +28,12 @@ use crate::error::AnnotateError;
 
 pub use batches::{BatchCall, OpenBatch};
 pub use compare::{ExtraWork, Votes, Work};
+pub use counts::{Counts, Effort};
 pub use generated::{GeneratedCode, GeneratedStatus, NewCode, Unanswered};
 pub use listed::Clash;
 pub use pace::Pace;
-pub use people::{Labelled, NewReply, PairReply, Said};
-pub use read::{Counts, Decided, Finished, Scene, Story, Waiting};
+pub use people::{Comparable, Labelled, NewReply, PairReply, Said};
+pub use read::{Decided, Finished, Listed, Scene, Story, Waiting};
 pub use write::{Asked, CallBegin, CallEnd, Place, Writer};
 
 /// Marks a file as a ledger of Quarry: "QLed".

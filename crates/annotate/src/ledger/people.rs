@@ -1,24 +1,21 @@
 //! What people are given and what they say, in the ledger.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 
 use super::generated::{NewCode, insert_generated};
-use super::read::{LISTED, PAIR_COLUMNS, RUN_COLUMNS, WITH_MEMBERS, pair, run};
+use super::read::{LISTED, PAIR_COLUMNS, RUN_COLUMNS, VERDICT_COLUMNS, WITH_MEMBERS, pair, run, verdict};
 use super::write::insert_run;
 use super::{Ledger, Writer, now};
 use crate::error::AnnotateError;
 use crate::evidence::{Run, RunResult};
-use crate::judge::Outcome;
+use crate::judge::{Outcome, Verdict};
 use crate::language::Language;
 use crate::pair::Pair;
 use crate::people::{Answers, Candidate, Form, Generated, Guideline, Item, Reply, Subject};
-
-/// The replies that count: of each person to each item the last.
-const LATEST: &str = "reply IN (SELECT max(reply) FROM replies GROUP BY form, item, person)";
 
 /// What an item is about that is no pair, as the ledger has it.
 #[derive(Serialize, Deserialize)]
@@ -82,6 +79,21 @@ pub struct Said {
     pub minutes: Option<f64>,
     /// What should be remembered.
     pub comment: String,
+    /// When it was imported, in seconds since 1970.
+    pub time: f64,
+}
+
+/// A verdict that can be compared with a label.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparable {
+    /// Id of the pair.
+    pub id: String,
+    /// Stands for its language, query and code.
+    pub content: String,
+    /// The label of its file.
+    pub file: Option<i32>,
+    /// What the judge says.
+    pub verdict: Verdict,
 }
 
 /// What somebody once said of a pair, with its evidence.
@@ -103,13 +115,43 @@ pub struct PairReply {
     pub run: Option<Run>,
 }
 
-/// All that people said with a ledger: of each to each item the last.
+/// What people said that counts: where one of them labelled something several times by one guideline, with tests or
+/// without, in one form or in several, the last time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Labelled {
     /// The guidelines of the forms.
     pub guidelines: Vec<Guideline>,
     /// In the order in which it came.
     pub said: Vec<Said>,
+}
+
+impl Labelled {
+    /// What counts of all that was said with several ledgers.
+    pub(crate) fn joined(ledgers: impl IntoIterator<Item = Self>) -> Self {
+        let mut joined = Self::default();
+        for Self { guidelines, said } in ledgers {
+            let places: Vec<usize> = guidelines
+                .into_iter()
+                .map(|guideline| {
+                    let known = joined.guidelines.iter().position(|known| *known == guideline);
+                    known.unwrap_or_else(|| {
+                        joined.guidelines.push(guideline);
+                        joined.guidelines.len() - 1
+                    })
+                })
+                .collect();
+            joined
+                .said
+                .extend(said.into_iter().map(|said| Said { guideline: places[said.guideline], ..said }));
+        }
+        joined.said.sort_by(|a, b| a.time.total_cmp(&b.time));
+        let mut seen = HashSet::new();
+        let mut is_last: Vec<bool> = (joined.said.iter().rev())
+            .map(|said| seen.insert((&said.person, said.tests, said.guideline, &said.pair, &said.content)))
+            .collect();
+        joined.said.retain(|_| is_last.pop().unwrap_or_default());
+        joined
+    }
 }
 
 impl Writer {
@@ -236,7 +278,7 @@ impl Ledger {
         })
     }
 
-    /// All that people said: of each to each item the last.
+    /// What people said that counts.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -246,22 +288,19 @@ impl Ledger {
             let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
             rows.collect::<Result<Vec<(i64, String, String)>, _>>()
         })?;
-        let (mut guidelines, mut places): (Vec<Guideline>, HashMap<i64, usize>) = Default::default();
+        // One of each form, until they are joined.
+        let (mut guidelines, mut places) = (Vec::new(), HashMap::new());
         for (form, name, text) in texts {
-            let guideline = Guideline::parse(&name, &text, &self.path.display().to_string())?;
-            let place = guidelines.iter().position(|known| *known == guideline).unwrap_or(guidelines.len());
-            if place == guidelines.len() {
-                guidelines.push(guideline);
-            }
-            places.insert(form, place);
+            places.insert(form, guidelines.len());
+            guidelines.push(Guideline::parse(&name, &text, &self.path.display().to_string())?);
         }
         let said = self.read(|connection| {
-            let mut select = connection.prepare(&format!(
+            let mut select = connection.prepare(
                 "SELECT form, forms.tests, items.content, pairs.id, items.subject, people.name, replies.label, edited, \
-                 runs.result, runs.tests, minutes, comment, pairs.label FROM replies JOIN forms USING (form) \
+                 runs.result, runs.tests, minutes, comment, pairs.label, replies.time FROM replies JOIN forms USING (form) \
                  JOIN items USING (form, item) JOIN people USING (person) LEFT JOIN pairs USING (pair) \
-                 LEFT JOIN runs USING (run) WHERE {LATEST} ORDER BY reply"
-            ))?;
+                 LEFT JOIN runs USING (run) ORDER BY reply",
+            )?;
             let rows = select.query_map([], |row| {
                 let result = row.get::<_, Option<String>>(8)?;
                 let result = result.and_then(|name| RunResult::ALL.into_iter().find(|result| result.name() == name));
@@ -278,11 +317,38 @@ impl Ledger {
                     program: result.zip(row.get::<_, Option<i64>>(9)?.map(i64::cast_unsigned)),
                     minutes: row.get(10)?,
                     comment: row.get(11)?,
+                    time: row.get(13)?,
                 })
             })?;
             rows.collect()
         })?;
-        Ok(Labelled { guidelines, said })
+        Ok(Labelled::joined([Labelled { guidelines, said }]))
+    }
+
+    /// The verdicts of `judge` on the pairs of the last start that have a label of the file, or one of these ids, one at
+    /// a time.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn for_each_comparable(
+        &self,
+        judge: i64,
+        ids: &BTreeSet<&str>,
+        mut each: impl FnMut(Comparable),
+    ) -> Result<(), AnnotateError> {
+        self.read(|connection| {
+            let mut select = connection.prepare_cached(&format!(
+                "SELECT id, content, label, {VERDICT_COLUMNS} FROM pairs JOIN verdicts USING (pair) \
+                 WHERE judge = ?1 AND {LISTED} \
+                 AND (label IS NOT NULL OR id IN (SELECT value FROM json_each(?2))) ORDER BY pairs.pair"
+            ))?;
+            let mut rows = select.query(params![judge, serde_json::json!(ids).to_string()])?;
+            while let Some(row) = rows.next()? {
+                let (id, content, file) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                each(Comparable { id, content, file, verdict: verdict(row, 3)? });
+            }
+            Ok(())
+        })
     }
 
     /// All that people ever said of the pair with this id, oldest first.

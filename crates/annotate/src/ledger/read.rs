@@ -1,12 +1,10 @@
 //! Reading a ledger.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use quarry_llm::{Cost, Money};
 use quarry_sandbox::Ended;
 use rusqlite::{OptionalExtension, Row, params};
-use serde::Serialize;
 
 use super::{Ledger, sqlite};
 use crate::error::AnnotateError;
@@ -31,9 +29,6 @@ pub(super) const VERDICT_COLUMNS: &str = "outcome, grade, decided_by, reason, co
 pub(super) const WITH_MEMBERS: &str =
     "IN (SELECT ?1 UNION SELECT member FROM members WHERE members.judge = ?1)";
 
-/// Programs that tests were written in, rather than those that say what the tests are worth.
-const IS_TEST: &str = "coalesce(events.extra, 'programs') = 'programs'";
-
 /// A pair without a verdict.
 #[derive(Clone, Debug)]
 pub struct Waiting {
@@ -52,6 +47,31 @@ pub struct Decided {
     pub pair: Pair,
     /// The verdict.
     pub verdict: Verdict,
+}
+
+/// A pair of a listing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listed {
+    /// Its id.
+    pub id: String,
+    /// The query.
+    pub query: String,
+    /// The label of its file.
+    pub file: Option<i32>,
+    /// What the judge says, and which prompt decided.
+    pub verdict: Option<(Outcome, String)>,
+}
+
+impl Listed {
+    /// Whether the judge and the file have labels, and other ones.
+    pub fn differs(&self) -> bool {
+        let judged = match &self.verdict {
+            Some((Outcome::Yes, _)) => true,
+            Some((Outcome::No, _)) => false,
+            _ => return false,
+        };
+        self.file.is_some_and(|label| (label >= 1) != judged)
+    }
 }
 
 /// A run that a finished label rests on.
@@ -91,38 +111,6 @@ pub struct Scene {
     pub seconds: f64,
     /// When it was noted, in seconds since 1970.
     pub time: f64,
-}
-
-/// How far a judge is with the pairs of the last start, and what that took.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Counts {
-    /// Pairs of the last start.
-    pub pairs: u64,
-    /// Verdicts by outcome and by who decided.
-    pub verdicts: Vec<(String, String, u64)>,
-    /// Pairs with a test program.
-    pub tested: u64,
-    /// Test programs by the result of their last runs.
-    pub runs: BTreeMap<String, u64>,
-    /// Tests of all programs together.
-    pub tests: u64,
-    /// What the answers in the stories of these pairs cost by their tokens, whoever paid when: of pairs that no test
-    /// program was written for, and of the others.
-    pub cost: [Cost; 2],
-    /// Time of these answers and runs together in seconds, in the same two parts.
-    pub seconds: [f64; 2],
-    /// Answers in the stories.
-    pub answers: u64,
-    /// All that this ledger's calls have booked, with those that failed.
-    pub spent: Cost,
-    /// Of that, worst cases of attempts whose cost nobody told, and of calls that were cut off or are under way.
-    pub unconfirmed: Cost,
-    /// Labels of the file with those of the judge: (file, judge, number).
-    pub labels: Vec<(i32, i32, u64)>,
-    /// Pairs with no verdict whose last attempt failed, or that are unresolved, by reason.
-    pub reasons: Vec<(String, u64)>,
-    /// Test programs that lacked a package; and of them, those that could be executed in the end.
-    pub lacking: [u64; 2],
 }
 
 pub(super) fn cost(tokens: i64, money: i64) -> Cost {
@@ -300,6 +288,27 @@ impl Ledger {
         Ok(())
     }
 
+    /// The pairs of the last start with what `judge` says of them, in the order of their numbers, one at a time.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn for_each_listed(&self, judge: i64, mut each: impl FnMut(Listed)) -> Result<(), AnnotateError> {
+        self.read(|connection| {
+            let mut select = connection.prepare_cached(&format!(
+                "SELECT id, query, label, outcome, decided_by FROM pairs \
+                 LEFT JOIN verdicts ON verdicts.judge = ?1 AND verdicts.pair = pairs.pair \
+                 WHERE {LISTED} ORDER BY pairs.pair"
+            ))?;
+            let mut rows = select.query([judge])?;
+            while let Some(row) = rows.next()? {
+                let outcome = row.get::<_, Option<String>>(3)?.and_then(|name| Outcome::named(&name));
+                let verdict = outcome.zip(row.get(4)?);
+                each(Listed { id: row.get(0)?, query: row.get(1)?, file: row.get(2)?, verdict });
+            }
+            Ok(())
+        })
+    }
+
     /// The runs that the labels of `judge` and its members rest on, in the order of judges, pairs and their events, at
     /// most `limit` of those after `after`; each with its place, for the next call.
     ///
@@ -360,82 +369,6 @@ impl Ledger {
             let mut select =
                 connection.prepare_cached("SELECT member FROM members WHERE judge = ?1 ORDER BY member")?;
             select.query_map([judge], |row| row.get(0))?.collect()
-        })
-    }
-
-    /// How far `judge` is; the evidence is its own and that of its members.
-    ///
-    /// # Errors
-    /// When the ledger cannot be read.
-    pub fn counts(&self, judge: i64) -> Result<Counts, AnnotateError> {
-        let [spent, unconfirmed] = self.spent()?;
-        self.read(|connection| {
-            let count = |value: i64| value.max(0) as u64;
-            let list = |select: String| -> rusqlite::Result<Vec<(String, String, u64)>> {
-                let mut select = connection.prepare(&select)?;
-                let rows = select.query_map([judge], |row| Ok((row.get(0)?, row.get(1)?, count(row.get(2)?))))?;
-                rows.collect()
-            };
-            let mut counts = Counts { spent, unconfirmed, ..Counts::default() };
-            let select = format!("SELECT count(*) FROM pairs WHERE {LISTED}");
-            counts.pairs = connection.query_row(&select, [judge], |row| Ok(count(row.get(0)?)))?;
-            counts.verdicts = list(format!(
-                "SELECT outcome, decided_by, count(*) FROM verdicts JOIN pairs USING (pair) \
-                 WHERE judge = ?1 AND {LISTED} GROUP BY 1, 2 ORDER BY 1, 2"
-            ))?;
-            // Of each program the last run, in which it had all packages that could be had.
-            let programs = format!(
-                "SELECT pair, program, max(position), result, tests, sum(result = 'missing_package') > 0 AS lacked \
-                 FROM events JOIN runs USING (run) JOIN pairs USING (pair) \
-                 WHERE judge {WITH_MEMBERS} AND {LISTED} AND {IS_TEST} GROUP BY judge, pair, program"
-            );
-            for (result, _, number) in list(format!(
-                "SELECT result, '', count(*) FROM ({programs}) GROUP BY 1 ORDER BY 1"
-            ))? {
-                counts.runs.insert(result, number);
-            }
-            let tested = format!(
-                "SELECT count(DISTINCT pair), coalesce(sum(tests), 0), coalesce(sum(lacked), 0), \
-                 coalesce(sum(lacked AND result IN ('passed', 'failed')), 0) FROM ({programs})"
-            );
-            (counts.tested, counts.tests, counts.lacking) =
-                connection.query_row(&tested, [judge], |row| {
-                    let lacking = [count(row.get(2)?), count(row.get(3)?)];
-                    Ok((count(row.get(0)?), count(row.get(1)?), lacking))
-                })?;
-            let mut select = connection.prepare(&format!(
-                "SELECT pair IN (SELECT pair FROM events WHERE judge {WITH_MEMBERS} AND run IS NOT NULL) AS tested, \
-                 count(answer), coalesce(sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)), 0), \
-                 coalesce(sum(money), 0), coalesce(sum(seconds), 0) + coalesce(sum(wall_seconds), 0) \
-                 FROM events LEFT JOIN answers USING (answer) LEFT JOIN runs USING (run) JOIN pairs USING (pair) \
-                 WHERE judge {WITH_MEMBERS} AND {LISTED} GROUP BY 1"
-            ))?;
-            let mut rows = select.query([judge])?;
-            while let Some(row) = rows.next()? {
-                let part = usize::from(row.get::<_, bool>(0)?);
-                counts.answers += count(row.get(1)?);
-                counts.cost[part] = cost(row.get(2)?, row.get(3)?);
-                counts.seconds[part] = row.get(4)?;
-            }
-            let mut select = connection.prepare(&format!(
-                "SELECT label, outcome = 'yes', count(*) FROM verdicts JOIN pairs USING (pair) WHERE judge = ?1 \
-                 AND {LISTED} AND label IS NOT NULL AND outcome IN ('yes', 'no') GROUP BY 1, 2 ORDER BY 1, 2"
-            ))?;
-            let rows = select.query_map([judge], |row| Ok((row.get(0)?, row.get(1)?, count(row.get(2)?))))?;
-            counts.labels = rows.collect::<Result<_, _>>()?;
-            for (reason, _, number) in list(format!(
-                "SELECT reason, '', count(*) FROM ( \
-                    SELECT reason FROM verdicts JOIN pairs USING (pair) \
-                        WHERE judge = ?1 AND {LISTED} AND outcome = 'unresolved' \
-                    UNION ALL \
-                    SELECT reason FROM failures JOIN pairs USING (pair) WHERE judge = ?1 AND {LISTED} \
-                        AND failure IN (SELECT max(failure) FROM failures WHERE judge = ?1 GROUP BY pair) \
-                        AND NOT EXISTS (SELECT 1 FROM verdicts WHERE judge = ?1 AND verdicts.pair = failures.pair) \
-                 ) GROUP BY 1 ORDER BY 3 DESC, 1"
-            ))? {
-                counts.reasons.push((reason, number));
-            }
-            Ok(counts)
         })
     }
 

@@ -2,8 +2,8 @@
 //!
 //! A spreadsheet takes a cell that begins with `=`, `+`, `-`, `@`, a tab or a line break for a formula or drops what
 //! it begins with. Such texts, and those that begin with an apostrophe, get an apostrophe before them in CSV. What
-//! people fill in is blank before, so it is taken as it comes back; what they were given is known, and compared with
-//! and without the apostrophe.
+//! people were given is known, and compared with and without the apostrophe; what they fill in is taken as it comes
+//! back, but for an apostrophe that they copied with the code.
 
 use std::collections::BTreeMap;
 
@@ -159,6 +159,15 @@ impl Subject {
         }
     }
 
+    /// The code that it is about; of answers none.
+    fn code(&self) -> &str {
+        match self {
+            Self::Pair(pair) => &pair.code,
+            Self::Generated(generated) => &generated.code,
+            Self::Answers(_) => "",
+        }
+    }
+
     /// What people are shown of it, by column. No label, system or model is among it.
     fn shown(&self) -> Vec<(&'static str, String)> {
         match self {
@@ -308,9 +317,12 @@ impl Form {
             return Err("expected the whole changed code in edited_code where the label is edit, and nothing otherwise"
                 .to_owned());
         }
+        let shown = item.subject.code();
         // Code keeps the white space that it begins with.
-        let code =
-            |column: &str| row.cells.get(column).map(|code| code.trim_matches(['\r', '\n']).to_owned());
+        let code = |column: &str| {
+            let code = row.cells.get(column)?.trim_matches(['\r', '\n']);
+            Some(without_copied_apostrophe(code, shown).to_owned())
+        };
         Ok(Some(Reply {
             label: label.name().to_owned(),
             program: program
@@ -328,18 +340,29 @@ fn protected(text: &str) -> String {
     if text.starts_with(RISKY) { format!("'{text}") } else { text.to_owned() }
 }
 
+/// Code without the apostrophe that [`protected`] put before what people were shown, if it was copied with that: it
+/// begins as what was shown with it and not as without.
+fn without_copied_apostrophe<'c>(code: &'c str, shown: &str) -> &'c str {
+    let beginning = |text: &str| {
+        let after = text.trim_start_matches('\'');
+        (text.len() - after.len(), after.chars().next())
+    };
+    match code.strip_prefix('\'') {
+        Some(copied) if shown.starts_with(RISKY) && beginning(copied) == beginning(shown) => copied,
+        _ => code,
+    }
+}
+
 /// Whether two texts are the same but for white space, which spreadsheets change.
 fn same_text(a: &str, b: &str) -> bool {
     let visible = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<Vec<char>>();
     visible(a) == visible(b)
 }
 
+/// All cells have quotes, as programs that open a form may split it at semicolons and tabs too.
 fn csv_line(cells: impl Iterator<Item = String>) -> String {
-    let quote = |cell: String| match cell.contains([',', ';', '\t', '"', '\n', '\r']) {
-        true => format!("\"{}\"", cell.replace('"', "\"\"")),
-        false => cell,
-    };
-    cells.map(quote).collect::<Vec<_>>().join(",") + "\n"
+    let cell = |cell: String| format!("\"{}\"", cell.replace('"', "\"\""));
+    cells.map(cell).collect::<Vec<_>>().join(",") + "\n"
 }
 
 /// Reads the rows of a form that came back: as CSV with commas, semicolons or tabs, or as JSON lines, whichever it
@@ -444,6 +467,25 @@ mod tests {
         }
         for (query, code) in [("a b", "x y"), ("'=a b", "x z"), ("", "x y")] {
             assert!(reply(query, code).unwrap_err().contains("not what was given out"), "{query} {code}");
+        }
+    }
+
+    #[test]
+    fn an_apostrophe_that_was_copied_is_no_code() {
+        for (shown, written, expected) in [
+            ("@cache\ndef f(): pass", "'@cache\ndef f(): return 1", "@cache\ndef f(): return 1"),
+            ("@cache\ndef f(): pass", "'@other\ndef f(): pass", "@other\ndef f(): pass"),
+            ("@cache\ndef f(): pass", "@cache\ndef f(): pass", "@cache\ndef f(): pass"),
+            ("'''doc'''", "''''doc'''", "'''doc'''"),
+            ("'''doc'''", "'''doc'''", "'''doc'''"),
+            ("@cache\ndef f(): pass", "'''doc'''", "'''doc'''"),
+            ("def f(): pass", "'@' + x", "'@' + x"),
+        ] {
+            let form = form(&[("q".to_owned(), shown.to_owned())], true);
+            let cells = [("label", "yes"), ("test_program", written)];
+            let cells = cells.map(|(column, cell)| (column.to_owned(), cell.to_owned())).into();
+            let reply = form.reply(&form.items[0], &Row { line: 1, cells }).unwrap().unwrap();
+            assert_eq!(reply.program.as_deref(), Some(expected), "{shown} {written}");
         }
     }
 

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::form::{Form, Generated, Reply, Row, rows};
 use crate::error::AnnotateError;
 use crate::evidence::{Run, TestProgram};
+use crate::judge::Repaired;
 use crate::language::Language;
 use crate::ledger::{GeneratedStatus, Ledger, NewCode, NewReply, Writer};
 use crate::people::Subject;
@@ -20,9 +21,6 @@ const MAX_LISTED: usize = 20;
 
 /// The longest name, in characters.
 const MAX_NAME_CHARACTERS: usize = 100;
-
-/// Packages that a test program is given at most.
-const MAX_PACKAGES: usize = 6;
 
 /// How a file is taken.
 #[derive(Clone, Copy, Debug, Default)]
@@ -166,34 +164,23 @@ fn reviewed(code: &Generated, status: GeneratedStatus, person: &str, edited: Opt
 }
 
 fn run(source: &str, language: &str, programs: &dyn Programs, limits: &Limits) -> Result<Run, AnnotateError> {
-    let runner = Runner::named(language)?;
-    if !runner.is_available() {
-        let command = runner.command.first().map_or("", String::as_str);
-        return Err(AnnotateError::Plan {
-            path: command.into(),
-            problem: format!(
-                "there is a test program in {language}, and this is not on this machine; install it"
-            ),
-        });
+    if let Some(problem) = Runner::named(language)?.problem() {
+        let problem = format!("it is in {language}, and {problem}");
+        return Err(AnnotateError::Unrunnable { problem });
     }
     let source = source.to_owned();
     let program = TestProgram { language: language.to_owned(), source, ..TestProgram::default() };
-    let mut run = programs.run(program, limits)?;
-    // What is missing is installed by its name, as long as that can be had and brings something new.
-    while let Some(table) = Language::named(language).filter(|table| table.has_packages())
-        && let Some(missing) = run.missing_package(table)
-        && run.program.packages.len() < MAX_PACKAGES
-        && !run.program.packages.contains(&missing)
+    let first = programs.run(program, limits)?;
+    let Some(language) = Language::named(language) else { return Ok(first) };
+    // What is missing is installed by its name.
+    let mut repaired = Repaired::new(language, first);
+    while let Some(missing) = repaired.missing()
+        && let Some(program) = repaired.with(&[missing])
     {
-        let mut again = run.program.clone();
-        again.packages.push(missing);
-        let again = programs.run(again, limits)?;
-        if again.provided.is_err() {
-            break;
-        }
-        run = again;
+        let again = programs.run(program, limits)?;
+        repaired.take(again);
     }
-    Ok(run)
+    Ok(repaired.run)
 }
 
 /// The forms, the rows that are filled in with their lines, and how many are not; or all that is wrong, by line.
@@ -224,8 +211,11 @@ fn check(ledger: &Ledger, rows: &[Row], options: &Import<'_>) -> Result<Checked,
             },
         };
         let items = &forms[form].items;
+        // Spreadsheets may write 3 as 3.0.
         let number = row.cell("item").parse::<f64>().ok();
-        let Some(item) = items.iter().position(|item| number == Some(item.number as f64)) else {
+        let item = number
+            .and_then(|number| items.binary_search_by(|item| (item.number as f64).total_cmp(&number)).ok());
+        let Some(item) = item else {
             wrong(format!(
                 "expected 1 to {} in the column item, found {:?}; restore it",
                 items.len(),

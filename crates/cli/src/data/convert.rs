@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use quarry_corpus::dataset::convert::{Grades, Options, Target, convert};
+use quarry_corpus::dataset::convert::{Converted, Grades, Options, Target, convert};
 
 use super::Inputs;
 use crate::output;
@@ -81,9 +81,10 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
         renumber: args.renumber,
     };
     let sources = args.inputs.sources(&inputs)?;
-    for (name, count) in convert(&sources, target, out, &args.inputs.split, &options)? {
-        output::note(&format!("{name}: {count} records"));
+    let Converted { files, negatives } = convert(&sources, target, out, &args.inputs.split, &options)?;
+    files.iter().for_each(|file| output::note(&file.to_string()));
+    if negatives > 0 {
+        output::note(&format!("{negatives} pairs with label 0 are left out: {} holds matches only", args.to));
     }
-    output::note(&format!("wrote {}", out.display()));
     Ok(ExitCode::SUCCESS)
 }

@@ -40,6 +40,7 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<ExitCode> {
             plan.path.display()
         );
     };
+    found.warnings().iter().for_each(|warning| output::note(warning));
     if args.json {
         output::print_json(&found)?;
     } else {
@@ -66,7 +67,12 @@ fn text(found: &Calibration) -> String {
     let fitted = &found.recalibration;
     line(
         "calibration",
-        format!("logistic({:.4} * logit(confidence) {:+.4})", fitted.slope, fitted.intercept),
+        format!(
+            "logistic({:.4} * logit(confidence) {} {:.4})",
+            fitted.slope,
+            if fitted.intercept < 0.0 { '-' } else { '+' },
+            fitted.intercept.abs()
+        ),
     );
     for kept in &found.kept {
         let name = format!("to keep {:.0} % right", 100.0 * kept.accuracy);

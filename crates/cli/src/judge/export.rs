@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use clap::Args;
-use quarry_annotate::Export;
+use quarry_annotate::{Export, Exported};
 use quarry_corpus::dataset::convert::Target;
 
 use super::PlanArgs;
@@ -44,8 +44,33 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
         anyhow!("--to {}: expected one of {}", args.to, known.join(", "))
     })?;
     let export = Export { target, split: &args.split, graded: args.graded, renumber: args.renumber };
-    for (name, count) in quarry_annotate::export(&ledger, judge, &export, &args.out)? {
-        output::note(&format!("{name}: {count}"));
-    }
+    let exported = quarry_annotate::export(&ledger, judge, &export, &args.out)?;
+    lines(&exported, target).iter().for_each(|line| output::note(line));
     Ok(ExitCode::SUCCESS)
+}
+
+/// What was written, and what was not.
+fn lines(exported: &Exported, target: Target) -> Vec<String> {
+    let Exported { files, generated, unlabelled, negatives, rejected, foreign, ungraded } = exported;
+    let mut lines: Vec<String> = files.iter().map(ToString::to_string).collect();
+    lines.extend(generated.iter().map(|(path, number)| format!("{}: {number} codes", path.display())));
+    let mut add = |number: u64, what: String| {
+        if number > 0 {
+            lines.push(format!("{number} {what}"));
+        }
+    };
+    let name = target.name();
+    add(
+        *unlabelled,
+        "pairs without a label are left out; `quarry judge status` says why they have none".to_owned(),
+    );
+    add(*negatives as u64, format!("pairs with label 0 are left out: {name} holds matches only"));
+    add(
+        *rejected as u64,
+        "generated codes are left out, which neither the judge nor people accept".to_owned(),
+    );
+    let language = target.language().unwrap_or_default();
+    add(*foreign as u64, format!("pairs are not in {language}, which readers of {name} take all code for"));
+    add(*ungraded, "labels have no grade and are written as 0 and 1".to_owned());
+    lines
 }

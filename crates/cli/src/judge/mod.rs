@@ -39,7 +39,7 @@ enum Command {
     Run(WorkArgs),
     /// Say how far a plan is, what it cost, and what it found
     Status(status::StatusArgs),
-    /// Tell the whole story of one label
+    /// List the pairs with their verdicts, or tell the whole story of one
     Show(show::ShowArgs),
     /// Write the labels as a data set
     Export(export::ExportArgs),

@@ -80,8 +80,12 @@ fn format_estimate(estimate: &Estimate, judging: &Judging) -> String {
     if plan.is_replay() {
         return text + ", by a recording: nothing is paid";
     }
+    text += &format!("; in all about {typical}");
+    if plan.judge.runs_tests() {
+        text += ", if every third pair needs tests as in CoSQA+";
+    }
     text += &format!(
-        "; the next question of each: {} calls, at most {} with one attempt each",
+        "; of these the next {} calls, at most {} with one attempt each and the longest answers",
         first.calls, first.worst
     );
     if first.stored > 0 {
@@ -90,7 +94,7 @@ fn format_estimate(estimate: &Estimate, judging: &Judging) -> String {
     if *programs > 0 {
         text += &format!(", and {programs} programs that run first");
     }
-    text += &format!("; in all about {typical}, if as many are clear as in CoSQA+; ");
+    text += "; ";
     let (tokens, money) = judging.left();
     let left: Vec<String> = tokens
         .map(|tokens| format!("{tokens} tokens"))

@@ -5,23 +5,29 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use quarry_annotate::ledger::{PairReply, Scene, Story};
-use quarry_annotate::{Event, Run};
+use quarry_annotate::ledger::{Listed, PairReply, Scene, Story};
+use quarry_annotate::{AnnotateError, Event, Ledger, Run};
 
 use super::PlanArgs;
 use crate::output;
+
+/// Characters of a query that a list shows.
+const MAX_QUERY_CHARACTERS: usize = 100;
 
 /// Arguments of `quarry judge show`.
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// Id of the pair
+    /// Id of the pair; without one, all pairs are listed, a line each
     #[arg(value_name = "PAIR")]
-    pair: String,
+    pair: Option<String>,
     /// Show what was asked too
-    #[arg(long)]
+    #[arg(long, requires = "pair")]
     questions: bool,
+    /// List only the pairs that are judged otherwise than their file says
+    #[arg(long, conflicts_with = "pair")]
+    differing: bool,
 }
 
 /// Runs `quarry judge show`.
@@ -30,26 +36,68 @@ pub struct ShowArgs {
 /// When the plan or its ledger cannot be read, or there is no such pair.
 pub fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     let (plan, ledger, judge) = args.plan.judged()?;
-    let Some(story) = ledger.story(judge, &args.pair)? else {
-        bail!("{}: there is no pair {:?}", ledger.path().display(), args.pair);
+    let Some(id) = &args.pair else {
+        output::print(&list(&ledger, judge, args.differing)?)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let Some(story) = ledger.story(judge, id)? else {
+        let plan = args.plan.plan.display();
+        bail!(
+            "{}: there is no pair {id:?}; `quarry judge show {plan}` lists those of the plan",
+            ledger.path().display()
+        );
     };
     let mut text = beginning(&story);
     for member in &plan.members {
         let Some(number) = ledger.judge(&member.version)? else { continue };
-        let Some(story) = ledger.story(number, &args.pair)? else { continue };
+        let Some(story) = ledger.story(number, id)? else { continue };
         let name = output::printable(member.member.as_deref().unwrap_or_default());
         let _ = writeln!(text, "\n══ {name}");
         text += &events(&story, args.questions);
     }
     text += &events(&story, args.questions);
-    text += &people(&ledger.replies_to(&args.pair)?);
+    text += &people(&ledger.replies_to(id)?);
     output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// A line for each pair.
+fn list(ledger: &Ledger, judge: i64, differing: bool) -> Result<String, AnnotateError> {
+    let mut rows = vec![["pair", "verdict", "decided by", "label", "query"].map(str::to_owned)];
+    ledger.for_each_listed(judge, |listed| {
+        if differing && !listed.differs() {
+            return;
+        }
+        let none = || "-".to_owned();
+        let Listed { id, query, file, verdict } = listed;
+        let (outcome, decided_by) =
+            verdict.map_or_else(|| (none(), none()), |(outcome, by)| (outcome.name().to_owned(), by));
+        let file = file.map_or_else(none, |label| label.to_string());
+        rows.push([output::printable(&id).into_owned(), outcome, decided_by, file, one_line(&query)]);
+    })?;
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let [id, outcome, by, file] = [0, 1, 2, 3].map(width);
+    let line = |row: &[String; 5]| {
+        format!("{:<id$}  {:<outcome$}  {:<by$}  {:<file$}  {}\n", row[0], row[1], row[2], row[3], row[4])
+    };
+    Ok(rows.iter().map(line).collect())
+}
+
+/// The beginning of a text, on one line.
+fn one_line(text: &str) -> String {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let end = words.char_indices().nth(MAX_QUERY_CHARACTERS).map(|(end, _)| end);
+    let shown = end.map_or_else(|| words.clone(), |end| format!("{}…", &words[..end]));
+    output::printable(&shown).into_owned()
+}
+
 /// A part of a text, with its title.
 fn part(text: &mut String, title: &str, body: &str) {
-    let _ = writeln!(text, "\n── {title}\n{}", clean(body).trim_end());
+    let _ = writeln!(text, "\n── {title}");
+    let body = clean(body);
+    if !body.trim().is_empty() {
+        let _ = writeln!(text, "{}", body.trim_end());
+    }
 }
 
 /// What is judged.
@@ -65,6 +113,8 @@ fn beginning(story: &Story) -> String {
 fn events(story: &Story, questions: bool) -> String {
     let mut text = String::new();
     let mut part = |title: &str, body: &str| part(&mut text, title, body);
+    // A program is shown once, mostly in the answer that it was read from.
+    let mut shown = String::new();
     for Scene { event, asked, messages, cost, seconds, .. } in &story.scenes {
         match event {
             Event::Answer(answer) => {
@@ -74,14 +124,24 @@ fn events(story: &Story, questions: bool) -> String {
                 }
                 let title = format!("{} {version}: {model}, {origin}, {cost}, {seconds:.2} s", answer.prompt);
                 part(&title, &answer.text);
+                shown.push_str(&answer.text);
             }
             Event::Run(run) => {
-                run_parts(&mut part, run);
+                let is_shown = shown.contains(run.program.source.trim());
+                run_parts(&mut part, run, is_shown);
+                shown.push_str(&run.program.source);
             }
         }
     }
+    let mut failures: Vec<(&String, usize)> = Vec::new();
     for failure in &story.failures {
-        part("failed", failure);
+        match failures.iter_mut().find(|(known, _)| *known == failure) {
+            Some((_, times)) => *times += 1,
+            None => failures.push((failure, 1)),
+        }
+    }
+    for (failure, times) in failures {
+        part(&if times > 1 { format!("failed, {times} times") } else { "failed".to_owned() }, failure);
     }
     match &story.verdict {
         Some(verdict) => {
@@ -97,8 +157,8 @@ fn events(story: &Story, questions: bool) -> String {
     text
 }
 
-/// A test program, and what came of it.
-fn run_parts(part: &mut impl FnMut(&str, &str), run: &Run) {
+/// A test program, unless that was shown before, and what came of it.
+fn run_parts(part: &mut impl FnMut(&str, &str), run: &Run, is_shown: bool) {
     let mut title = format!("test program, {}", run.program.language);
     if let Some(extra) = run.program.extra {
         let _ = write!(title, ", for {}", extra.name());
@@ -106,7 +166,11 @@ fn run_parts(part: &mut impl FnMut(&str, &str), run: &Run) {
     if !run.program.packages.is_empty() {
         let _ = write!(title, ", with {}", run.program.packages.join(", "));
     }
-    part(&title, &run.program.source);
+    if is_shown {
+        part(&format!("{title}: as above"), "");
+    } else {
+        part(&title, &run.program.source);
+    }
     match &run.provided {
         Err(reason) => {
             part("it did not run: its packages cannot be had", reason);
@@ -117,7 +181,7 @@ fn run_parts(part: &mut impl FnMut(&str, &str), run: &Run) {
     }
     let memory = run.peak_memory_bytes as f64 / f64::from(1 << 20);
     let title = format!(
-        "its run: {:?}, {:.2} s, {memory:.1} MiB, {}",
+        "its run: {}, {:.2} s, {memory:.1} MiB, {}",
         run.ended,
         run.wall_time.as_secs_f64(),
         run.isolation
@@ -134,7 +198,7 @@ fn people(replies: &[PairReply]) -> String {
         let tests = if *tests { "with tests" } else { "without tests" };
         part(&output::printable(&format!("{person}{date}, {tests}: {label} ({guideline})")), comment);
         if let Some(run) = run {
-            run_parts(&mut part, run);
+            run_parts(&mut part, run, false);
         }
     }
     text

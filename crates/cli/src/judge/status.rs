@@ -16,6 +16,9 @@ use crate::output::{self, format_defined};
 /// Pairs without a label that are listed.
 const MAX_LISTED: usize = 20;
 
+/// Bytes of a line that stands beside a name.
+const LINE_WIDTH: usize = 70;
+
 /// Arguments of `quarry judge status`.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
@@ -76,7 +79,7 @@ pub fn print(ledger: &Ledger, judge: i64, plan: &Plan, json: bool) -> anyhow::Re
 
 impl<'a> Status<'a> {
     fn new(ledger: &Ledger, judge: i64, plan: &'a Plan, listed: usize) -> anyhow::Result<Self> {
-        let report = Report::new(ledger.counts(judge)?);
+        let report = Report::new(ledger.counts(judge, &plan.judge)?);
         let generated = ledger.generated(judge)?;
         Ok(Self {
             judge: &plan.judge.name,
@@ -128,11 +131,15 @@ fn text(status: &Status<'_>) -> String {
     for (prompt, (number, share)) in &report.decided_by {
         line(&format!("  decided by {prompt}"), format!("{number} ({:.1} %)", 100.0 * share));
     }
-    line("clear share", percent(report.clear_share));
-    if report.tested > 0 {
-        line("test programs", report.tested.to_string());
+    line("clear share", of(report.clear_share, report.clear, report.pairs - report.waiting, "verdicts"));
+    let n_programs = report.runs.values().sum::<u64>() + report.without_program;
+    if n_programs > 0 {
+        line("test programs", format!("{n_programs}, for {} pairs", report.tested));
         for (result, number) in &report.runs {
             line(&format!("  {}", result.replace('_', " ")), number.to_string());
+        }
+        if report.without_program > 0 {
+            line("  could not be read", report.without_program.to_string());
         }
         if report.missing_packages > 0 {
             let (missing, repaired) = (report.missing_packages, report.repaired);
@@ -142,10 +149,14 @@ fn text(status: &Status<'_>) -> String {
             );
         }
         line("executable rate", percent(report.executable_rate));
-        line("  counts as executable", status.executable_rule.to_owned());
+        for (place, part) in wrapped(status.executable_rule).iter().enumerate() {
+            line(if place == 0 { "  counts as executable" } else { "" }, part.clone());
+        }
         line("mean number of tests", report.mean_tests.map_or("-".to_owned(), |mean| format!("{mean:.2}")));
     }
-    for (name, per) in [("per clear pair", &report.per_pair[0]), ("per tested pair", &report.per_pair[1])] {
+    for (name, per) in
+        [("per clear pair", &report.per_pair.clear), ("per unclear pair", &report.per_pair.unclear)]
+    {
         if per.pairs > 0 {
             line(name, format!("{:.0} tokens, ${:.6}, {:.2} s", per.tokens, per.dollars, per.seconds));
         }
@@ -160,7 +171,15 @@ fn text(status: &Status<'_>) -> String {
         );
     }
     if report.accuracy.is_some() {
-        line("agreement with the file", percent(report.accuracy));
+        line(
+            "agreement with the file",
+            format!(
+                "{}, on {} of {} labelled pairs",
+                percent(report.accuracy),
+                report.compared(),
+                report.labelled
+            ),
+        );
         line("  Krippendorff's alpha", format_defined(status.krippendorff_alpha));
         for (file, judge, number) in &report.labels {
             line(&format!("  label {file}, judged {judge}"), number.to_string());
@@ -187,6 +206,27 @@ fn text(status: &Status<'_>) -> String {
         }
     }
     text
+}
+
+/// A share with what it is of.
+fn of(share: Option<f64>, part: u64, whole: u64, what: &str) -> String {
+    share.map_or("-".to_owned(), |_| format!("{}, {part} of {whole} {what}", percent(share)))
+}
+
+/// A text in lines that fit beside the names of a table.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + 1 + word.len() <= LINE_WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 fn percent(share: Option<f64>) -> String {

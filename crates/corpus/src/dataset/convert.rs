@@ -14,6 +14,7 @@ use crate::formats::write::{Staged, Writer};
 use crate::formats::{Document, FormatError, Holds, Judgement, Pair, Query, Record, Side, excerpt};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// What becomes of several grades for one query and document, as several annotators give them.
@@ -46,7 +47,33 @@ pub struct Options {
     pub renumber: bool,
 }
 
-/// Converts sources into a new file or folder; the names of the files written, with their numbers of records.
+/// What a conversion wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Converted {
+    /// The files.
+    pub files: Vec<Written>,
+    /// Pairs that do not match, which the formats cannot hold and that are left out.
+    pub negatives: usize,
+}
+
+/// A file that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// Its records.
+    pub records: usize,
+    /// What these are.
+    pub holds: Holds,
+}
+
+impl fmt::Display for Written {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {} {}", self.path.display(), self.records, self.holds.name())
+    }
+}
+
+/// Converts sources into a new file or folder.
 ///
 /// # Errors
 /// A wrong record; ids or judgements that contradict each other; something that the target cannot hold, or nothing
@@ -57,7 +84,7 @@ pub fn convert(
     out: &Path,
     split: &str,
     options: &Options,
-) -> Result<Vec<(String, usize)>, FormatError> {
+) -> Result<Converted, FormatError> {
     // Files are named after it.
     if split.contains(['/', '\\', '\0']) {
         return Err(FormatError::File {
@@ -80,7 +107,7 @@ fn write(
     (out, staged): (&Path, &Path),
     split: &str,
     options: &Options,
-) -> Result<Vec<(String, usize)>, FormatError> {
+) -> Result<Converted, FormatError> {
     let files = target.files(out, staged, split);
     let mut writers = files
         .iter()
@@ -88,6 +115,7 @@ fn write(
         .collect::<Result<Vec<_>, _>>()?;
     let wants = |holds| files.iter().any(|(_, format, _)| format.holds == holds);
     let wants_pairs = wants(Holds::Pairs) || wants(Holds::Labels);
+    let mut negatives = 0;
     Normaliser::new(options, wants_pairs, wants(Holds::Documents)).run(sources, &mut |record| {
         let mut held = false;
         for writer in &mut writers {
@@ -96,7 +124,11 @@ fn write(
         // Apart, a record that no file wants is no loss where its pair is written.
         let lost = !held
             && match &record {
-                Record::Pair(pair) => pair.label != Some(0) && wants(Holds::Pairs),
+                Record::Pair(pair) if pair.label == Some(0) => {
+                    negatives += usize::from(wants(Holds::Pairs));
+                    false
+                }
+                Record::Pair(_) => wants(Holds::Pairs),
                 Record::Query(_) => wants(Holds::Queries),
                 Record::Document(_) => wants(Holds::Documents),
                 _ => false,
@@ -105,9 +137,8 @@ fn write(
     })?;
     let mut written = Vec::new();
     for (writer, (path, format, _)) in writers.into_iter().zip(&files) {
-        let count = writer.finish()?;
-        let name = path.strip_prefix(staged).unwrap_or(path).display().to_string();
-        if count == 0 {
+        let records = writer.finish()?;
+        if records == 0 {
             return Err(FormatError::File {
                 path: out.to_owned(),
                 expected: format!("something to write as {}", format.name),
@@ -115,9 +146,14 @@ fn write(
                 remedy: "name the files that have it too; pairs without label want --unlabelled".into(),
             });
         }
-        written.push((if name.is_empty() { format.name.to_owned() } else { name }, count));
+        // Joining nothing would add a slash.
+        let path = match path.strip_prefix(staged) {
+            Ok(within) if !within.as_os_str().is_empty() => out.join(within),
+            _ => out.to_owned(),
+        };
+        written.push(Written { path, records, holds: format.holds });
     }
-    Ok(written)
+    Ok(Converted { files: written, negatives })
 }
 
 fn unfit(out: &Path, record: &Record) -> FormatError {
@@ -310,8 +346,8 @@ impl<'o> Normaliser<'o> {
                     _ if self.wants_pairs => emit(Record::Pair(pair)),
                     None => Ok(()),
                     Some(grade) => {
-                        let judgement =
-                            Judgement { query: query_id, document: code_id, grade, language: None };
+                        let language = pair.language_name();
+                        let judgement = Judgement { query: query_id, document: code_id, grade, language };
                         self.judge(source, judgement, emit)
                     }
                 }

@@ -90,6 +90,26 @@ impl Target {
         LAYOUTS.iter().map(|layout| layout.name).chain(writable().map(|format| format.name))
     }
 
+    /// Its name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Folder(layout) => layout.name,
+            Self::File(format) => format.name,
+        }
+    }
+
+    /// The programming language that its readers take all code for, where they do.
+    #[must_use]
+    pub fn language(self) -> Option<&'static str> {
+        match self.name() {
+            "advtest" | "cosqa" | "cosqa-codes" | "cosqa-qa" | "cosqa-retrieval" | "query4code"
+            | "webquery" => Some("python"),
+            "statcodesearch" | "statcodesearch-json" => Some("r"),
+            _ => None,
+        }
+    }
+
     /// Paths, formats and what they are packed in: what the format is published in, but for files named `.parquet`.
     pub(super) fn files(
         self,

@@ -89,6 +89,21 @@ pub enum Holds {
     Rankings,
 }
 
+impl Holds {
+    /// What several records are called.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pairs => "pairs",
+            Self::Queries => "queries",
+            Self::Documents => "documents",
+            Self::Judgements => "judgements",
+            Self::Labels => "labels",
+            Self::Rankings => "results",
+        }
+    }
+}
+
 /// Takes the records of a row.
 pub(crate) type Sink<'a> = dyn FnMut(Record) -> Result<(), FormatError> + 'a;
 

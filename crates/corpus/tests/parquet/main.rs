@@ -136,9 +136,9 @@ fn what_is_converted_reads_back_the_same() {
     let before = sources(&fixtures, "", "test").unwrap();
     let out = folder.path().join("data");
     let target = Target::named("mteb-parquet").unwrap();
-    let written = convert(&before, target, &out, "dev", &Options::default()).unwrap();
-    assert_eq!(written.iter().map(|(_, count)| *count).collect::<Vec<_>>(), [300, 30, 30]);
-    assert_eq!(written[2].0, "qrels/dev-00000-of-00001.parquet");
+    let written = convert(&before, target, &out, "dev", &Options::default()).unwrap().files;
+    assert_eq!(written.iter().map(|file| file.records).collect::<Vec<_>>(), [300, 30, 30]);
+    assert_eq!(written[2].path, out.join("qrels/dev-00000-of-00001.parquet"));
     let after = sources(&[out], "", "dev").unwrap();
     assert!(after.iter().all(|source| source.container == Container::Parquet));
     let read = |sources: &[Source]| benchmark(sources, &Options::default()).unwrap();

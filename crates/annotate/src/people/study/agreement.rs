@@ -7,7 +7,7 @@ use quarry_eval::metrics::classification::{ClassScores, class_scores};
 use quarry_eval::significance::Interval;
 use serde::Serialize;
 
-use super::{Annotator, LabelledPair, Labels, Ratings, Share};
+use super::{Annotator, LabelledPair, Labels, Ratings, Share, Voice};
 use crate::criterion::Criterion;
 
 /// How far people agree.
@@ -75,6 +75,8 @@ pub struct AgainstFile {
     pub annotator: String,
     /// Under which criterion the annotator labelled; what the file's labels mean is for its reader to know.
     pub criterion: Criterion,
+    /// Pairs with a label of the file that the annotator said something of, if only that it cannot be decided.
+    pub pairs: usize,
     /// Share of the pairs with both labels in which they agree.
     pub accuracy: Share,
     /// Precision, recall and F1 of the pairs that are answered.
@@ -88,7 +90,7 @@ impl Labels<'_> {
         let mut rows = Vec::new();
         for tests in [true, false] {
             for criterion in Criterion::ALL {
-                let people = self.people(Some(tests));
+                let people = self.voices(tests);
                 let mut ratings = self.ratings(&people, criterion);
                 let labelled = |place: &usize| ratings.iter().any(|row| row[*place].is_some());
                 let n_people = (0..people.len()).filter(labelled).count();
@@ -119,37 +121,41 @@ impl Labels<'_> {
     /// People by condition, then each person, then each judge; those of whom there is nothing to say are left out.
     pub(crate) fn annotator_rows(&self) -> Vec<AnnotatorRow> {
         let experts = self.experts();
-        let row = |annotator: String, who: &[usize], together: &[usize]| {
+        let row = |annotator: String, who: &[Voice], together: &[Voice]| {
             let against = |criterion| self.against(who, together, criterion);
             AnnotatorRow { annotator, half: against(Criterion::Half), exact: against(Criterion::Exact) }
         };
         let mut rows = Vec::new();
         for tests in [true, false] {
-            let people = self.people(Some(tests));
+            let people = self.voices(tests);
             rows.push(row(format!("people, {}", super::condition(tests)), &people, &people));
         }
         for (place, annotator) in self.annotators.iter().enumerate() {
-            let together: Vec<usize> = match annotator {
+            let own = vec![vec![place]];
+            let together: Vec<Voice> = match annotator {
                 Annotator::Person { .. } => Vec::new(),
-                Annotator::Judge { .. } => experts.iter().copied().chain([place]).collect(),
+                Annotator::Judge { .. } => [experts.as_slice(), &own].concat(),
             };
-            rows.push(row(annotator.title(), &[place], &together));
+            rows.push(row(annotator.title(), &own, &together));
         }
         rows.retain(|row| [&row.half, &row.exact].iter().any(|against| **against != Against::default()));
         rows
     }
 
-    fn against(&self, who: &[usize], together: &[usize], criterion: Criterion) -> Against {
-        let (mut hits, mut of) = (0, 0);
+    fn against(&self, who: &[Voice], together: &[Voice], criterion: Criterion) -> Against {
+        let mut by_pair = Vec::new();
         for pair in &self.pairs {
             let Some(majority) = self.majority(pair, criterion) else { continue };
-            let said = |place: &usize| pair.labels.get(place)?.under(criterion);
-            for label in who.iter().filter_map(said) {
+            let (mut hits, mut of) = (0, 0);
+            for label in who.iter().filter_map(|voice| pair.said_by(voice, criterion)) {
                 of += 1;
                 hits += usize::from(label == majority);
             }
+            if of > 0 {
+                by_pair.push((hits, of));
+            }
         }
-        let Some(accuracy) = Share::new(hits, of, self.options.bootstrap.confidence) else {
+        let Some(accuracy) = Share::of_labels(&by_pair, &self.options.bootstrap) else {
             return Against::default();
         };
         let mut ratings = self.ratings(together, criterion);
@@ -165,6 +171,8 @@ impl Labels<'_> {
     pub(crate) fn against_file(&self) -> Vec<AgainstFile> {
         let mut rows = Vec::new();
         for (place, annotator) in self.annotators.iter().enumerate() {
+            let is_seen = |pair: &&&LabelledPair| pair.file.is_some() && pair.labels.contains_key(&place);
+            let pairs = self.pairs.iter().filter(is_seen).count();
             for criterion in Criterion::ALL {
                 let both =
                     |pair: &&LabelledPair| Some((pair.file?, pair.labels.get(&place)?.under(criterion)?));
@@ -179,6 +187,7 @@ impl Labels<'_> {
                 rows.push(AgainstFile {
                     annotator: annotator.title(),
                     criterion,
+                    pairs,
                     accuracy,
                     positive: class_scores(&file, &said, &true),
                     alpha: krippendorff_alpha(&table, Level::Nominal),

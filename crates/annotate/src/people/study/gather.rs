@@ -1,13 +1,13 @@
 //! What ledgers hold, as the values that a study is made of.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{Annotator, Label, LabelledPair};
 use crate::criterion::Criterion;
 use crate::error::AnnotateError;
 use crate::evidence::RunResult;
-use crate::judge::Outcome;
-use crate::ledger::{GeneratedStatus, Ledger, Said};
+use crate::judge::{Outcome, Verdict};
+use crate::ledger::{Comparable, GeneratedStatus, Labelled, Ledger, Said};
 use crate::people::{Answers, Prefers, Subject};
 
 /// All that a study is made of.
@@ -34,6 +34,8 @@ pub struct Work {
     pub person: String,
     /// Whether test programs were asked for.
     pub tests: bool,
+    /// Stands for the pair.
+    pub pair: usize,
     /// What the program came to, and how many tests it has.
     pub program: Option<(RunResult, u64)>,
     /// How long it took.
@@ -116,6 +118,67 @@ impl Pairs {
     }
 }
 
+/// What a verdict says under each criterion.
+fn label(verdict: Verdict, criterion: Criterion) -> Label {
+    let answered = match verdict.outcome {
+        Outcome::Yes => Some(true),
+        Outcome::No => Some(false),
+        Outcome::Discarded | Outcome::Unresolved => None,
+    };
+    let from = |least: u8| verdict.grade.map(|grade| grade >= least);
+    let own = |wanted| answered.filter(|_| criterion == wanted);
+    Label {
+        exact: own(Criterion::Exact).or(from(EXACT_GRADE)),
+        half: own(Criterion::Half).or(from(HALF_GRADE)),
+        said: BTreeMap::from([(String::new(), verdict.outcome.name().to_owned())]),
+        comment: verdict.reason,
+    }
+}
+
+/// Ratings as they come, by guideline.
+#[derive(Default)]
+struct Scales(BTreeMap<String, Items>);
+
+/// What was rated under a guideline, the place of each by its content, and the pairs among them.
+#[derive(Default)]
+struct Items {
+    places: HashMap<String, usize>,
+    items: Vec<(Scored, Option<usize>)>,
+}
+
+impl Scales {
+    fn add(&mut self, guideline: &str, said: &Said, pair: Option<usize>, score: f64) {
+        let Items { places, items } = self.0.entry(guideline.to_owned()).or_default();
+        let place = *places.entry(said.content.clone()).or_insert(items.len());
+        if place == items.len() {
+            let system = match &said.subject {
+                Some(Subject::Answers(Answers { sides, .. })) => {
+                    sides.first().map(|side| side.system.clone())
+                }
+                _ => None,
+            };
+            items.push((Scored { system, ..Scored::default() }, pair));
+        }
+        let rater = match pair {
+            Some(_) => Annotator::Person { name: said.person.clone(), tests: said.tests }.title(),
+            None => said.person.clone(),
+        };
+        items[place].0.people.insert(rater, score);
+    }
+
+    fn finish(self, grades: &[BTreeMap<String, f64>]) -> Vec<Scale> {
+        let scored = |(mut scored, pair): (Scored, Option<usize>)| {
+            scored.judges = pair.map(|place| grades[place].clone()).unwrap_or_default();
+            scored
+        };
+        let scale = |(guideline, Items { items, .. })| Scale {
+            guideline,
+            items: items.into_iter().map(scored).collect(),
+        };
+        self.0.into_iter().map(scale).collect()
+    }
+}
+
 /// Gathers what people said with `ledgers`, each given once, and what `judges` said of the pairs that people or files
 /// label.
 ///
@@ -123,99 +186,60 @@ impl Pairs {
 /// When a ledger cannot be read.
 pub fn gather(ledgers: &[&Ledger], judges: &[JudgeOf<'_>]) -> Result<Gathered, AnnotateError> {
     let (mut gathered, mut pairs) = (Gathered::default(), Pairs::default());
-    let mut scales: BTreeMap<String, Vec<(String, Scored, Option<usize>)>> = BTreeMap::new();
     let mut annotators: BTreeMap<Annotator, Vec<(usize, Label)>> = BTreeMap::new();
+    let labelled = ledgers.iter().map(|ledger| ledger.labelled()).collect::<Result<Vec<_>, _>>()?;
+    let Labelled { guidelines, said } = Labelled::joined(labelled);
+    let ids: BTreeSet<&str> = said.iter().filter_map(|said| said.pair.as_deref()).collect();
     // The judges go first, so that pairs stand in the order of their files.
     for judge in judges {
         let who = annotators.entry(Annotator::Judge { name: judge.name.to_owned() }).or_default();
-        judge.ledger.for_each_decided(judge.judge, |decided| {
-            let (pair, verdict) = (decided.pair, decided.verdict);
-            let answered = match verdict.outcome {
-                Outcome::Yes => Some(true),
-                Outcome::No => Some(false),
-                Outcome::Discarded | Outcome::Unresolved => None,
-            };
-            let from = |least: u8| verdict.grade.map(|grade| grade >= least);
-            let own = |criterion| answered.filter(|_| judge.criterion == criterion);
-            let label = Label {
-                exact: own(Criterion::Exact).or(from(EXACT_GRADE)),
-                half: own(Criterion::Half).or(from(HALF_GRADE)),
-                said: BTreeMap::from([(String::new(), verdict.outcome.name().to_owned())]),
-                comment: verdict.reason,
-            };
-            let place = pairs.place(&pair.id, &pair.content(), pair.label);
-            if let Some(grade) = verdict.grade {
-                pairs.grades[place].insert(judge.name.to_owned(), f64::from(grade));
-            }
-            who.push((place, label));
-            Ok(())
-        })?;
+        judge.ledger.for_each_comparable(
+            judge.judge,
+            &ids,
+            |Comparable { id, content, file, verdict }| {
+                let place = pairs.place(&id, &content, file);
+                if let Some(grade) = verdict.grade {
+                    pairs.grades[place].insert(judge.name.to_owned(), f64::from(grade));
+                }
+                who.push((place, label(verdict, judge.criterion)));
+            },
+        )?;
     }
-    for ledger in ledgers {
-        let labelled = ledger.labelled()?;
-        for said in labelled.said {
-            let guideline = &labelled.guidelines[said.guideline];
-            let Some(value) = guideline.value(&said.label) else { continue };
-            let pair = said.pair.as_ref().map(|id| pairs.place(id, &said.content, said.file));
-            let rater = match pair {
-                Some(place) => {
-                    pairs.by_people[place] = true;
-                    let who = Annotator::Person { name: said.person.clone(), tests: said.tests };
-                    let rater = who.title();
-                    let label = Label {
-                        exact: value.exact,
-                        half: value.half,
-                        said: BTreeMap::from([(guideline.name.clone(), said.label.clone())]),
-                        comment: said.comment.clone(),
-                    };
-                    annotators.entry(who).or_default().push((place, label));
-                    let Said { person, tests, program, minutes, .. } = said.clone();
-                    gathered.work.push(Work { person, tests, program, minutes });
-                    rater
-                }
-                None => said.person.clone(),
+    let mut scales = Scales::default();
+    for said in said {
+        let guideline = &guidelines[said.guideline];
+        let Some(value) = guideline.value(&said.label) else { continue };
+        let pair = said.pair.as_ref().map(|id| pairs.place(id, &said.content, said.file));
+        if let Some(score) = value.scale {
+            scales.add(&guideline.name, &said, pair, score);
+        }
+        let Said { tests, content, subject, person, program, minutes, comment, .. } = said;
+        if let Some(place) = pair {
+            pairs.by_people[place] = true;
+            let label = Label {
+                exact: value.exact,
+                half: value.half,
+                said: BTreeMap::from([(guideline.name.clone(), said.label)]),
+                comment,
             };
-            if let Some(score) = value.scale {
-                let items = scales.entry(guideline.name.clone()).or_default();
-                let place =
-                    items.iter().position(|(content, ..)| *content == said.content).unwrap_or(items.len());
-                if place == items.len() {
-                    let system = match &said.subject {
-                        Some(Subject::Answers(Answers { sides, .. })) => {
-                            sides.first().map(|side| side.system.clone())
-                        }
-                        _ => None,
-                    };
-                    items.push((said.content.clone(), Scored { system, ..Scored::default() }, pair));
+            let who = Annotator::Person { name: person.clone(), tests };
+            annotators.entry(who).or_default().push((place, label));
+            gathered.work.push(Work { person: person.clone(), tests, pair: place, program, minutes });
+        }
+        match (subject, value.prefers, value.review) {
+            (Some(Subject::Answers(Answers { sides, .. })), Some(prefers), _) => {
+                if let [first, second] = sides.as_slice() {
+                    let sides = [first.system.clone(), second.system.clone()];
+                    gathered.votes.push(Vote { content, sides, person, prefers });
                 }
-                items[place].1.people.insert(rater, score);
             }
-            match (&said.subject, value.prefers, value.review) {
-                (Some(Subject::Answers(Answers { sides, .. })), Some(prefers), _) => {
-                    if let [first, second] = sides.as_slice() {
-                        let sides = [first.system.clone(), second.system.clone()];
-                        gathered.votes.push(Vote {
-                            content: said.content,
-                            sides,
-                            person: said.person,
-                            prefers,
-                        });
-                    }
-                }
-                (Some(Subject::Generated(code)), _, Some(review)) => {
-                    gathered.reviews.push((said.person, code.model.clone(), review));
-                }
-                _ => {}
+            (Some(Subject::Generated(code)), _, Some(review)) => {
+                gathered.reviews.push((person, code.model, review));
             }
+            _ => {}
         }
     }
-    for (guideline, items) in scales {
-        let scored = |(_, mut scored, pair): (String, Scored, Option<usize>)| {
-            scored.judges = pair.map(|place| pairs.grades[place].clone()).unwrap_or_default();
-            scored
-        };
-        gathered.scales.push(Scale { guideline, items: items.into_iter().map(scored).collect() });
-    }
+    gathered.scales = scales.finish(&pairs.grades);
     for (who, labels) in annotators {
         let annotator = gathered.annotators.len();
         gathered.annotators.push(who);

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use quarry_eval::agreement::Level;
 use quarry_eval::agreement::krippendorff_by_unit;
-use quarry_eval::significance::{Bootstrap, Interval};
+use quarry_eval::significance::{Bootstrap, Interval, resampled_interval, wilson_interval};
 use serde::{Deserialize, Serialize};
 
 use crate::criterion::Criterion;
@@ -89,6 +89,12 @@ pub struct LabelledPair {
     pub file: Option<bool>,
     /// By the place of the annotator.
     pub labels: BTreeMap<usize, Label>,
+}
+
+impl LabelledPair {
+    fn said_by(&self, voice: &[usize], criterion: Criterion) -> Option<bool> {
+        voice.iter().find_map(|place| self.labels.get(place)?.under(criterion))
+    }
 }
 
 /// Whose majority is taken for the truth.
@@ -228,37 +234,51 @@ pub(crate) struct Labels<'a> {
 /// A row for each pair, a place for each of some annotators.
 pub(crate) type Ratings = Vec<Vec<Option<f64>>>;
 
+/// The places of one annotator: of what is said under several, the first counts.
+pub(crate) type Voice = Vec<usize>;
+
 impl Labels<'_> {
-    /// The places of the people whose majority is the truth.
-    pub(crate) fn experts(&self) -> Vec<usize> {
-        self.people(match self.truth {
-            Truth::WithTests => Some(true),
-            Truth::WithoutTests => Some(false),
-            Truth::Auto | Truth::People => None,
-        })
+    /// The people whose majority is the truth.
+    pub(crate) fn experts(&self) -> Vec<Voice> {
+        match self.truth {
+            Truth::WithTests => self.voices(true),
+            Truth::WithoutTests => self.voices(false),
+            // Who labelled with tests and without has one voice: what was tested counts.
+            Truth::Auto | Truth::People => {
+                let mut voices: BTreeMap<&str, Voice> = BTreeMap::new();
+                for place in [true, false].into_iter().flat_map(|tests| self.people(tests)) {
+                    if let Annotator::Person { name, .. } = &self.annotators[place] {
+                        voices.entry(name).or_default().push(place);
+                    }
+                }
+                voices.into_values().collect()
+            }
+        }
     }
 
-    /// The places of the people who worked with tests or without, or of all.
-    pub(crate) fn people(&self, wanted: Option<bool>) -> Vec<usize> {
-        let is_wanted = |who: &Annotator| match who {
-            Annotator::Person { tests, .. } => wanted.is_none_or(|wanted| wanted == *tests),
-            Annotator::Judge { .. } => false,
-        };
-        (0..self.annotators.len()).filter(|place| is_wanted(&self.annotators[*place])).collect()
+    /// The people who worked with tests or without.
+    pub(crate) fn voices(&self, tests: bool) -> Vec<Voice> {
+        self.people(tests).map(|place| vec![place]).collect()
+    }
+
+    fn people(&self, wanted: bool) -> impl Iterator<Item = usize> {
+        let is_wanted =
+            move |who: &Annotator| matches!(who, Annotator::Person { tests, .. } if *tests == wanted);
+        (0..self.annotators.len()).filter(move |place| is_wanted(&self.annotators[*place]))
     }
 
     /// What some annotators say, under a criterion.
-    pub(crate) fn ratings(&self, annotators: &[usize], criterion: Criterion) -> Ratings {
-        let rating = |pair: &LabelledPair, place: &usize| {
-            pair.labels.get(place)?.under(criterion).map(|label| f64::from(u8::from(label)))
+    pub(crate) fn ratings(&self, voices: &[Voice], criterion: Criterion) -> Ratings {
+        let rating = |pair: &LabelledPair, voice: &Voice| {
+            pair.said_by(voice, criterion).map(|label| f64::from(u8::from(label)))
         };
-        self.pairs.iter().map(|pair| annotators.iter().map(|place| rating(pair, place)).collect()).collect()
+        self.pairs.iter().map(|pair| voices.iter().map(|voice| rating(pair, voice)).collect()).collect()
     }
 
     /// What most of the experts say of a pair; `None` where too few do, or as many say the one as the other.
     pub(crate) fn majority(&self, pair: &LabelledPair, criterion: Criterion) -> Option<bool> {
         let experts = self.experts();
-        let labels = experts.iter().filter_map(|place| pair.labels.get(place)?.under(criterion));
+        let labels = experts.iter().filter_map(|voice| pair.said_by(voice, criterion));
         let (yes, no): (Vec<bool>, Vec<bool>) = labels.partition(|label| *label);
         let enough = yes.len() + no.len() >= self.options.least_labels.max(1) && yes.len() != no.len();
         enough.then_some(yes.len() > no.len())
@@ -286,7 +306,8 @@ impl Labels<'_> {
         let of = |pair: &LabelledPair, criterion: Criterion| {
             let majority = self.majority(pair, criterion);
             let said = |place: &usize| pair.labels.get(place)?.under(criterion);
-            let mut distinct: Vec<bool> = experts.iter().filter_map(said).collect();
+            let mut distinct: Vec<bool> =
+                experts.iter().filter_map(|voice| pair.said_by(voice, criterion)).collect();
             distinct.sort_unstable();
             distinct.dedup();
             let others = |place: usize| {
@@ -324,14 +345,34 @@ pub struct Share {
     pub of: usize,
     /// `hits / of`.
     pub share: f64,
-    /// Wilson's interval.
+    /// Wilson's interval; of labels of several people the bootstrapped one, pairs being drawn.
     pub interval: Option<Interval>,
 }
 
 impl Share {
     /// `None` without cases.
     pub(crate) fn new(hits: usize, of: usize, confidence: f64) -> Option<Self> {
-        let interval = quarry_eval::significance::wilson_interval(hits, of, confidence);
+        let interval = wilson_interval(hits, of, confidence);
         (of > 0).then(|| Self { hits, of, share: hits as f64 / of as f64, interval })
+    }
+
+    /// Of labels of pairs, each pair with its hits and its labels. What several people say of a pair is not independent,
+    /// so that pairs are drawn for the interval. Where all labels are hits, or none is, drawing shows no spread, and the
+    /// interval is Wilson's of the pairs.
+    pub(crate) fn of_labels(pairs: &[(usize, usize)], bootstrap: &Bootstrap) -> Option<Self> {
+        let sum = |drawn: &mut dyn Iterator<Item = usize>| {
+            drawn.fold((0, 0), |sum, pair| (sum.0 + pairs[pair].0, sum.1 + pairs[pair].1))
+        };
+        let (hits, of) = sum(&mut (0..pairs.len()));
+        if of == pairs.len() {
+            return Self::new(hits, of, bootstrap.confidence);
+        }
+        let share = |(hits, of): (usize, usize)| (of > 0).then(|| hits as f64 / of as f64);
+        let interval = if hits == 0 || hits == of {
+            wilson_interval(if hits == 0 { 0 } else { pairs.len() }, pairs.len(), bootstrap.confidence)
+        } else {
+            resampled_interval(pairs.len(), bootstrap, |drawn| share(sum(&mut drawn.iter().copied())))
+        };
+        Some(Self { hits, of, share: share((hits, of))?, interval })
     }
 }

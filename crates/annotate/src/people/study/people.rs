@@ -159,7 +159,12 @@ fn program_row(people: String, work: &[&Work], options: &Options) -> ProgramRow 
     for (result, _) in &programs {
         *results.entry(result.name()).or_default() += 1;
     }
-    let executable = programs.iter().filter(|(result, _)| result.is_executable()).count();
+    let mut executable: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
+    for (pair, (result, _)) in work.iter().filter_map(|work| Some((work.pair, work.program?))) {
+        let (hits, of) = executable.entry(pair).or_default();
+        (*hits, *of) = (*hits + usize::from(result.is_executable()), *of + 1);
+    }
+    let executable: Vec<(usize, usize)> = executable.into_values().collect();
     let tests: Vec<f64> = programs.iter().map(|(_, tests)| *tests as f64).collect();
     let minutes: Vec<f64> = work.iter().filter_map(|work| work.minutes).collect();
     ProgramRow {
@@ -167,7 +172,7 @@ fn program_row(people: String, work: &[&Work], options: &Options) -> ProgramRow 
         labels: work.len(),
         programs: programs.len(),
         results,
-        executable: Share::new(executable, programs.len(), options.bootstrap.confidence),
+        executable: Share::of_labels(&executable, &options.bootstrap),
         mean_tests: mean(&tests),
         timed: minutes.len(),
         mean_minutes: mean(&minutes),

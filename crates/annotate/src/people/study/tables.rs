@@ -228,12 +228,22 @@ fn agreement(rows: &[super::AgreementRow]) -> Table {
 }
 
 fn against_file(rows: &[AgainstFile]) -> Table {
-    let mut table =
-        Table::new(["annotator", "criterion", "pairs", "accuracy", "precision", "recall", "F1", "alpha"]);
+    let mut table = Table::new([
+        "annotator",
+        "criterion",
+        "pairs",
+        "decided",
+        "accuracy",
+        "precision",
+        "recall",
+        "F1",
+        "alpha",
+    ]);
     for row in rows {
         table.push([
             row.annotator.clone(),
             row.criterion.name().to_owned(),
+            row.pairs.to_string(),
             row.accuracy.of.to_string(),
             share(Some(row.accuracy)),
             number(Some(row.positive.precision), 3),

@@ -174,16 +174,62 @@ fn a_label_counts_only_under_what_it_speaks_of() {
 }
 
 #[test]
+fn several_labels_of_a_pair_are_no_several_pairs() {
+    let interval = |study: &Study, name: &str| {
+        let accuracy = row(study, name).exact.accuracy.unwrap();
+        accuracy.interval.map(|interval| interval.high - interval.low).unwrap()
+    };
+    // Three who always say the same of ten pairs know as much as one of them.
+    let mut gathered = gathered();
+    for pair in &mut gathered.pairs {
+        let label = pair.labels[&0].clone();
+        pair.labels = [0, 3, 4, 5].map(|place| (place, label.clone())).into();
+    }
+    for pair in &mut gathered.pairs[..4] {
+        let expert = pair.labels.get_mut(&0).unwrap();
+        expert.exact = expert.exact.map(|label| !label);
+    }
+    let options = Options { bootstrap: Bootstrap { resamples: 2000, ..Bootstrap::default() }, ..options() };
+    let study = Study::new(&gathered, &options);
+    let (one, all) = (interval(&study, "dee, without tests"), interval(&study, "people, without tests"));
+    assert_eq!(row(&study, "people, without tests").exact.accuracy.unwrap().of, 30);
+    assert!(all > 0.9 * one && all < 1.3 * one, "{one} {all}");
+    // What is always right is not certain for that.
+    let certain = Share::of_labels(&[(3, 3), (3, 3)], &options.bootstrap).unwrap();
+    assert_eq!((certain.share, certain.interval), (1.0, Share::new(2, 2, 0.95).unwrap().interval));
+}
+
+#[test]
+fn a_person_who_labels_with_tests_and_without_has_one_vote_among_all() {
+    let person = |name: &str, tests| Annotator::Person { name: name.to_owned(), tests };
+    let annotators = vec![person("ann", false), person("ann", true), person("bob", false)];
+    let label = |yes| Label { exact: Some(yes), ..Label::default() };
+    let pair = LabelledPair {
+        id: "1".to_owned(),
+        labels: [(0, label(true)), (1, label(true)), (2, label(false))].into(),
+        ..LabelledPair::default()
+    };
+    let gathered = Gathered { annotators, pairs: vec![pair], ..Gathered::default() };
+    let study = Study::new(&gathered, &Options { truth: Truth::People, ..options() });
+    assert_eq!(study.disagreements[0].majority, None, "one of two is no majority");
+}
+
+#[test]
 fn programs_and_time() {
-    let work =
-        |person: &str, program, minutes| Work { person: person.to_owned(), tests: true, program, minutes };
+    let work = |person: &str, pair, program, minutes| Work {
+        person: person.to_owned(),
+        tests: true,
+        pair,
+        program,
+        minutes,
+    };
     let gathered = Gathered {
         work: vec![
-            work("ann", Some((RunResult::Passed, 4)), Some(2.0)),
-            work("ann", Some((RunResult::Failed, 5)), Some(3.0)),
-            work("ann", Some((RunResult::MissingPackage, 3)), None),
-            work("bob", Some((RunResult::Error, 0)), Some(10.0)),
-            work("bob", None, Some(4.0)),
+            work("ann", 0, Some((RunResult::Passed, 4)), Some(2.0)),
+            work("ann", 1, Some((RunResult::Failed, 5)), Some(3.0)),
+            work("ann", 2, Some((RunResult::MissingPackage, 3)), None),
+            work("bob", 0, Some((RunResult::Error, 0)), Some(10.0)),
+            work("bob", 1, None, Some(4.0)),
         ],
         ..Gathered::default()
     };

@@ -1,0 +1,193 @@
+//! Reading a ledger: how far a judge is.
+
+use std::collections::BTreeMap;
+
+use quarry_llm::Cost;
+use rusqlite::{Connection, params};
+
+use super::Ledger;
+use super::read::{LISTED, WITH_MEMBERS, cost};
+use crate::error::AnnotateError;
+use crate::judge::{Judge, NOBODY};
+use crate::majority::MAJORITY;
+
+/// Programs that tests were written in, rather than those that say what the tests are worth.
+const IS_TEST: &str = "coalesce(events.extra, 'programs') = 'programs'";
+
+/// How far a judge is with the pairs of the last start, and what that took.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counts {
+    /// Pairs of the last start.
+    pub pairs: u64,
+    /// Verdicts by outcome and by who decided.
+    pub verdicts: Vec<(String, String, u64)>,
+    /// What was done for pairs with a verdict that needed no tests; a majority needed none where no member did.
+    pub clear: Effort,
+    /// What was done for the other pairs with a verdict.
+    pub unclear: Effort,
+    /// What was done so far for pairs without a verdict.
+    pub waiting: Effort,
+    /// Pairs with a test program and the verdict that it was for.
+    pub tested: u64,
+    /// The test programs of finished verdicts, by the result of their last runs.
+    pub runs: BTreeMap<String, u64>,
+    /// Verdicts for which a test program was asked for, and none could be read.
+    pub without_program: u64,
+    /// Tests of all programs together.
+    pub tests: u64,
+    /// Test programs that lacked a package; and of them, those that could be executed in the end.
+    pub lacking: [u64; 2],
+    /// All that this ledger's calls have booked, with those that failed.
+    pub spent: Cost,
+    /// Of that, worst cases of attempts whose cost nobody told, and of calls that were cut off or are under way.
+    pub unconfirmed: Cost,
+    /// Pairs with a label of the file.
+    pub labelled: u64,
+    /// Labels of the file with those of the judge: (file, judge, number).
+    pub labels: Vec<(i32, i32, u64)>,
+    /// Pairs with no verdict whose last attempt failed, or that are unresolved, by reason.
+    pub reasons: Vec<(String, u64)>,
+}
+
+/// What was done for some pairs, by a judge and its members.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Effort {
+    /// The pairs.
+    pub pairs: u64,
+    /// Answers in their stories.
+    pub answers: u64,
+    /// What these cost by their tokens, whoever paid when.
+    pub cost: Cost,
+    /// Time of the answers and of the runs together, in seconds.
+    pub seconds: f64,
+}
+
+fn count(value: i64) -> u64 {
+    value.max(0).cast_unsigned()
+}
+
+impl Ledger {
+    /// How far judge number `judge` is; the evidence is its own and that of its members, which decide as `as_judge`.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn counts(&self, judge: i64, as_judge: &Judge) -> Result<Counts, AnnotateError> {
+        let [spent, unconfirmed] = self.spent()?;
+        // Who decides without tests.
+        let steps: Vec<&str> = as_judge.steps().chain([MAJORITY]).collect();
+        let steps = serde_json::json!(steps).to_string();
+        self.read(|connection| {
+            let mut counts = Counts { spent, unconfirmed, ..Counts::default() };
+            let select = format!("SELECT count(*), count(label) FROM pairs WHERE {LISTED}");
+            (counts.pairs, counts.labelled) =
+                connection.query_row(&select, [judge], |row| Ok((count(row.get(0)?), count(row.get(1)?))))?;
+            add_verdicts(&mut counts, connection, judge, &steps)?;
+            add_programs(&mut counts, connection, judge, &steps)?;
+            counts.reasons = reasons(connection, judge)?;
+            Ok(counts)
+        })
+    }
+}
+
+fn add_verdicts(
+    counts: &mut Counts,
+    connection: &Connection,
+    judge: i64,
+    steps: &str,
+) -> rusqlite::Result<()> {
+    let mut select = connection.prepare(&format!(
+        "SELECT outcome, decided_by, count(*) FROM verdicts JOIN pairs USING (pair) \
+         WHERE judge = ?1 AND {LISTED} GROUP BY 1, 2 ORDER BY 1, 2"
+    ))?;
+    let rows = select.query_map([judge], |row| Ok((row.get(0)?, row.get(1)?, count(row.get(2)?))))?;
+    counts.verdicts = rows.collect::<Result<_, _>>()?;
+
+    let mut select = connection.prepare(&format!(
+        "WITH classes AS MATERIALIZED (SELECT pairs.pair, CASE WHEN outcome IS NULL THEN 0 \
+             WHEN outcome = 'unresolved' OR EXISTS (SELECT 1 FROM verdicts AS own WHERE own.judge {WITH_MEMBERS} \
+                 AND own.pair = pairs.pair AND own.decided_by NOT IN (SELECT value FROM json_each(?2))) THEN 1 \
+             ELSE 2 END AS class \
+             FROM pairs LEFT JOIN verdicts ON verdicts.judge = ?1 AND verdicts.pair = pairs.pair WHERE {LISTED}), \
+         done AS (SELECT class, count(answer) AS answers, \
+             sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)) AS tokens, sum(money) AS money, \
+             coalesce(sum(seconds), 0) + coalesce(sum(wall_seconds), 0) AS seconds \
+             FROM classes JOIN events USING (pair) LEFT JOIN answers USING (answer) LEFT JOIN runs USING (run) \
+             WHERE judge {WITH_MEMBERS} GROUP BY class) \
+         SELECT class, count(*), coalesce(max(answers), 0), coalesce(max(tokens), 0), coalesce(max(money), 0), \
+             coalesce(max(seconds), 0.0) FROM classes LEFT JOIN done USING (class) GROUP BY class"
+    ))?;
+    let mut rows = select.query(params![judge, steps])?;
+    while let Some(row) = rows.next()? {
+        let effort = Effort {
+            pairs: count(row.get(1)?),
+            answers: count(row.get(2)?),
+            cost: cost(row.get(3)?, row.get(4)?),
+            seconds: row.get(5)?,
+        };
+        match row.get::<_, i64>(0)? {
+            0 => counts.waiting = effort,
+            1 => counts.unclear = effort,
+            _ => counts.clear = effort,
+        }
+    }
+
+    let mut select = connection.prepare(&format!(
+        "SELECT label, outcome = 'yes', count(*) FROM verdicts JOIN pairs USING (pair) WHERE judge = ?1 \
+         AND {LISTED} AND label IS NOT NULL AND outcome IN ('yes', 'no') GROUP BY 1, 2 ORDER BY 1, 2"
+    ))?;
+    let rows = select.query_map([judge], |row| Ok((row.get(0)?, row.get(1)?, count(row.get(2)?))))?;
+    counts.labels = rows.collect::<Result<_, _>>()?;
+    Ok(())
+}
+
+/// A program whose pair has no verdict yet may still be run again, with packages.
+fn add_programs(
+    counts: &mut Counts,
+    connection: &Connection,
+    judge: i64,
+    steps: &str,
+) -> rusqlite::Result<()> {
+    // Of each program the last run, in which it had all packages that could be had.
+    let programs = format!(
+        "SELECT pair, program, max(position), result, tests, sum(result = 'missing_package') > 0 AS lacked \
+         FROM events JOIN runs USING (run) JOIN pairs USING (pair) JOIN verdicts USING (judge, pair) \
+         WHERE judge {WITH_MEMBERS} AND {LISTED} AND {IS_TEST} GROUP BY judge, pair, program"
+    );
+    let mut select =
+        connection.prepare(&format!("SELECT result, count(*) FROM ({programs}) GROUP BY 1 ORDER BY 1"))?;
+    let rows = select.query_map([judge], |row| Ok((row.get(0)?, count(row.get(1)?))))?;
+    counts.runs = rows.collect::<Result<_, _>>()?;
+    let tested = format!(
+        "SELECT count(DISTINCT pair), coalesce(sum(tests), 0), coalesce(sum(lacked), 0), \
+         coalesce(sum(lacked AND result IN ('passed', 'failed')), 0) FROM ({programs})"
+    );
+    (counts.tested, counts.tests, counts.lacking) = connection.query_row(&tested, [judge], |row| {
+        let lacking = [count(row.get(2)?), count(row.get(3)?)];
+        Ok((count(row.get(0)?), count(row.get(1)?), lacking))
+    })?;
+    let select = format!(
+        "SELECT count(*) FROM verdicts JOIN pairs USING (pair) WHERE judge {WITH_MEMBERS} AND {LISTED} \
+         AND decided_by NOT IN (SELECT value FROM json_each(?2)) AND decided_by <> ?3 \
+         AND NOT EXISTS (SELECT 1 FROM events WHERE events.judge = verdicts.judge \
+             AND events.pair = verdicts.pair AND run IS NOT NULL)"
+    );
+    counts.without_program =
+        connection.query_row(&select, params![judge, steps, NOBODY], |row| Ok(count(row.get(0)?)))?;
+    Ok(())
+}
+
+/// Why pairs have no label, most frequent first.
+fn reasons(connection: &Connection, judge: i64) -> rusqlite::Result<Vec<(String, u64)>> {
+    let mut select = connection.prepare(&format!(
+        "SELECT reason, count(*) FROM ( \
+            SELECT reason FROM verdicts JOIN pairs USING (pair) \
+                WHERE judge = ?1 AND {LISTED} AND outcome = 'unresolved' \
+            UNION ALL \
+            SELECT reason FROM failures JOIN pairs USING (pair) WHERE judge = ?1 AND {LISTED} \
+                AND failure IN (SELECT max(failure) FROM failures WHERE judge = ?1 GROUP BY pair) \
+                AND NOT EXISTS (SELECT 1 FROM verdicts WHERE judge = ?1 AND verdicts.pair = failures.pair) \
+         ) GROUP BY 1 ORDER BY 2 DESC, 1"
+    ))?;
+    let rows = select.query_map([judge], |row| Ok((row.get(0)?, count(row.get(1)?))))?;
+    rows.collect()
+}

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
+use anyhow::bail;
 use clap::Args;
 use quarry_index::{Filter, Hit, Index, Ranking, SearchRequest, Update, snippet};
 use quarry_text::query_terms;
@@ -57,6 +58,12 @@ struct Question<'a> {
 pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = path_alone(&args) {
         (args.query, args.source.path) = (None, path);
+    }
+    if let Some(query) = args.query.as_deref().filter(|_| !args.source.path.exists()) {
+        let path = args.source.path.display();
+        bail!(
+            "{path}: no such file or folder; check the path, or put what is a query into quotes: \"{query} {path}\""
+        );
     }
     let start = Instant::now();
     let settings = Settings::load(&args.source.path)?;

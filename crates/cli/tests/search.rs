@@ -73,6 +73,7 @@ fn what_is_not_there_exits_with_1_and_still_lists_results() {
 fn errors_name_the_thing_and_exit_with_2() {
     let fixture = Fixture::new();
     check_error(&fixture.run(&["search", "x", "no/such/folder"]), "no/such/folder: no such file or folder");
+    check_error(&fixture.run(&["search", "delete", "targets"]), "into quotes: \"delete targets\"");
     check_error(&fixture.run(&["search", "  "]), "the query has no word");
     check_error(&fixture.run(&["search", "x", "--model", "nothing"]), "nothing");
     fs::create_dir(fixture.path("tree/empty")).unwrap();

@@ -214,7 +214,9 @@ impl Index {
                 words: words / scale,
                 place: places[&record.file],
                 name: rules::unit_match(&query, record.kind(), name),
-                defines: rules::defines(&query, record.kind(), name),
+                // The later parts of a long definition have its name, but no signature.
+                defines: !self.table.text(record.signature).is_empty()
+                    && rules::defines(&query, record.kind(), name),
                 demotion: rules::demotion(
                     flags,
                     with_public.contains(&record.file) && is_private(record),

@@ -171,7 +171,10 @@ impl Outcome {
 
 /// The events of a pair are none that this judge makes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the evidence does not fit the judge: expected {expected} as event {position}, found {found}")]
+#[error(
+    "the evidence does not fit the judge: expected {expected} as event {position}, found {found}; another version of \
+     quarry began with this pair: use that one, or name another ledger"
+)]
 pub struct OutOfOrder {
     /// From 1.
     pub position: usize,

@@ -321,10 +321,11 @@ impl Ledger {
         limit: usize,
     ) -> Result<Vec<([i64; 3], Finished)>, AnnotateError> {
         self.read(|connection| {
+            // The plus keeps SQLite from beginning each page at a judge's first event.
             let mut select = connection.prepare_cached(&format!(
                 "SELECT events.judge, pairs.pair, events.position, id, {RUN_COLUMNS} FROM events \
                  JOIN pairs USING (pair) JOIN runs USING (run) JOIN verdicts USING (judge, pair) \
-                 WHERE events.judge {WITH_MEMBERS} AND (events.judge, events.pair, events.position) > (?2, ?3, ?4) \
+                 WHERE +events.judge {WITH_MEMBERS} AND (events.judge, events.pair, events.position) > (?2, ?3, ?4) \
                  AND {LISTED} AND unavailable IS NULL AND outcome IN ('yes', 'no') \
                  ORDER BY events.judge, events.pair, events.position LIMIT ?5"
             ))?;

@@ -149,20 +149,18 @@ impl Judging {
 
     /// Notes the start of a plan, after those of its members.
     fn start(
-        mut plan: Plan,
+        plan: Plan,
         writer: &Arc<Writer>,
         hands: &Hands,
         budget: &Budget,
     ) -> Result<Self, AnnotateError> {
-        let description = plan.description();
-        let members = std::mem::take(&mut plan.members).into_iter();
-        let members = members
+        let members = (plan.members.iter().cloned())
             .map(|member| Self::start(member, writer, hands, budget))
             .collect::<Result<Vec<_>, _>>()?;
         let numbers: Vec<i64> = members.iter().map(|member| member.judge).collect();
         let client = plan.client(budget.clone(), hands.remote.as_ref())?;
         let batches = plan.batches()?;
-        let judge = writer.start(&plan.judge, &plan.version, &description, &plan.text, &numbers)?;
+        let judge = writer.start(&plan.judge, &plan.version, &plan.description(), &plan.text, &numbers)?;
         let (writer, hands) = (Arc::clone(writer), hands.clone());
         Ok(Self { plan, writer, client, batches, hands, judge, members })
     }

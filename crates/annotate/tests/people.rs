@@ -445,6 +445,30 @@ fn a_study_needs_no_people() {
 }
 
 #[test]
+fn a_judge_is_studied_where_people_labelled_or_the_file() {
+    let fixture = Fixture::new();
+    let pairs = (0..12).map(|number| {
+        let mut pair = pair(number);
+        if number > 0 {
+            pair["label"] = Value::Null;
+        }
+        pair.to_string()
+    });
+    fs::write(fixture.path("pairs.jsonl"), pairs.collect::<Vec<_>>().join("\n")).unwrap();
+    fixture.judge();
+    let path = fixture.export("form.jsonl", "cosqa-plus", false, Sampling::default());
+    fixture
+        .fill(&path, |number, row| row["label"] = json!(if (4..7).contains(&number) { "yes" } else { "" }));
+    fixture.import(&path, &by("ann")).unwrap();
+    let study = fixture.study();
+    assert_eq!((study.pairs, study.against_file[0].pairs), (4, 1));
+    // Of 4, 5 and 6 the judge says yes to the even ones.
+    let model = study.annotators.iter().find(|row| row.annotator == "model").unwrap();
+    let accuracy = model.exact.accuracy.unwrap();
+    assert_eq!((accuracy.hits, accuracy.of), (2, 3));
+}
+
+#[test]
 fn two_data_sets_are_compared_blind() {
     let fixture = Fixture::new();
     // The new data set answers with its own code, but for one query with the same; one query it does not have.

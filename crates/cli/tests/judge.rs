@@ -92,14 +92,31 @@ fn the_example_needs_no_key_and_runs_its_programs() {
     ] {
         assert!(story.contains(words), "{words}: {story}");
     }
+    // The program stands in the answer that it was read from, and nowhere else.
+    assert_eq!(story.matches("def position(items, wanted):").count(), 1, "{story}");
+    assert!(story.contains("test program, python: as above") && story.contains("exited with status 1"));
     assert!(stdout(&judge(&["show", "27", "--questions"])).contains("asked by arbiter"));
-    check_error(&judge(&["show", "400"]), "there is no pair");
+    check_error(&judge(&["show", "400"]), "lists those of the plan");
+    let list = stdout(&judge(&["show"]));
+    assert_eq!(list.lines().count(), 41);
+    assert!(
+        list.contains("\n27    no       arbiter     0      python binary search in a sorted list\n"),
+        "{list}"
+    );
+    // What differs are the two of 40 that the table tells of.
+    let differing = stdout(&judge(&["show", "--differing"]));
+    let ids: Vec<&str> = differing.lines().skip(1).filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(ids, ["14", "36"]);
     let audit = judge(&["audit"]);
     assert!(audit.status.success() && stdout(&audit).starts_with("14 test programs"), "{}", stdout(&audit));
     let out = fixture.path("labels");
     let export = judge(&["export", out.to_str().unwrap(), "--to", "beir"]);
     assert!(export.status.success(), "{}", stderr(&export));
     assert_eq!(fs::read_to_string(out.join("qrels/test.tsv")).unwrap().lines().count(), 41);
+    let matches = stderr(&judge(&["export", fixture.path("matches").to_str().unwrap(), "--to", "advtest"]));
+    for words in ["matches: 22 pairs", "18 pairs with label 0 are left out", "6 pairs are not in python"] {
+        assert!(matches.contains(words), "{words}: {matches}");
+    }
 }
 
 fn model(seen: &Seen) -> Reply {
@@ -196,6 +213,12 @@ fn pairs_without_a_verdict_end_with_an_error() {
         "{}",
         stdout(&run)
     );
+    // What failed in the same way is told once.
+    fixture.run(&["judge", "run", "plan.toml"]);
+    let story = stdout(&fixture.run(&["judge", "show", "plan.toml", "0"]));
+    assert!(story.contains("failed, 2 times") && story.matches("not today").count() == 1, "{story}");
+    let export = fixture.run(&["judge", "export", "plan.toml", "labels.json"]);
+    check_error(&export, "no pair has a label yet");
 }
 
 #[test]

@@ -140,7 +140,11 @@ fn options_find_tests_that_prove_nothing_and_say_what_that_costs() {
     assert_eq!((&calibrated["pairs"], &calibrated["accuracy"]), (&json!(3), &json!(1.0)));
     let brier = calibrated["as_said"]["brier"].as_f64().unwrap();
     assert!((brier - 0.04).abs() < 1e-9, "{brier}");
-    assert!(stdout(&fixture.run(&["judge", "calibrate", "one.toml"])).contains("to keep 95 % right"));
+    let text = fixture.run(&["judge", "calibrate", "one.toml"]);
+    assert!(stdout(&text).contains("to keep 95 % right"));
+    assert!(
+        stderr(&text).contains("3 pairs are few") && stderr(&text).contains("all confidences are the same")
+    );
     let audit = fixture.run(&["judge", "audit", "one.toml"]);
     assert!(audit.status.success(), "{}", stdout(&audit));
 
@@ -148,6 +152,7 @@ fn options_find_tests_that_prove_nothing_and_say_what_that_costs() {
     let before = server.count();
     let rounds = run("options.toml");
     assert!(rounds.status.success(), "{}", stderr(&rounds));
+    assert!(stderr(&rounds).contains("3 verdicts of 2 members to come"), "{}", stderr(&rounds));
     assert!(server.count() > before);
     let status = fixture.json(&["judge", "status", "options.toml", "--json"]);
     assert_eq!(
@@ -157,6 +162,7 @@ fn options_find_tests_that_prove_nothing_and_say_what_that_costs() {
     assert_eq!(status["members"]["members"][1]["name"], "round 2");
     let text = stdout(&fixture.run(&["judge", "status", "options.toml"]));
     assert!(text.contains("majority of 2 members") && text.contains("100.0 % with the majority"), "{text}");
+    assert_eq!(stdout(&rounds), text, "a run ends with the table of `status`");
     let story = stdout(&fixture.run(&["judge", "show", "options.toml", "1"]));
     assert!(story.contains("══ round 2") && story.contains("verdict: no, by majority"), "{story}");
 

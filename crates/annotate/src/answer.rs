@@ -456,7 +456,7 @@ mod tests {
         fn nothing_panics(text in prop_oneof![".{0,120}", "[{}\"':,a-z`\n\\[\\]01.]{0,120}"]) {
             let python = Language::named("python").unwrap();
             let _ = (grammar("json").read(&text), grammar("word").read(&text), program(&text, python));
-            let _ = (python.packages(&text), python.missing_package(&text), python.without_noise(&text));
+            let _ = (python.packages(&text), python.missing_package(&text, &text), python.without_noise(&text));
         }
 
         #[test]

@@ -9,9 +9,9 @@ use quarry_sandbox::Limits;
 use serde::Serialize;
 
 use crate::error::AnnotateError;
-use crate::evidence::{Run, RunResult};
+use crate::evidence::RunResult;
 use crate::language::Language;
-use crate::ledger::Ledger;
+use crate::ledger::{Finished, Ledger};
 use crate::programs::Programs;
 
 /// Runs that are read from the ledger at once.
@@ -22,6 +22,8 @@ const PAGE: usize = 256;
 pub struct Changed {
     /// Id of the pair.
     pub pair: String,
+    /// Whose program it is, if a person's.
+    pub person: Option<String>,
     /// What it came to when the pair was judged.
     pub before: RunResult,
     /// What it comes to now.
@@ -30,72 +32,136 @@ pub struct Changed {
     pub output: String,
 }
 
+/// A test program that could not be run again this time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NotRun {
+    /// Id of the pair.
+    pub pair: String,
+    /// Whose program it is, if a person's.
+    pub person: Option<String>,
+    /// Why not.
+    pub reason: String,
+}
+
 /// What an audit found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Audit {
-    /// Programs that were run again.
+    /// Programs that were run again, or should have been.
     pub runs: u64,
+    /// How many of them people wrote.
+    pub of_people: u64,
     /// Those that came to something else, by the id of their pair.
     pub changed: Vec<Changed>,
+    /// Those that could not be run, by the id of their pair.
+    pub not_run: Vec<NotRun>,
+    /// Whether the user wanted no more before all had been run.
+    pub stopped: bool,
 }
 
-/// Runs the programs that the labels of `judge` rest on again, `at_once` at the same time. Nothing is written.
+impl Audit {
+    /// Whether all was run again and came to the same.
+    pub fn holds(&self) -> bool {
+        self.changed.is_empty() && self.not_run.is_empty() && !self.stopped
+    }
+}
+
+/// What became of one program.
+enum Found {
+    Same,
+    Changed(Changed),
+    NotRun(NotRun),
+}
+
+/// Runs the programs that the labels of `judge` rest on again, and those that people wrote for its pairs, on so many
+/// threads. Nothing is written.
 ///
 /// # Errors
-/// When the ledger cannot be read, or a program cannot be run.
+/// When the ledger cannot be read, or no program can be run.
 pub fn audit(
     ledger: &Ledger,
     judge: i64,
     programs: &dyn Programs,
     limits: &Limits,
-    at_once: usize,
+    threads: usize,
     stop: &AtomicBool,
 ) -> Result<Audit, AnnotateError> {
     let mut audit = Audit::default();
+    let mut again = |page: Vec<Finished>| run_again(&mut audit, page, programs, limits, threads, stop);
     let mut after = [0; 3];
-    loop {
-        let page = ledger.finished(judge, after, PAGE)?;
-        let Some((last, _)) = page.last() else { break };
+    while let page = ledger.finished(judge, after, PAGE)?
+        && let Some((last, _)) = page.last()
+        && !stop.load(Ordering::SeqCst)
+    {
         after = *last;
-        let runs = Mutex::new(page.into_iter().map(|(_, finished)| finished));
-        let found: Mutex<Vec<Result<Option<Changed>, AnnotateError>>> = Mutex::default();
-        thread::scope(|scope| {
-            for _ in 0..at_once {
-                scope.spawn(|| {
-                    while !stop.load(Ordering::SeqCst) {
-                        let next = runs.lock().unwrap_or_else(PoisonError::into_inner).next();
-                        let Some(finished) = next else { return };
-                        let result = again(&finished.pair, &finished.run, programs, limits);
-                        found.lock().unwrap_or_else(PoisonError::into_inner).push(result);
-                    }
-                });
-            }
-        });
-        for result in found.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            audit.runs += 1;
-            audit.changed.extend(result?);
-        }
-        if stop.load(Ordering::SeqCst) {
-            return Err(AnnotateError::Stopped);
-        }
+        again(page.into_iter().map(|(_, finished)| finished).collect())?;
     }
-    audit.changed.sort_by(|a, b| a.pair.cmp(&b.pair));
+    let mut after = 0;
+    while let page = ledger.programs_of_people(judge, after, PAGE)?
+        && let Some((last, _)) = page.last()
+        && !stop.load(Ordering::SeqCst)
+    {
+        after = *last;
+        again(page.into_iter().map(|(_, finished)| finished).collect())?;
+    }
+    audit.stopped = stop.load(Ordering::SeqCst);
+    audit.changed.sort_by(|a, b| (&a.pair, &a.person).cmp(&(&b.pair, &b.person)));
+    audit.not_run.sort_by(|a, b| (&a.pair, &a.person).cmp(&(&b.pair, &b.person)));
     Ok(audit)
 }
 
-fn again(
-    pair: &str,
-    before: &Run,
+fn run_again(
+    audit: &mut Audit,
+    page: Vec<Finished>,
     programs: &dyn Programs,
     limits: &Limits,
-) -> Result<Option<Changed>, AnnotateError> {
-    let Some(language) = Language::named(&before.program.language) else { return Ok(None) };
-    let now = programs.run(before.program.clone(), limits)?;
-    let results = [before.result(language), now.result(language)];
-    Ok((results[0] != results[1]).then(|| Changed {
-        pair: pair.to_owned(),
-        before: results[0],
-        now: results[1],
-        output: now.shown(language),
-    }))
+    threads: usize,
+    stop: &AtomicBool,
+) -> Result<(), AnnotateError> {
+    let runs = Mutex::new(page.into_iter());
+    let results: Mutex<Vec<(bool, Result<Found, AnnotateError>)>> = Mutex::default();
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while !stop.load(Ordering::SeqCst) {
+                    let next = runs.lock().unwrap_or_else(PoisonError::into_inner).next();
+                    let Some(finished) = next else { return };
+                    let result = (finished.person.is_some(), compare(finished, programs, limits));
+                    results.lock().unwrap_or_else(PoisonError::into_inner).push(result);
+                }
+            });
+        }
+    });
+    for (is_of_person, found) in results.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        match found {
+            Err(AnnotateError::Stopped) => continue,
+            Err(error) => return Err(error),
+            Ok(Found::Same) => {}
+            Ok(Found::Changed(changed)) => audit.changed.push(changed),
+            Ok(Found::NotRun(not_run)) => audit.not_run.push(not_run),
+        }
+        audit.runs += 1;
+        audit.of_people += u64::from(is_of_person);
+    }
+    Ok(())
+}
+
+fn compare(finished: Finished, programs: &dyn Programs, limits: &Limits) -> Result<Found, AnnotateError> {
+    let Finished { pair, person, run: before } = finished;
+    let Some(language) = Language::named(&before.program.language) else {
+        let reason = format!("{} is not among the languages", before.program.language);
+        return Ok(Found::NotRun(NotRun { pair, person, reason }));
+    };
+    let now = match programs.run(before.program.clone(), limits) {
+        Ok(now) => now,
+        // The next one may have what this one lacks.
+        Err(error @ (AnnotateError::Packages(_) | AnnotateError::Unrunnable { .. })) => {
+            return Ok(Found::NotRun(NotRun { pair, person, reason: error.to_string() }));
+        }
+        Err(error) => return Err(error),
+    };
+    let [before, now_came_to] = [before.result(language), now.result(language)];
+    if before == now_came_to {
+        return Ok(Found::Same);
+    }
+    Ok(Found::Changed(Changed { pair, person, before, now: now_came_to, output: now.shown(language) }))
 }

@@ -188,7 +188,7 @@ impl Run {
     /// The package that it lacked, if it did.
     pub(crate) fn missing_package(&self, language: &Language) -> Option<String> {
         let lacks = self.result(language) == RunResult::MissingPackage;
-        lacks.then(|| language.missing_package(&self.output()).unwrap_or_default())
+        lacks.then(|| language.missing_package(&self.stdout, &self.stderr).unwrap_or_default())
     }
 
     fn output(&self) -> String {
@@ -201,7 +201,7 @@ impl Run {
         match self.ended {
             _ if self.provided.is_err() => RunResult::PackagesUnavailable,
             Ended::Exited { code: 0 } => RunResult::Passed,
-            Ended::Exited { .. } if language.missing_package(&self.output()).is_some() => {
+            Ended::Exited { .. } if language.missing_package(&self.stdout, &self.stderr).is_some() => {
                 RunResult::MissingPackage
             }
             Ended::Exited { .. } if language.tells_failed_test(&self.output()) => RunResult::Failed,
@@ -217,7 +217,7 @@ impl Run {
             RunResult::Passed => "all assertions held".to_owned(),
             RunResult::Failed => "an assertion did not hold".to_owned(),
             RunResult::MissingPackage => {
-                let package = language.missing_package(&self.output()).unwrap_or_default();
+                let package = self.missing_package(language).unwrap_or_default();
                 format!("could not run: the package {package} is missing")
             }
             RunResult::PackagesUnavailable => {
@@ -271,11 +271,12 @@ mod tests {
     #[test]
     fn what_a_run_came_to() {
         let python = Language::named("python").unwrap();
-        let missing = "ModuleNotFoundError: No module named 'yaml'";
+        let missing = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'yaml'";
         for (ended, stderr, expected) in [
             (Ended::Exited { code: 0 }, missing, RunResult::Passed),
             (Ended::Exited { code: 1 }, missing, RunResult::MissingPackage),
             (Ended::Exited { code: 1 }, "AssertionError: x", RunResult::Failed),
+            (Ended::Exited { code: 1 }, "AssertionError: No module named 'yaml'", RunResult::Failed),
             (Ended::Exited { code: 1 }, "SyntaxError: x", RunResult::Error),
             (Ended::Exited { code: 139 }, "", RunResult::Error),
             (Ended::WallTime, "AssertionError", RunResult::TimedOut),

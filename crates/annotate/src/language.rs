@@ -17,6 +17,10 @@ pub struct Language {
     pub guidance: String,
     failed_test: Vec<String>,
     missing: Vec<(String, String)>,
+    #[serde(default)]
+    traceback: Option<String>,
+    #[serde(default)]
+    reports_errors: bool,
     install: Vec<String>,
     standard: Vec<String>,
     test: Vec<String>,
@@ -49,11 +53,23 @@ impl Language {
         self.failed_test.iter().any(|mark| output.contains(mark.as_str()))
     }
 
-    /// The name of the package that `output` says is missing, without what lies inside of the package.
-    pub(crate) fn missing_package(&self, output: &str) -> Option<String> {
+    /// The name of the package that the error that ended a program says is missing, without what lies inside of the
+    /// package. What a program prints, or asserts, about packages is no such error.
+    pub(crate) fn missing_package(&self, stdout: &str, stderr: &str) -> Option<String> {
+        let told = if self.reports_errors { format!("{stdout}\n{stderr}") } else { stderr.to_owned() };
+        let errors = match &self.traceback {
+            Some(traceback) => errors(&told, traceback),
+            None => vec![told.as_str()],
+        };
+        // An assertion may be about a package, too.
+        if errors.iter().any(|error| self.tells_failed_test(error)) {
+            return None;
+        }
+        let last = format!("{}\n", errors.last()?);
         self.missing.iter().find_map(|(before, after)| {
-            let (_, rest) = output.split_once(before.as_str())?;
-            let name = rest.split(after.as_str()).next()?.trim();
+            let mut names =
+                last.split(before.as_str()).skip(1).filter_map(|rest| rest.split_once(after.as_str()));
+            let name = names.find_map(|(name, _)| (!name.contains(char::is_whitespace)).then_some(name))?;
             if name.is_empty() || self.standard.iter().any(|beginning| name.starts_with(beginning.as_str())) {
                 return None;
             }
@@ -118,6 +134,16 @@ impl Language {
     }
 }
 
+/// The errors that the tracebacks of a text tell of: of each the first line that is not indented, as its story is.
+fn errors<'t>(text: &'t str, traceback: &str) -> Vec<&'t str> {
+    let mut lines = text.lines();
+    let mut errors = Vec::new();
+    while lines.any(|line| line.starts_with(traceback)) {
+        errors.extend(lines.find(|line| !line.starts_with(' ')));
+    }
+    errors
+}
+
 /// The package that a module lies in: `yaml.nodes` in `yaml`, `@scope/name/part` in `@scope/name`.
 fn package_of(module: &str) -> String {
     let parts = if module.starts_with('@') { 2 } else { 1 };
@@ -172,17 +198,62 @@ mod tests {
 
     #[test]
     fn a_missing_package_is_seen_and_nothing_else_is() {
-        let check = |language: &Language, output: &str, expected: Option<&str>| {
-            assert_eq!(language.missing_package(output).as_deref(), expected, "{output}");
+        let check = |language: &Language, stderr: &str, expected: Option<&str>| {
+            assert_eq!(language.missing_package("", stderr).as_deref(), expected, "{stderr}");
         };
-        check(python(), "Traceback\nModuleNotFoundError: No module named 'yaml'\n", Some("yaml"));
-        check(python(), "ModuleNotFoundError: No module named 'google.cloud'", Some("google"));
-        check(python(), "ImportError: cannot import name 'x' from 'y'", None);
-        check(python(), "ModuleNotFoundError: No module named ''", None);
-        check(javascript(), "Error: Cannot find module 'lodash'\nRequire stack:", Some("lodash"));
-        check(javascript(), "Error: Cannot find module '@scope/name/part'", Some("@scope/name"));
-        check(javascript(), "Error: Cannot find module 'socket.io'", Some("socket.io"));
-        check(javascript(), "Error: Cannot find module './helper'", None);
+        let traceback = |error: &str| {
+            let line = format!("assert '{}' not in output", error.lines().next().unwrap());
+            format!(
+                "Traceback (most recent call last):\n  File \"main.py\", line 1, in f\n    {line}\n{error}\n"
+            )
+        };
+        check(python(), &traceback("ModuleNotFoundError: No module named 'yaml'"), Some("yaml"));
+        check(python(), &traceback("ModuleNotFoundError: No module named 'google.cloud'"), Some("google"));
+        check(python(), &traceback("ImportError: No module named yaml"), Some("yaml"));
+        check(python(), &traceback("ImportError: cannot import name 'x' from 'y'"), None);
+        check(python(), &traceback("ModuleNotFoundError: No module named ''"), None);
+        check(python(), "ModuleNotFoundError: No module named 'yaml'\n", None);
+        // The last error counts, whatever was logged before, and whatever its message says.
+        let [missing, other] =
+            ["ModuleNotFoundError: No module named 'yaml'", "KeyError: 'x'"].map(traceback);
+        let during = "\nDuring handling of the above exception, another exception occurred:\n\n";
+        check(python(), &format!("{missing}{during}{other}"), None);
+        check(python(), &format!("{other}{during}{missing}"), Some("yaml"));
+        let asserted = "AssertionError: ModuleNotFoundError: No module named 'yaml'";
+        check(python(), &traceback(asserted), None);
+        check(python(), &traceback(&format!("AssertionError: it said\n{missing}")), None);
+
+        let node = |name: &str| format!("Cannot find module '{name}'\nRequire stack:\n- /box/main.js\n");
+        let thrown = |name: &str| format!("Error: {}    at f (main.js:1:1)\n", node(name));
+        check(javascript(), &thrown("lodash"), Some("lodash"));
+        check(javascript(), &thrown("@scope/name/part"), Some("@scope/name"));
+        check(javascript(), &thrown("socket.io"), Some("socket.io"));
+        check(javascript(), &thrown("./helper"), None);
+        check(
+            javascript(),
+            "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'x' imported from /box/m",
+            Some("x"),
+        );
+        check(javascript(), "Error: Cannot find module 'x' is what it should say", None);
+        check(javascript(), &format!("{}AssertionError: the sum\n", thrown("lodash")), None);
+        // As the programs are asked to report errors.
+        let reported = |stdout: &str| javascript().missing_package(stdout, "");
+        assert_eq!(reported(&format!("Error {}", node("lodash"))).as_deref(), Some("lodash"));
+        assert_eq!(reported(&format!("Error {}AssertionError no\n", node("lodash"))), None);
+        assert_eq!(python().missing_package(&missing, ""), None);
+
+        for (name, error) in [
+            ("go", "main.go:3:8: no required module provides package x/y: go.mod file not found\n"),
+            ("r", "Error in library(x) : there is no package called ‘x’\nExecution halted\n"),
+            ("ruby", "main.rb:1:in `require': cannot load such file -- x (LoadError)\n"),
+            ("java", "Main.java:1: error: package x.y does not exist\n"),
+        ] {
+            let language = Language::named(name).unwrap();
+            assert!(language.missing_package("", error).is_some(), "{name}");
+            assert_eq!(language.missing_package(error, "assertion failed: no"), None, "{name}");
+            let failed = format!("{error}{}: no\n", language.failed_test[0]);
+            assert_eq!(language.missing_package("", &failed), None, "{name}");
+        }
     }
 
     #[test]

@@ -32,7 +32,7 @@ mod run;
 mod worker;
 
 pub use answer::{Grammar, Meaning, Reading, Then, Verdicts};
-pub use audit::{Audit, Changed, audit};
+pub use audit::{Audit, Changed, NotRun, audit};
 pub use calibration::{Calibration, Forecasts, Kept};
 pub use comparison::{Added, BesidePlain, Member, Members, Options};
 pub use criterion::Criterion;

@@ -53,7 +53,8 @@ pub(crate) fn mutants(program: &str, code: &str, language: &str) -> Vec<Mutant> 
     for (about, text) in &faults.bodies {
         if body != text {
             let about = format!("its whole body only {about}");
-            mutants.push(Mutant { about, is_gutted: true, source: replaced(program, &function.body, text) });
+            let source = replaced(program, &function.body, &text.replace("{body}", body));
+            mutants.push(Mutant { about, is_gutted: true, source });
         }
     }
     let mut used: Vec<&(String, String)> = Vec::new();
@@ -183,6 +184,12 @@ mod tests {
             ),
             ("r", "f <- function(a) {\n  a < 1\n}\n", "function(a) { stop(\"broken\") }", "a >= 1"),
             (
+                "go",
+                "func f(a int) bool { return a < 1 }",
+                "{ panic(\"broken\"); { return a < 1 } }",
+                "a >= 1",
+            ),
+            (
                 "java",
                 "class A {\n  static boolean f(int a) { return a < 1; }\n}\n",
                 "f(int a) { throw new RuntimeException(\"broken\"); }",
@@ -200,7 +207,28 @@ mod tests {
                 "{language}: {interface:?}"
             );
         }
-        assert!(mutants("func f() int { return 1 }", "func f() int { return 1 }", "go").is_empty());
+    }
+
+    #[test]
+    fn a_broken_function_of_go_compiles() {
+        let code = "func total(name string, n int) int {\n\tif strings.HasPrefix(name, \"x\") && n > 1 {\n\t\treturn n - 1\n\t}\n\treturn 0\n}\n";
+        let program = format!(
+            "package main\n\nimport \"strings\"\n\n{code}\nfunc main() {{\n\tif total(\"x\", 3) != 2 || total(\"y\", 3) != 0 {{\n\t\tpanic(\"no\")\n\t}}\n}}\n"
+        );
+        let found = mutants(&program, code, "go");
+        assert_eq!(found.len(), 4, "{found:?}");
+        let runner = quarry_sandbox::Runner::named("go").unwrap();
+        let sandbox = quarry_sandbox::Bubblewrap::open().ok().filter(|_| runner.is_available());
+        let Some(sandbox) = sandbox else {
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), b"\nNOT TESTED: Go is not there\n");
+            return;
+        };
+        let limits = runner.limits(&quarry_sandbox::Limits::default());
+        for Mutant { about, source, .. } in found {
+            let outcome = quarry_sandbox::Sandbox::run(&sandbox, &runner.program(&source), &limits).unwrap();
+            assert!(!outcome.stderr.text().contains("main.go:1:"), "{about}");
+            assert!(outcome.stderr.text().contains("panic: "), "{about}: {}", outcome.stderr.text());
+        }
     }
 
     #[test]

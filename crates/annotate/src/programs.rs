@@ -1,7 +1,10 @@
 //! Who runs test programs.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use quarry_sandbox::packages::{PackageError, PackageSource};
-use quarry_sandbox::{Limits, MemoryBound, Runner, Sandbox};
+use quarry_sandbox::{Limits, MemoryBound, Places, Runner, Sandbox};
 
 use crate::error::AnnotateError;
 use crate::evidence::{Run, TestProgram};
@@ -20,7 +23,7 @@ pub trait Programs: Send + Sync {
     fn noted(&self, _program: &TestProgram, _limits: &Limits) {}
 }
 
-/// What programs run in.
+/// What programs run in. So many run at the same time as there are places; fetching packages takes none of them.
 pub struct IsolatedPrograms {
     /// It.
     pub sandbox: Box<dyn Sandbox>,
@@ -28,6 +31,18 @@ pub struct IsolatedPrograms {
     pub name: String,
     /// Where packages come from; without it there are none.
     pub packages: Option<Box<dyn PackageSource>>,
+    /// For programs that run.
+    pub places: Places,
+    /// Set when the user wants no more: then nothing is started.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl IsolatedPrograms {
+    /// Without packages, for so many programs at the same time.
+    pub fn new(sandbox: Box<dyn Sandbox>, name: &str, at_once: usize) -> Self {
+        let places = Places::new(at_once);
+        Self { sandbox, name: name.to_owned(), packages: None, places, stop: Arc::default() }
+    }
 }
 
 impl Programs for IsolatedPrograms {
@@ -45,10 +60,12 @@ impl Programs for IsolatedPrograms {
                     provided = found.packages;
                 }
                 Err(PackageError::Refused { reason }) => return Ok(Run::unavailable(program, reason)),
+                Err(PackageError::Stopped) => return Err(AnnotateError::Stopped),
                 Err(PackageError::Sandbox(error)) => return Err(error.into()),
                 Err(error) => return Err(AnnotateError::Packages(error)),
             }
         }
+        let _place = self.places.take(&self.stop).ok_or(AnnotateError::Stopped)?;
         let outcome = self.sandbox.run(&runnable, &runner.limits(limits)).map_err(|error| match error {
             quarry_sandbox::Error::Program(problem) => AnnotateError::Unrunnable { problem },
             error => error.into(),

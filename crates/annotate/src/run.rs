@@ -28,7 +28,7 @@ use crate::remote::Remote;
 use batch::Rounds;
 pub use estimate::Estimate;
 pub use generate::Generation;
-use waiting::{InFlight, Places, lock};
+use waiting::{InFlight, lock};
 
 /// Pairs that are read from the ledger at once.
 const PAGE: usize = 64;
@@ -283,7 +283,6 @@ struct Shared<'a> {
     failed: Mutex<Option<AnnotateError>>,
     failures_in_a_row: AtomicU32,
     asked: InFlight,
-    programs: Places,
     /// Where questions go that are not asked at once.
     rounds: Option<&'a Rounds<'a>>,
 }
@@ -296,7 +295,6 @@ impl<'a> Shared<'a> {
             failed: Mutex::new(None),
             failures_in_a_row: AtomicU32::new(0),
             asked: InFlight::default(),
-            programs: Places::new(judging.plan.programs),
             rounds: None,
         }
     }
@@ -413,7 +411,6 @@ impl<'a> Shared<'a> {
         let Some(programs) = &self.judging.hands.programs else {
             return Err(Halt::Pair("there is no sandbox to run a program in".to_owned()));
         };
-        let _place = self.programs.take();
         match programs.run(program, &self.judging.plan.limits) {
             Err(AnnotateError::Stopped) => Err(Halt::Stop),
             Err(error @ (AnnotateError::Packages(_) | AnnotateError::Unrunnable { .. })) => {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quarry_llm::{Attempt, HttpTransport, Transport};
-use quarry_queue::{Connection, Group, Outcome, serve};
+use quarry_queue::{Connection, Group, Outcome, QueueError, serve};
 use quarry_sandbox::Runner;
 use quarry_sandbox::packages::{self, Index, Settings};
 
@@ -70,7 +70,8 @@ impl Worker {
             },
             Group {
                 kinds: languages.iter().map(|language| kind_of_programs(language)).collect(),
-                threads: self.programs_at_once,
+                // Others run while packages are fetched.
+                threads: self.programs_at_once + packages::SETS_AT_ONCE,
             },
         ];
         let (questions, programs, opened) = (AtomicU64::new(0), AtomicU64::new(0), Opened::default());
@@ -83,7 +84,11 @@ impl Worker {
                 self.run(kind, payload, &opened)
             }
         };
-        serve(connection, PROTOCOL, self.lease, &groups, &do_task)?;
+        match serve(connection, PROTOCOL, self.lease, &groups, &do_task) {
+            // What was stopped is given back.
+            Err(QueueError::Unable { .. }) if connection.is_stopped() => {}
+            served => served?,
+        }
         Ok(Done { questions: questions.into_inner(), programs: programs.into_inner() })
     }
 

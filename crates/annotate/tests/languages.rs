@@ -34,7 +34,7 @@ fn programs_pass_fail_or_are_broken_in_each_language() {
         Ok(sandbox) => sandbox,
         Err(error) => return skip(&error.to_string()),
     };
-    let programs = IsolatedPrograms { sandbox, name: "bubblewrap".to_owned(), packages: None };
+    let programs = IsolatedPrograms::new(sandbox, "bubblewrap", 1);
     for (name, case) in cases() {
         if let Some(problem) = Runner::named(&name).unwrap().problem() {
             skip(&format!("{name}: {problem}"));

@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use quarry_annotate::ledger::{GeneratedStatus, NewCode, Place, Writer};
@@ -14,7 +15,9 @@ use quarry_annotate::people::{
     AnswersOptions, Guideline, Import, Imported, Sampling, export_answers, export_generated, export_pairs,
     import, open_ledger,
 };
-use quarry_annotate::{AnnotateError, EXECUTABLE_RULES, Outcome, Plan, Programs, Run, TestProgram, Verdict};
+use quarry_annotate::{
+    AnnotateError, EXECUTABLE_RULES, Outcome, Plan, Programs, Run, RunResult, TestProgram, Verdict, audit,
+};
 use quarry_eval::significance::Bootstrap;
 use quarry_sandbox::{Ended, Limits};
 use serde_json::{Map, Value, json};
@@ -33,7 +36,9 @@ impl Programs for Pretended {
         }
         let fails = missing.is_some() || program.source.contains("fails");
         let stderr = match missing {
-            Some(name) => format!("ModuleNotFoundError: No module named '{name}'"),
+            Some(name) => {
+                format!("Traceback (most recent call last):\nModuleNotFoundError: No module named '{name}'")
+            }
             None => "AssertionError".to_owned(),
         };
         Ok(Run {
@@ -47,6 +52,15 @@ impl Programs for Pretended {
             provided: Ok(program.packages.clone()),
             program,
         })
+    }
+}
+
+/// The same, but nothing is left of a program.
+struct Emptied;
+
+impl Programs for Emptied {
+    fn run(&self, program: TestProgram, limits: &Limits) -> Result<Run, AnnotateError> {
+        Pretended.run(TestProgram { source: String::new(), ..program }, limits)
     }
 }
 
@@ -278,6 +292,22 @@ fn test_programs_run_once_and_are_kept() {
     let found = fixture.import(&path, &by("ann")).unwrap();
     assert_eq!(found.programs, [("passed", 1), ("failed", 2), ("missing_package", 1)].into());
     assert_eq!((found.new, fixture.opened.get()), (6, 1));
+    // An audit runs them again, too, but for what did not run the first time.
+    let (writer, judge) = fixture.open();
+    let audited = |programs: &dyn Programs| {
+        let stop = AtomicBool::new(false);
+        audit(writer.ledger(), judge, programs, &Limits::default(), 2, &stop).unwrap()
+    };
+    let found = audited(&Pretended);
+    assert_eq!((found.runs, found.of_people, found.holds()), (4, 4, true), "{found:?}");
+    let found = audited(&Emptied);
+    let changed: Vec<_> = found.changed.iter().map(|found| (found.person.as_deref(), found.before)).collect();
+    let (failed, missing) = (RunResult::Failed, RunResult::MissingPackage);
+    assert_eq!(changed.len(), 3, "{found:?}");
+    assert!(
+        changed.iter().all(|(person, before)| *person == Some("ann") && [failed, missing].contains(before))
+    );
+    drop(writer);
     // A second time nothing is run; another opinion needs to be meant, and leaves the first in the ledger.
     assert_eq!((fixture.import(&path, &by("ann")).unwrap().unchanged, fixture.opened.get()), (6, 1));
     let mut place = 0;

@@ -127,7 +127,7 @@ fn the_bug_fixer_is_asked_for_missing_packages_only() {
         asked(judge.next(&pair(), &events).unwrap())
     };
     assert_eq!(after("NameError: name 'x' is not defined", &[]).0, "arbiter");
-    let missing = "ModuleNotFoundError: No module named 'yaml'";
+    let missing = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'yaml'";
     assert_eq!(after(missing, &[]).0, "bug-fixer");
     let (prompt, text) = after(missing, &[answer("bug-fixer", "pip install PyYAML")]);
     assert!(
@@ -143,7 +143,9 @@ fn what_is_missing_is_installed_by_its_name_and_then_by_what_the_bug_fixer_names
     let judge = judge("agents").with_packages();
     assert_ne!(judge.version, self::judge("agents").version);
     let source = "import yaml\n";
-    let missing = |name: &str| format!("ModuleNotFoundError: No module named '{name}'");
+    let missing = |name: &str| {
+        format!("Traceback (most recent call last):\nModuleNotFoundError: No module named '{name}'")
+    };
     let with = |packages: &[&str], run: Event| match run {
         Event::Run(mut run) => {
             run.program.packages = packages.iter().map(|&package| package.to_owned()).collect();

@@ -59,7 +59,7 @@ fn counted(runs: &Arc<AtomicUsize>) -> OpenPrograms {
         let packages = packages.unwrap();
         assert_eq!((&packages.pip.deny[..], packages.cache.is_absolute()), (&["evil".to_owned()][..], true));
         let sandbox = Box::new(Pretended(Arc::clone(&runs)));
-        Ok(Arc::new(IsolatedPrograms { sandbox, name: "pretended".to_owned(), packages: None }))
+        Ok(Arc::new(IsolatedPrograms::new(sandbox, "pretended", 4)))
     })
 }
 

@@ -13,6 +13,8 @@ use indicatif::HumanBytes;
 use quarry_corpus::walk::{self, Listing, SkipReason};
 use quarry_embed::Embedder;
 use quarry_index::{Index, OpenOptions, Stale, Status, Update, expected_bytes};
+#[cfg(target_os = "linux")]
+use quarry_sandbox::{Runner, SEARCH_PATH};
 use quarry_source::languages;
 use serde::Serialize;
 
@@ -107,6 +109,8 @@ fn checks(source: &SourceArgs) -> Vec<Check> {
     }
     checks.push(terminal(&settings));
     checks.push(searches());
+    #[cfg(target_os = "linux")]
+    checks.push(programs());
     checks
 }
 
@@ -331,6 +335,28 @@ fn searches() -> Check {
             }
         }
     }
+}
+
+/// What `quarry judge` runs programs with. Whoever only searches needs none of it.
+#[cfg(target_os = "linux")]
+fn programs() -> Check {
+    let sandbox = match quarry_sandbox::Bubblewrap::open() {
+        Ok(_) => "bubblewrap works".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let (mut here, mut problems) = (Vec::new(), Vec::new());
+    for name in Runner::names() {
+        match Runner::named(name).ok().and_then(Runner::problem) {
+            None => here.push(name),
+            Some(problem) => problems.push(format!("no {name}, for {problem}")),
+        }
+    }
+    let problems: String = problems.iter().map(|problem| format!("; {problem}")).collect();
+    let found = format!(
+        "for `quarry judge`, {sandbox}; it can run {}{problems}; tools are taken from {SEARCH_PATH}, whatever PATH says",
+        if here.is_empty() { "nothing".to_owned() } else { here.join(", ") }
+    );
+    Check::ok("programs", found)
 }
 
 #[cfg(test)]

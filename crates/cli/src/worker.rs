@@ -48,22 +48,22 @@ pub fn run(args: &WorkerArgs) -> anyhow::Result<ExitCode> {
         Some(count) => count as usize,
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
+    let stop = stop_on_interrupt()?;
     let programs = match programs_at_once {
         0 => None,
         _ => {
             // What is missing is said at once, rather than when the first program comes.
             args.isolation
-                .open_with(None)
+                .open_with(None, programs_at_once, &stop)
                 .context("programs cannot run here; `--programs 0` leaves them to other workers")?;
-            let isolation = args.isolation.clone();
+            let (isolation, stop) = (args.isolation.clone(), Arc::clone(&stop));
             Some(Box::new(move |packages: Option<&Settings>| {
-                Ok(Arc::new(isolation.open_with(packages)?) as Arc<dyn Programs>)
+                Ok(Arc::new(isolation.open_with(packages, programs_at_once, &stop)?) as Arc<dyn Programs>)
             }) as OpenPrograms)
         }
     };
     let lease = Duration::from_secs(args.lease);
     let worker = Worker { models, questions: args.questions as usize, programs, programs_at_once, lease };
-    let stop = stop_on_interrupt()?;
     let connection = Connection::open(&args.nats, stop, Arc::new(output::note))?;
     let languages = worker.languages();
     let models: Vec<&str> = worker.models.iter().map(HttpTransport::address).collect();

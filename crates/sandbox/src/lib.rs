@@ -44,8 +44,8 @@ pub use runners::Runner;
 /// Where programs find their files, and where they start.
 pub const WORK_FOLDER: &str = "/box";
 
-/// Where programs and their interpreters are looked for.
-const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// Where programs and their interpreters are looked for, whatever the environment says: a sandbox sees no other folders.
+pub const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// The most files that a program can be given: each takes a file descriptor while it is copied.
 pub const MAX_FILES: usize = 200;

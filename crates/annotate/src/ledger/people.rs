@@ -7,7 +7,9 @@ use rusqlite::{OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 
 use super::generated::{NewCode, insert_generated};
-use super::read::{LISTED, PAIR_COLUMNS, RUN_COLUMNS, VERDICT_COLUMNS, WITH_MEMBERS, pair, run, verdict};
+use super::read::{
+    Finished, LISTED, PAIR_COLUMNS, RUN_COLUMNS, VERDICT_COLUMNS, WITH_MEMBERS, pair, run, verdict,
+};
 use super::write::insert_run;
 use super::{Ledger, Writer, now};
 use crate::error::AnnotateError;
@@ -373,6 +375,32 @@ impl Ledger {
                     comment: row.get(5)?,
                     run: if row.get(6)? { Some(run(row, 7)?) } else { None },
                 })
+            })?;
+            rows.collect()
+        })
+    }
+
+    /// The runs of the programs that people wrote for the pairs of `judge`, of what each said last, at most `limit` of
+    /// those after `after`; each with its place, for the next call.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn programs_of_people(
+        &self,
+        judge: i64,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<(i64, Finished)>, AnnotateError> {
+        self.read(|connection| {
+            let mut select = connection.prepare_cached(&format!(
+                "SELECT reply, pairs.id, people.name, {} FROM replies JOIN items USING (form, item) \
+                 JOIN people USING (person) JOIN pairs USING (pair) JOIN runs USING (run) \
+                 WHERE reply IN (SELECT max(reply) FROM replies GROUP BY form, item, person) \
+                 AND {LISTED} AND unavailable IS NULL AND reply > ?2 ORDER BY reply LIMIT ?3",
+                RUN_COLUMNS.replace("events.extra", "NULL")
+            ))?;
+            let rows = select.query_map(params![judge, after, limit as i64], |row| {
+                Ok((row.get(0)?, Finished { pair: row.get(1)?, person: row.get(2)?, run: run(row, 3)? }))
             })?;
             rows.collect()
         })

@@ -79,6 +79,8 @@ impl Listed {
 pub struct Finished {
     /// Id of the pair.
     pub pair: String,
+    /// Whose program it was, if a person's.
+    pub person: Option<String>,
     /// The run.
     pub run: Run,
 }
@@ -333,7 +335,7 @@ impl Ledger {
             let values = params![judge, after_judge, pair, position, limit as i64];
             let rows = select.query_map(values, |row| {
                 let place = [row.get(0)?, row.get(1)?, row.get(2)?];
-                Ok((place, Finished { pair: row.get(3)?, run: run(row, 4)? }))
+                Ok((place, Finished { pair: row.get(3)?, person: None, run: run(row, 4)? }))
             })?;
             rows.collect()
         })

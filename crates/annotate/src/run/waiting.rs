@@ -34,36 +34,6 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// A number of places, of which everybody takes one.
-pub(super) struct Places {
-    free: Mutex<usize>,
-    left: Condvar,
-}
-
-impl Places {
-    pub(super) fn new(count: usize) -> Self {
-        Self { free: Mutex::new(count), left: Condvar::new() }
-    }
-
-    pub(super) fn take(&self) -> Taken<'_> {
-        let mut free = lock(&self.free);
-        while *free == 0 {
-            free = self.left.wait(free).unwrap_or_else(PoisonError::into_inner);
-        }
-        *free -= 1;
-        Taken(self)
-    }
-}
-
-pub(super) struct Taken<'a>(&'a Places);
-
-impl Drop for Taken<'_> {
-    fn drop(&mut self) {
-        *lock(&self.0.free) += 1;
-        self.0.left.notify_one();
-    }
-}
-
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

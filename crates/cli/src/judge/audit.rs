@@ -1,12 +1,13 @@
 //! `quarry judge audit`.
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use anyhow::bail;
 use clap::Args;
+use quarry_annotate::{Audit, Changed, NotRun};
 
-use super::{IsolationArgs, PlanArgs};
+use super::{IsolationArgs, PlanArgs, stop_on_interrupt};
 use crate::output;
 
 /// Arguments of `quarry judge audit`.
@@ -21,34 +22,47 @@ pub struct AuditArgs {
     json: bool,
 }
 
-/// Runs `quarry judge audit`; the exit code is 1 where a label no longer holds.
+/// Runs `quarry judge audit`; the exit code is 1 where a program came to something else, or could not be run.
 ///
 /// # Errors
-/// When the ledger cannot be read, or programs cannot be run.
+/// When the ledger cannot be read, or no program can be run.
 pub fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
     let (plan, ledger, judge) = args.plan.judged()?;
-    let isolated = args.isolation.open(&plan)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked = Arc::clone(&stop);
-    ctrlc::set_handler(move || asked.store(true, Ordering::SeqCst))?;
-    let found = quarry_annotate::audit(&ledger, judge, &isolated, &plan.limits, plan.programs, &stop)?;
+    let stop = stop_on_interrupt()?;
+    let isolated = args.isolation.open(&plan, &stop)?;
+    // More than run at the same time: some may wait for packages.
+    let threads = plan.workers.max(plan.programs);
+    let found = quarry_annotate::audit(&ledger, judge, &isolated, &plan.limits, threads, &stop)?;
     if args.json {
         output::print_json(&found)?;
     } else {
-        let mut text = format!(
-            "{} test programs run again, {} came to something else\n",
-            found.runs,
-            found.changed.len()
-        );
-        for changed in &found.changed {
-            let pair = output::printable(&changed.pair);
-            text += &format!(
-                "  {pair}: {} when it was judged, {} now\n",
-                changed.before.name(),
-                changed.now.name()
-            );
-        }
-        output::print(&text)?;
+        output::print(&text(&found))?;
     }
-    Ok(ExitCode::from(u8::from(!found.changed.is_empty())))
+    if found.stopped {
+        bail!("stopped before all programs had run; the next audit begins anew");
+    }
+    Ok(ExitCode::from(u8::from(!found.holds())))
+}
+
+fn text(found: &Audit) -> String {
+    let mut text = format!(
+        "{} test programs run again, {} of them written by people; {} came to something else, {} could not be run\n",
+        found.runs,
+        found.of_people,
+        found.changed.len(),
+        found.not_run.len()
+    );
+    let about = |pair: &str, person: Option<&String>| {
+        let by = person
+            .map_or_else(String::new, |person| format!(", the program of {}", output::printable(person)));
+        format!("{}{by}", output::printable(pair))
+    };
+    for Changed { pair, person, before, now, output: _ } in &found.changed {
+        let about = about(pair, person.as_ref());
+        let _ = writeln!(text, "  {about}: {} when it was judged, {} now", before.name(), now.name());
+    }
+    for NotRun { pair, person, reason } in &found.not_run {
+        let _ = writeln!(text, "  {}: not run: {}", about(pair, person.as_ref()), output::printable(reason));
+    }
+    text
 }

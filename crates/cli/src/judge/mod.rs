@@ -120,15 +120,20 @@ enum Engine {
 }
 
 impl IsolationArgs {
-    fn open(&self, plan: &Plan) -> Result<IsolatedPrograms, quarry_sandbox::Error> {
-        self.open_with(plan.packages.as_ref())
+    fn open(&self, plan: &Plan, stop: &Arc<AtomicBool>) -> Result<IsolatedPrograms, quarry_sandbox::Error> {
+        self.open_with(plan.packages.as_ref(), plan.programs, stop)
     }
 
-    /// The sandbox that was asked for, with packages by these settings.
+    /// The sandbox that was asked for, for so many programs at the same time, with packages by these settings.
     ///
     /// # Errors
     /// When it does not work here.
-    pub fn open_with(&self, settings: Option<&Settings>) -> Result<IsolatedPrograms, quarry_sandbox::Error> {
+    pub fn open_with(
+        &self,
+        settings: Option<&Settings>,
+        at_once: usize,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<IsolatedPrograms, quarry_sandbox::Error> {
         let (isolation, name) = match self.isolation {
             _ if self.unsafe_no_sandbox => (Isolation::UnsafeNoSandbox, "none"),
             Engine::Podman => (Isolation::Podman { image: self.image.clone() }, "podman"),
@@ -147,9 +152,10 @@ impl IsolationArgs {
                     "packages are installed in the sandbox only: set `install = false` in `[packages]`";
                 return Err(quarry_sandbox::Error::Program(problem.to_owned()));
             }
-            packages = Some(Box::new(Packages::open(settings.clone())?));
+            packages = Some(Box::new(Packages::open(settings.clone())?.stopped_by(Arc::clone(stop))));
         }
-        Ok(IsolatedPrograms { sandbox, name: name.to_owned(), packages })
+        let stop = Arc::clone(stop);
+        Ok(IsolatedPrograms { packages, stop, ..IsolatedPrograms::new(sandbox, name, at_once) })
     }
 }
 
@@ -202,7 +208,7 @@ impl WorkplaceArgs {
             let connection = Connection::open(url, Arc::clone(stop), Arc::new(output::note))?;
             return Ok(Judging::prepare_for_workers(plan, &connection)?);
         }
-        let sandbox = if plan.judge.runs_tests() { Some(self.isolation.open(&plan)?) } else { None };
+        let sandbox = if plan.judge.runs_tests() { Some(self.isolation.open(&plan, stop)?) } else { None };
         Ok(Judging::prepare(plan, sandbox)?)
     }
 }

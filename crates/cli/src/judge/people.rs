@@ -193,7 +193,8 @@ fn import_forms(args: &ImportArgs) -> anyhow::Result<()> {
     let plan = args.plan.open()?;
     let (writer, _) = open_ledger(&plan)?;
     let options = Import { person: args.by.as_deref(), date: args.date.as_deref(), revise: args.revise };
-    let open = || Ok(Box::new(args.isolation.open(&plan)?) as Box<dyn Programs>);
+    let stop = super::stop_on_interrupt()?;
+    let open = || Ok(Box::new(args.isolation.open(&plan, &stop)?) as Box<dyn Programs>);
     for file in &args.files {
         let found = import(&writer, file, &options, &plan.limits, &open)?;
         let mut text = format!(

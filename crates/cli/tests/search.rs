@@ -70,6 +70,18 @@ fn what_is_not_there_exits_with_1_and_still_lists_results() {
 }
 
 #[test]
+fn a_long_definition_is_found_at_its_head() {
+    let fixture = Fixture::new();
+    // The later parts have more of the words, and the name of the whole.
+    let body = "    print(make_plan, 'make plan')\n".repeat(150);
+    fixture.write("tree/long.py", &format!("def make_plan(\n{}):\n{body}", "    argument,\n".repeat(150)));
+    let answer = fixture.json(&["search", "make_plan", "--json"]);
+    let results = answer["results"].as_array().unwrap();
+    assert!(results.iter().filter(|result| result["name"] == "make_plan").count() > 1, "{answer}");
+    assert_eq!((&results[0]["path"], &results[0]["start_line"]), (&"long.py".into(), &1.into()));
+}
+
+#[test]
 fn errors_name_the_thing_and_exit_with_2() {
     let fixture = Fixture::new();
     check_error(&fixture.run(&["search", "x", "no/such/folder"]), "no/such/folder: no such file or folder");

@@ -481,17 +481,6 @@ fn definitions_come_before_uses_and_tests_come_late() {
 }
 
 #[test]
-fn a_long_definition_is_found_at_its_head() {
-    let fixture = Fixture::new(&[("long.py", "")]);
-    // The later parts have more of the words, and the name of the whole.
-    let body = "    print(make_plan, 'make plan')\n".repeat(150);
-    fixture.write("long.py", &format!("def make_plan(\n{}):\n{body}", "    argument,\n".repeat(150)));
-    let hits = search(&fixture.open().index, "make_plan");
-    assert!(hits.len() > 1 && hits.iter().all(|hit| hit.name == "make_plan"), "{hits:?}");
-    assert_eq!(hits[0].start_line, 1);
-}
-
-#[test]
 fn confidence_tells_found_from_not_found() {
     let fixture = Fixture::new(&[("net.py", CONNECT), ("header.py", PARSE)]);
     let index = fixture.open().index;

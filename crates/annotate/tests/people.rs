@@ -593,9 +593,6 @@ fn lists_of_a_run_are_rated() {
         fixture.fill(&out, |_, row| row["label"] = json!(label));
         fixture.import(&out, &by(person)).unwrap();
     }
-    let study = fixture.study();
-    assert_eq!(
-        (study.systems[0].system.as_str(), study.systems[0].lists, study.systems[0].mean),
-        ("bm25", 1, 2.5)
-    );
+    let found = &fixture.study().systems[0];
+    assert_eq!((found.system.as_str(), found.lists, found.mean), ("bm25", 1, 2.5));
 }

@@ -107,7 +107,7 @@ impl Packages {
         if outcome.ended != (Ended::Exited { code: 0 }) {
             return Err(missing());
         }
-        let runtime = format!("{} {}", outcome.stdout.text().trim(), std::env::consts::ARCH);
+        let runtime = format!("{}\n{}", outcome.stdout.text().trim(), std::env::consts::ARCH);
         runtimes.insert(manager.name(), runtime.clone());
         Ok(runtime)
     }
@@ -195,7 +195,7 @@ impl Packages {
             stop: Some(&self.stop),
         };
         self.step(manager, requirements, &fetch, access, &fetched)?;
-        let packages = manager.list(&fetched, index).map_err(refused)?;
+        let packages = manager.list(&fetched, index, &self.runtime(manager)?).map_err(refused)?;
         let names = packages.iter().filter_map(|(name, _)| manager.package(name)).collect();
         self.check_rules(manager, &names)?;
 

@@ -137,11 +137,16 @@ trait Manager: Sync {
     fn package(&self, requirement: &str) -> Option<String>;
     /// Fetches into [`OUTPUT_FOLDER`](crate::bubblewrap::OUTPUT_FOLDER), where also its files are.
     fn fetch(&self, requirements: &[String], index: Option<&Index>) -> Program;
-    /// The packages among the fetched files: name and version.
+    /// The packages among the fetched files: name and version. `runtime` is what [`Manager::probe`] printed.
     ///
     /// # Errors
     /// When a file is no package, or none of the index.
-    fn list(&self, fetched: &Path, index: Option<&Index>) -> Result<Vec<(String, String)>, String>;
+    fn list(
+        &self,
+        fetched: &Path,
+        index: Option<&Index>,
+        runtime: &str,
+    ) -> Result<Vec<(String, String)>, String>;
     /// Installs what was fetched, where that is a step of its own, from `/opt/fetched`.
     fn install(&self, requirements: &[String]) -> Option<Program>;
     /// Which of the folders that were written holds the packages; the name and the environment variable by which

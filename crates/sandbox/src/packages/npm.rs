@@ -38,30 +38,31 @@ struct Locked {
     in_bundle: bool,
 }
 
-/// The registry that npm asks if nobody names one. Of what is named there it takes the place of this address by that
-/// of the registry that it asks.
-const USUAL: &str = "https://registry.npmjs.org/";
-
 /// What to do where a registry names files of others.
 const ELSEWHERE: &str = "only what lies below the registry is installed; if the registry keeps its files elsewhere, \
                          set `index` in `[packages.npm]` to a mirror that serves them itself";
 
-fn registry(index: Option<&Index>) -> String {
-    match index {
-        Some(Index::Address(address)) => format!("{}/", address.trim_end_matches('/')),
-        _ => USUAL.to_owned(),
-    }
+/// The registry that npm asks if nobody names one, from what it says of itself.
+fn usual_registry(runtime: &str) -> Option<String> {
+    let address = runtime.lines().find_map(|line| line.strip_prefix("registry="))?;
+    address.contains("://").then(|| below(address))
+}
+
+/// What the addresses of an index's files begin with.
+fn below(index: &str) -> String {
+    format!("{}/", index.trim_end_matches('/'))
 }
 
 /// The real name of what lies at a place, which has to be a package of the registry.
-fn real_name(place: &str, locked: &Locked, registry: &str) -> Result<String, String> {
+fn real_name(place: &str, locked: &Locked, usual: &str, registry: &str) -> Result<String, String> {
     let placed = place.rsplit_once("node_modules/").map_or("", |(_, name)| name);
     let name = locked.name.as_deref().unwrap_or(placed);
     if Npm.package(placed).is_none() || Npm.package(name).is_none() {
         return Err(format!("{place:?} is not the place of a package"));
     }
     let Locked { resolved, link, in_bundle, .. } = locked;
-    let is_of_registry = [registry, USUAL].iter().any(|address| resolved.starts_with(address));
+    // npm asks the registry that it is told for what is named at the usual one.
+    let is_of_registry = [registry, usual].iter().any(|address| resolved.starts_with(address));
     if *link || !(is_of_registry || *in_bundle && resolved.is_empty()) {
         let from = if resolved.is_empty() { "no address" } else { resolved };
         return Err(format!(
@@ -90,7 +91,7 @@ impl Manager for Npm {
     }
 
     fn probe(&self) -> Program {
-        let command = ["npm", "--version"].map(str::to_owned).into();
+        let command = ["npm", "config", "get", "npm-version", "registry"].map(str::to_owned).into();
         Program { command, ..Program::default() }
     }
 
@@ -124,8 +125,10 @@ impl Manager for Npm {
         command.extend(["--fetch-timeout=15000", "--loglevel=error"]);
         let cache = format!("--cache={OUTPUT_FOLDER}/cache");
         command.push(&cache);
-        let registry = registry(index);
-        command.extend(["--registry", &registry, "--omit-lockfile-registry-resolved=false"]);
+        if let Some(Index::Address(address)) = index {
+            command.extend(["--registry", address]);
+        }
+        command.push("--omit-lockfile-registry-resolved=false");
         // Since npm 11.10; what others fetch is refused afterwards.
         command.extend(["--allow-git=none", "--allow-remote=none", "--allow-file=none"]);
         command.push("--allow-directory=none");
@@ -141,14 +144,25 @@ impl Manager for Npm {
         }
     }
 
-    fn list(&self, fetched: &Path, index: Option<&Index>) -> Result<Vec<(String, String)>, String> {
+    fn list(
+        &self,
+        fetched: &Path,
+        index: Option<&Index>,
+        runtime: &str,
+    ) -> Result<Vec<(String, String)>, String> {
         let path = fetched.join("node_modules/.package-lock.json");
         let text = fs::read(&path).map_err(|error| format!("npm did not say what it installed: {error}"))?;
         let lock: Lock = serde_json::from_slice(&text)
             .map_err(|error| format!("what npm says of what it installed cannot be read: {error}"))?;
-        let registry = registry(index);
+        let usual = usual_registry(runtime).ok_or("npm does not say which registry it asks")?;
+        let registry = match index {
+            Some(Index::Address(address)) => below(address),
+            _ => usual.clone(),
+        };
         let packages = lock.packages.into_iter();
-        packages.map(|(place, locked)| Ok((real_name(&place, &locked, &registry)?, locked.version))).collect()
+        packages
+            .map(|(place, locked)| Ok((real_name(&place, &locked, &usual, &registry)?, locked.version)))
+            .collect()
     }
 
     fn install(&self, _: &[String]) -> Option<Program> {
@@ -230,14 +244,14 @@ mod tests {
             let lock = json!({"packages": {place: locked}}).to_string();
             fs::write(folder.path().join("node_modules/.package-lock.json"), lock).unwrap();
             let index = Index::Address("http://host/npm".to_owned());
-            Npm.list(folder.path(), Some(&index))
+            Npm.list(folder.path(), Some(&index), "npm-version=11.0.0\nregistry=https://usual/\n")
         };
         let deep = "node_modules/a/node_modules/@scope/b";
         for (place, locked, name) in [
             ("node_modules/a", json!({"resolved": "http://host/npm/a/-/a-1.tgz"}), "a"),
             (deep, json!({"resolved": "http://host/npm/b.tgz"}), "@scope/b"),
             (deep, json!({"name": "@x/real", "resolved": "http://host/npm/real.tgz"}), "@x/real"),
-            ("node_modules/a", json!({"resolved": "https://registry.npmjs.org/a/-/a-1.tgz"}), "a"),
+            ("node_modules/a", json!({"resolved": "https://usual/a/-/a-1.tgz"}), "a"),
             ("node_modules/a/node_modules/b", json!({"inBundle": true}), "b"),
         ] {
             assert_eq!(list(place, locked.clone()), Ok(vec![(name.to_owned(), String::new())]), "{locked}");

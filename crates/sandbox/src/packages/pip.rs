@@ -114,7 +114,7 @@ impl Manager for Pip {
         pip(&arguments, requirements.iter().cloned())
     }
 
-    fn list(&self, fetched: &Path, _: Option<&Index>) -> Result<Vec<(String, String)>, String> {
+    fn list(&self, fetched: &Path, _: Option<&Index>, _: &str) -> Result<Vec<(String, String)>, String> {
         wheels(fetched)?
             .iter()
             .map(|wheel| {

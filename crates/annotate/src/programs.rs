@@ -19,6 +19,28 @@ pub trait Programs: Send + Sync {
     /// [`AnnotateError::Stopped`] when it was not started because the user wants no more.
     fn run(&self, program: TestProgram, limits: &Limits) -> Result<Run, AnnotateError>;
 
+    /// Why programs of a language cannot be run, and what to do; `None` where they can.
+    ///
+    /// # Errors
+    /// When that cannot be found out.
+    fn problem(&self, runner: &Runner) -> Result<Option<String>, AnnotateError> {
+        Ok(runner.problem())
+    }
+
+    /// The languages whose programs can be run.
+    ///
+    /// # Errors
+    /// When that cannot be found out.
+    fn languages(&self) -> Result<Vec<&'static str>, AnnotateError> {
+        let mut languages = Vec::new();
+        for name in Runner::names() {
+            if self.problem(Runner::named(name)?)?.is_none() {
+                languages.push(name);
+            }
+        }
+        Ok(languages)
+    }
+
     /// Is told that the run of a program is in the ledger.
     fn noted(&self, _program: &TestProgram, _limits: &Limits) {}
 }
@@ -46,6 +68,10 @@ impl IsolatedPrograms {
 }
 
 impl Programs for IsolatedPrograms {
+    fn problem(&self, runner: &Runner) -> Result<Option<String>, AnnotateError> {
+        Ok(self.sandbox.problem(runner)?)
+    }
+
     fn run(&self, program: TestProgram, limits: &Limits) -> Result<Run, AnnotateError> {
         let runner = Runner::named(&program.language)?;
         let mut runnable = runner.program(&program.source);

@@ -92,22 +92,21 @@ impl Judging {
     pub fn prepare(plan: Plan, sandbox: Option<IsolatedPrograms>) -> Result<Self, AnnotateError> {
         let checked = pairs::check(&plan)?;
         if plan.judge.runs_tests() {
-            for language in &checked.languages {
-                if let Some(packages) = sandbox.as_ref().and_then(|programs| programs.packages.as_ref()) {
-                    packages.check(language)?;
-                }
-                let runner = Runner::named(language)?;
-                if let Some(problem) = runner.problem() {
-                    let problem =
-                        format!("there are pairs in {language}, and {problem}, or leave these pairs out");
-                    return Err(AnnotateError::Plan { path: plan.path, problem });
-                }
-            }
-            if sandbox.is_none() {
+            let Some(programs) = &sandbox else {
                 return Err(AnnotateError::Plan {
                     path: plan.path,
                     problem: "this judge runs programs, and there is no sandbox".to_owned(),
                 });
+            };
+            for language in &checked.languages {
+                if let Some(packages) = &programs.packages {
+                    packages.check(language)?;
+                }
+                if let Some(problem) = programs.problem(Runner::named(language)?)? {
+                    let problem =
+                        format!("there are pairs in {language}, and {problem}, or leave these pairs out");
+                    return Err(AnnotateError::Plan { path: plan.path, problem });
+                }
             }
         }
         // Settings that cannot work are found before a ledger is made.

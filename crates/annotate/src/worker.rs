@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use quarry_llm::{Attempt, HttpTransport, Transport};
 use quarry_queue::{Connection, Group, Outcome, QueueError, serve};
-use quarry_sandbox::Runner;
 use quarry_sandbox::packages::{self, Index, Settings};
 
 use crate::error::AnnotateError;
@@ -21,6 +20,8 @@ pub struct Worker {
     pub questions: usize,
     /// Opens what programs run in; without it there are none.
     pub programs: Option<OpenPrograms>,
+    /// The languages whose programs it can run there; see [`Programs::languages`].
+    pub languages: Vec<&'static str>,
     /// Programs at the same time.
     pub programs_at_once: usize,
     /// How long it may be silent until others get its tasks.
@@ -44,23 +45,13 @@ pub struct Done {
 }
 
 impl Worker {
-    /// Languages whose programs it can run.
-    pub fn languages(&self) -> Vec<&'static str> {
-        if self.programs.is_none() {
-            return Vec::new();
-        }
-        let available = |name: &&str| Runner::named(name).is_ok_and(|runner| runner.problem().is_none());
-        Runner::names().filter(available).collect()
-    }
-
     /// Works until `connection` is stopped; what is under way then is finished.
     ///
     /// # Errors
     /// When there is nothing that it could do, it meets tasks of another version, or the sandbox does not work any
     /// more; its tasks are given back.
     pub fn work(&self, connection: &Connection) -> Result<Done, AnnotateError> {
-        let languages = self.languages();
-        if self.models.is_empty() && languages.is_empty() {
+        if self.models.is_empty() && self.languages.is_empty() {
             return Err(AnnotateError::Idle);
         }
         let groups = [
@@ -69,7 +60,7 @@ impl Worker {
                 threads: self.questions,
             },
             Group {
-                kinds: languages.iter().map(|language| kind_of_programs(language)).collect(),
+                kinds: self.languages.iter().map(|language| kind_of_programs(language)).collect(),
                 // Others run while packages are fetched.
                 threads: self.programs_at_once + packages::SETS_AT_ONCE,
             },

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use quarry_annotate::{AnnotateError, IsolatedPrograms, Judging, audit};
+use quarry_annotate::{AnnotateError, IsolatedPrograms, Judging, Programs, audit};
 use quarry_sandbox::packages::{PackageError, PackageSource, Provided};
-use quarry_sandbox::{Limits, Program, Sandbox};
+use quarry_sandbox::{Limits, Program, Runner, Sandbox};
 
 use fixture::{Fixture, Pretended, PretendedPackages, honest};
 
@@ -129,4 +129,25 @@ fn an_audit_finds_what_no_longer_holds() {
     let changed = audited(Box::new(Lenient));
     assert_eq!((changed.runs, changed.changed.len()), (6, 4));
     assert_eq!(changed.changed[0].before.name(), "failed");
+}
+
+#[test]
+fn a_sandbox_without_an_interpreter_is_refused_before_anything_is_asked() {
+    struct Bare;
+    impl Sandbox for Bare {
+        fn run(&self, _: &Program, _: &Limits) -> Result<quarry_sandbox::Outcome, quarry_sandbox::Error> {
+            panic!("nothing is run")
+        }
+
+        fn problem(&self, runner: &Runner) -> Result<Option<String>, quarry_sandbox::Error> {
+            Ok(Some(format!("there is no {}", runner.command[0])))
+        }
+    }
+    let server = honest();
+    let fixture = Fixture::new(3, &server.url());
+    let bare = IsolatedPrograms { sandbox: Box::new(Bare), ..fixture.programs() };
+    assert_eq!(bare.languages().unwrap(), [""; 0]);
+    let error = Judging::prepare(fixture.plan(), Some(bare)).err().unwrap().to_string();
+    assert!(error.contains("there is no python3, or leave these pairs out"), "{error}");
+    assert!(server.count() == 0 && !fixture.path("plan.ledger").exists());
 }

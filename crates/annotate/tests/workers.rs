@@ -153,6 +153,7 @@ impl Working {
                 models: vec![HttpTransport::new(&server.url(), Some(key), 4).unwrap()],
                 questions: 4,
                 programs: Some(programs()),
+                languages: vec!["python"],
                 programs_at_once: 2,
                 lease: SHORTEST_LEASE,
             };
@@ -280,6 +281,7 @@ fn a_worker_that_can_do_nothing_says_so() {
         models: Vec::new(),
         questions: 1,
         programs: None,
+        languages: Vec::new(),
         programs_at_once: 0,
         lease: SHORTEST_LEASE,
     };
@@ -299,6 +301,7 @@ fn questions_can_stay_where_the_plan_runs() {
         models: Vec::new(),
         questions: 1,
         programs: Some(programs),
+        languages: vec!["python"],
         programs_at_once: 1,
         lease: SHORTEST_LEASE,
     };

@@ -49,29 +49,32 @@ pub fn run(args: &WorkerArgs) -> anyhow::Result<ExitCode> {
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
     let stop = stop_on_interrupt()?;
-    let programs = match programs_at_once {
-        0 => None,
+    let (languages, programs) = match programs_at_once {
+        0 => (Vec::new(), None),
         _ => {
             // What is missing is said at once, rather than when the first program comes.
-            args.isolation
+            let programs = args
+                .isolation
                 .open_with(None, programs_at_once, &stop)
                 .context("programs cannot run here; `--programs 0` leaves them to other workers")?;
+            let languages = programs.languages()?;
             let (isolation, stop) = (args.isolation.clone(), Arc::clone(&stop));
-            Some(Box::new(move |packages: Option<&Settings>| {
+            let open = move |packages: Option<&Settings>| {
                 Ok(Arc::new(isolation.open_with(packages, programs_at_once, &stop)?) as Arc<dyn Programs>)
-            }) as OpenPrograms)
+            };
+            (languages, Some(Box::new(open) as OpenPrograms))
         }
     };
     let lease = Duration::from_secs(args.lease);
-    let worker = Worker { models, questions: args.questions as usize, programs, programs_at_once, lease };
+    let questions = args.questions as usize;
+    let worker = Worker { models, questions, programs, languages, programs_at_once, lease };
     let connection = Connection::open(&args.nats, stop, Arc::new(output::note))?;
-    let languages = worker.languages();
     let models: Vec<&str> = worker.models.iter().map(HttpTransport::address).collect();
     output::note(&format!(
         "working for {}; models: {}; programs: {}",
         connection.address(),
         if models.is_empty() { "none".to_owned() } else { models.join(", ") },
-        if languages.is_empty() { "none".to_owned() } else { languages.join(", ") },
+        if worker.languages.is_empty() { "none".to_owned() } else { worker.languages.join(", ") },
     ));
     let done = worker.work(&connection)?;
     output::note(&format!("{} questions, {} programs", done.questions, done.programs));

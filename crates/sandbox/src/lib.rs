@@ -57,6 +57,14 @@ pub trait Sandbox: Send + Sync {
     /// # Errors
     /// When the program could not be started. How it ended, well or not, is an [`Outcome`].
     fn run(&self, program: &Program, limits: &Limits) -> Result<Outcome, Error>;
+
+    /// Why programs of a language cannot be run in it, and what to do; `None` where they can.
+    ///
+    /// # Errors
+    /// When that cannot be found out.
+    fn problem(&self, runner: &Runner) -> Result<Option<String>, Error> {
+        Ok(runner.problem())
+    }
 }
 
 /// Which isolation [`open`] should set up.

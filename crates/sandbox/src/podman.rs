@@ -16,7 +16,9 @@ use crate::bubblewrap::{GROUPS, USERS, User, interpreter_files, pipe, system_fol
 use crate::guard::Guard;
 use crate::spawn::{Descriptors, resource_limits, spawn};
 use crate::supervise::{Stream, supervise, wait_for};
-use crate::{Ended, Error, Limits, Outcome, Program, SEARCH_PATH, Sandbox, WORK_FOLDER, find_executable};
+use crate::{
+    Ended, Error, Limits, Outcome, Program, Runner, SEARCH_PATH, Sandbox, WORK_FOLDER, find_executable,
+};
 
 /// Runs programs in containers of their own, each for one run. They see what programs in namespaces see, unless they
 /// run in an image of the user's.
@@ -224,6 +226,19 @@ impl Drop for Container<'_> {
 }
 
 impl Sandbox for Podman {
+    /// An image of the user's has its own interpreters, or lacks them.
+    fn problem(&self, runner: &Runner) -> Result<Option<String>, Error> {
+        if self.is_own {
+            return Ok(runner.problem());
+        }
+        let check = Program { command: runner.check(), ..Program::default() };
+        let works = self.run(&check, &Limits::default())?.ended == Ended::Exited { code: 0 };
+        Ok((!works).then(|| {
+            let (image, executable) = (&self.image, runner.executable());
+            format!("the image {image} has no {executable} that runs such programs: put it there, or name another image")
+        }))
+    }
+
     fn run(&self, program: &Program, limits: &Limits) -> Result<Outcome, Error> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         program.check()?;

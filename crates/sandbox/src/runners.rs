@@ -69,7 +69,7 @@ impl Runner {
 
     /// Why programs of the language cannot be run on this machine, and what to do.
     pub fn problem(&self) -> Option<String> {
-        let executable = self.command.first().map_or("", String::as_str);
+        let executable = self.executable();
         let remedy = self.remedy.as_deref().unwrap_or("install it");
         let Some(path) = find_executable(executable) else {
             return Some(format!("{executable} is not in {SEARCH_PATH}: {remedy}"));
@@ -84,6 +84,17 @@ impl Runner {
             .status();
         let works = status.is_ok_and(|status| status.success());
         (!works).then(|| format!("the {executable} of this machine cannot run such programs: {remedy}"))
+    }
+
+    /// A command that succeeds where programs can be run.
+    pub(crate) fn check(&self) -> Vec<String> {
+        let is_there = ["/bin/sh", "-c", "command -v \"$1\"", "sh", self.executable()];
+        self.check.clone().unwrap_or_else(|| is_there.map(str::to_owned).into())
+    }
+
+    /// What it takes to run programs.
+    pub(crate) fn executable(&self) -> &str {
+        self.command.first().map_or("", String::as_str)
     }
 
     /// These limits, raised to what the compiler or interpreter itself takes.

@@ -164,7 +164,7 @@ fn reviewed(code: &Generated, status: GeneratedStatus, person: &str, edited: Opt
 }
 
 fn run(source: &str, language: &str, programs: &dyn Programs, limits: &Limits) -> Result<Run, AnnotateError> {
-    if let Some(problem) = Runner::named(language)?.problem() {
+    if let Some(problem) = programs.problem(Runner::named(language)?)? {
         let problem = format!("it is in {language}, and {problem}");
         return Err(AnnotateError::Unrunnable { problem });
     }

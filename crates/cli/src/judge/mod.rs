@@ -102,8 +102,8 @@ pub struct IsolationArgs {
     /// What test programs are kept in by
     #[arg(long, value_enum, default_value_t = Engine::Bubblewrap)]
     isolation: Engine,
-    /// The image that programs run in, in the place of this machine's /usr; it needs sh, tar, prlimit and the
-    /// interpreters (only with Podman)
+    /// The image that programs run in, in the place of this machine's /usr; it needs sh, env, tar, prlimit
+    /// and the interpreters (only with Podman)
     #[arg(long, value_name = "NAME")]
     image: Option<String>,
     /// Run test programs without isolation: they can do whatever you can
@@ -146,6 +146,11 @@ impl IsolationArgs {
         let sandbox = quarry_sandbox::open(isolation)?;
         let mut packages: Option<Box<dyn PackageSource>> = None;
         if let Some(settings) = settings {
+            if self.image.is_some() {
+                let problem = "packages are fetched for the interpreters of this machine, not for those of an image: set \
+                               `install = false` in `[packages]`, and put what programs may need into the image";
+                return Err(quarry_sandbox::Error::Program(problem.to_owned()));
+            }
             // Labels of a plan that installs packages are not the same without them.
             if self.unsafe_no_sandbox {
                 let problem =

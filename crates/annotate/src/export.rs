@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use quarry_corpus::dataset::convert::{Converted, Written};
 use quarry_corpus::dataset::{self, convert};
+use quarry_corpus::formats::cosqa_plus;
+use quarry_corpus::formats::query_code::PAIRS;
 use serde_json::{Value, json};
 
 use crate::error::AnnotateError;
@@ -92,19 +94,18 @@ pub fn export(
             source: None,
         });
     }
-    let as_pairs = whole_ids && !export.graded;
-    if as_pairs {
+    if whole_ids && !export.graded {
         number(&mut generated, greatest);
     }
     let labels = Labels { ledger, judge, generated: &generated, graded: export.graded };
-    // Pairs keep their numbers where they have some; grades and other ids want a format that holds them.
-    let path = match as_pairs {
-        true => write_pairs(&labels, folder.path())?,
-        false => write_benchmark(&labels, folder.path(), export)?,
+    // Grades want a format that holds them.
+    let (path, from) = match export.graded {
+        false => (write_pairs(&labels, folder.path())?, PAIRS.name),
+        true => (write_benchmark(&labels, folder.path(), export)?, ""),
     };
-    let from = if path.is_dir() { "" } else { "cosqa-plus" };
     let sources = dataset::sources(&[path], from, export.split)?;
-    let options = convert::Options { renumber: export.renumber, ..convert::Options::default() };
+    let renumber = export.renumber || !whole_ids && export.target.name() == cosqa_plus::PAIRS.name;
+    let options = convert::Options { renumber, ..convert::Options::default() };
     let Converted { files, negatives } =
         convert::convert(&sources, export.target, out, export.split, &options)?;
     let mut exported = Exported {
@@ -186,15 +187,15 @@ fn label(decided: &Decided, graded: bool) -> Option<i32> {
     Some(decided.verdict.grade.filter(|_| graded).map_or(label, i32::from))
 }
 
-/// One file with a pair a line, as CoSQA+ has them.
+/// One file with a pair a line and all that is known of it.
 fn write_pairs(labels: &Labels<'_>, folder: &Path) -> Result<PathBuf, AnnotateError> {
     let path = folder.join("pairs.jsonl");
     let mut lines = Lines::create(&path)?;
     labels.for_each(|pair, label| {
-        let number = |id: &str| id.parse::<i64>().map_or(Value::Null, Value::from);
+        let language = Some(&pair.language).filter(|language| !language.is_empty());
         lines.write(&json!({
-            "pair-idx": number(&pair.id), "query-idx": number(&pair.query_id), "query": pair.query,
-            "code-idx": number(&pair.code_id), "code": pair.code, "label": label, "language": pair.language,
+            "id": pair.id, "query_id": pair.query_id, "query": pair.query, "code_id": pair.code_id,
+            "code": pair.code, "label": label, "language": language,
         }))
     })?;
     lines.finish()?;

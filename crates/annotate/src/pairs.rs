@@ -94,9 +94,10 @@ pub(crate) fn note(checked: &Checked, plan: &Plan, writer: &Writer) -> Result<()
     if n_clashes == 0 {
         return Ok(());
     }
-    let lines = clashes.iter().map(|Clash { id, known, what }| match id == known {
-        true => format!("\n  pair {id} has another text or other ids than before"),
-        false => format!("\n  pair {id}: {what} stands for another text in pair {known}"),
+    let lines = clashes.iter().map(|Clash { id, known, what }| match *what {
+        "its label" => format!("\n  pair {id} is there twice, with different labels"),
+        _ if id == known => format!("\n  pair {id} is there with another text or other ids"),
+        what => format!("\n  pair {id}: {what} stands for another text in pair {known}"),
     });
     let more = match n_clashes - clashes.len() {
         0 => String::new(),
@@ -105,9 +106,8 @@ pub(crate) fn note(checked: &Checked, plan: &Plan, writer: &Writer) -> Result<()
     Err(AnnotateError::Plan {
         path: plan.path.clone(),
         problem: format!(
-            "an id stands for one text, in these files and in {}, and here it does not; give what differs ids of its \
-             own, or name another ledger if the pairs were changed since it was made:{}{more}",
-            plan.ledger.display(),
+            "an id stands for one text and one label, in its files and in its ledger, and here it does not; give what \
+             differs ids of its own, or name another ledger if the pairs were changed since it was made:{}{more}",
             lines.collect::<String>()
         ),
     })
@@ -125,7 +125,7 @@ fn for_each(
 }
 
 fn from_record(pair: quarry_corpus::formats::Pair, plan: &Plan) -> Pair {
-    let language = pair.language.or_else(|| plan.language.clone()).unwrap_or_default().to_lowercase();
+    let language = language(&pair.language.or_else(|| plan.language.clone()).unwrap_or_default());
     let id = |id: Option<String>, text: &str| id.unwrap_or_else(|| digest(&[text])[..16].to_owned());
     let mut pair = Pair {
         id: pair.id.unwrap_or_default(),
@@ -143,6 +143,16 @@ fn from_record(pair: quarry_corpus::formats::Pair, plan: &Plan) -> Pair {
     pair
 }
 
+/// A language by the name that its tests know, if it is called otherwise (`js`, `golang`); in lower case.
+pub(crate) fn language(called: &str) -> String {
+    let called = called.to_lowercase();
+    let known = || quarry_source::language_called(&called).map(quarry_source::Language::name);
+    match Language::named(&called) {
+        Some(_) => called,
+        None => known().filter(|name| Language::named(name).is_some()).map_or(called.clone(), str::to_owned),
+    }
+}
+
 /// Why a pair cannot be judged.
 fn problem(pair: &Pair, plan: &Plan) -> Option<String> {
     if pair.query.trim().is_empty() {
@@ -153,10 +163,12 @@ fn problem(pair: &Pair, plan: &Plan) -> Option<String> {
     }
     if plan.judge.runs_tests() && Language::named(&pair.language).is_none() {
         let known = Language::names().collect::<Vec<_>>().join(", ");
-        let found = if pair.language.is_empty() { "no language" } else { pair.language.as_str() };
+        let (found, remedy) = match pair.language.as_str() {
+            "" => ("no language", "set `language` in the plan for pairs without one"),
+            language => (language, "mend it"),
+        };
         return Some(format!(
-            "expected one of {known} as its language, found {found}; set `language` in the plan for pairs without one, \
-             or choose a judge without tests"
+            "expected one of {known} as its language, found {found}; {remedy}, or choose a judge without tests"
         ));
     }
     None

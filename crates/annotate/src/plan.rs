@@ -178,7 +178,7 @@ impl Plan {
         }
         if let Some(language) = &file.language
             && first.runs_tests()
-            && Language::named(&language.to_lowercase()).is_none()
+            && Language::named(&crate::pairs::language(language)).is_none()
         {
             let known = Language::names().collect::<Vec<_>>().join(", ");
             return Err(wrong(format!("`language` is {language:?}; expected one of {known}")));

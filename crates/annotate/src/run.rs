@@ -439,19 +439,31 @@ impl<'a> Shared<'a> {
             return Ok(writer.add_known_answer(place, &prompt, &name, verdict)?);
         }
         let estimate = client.estimate_chat(std::slice::from_ref(&request)).map_err(AnnotateError::Model)?;
-        let worst = estimate.worst.times(plan.attempts().into());
         // What is recorded or cached, or not even recorded, is not sent.
-        let begin = CallBegin { pair, request: &name, worst };
+        let begin = CallBegin { pair, request: &name, worst: estimate.worst };
         let is_sent = estimate.calls > 0 && !plan.is_replay();
         if let (true, Some(rounds)) = (is_sent, self.rounds) {
             rounds.collect(pair, &name, request)?;
             return Err(Halt::Later);
         }
-        let call = is_sent.then(|| writer.begin_call(&begin)).transpose()?;
+        // Each attempt is noted before it is sent, so that no more is booked for one that is cut off.
+        let mut calls: Vec<Result<i64, AnnotateError>> = Vec::new();
+        if is_sent {
+            calls.push(Ok(writer.begin_call(&begin)?));
+        }
         let start = Instant::now();
-        let (answer, booked) = client.chat_with_cost(&request);
+        let (answer, booked) = client.chat_with_cost(&request, &mut || {
+            if is_sent {
+                calls.push(writer.begin_call(&begin));
+            }
+        });
         let seconds = start.elapsed().as_secs_f64();
-        let end = call.map(|call| CallEnd { call, booked, seconds });
+        let mut ends = Vec::new();
+        for (attempt, call) in calls.into_iter().enumerate() {
+            // What all of them booked stands with the first.
+            let (booked, seconds) = if attempt == 0 { (booked, seconds) } else { Default::default() };
+            ends.push(CallEnd { call: call?, booked, seconds });
+        }
         match answer {
             Ok(answer) => {
                 let verdict = take(Answer { prompt: prompt.clone(), text: answer.text.clone() });
@@ -464,7 +476,7 @@ impl<'a> Shared<'a> {
                     answer: &answer,
                     seconds: if answer.origin == Origin::Endpoint { seconds } else { 0.0 },
                 };
-                writer.add_answer(place, &prompt, &asked, end, verdict)?;
+                writer.add_answer(place, &prompt, &asked, ends, verdict)?;
                 if let Some(remote) = &self.judging.hands.remote {
                     remote.noted(&name);
                 }
@@ -472,9 +484,7 @@ impl<'a> Shared<'a> {
             }
             Err(error) => {
                 let reason = error.to_string();
-                if let Some(end) = end {
-                    writer.end_call(end, &reason)?;
-                }
+                writer.end_calls(ends, &reason)?;
                 Err(match error {
                     LlmError::Failed { failure: Failure::Withdrawn, .. } => Halt::Stop,
                     error if concerns_all(&error) => Halt::All(error.into()),

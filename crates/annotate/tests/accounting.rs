@@ -154,3 +154,33 @@ fn grades_are_exported_where_the_guideline_has_them() {
         .collect();
     assert_eq!(grades, ["0", "1", "2", "3"]);
 }
+
+#[test]
+fn an_export_keeps_languages_and_tells_queries_apart_by_their_ids() {
+    let server = honest();
+    let mut fixture = Fixture::new(0, &server.url());
+    fixture.entries[0] = "judge = 'screener'".to_owned();
+    let of = |number: usize, query: &str, language: &str| json!({"query": query, "code": format!("subject{number}"), "language": language, "id": format!("p{number}")});
+    fixture.write_pairs(&[of(0, "twice", "js"), of(1, "once", "Python"), of(3, "twice", "javascript")]);
+    fixture.run().unwrap();
+    let (ledger, judge) = fixture.ledger();
+    let written = |to: &str| -> Vec<Value> {
+        let wanted =
+            Export { target: Target::named(to).unwrap(), split: "test", graded: false, renumber: false };
+        export(&ledger, judge, &wanted, &fixture.path(to)).unwrap();
+        let text = fs::read_to_string(fixture.path(to)).unwrap();
+        match text.starts_with('[') {
+            true => serde_json::from_str(&text).unwrap(),
+            false => text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
+        }
+    };
+    let pairs = written("cosqa-plus");
+    let queries: Vec<&Value> = pairs.iter().map(|pair| &pair["query-idx"]).collect();
+    assert!(queries[0] == queries[2] && queries[0] != queries[1], "{pairs:?}");
+    let languages: Vec<&Value> = pairs.iter().map(|pair| &pair["language"]).collect();
+    assert_eq!(languages, [&json!("javascript"), &Value::Null, &json!("javascript")]);
+    let own = written("query-code");
+    let named: Vec<(&Value, &Value)> = own.iter().map(|pair| (&pair["id"], &pair["language"])).collect();
+    assert_eq!(named[1], (&json!("p1"), &json!("python")));
+    assert_eq!((own[0]["query_id"] == own[2]["query_id"], &own[2]["id"]), (true, &json!("p3")));
+}

@@ -195,3 +195,16 @@ fn a_refused_key_stops_everything_and_a_refused_batch_is_listed() {
     assert_eq!((report.waiting, report.spent.tokens, books.lock().unwrap().batches.len()), (9, 0, 3));
     assert!(report.reasons[0].0.contains("too many tokens are waiting"), "{:?}", report.reasons);
 }
+
+#[test]
+fn a_provider_that_is_down_is_told_of() {
+    let server = Server::replies([Reply::status(500, "oops")]);
+    let fixture = fixture(3, &server);
+    let judging = fixture.prepare().unwrap();
+    judging.run(&AtomicBool::new(false), &|_| ()).unwrap();
+    let (_, reason) = judging.unjudged().unwrap().unwrap();
+    assert!(reason.contains("status 500"), "{reason}");
+    drop(judging);
+    let (ledger, judge) = fixture.ledger();
+    assert_eq!(ledger.unresolved(judge, 10).unwrap().len(), 3);
+}

@@ -352,6 +352,21 @@ fn an_id_stands_for_one_pair() {
 }
 
 #[test]
+fn a_pair_has_one_label() {
+    let server = honest();
+    let fixture = Fixture::new(0, &server.url());
+    let of = |label: i32| json!({"query": "q", "code": "subject1", "label": label, "language": "python"});
+    fixture.write_pairs(&[of(1), of(0)]);
+    let error = fixture.prepare().err().unwrap().to_string();
+    assert!(error.contains("is there twice, with different labels"), "{error}");
+    // What a file says may change.
+    for label in [1, 0] {
+        fixture.write_pairs(&[of(label), of(label)]);
+        assert_eq!(fixture.run().unwrap().labels, [(label, 0, 1)]);
+    }
+}
+
+#[test]
 fn an_id_of_a_query_or_a_code_stands_for_one_text() {
     let server = honest();
     for (field, words) in [("query", "pair 7: its query id"), ("code", "pair 7: its code id")] {

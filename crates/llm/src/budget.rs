@@ -183,8 +183,8 @@ impl Limits {
 /// The worst case of a call does not fit into what is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the budget is used up: {spent} are spent, the next call may cost {worst}, and the limit is {}; raise the limit, \
-     or lower the number of tokens that an answer may have",
+    "the budget does not suffice for the next call: {spent} are spent, it may cost {worst}, and the limit is {}; raise \
+     the limit, or lower `max_output_tokens` of what is asked",
     describe(.limits)
 )]
 pub struct Exhausted {

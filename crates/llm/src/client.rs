@@ -152,18 +152,27 @@ impl Client {
     /// # Errors
     /// Where there is no answer that can be used; see [`LlmError`].
     pub fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, LlmError> {
-        self.chat_with_cost(request).0
+        self.chat_with_cost(request, &mut || ()).0
     }
 
     /// Asks a chat model, and says what that booked on the budget, with all its attempts and whether or not there is
-    /// an answer.
-    pub fn chat_with_cost(&self, request: &ChatRequest) -> (Result<ChatAnswer, LlmError>, Booked) {
+    /// an answer. Before each attempt but the first, `again` is called.
+    pub fn chat_with_cost(
+        &self,
+        request: &ChatRequest,
+        again: &mut dyn FnMut(),
+    ) -> (Result<ChatAnswer, LlmError>, Booked) {
         let mut booked = Booked::default();
-        let answer = self.chat_booking(request, &mut booked);
+        let answer = self.chat_booking(request, &mut booked, again);
         (answer, booked)
     }
 
-    fn chat_booking(&self, request: &ChatRequest, booked: &mut Booked) -> Result<ChatAnswer, LlmError> {
+    fn chat_booking(
+        &self,
+        request: &ChatRequest,
+        booked: &mut Booked,
+        again: &mut dyn FnMut(),
+    ) -> Result<ChatAnswer, LlmError> {
         let call = wire::chat_call(&self.endpoint, request);
         let provider = self.endpoint.settings.provider;
         let answer = |body: &str| wire::chat_answer(provider, body);
@@ -172,7 +181,7 @@ impl Client {
             let stored = answer(&stored.to_string()).map_err(|problem| self.unusable(0, problem))?;
             return Ok(ChatAnswer { origin, ..stored });
         }
-        let (body, answer) = self.send(&call, answer, booked)?;
+        let (body, answer) = self.send(&call, answer, booked, again)?;
         self.store(&key, &parsed(&body))?;
         Ok(answer)
     }
@@ -284,8 +293,12 @@ impl Client {
 
     fn embed_batch(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, LlmError> {
         let call = self.embedding_call(texts)?;
-        let (_, vectors) =
-            self.send(&call, |body| wire::embedding_answer(body, texts.len()), &mut Booked::default())?;
+        let (_, vectors) = self.send(
+            &call,
+            |body| wire::embedding_answer(body, texts.len()),
+            &mut Booked::default(),
+            &mut || (),
+        )?;
         for (text, vector) in texts.iter().zip(&vectors) {
             self.store(&self.embedding_request(text)?, &wire::embedding_body(vector))?;
         }
@@ -404,6 +417,7 @@ impl Client {
         call: &Call,
         parse: impl Fn(&str) -> Result<T, String>,
         booked: &mut Booked,
+        again: &mut dyn FnMut(),
     ) -> Result<(String, T), LlmError> {
         let Source::Network(network) = &self.source else {
             return Err(self.unusable(0, "a recording sends nothing".to_owned()));
@@ -438,6 +452,9 @@ impl Client {
                 return Err(self.failed(attempt - 1, late(last)));
             }
             sent.timeout = self.endpoint.timeout().min(left);
+            if attempt > 1 {
+                again();
+            }
             let answer = transport.post(&sent);
             let failure = match answer {
                 Ok(answer) => {

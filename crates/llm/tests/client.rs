@@ -126,8 +126,9 @@ fn what_may_pass_is_tried_again() {
     ];
     for fault in faults {
         let server = Server::replies([fault, Reply::ok(answer.clone())]);
-        assert_eq!(client(settings(&server)).chat(&question()).unwrap().text, "yes");
-        assert_eq!(server.count(), 2);
+        let mut again = 0;
+        let (said, _) = client(settings(&server)).chat_with_cost(&question(), &mut || again += 1);
+        assert_eq!((said.unwrap().text.as_str(), server.count(), again), ("yes", 2, 1));
     }
 }
 

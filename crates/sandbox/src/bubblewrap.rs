@@ -213,6 +213,8 @@ impl Bubblewrap {
             .args(&program.command)
             .env_clear()
             .current_dir("/")
+            // What a terminal sends to the process in front is not meant for it.
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(stdout.1)
             .stderr(stderr.1);

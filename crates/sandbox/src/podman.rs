@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{PipeWriter, Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -110,6 +111,8 @@ impl Podman {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.executable);
         command.args(arguments).env_clear().env("PATH", SEARCH_PATH).current_dir("/").stdin(Stdio::null());
+        // What a terminal sends to the process in front is not meant for it.
+        command.process_group(0);
         for name in ["HOME", "XDG_RUNTIME_DIR"] {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);

@@ -93,8 +93,11 @@ impl Writer {
                     clashes.push(Clash { id: id.clone(), known: id.clone(), what: "its id" });
                     continue;
                 }
-                relabel.execute(params![id, label])?;
-                enlist.execute(params![id, content, query_id, code_id, list])?;
+                let is_new = enlist.execute(params![id, content, query_id, code_id, list])? > 0;
+                let is_relabelled = relabel.execute(params![id, label])? > 0;
+                if is_relabelled && !is_new {
+                    clashes.push(Clash { id: id.clone(), known: id.clone(), what: "its label" });
+                }
             }
             Ok(clashes)
         })

@@ -61,8 +61,8 @@ CREATE TABLE listed (
 CREATE INDEX pairs_of_queries ON pairs (query_id, pair);
 CREATE INDEX pairs_of_codes ON pairs (code_id, pair);
 
--- A question on its way to an endpoint, written before it is sent. Without an end it was cut off, and counts at its
--- worst case.
+-- A question on its way to an endpoint, written before it is sent, and before it is sent again. Without an end it was
+-- cut off, and counts at its worst case.
 CREATE TABLE calls (
     call INTEGER PRIMARY KEY,
     pair INTEGER NOT NULL REFERENCES pairs,
@@ -74,7 +74,7 @@ CREATE TABLE calls (
 
 CREATE TABLE call_ends (
     call INTEGER PRIMARY KEY REFERENCES calls,
-    tokens INTEGER NOT NULL,       -- booked, with all attempts
+    tokens INTEGER NOT NULL,       -- booked; that of all attempts stands with the first
     money INTEGER NOT NULL,
     unconfirmed_tokens INTEGER NOT NULL,  -- of them, worst cases of attempts whose cost nobody told
     unconfirmed_money INTEGER NOT NULL,

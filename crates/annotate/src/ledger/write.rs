@@ -48,7 +48,7 @@ pub struct CallBegin<'a> {
     pub pair: i64,
     /// Stands for the request.
     pub request: &'a str,
-    /// The most that it may cost, with all its attempts.
+    /// The most that it may cost.
     pub worst: Cost,
 }
 
@@ -209,16 +209,18 @@ impl Writer {
         })
     }
 
-    /// Notes the end of a call that has no answer.
+    /// Notes the end of calls that have no answer.
     ///
     /// # Errors
     /// When the ledger cannot be written.
-    pub fn end_call(&self, end: CallEnd, problem: &str) -> Result<(), AnnotateError> {
+    pub fn end_calls(&self, ends: Vec<CallEnd>, problem: &str) -> Result<(), AnnotateError> {
         let problem = problem.to_owned();
-        self.change(move |transaction| insert_end(transaction, end, Some(&problem)))
+        self.change(move |transaction| {
+            ends.into_iter().try_for_each(|end| insert_end(transaction, end, Some(&problem)))
+        })
     }
 
-    /// Adds an answer, the end of the call that brought it, its place in the story of its pair if it has one, and the
+    /// Adds an answer, the end of the calls that brought it, its place in the story of its pair if it has one, and the
     /// verdict if that follows from it.
     ///
     /// # Errors
@@ -228,7 +230,7 @@ impl Writer {
         place: Option<Place>,
         prompt: &str,
         asked: &Asked<'_>,
-        end: Option<CallEnd>,
+        ends: Vec<CallEnd>,
         verdict: Option<Verdict>,
     ) -> Result<(), AnnotateError> {
         let [request, model, version, prompt] =
@@ -236,9 +238,7 @@ impl Writer {
         let messages = serde_json::to_string(asked.messages).unwrap_or_default();
         let (answer, money, seconds) = (asked.answer.clone(), asked.money, asked.seconds);
         self.change(move |transaction| {
-            if let Some(end) = end {
-                insert_end(transaction, end, None)?;
-            }
+            ends.into_iter().try_for_each(|end| insert_end(transaction, end, None))?;
             let tokens = |count: fn(&quarry_llm::Usage) -> u64| answer.usage.as_ref().map(|usage| signed(count(usage)));
             let mut insert = transaction.prepare_cached(
                 "INSERT OR IGNORE INTO answers (request, model, prompt, origin, messages, text, stop, input_tokens, \

@@ -413,9 +413,14 @@ fn csv_rows(text: &str) -> Result<Vec<Row>, (usize, String)> {
         return Err((1, format!("expected columns of different names, found {:?} twice", twice.1)));
     }
     let mut rows = Vec::new();
+    // Counted here: the reader takes a row for one that begins at the end of the line before it.
+    let (mut line, mut counted) = (1, 0);
     for record in reader.records() {
         let record = record.map_err(failed)?;
-        let line = record.position().map_or(0, |position| position.line() as usize);
+        let start = record.position().map_or(counted, |position| position.byte() as usize);
+        let start = start + text[start..].bytes().take_while(|byte| b"\r\n".contains(byte)).count();
+        line += text[counted..start].bytes().filter(|byte| *byte == b'\n').count();
+        counted = start;
         if record.iter().all(|cell| cell.trim().is_empty()) {
             continue;
         }
@@ -435,6 +440,15 @@ fn csv_rows(text: &str) -> Result<Vec<Row>, (usize, String)> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn rows_are_named_by_the_lines_that_they_begin_on() {
+        for end in ["\n", "\r\n"] {
+            let text = ["a,b", "1,2", "\"x", "y\",3", "4,5", ""].join(end);
+            let lines: Vec<usize> = rows(&text).unwrap().iter().map(|row| row.line).collect();
+            assert_eq!(lines, [2, 3, 5], "{end:?}");
+        }
+    }
 
     fn form(texts: &[(String, String)], tests: bool) -> Form {
         let pair = |(query, code): &(String, String)| {

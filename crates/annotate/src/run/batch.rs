@@ -86,12 +86,19 @@ pub(super) fn run(
         let reservation = judging.client.budget().reopen(open.worst);
         lock(&rounds.set_aside).insert(open.batch, reservation);
     }
+    let mut pause = FIRST_PAUSE;
     loop {
+        let n_failures = rounds.n_failures();
         judging.pass(stop, progress, Some(&rounds))?;
         let rest = std::mem::take(&mut *lock(&rounds.filling));
         rounds.send(rest.questions)?;
         let exhausted = lock(&rounds.exhausted).take();
         match (rounds.open()?.is_empty(), exhausted) {
+            // What was not even taken is sent again, until that was often enough.
+            (true, None) if rounds.n_failures() > n_failures => {
+                rounds.sleep(pause)?;
+                pause = (pause * 3 / 2).min(LONGEST_PAUSE);
+            }
             (true, None) => return Ok(()),
             (true, Some(exhausted)) => {
                 return Err(LlmError::Budget { endpoint: judging.client.name(), exhausted }.into());
@@ -183,15 +190,25 @@ impl Rounds<'_> {
             if n_open == 0 {
                 return Ok(());
             }
-            let until = Instant::now() + pause;
-            while Instant::now() < until {
-                if self.stop.load(Ordering::SeqCst) {
-                    return Err(AnnotateError::Stopped);
-                }
-                thread::sleep(FIRST_PAUSE.min(until.saturating_duration_since(Instant::now())));
-            }
+            self.sleep(pause)?;
             pause = (pause * 3 / 2).min(LONGEST_PAUSE);
         }
+    }
+
+    fn sleep(&self, time: Duration) -> Result<(), AnnotateError> {
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            if self.stop.load(Ordering::SeqCst) {
+                return Err(AnnotateError::Stopped);
+            }
+            thread::sleep(FIRST_PAUSE.min(until.saturating_duration_since(Instant::now())));
+        }
+        Ok(())
+    }
+
+    /// How often questions came to no answer.
+    fn n_failures(&self) -> u32 {
+        lock(&self.failures).values().sum()
     }
 
     /// Looks how far a batch is, and reads it if it has ended; whether it has.
@@ -318,7 +335,7 @@ impl Rounds<'_> {
         let Some(call) = writer.ledger().batch_call(batch, &name)? else { return Ok(Cost::default()) };
         let end = |booked| CallEnd { call: call.call, booked, seconds: 0.0 };
         let fail = |booked: Booked, problem: &str| {
-            writer.end_call(end(booked), problem)?;
+            writer.end_calls(vec![end(booked)], problem)?;
             self.fail(&call, problem)?;
             Ok(booked.cost)
         };
@@ -349,7 +366,7 @@ impl Rounds<'_> {
             // How long a batch waits says nothing about a question.
             seconds: 0.0,
         };
-        writer.add_answer(None, &question.prompt, &asked, Some(end(booked)), None)?;
+        writer.add_answer(None, &question.prompt, &asked, vec![end(booked)], None)?;
         Ok(booked.cost)
     }
 }

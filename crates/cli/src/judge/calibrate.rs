@@ -40,6 +40,9 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<ExitCode> {
             plan.path.display()
         );
     };
+    if !plan.members.is_empty() {
+        output::note("the confidence of a majority is the share of its members that agree with it");
+    }
     found.warnings().iter().for_each(|warning| output::note(warning));
     if args.json {
         output::print_json(&found)?;
@@ -63,6 +66,10 @@ fn text(found: &Calibration) -> String {
         )
     };
     line("as said", forecasts(&found.as_said));
+    if found.confidences == 1 {
+        // A single confidence tells nothing apart.
+        return text;
+    }
     line("calibrated, cross-validated", forecasts(&found.calibrated));
     let fitted = &found.recalibration;
     line(

@@ -1,5 +1,6 @@
 //! `quarry judge status`, and the table at the end of a run.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -55,6 +56,9 @@ struct Status<'a> {
     generated: Option<[usize; 2]>,
     /// Pairs without a label, with the reason.
     unresolved: Vec<(String, String)>,
+    /// Whether these are all, and told one by one.
+    #[serde(skip)]
+    all: bool,
 }
 
 /// Runs `quarry judge status`.
@@ -95,6 +99,7 @@ impl<'a> Status<'a> {
             members: Members::of(plan, ledger, judge)?,
             options: Options::of(plan, ledger, judge)?,
             unresolved: ledger.unresolved(judge, listed)?,
+            all: listed == usize::MAX,
             report,
         })
     }
@@ -196,13 +201,23 @@ fn text(status: &Status<'_>) -> String {
     }
     if !status.unresolved.is_empty() {
         let _ = writeln!(text, "\nwithout a label:");
+        let (mut told, mut n_told) = (BTreeSet::new(), 0);
         for (pair, reason) in &status.unresolved {
-            let _ = writeln!(text, "  {}: {}", output::printable(pair), output::printable(reason));
+            let alike =
+                report.reasons.iter().find(|(known, _)| known == reason).map_or(1, |(_, number)| *number);
+            let (pair, shown) = (output::printable(pair), output::printable(reason));
+            if status.all || alike == 1 {
+                n_told += 1;
+                let _ = writeln!(text, "  {pair}: {shown}");
+            } else if told.insert(reason) {
+                n_told += alike;
+                let _ = writeln!(text, "  {alike} pairs, such as {pair}: {shown}");
+            }
         }
         let all: u64 = report.reasons.iter().map(|(_, number)| number).sum();
-        let more = all.saturating_sub(status.unresolved.len() as u64);
+        let more = all.saturating_sub(n_told);
         if more > 0 {
-            let _ = writeln!(text, "  and {more} more; `--all` lists them");
+            let _ = writeln!(text, "  and {more} more; `quarry judge status --all` lists them");
         }
     }
     text

@@ -42,14 +42,13 @@ pub static PAIRS: Format = Format {
     },
     write: Some(|record, number| {
         let pair = record.pair()?;
-        let id = |id: &Option<String>| {
-            Value::Whole(id.as_ref().and_then(|id| id.parse().ok()).unwrap_or(number as i64))
-        };
+        let whole = |id: &Option<String>| id.as_ref()?.parse().ok();
         Some(vec![
-            id(&pair.id),
-            id(&pair.query.id),
+            Value::Whole(whole(&pair.id).unwrap_or(number as i64)),
+            // Another number would make several queries of one.
+            Value::Whole(whole(&pair.query.id)?),
             pair.query.text.clone().into(),
-            id(&pair.code.id),
+            Value::Whole(whole(&pair.code.id)?),
             pair.code.text.clone().into(),
             Value::Whole(pair.label?.into()),
             pair.language.clone().filter(|language| language != "python").into(),

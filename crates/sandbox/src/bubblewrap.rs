@@ -234,19 +234,19 @@ impl Bubblewrap {
 
 impl Sandbox for Bubblewrap {
     fn run(&self, program: &Program, limits: &Limits) -> Result<Outcome, Error> {
-        self.run_with(program, limits, Access::default())
+        self.run_with(program, limits, Access::default()).map(|(outcome, _)| outcome)
     }
 }
 
 impl Bubblewrap {
     /// The same with more access. A program that fills its folder, or is stopped, ends as one that needs too much
-    /// memory.
+    /// memory; which it was stands beside it.
     pub(crate) fn run_with(
         &self,
         program: &Program,
         limits: &Limits,
         access: Access<'_>,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<(Outcome, Option<Over>), Error> {
         program.check()?;
         // Dropped last: the kernel removes a cgroup only after its processes.
         let cgroup = self.cgroups.as_ref().and_then(|parent| parent.make(limits.memory_bytes));
@@ -262,17 +262,19 @@ impl Bubblewrap {
         drop(go);
 
         let streams = [Stream::new(stdout, limits), Stream::new(stderr, limits)];
-        let mut looked = Instant::now();
+        let (mut looked, mut over) = (Instant::now(), None);
         let mut is_over = || {
             if access.stop.is_some_and(|stop| stop.load(Ordering::SeqCst)) {
-                return true;
-            }
-            let Some((folder, bytes)) = access.output else { return false };
-            let is_due = looked.elapsed() >= SIZE_INTERVAL;
-            if is_due {
+                over = Some(Over::Stopped);
+            } else if let Some((folder, bytes)) = access.output
+                && looked.elapsed() >= SIZE_INTERVAL
+            {
                 looked = Instant::now();
+                if tree::size(folder) > bytes {
+                    over = Some(Over::Full);
+                }
             }
-            is_due && tree::size(folder) > bytes
+            over.is_some()
         };
         let supervised = supervise(&mut child, streams, limits, &mut account, &mut is_over, &|| init.kill());
         init.wait()?;
@@ -281,8 +283,17 @@ impl Bubblewrap {
         if ended_itself && !has_exit_code(status) {
             return Err(setup_error(&outcome.stderr.text()));
         }
-        Ok(outcome)
+        Ok((outcome, over))
     }
+}
+
+/// Why a program was ended that used up neither time nor memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// It has filled [`Access::output`].
+    Full,
+    /// [`Access::stop`] was set.
+    Stopped,
 }
 
 /// A sandbox that waits for the word.

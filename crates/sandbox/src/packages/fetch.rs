@@ -4,14 +4,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
 use super::kept::{MANIFEST, Manifest, PACKAGES, lock, publish, read_manifest, remove};
 use super::{Index, Manager, PackageError, PackageSource, Provided, Rules, Settings, manager, npm, refused};
-use crate::bubblewrap::Access;
+use crate::bubblewrap::{Access, Over};
 use crate::places::Places;
 use crate::{Bubblewrap, Ended, Error, Limits, Program, Sandbox, tree};
 
@@ -229,7 +229,7 @@ impl Packages {
         access: Access<'_>,
         output: &Path,
     ) -> Result<(), PackageError> {
-        let outcome = self.sandbox.run_with(program, &self.limits(), access)?;
+        let (outcome, over) = self.sandbox.run_with(program, &self.limits(), access)?;
         let names = requirements.join(", ");
         let too_large = || {
             let mebibytes = self.settings.bytes >> 20;
@@ -237,8 +237,8 @@ impl Packages {
         };
         match outcome.ended {
             Ended::Exited { code: 0 } => {}
-            Ended::Memory if self.stop.load(Ordering::SeqCst) => return Err(PackageError::Stopped),
-            Ended::Memory if tree::size(output) > self.settings.bytes => return Err(too_large()),
+            Ended::Memory if over == Some(Over::Stopped) => return Err(PackageError::Stopped),
+            Ended::Memory if over == Some(Over::Full) => return Err(too_large()),
             Ended::WallTime | Ended::CpuTime => {
                 let seconds = self.settings.wall_time.as_secs_f64();
                 // A slow network is no word on the package.

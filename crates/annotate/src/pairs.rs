@@ -7,7 +7,7 @@ use quarry_corpus::formats::{FormatError, Holds, Record};
 use crate::digest::digest;
 use crate::error::AnnotateError;
 use crate::language::Language;
-use crate::ledger::{Clash, Writer};
+use crate::ledger::Writer;
 use crate::pair::Pair;
 use crate::plan::Plan;
 
@@ -94,11 +94,7 @@ pub(crate) fn note(checked: &Checked, plan: &Plan, writer: &Writer) -> Result<()
     if n_clashes == 0 {
         return Ok(());
     }
-    let lines = clashes.iter().map(|Clash { id, known, what }| match *what {
-        "its label" => format!("\n  pair {id} is there twice, with different labels"),
-        _ if id == known => format!("\n  pair {id} is there with another text or other ids"),
-        what => format!("\n  pair {id}: {what} stands for another text in pair {known}"),
-    });
+    let lines = clashes.iter().map(|problem| format!("\n  {problem}"));
     let more = match n_clashes - clashes.len() {
         0 => String::new(),
         more => format!("\n  and {more} more"),

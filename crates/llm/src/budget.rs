@@ -112,11 +112,6 @@ impl AddAssign for Cost {
 }
 
 impl Cost {
-    /// `count` times as much.
-    pub fn times(self, count: u64) -> Self {
-        Self { tokens: self.tokens.saturating_mul(count), money: self.money.times(count) }
-    }
-
     fn minus(self, other: Self) -> Self {
         Self {
             tokens: self.tokens.saturating_sub(other.tokens),

@@ -6,19 +6,8 @@ use super::Writer;
 use crate::error::AnnotateError;
 use crate::pair::Pair;
 
-/// A pair with an id that stands for another text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Clash {
-    /// Its id.
-    pub id: String,
-    /// The id of the pair that has the other text.
-    pub known: String,
-    /// Which id that is, in words.
-    pub what: &'static str,
-}
-
 /// What is wrong with the ids of the texts of a pair. It is enough to look at the first pair that has such an id.
-fn clash(transaction: &Transaction<'_>, pair: &Pair) -> rusqlite::Result<Option<Clash>> {
+fn clash(transaction: &Transaction<'_>, pair: &Pair) -> rusqlite::Result<Option<String>> {
     for (what, of, texts, select) in [
         (
             "its query id",
@@ -36,10 +25,10 @@ fn clash(transaction: &Transaction<'_>, pair: &Pair) -> rusqlite::Result<Option<
         let mut select = transaction.prepare_cached(select)?;
         let found = select.query_row([of], |row| {
             let known = [row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?];
-            Ok((row.get(0)?, known != texts))
+            Ok((row.get::<_, String>(0)?, known != texts))
         });
         if let Some((known, true)) = found.optional()? {
-            return Ok(Some(Clash { id: pair.id.clone(), known, what }));
+            return Ok(Some(format!("pair {}: {what} stands for another text in pair {known}", pair.id)));
         }
     }
     Ok(None)
@@ -59,12 +48,12 @@ impl Writer {
         })
     }
 
-    /// Adds pairs to the list. An id stands for one text, in all of the ledger: pairs with one that stands for another
-    /// are not added but given back.
+    /// Adds pairs to the list. An id stands for one text and one label, in all of the ledger: what is wrong with those of
+    /// which that does not hold, which are not added.
     ///
     /// # Errors
     /// When the ledger cannot be written.
-    pub fn add_pairs(&self, pairs: Vec<Pair>) -> Result<Vec<Clash>, AnnotateError> {
+    pub fn add_pairs(&self, pairs: Vec<Pair>) -> Result<Vec<String>, AnnotateError> {
         let list = self.list();
         self.change(move |transaction| {
             let mut insert = transaction.prepare_cached(
@@ -90,13 +79,13 @@ impl Writer {
                 let content = pair.content();
                 insert.execute(params![id, query_id, query, code_id, code, language, label, content, list])?;
                 if !find.query_row(params![id, content, query_id, code_id], |row| row.get::<_, bool>(0))? {
-                    clashes.push(Clash { id: id.clone(), known: id.clone(), what: "its id" });
+                    clashes.push(format!("pair {id} is there with another text or other ids"));
                     continue;
                 }
                 let is_new = enlist.execute(params![id, content, query_id, code_id, list])? > 0;
                 let is_relabelled = relabel.execute(params![id, label])? > 0;
                 if is_relabelled && !is_new {
-                    clashes.push(Clash { id: id.clone(), known: id.clone(), what: "its label" });
+                    clashes.push(format!("pair {id} is there twice, with different labels"));
                 }
             }
             Ok(clashes)

@@ -30,7 +30,6 @@ pub use batches::{BatchCall, OpenBatch};
 pub use compare::{ExtraWork, Votes, Work};
 pub use counts::{Counts, Effort};
 pub use generated::{GeneratedCode, GeneratedStatus, NewCode, Unanswered};
-pub use listed::Clash;
 pub use pace::Pace;
 pub use people::{Comparable, Labelled, NewReply, PairReply, Said};
 pub use read::{Decided, Finished, Listed, Scene, Story, Waiting};

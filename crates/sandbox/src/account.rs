@@ -145,10 +145,20 @@ impl CgroupParent {
                 let name = entry.file_name();
                 let maker = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next());
                 if maker.is_some_and(|maker| !Path::new("/proc").join(maker).exists()) {
-                    let _ = fs::remove_dir(entry.path());
+                    remove(&entry.path());
                 }
             }
         }
+    }
+}
+
+/// Removes an empty cgroup. The kernel takes a moment to notice that its last process is gone.
+fn remove(folder: &Path) {
+    for _ in 0..100 {
+        if fs::remove_dir(folder).is_ok() || !folder.exists() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
@@ -251,13 +261,7 @@ impl Folders {
 impl Drop for Cgroup {
     fn drop(&mut self) {
         for folder in [Some(&self.memory), self.cpu.as_ref()].into_iter().flatten() {
-            // The kernel takes a moment to notice that the last process is gone.
-            for _ in 0..100 {
-                if fs::remove_dir(folder).is_ok() || !folder.exists() {
-                    break;
-                }
-                std::thread::sleep(Duration::from_millis(2));
-            }
+            remove(folder);
         }
     }
 }

@@ -120,11 +120,13 @@ fn programs_end_when_who_runs_them_is_killed() {
     child.wait().unwrap();
     eventually("the program is gone", || processes(&token).is_empty());
 
-    // What it could not remove, its cgroup, is removed by the next one.
-    quarry_sandbox::Bubblewrap::open().unwrap();
-    let mut left = Vec::new();
-    cgroups(Path::new("/sys/fs/cgroup"), child.id(), &mut left);
-    assert_eq!(left, [] as [PathBuf; 0]);
+    // What it could not remove, its cgroup, is removed by the next one, once the kernel gives it up.
+    eventually("its cgroup is removed", || {
+        quarry_sandbox::Bubblewrap::open().unwrap();
+        let mut left = Vec::new();
+        cgroups(Path::new("/sys/fs/cgroup"), child.id(), &mut left);
+        left.is_empty()
+    });
 }
 
 /// The containers that a process made, by their names.

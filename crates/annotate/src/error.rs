@@ -54,7 +54,7 @@ pub enum AnnotateError {
         listed: Vec<String>,
     },
     /// A form that people filled in cannot be taken.
-    #[error("{}: {n_wrong} rows are wrong; nothing was imported:\n{}", path.display(), listed.join("\n"))]
+    #[error("{}: nothing was imported; rows that are wrong: {n_wrong}\n{}", path.display(), listed.join("\n"))]
     Form {
         /// The file.
         path: PathBuf,

@@ -1,5 +1,7 @@
 //! Pairs of a plan: from files into the ledger.
 
+use std::slice;
+
 use quarry_corpus::dataset;
 use quarry_corpus::formats::source::Source;
 use quarry_corpus::formats::{FormatError, Holds, Record};
@@ -44,18 +46,27 @@ pub(crate) fn check(plan: &Plan) -> Result<Checked, AnnotateError> {
         });
     }
     let (mut n_pairs, mut n_wrong, mut listed, mut languages) = (0, 0, Vec::new(), Vec::new());
-    for_each(&sources, plan, &mut |source, pair| {
-        n_pairs += 1;
-        if let Some(problem) = problem(&pair, plan) {
-            n_wrong += 1;
-            if listed.len() < MAX_LISTED {
-                listed.push(format!("  {}: pair {}: {problem}", source.path.display(), pair.id));
+    for source in &sources {
+        let mut number = 0;
+        for_each(slice::from_ref(source), plan, &mut |pair| {
+            n_pairs += 1;
+            number += 1;
+            if let Some(problem) = problem(&pair, plan) {
+                n_wrong += 1;
+                if listed.len() < MAX_LISTED {
+                    // A pair without an id of its own cannot be found by the one that it was given.
+                    listed.push(format!(
+                        "  {}: record {number}, pair {}: {problem}",
+                        source.path.display(),
+                        pair.id
+                    ));
+                }
+            } else if !languages.contains(&pair.language) {
+                languages.push(pair.language);
             }
-        } else if !languages.contains(&pair.language) {
-            languages.push(pair.language);
-        }
-        Ok(())
-    })?;
+            Ok(())
+        })?;
+    }
     if n_wrong > listed.len() {
         listed.push(format!("  and {} more", n_wrong - listed.len()));
     }
@@ -80,7 +91,7 @@ pub(crate) fn note(checked: &Checked, plan: &Plan, writer: &Writer) -> Result<()
         }
         Err(error) => failed = failed.take().or(Some(error)),
     };
-    for_each(&checked.sources, plan, &mut |_, pair| {
+    for_each(&checked.sources, plan, &mut |pair| {
         batch.push(pair);
         if batch.len() == BATCH {
             add(&mut batch);
@@ -112,10 +123,10 @@ pub(crate) fn note(checked: &Checked, plan: &Plan, writer: &Writer) -> Result<()
 fn for_each(
     sources: &[Source],
     plan: &Plan,
-    each: &mut dyn FnMut(&Source, Pair) -> Result<(), FormatError>,
+    each: &mut dyn FnMut(Pair) -> Result<(), FormatError>,
 ) -> Result<(), AnnotateError> {
-    Ok(dataset::for_each(sources, &mut |source, record| match record {
-        Record::Pair(pair) => each(source, from_record(*pair, plan)),
+    Ok(dataset::for_each(sources, &mut |_, record| match record {
+        Record::Pair(pair) => each(from_record(*pair, plan)),
         _ => Ok(()),
     })?)
 }

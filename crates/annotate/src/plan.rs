@@ -325,6 +325,11 @@ impl Plan {
         self.replay.is_some()
     }
 
+    /// The address of the server that is asked.
+    pub(crate) fn server(&self) -> Result<String, AnnotateError> {
+        Ok(self.settings.address()?)
+    }
+
     /// How tables call who judges: the model, the judge, and which member of a majority it is.
     pub fn title(&self) -> String {
         let model = match self.members.is_empty() {

@@ -5,6 +5,8 @@ mod estimate;
 mod generate;
 mod waiting;
 
+use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -118,16 +120,17 @@ impl Judging {
     }
 
     /// As [`Judging::prepare`], but programs run, and models are asked, where the workers are that are connected to the
-    /// same server.
+    /// same server. Without a connection it can be estimated, and not run.
     ///
     /// # Errors
     /// When pairs cannot be judged, or the ledger cannot be used; [`AnnotateError::Stopped`] when the user wanted no
     /// more before the server could be told.
-    pub fn prepare_for_workers(plan: Plan, connection: &Connection) -> Result<Self, AnnotateError> {
+    pub fn prepare_for_workers(plan: Plan, connection: Option<&Connection>) -> Result<Self, AnnotateError> {
         let plan = plan.for_workers()?;
         let packages = plan.packages.clone();
         let checked = pairs::check(&plan)?;
         Self::note(plan, &checked, |ledger| {
+            let Some(connection) = connection else { return Ok(Hands::default()) };
             let remote = Arc::new(Remote::new(connection, ledger, packages)?);
             Ok(Hands { programs: Some(Arc::clone(&remote) as Arc<dyn Programs>), remote: Some(remote) })
         })
@@ -179,8 +182,7 @@ impl Judging {
     /// # Errors
     /// When the ledger cannot be read.
     pub fn unjudged(&self) -> Result<Option<(String, String)>, AnnotateError> {
-        let judges = if self.members.is_empty() { std::slice::from_ref(self) } else { &self.members };
-        for Self { judge, .. } in judges {
+        for Self { judge, .. } in self.judges() {
             let found = self.writer.ledger().failed(*judge)?;
             if found.is_some() {
                 return Ok(found);
@@ -195,18 +197,50 @@ impl Judging {
     }
 
     /// Judges until every pair has a verdict, or has failed this time, or `stop` is set. What was answered and run is
-    /// in the ledger at any moment.
+    /// in the ledger at any moment. The members of a majority work at the same time where they ask different servers;
+    /// those of one server work one after the other, so that its limits are kept and it holds one model at a time.
     ///
     /// # Errors
     /// When something is wrong that concerns all pairs: the key, the budget, the recording, the ledger, the sandbox.
     pub fn run(&self, stop: &AtomicBool, progress: &(dyn Fn(Progress) + Sync)) -> Result<(), AnnotateError> {
-        if !self.members.is_empty() {
-            // One after the other, so that each model's limits are its own. Their verdicts bring the majority's.
-            return self.members.iter().try_for_each(|member| member.run(stop, progress));
+        let mut of_server: BTreeMap<String, Vec<&Self>> = BTreeMap::new();
+        for member in self.judges() {
+            of_server.entry(member.plan.server()?).or_default().push(member);
         }
+        let failed = AtomicBool::new(false);
+        let is_over = || stop.load(Ordering::SeqCst) || failed.load(Ordering::SeqCst);
+        let work = |members: Vec<&Self>| {
+            let result = members.into_iter().try_for_each(|member| member.work(&is_over, progress));
+            failed.fetch_or(result.is_err(), Ordering::SeqCst);
+            result
+        };
+        let results: Vec<Result<(), AnnotateError>> = thread::scope(|scope| {
+            let start = |members| scope.spawn(|| work(members));
+            let servers: Vec<_> = of_server.into_values().map(start).collect();
+            servers
+                .into_iter()
+                .map(|server| server.join().unwrap_or_else(|panic| resume_unwind(panic)))
+                .collect()
+        });
+        // Where one fails, the others are stopped.
+        let (stopped, failed): (Vec<_>, Vec<_>) = (results.into_iter().filter_map(Result::err))
+            .partition(|error| matches!(error, AnnotateError::Stopped));
+        if let Some(error) = failed.into_iter().chain(stopped).next() {
+            return Err(error);
+        }
+        self.hands.remote.as_ref().map_or(Ok(()), |remote| remote.clear())
+    }
+
+    /// Those whose verdicts are this one's: the members of a majority, else itself.
+    fn judges(&self) -> &[Self] {
+        if self.members.is_empty() { std::slice::from_ref(self) } else { &self.members }
+    }
+
+    /// Judges what is left.
+    fn work(&self, is_over: &IsOver<'_>, progress: &(dyn Fn(Progress) + Sync)) -> Result<(), AnnotateError> {
         match &self.batches {
-            Some(batches) => batch::run(self, batches, stop, progress),
-            None => self.pass(stop, progress, None),
+            Some(batches) => batch::run(self, batches, is_over, progress),
+            None => self.pass(is_over, progress, None),
         }
     }
 
@@ -214,11 +248,11 @@ impl Judging {
     /// is not known.
     fn pass(
         &self,
-        stop: &AtomicBool,
+        is_over: &IsOver<'_>,
         progress: &(dyn Fn(Progress) + Sync),
         rounds: Option<&Rounds<'_>>,
     ) -> Result<(), AnnotateError> {
-        let shared = Shared { rounds, ..Shared::new(self, stop) };
+        let shared = Shared { rounds, ..Shared::new(self, is_over) };
         let (pairs, waiting) = mpsc::sync_channel(self.plan.workers);
         let waiting = Mutex::new(waiting);
         let fed = thread::scope(|scope| {
@@ -250,10 +284,7 @@ impl Judging {
             return Err(error);
         }
         fed?;
-        if stop.load(Ordering::SeqCst) {
-            return Err(AnnotateError::Stopped);
-        }
-        self.hands.remote.as_ref().map_or(Ok(()), |remote| remote.clear())
+        if is_over() { Err(AnnotateError::Stopped) } else { Ok(()) }
     }
 
     /// Gives pairs without a verdict to `each` until it says no.
@@ -275,10 +306,13 @@ impl Judging {
     }
 }
 
+/// Whether no more is to be begun.
+type IsOver<'a> = dyn Fn() -> bool + Sync + 'a;
+
 /// What the workers share.
 struct Shared<'a> {
     judging: &'a Judging,
-    stop: &'a AtomicBool,
+    stop: &'a IsOver<'a>,
     failed: Mutex<Option<AnnotateError>>,
     failures_in_a_row: AtomicU32,
     asked: InFlight,
@@ -287,7 +321,7 @@ struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    fn new(judging: &'a Judging, stop: &'a AtomicBool) -> Self {
+    fn new(judging: &'a Judging, stop: &'a IsOver<'a>) -> Self {
         Self {
             judging,
             stop,
@@ -299,7 +333,7 @@ impl<'a> Shared<'a> {
     }
 
     fn is_over(&self) -> bool {
-        self.stop.load(Ordering::SeqCst) || lock(&self.failed).is_some()
+        (self.stop)() || lock(&self.failed).is_some()
     }
 
     fn work(&self, waiting: &Mutex<Receiver<Waiting>>, progress: &(dyn Fn(Progress) + Sync)) {

@@ -107,6 +107,26 @@ fn the_story_of_a_label_is_whole() {
 }
 
 #[test]
+fn a_pair_is_called_by_its_id_or_by_what_only_it_begins_with() {
+    let server = honest();
+    let fixture = Fixture::new(0, &server.url());
+    let ids = ["alphabet", "alpha", "alpine", "alps", "7", "70"];
+    let pairs: Vec<_> = (ids.iter().enumerate())
+        .map(|(number, id)| json!({"id": id, "query": format!("query {number}"), "code": "def f(): pass", "language": "python"}))
+        .collect();
+    fixture.write_pairs(&pairs);
+    fixture.prepare().unwrap();
+    let (ledger, _) = fixture.ledger();
+    let called = |name: &str| ledger.id_of(name).unwrap();
+    for (name, id) in [("alpha", "alpha"), ("alphab", "alphabet"), ("alpi", "alpine"), ("7", "7")] {
+        assert_eq!(called(name).as_deref(), Some(id), "{name}");
+    }
+    for name in ["alp", "alph", "alpho", "al_s", "alp%", "", "8"] {
+        assert_eq!(called(name), None, "{name}");
+    }
+}
+
+#[test]
 fn equal_pairs_are_asked_about_once() {
     let server = honest();
     let fixture = Fixture::new(0, &server.url());
@@ -323,7 +343,7 @@ fn pairs_that_cannot_be_judged_are_listed_before_anything_is_asked() {
     let error = fixture.run().unwrap_err().to_string();
     for words in [
         "3 of 4 pairs",
-        "pair 1: it has no code",
+        "pairs.jsonl: record 2, pair 1: it has no code",
         "pair 2: expected one of",
         "cobol",
         "pair 3: it has no query",

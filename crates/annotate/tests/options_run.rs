@@ -11,11 +11,15 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use fixture::{Asked, Fixture, model, words};
-use quarry_annotate::{AnnotateError, Calibration, Members, Options, Outcome, Report, audit};
+use quarry_annotate::{AnnotateError, Calibration, Members, Options, Outcome, Plan, Report, audit};
 use quarry_sandbox::Limits;
+use support::{Reply, Server};
 
 const YES: &str = "{\"analysis\": \"x\", \"judgement\": \"yes\"}";
 const NO: &str = "{\"analysis\": \"x\", \"judgement\": \"no\"}";
@@ -117,6 +121,64 @@ fn models_judge_apart_and_a_tie_is_said() {
     let (ledger, judge) = fixture.ledger(&plan);
     assert_eq!(ledger.unresolved(judge, 10).unwrap().len(), 3);
     assert_eq!(server.count(), 9);
+}
+
+/// A plan of the models a and b, each with a server of its own.
+fn plan_of_two(fixture: &Fixture, a: &Server, b: &Server) -> Plan {
+    let plan = fixture.plan("judge = 'cosqa-plus'\nattempts = 1", &["a", "b"], "");
+    let (first, second) = plan.text.split_once("[models.b]").unwrap();
+    let text = format!("{first}[models.b]{}", second.replace(&a.url(), &b.url()));
+    fs::write(&plan.path, text).unwrap();
+    Plan::open(&plan.path, None).unwrap()
+}
+
+#[test]
+fn different_servers_are_asked_at_the_same_time() {
+    let asked = Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
+    let server = |own: usize| {
+        let asked = Arc::clone(&asked);
+        model(move |_| {
+            asked[own].store(true, Ordering::SeqCst);
+            let start = Instant::now();
+            while !asked[1 - own].load(Ordering::SeqCst) {
+                assert!(start.elapsed() < Duration::from_secs(20), "nobody asks the other");
+                thread::sleep(Duration::from_millis(1));
+            }
+            YES.to_owned()
+        })
+    };
+    let (a, b) = (server(0), server(1));
+    let fixture = Fixture::new(&a.url(), &THREE);
+    let plan = plan_of_two(&fixture, &a, &b);
+    fixture.run(&plan).unwrap();
+    assert!(fixture.labels(&plan).iter().all(|label| *label == (Outcome::Yes, "2 yes".to_owned())));
+    assert_eq!((fixture.labels(&plan).len(), a.count(), b.count()), (3, 3, 3));
+}
+
+#[test]
+fn what_one_server_cannot_do_stops_the_others() {
+    // The first answer of a comes when b has refused, so that much is left to ask.
+    let refused = Arc::new(AtomicBool::new(false));
+    let (told, waits) = (Arc::clone(&refused), Arc::clone(&refused));
+    let b = Server::script(move |_, _| {
+        told.store(true, Ordering::SeqCst);
+        Reply::status(401, "no")
+    });
+    let a = model(move |_| {
+        while !waits.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        thread::sleep(Duration::from_millis(20));
+        YES.to_owned()
+    });
+    let pairs: Vec<(String, String)> =
+        (0..500).map(|number| (format!("query {number}"), format!("def subject{number}(): pass"))).collect();
+    let pairs: Vec<(&str, &str)> =
+        pairs.iter().map(|(query, code)| (query.as_str(), code.as_str())).collect();
+    let fixture = Fixture::new(&a.url(), &pairs);
+    let error = fixture.run(&plan_of_two(&fixture, &a, &b)).unwrap_err().to_string();
+    assert!(error.contains("401"), "{error}");
+    assert!(a.count() < 500, "{} questions", a.count());
 }
 
 #[test]

@@ -117,7 +117,7 @@ impl Fixture {
     fn run(&self, nats: &Nats) -> Result<Report, AnnotateError> {
         let stop = Arc::new(AtomicBool::new(false));
         let connection = Connection::open(&nats.url(), Arc::clone(&stop), Arc::new(|_| ())).unwrap();
-        let judging = Judging::prepare_for_workers(self.plan(), &connection)?;
+        let judging = Judging::prepare_for_workers(self.plan(), Some(&connection))?;
         let result = judging.run(&stop, &|_| ());
         let (ledger, judge) = judging.ledger();
         let report = Report::new(ledger.counts(judge, &judging.plan().judge).unwrap());

@@ -272,7 +272,10 @@ fn people_label_before_any_model_does() {
         serde_json::from_str(&fs::read_to_string(example().with_file_name("pairs.json")).unwrap()).unwrap();
     let given = pairs.iter().find(|pair| text.contains(pair["code"].as_str().unwrap())).unwrap();
     let story = stdout(&judge(&["show"], &[&given["pair-idx"].to_string()]));
-    assert!(story.contains("ann, without tests: yes (cosqa-plus)"), "{story}");
+    // Where nobody says when, it is when the form came in.
+    let date = story.split("ann, imported ").nth(1).and_then(|rest| rest.get(..10)).unwrap_or(&story);
+    assert!(date.starts_with("20") && date.matches('-').count() == 2, "{date}");
+    assert!(story.contains(&format!("ann, imported {date}, without tests: yes (cosqa-plus)")), "{story}");
     let guidelines = stdout(&fixture.run(&["judge", "people", "guidelines"]));
     assert!(guidelines.contains("cosqa-plus-half") && guidelines.contains("preference"), "{guidelines}");
 }

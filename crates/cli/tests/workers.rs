@@ -142,3 +142,13 @@ fn a_worker_that_cannot_work_is_told_why() {
     let Some(nats) = Nats::start() else { return };
     check_error(&fixture.run(&["worker", "--nats", &nats.url(), "--programs", "0"]), "--model");
 }
+
+/// A rehearsal asks nobody, so that it needs no server.
+#[test]
+fn a_dry_run_for_workers_waits_for_nobody() {
+    let fixture = Fixture::new();
+    write_plan(&fixture, 4, "http://127.0.0.1:1/v1", "");
+    let run = fixture.run(&["judge", "run", "plan.toml", "--nats", "nats://127.0.0.1:1", "--dry-run"]);
+    assert!(run.status.success(), "{}", stderr(&run));
+    assert!(stderr(&run).contains("4 pairs to judge\n  next    4 calls for at most"), "{}", stderr(&run));
+}

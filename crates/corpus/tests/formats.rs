@@ -356,6 +356,23 @@ fn a_wrong_type_is_named_with_its_line_and_field() {
 }
 
 #[test]
+fn a_wrong_first_record_is_one_of_the_format_whose_names_it_has() {
+    for (text, expected) in [
+        (r#"{"query":"q","code":"c","label":"yes"}"#, "f:1: expected a whole number as `label`"),
+        (r#"{"query":"q","code":"c","label":2}"#, "f:1: expected `label` from 0 to 1, found 2"),
+        (r#"{"query":"","code":"c"}"#, "f:1: expected `query` (the query) with something in it"),
+        (r#"{"query":"q","code":["c"],"language":"go"}"#, "f:1: expected text as `code`"),
+        (
+            r#"{"pair-idx":0,"query-idx":0,"query":"q","code-idx":0,"code":"c","label":"1"}"#,
+            "f:1: expected a whole number as `label`",
+        ),
+    ] {
+        let error = read("f", text.as_bytes(), "").unwrap_err();
+        assert!(error.starts_with(expected), "{text}: {error}");
+    }
+}
+
+#[test]
 fn what_only_one_format_demands_is_named_with_its_line() {
     const CSN99: &str = "Language,Query,GitHubUrl,Relevance,Notes\n";
     for (format, text, expected) in [

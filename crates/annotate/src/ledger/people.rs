@@ -103,8 +103,8 @@ pub struct Comparable {
 pub struct PairReply {
     /// Who.
     pub person: String,
-    /// When, as they say.
-    pub date: Option<String>,
+    /// When, as they say; else when it was imported.
+    pub date: String,
     /// Name of the guideline.
     pub guideline: String,
     /// Whether the form asked for a test program.
@@ -360,8 +360,8 @@ impl Ledger {
     pub fn replies_to(&self, pair: &str) -> Result<Vec<PairReply>, AnnotateError> {
         self.read(|connection| {
             let mut select = connection.prepare_cached(&format!(
-                "SELECT people.name, date, guideline, forms.tests, replies.label, comment, replies.run IS NOT NULL, {} \
-                 FROM replies JOIN items USING (form, item) JOIN forms USING (form) JOIN people USING (person) \
+                "SELECT people.name, coalesce(date, 'imported ' || date(replies.time, 'unixepoch')), guideline, forms.tests, \
+                 replies.label, comment, replies.run IS NOT NULL, {} FROM replies JOIN items USING (form, item) JOIN forms USING (form) JOIN people USING (person) \
                  JOIN pairs USING (pair) LEFT JOIN runs USING (run) WHERE pairs.id = ?1 ORDER BY reply",
                 RUN_COLUMNS.replace("events.extra", "NULL")
             ))?;

@@ -341,6 +341,24 @@ impl Ledger {
         })
     }
 
+    /// The id of the pair that is called so: by its id or, where four characters or more are given, the beginning of it
+    /// if no other id begins so.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn id_of(&self, called: &str) -> Result<Option<String>, AnnotateError> {
+        self.read(|connection| {
+            let mut select = connection.prepare_cached(
+                "SELECT id FROM pairs WHERE id = ?1 OR length(?1) >= 4 AND substr(id, 1, length(?1)) = ?1 \
+                 ORDER BY id <> ?1 LIMIT 2",
+            )?;
+            let found = select.query_map([called], |row| row.get(0))?;
+            let found = found.collect::<Result<Vec<String>, _>>()?;
+            let is_one = found.len() == 1 || found.first().is_some_and(|id| id == called);
+            Ok(found.into_iter().next().filter(|_| is_one))
+        })
+    }
+
     /// All that is known about the pair with this id.
     ///
     /// # Errors

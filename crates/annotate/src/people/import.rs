@@ -77,10 +77,13 @@ pub fn import(
     let wrong = |listed: Vec<(usize, String)>| AnnotateError::Form {
         path: path.to_owned(),
         n_wrong: listed.len(),
-        listed: listed
+        listed: apart(listed)
             .iter()
             .take(MAX_LISTED)
-            .map(|(line, problem)| format!("{}:{line}: {problem}", path.display()))
+            .map(|(line, more, problem)| {
+                let more = if *more == 0 { String::new() } else { format!(" (and so in {more} more)") };
+                format!("{}:{line}: {problem}{more}", path.display())
+            })
             .collect(),
     };
     let text = String::from_utf8(bytes).map_err(|error| {
@@ -153,6 +156,24 @@ pub fn import(
         imported.new += 1;
     }
     Ok(imported)
+}
+
+/// What is wrong, each once: with its first line, and how many more there are. One mistake may be in every row.
+fn apart(listed: Vec<(usize, String)>) -> Vec<(usize, usize, String)> {
+    let (mut apart, mut places) = (Vec::<(usize, usize, String)>::new(), HashMap::new());
+    for (line, problem) in listed {
+        match places.get(&problem) {
+            Some(place) => {
+                let (_, more, _) = &mut apart[*place];
+                *more += 1;
+            }
+            None => {
+                places.insert(problem.clone(), apart.len());
+                apart.push((line, 0, problem));
+            }
+        }
+    }
+    apart
 }
 
 /// Code as somebody leaves it.

@@ -7,7 +7,6 @@
 //! be attempted.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,7 +16,7 @@ use quarry_llm::budget::{Exhausted, Reservation};
 use quarry_llm::{Batches, Booked, ChatRequest, Cost, LlmError};
 
 use super::waiting::{InFlight, lock};
-use super::{Judging, Progress, concerns_all};
+use super::{IsOver, Judging, Progress, concerns_all};
 use crate::digest::digest;
 use crate::error::AnnotateError;
 use crate::judge::Next;
@@ -34,7 +33,7 @@ const READERS: usize = 16;
 pub(super) struct Rounds<'a> {
     judging: &'a Judging,
     batches: &'a Batches,
-    stop: &'a AtomicBool,
+    stop: &'a IsOver<'a>,
     progress: &'a (dyn Fn(Progress) + Sync),
     filling: Mutex<Filling>,
     /// Of each batch under way.
@@ -66,7 +65,7 @@ struct Collected {
 pub(super) fn run(
     judging: &Judging,
     batches: &Batches,
-    stop: &AtomicBool,
+    stop: &IsOver<'_>,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<(), AnnotateError> {
     let rounds = Rounds {
@@ -198,7 +197,7 @@ impl Rounds<'_> {
     fn sleep(&self, time: Duration) -> Result<(), AnnotateError> {
         let until = Instant::now() + time;
         while Instant::now() < until {
-            if self.stop.load(Ordering::SeqCst) {
+            if (self.stop)() {
                 return Err(AnnotateError::Stopped);
             }
             thread::sleep(FIRST_PAUSE.min(until.saturating_duration_since(Instant::now())));

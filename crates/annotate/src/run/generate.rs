@@ -79,9 +79,9 @@ impl Judging {
         let (queries, open) = self.writer.ledger().unanswered(self.judge)?;
         let written = &self.plan.generation;
         self.writer.add_prompts(&[&written.generator, &written.repairer])?;
-        let judges = if self.members.is_empty() { vec![self] } else { self.members.iter().collect() };
-        let judges = judges.into_iter().map(|judging| Shared::new(judging, stop)).collect();
-        let author = Author { judging: self, writer: Shared::new(self, stop), judges };
+        let is_stopped = || stop.load(Ordering::SeqCst);
+        let judges = self.judges().iter().map(|judging| Shared::new(judging, &is_stopped)).collect();
+        let author = Author { judging: self, writer: Shared::new(self, &is_stopped), judges };
         let generation =
             Mutex::new(Generation { queries: queries.len() as u64, open, ..Generation::default() });
         let failed = Mutex::new(None);
@@ -89,7 +89,7 @@ impl Judging {
         thread::scope(|scope| {
             for _ in 0..self.plan.workers {
                 scope.spawn(|| {
-                    while !stop.load(Ordering::SeqCst) && lock(&failed).is_none() {
+                    while !is_stopped() && lock(&failed).is_none() {
                         let next = lock(&queries).next();
                         let Some(query) = next else { return };
                         let (ending, counted) = match author.write(&query) {
@@ -120,7 +120,7 @@ impl Judging {
         if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
             return Err(error);
         }
-        if stop.load(Ordering::SeqCst) {
+        if is_stopped() {
             return Err(AnnotateError::Stopped);
         }
         let mut generation = generation.into_inner().unwrap_or_else(PoisonError::into_inner);

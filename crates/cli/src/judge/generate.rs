@@ -16,7 +16,7 @@ use crate::output;
 pub fn run(args: &WorkArgs) -> anyhow::Result<ExitCode> {
     let (plan, _copy) = args.plan.open_for(args.dry_run)?;
     let stop = stop_on_interrupt()?;
-    let judging = args.workplace.prepare(plan, &stop)?;
+    let judging = args.workplace.prepare(plan, &stop, args.dry_run)?;
     let (queries, open, worst) = judging.estimate_generation()?;
     output::note(&format!(
         "{queries} queries that no candidate answers, and {open} with candidates that are not decided yet; writing \

@@ -207,11 +207,12 @@ struct WorkplaceArgs {
 }
 
 impl WorkplaceArgs {
-    /// A plan, ready to be judged there.
-    fn prepare(&self, plan: Plan, stop: &Arc<AtomicBool>) -> anyhow::Result<Judging> {
+    /// A plan, ready to be judged there; in a rehearsal nobody is connected to.
+    fn prepare(&self, plan: Plan, stop: &Arc<AtomicBool>, rehearsal: bool) -> anyhow::Result<Judging> {
         if let Some(url) = self.nats.as_ref().or(plan.nats.as_ref()) {
-            let connection = Connection::open(url, Arc::clone(stop), Arc::new(output::note))?;
-            return Ok(Judging::prepare_for_workers(plan, &connection)?);
+            let connect = || Connection::open(url, Arc::clone(stop), Arc::new(output::note));
+            let connection = if rehearsal { None } else { Some(connect()?) };
+            return Ok(Judging::prepare_for_workers(plan, connection.as_ref())?);
         }
         let sandbox = if plan.judge.runs_tests() { Some(self.isolation.open(&plan, stop)?) } else { None };
         Ok(Judging::prepare(plan, sandbox)?)

@@ -18,7 +18,7 @@ use crate::output;
 pub fn run(args: &WorkArgs) -> anyhow::Result<ExitCode> {
     let (plan, _copy) = args.plan.open_for(args.dry_run)?;
     let stop = stop_on_interrupt()?;
-    let judging = args.workplace.prepare(plan, &stop)?;
+    let judging = args.workplace.prepare(plan, &stop, args.dry_run)?;
     let estimate = judging.estimate()?;
     output::note(&format_estimate(&estimate, &judging));
     if args.dry_run {
@@ -74,39 +74,44 @@ fn format_estimate(estimate: &Estimate, judging: &Judging) -> String {
         return "every pair has its verdict; nothing is asked".to_owned();
     }
     let mut text = match plan.members.len() {
-        0 => format!("{pairs} pairs to judge"),
-        members => format!("{pairs} verdicts of {members} members to come"),
+        0 => format!("{} to judge", counted(*pairs as usize, "pair")),
+        members => format!("{} of {members} members to come", counted(*pairs as usize, "verdict")),
     };
     if plan.is_replay() {
         return text + ", by a recording: nothing is paid";
     }
-    text += &format!("; in all about {typical}");
-    if plan.judge.runs_tests() {
-        text += ", if every third pair needs tests as in CoSQA+";
+    let mut next = vec![counted(first.calls, "call")];
+    if first.calls > 0 {
+        next[0] += &format!(" for at most {}, with the longest answers and one attempt each", first.worst);
     }
-    text += &format!(
-        "; of these the next {} calls, at most {} with one attempt each and the longest answers",
-        first.calls, first.worst
-    );
     if first.stored > 0 {
-        text += &format!(", and {} stored answers", first.stored);
+        next.push(counted(first.stored, "stored answer"));
     }
     if *programs > 0 {
-        text += &format!(", and {programs} programs that run first");
+        next.push(format!("{} to run", counted(*programs as usize, "program")));
     }
-    text += "; ";
+    let usual = if plan.judge.runs_tests() { ", if every third pair needs tests as in CoSQA+" } else { "" };
     let (tokens, money) = judging.left();
     let left: Vec<String> = tokens
         .map(|tokens| format!("{tokens} tokens"))
         .into_iter()
         .chain(money.map(|money| money.to_string()))
         .collect();
-    if left.is_empty() {
-        return text + "no `[budget]` limits that";
-    }
     let is_short =
         tokens.is_some_and(|left| left < typical.tokens) || money.is_some_and(|left| left < typical.money);
-    text +=
-        &format!("the budget leaves {}{}", left.join(", "), if is_short { ", which is less" } else { "" });
+    let budget = match left.is_empty() {
+        true => "no `[budget]` limits what is spent".to_owned(),
+        false => format!("leaves {}{}", left.join(", "), if is_short { ", which is less" } else { "" }),
+    };
+    for (name, what) in
+        [("next", next.join(", ")), ("in all", format!("about {typical}{usual}")), ("budget", budget)]
+    {
+        text += &format!("\n  {name:<8}{what}");
+    }
     text
+}
+
+/// So many of something whose plural ends in s.
+fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

@@ -19,7 +19,7 @@ const MAX_QUERY_CHARACTERS: usize = 100;
 pub struct ShowArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// Id of the pair; without one, all pairs are listed, a line each
+    /// Id of the pair, or the first four characters of it or more; without one, all pairs are listed, a line each
     #[arg(value_name = "PAIR")]
     pair: Option<String>,
     /// Show what was asked too
@@ -40,13 +40,17 @@ pub fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
         output::print(&list(&ledger, judge, args.differing)?)?;
         return Ok(ExitCode::SUCCESS);
     };
-    let Some(story) = ledger.story(judge, id)? else {
+    let called = ledger.id_of(id)?;
+    let story = called.map_or(Ok(None), |id| ledger.story(judge, &id))?;
+    let Some(story) = story else {
         let plan = args.plan.plan.display();
         bail!(
-            "{}: there is no pair {id:?}; `quarry judge show {plan}` lists those of the plan",
+            "{}: there is no pair {id:?}, nor just one whose id begins so; `quarry judge show {plan}` lists those of the \
+             plan",
             ledger.path().display()
         );
     };
+    let id = &story.pair.id;
     let mut text = beginning(&story);
     for member in &plan.members {
         let Some(number) = ledger.judge(&member.version)? else { continue };
@@ -194,9 +198,8 @@ fn people(replies: &[PairReply]) -> String {
     let mut text = String::new();
     let mut part = |title: &str, body: &str| part(&mut text, title, body);
     for PairReply { person, date, guideline, tests, label, comment, run } in replies {
-        let date = date.as_ref().map_or(String::new(), |date| format!(", {date}"));
         let tests = if *tests { "with tests" } else { "without tests" };
-        part(&output::printable(&format!("{person}{date}, {tests}: {label} ({guideline})")), comment);
+        part(&output::printable(&format!("{person}, {date}, {tests}: {label} ({guideline})")), comment);
         if let Some(run) = run {
             run_parts(&mut part, run, false);
         }

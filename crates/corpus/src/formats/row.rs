@@ -282,9 +282,10 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Number of fields that have a value.
-    pub(crate) fn n_values(&self) -> usize {
-        self.values.iter().filter(|value| **value != Value::Absent).count()
+    /// The fields that have a value.
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        let present = self.fields.iter().zip(&self.values).filter(|(_, value)| **value != Value::Absent);
+        present.map(|(field, _)| field.name).collect()
     }
 
     /// The values of the fields that no two records may share, with their names.

@@ -1,7 +1,7 @@
 //! Files and folders as sources of records: which format they have, and reading them row by row.
 
 use super::delimited::Rows;
-use super::row::json_error;
+use super::row::{json_error, json_values};
 use super::text::{excerpt, for_each_item, for_each_line, open, read_error};
 use super::write::write_csv;
 use super::{Container, FORMATS, Field, Format, FormatError, Line, Record, Row, Value, parquet, pickle};
@@ -114,7 +114,8 @@ impl Source {
     }
 }
 
-/// The format whose fields the first record has most of.
+/// The format whose fields the first record has most of. A record with all the names that this knows, and more names of
+/// a format that it does not fit, is a wrong record of that one.
 fn detect(path: &Path, container: Container, wanted: &str) -> Result<&'static Format, FormatError> {
     let names = [path.file_name(), path.parent().and_then(Path::file_name)]
         .map(|name| name.unwrap_or_default().to_string_lossy().to_lowercase());
@@ -136,15 +137,23 @@ fn detect(path: &Path, container: Container, wanted: &str) -> Result<&'static Fo
         });
     }
     let head = Head::of(path, container)?;
-    let best = FORMATS
+    let matching = FORMATS
         .iter()
         .copied()
         .filter(is_wanted)
         .filter_map(|format| Some((head.matches(path, format)?, hint(format), format)))
         // The last of equals is taken.
         .rev()
-        .max_by_key(|(matched, hint, _)| (*matched, *hint));
-    best.map(|(_, _, format)| format).ok_or_else(|| FormatError::File {
+        .collect::<Vec<_>>();
+    let best = |fits: bool| {
+        let candidates = matching.iter().filter(|(found, ..)| found.fits == fits);
+        candidates.max_by_key(|(found, hint, _)| (found.names.len(), *hint))
+    };
+    let best = match (best(true), best(false)) {
+        (Some(right), Some(wrong)) if wrong.0.has_more_than(&right.0) => Some(wrong),
+        (right, wrong) => right.or(wrong),
+    };
+    best.map(|(_, _, format)| *format).ok_or_else(|| FormatError::File {
         path: path.to_owned(),
         expected: match wanted {
             "" => "a file of a known format (`quarry data formats` lists them)".into(),
@@ -251,6 +260,24 @@ fn sniff(path: &Path) -> Result<Container, FormatError> {
     }
 }
 
+/// How a record looks as one of a format.
+struct Match {
+    /// The fields that it has.
+    names: Vec<&'static str>,
+    /// Whether they hold what they may.
+    fits: bool,
+}
+
+impl Match {
+    fn fitting(names: Vec<&'static str>) -> Self {
+        Self { names, fits: true }
+    }
+
+    fn has_more_than(&self, other: &Self) -> bool {
+        self.names.len() > other.names.len() && other.names.iter().all(|name| self.names.contains(name))
+    }
+}
+
 /// What is seen of a file before its format is known.
 struct Head {
     /// The first line, or the first item of an array.
@@ -274,34 +301,48 @@ impl Head {
         Ok(Self { first, member, container })
     }
 
-    /// How many fields of `format` the first record has; `None` where it does not fit.
-    fn matches(&self, path: &Path, format: &'static Format) -> Option<usize> {
+    /// The fields of `format` that the first record has; `None` where it lacks one that it must have.
+    fn matches(&self, path: &Path, format: &'static Format) -> Option<Match> {
         let place = |text| Line { path, number: 1, counts_records: false, text };
         let is_json = match self.container {
             // Rows of these are asked for by the names of their fields.
             Container::Pickle | Container::Parquet => {
                 let source = Source { path: path.to_owned(), format, container: self.container };
-                return first_row(&source);
+                return first_row(&source).map(Match::fitting);
             }
             container => container != Container::Csv,
         };
         match (is_json, format.container) {
             // Whatever begins with a name and a number could be one: it is one if it is nothing else.
-            (true, Container::JsonObject) => member(place(self.member.as_deref()?), format).ok().map(|_| 0),
+            (true, Container::JsonObject) => {
+                member(place(self.member.as_deref()?), format).ok().map(|_| Match::fitting(Vec::new()))
+            }
             (true, Container::Lines { .. }) | (false, Container::JsonObject) => None,
-            (true, _) => Row::of_json(place(&self.first), format).ok().map(|row| row.n_values()),
+            (true, _) => {
+                let values = json_values(&self.first, format.fields).ok()?;
+                let fields = || format.fields.iter().zip(&values);
+                let complete = fields().all(|(field, value)| !field.required || *value != Value::Absent);
+                let names = fields().filter(|(_, value)| **value != Value::Absent);
+                let names = names.map(|(field, _)| field.name).collect();
+                let read = |row: Row<'_>| (format.read)(&row, &mut |_| Ok(()));
+                let fits = Row::new(place(&self.first), format, values).and_then(read).is_ok();
+                complete.then_some(Match { names, fits })
+            }
             (false, Container::Lines { .. }) => {
                 let line = place(&self.first);
                 match format.split?(&line).ok()? {
-                    Some(values) => Row::new(line, format, values).ok().map(|row| row.n_values()),
-                    None => Some(format.fields.len()),
+                    Some(values) => {
+                        Row::new(line, format, values).ok().map(|row| Match::fitting(row.names()))
+                    }
+                    None => Some(Match::fitting(format.fields.iter().map(|field| field.name).collect())),
                 }
             }
             (false, _) => {
                 let reader = Rows::new(self.first.as_bytes(), path, b',').ok()?;
                 let found = |field: &&Field| column(reader.header(), field).is_some();
                 let complete = format.fields.iter().filter(|field| field.required).all(|field| found(&field));
-                complete.then(|| format.fields.iter().filter(found).count())
+                let names = format.fields.iter().filter(found).map(|field| field.name);
+                complete.then(|| Match::fitting(names.collect()))
             }
         }
     }
@@ -311,15 +352,15 @@ fn first_of_object(path: &Path) -> Result<String, FormatError> {
     first(|each| for_each_item(open(path)?, path, b'{', each))
 }
 
-/// How many fields the first row has, where it is one of its format.
-fn first_row(source: &Source) -> Option<usize> {
-    let mut n_values = None;
+/// The fields that the first row has, where it is one of its format.
+fn first_row(source: &Source) -> Option<Vec<&'static str>> {
+    let mut names = None;
     let _ = source.for_each_row(&mut |row| {
         let row = row?;
-        n_values.get_or_insert(row.n_values());
+        names.get_or_insert(row.names());
         Err(row.place.error("", "", ""))
     });
-    n_values
+    names
 }
 
 /// The text of the first line or item that `read` comes to.

@@ -156,6 +156,13 @@ pub fn printable(path: &str) -> Cow<'_, str> {
     Cow::Owned(path.chars().map(escaped).collect())
 }
 
+/// A text of somebody else's without what could speak to the terminal, or make text stand where it does not.
+pub fn harmless(text: &str) -> String {
+    let is_kept = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().map(|c| if is_kept(c) && !turns(c) { c } else { '\u{fffd}' }).collect()
+}
+
 /// Prints text to stdout.
 ///
 /// # Errors
@@ -196,10 +203,10 @@ pub fn print_json_lines(values: &[impl Serialize]) -> anyhow::Result<()> {
     Ok(print(&text)?)
 }
 
-/// Prints a line for the person at the terminal to stderr.
+/// Prints a line for the person at the terminal to stderr. It may quote what files and servers say.
 pub fn note(text: &str) {
     // Without a stderr there is nobody to tell.
-    let _ = writeln!(io::stderr().lock(), "quarry: {text}");
+    let _ = writeln!(io::stderr().lock(), "quarry: {}", harmless(text));
 }
 
 /// Prints an error and its causes to stderr.

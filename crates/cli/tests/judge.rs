@@ -199,6 +199,17 @@ fn a_plan_that_cannot_work_is_refused_before_anything_is_asked() {
     let dry = with("judge", "judge");
     assert!(dry.status.success());
     assert_eq!(server.count(), 4);
+    // What a file says is quoted without what would speak to a terminal.
+    let pair = json!({"id": "\u{1b}]0;a\u{7}\u{9b}2J\u{202e}", "query": " ", "code": "c"});
+    fixture
+        .write("tree/pairs.jsonl", &format!("{}\n{pair}\n", json!({"id": "b", "query": "b", "code": "c"})));
+    let refused = fixture.run(&["judge", "run", "plan.toml"]);
+    check_error(&refused, "pairs.jsonl:2: expected `query`");
+    fixture.write("tree/pairs.jsonl", &pair.to_string().replace("\" \"", "\"q\"").replace("\"c\"", "\" \""));
+    let refused = fixture.run(&["judge", "run", "plan.toml"]);
+    check_error(&refused, "it has no code");
+    let speaks = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+    assert!(!stderr(&refused).contains(speaks), "{:?}", stderr(&refused));
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn one_line(text: &str) -> String {
 /// A part of a text, with its title.
 fn part(text: &mut String, title: &str, body: &str) {
     let _ = writeln!(text, "\n── {title}");
-    let body = clean(body);
+    let body = output::harmless(body);
     if !body.trim().is_empty() {
         let _ = writeln!(text, "{}", body.trim_end());
     }
@@ -215,10 +215,4 @@ fn readable(messages: &str) -> String {
         format!("[{}]\n{}\n", part("role"), part("content").trim())
     };
     messages.iter().map(text).collect()
-}
-
-/// Text of others without what could speak to the terminal.
-fn clean(text: &str) -> String {
-    let shown = |c: char| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c };
-    text.chars().map(shown).collect()
 }

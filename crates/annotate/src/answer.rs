@@ -185,8 +185,11 @@ impl Verdicts {
     }
 
     fn read_word(&self, text: &str) -> Result<Reading, String> {
-        let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-        match words.take(1).find_map(|word| self.meaning(word)) {
+        let mut words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        let first = words.next().and_then(|word| self.meaning(word));
+        // Who says `True or False` repeats the question.
+        let other = words.find(|word| *word != "or").and_then(|word| self.meaning(word));
+        match first.filter(|first| other.is_none_or(|other| std::ptr::eq(other, *first))) {
             Some(meaning) => {
                 Ok(Reading { meaning: meaning.clone(), reason: String::new(), confidence: None })
             }
@@ -354,6 +357,7 @@ mod tests {
         assert!(grammar("fields").read("verdict: -1").is_err());
         check("word", " **Yes**", "1", "");
         check("word", "No, it does not.", "0", "");
+        check("word", "no, no and no", "0", "");
     }
 
     #[test]
@@ -406,7 +410,9 @@ mod tests {
             assert!(problem.contains(words) && problem.contains("1, 0, 0.5"), "{problem}");
         }
         assert!(grammar("word").read("It is true: yes").unwrap_err().contains("nothing else"));
-        assert!(grammar("word").read("").is_err());
+        for text in ["", "yes or no", "Yes/No"] {
+            assert!(grammar("word").read(text).is_err(), "{text}");
+        }
     }
 
     #[test]

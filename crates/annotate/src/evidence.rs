@@ -15,15 +15,18 @@ pub enum Extra {
     FromQuery,
     /// Further programs.
     Programs,
-    /// Broken functions, and programs that are written anew.
+    /// Broken functions.
     Mutation,
+    /// Programs that are written anew, since they held for broken functions.
+    Rewritten,
     /// Another candidate of the same query.
     Differential,
 }
 
 impl Extra {
     /// Every one.
-    pub const ALL: [Self; 4] = [Self::FromQuery, Self::Programs, Self::Mutation, Self::Differential];
+    pub const ALL: [Self; 5] =
+        [Self::FromQuery, Self::Programs, Self::Mutation, Self::Rewritten, Self::Differential];
 
     /// As the ledger has it.
     pub fn name(self) -> &'static str {
@@ -31,6 +34,7 @@ impl Extra {
             Self::FromQuery => "from_query",
             Self::Programs => "programs",
             Self::Mutation => "mutation",
+            Self::Rewritten => "rewritten",
             Self::Differential => "differential",
         }
     }

@@ -118,10 +118,8 @@ pub fn export(
         ungraded,
     };
     if !generated.is_empty() {
-        let path = match out.is_dir() {
-            true => out.join("generated.jsonl"),
-            false => out.with_added_extension("generated.jsonl"),
-        };
+        // Within a folder it would be read as a part of the data set.
+        let path = out.with_added_extension("generated.jsonl");
         write_generated(&generated, &path)?;
         exported.generated = Some((path, generated.len()));
     }
@@ -221,7 +219,8 @@ fn write_benchmark(
             queries.write(&json!({"_id": pair.query_id, "text": pair.query}))?;
         }
         if known_codes.insert(pair.code_id.clone()) {
-            corpus.write(&json!({"_id": pair.code_id, "title": "", "text": pair.code}))?;
+            let Pair { code_id, code, language, .. } = &pair;
+            corpus.write(&json!({"_id": code_id, "title": "", "text": code, "language": language}))?;
         }
         judgements.line(&format!("{}\t{}\t{label}", pair.query_id, pair.code_id))
     })?;

@@ -6,8 +6,8 @@ use crate::judge::{Outcome, Verdict};
 pub(crate) const MAJORITY: &str = "majority";
 
 /// The verdict that most `votes` have. Those that are unresolved do not count; where two outcomes have most votes, or
-/// there is none, it is unresolved. The grade is the most frequent one of those who agree, the least of equals; the
-/// confidence is the share of the votes that agree.
+/// there is none, it is unresolved. The grade is the median of all who decided, the lower of the two in the middle: so it
+/// reaches a grade where more than half of them do. The confidence is the share of the votes that agree.
 pub(crate) fn majority(votes: &[Verdict]) -> Verdict {
     let count = |outcome: Outcome| votes.iter().filter(|vote| vote.outcome == outcome).count();
     let counts = Outcome::ALL.map(|outcome| (outcome, count(outcome)));
@@ -29,10 +29,13 @@ pub(crate) fn majority(votes: &[Verdict]) -> Verdict {
     let told = told.join(", ");
     match best.as_slice() {
         [outcome] => {
-            let grades: Vec<u8> =
-                votes.iter().filter(|vote| vote.outcome == *outcome).filter_map(|vote| vote.grade).collect();
-            let times = |grade: u8| grades.iter().filter(|other| **other == grade).count();
-            let grade = grades.iter().copied().max_by_key(|grade| (times(*grade), u8::MAX - grade));
+            let mut grades: Vec<u8> = (votes.iter())
+                .filter(|vote| vote.outcome != Outcome::Unresolved)
+                .filter_map(|vote| vote.grade)
+                .collect();
+            grades.sort_unstable();
+            let median = grades.get(grades.len().saturating_sub(1) / 2).copied();
+            let grade = median.filter(|_| *outcome != Outcome::Discarded);
             verdict(*outcome, grade, told, Some(most as f64 / votes.len() as f64))
         }
         [] => verdict(Outcome::Unresolved, None, format!("nobody decided: {told}"), None),
@@ -72,6 +75,11 @@ mod tests {
         );
         check(&[(Yes, Some(3)), (Yes, Some(2)), (No, Some(1))], Yes, Some(2), "2 yes, 1 no");
         check(&[(Yes, Some(3)), (Yes, Some(2)), (Yes, Some(3))], Yes, Some(3), "3 yes");
+        // Two of five say that it does all.
+        let grades = [(Yes, Some(3)), (Yes, Some(3)), (Yes, Some(2)), (No, Some(0)), (No, Some(0))];
+        check(&grades, Yes, Some(2), "3 yes, 2 no");
+        check(&[(Yes, Some(3)), (Discarded, None), (Discarded, None)], Discarded, None, "1 yes, 2 discarded");
+        check(&[(No, Some(1)), (No, Some(0)), (Unresolved, None)], No, Some(0), "2 no, 1 unresolved");
         check(&[], Unresolved, None, "nobody decided: ");
         assert_eq!(
             majority(&[vote(Yes, None), vote(Yes, None), vote(No, None), vote(Yes, None)]).confidence,
@@ -80,6 +88,24 @@ mod tests {
     }
 
     proptest! {
+        /// At each threshold the median is on the side of most.
+        #[test]
+        fn a_grade_is_reached_where_more_than_half_reach_it(grades in prop::collection::vec(0_u8..4, 1..8),
+            least in 1_u8..4) {
+            let votes: Vec<Verdict> = grades
+                .iter()
+                .map(|grade| vote(if *grade >= 2 { Outcome::Yes } else { Outcome::No }, Some(*grade)))
+                .collect();
+            let found = majority(&votes);
+            let reach = grades.iter().filter(|grade| **grade >= least).count();
+            if let Some(grade) = found.grade {
+                prop_assert_eq!(grade >= least, 2 * reach > grades.len());
+                prop_assert_eq!(grade >= 2, found.outcome == Outcome::Yes);
+            } else {
+                prop_assert_eq!(found.outcome, Outcome::Unresolved);
+            }
+        }
+
         #[test]
         fn the_order_of_votes_does_not_count(places in prop::collection::vec((0_usize..4, 0_u8..4), 0..7)) {
             let votes: Vec<Verdict> =

@@ -32,13 +32,22 @@ pub(crate) struct Checked {
 /// # Errors
 /// When a file is wrong, and [`AnnotateError::Pairs`].
 pub(crate) fn check(plan: &Plan) -> Result<Checked, AnnotateError> {
-    let sources = dataset::sources(&plan.pairs, &plan.format, "")?;
+    let mut sources = Vec::new();
+    for path in &plan.pairs {
+        let mut found = dataset::sources(slice::from_ref(path), &plan.format, "test")?;
+        // A folder may hold the queries and codes of its pairs too, each by itself.
+        if path.is_dir() && found.iter().any(|source| source.format.holds == Holds::Pairs) {
+            found.retain(|source| source.format.holds == Holds::Pairs);
+        }
+        sources.append(&mut found);
+    }
     if let Some(other) = sources.iter().find(|source| source.format.holds != Holds::Pairs) {
         return Err(AnnotateError::Plan {
             path: plan.path.clone(),
             problem: format!(
                 "{}: expected a file of pairs, found one of {} ({}); if it holds pairs, name its format (`format = …`) to \
-                 see what is wrong with the first",
+                 see what is wrong with the first; of queries, codes and judgements `quarry data convert --to \
+                 query-code` makes pairs",
                 other.path.display(),
                 other.format.name,
                 other.format.about

@@ -48,8 +48,7 @@ impl Worker {
     /// Works until `connection` is stopped; what is under way then is finished.
     ///
     /// # Errors
-    /// When there is nothing that it could do, it meets tasks of another version, or the sandbox does not work any
-    /// more; its tasks are given back.
+    /// When there is nothing that it could do, or the sandbox does not work any more; its tasks are given back.
     pub fn work(&self, connection: &Connection) -> Result<Done, AnnotateError> {
         if self.models.is_empty() && self.languages.is_empty() {
             return Err(AnnotateError::Idle);

@@ -125,7 +125,8 @@ fn code_is_written_judged_and_repaired_for_queries_without_an_answer() {
         (lines.len(), &lines[0]["status"], &lines[1]["code_id"]),
         (2, &json!("generated"), &json!("6"))
     );
-    assert!(write("beir").join("generated.jsonl").exists());
+    write("beir");
+    assert!(fixture.path("beir.generated.jsonl").exists());
     drop(ledger);
 
     // What people say counts more than the judge, and is not written over.

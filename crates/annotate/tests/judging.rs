@@ -15,7 +15,10 @@ use std::time::Duration;
 
 use fixture::{Fixture, answer, expected, honest, pair};
 use quarry_annotate::ledger::{Decided, Writer};
-use quarry_annotate::{AnnotateError, Event, IsolatedPrograms, Judging, Outcome, Report, audit};
+use quarry_annotate::{
+    AnnotateError, Event, Export, IsolatedPrograms, Judging, Outcome, Plan, Report, audit,
+};
+use quarry_corpus::dataset::convert::Target;
 use quarry_sandbox::{Limits, Program, Sandbox};
 use serde_json::{Value, json};
 use support::{Reply, Server, completion};
@@ -354,6 +357,26 @@ fn pairs_that_cannot_be_judged_are_listed_before_anything_is_asked() {
     fs::write(fixture.path("pairs.jsonl"), "{\"_id\": \"1\", \"text\": \"a query\"}").unwrap();
     let error = fixture.run().unwrap_err().to_string();
     assert!(error.contains("expected a file of pairs"), "{error}");
+}
+
+#[test]
+fn a_folder_that_was_exported_holds_pairs_again() {
+    let server = honest();
+    let fixture = Fixture::new(6, &server.url());
+    fixture.run().unwrap();
+    let (ledger, judge) = fixture.ledger();
+    let export = |to: &str| {
+        let target = Target::named(to).unwrap();
+        let export = Export { target, split: "test", graded: false, renumber: false };
+        quarry_annotate::export(&ledger, judge, &export, &fixture.path(to)).unwrap();
+        let text = fixture.plan().text.replace("pairs.jsonl", to).replace("plan.ledger", "other.ledger");
+        fs::write(fixture.path("plan.toml"), text).unwrap();
+        let plan = Plan::open(&fixture.path("plan.toml"), Some(&fixture.path("other.ledger"))).unwrap();
+        Judging::prepare(plan, Some(fixture.programs())).map(|judging| judging.estimate().unwrap().pairs)
+    };
+    assert_eq!(export("cosqa-plus-folder").unwrap(), 6);
+    let error = export("beir").unwrap_err().to_string();
+    assert!(error.contains("quarry data convert --to query-code"), "{error}");
 }
 
 #[test]

@@ -209,7 +209,7 @@ fn a_program_that_proves_nothing_is_written_anew_once() {
     (0..4).for_each(|_| drop(walk.run(0)));
     let better = program("assert add(1, 2) == 3");
     let question = walk.answer("test-improver", &better);
-    assert_eq!(question.extra, Some(Extra::Mutation));
+    assert_eq!(question.extra, Some(Extra::Rewritten));
     let asked = text(&question);
     assert!(asked.contains("only raises an error; its whole body only returns None"), "{asked}");
     assert!(asked.contains("assert True") && !asked.contains("`+` is"), "{asked}");

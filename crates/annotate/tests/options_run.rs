@@ -292,9 +292,9 @@ fn tests_that_prove_nothing_are_found_by_broken_functions() {
     assert_eq!(labels, [Outcome::Yes, Outcome::No]);
     assert_eq!(changed(&options), [("yes", "no", 1)]);
     // The first function has three mutants, the second two; the improved program of the first is tried on three again.
-    assert_eq!(added(&options), [("mutation", 2, 3 + 1 + 3 + 2 + 1)]);
-    // Mutants are no test programs.
-    assert_eq!(runs, [("passed".to_owned(), 2)].into());
+    assert_eq!(added(&options), [("mutation", 0, 3 + 3 + 2), ("rewritten", 2, 2)]);
+    // Mutants are no test programs; what takes the place of one is.
+    assert_eq!(runs, [("failed".to_owned(), 1), ("passed".to_owned(), 3)].into());
 }
 
 #[test]

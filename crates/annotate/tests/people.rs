@@ -420,10 +420,7 @@ fn generated_code_is_reviewed() {
     };
     assert_eq!(export("code.jsonl").unwrap().rows, 4);
     assert!(!fs::read_to_string(&out).unwrap().contains("a model"));
-    let wrong = |number: usize, row: &mut Map<String, Value>| {
-        row["label"] = json!(["approve", "edit", "reject", ""][number]);
-    };
-    fixture.fill(&out, wrong);
+    fixture.fill(&out, |number, row| row["label"] = json!(["approve", "edit", "reject", ""][number]));
     let error = fixture.import(&out, &by("ann")).unwrap_err().to_string();
     assert!(error.contains("rows that are wrong: 1\n") && error.contains("edited_code"), "{error}");
     fixture.fill(&out, |number, row| {
@@ -433,6 +430,10 @@ fn generated_code_is_reviewed() {
     });
     assert_eq!(fixture.import(&out, &by("ann")).unwrap().new, 3);
     assert_eq!(fixture.import(&out, &by("ann")).unwrap().unchanged, 3);
+    // Two people do not write over each other.
+    fixture.fill(&out, |number, row| row["edited_code"] = json!(["", "def f1(): 1", "", ""][number]));
+    let error = fixture.import(&out, &by("bob")).unwrap_err().to_string();
+    assert!(error.contains("wrong: 1\n") && error.contains("ann left this code edited, and bob"), "{error}");
     let (writer, judge) = fixture.open();
     let generated = writer.ledger().generated(judge).unwrap();
     let mut found: Vec<(&str, &str, GeneratedStatus, bool)> = (generated.iter())

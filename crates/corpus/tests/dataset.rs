@@ -134,6 +134,9 @@ fn files_that_belong_together_are_read_together() {
         ("web.json", r#"[{"idx":"w-1","doc":"q","code":"c"},{"idx":"w-2","doc":"q","code":"d"}]"#),
         ("answers.txt", "w-1\t1\nw-2\t0\n"),
         ("wrong.txt", "w-9\t1\n"),
+        ("corpus.jsonl", r#"{"_id":"d","title":"","text":"func f() {}","language":"go"}"#),
+        ("queries.jsonl", r#"{"_id":"7","text":"Make it"}"#),
+        ("test.tsv", "query-id\tcorpus-id\tscore\n7\td\t2\n"),
         ("csn99.csv", "Language,Query,GitHubUrl,Relevance,Notes\nGo,A b,u,3,\nGo,a B,u,0,\nR,a b,v,1,\n"),
     ]);
     let files = |names: &[&str], to, options: &Options| converted(folder.path(), names, to, options);
@@ -148,6 +151,16 @@ fn files_that_belong_together_are_read_together() {
     );
     let gecs = files(&["web.json", "answers.txt"], "gecs", &plain).unwrap();
     assert!(gecs[0].1.contains("q [CODESPLIT] d\",\"target\":0"), "{gecs:?}");
+    // Each candidate of a query is a record of its own.
+    let renumbered = Options { renumber: true, ..Options::default() };
+    let cosqa = files(&["web.json", "answers.txt"], "cosqa-retrieval", &renumbered).unwrap();
+    assert!(cosqa[0].1.contains(r#""idx":"w-1""#) && cosqa[0].1.contains(r#""idx":"w-2""#), "{cosqa:?}");
+    // CSN99 knows queries by their texts.
+    let csn99 = files(&["web.json", "answers.txt"], "csn99", &renumbered).unwrap();
+    assert_eq!(csn99[0].1, "Language,Query,GitHubUrl,Relevance,Notes\npython,q,0,1,\npython,q,1,0,\n");
+    fs::remove_file(folder.path().join("out-csn99")).unwrap();
+    let csn99 = files(&["corpus.jsonl", "queries.jsonl", "test.tsv"], "csn99", &plain).unwrap();
+    assert_eq!(csn99[0].1, "Language,Query,GitHubUrl,Relevance,Notes\ngo,Make it,d,2,\n");
     let error = files(&["web.json"], "cosqa-qa", &plain).unwrap_err();
     assert!(error.contains("--unlabelled"), "{error}");
     let error = files(&["web.json", "wrong.txt"], "mteb", &plain).unwrap_err();

@@ -41,17 +41,6 @@ pub enum QueueError {
         /// The server's limit.
         limit: usize,
     },
-    /// A task is of another version of the program.
-    #[error(
-        "work is waiting that speaks {found}, and this worker speaks {expected}; use the same version of quarry on all \
-         machines"
-    )]
-    Protocol {
-        /// What this program speaks.
-        expected: String,
-        /// What the task speaks.
-        found: String,
-    },
     /// This machine cannot do the work.
     #[error("this worker cannot go on: {problem}; its work was given back")]
     Unable {

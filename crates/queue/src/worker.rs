@@ -1,5 +1,6 @@
 //! The side that does work: it takes tasks, holds their leases while it does them, and stores the replies.
 
+use std::collections::HashSet;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -61,10 +62,11 @@ pub enum Outcome {
 pub type Work<'a> = &'a (dyn Fn(&str, &[u8]) -> Outcome + Sync);
 
 /// Takes tasks until the user wants no more: what is under way then is finished. If this process dies, others have its
-/// tasks when `lease` has passed. A task that a worker died with is not done again: whoever asked is told.
+/// tasks when `lease` has passed. A task that a worker died with is not done again: whoever asked is told. One that
+/// speaks another protocol is given back, and a message that is no task is set aside.
 ///
 /// # Errors
-/// When a task speaks another protocol, or the worker is unable to go on; its tasks are given back.
+/// When the worker is unable to go on; its tasks are given back.
 pub fn serve(
     connection: &Connection,
     protocol: &str,
@@ -75,8 +77,14 @@ pub fn serve(
     for kind in groups.iter().flat_map(|group| &group.kinds) {
         subject::check(kind)?;
     }
-    let worker =
-        Worker { connection, protocol, lease: lease.max(SHORTEST_LEASE), work, ended: Mutex::new(None) };
+    let worker = Worker {
+        connection,
+        protocol,
+        lease: lease.max(SHORTEST_LEASE),
+        work,
+        ended: Mutex::default(),
+        told: Mutex::default(),
+    };
     thread::scope(|scope| {
         let worker = &worker;
         for group in groups {
@@ -106,6 +114,7 @@ struct Worker<'a> {
     work: Work<'a>,
     /// Why it cannot go on.
     ended: Mutex<Option<QueueError>>,
+    told: Mutex<HashSet<String>>,
 }
 
 /// A task that the server leases to this worker, for as long as this is there.
@@ -127,6 +136,12 @@ impl Worker<'_> {
 
     fn end(&self, error: QueueError) {
         lock(&self.ended).get_or_insert(error);
+    }
+
+    fn tell_once(&self, text: &str) {
+        if lock(&self.told).insert(text.to_owned()) {
+            self.connection.tell(text);
+        }
     }
 
     /// Takes tasks of a kind when there are threads that have nothing to do, and no more of them.
@@ -223,12 +238,22 @@ impl Worker<'_> {
         };
         let task = Task { delivery, queue, name };
         let protocol = delivery.headers.as_ref().and_then(|headers| headers.get(message::PROTOCOL));
-        let protocol = protocol.map_or("", |protocol| protocol.as_str());
-        if protocol != self.protocol {
-            let [expected, found] = [self.protocol, protocol].map(str::to_owned);
-            let error = QueueError::Protocol { expected, found };
-            runtime.block_on(self.reply(&task, kind::GIVEN_BACK, error.to_string().into()))?;
-            return Err(error);
+        let Some(protocol) = protocol else {
+            self.tell_once(&format!("{}: a message that is no task is set aside", delivery.subject));
+            runtime.block_on(self.acknowledge(&task));
+            return Ok(());
+        };
+        if protocol.as_str() != self.protocol {
+            let problem = format!(
+                "work is waiting that speaks {protocol}, and this worker speaks {}; use the same version of quarry on \
+                 all machines",
+                self.protocol
+            );
+            self.tell_once(&problem);
+            runtime.block_on(self.reply(&task, kind::GIVEN_BACK, problem.into()))?;
+            // Others may be able to do it.
+            runtime.block_on(self.connection.pause(Duration::from_secs(1)));
+            return Ok(());
         }
         let delivered = delivery.info().map_or(1, |info| info.delivered);
         if delivered > 1 {

@@ -229,21 +229,47 @@ fn what_came_of_a_task_reaches_whoever_asked() {
 }
 
 #[test]
-fn a_worker_of_another_version_gives_back_and_ends() {
+fn a_worker_of_another_version_gives_back_and_stays() {
     let Some(nats) = Nats::start() else { return };
-    let (connection, _) = connect(&nats);
+    let told = Arc::new(Mutex::new(String::new()));
+    let telling = Arc::clone(&told);
+    let tell = Arc::new(move |text: &str| *telling.lock().unwrap() += text);
+    let connection = Connection::open(&nats.url(), Arc::default(), tell).unwrap();
     let dispatcher = Dispatcher::new(&connection, "q", PROTOCOL).unwrap();
     let old = Serving::start(&nats, "test-0", |_| Outcome::Done(b"wrong".to_vec()));
     thread::scope(|scope| {
         let asking = scope.spawn(|| dispatcher.submit(&task(1), 1).unwrap());
-        while !old.thread.as_ref().unwrap().is_finished() {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !told.lock().unwrap().contains("use the same version of quarry") {
+            assert!(Instant::now() < end, "nobody says so");
             thread::sleep(Duration::from_millis(20));
         }
-        let error = old.end().unwrap_err();
-        assert!(matches!(&error, QueueError::Protocol { found, .. } if found == PROTOCOL), "{error}");
         let (_worker, _) = echo(&nats);
         assert_eq!(asking.join().unwrap(), done("1"));
     });
+    old.end().unwrap();
+}
+
+#[test]
+fn a_message_that_is_no_task_is_set_aside() {
+    let Some(nats) = Nats::start() else { return };
+    let (connection, _) = connect(&nats);
+    let dispatcher = Dispatcher::new(&connection, "q", PROTOCOL).unwrap();
+    let (worker, count) = echo(&nats);
+    let mut bare = nats.connect();
+    bare.say("SUB stored 1\r\n");
+    for number in 0..6 {
+        bare.publish(&format!("quarry.task.count.q.evil{number}"), "stored", "anything");
+        bare.wait_for("MSG stored");
+    }
+    assert_eq!(dispatcher.submit(&task(1), 1).unwrap(), done("1"));
+    let end = Instant::now() + Duration::from_secs(60);
+    while stored(&nats)[0] > 0 {
+        assert!(Instant::now() < end, "they are still there");
+        thread::sleep(Duration::from_millis(20));
+    }
+    worker.end().unwrap();
+    assert_eq!(count.load(Ordering::SeqCst), 1);
 }
 
 #[test]

@@ -36,8 +36,9 @@ impl<R: Borrow<Run>> Repaired<R> {
         let program = &self.run.borrow().program;
         let mut packages = program.packages.clone();
         packages.extend(names.iter().filter(|name| !program.packages.contains(name)).cloned());
-        let program = TestProgram { packages: packages.clone(), ..program.clone() };
-        self.tried.insert(packages).then_some(program)
+        // `ruamel.yaml`, `ruamel_yaml` and `Ruamel-yaml` are one package to pip.
+        let plain = packages.iter().map(|name| name.to_lowercase().replace(['_', '.'], "-")).collect();
+        self.tried.insert(plain).then(|| TestProgram { packages, ..program.clone() })
     }
 
     /// Takes another run, with packages. One that lacks what was lacking had a package without that: a wrong guess.

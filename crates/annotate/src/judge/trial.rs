@@ -120,7 +120,7 @@ impl Trials<'_, '_> {
                 let improved = self.improve(&written, &found, values, known)?;
                 mutation = Some(found);
                 if let Some(source) = improved {
-                    (run, result) = self.execute(&source, Some(Extra::Mutation), values, known)?;
+                    (run, result) = self.execute(&source, Some(Extra::Rewritten), values, known)?;
                     mutation = match run.result(self.language) {
                         RunResult::Passed => self.mutate(run, known)?,
                         _ => None,
@@ -230,7 +230,7 @@ impl Trials<'_, '_> {
             None => &self.tests.improver,
         };
         let read = |text: &str| answer::program(text, self.language);
-        let improved = self.judge.ask(improver, 0, Some(Extra::Mutation), &values, known, read)?;
+        let improved = self.judge.ask(improver, 0, Some(Extra::Rewritten), &values, known, read)?;
         Ok(improved.ok().map(|tests| match &written.unseen {
             Some((_, prelude)) => joined(prelude, &tests),
             None => tests,

@@ -12,7 +12,7 @@ use crate::judge::{Judge, NOBODY};
 use crate::majority::MAJORITY;
 
 /// Programs that tests were written in, rather than those that say what the tests are worth.
-const IS_TEST: &str = "coalesce(events.extra, 'programs') = 'programs'";
+const IS_TEST: &str = "coalesce(events.extra, 'programs') IN ('programs', 'rewritten')";
 
 /// How far a judge is with the pairs of the last start, and what that took.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -111,8 +111,9 @@ fn add_verdicts(
          done AS (SELECT class, count(answer) AS answers, \
              sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)) AS tokens, sum(money) AS money, \
              coalesce(sum(seconds), 0) + coalesce(sum(wall_seconds), 0) AS seconds \
-             FROM classes JOIN events USING (pair) LEFT JOIN answers USING (answer) LEFT JOIN runs USING (run) \
-             WHERE judge {WITH_MEMBERS} GROUP BY class) \
+             FROM (SELECT DISTINCT class, pair, answer, run FROM classes JOIN events USING (pair) \
+                 WHERE judge {WITH_MEMBERS}) \
+             LEFT JOIN answers USING (answer) LEFT JOIN runs USING (run) GROUP BY class) \
          SELECT class, count(*), coalesce(max(answers), 0), coalesce(max(tokens), 0), coalesce(max(money), 0), \
              coalesce(max(seconds), 0.0) FROM classes LEFT JOIN done USING (class) GROUP BY class"
     ))?;

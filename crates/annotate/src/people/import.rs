@@ -92,12 +92,22 @@ pub fn import(
         wrong(vec![(line, "expected UTF-8 text; save the table as CSV in UTF-8".to_owned())])
     })?;
     let rows = rows(&text).map_err(|problem| wrong(vec![problem]))?;
+    if rows.is_empty() {
+        return Err(wrong(vec![(1, "expected the rows of a form, found none".to_owned())]));
+    }
     let (forms, taken, blank) = check(writer.ledger(), &rows, options)?.map_err(wrong)?;
 
     let mut imported = Imported { filled: taken.len(), blank, ..Imported::default() };
     let (mut problems, mut new) = (Vec::new(), Vec::new());
+    let mut reviews = HashMap::new();
     for (line, taken) in taken {
         let (form, item) = (&forms[taken.form], &forms[taken.form].items[taken.item]);
+        if let (Subject::Generated(code), false) = (&item.subject, options.revise)
+            && let Some(other) = other_review(writer.ledger(), form, code, &taken, &mut reviews)?
+        {
+            problems.push((line, other));
+            continue;
+        }
         match writer.ledger().reply(&form.name, item.number, &taken.person)? {
             Some(known) if known == taken.reply => imported.unchanged += 1,
             Some(known) if !options.revise => problems.push((
@@ -174,6 +184,43 @@ fn apart(listed: Vec<(usize, String)>) -> Vec<(usize, usize, String)> {
         }
     }
     apart
+}
+
+/// What became of generated code, by query: who said so, and the code.
+type Reviews = HashMap<(i64, String), (String, GeneratedStatus, String)>;
+
+/// That somebody else left this code otherwise, in the ledger or in the file (`reviews`). There is one code for a query,
+/// so that one of the two has to give way.
+fn other_review(
+    ledger: &Ledger,
+    form: &Form,
+    code: &Generated,
+    taken: &Taken,
+    reviews: &mut Reviews,
+) -> Result<Option<String>, AnnotateError> {
+    let value = form.guideline.value(&taken.reply.label).and_then(|value| value.review);
+    let Some(status) = value else { return Ok(None) };
+    let left = taken.reply.edited.clone().unwrap_or_else(|| code.code.clone());
+    let place = (code.judge, code.query_id.clone());
+    let before = match reviews.remove(&place) {
+        Some(before) => Some(before),
+        None => ledger.generated_for(code.judge, &code.query_id)?.pop().and_then(|last| {
+            // What was written since it was given out is no review of this.
+            let person = last.person.filter(|_| last.round == code.round)?;
+            Some((person, last.status, last.pair.code))
+        }),
+    };
+    let now = (taken.person.clone(), status, left);
+    let other = before.filter(|before| before.0 != now.0 && (before.1, &before.2) != (now.1, &now.2));
+    let told = other.map(|(person, status, _)| {
+        format!(
+            "{person} left this code {}, and {} differs; let them agree, and give --revise if this is to replace it",
+            status.name(),
+            now.0
+        )
+    });
+    reviews.insert(place, now);
+    Ok(told)
 }
 
 /// Code as somebody leaves it.

@@ -8,6 +8,7 @@
 pub use super::target::{LAYOUTS, Layout, Target};
 use super::{for_each, key, sources};
 use crate::formats::beir::Benchmark;
+use crate::formats::csn99;
 use crate::formats::qrels::Qrels;
 use crate::formats::source::Source;
 use crate::formats::write::{Staged, Writer};
@@ -116,7 +117,9 @@ fn write(
     let wants = |holds| files.iter().any(|(_, format, _)| format.holds == holds);
     let wants_pairs = wants(Holds::Pairs) || wants(Holds::Labels);
     let mut negatives = 0;
-    Normaliser::new(options, wants_pairs, wants(Holds::Documents)).run(sources, &mut |record| {
+    let mut normaliser = Normaliser::new(options, wants_pairs, wants(Holds::Documents));
+    normaliser.wants_texts = files.iter().any(|(_, format, _)| format.name == csn99::ANNOTATIONS.name);
+    normaliser.run(sources, &mut |record| {
         let mut held = false;
         for writer in &mut writers {
             held |= writer.write(&record)?;
@@ -209,6 +212,8 @@ struct Normaliser<'o> {
     wants_pairs: bool,
     /// Whether documents are wanted, so that what is judged must be among them.
     wants_documents: bool,
+    /// Whether judgements name the text of their query and the language of their document.
+    wants_texts: bool,
     queries: Texts,
     documents: Texts,
     /// Whether the sources have a corpus of their own, which pairs do not add to.
@@ -222,6 +227,7 @@ struct Normaliser<'o> {
     /// Texts that wait to be joined, by id.
     query_texts: HashMap<String, String>,
     document_texts: HashMap<String, String>,
+    document_languages: HashMap<String, String>,
 }
 
 /// Ids that are known on one side, and what they stand for.
@@ -282,6 +288,7 @@ impl<'o> Normaliser<'o> {
             options,
             wants_pairs,
             wants_documents,
+            wants_texts: false,
             queries: Texts::default(),
             documents: Texts::default(),
             has_corpus: false,
@@ -290,6 +297,7 @@ impl<'o> Normaliser<'o> {
             waiting: Vec::new(),
             query_texts: HashMap::new(),
             document_texts: HashMap::new(),
+            document_languages: HashMap::new(),
         }
     }
 
@@ -347,7 +355,8 @@ impl<'o> Normaliser<'o> {
                     None => Ok(()),
                     Some(grade) => {
                         let language = pair.language_name();
-                        let judgement = Judgement { query: query_id, document: code_id, grade, language };
+                        let query = if self.wants_texts { pair.query.text } else { query_id };
+                        let judgement = Judgement { query, document: code_id, grade, language };
                         self.judge(source, judgement, emit)
                     }
                 }
@@ -357,7 +366,7 @@ impl<'o> Normaliser<'o> {
                 if !self.queries.add(&query.id, &query.text).map_err(|()| clash("query", &query.id))? {
                     return Ok(());
                 }
-                if self.wants_pairs {
+                if self.wants_pairs || self.wants_texts {
                     self.query_texts.insert(query.id.clone(), query.text.clone());
                 }
                 emit(Record::Query(query))
@@ -369,6 +378,9 @@ impl<'o> Normaliser<'o> {
                     return Ok(());
                 }
                 self.documents.by_text.insert(key(&text), document.id.clone());
+                if let (true, Some(language)) = (self.wants_texts, document.language_name()) {
+                    self.document_languages.insert(document.id.clone(), language.into());
+                }
                 if self.wants_pairs {
                     self.document_texts.insert(document.id.clone(), text.into_owned());
                 }
@@ -380,6 +392,12 @@ impl<'o> Normaliser<'o> {
                 if self.wants_pairs {
                     self.waiting.push(judgement);
                     return Ok(());
+                }
+                if self.wants_texts {
+                    let language = || self.document_languages.get(&judgement.document).cloned();
+                    judgement.language = judgement.language.or_else(language);
+                    let text = self.query_texts.get(&judgement.query).cloned();
+                    judgement.query = text.unwrap_or(judgement.query);
                 }
                 self.judge(source, judgement, emit)
             }

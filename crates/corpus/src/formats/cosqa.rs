@@ -58,7 +58,8 @@ pub static RETRIEVAL: Format = Format {
     write: Some(|record, number| {
         let pair = record.pair()?;
         Some(vec![
-            pair.query.id.clone().or(pair.id.clone()).unwrap_or_else(|| format!("cosqa-{number}")).into(),
+            // Of a query with several codes each is a record of its own.
+            pair.id.clone().unwrap_or_else(|| format!("cosqa-{number}")).into(),
             pair.query.text.clone().into(),
             pair.code.text.clone().into(),
             pair.code.tokens.clone().into(),

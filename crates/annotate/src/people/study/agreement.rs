@@ -143,11 +143,18 @@ impl Labels<'_> {
     }
 
     fn against(&self, who: &[Voice], together: &[Voice], criterion: Criterion) -> Against {
-        let mut by_pair = Vec::new();
+        let (mut by_pair, experts) = (Vec::new(), self.experts());
         for pair in &self.pairs {
             let Some(majority) = self.majority(pair, criterion) else { continue };
+            let mut sayers = experts.iter().filter(|voice| pair.said_by(voice, criterion).is_some());
+            let (first, more) = (sayers.next(), sayers.next().is_some());
+            // Who alone is the majority is not compared with it.
+            let is_alone = |voice: &Voice| {
+                !more && first.is_some_and(|first| first.iter().any(|place| voice.contains(place)))
+            };
             let (mut hits, mut of) = (0, 0);
-            for label in who.iter().filter_map(|voice| pair.said_by(voice, criterion)) {
+            let others = who.iter().filter(|voice| !is_alone(voice));
+            for label in others.filter_map(|voice| pair.said_by(voice, criterion)) {
                 of += 1;
                 hits += usize::from(label == majority);
             }

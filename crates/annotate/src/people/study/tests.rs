@@ -127,6 +127,24 @@ fn whose_majority_is_the_truth_is_a_choice() {
 }
 
 #[test]
+fn who_alone_is_the_majority_is_not_compared_with_it() {
+    let mut gathered = gathered();
+    for (column, pair) in gathered.pairs.iter_mut().enumerate() {
+        // Bob labels one pair beside Ann, and nobody else does.
+        pair.labels.retain(|place, _| [0, 3, 6].contains(place) || (*place, column) == (1, 2));
+    }
+    let study = Study::new(&gathered, &options());
+    // Of pair 2 they say different things, so that there is no majority.
+    let accuracy = |name: &str| row(&study, name).exact.accuracy.map(|share| (share.hits, share.of));
+    assert!(study.annotators.iter().all(|row| !row.annotator.starts_with("ann")), "{:?}", study.annotators);
+    assert_eq!((accuracy("model"), accuracy("dee, without tests")), (Some((6, 9)), Some((6, 8))));
+    gathered.pairs[0].labels.insert(1, Label { exact: Some(true), ..Label::default() });
+    let study = Study::new(&gathered, &options());
+    let ann = row(&study, "ann, with tests").exact.accuracy.unwrap();
+    assert_eq!((ann.hits, ann.of), (1, 1));
+}
+
+#[test]
 fn pairs_on_which_people_disagree_are_removed_and_listed() {
     let study = Study::new(&gathered(), &Options { least_agreement: Some(0.0), ..options() });
     let removed: Vec<&str> = study.removed.iter().map(|(pair, _)| pair.as_str()).collect();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use quarry_sandbox::packages::{PackageError, PackageSource};
-use quarry_sandbox::{Limits, MemoryBound, Places, Runner, Sandbox};
+use quarry_sandbox::{Limits, Places, Runner, Sandbox};
 
 use crate::error::AnnotateError;
 use crate::evidence::{Run, TestProgram};
@@ -96,11 +96,7 @@ impl Programs for IsolatedPrograms {
             quarry_sandbox::Error::Program(problem) => AnnotateError::Unrunnable { problem },
             error => error.into(),
         })?;
-        let bound = match outcome.memory_bound {
-            MemoryBound::CgroupV2 => "cgroup v2",
-            MemoryBound::CgroupV1 => "cgroup v1",
-            MemoryBound::Watchdog => "watchdog",
-        };
-        Ok(Run::new(program, provided, &outcome, &format!("{}, {bound}", self.name)))
+        let isolation = format!("{}, {}", self.name, outcome.memory_bound);
+        Ok(Run::new(program, provided, &outcome, &isolation))
     }
 }

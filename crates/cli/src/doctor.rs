@@ -14,7 +14,7 @@ use quarry_corpus::walk::{self, Listing, SkipReason};
 use quarry_embed::Embedder;
 use quarry_index::{Index, OpenOptions, Stale, Status, Update, expected_bytes};
 #[cfg(target_os = "linux")]
-use quarry_sandbox::{Runner, SEARCH_PATH};
+use quarry_sandbox::{MemoryBound, Runner, SEARCH_PATH};
 use quarry_source::languages;
 use serde::Serialize;
 
@@ -337,11 +337,20 @@ fn searches() -> Check {
     }
 }
 
+/// What a bound by sampling means.
+#[cfg(target_os = "linux")]
+const WATCHED: &str = "memory is bounded by sampling only, since no cgroup can be made here: a program may have twice its \
+                       limit before it is ended, and hold up to a gibibyte of the kernel's (locks on files, for example) \
+                       that nobody counts; root can make cgroups, and so can others where systemd delegates one to them";
+
 /// What `quarry judge` runs programs with. Whoever only searches needs none of it.
 #[cfg(target_os = "linux")]
 fn programs() -> Check {
     let sandbox = match quarry_sandbox::Bubblewrap::open() {
-        Ok(_) => "bubblewrap works".to_owned(),
+        Ok(sandbox) => match sandbox.memory_bound() {
+            MemoryBound::Watchdog => format!("bubblewrap works, {WATCHED}"),
+            bound => format!("bubblewrap works, memory is bounded by {bound}"),
+        },
         Err(error) => error.to_string(),
     };
     let (mut here, mut problems) = (Vec::new(), Vec::new());

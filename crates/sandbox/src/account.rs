@@ -1,7 +1,6 @@
 //! How much memory and CPU time the processes of a run use together: by a cgroup of the kernel's where this user may
 //! make one, else by sampling.
 
-use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,8 @@ use std::time::Duration;
 use rustix::process::Pid;
 
 use crate::spawn::{Descriptors, spawn};
-use crate::{Error, MemoryBound};
+use crate::watchdog::Watchdog;
+use crate::{Ended, Error, Limits, MemoryBound};
 
 /// Where cgroups of runs are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,11 +40,6 @@ pub(crate) enum Account {
 }
 
 impl Account {
-    /// The account of a process and of all that descend from it, kept by a watchdog.
-    pub fn watch(root: Pid, memory_bytes: u64) -> Self {
-        Self::Watchdog(Watchdog { root, memory_bytes, peak: Usage::default() })
-    }
-
     pub fn bound(&self) -> MemoryBound {
         match self {
             Self::Cgroup(cgroup) => cgroup.bound,
@@ -53,7 +48,7 @@ impl Account {
         }
     }
 
-    /// How often [`Self::is_exceeded`] has to be asked.
+    /// How often [`Self::exceeded`] has to be asked.
     pub fn interval(&self) -> Duration {
         match self {
             // The kernel keeps the bound; this is how soon the rest of a program follows the part that it killed.
@@ -63,12 +58,23 @@ impl Account {
         }
     }
 
+    /// The limit that was passed, if one was. Processes are bounded by themselves when they use up CPU time; this is
+    /// for what they use together, a second later, so that whoever minds signals hears of it first.
+    pub fn exceeded(&mut self, limits: &Limits) -> Option<Ended> {
+        if self.is_out_of_memory() {
+            return Some(Ended::Memory);
+        }
+        let second = Duration::from_secs(1);
+        let most = limits.cpu_time.max(second).saturating_add(second);
+        (self.usage().cpu_time > most).then_some(Ended::CpuTime)
+    }
+
     /// Whether more memory was asked for than there is.
-    pub fn is_exceeded(&mut self) -> bool {
+    pub fn is_out_of_memory(&mut self) -> bool {
         match self {
             Self::Cgroup(cgroup) => cgroup.has_killed(),
             Self::Observed(observed) => observed.sample(),
-            Self::Watchdog(watchdog) => watchdog.sample() > watchdog.memory_bytes,
+            Self::Watchdog(watchdog) => watchdog.sample(),
         }
     }
 
@@ -84,7 +90,7 @@ impl Account {
         match self {
             Self::Cgroup(cgroup) => cgroup.usage(),
             Self::Observed(observed) => observed.peak,
-            Self::Watchdog(watchdog) => watchdog.peak,
+            Self::Watchdog(watchdog) => watchdog.peak(),
         }
     }
 }
@@ -125,6 +131,8 @@ impl CgroupParent {
             set("memory.limit_in_bytes", &limit).ok()?;
             // Not there on kernels that do not count swap.
             let _ = set("memory.memsw.limit_in_bytes", &limit);
+            // What waits in connections is counted apart.
+            let _ = set("memory.kmem.tcp.limit_in_bytes", &limit);
         } else {
             set("memory.max", &limit).ok()?;
             let _ = set("memory.swap.max", "0");
@@ -137,9 +145,18 @@ impl CgroupParent {
         Some(cgroup)
     }
 
+    /// The folders in which cgroups are made.
+    pub fn folders(&self) -> impl Iterator<Item = &Path> {
+        [Some(&self.memory), self.cpu.as_ref()].into_iter().flatten().map(PathBuf::as_path)
+    }
+
+    pub fn bound(&self) -> MemoryBound {
+        self.bound
+    }
+
     /// Removes the empty cgroups of processes that died before they could.
     fn remove_abandoned(&self) {
-        for parent in [Some(&self.memory), self.cpu.as_ref()].into_iter().flatten() {
+        for parent in self.folders() {
             let Ok(entries) = fs::read_dir(parent) else { continue };
             for entry in entries.flatten() {
                 let name = entry.file_name();
@@ -299,79 +316,6 @@ impl Observed {
     }
 }
 
-/// Samples what a process and its descendants use.
-pub(crate) struct Watchdog {
-    root: Pid,
-    memory_bytes: u64,
-    peak: Usage,
-}
-
-impl Watchdog {
-    /// Returns the memory in use, in bytes: what is resident of each process and in no file. Shared memory counts
-    /// for each process that has it.
-    fn sample(&mut self) -> u64 {
-        let mut now = Usage::default();
-        for process in descendants(self.root) {
-            now.cpu_time += process.cpu_time;
-            now.memory_bytes += resident_bytes(process.pid).unwrap_or(0);
-        }
-        self.peak.cpu_time = self.peak.cpu_time.max(now.cpu_time);
-        self.peak.memory_bytes = self.peak.memory_bytes.max(now.memory_bytes);
-        now.memory_bytes
-    }
-}
-
-/// A process, as `/proc` has it.
-pub(crate) struct Process {
-    pub pid: i32,
-    parent: i32,
-    /// Its own, and that of the children it has waited for.
-    cpu_time: Duration,
-}
-
-/// A process and all processes below it.
-pub(crate) fn descendants(root: Pid) -> Vec<Process> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
-    let mut found = Vec::new();
-    for entry in entries.flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        let Some(process) =
-            fs::read_to_string(entry.path().join("stat")).ok().and_then(|text| parse(pid, &text))
-        else {
-            continue;
-        };
-        if pid == root.as_raw_nonzero().get() {
-            found.push(process);
-        } else {
-            children.entry(process.parent).or_default().push(process);
-        }
-    }
-    let mut next = 0;
-    while let Some(process) = found.get(next) {
-        found.extend(children.remove(&process.pid).unwrap_or_default());
-        next += 1;
-    }
-    found
-}
-
-/// Reads `/proc/PID/stat` (see `proc(5)`). The name, second field, may hold anything and ends at the last `)`.
-fn parse(pid: i32, stat: &str) -> Option<Process> {
-    let fields: Vec<&str> = stat[stat.rfind(')')? + 1..].split_whitespace().collect();
-    let parent = fields.get(1)?.parse().ok()?;
-    let ticks: f64 = fields.get(11..15)?.iter().filter_map(|field| field.parse::<f64>().ok()).sum();
-    let cpu_time = Duration::from_secs_f64(ticks / rustix::param::clock_ticks_per_second() as f64);
-    Some(Process { pid, parent, cpu_time })
-}
-
-fn resident_bytes(pid: i32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let kibibytes = |name: &str| -> Option<u64> {
-        status.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB")?.parse().ok())
-    };
-    Some((kibibytes("RssAnon:")? + kibibytes("RssShmem:")?) << 10)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -423,14 +367,5 @@ mod tests {
         assert_eq!(memory_folders("0::/\n", mount.path()), []);
         assert_eq!(memory_folders("", mount.path()), []);
         assert_eq!(memory_folders("not a line\n::\n", mount.path()), []);
-    }
-
-    #[test]
-    fn a_process_may_have_any_name() {
-        let stat = "7 (a) R 1 (b) S 3 7 7 0 -1 0 0 0 0 0 100 50 25 25 20 0 1 0 5 0 0";
-        let process = parse(7, stat).unwrap();
-        assert_eq!(process.parent, 3);
-        assert_eq!(process.cpu_time.as_secs_f64(), 200.0 / rustix::param::clock_ticks_per_second() as f64);
-        assert!(parse(7, "7 (a) R").is_none() && parse(7, "").is_none());
     }
 }

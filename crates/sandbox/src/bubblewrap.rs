@@ -14,10 +14,13 @@ use serde::Deserialize;
 
 use crate::account::{Account, Cgroup, CgroupParent};
 use crate::guard::Guard;
+use crate::seccomp::Filters;
 use crate::spawn::{Descriptors, resource_limits, spawn};
-use crate::supervise::{KILL_TIME, Stream, supervise, wait_for};
+use crate::supervise::{KILL_TIME, Stream, adopt_orphans, reap, supervise, wait_for};
+use crate::watchdog::{Sight, Watchdog};
 use crate::{
-    Ended, Error, Limits, Outcome, Program, SEARCH_PATH, Sandbox, WORK_FOLDER, find_executable, tree,
+    Ended, Error, Limits, MemoryBound, Outcome, Program, SEARCH_PATH, Sandbox, WORK_FOLDER, find_executable,
+    tree,
 };
 
 /// Runs programs in namespaces of their own. They see `/usr`, a `/proc` of themselves, the simplest devices, an
@@ -25,9 +28,7 @@ use crate::{
 pub struct Bubblewrap {
     executable: PathBuf,
     cgroups: Option<CgroupParent>,
-    seccomp: Vec<u8>,
-    /// The same for a program that is [`Access::alone`].
-    seccomp_alone: Vec<u8>,
+    filters: Filters,
     user: User,
     guard: Guard,
 }
@@ -73,8 +74,13 @@ const ETC: &[&str] =
 /// Beginnings of names in `/etc` that belong to interpreters.
 const ETC_PREFIXES: &[&str] = &["java-"];
 
+/// Where programs can write: each is a file system in memory of its own, of [`Limits::folder_bytes`].
+pub(crate) const FOLDERS: [&str; 3] = [WORK_FOLDER, "/tmp", "/dev/shm"];
+
 /// How long bubblewrap has to set the sandbox up.
 const SETUP_TIME: Duration = Duration::from_secs(10);
+
+const SUCCESS: Ended = Ended::Exited { code: 0 };
 
 pub(crate) const USERS: &str = "sandbox:x:1000:1000::/box:/bin/sh\n";
 pub(crate) const GROUPS: &str = "sandbox:x:1000:\n";
@@ -94,21 +100,35 @@ impl Bubblewrap {
         })?;
         find_executable("prlimit")
             .ok_or_else(|| missing("prlimit", "install util-linux, for example `apt install util-linux`"))?;
-        let seccomp =
-            |alone| crate::seccomp::filter(alone).map_err(|error| Error::Setup { detail: error.to_string() });
-        let sandbox = Self {
-            executable,
-            cgroups: CgroupParent::find(),
-            seccomp: seccomp(false)?,
-            seccomp_alone: seccomp(true)?,
-            user: User::current(),
-            guard: Guard::start()?,
+        let filters = Filters::new().map_err(|error| Error::Setup { detail: error.to_string() })?;
+        adopt_orphans()?;
+        let cgroups = CgroupParent::find();
+        let guard = Guard::start(cgroups.iter().flat_map(CgroupParent::folders))?;
+        let sandbox = Self { executable, cgroups, filters, user: User::current(), guard };
+        let nothing = |command: &[&str]| Program {
+            command: command.iter().map(|&word| word.to_owned()).collect(),
+            ..Program::default()
         };
-        let nothing = Program { command: vec!["true".to_owned()], ..Program::default() };
-        match sandbox.run(&nothing, &Limits::default())? {
-            Outcome { ended: Ended::Exited { code: 0 }, .. } => Ok(sandbox),
-            outcome => Err(Error::Setup { detail: format!("{:?} {}", outcome.ended, outcome.stderr.text()) }),
+        match sandbox.run(&nothing(&["true"]), &Limits::default())? {
+            Outcome { ended: SUCCESS, .. } => {}
+            outcome => {
+                let detail = format!("{:?} {}", outcome.ended, outcome.stderr.text());
+                return Err(Error::Setup { detail });
+            }
         }
+        // The kernel counts no processes of root's, also of one that is root of some users only: a program that starts
+        // another must fail where there may be one.
+        let one = Limits { processes: 1, ..Limits::default() };
+        let stays_root = sandbox.user.id().is_none() && rustix::process::geteuid().is_root();
+        if stays_root && sandbox.run(&nothing(&["timeout", "9", "true"]), &one)?.ended == SUCCESS {
+            return Err(Error::Uncounted);
+        }
+        Ok(sandbox)
+    }
+
+    /// What keeps programs within their memory here.
+    pub fn memory_bound(&self) -> MemoryBound {
+        self.cgroups.as_ref().map_or(MemoryBound::Watchdog, CgroupParent::bound)
     }
 
     /// The same with memory bounded by sampling, as where no cgroup can be had.
@@ -122,6 +142,7 @@ impl Bubblewrap {
         program: &Program,
         limits: &Limits,
         access: Access<'_>,
+        is_watched: bool,
     ) -> Result<(Vec<String>, Descriptors), Error> {
         let mut descriptors = Descriptors::default();
         let mut options = Vec::new();
@@ -168,9 +189,14 @@ impl Bubblewrap {
             add(&["--bind", utf8(folder)?, OUTPUT_FOLDER]);
         }
 
-        add(&["--proc", "/proc", "--dev", "/dev"]);
+        // Some of its settings are the namespace's own, and would be the program's to change.
+        add(&["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]);
+        if is_watched {
+            // Reads alike, and cannot be mapped, which would be shared memory.
+            add(&["--dev-bind", "/dev/full", "/dev/zero"]);
+        }
         let folder_bytes = limits.folder_bytes.to_string();
-        for folder in [WORK_FOLDER, "/tmp", "/dev/shm"] {
+        for folder in FOLDERS {
             add(&["--size", &folder_bytes, "--tmpfs", folder]);
         }
         for (path, content) in &program.files {
@@ -178,8 +204,8 @@ impl Bubblewrap {
         }
         // Both are file systems in memory without a limit of size.
         add(&["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORK_FOLDER]);
-        let seccomp = if access.alone { &self.seccomp_alone } else { &self.seccomp };
-        add(&["--seccomp", &descriptors.add_content(seccomp)?]);
+        let filter = self.filters.of(access.alone, is_watched);
+        add(&["--seccomp", &descriptors.add_content(filter)?]);
         Ok((options, descriptors))
     }
 
@@ -191,7 +217,7 @@ impl Bubblewrap {
         access: Access<'_>,
         cgroup: Option<&Cgroup>,
     ) -> Result<Started, Error> {
-        let (mut options, mut descriptors) = self.options(program, limits, access)?;
+        let (mut options, mut descriptors) = self.options(program, limits, access, cgroup.is_none())?;
         let [stdout, stderr, status, go] = [pipe()?, pipe()?, pipe()?, pipe()?];
         options.extend(["--json-status-fd".to_owned(), descriptors.add(status.1)]);
         options.extend(["--block-fd".to_owned(), descriptors.add(go.0)]);
@@ -253,7 +279,9 @@ impl Bubblewrap {
         let mut account;
         let mut started = self.start(program, limits, access, cgroup.as_ref())?;
         let Some(init) = started.wait_for_init()? else { return Err(started.setup_error()) };
-        account = cgroup.map_or_else(|| Account::watch(init.pid, limits.memory_bytes), Account::Cgroup);
+        let sight = Sight { folders: true, sockets: !access.network };
+        let watch = || Account::Watchdog(Watchdog::new(init.pid, limits.memory_bytes, sight));
+        account = cgroup.map_or_else(watch, Account::Cgroup);
         // Nobody waits for the word if something failed meanwhile.
         if started.go.write_all(b"!").is_err() {
             return Err(started.setup_error());
@@ -278,6 +306,8 @@ impl Bubblewrap {
         };
         let supervised = supervise(&mut child, streams, limits, &mut account, &mut is_over, &|| init.kill());
         init.wait()?;
+        // It has nothing more to wait for.
+        let _ = child.wait();
         let (outcome, _) = supervised?;
         let ended_itself = matches!(outcome.ended, Ended::Exited { .. });
         if ended_itself && !has_exit_code(status) {
@@ -380,6 +410,7 @@ impl Init {
 impl Drop for Init {
     fn drop(&mut self) {
         self.kill();
+        reap(&self.descriptor, KILL_TIME);
     }
 }
 
@@ -393,8 +424,9 @@ fn has_exit_code(mut status: PipeReader) -> bool {
 }
 
 /// Who runs programs.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum User {
-    /// Whoever runs this program.
+    /// Whoever runs this program, also if it is the root of a namespace that has nobody else.
     Unprivileged,
     /// Root stays outside: the kernel does not count root's processes. A user of its own for each run, so that runs
     /// cannot reach each other even if they found a way.
@@ -405,15 +437,22 @@ pub(crate) enum User {
 
 impl User {
     pub fn current() -> Self {
-        // Inside id, outside id, length: see user_namespaces(7).
-        let length = || {
-            let map = fs::read_to_string("/proc/self/uid_map").ok()?;
-            map.lines().next()?.split_whitespace().nth(2)?.parse::<u64>().ok()
-        };
+        let map = |name: &str| fs::read_to_string(format!("/proc/self/{name}_map")).unwrap_or_default();
         match rustix::process::geteuid().is_root() {
+            true => Self::instead_of_root(&map("uid"), &map("gid")),
             false => Self::Unprivileged,
-            true if length().is_some_and(|length| length > u64::from(LAST_USER)) => Self::PerRun,
-            true => Self::Nobody,
+        }
+    }
+
+    /// The user for root where these users and groups are, see user_namespaces(7).
+    fn instead_of_root(users: &str, groups: &str) -> Self {
+        let has = |id| [users, groups].into_iter().all(|map| is_mapped(map, id));
+        if has(FIRST_USER) && has(LAST_USER) {
+            Self::PerRun
+        } else if has(NOBODY) {
+            Self::Nobody
+        } else {
+            Self::Unprivileged
         }
     }
 
@@ -426,7 +465,7 @@ impl User {
                 let run = NEXT.fetch_add(1, Ordering::Relaxed) & 0xff;
                 Some(FIRST_USER | (std::process::id() << 8 & LAST_USER) | run)
             }
-            Self::Nobody => Some(65534),
+            Self::Nobody => Some(NOBODY),
         }
     }
 }
@@ -435,6 +474,16 @@ impl User {
 /// the run.
 const FIRST_USER: u32 = 0x4000_0000;
 const LAST_USER: u32 = 0x7fff_ffff;
+
+const NOBODY: u32 = 65534;
+
+/// Whether an id is in a map of lines of an inside id, an outside id and a length.
+fn is_mapped(map: &str, id: u32) -> bool {
+    map.lines().any(|line| {
+        let numbers: Vec<u64> = line.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+        matches!(numbers[..], [first, _, length] if (first..first.saturating_add(length)).contains(&id.into()))
+    })
+}
 
 fn utf8(path: &Path) -> Result<&str, Error> {
     path.to_str().ok_or_else(|| Error::Program(format!("{} is not UTF-8", path.display())))
@@ -461,4 +510,25 @@ pub(crate) fn system_folders() -> impl Iterator<Item = (&'static str, Option<Pat
 fn names(folder: &str) -> impl Iterator<Item = String> {
     let entries = fs::read_dir(Path::new(folder)).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_gives_way_to_a_user_who_is_there() {
+        let choose = User::instead_of_root;
+        let whole = "         0          0 4294967295\n";
+        assert_eq!(choose(whole, whole), User::PerRun);
+        let container = "0 100000 65536\n";
+        assert_eq!(choose(container, container), User::Nobody);
+        // As rootless engines map: this user, and others behind.
+        let rootless = "0 1000 1\n1 100000 65536\n";
+        assert_eq!(choose(rootless, rootless), User::Nobody);
+        for alone in ["0 0 1\n", "0 1000 1\n", "", "x"] {
+            assert_eq!(choose(alone, alone), User::Unprivileged);
+            assert_eq!(choose(whole, alone), User::Unprivileged);
+        }
+    }
 }

@@ -2,10 +2,11 @@
 //!
 //! `--die-with-parent` binds each of bubblewrap's two processes to its parent once it has come so far. A parent that
 //! is killed earlier leaves a sandbox without anybody who would end it. So a shell waits for the end of this process,
-//! whatever that is, and kills what bears its mark.
+//! whatever that is, kills what bears its mark, and removes the cgroups that are left.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -21,16 +22,26 @@ done
 "#;
 
 /// The standard input of the shell ends with this process, however that ends; a line on it says that nothing is left.
-/// What was about to be started appears a moment later.
+/// What was about to be started appears a moment later. The cgroups that this process made have its number in their
+/// names, and can be removed once the kernel is done with what ran in them.
 const SCRIPT: &str = r#"
 read -r line && exit
-for round in 1 2 3 4 5 6 7 8 9 10; do
+mark=$1 round=0 left=
+shift
+while [ $round -lt 10 ] || { [ "$left" ] && [ $round -lt 100 ]; }; do
     for process in /proc/[0-9]*; do
         name=
         { read -r name < "$process/cmdline"; } 2>/dev/null
-        case $name in "$1"*) kill -9 "${process#/proc/}" 2>/dev/null ;; esac
+        case $name in "$mark"*) kill -9 "${process#/proc/}" 2>/dev/null ;; esac
+    done
+    left=
+    for parent; do
+        for cgroup in "$parent/${mark%-*}"-*; do
+            rmdir "$cgroup" 2>/dev/null || { [ -d "$cgroup" ] && left=1; }
+        done
     done
     sleep 0.1
+    round=$((round + 1))
 done
 "#;
 
@@ -42,22 +53,23 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// For processes whose command line begins with the mark.
-    pub fn start() -> Result<Self, Error> {
-        Self::with(SCRIPT)
+    /// For processes whose command line begins with the mark, and for cgroups below these folders.
+    pub fn start<'p>(cgroups: impl Iterator<Item = &'p Path>) -> Result<Self, Error> {
+        Self::with(SCRIPT, cgroups)
     }
 
     /// For containers that have the mark as their label `quarry`.
     pub fn of_containers() -> Result<Self, Error> {
-        Self::with(CONTAINERS)
+        Self::with(CONTAINERS, std::iter::empty())
     }
 
-    fn with(script: &str) -> Result<Self, Error> {
+    fn with<'p>(script: &str, folders: impl Iterator<Item = &'p Path>) -> Result<Self, Error> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let mark = format!("quarry-sandbox-{}-{number}:", std::process::id());
         let shell = Command::new("/bin/sh")
             .args(["-c", script, "quarry-guard", &mark])
+            .args(folders)
             .env_clear()
             .env("PATH", SEARCH_PATH)
             .current_dir("/")
@@ -99,7 +111,11 @@ mod tests {
 
     #[test]
     fn what_bears_the_mark_ends_with_its_owner_and_nothing_else() {
-        let mut guard = Guard::start().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let cgroup = |owner: u32| folder.path().join(format!("quarry-sandbox-{owner}-0"));
+        let (own, of_another) = (cgroup(std::process::id()), cgroup(std::process::id() + 1));
+        [&own, &of_another].into_iter().for_each(|path| std::fs::create_dir(path).unwrap());
+        let mut guard = Guard::start([folder.path()].into_iter()).unwrap();
         let (mut marked, mut other) = (sleep(guard.mark()), sleep("quarry-sandbox-other:"));
         std::thread::sleep(Duration::from_millis(200));
         assert!(marked.try_wait().unwrap().is_none(), "the owner lives");
@@ -108,13 +124,15 @@ mod tests {
         let ended = marked.wait().unwrap();
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(9));
         assert!(other.try_wait().unwrap().is_none());
+        guard.shell.wait().unwrap();
+        assert!(!own.exists() && of_another.exists());
         other.kill().unwrap();
         other.wait().unwrap();
     }
 
     #[test]
     fn an_orderly_end_takes_no_time() {
-        let guard = Guard::start().unwrap();
+        let guard = Guard::start(std::iter::empty()).unwrap();
         let start = std::time::Instant::now();
         drop(guard);
         assert!(start.elapsed() < Duration::from_millis(900), "it looked for processes");

@@ -28,6 +28,7 @@ mod spawn;
 mod supervise;
 mod tree;
 mod unconfined;
+mod watchdog;
 
 use std::fmt;
 use std::io;
@@ -114,7 +115,8 @@ pub struct Program {
 pub struct Limits {
     /// From start to end. Then everything is killed.
     pub wall_time: Duration,
-    /// CPU time of each process, at a resolution of one second.
+    /// CPU time, at a resolution of one second: of each process, and within a second more of all together. Without a
+    /// cgroup, those who are ended before they are seen, and whom their parents ignore, do not count.
     pub cpu_time: Duration,
     /// Memory of all processes together, in bytes.
     pub memory_bytes: u64,
@@ -177,7 +179,7 @@ pub enum Ended {
     },
     /// It ran longer than [`Limits::wall_time`].
     WallTime,
-    /// A process used more than [`Limits::cpu_time`].
+    /// It used more than [`Limits::cpu_time`].
     CpuTime,
     /// It needed more than [`Limits::memory_bytes`].
     Memory,
@@ -227,6 +229,16 @@ pub enum MemoryBound {
     Watchdog,
 }
 
+impl fmt::Display for MemoryBound {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::CgroupV2 => "cgroup v2",
+            Self::CgroupV1 => "cgroup v1",
+            Self::Watchdog => "watchdog",
+        })
+    }
+}
+
 /// Why a program could not be run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -255,6 +267,11 @@ pub enum Error {
         /// What bubblewrap said.
         detail: String,
     },
+    /// Nobody counts processes.
+    #[error(
+        "the number of processes of a program cannot be bounded here: this is root of a namespace that has no other user,          and the kernel counts no processes of root's; run it as another user, or in a namespace that has user 65534"
+    )]
+    Uncounted,
     /// The program cannot be run as described.
     #[error("the program cannot be run: {0}")]
     Program(String),

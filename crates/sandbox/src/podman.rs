@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::io::{PipeWriter, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -16,7 +17,8 @@ use crate::account::Account;
 use crate::bubblewrap::{GROUPS, USERS, User, interpreter_files, pipe, system_folders};
 use crate::guard::Guard;
 use crate::spawn::{Descriptors, resource_limits, spawn};
-use crate::supervise::{Stream, supervise, wait_for};
+use crate::supervise::{Stream, adopt_orphans, reap, supervise, wait_for};
+use crate::watchdog::{Sight, Watchdog};
 use crate::{
     Ended, Error, Limits, Outcome, Program, Runner, SEARCH_PATH, Sandbox, WORK_FOLDER, find_executable,
 };
@@ -31,6 +33,8 @@ pub struct Podman {
     seccomp: Vec<u8>,
     user: User,
     guard: Guard,
+    /// The processes that stayed with containers, which Podman leaves to this process.
+    monitors: Mutex<Vec<OwnedFd>>,
 }
 
 /// Where Podman's own list of allowed system calls may be.
@@ -42,6 +46,9 @@ const SCRIPT: &str = "tar -xf - <&3 || exit 125; exec 3<&-; \"$@\" </dev/null; e
 
 /// How long a container has to start.
 const START_TIME: Duration = Duration::from_secs(60);
+
+/// How long monitors of removed containers have to end.
+const MONITOR_TIME: Duration = Duration::from_secs(2);
 
 /// Processes of a container beside those of its program.
 const OWN_PROCESSES: u64 = 2;
@@ -72,7 +79,9 @@ impl Podman {
             seccomp: seccomp.into_bytes(),
             user: User::current(),
             guard: Guard::of_containers()?,
+            monitors: Mutex::default(),
         };
+        adopt_orphans()?;
         if is_own {
             podman.image = podman.make_image()?;
         }
@@ -189,6 +198,12 @@ impl Podman {
         options
     }
 
+    /// Takes note of monitors that have ended; they do so some time after their containers.
+    fn reap_monitors(&self, time: Duration) {
+        let mut monitors = self.monitors.lock().unwrap_or_else(PoisonError::into_inner);
+        monitors.retain(|monitor| !reap(monitor, time));
+    }
+
     /// Waits until the first process of a container is there; `None` if Podman gave up before.
     fn wait_for_first(&self, name: &str, child: &Child) -> Result<Option<Pid>, Error> {
         let engine =
@@ -199,10 +214,16 @@ impl Podman {
             if has_ended {
                 return Ok(None);
             }
-            let output = self.ask(&["inspect", "--format", "{{.State.Pid}}", name])?;
-            let pid = String::from_utf8_lossy(&output.stdout).trim().parse().ok().and_then(Pid::from_raw);
-            if pid.is_some() {
-                return Ok(pid);
+            let output = self.ask(&["inspect", "--format", "{{.State.Pid}} {{.State.ConmonPid}}", name])?;
+            let said = String::from_utf8_lossy(&output.stdout);
+            let mut pids = said.split_whitespace().map(|pid| pid.parse().ok().and_then(Pid::from_raw));
+            if let Some(Some(first)) = pids.next() {
+                if let Some(Some(monitor)) = pids.next()
+                    && let Ok(monitor) = pidfd_open(monitor, PidfdFlags::empty())
+                {
+                    self.monitors.lock().unwrap_or_else(PoisonError::into_inner).push(monitor);
+                }
+                return Ok(Some(first));
             }
         }
         Ok(None)
@@ -228,6 +249,12 @@ impl Drop for Container<'_> {
     }
 }
 
+impl Drop for Podman {
+    fn drop(&mut self) {
+        self.reap_monitors(MONITOR_TIME);
+    }
+}
+
 impl Sandbox for Podman {
     /// An image of the user's has its own interpreters, or lacks them.
     fn problem(&self, runner: &Runner) -> Result<Option<String>, Error> {
@@ -245,6 +272,7 @@ impl Sandbox for Podman {
     fn run(&self, program: &Program, limits: &Limits) -> Result<Outcome, Error> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         program.check()?;
+        self.reap_monitors(Duration::ZERO);
         if let Some((_, folder)) =
             program.read_only.iter().find(|(_, folder)| folder.to_str().is_none_or(|path| path.contains(',')))
         {
@@ -272,8 +300,9 @@ impl Sandbox for Podman {
             let _ = stderr.0.take(4096).read_to_end(&mut detail);
             return Err(said(&detail));
         };
-        let mut account =
-            Account::observe(first).unwrap_or_else(|| Account::watch(first, limits.memory_bytes));
+        let mut account = Account::observe(first).unwrap_or_else(|| {
+            Account::Watchdog(Watchdog::new(first, limits.memory_bytes, Sight::default()))
+        });
         send(go.1, &files);
 
         let streams = [Stream::new(stdout.0, limits), Stream::new(stderr.0, limits)];

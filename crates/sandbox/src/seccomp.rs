@@ -58,6 +58,8 @@ const REFUSED: &[(&str, i64)] = &[
     ("memfd_create", libc::SYS_memfd_create),
     ("memfd_secret", 447),
     ("shmget", libc::SYS_shmget),
+    ("semget", libc::SYS_semget),
+    ("msgget", libc::SYS_msgget),
     ("mq_open", libc::SYS_mq_open),
     // The machine.
     ("acct", libc::SYS_acct),
@@ -85,6 +87,15 @@ const REFUSED_HERE: &[(&str, i64)] =
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[(&str, i64)] = &[];
 
+/// The same where memory is not counted by the kernel: what holds memory that no process has mapped.
+const REFUSED_WHERE_WATCHED: &[i64] = &[libc::SYS_vmsplice, libc::SYS_landlock_create_ruleset];
+
+/// Memory that processes share and that is in no file: it is kept while somebody maps a page of it.
+const SHARED_MEMORY: u64 = (libc::MAP_SHARED | libc::MAP_ANONYMOUS) as u64;
+
+/// Options of sockets that let them hold more.
+const SOCKET_BUFFERS: &[libc::c_int] = &[libc::SO_SNDBUF, libc::SO_RCVBUF];
+
 /// The flags of `clone` that make namespaces.
 const NAMESPACE_FLAGS: &[libc::c_int] = &[
     libc::CLONE_NEWUSER,
@@ -100,22 +111,37 @@ const NAMESPACE_FLAGS: &[libc::c_int] = &[
 /// Families of sockets that a program without a network may want: its own machine is all there is.
 const SOCKET_FAMILIES: &[libc::c_int] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
 
+/// The calls that make them.
+const SOCKET_CALLS: [(&str, i64); 2] = [("socket", libc::SYS_socket), ("socketpair", libc::SYS_socketpair)];
+
 /// Requests to a terminal that feed it input.
 const TERMINAL_REQUESTS: &[u64] = &[0x5412 /* TIOCSTI */, 0x541C /* TIOCLINUX */];
 
-/// The filter, as bubblewrap reads it. With `alone`, a program can start threads but no other process.
-///
-/// # Errors
-/// On an architecture that the filter is not made for.
-pub(crate) fn filter(alone: bool) -> Result<Vec<u8>, BackendError> {
+/// The filters, as bubblewrap reads them.
+pub(crate) struct Filters([Vec<u8>; 4]);
+
+impl Filters {
+    /// # Errors
+    /// On an architecture that they are not made for.
+    pub fn new() -> Result<Self, BackendError> {
+        let of = |alone, is_watched| filter(rules(alone, is_watched)?);
+        Ok(Self([of(false, false)?, of(false, true)?, of(true, false)?, of(true, true)?]))
+    }
+
+    /// That of a program: `alone` it can start threads but no other process, and `is_watched` where no cgroup counts its
+    /// memory.
+    pub fn of(&self, alone: bool, is_watched: bool) -> &[u8] {
+        &self.0[2 * usize::from(alone) + usize::from(is_watched)]
+    }
+}
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+fn filter(rules: Rules) -> Result<Vec<u8>, BackendError> {
     let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
-    let filter = SeccompFilter::new(
-        rules(alone)?,
-        SeccompAction::Allow,
-        SeccompAction::Errno(libc::EPERM as u32),
-        architecture,
-    )?;
-    let program = BpfProgram::try_from(filter)?;
+    let refuse = SeccompAction::Errno(libc::EPERM as u32);
+    let program =
+        BpfProgram::try_from(SeccompFilter::new(rules, SeccompAction::Allow, refuse, architecture)?)?;
     Ok(no_such_call().iter().chain(&program).flat_map(instruction_bytes).collect())
 }
 
@@ -136,8 +162,10 @@ pub(crate) fn profile(own: &str) -> serde_json::Result<String> {
         "clone",
         json!({"index": 0, "value": namespaces, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}),
     )];
-    rules.extend(SOCKET_FAMILIES.iter().map(|&family| {
-        allow("socket", json!({"index": 0, "value": family, "valueTwo": 0, "op": "SCMP_CMP_EQ"}))
+    rules.extend(SOCKET_CALLS.iter().flat_map(|(call, _)| {
+        SOCKET_FAMILIES.iter().map(|&family| {
+            allow(call, json!({"index": 0, "value": family, "valueTwo": 0, "op": "SCMP_CMP_EQ"}))
+        })
     }));
     let of_own = profile["syscalls"].as_array_mut().map(std::mem::take).unwrap_or_default();
     for mut rule in of_own {
@@ -146,7 +174,8 @@ pub(crate) fn profile(own: &str) -> serde_json::Result<String> {
         {
             names.retain(|name| {
                 let is = |call: &str| name.as_str() == Some(call);
-                !["clone", "clone3", "socket"].into_iter().any(is) && !refused().any(|(call, _)| is(call))
+                !["clone", "clone3", "socket", "socketpair"].into_iter().any(is)
+                    && !refused().any(|(call, _)| is(call))
             });
             if names.is_empty() {
                 continue;
@@ -161,11 +190,11 @@ pub(crate) fn profile(own: &str) -> serde_json::Result<String> {
     Ok(profile.to_string())
 }
 
-fn rules(alone: bool) -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
+fn rules(alone: bool, is_watched: bool) -> Result<Rules, BackendError> {
     let condition =
         |argument, length, operator, value| SeccompCondition::new(argument, length, operator, value);
     let dword = SeccompCmpArgLen::Dword;
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = refused().map(|(_, call)| (call, Vec::new())).collect();
+    let mut rules: Rules = refused().map(|(_, call)| (call, Vec::new())).collect();
 
     let clone = NAMESPACE_FLAGS.iter().map(|&flag| {
         let flag = flag as u64;
@@ -181,14 +210,29 @@ fn rules(alone: bool) -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
     rules.insert(libc::SYS_clone, clone);
 
     // A rule matches when all of its conditions do: a family that is none of these.
-    let families =
-        SOCKET_FAMILIES.iter().map(|&family| condition(0, dword.clone(), SeccompCmpOp::Ne, family as u64));
-    rules.insert(libc::SYS_socket, vec![SeccompRule::new(families.collect::<Result<_, _>>()?)?]);
+    for (_, call) in SOCKET_CALLS {
+        let families = SOCKET_FAMILIES
+            .iter()
+            .map(|&family| condition(0, dword.clone(), SeccompCmpOp::Ne, family as u64));
+        rules.insert(call, vec![SeccompRule::new(families.collect::<Result<_, _>>()?)?]);
+    }
 
     let requests = TERMINAL_REQUESTS
         .iter()
         .map(|&request| SeccompRule::new(vec![condition(1, dword.clone(), SeccompCmpOp::Eq, request)?]));
     rules.insert(libc::SYS_ioctl, requests.collect::<Result<_, _>>()?);
+
+    if is_watched {
+        rules.extend(REFUSED_WHERE_WATCHED.iter().map(|&call| (call, Vec::new())));
+        let is_shared = SeccompCmpOp::MaskedEq(SHARED_MEMORY);
+        let shared = condition(3, dword.clone(), is_shared, SHARED_MEMORY)?;
+        rules.insert(libc::SYS_mmap, vec![SeccompRule::new(vec![shared])?]);
+        let buffers = SOCKET_BUFFERS.iter().map(|&option| {
+            let level = condition(1, dword.clone(), SeccompCmpOp::Eq, libc::SOL_SOCKET as u64)?;
+            SeccompRule::new(vec![level, condition(2, dword.clone(), SeccompCmpOp::Eq, option as u64)?])
+        });
+        rules.insert(libc::SYS_setsockopt, buffers.collect::<Result<_, _>>()?);
+    }
     Ok(rules)
 }
 

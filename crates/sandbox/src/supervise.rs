@@ -1,12 +1,14 @@
 //! Watching a process from start to end: its output, its time, its memory.
 
 use std::io::{self, PipeReader, Read};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, WaitId, WaitIdOptions, getpid, pidfd_open, set_child_subreaper, waitid,
+};
 
 use crate::account::Account;
 use crate::{Captured, Ended, Error, Limits, Outcome};
@@ -64,6 +66,7 @@ pub(crate) fn supervise(
         pidfd_open(Pid::from_child(child), PidfdFlags::empty()).map_err(Error::io("watch the program"))?;
     let mut buffer = vec![0; 64 << 10];
     let start = Instant::now();
+    let mut look_at = start;
     // When the program has to be over: at its time limit, and soon once it was killed.
     let mut deadline = start + limits.wall_time.min(LONGEST);
     let mut stopped = None;
@@ -82,11 +85,17 @@ pub(crate) fn supervise(
             exit = Some((status, start.elapsed()));
             kill();
             deadline = Instant::now() + KILL_TIME;
-        } else if exit.is_none() && stopped.is_none() && (account.is_exceeded() || is_over()) {
-            stopped = Some(Ended::Memory);
-            kill();
-            deadline = Instant::now() + KILL_TIME;
-        } else if Instant::now() >= deadline {
+            continue;
+        }
+        if exit.is_none() && stopped.is_none() && Instant::now() >= look_at {
+            stopped = account.exceeded(limits).or_else(|| is_over().then_some(Ended::Memory));
+            if stopped.is_some() {
+                kill();
+                deadline = Instant::now() + KILL_TIME;
+            }
+            look_at = Instant::now() + account.interval();
+        }
+        if Instant::now() >= deadline {
             if exit.is_some() || stopped.is_some() {
                 return Err(Error::Unkillable { seconds: KILL_TIME.as_secs() });
             }
@@ -96,7 +105,7 @@ pub(crate) fn supervise(
         }
     }
     let Some((status, wall_time)) = exit else { return Err(Error::Unkillable { seconds: 0 }) };
-    if stopped.is_none() && matches!(account, Account::Cgroup(_)) && account.is_exceeded() {
+    if stopped.is_none() && matches!(account, Account::Cgroup(_)) && account.is_out_of_memory() {
         stopped = Some(Ended::Memory);
     }
     let usage = account.usage();
@@ -128,6 +137,22 @@ fn ended_by_itself(code: i32, cpu_time: Duration, limits: &Limits) -> Ended {
     } else {
         Ended::Exited { code }
     }
+}
+
+/// Makes this process the parent of what its children leave behind: both bubblewrap and Podman end without waiting for
+/// a process of theirs, which would be left to process 1, and in a container that may be somebody who waits for none.
+pub(crate) fn adopt_orphans() -> Result<(), Error> {
+    set_child_subreaper(Some(getpid())).map_err(Error::io("become the parent of orphans"))
+}
+
+/// Waits for a process that was left to this one, if it ends within that time; whether it has ended.
+pub(crate) fn reap(process: &OwnedFd, time: Duration) -> bool {
+    let has_ended = wait_for([Some(process.as_fd())], time).is_ok_and(|[has_ended]| has_ended);
+    if has_ended {
+        // Its parent may have waited for it.
+        let _ = waitid(WaitId::PidFd(process.as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+    }
+    has_ended
 }
 
 fn pipe(stream: &Stream) -> Option<std::os::fd::BorrowedFd<'_>> {

@@ -5,9 +5,10 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use crate::account::{Account, descendants};
+use crate::account::Account;
 use crate::spawn::{Descriptors, resource_limits, spawn};
 use crate::supervise::{Stream, supervise};
+use crate::watchdog::{Sight, Watchdog, descendants};
 use crate::{Error, Limits, Outcome, Program, SEARCH_PATH, Sandbox};
 
 /// Runs programs as what they are: processes of the user, in a temporary folder. Limits hold but for those on
@@ -47,7 +48,7 @@ impl Sandbox for Unconfined {
             let _ = kill_process_group(root, Signal::KILL);
         };
         let streams = [Stream::new(stdout, limits), Stream::new(stderr, limits)];
-        let mut account = Account::watch(root, limits.memory_bytes);
+        let mut account = Account::Watchdog(Watchdog::new(root, limits.memory_bytes, Sight::default()));
         supervise(&mut child, streams, limits, &mut account, &mut || false, &kill).map(|(outcome, _)| outcome)
     }
 }

@@ -5,7 +5,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use quarry_sandbox::{Ended, Error, Isolation, Limits, Program, Runner, Sandbox, open};
+use quarry_sandbox::{Bubblewrap, Ended, Error, Isolation, Limits, Program, Runner, Sandbox, open};
 
 /// A program of each language that reads a file from the folder in which it runs.
 const PROGRAMS: &[(&str, &str)] = &[
@@ -35,12 +35,16 @@ fn sandboxes() -> Vec<Box<dyn Sandbox>> {
     let opened = all.into_iter().filter_map(|isolation| match open(isolation) {
         Ok(sandbox) => Some(sandbox),
         Err(error) => {
-            // Not by a macro, whose output the test runner hides.
-            let _ = writeln!(std::io::stderr(), "\nA SANDBOX IS NOT TESTED: {error}\n");
+            skipped(&format!("A SANDBOX IS NOT TESTED: {error}"));
             None
         }
     });
     opened.collect()
+}
+
+fn skipped(what: &str) {
+    // Not by a macro, whose output the test runner hides.
+    let _ = writeln!(std::io::stderr(), "\n{what}\n");
 }
 
 fn python(source: &str) -> Program {
@@ -51,18 +55,25 @@ fn python(source: &str) -> Program {
 fn each_language_runs_where_it_is_installed() {
     let names: Vec<&str> = PROGRAMS.iter().map(|(language, _)| *language).collect();
     assert_eq!(Runner::names().collect::<Vec<_>>(), names);
-    let sandboxes = sandboxes();
+    // What is refused to programs whose memory is watched is nothing that interpreters need.
+    let Ok(counted) = Bubblewrap::open() else { return skipped("bubblewrap does not work here") };
+    let watched = Bubblewrap::open().unwrap().without_cgroups();
     for (language, source) in PROGRAMS {
         let runner = Runner::named(language).unwrap();
         if let Some(problem) = runner.problem() {
-            let _ = writeln!(std::io::stderr(), "\n{language} is not tested: {problem}");
+            skipped(&format!("{language} is not tested: {problem}"));
             continue;
         }
         let mut program = runner.program(source);
         program.files.push(("data/number.txt".to_owned(), b"42\n".to_vec()));
-        let outcome = sandboxes[0].run(&program, &runner.limits(&Limits::default())).unwrap();
-        assert_eq!(outcome.stdout.text(), "42\n", "{language}: {outcome:?} {}", outcome.stderr.text());
-        assert_eq!(outcome.ended, Ended::Exited { code: 0 }, "{language}");
+        for sandbox in [&counted, &watched] {
+            let limits = runner.limits(&Limits::default());
+            let outcome = sandbox.run(&program, &limits).unwrap();
+            assert_eq!(outcome.stdout.text(), "42\n", "{language}: {outcome:?} {}", outcome.stderr.text());
+            assert_eq!(outcome.ended, Ended::Exited { code: 0 }, "{language}");
+            let peak = outcome.peak_memory_bytes;
+            assert!(peak < limits.memory_bytes / 4 * 3, "{language}, {}: {peak}", outcome.memory_bound);
+        }
     }
 }
 

@@ -93,6 +93,13 @@ impl RulesPlan {
             Some(index) if index.contains("://") => Some(Index::Address(index)),
             index => index.map(|index| Index::Folder(folder.join(index))),
         };
+        for (list, names) in [("allow", self.allow.as_ref()), ("deny", Some(&self.deny))] {
+            if let Some(odd) = names.into_iter().flatten().find(|text| !packages::is_name(name, text)) {
+                return Err(format!(
+                    "`packages.{name}.{list}` has {odd:?}; expected names of packages, without versions"
+                ));
+            }
+        }
         Ok(Rules { index, allow: self.allow, deny: self.deny })
     }
 }

@@ -167,6 +167,12 @@ fn plans_that_cannot_work_say_why() {
         ("model = 'm'", "model = 'm'\n[packages]\nmib = 0", "packages.mib"),
         ("model = 'm'", "model = 'm'\n[packages]\nwall_seconds = 0", "packages.wall_seconds"),
         ("model = 'm'", "model = 'm'\n[packages.npm]\nindex = 'folder'", "address of a registry"),
+        (
+            "model = 'm'",
+            "model = 'm'\n[packages.pip]\ndeny = ['torch', 'tor ch']",
+            "`packages.pip.deny` has \"tor ch\"",
+        ),
+        ("model = 'm'", "model = 'm'\n[packages.npm]\nallow = ['a@1']", "`packages.npm.allow` has \"a@1\""),
         ("model = 'm'", "model = 'm'\n[packages.pip]\nindex = 'https://me:secret@host/simple'", "password"),
     ] {
         let error = open(&PLAN.replacen(from, to, 1)).unwrap_err();

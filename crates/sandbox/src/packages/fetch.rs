@@ -50,6 +50,15 @@ impl Packages {
                 folder.display()
             )));
         }
+        if let Some(Index::Folder(folder)) = &settings.pip.index
+            && let Err(error) = fs::read_dir(folder)
+        {
+            return Err(Error::Program(format!(
+                "{}: cannot read the folder of wheels, `index` in `[packages.pip]`: {error}; name one that is there, or \
+                 the address of an index",
+                folder.display()
+            )));
+        }
         let settings =
             Settings { cache: std::path::absolute(&settings.cache).unwrap_or(settings.cache), ..settings };
         let places = Places::new(SETS_AT_ONCE);

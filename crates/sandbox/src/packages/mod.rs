@@ -168,6 +168,13 @@ pub fn is_supported(language: &str) -> bool {
     manager(language).is_some()
 }
 
+/// Whether this can be the name of a package of a package manager (`pip`, `npm`), without a version: lists of other
+/// things would allow or deny nothing.
+pub fn is_name(manager: &str, text: &str) -> bool {
+    let names_one = |(known, _): &(&dyn Manager, _)| known.name() == manager && known.package(text).is_some();
+    MANAGERS.iter().any(names_one) && !text.chars().skip(1).any(|c| "=<>~![@".contains(c))
+}
+
 /// Where packages are kept unless somebody says otherwise. Root's is outside of root's own folder, which those who run
 /// programs for root cannot enter.
 pub fn default_cache() -> Option<PathBuf> {
@@ -191,5 +198,20 @@ mod tests {
     fn languages_have_at_most_one_manager() {
         assert!(is_supported("python") && is_supported("javascript") && !is_supported("go"));
         assert_eq!(manager("typescript").map(Manager::name), Some("npm"));
+    }
+
+    #[test]
+    fn names_of_packages_are_told_from_other_texts() {
+        for (manager, name) in
+            [("pip", "ruamel.yaml"), ("pip", "a_b-C2"), ("npm", "left-pad"), ("npm", "@s/name")]
+        {
+            assert!(is_name(manager, name), "{name}");
+        }
+        for name in
+            ["tor ch", "-r x", "", "torch==2", "torch>2", "torch~2", "torch[x]", "./x", "a@1", "https://x/y"]
+        {
+            assert!(!is_name("pip", name) && !is_name("npm", name), "{name}");
+        }
+        assert!(!is_name("pip", "@s/name") && !is_name("cargo", "name"));
     }
 }

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use quarry_sandbox::{Bubblewrap, Ended, Error, Limits, Outcome, Podman, Program, Runner, Sandbox};
+use quarry_sandbox::{Bubblewrap, Ended, Limits, Outcome, Podman, Program, Runner, Sandbox};
 
 /// Bubblewrap with both ways to bound memory, and Podman, as far as they run here.
 pub fn sandboxes() -> &'static [Box<dyn Sandbox>] {
@@ -16,7 +16,7 @@ pub fn sandboxes() -> &'static [Box<dyn Sandbox>] {
         let mut sandboxes = namespaces();
         match Podman::open(None) {
             Ok(podman) => sandboxes.push(Box::new(podman)),
-            Err(error) => skipped(&error),
+            Err(error) => skipped(&error.to_string()),
         }
         sandboxes
     })
@@ -28,15 +28,15 @@ pub fn namespaces() -> Vec<Box<dyn Sandbox>> {
     match both {
         Ok((first, second)) => vec![Box::new(first), Box::new(second)],
         Err(error) => {
-            skipped(&error);
+            skipped(&error.to_string());
             Vec::new()
         }
     }
 }
 
-fn skipped(error: &Error) {
+pub fn skipped(why: &str) {
     // Not by a macro, whose output the test runner hides.
-    let _ = writeln!(std::io::stderr(), "\nATTACKS ARE SKIPPED, A SANDBOX IS NOT TESTED: {error}\n");
+    let _ = writeln!(std::io::stderr(), "\nATTACKS ARE SKIPPED, A SANDBOX IS NOT TESTED: {why}\n");
 }
 
 /// Small limits, so that attacks reach them soon.
@@ -66,7 +66,12 @@ pub fn program(source: &str) -> (Program, String) {
 
 /// Runs an attack in each sandbox. Nothing may be left of it.
 pub fn attack(source: &str, limits: &Limits, check: impl Fn(&Outcome)) {
-    for sandbox in sandboxes() {
+    attack_in(sandboxes(), source, limits, check);
+}
+
+/// The same in these.
+pub fn attack_in(sandboxes: &[Box<dyn Sandbox>], source: &str, limits: &Limits, check: impl Fn(&Outcome)) {
+    for sandbox in sandboxes {
         let (program, token) = program(source);
         let outcome = sandbox.run(&program, limits).unwrap();
         assert_eq!(processes(&token), [] as [PathBuf; 0], "processes are left");

@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use std::{env, fs};
 
-use quarry_sandbox::{Ended, Limits, Podman, Sandbox};
+use quarry_sandbox::{Bubblewrap, Ended, Error, Limits, Podman, Sandbox};
 
-use crate::harness::{attack, eventually, limits, namespaces, processes, program};
+use crate::harness::{attack, eventually, limits, namespaces, processes, program, skipped};
 
 #[test]
 fn daemons_end_with_their_program() {
@@ -120,13 +120,109 @@ fn programs_end_when_who_runs_them_is_killed() {
     child.wait().unwrap();
     eventually("the program is gone", || processes(&token).is_empty());
 
-    // What it could not remove, its cgroup, is removed by the next one, once the kernel gives it up.
+    // Once the kernel gives it up.
     eventually("its cgroup is removed", || {
-        quarry_sandbox::Bubblewrap::open().unwrap();
         let mut left = Vec::new();
         cgroups(Path::new("/sys/fs/cgroup"), child.id(), &mut left);
         left.is_empty()
     });
+}
+
+/// Children of this process that have ended and that it has not waited for.
+fn zombies() -> Vec<String> {
+    let own = format!("PPid:\t{}\n", std::process::id());
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let all = entries.filter_map(|entry| fs::read_to_string(entry.path().join("status")).ok());
+    all.filter(|status| status.contains("\nState:\tZ") && status.contains(&own)).collect()
+}
+
+/// Not a test: what the next one starts, as it has to be alone in its process.
+#[test]
+#[ignore = "looks at all children of its process"]
+fn leave_no_zombie() {
+    // As process 1 of a container is.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
+    let run = |sandbox: Box<dyn Sandbox>| {
+        for source in ["import os\nif os.fork() == 0: os.fork()", "import time\ntime.sleep(60)"] {
+            let limits = Limits { wall_time: Duration::from_secs(1), ..limits() };
+            sandbox.run(&program(source).0, &limits).unwrap();
+        }
+    };
+    namespaces().into_iter().for_each(run);
+    assert_eq!(zombies(), [] as [String; 0]);
+    if let Ok(podman) = Podman::open(None) {
+        run(Box::new(podman));
+        assert_eq!(zombies(), [] as [String; 0]);
+    }
+}
+
+#[test]
+fn no_zombie_is_left() {
+    let test = Command::new(env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "leftovers::leave_no_zombie"])
+        .output()
+        .unwrap();
+    assert!(test.status.success(), "{}", String::from_utf8_lossy(&test.stdout));
+}
+
+/// Not a test: what the next one starts as another user.
+#[test]
+#[ignore = "is run as root of a namespace"]
+fn be_root_of_a_namespace() {
+    match Bubblewrap::open() {
+        Err(Error::Uncounted) => {}
+        Err(error) => panic!("{error}"),
+        Ok(sandbox) => {
+            let source = "
+import os, time
+try:
+    for _ in range(100):
+        if os.fork() == 0: time.sleep(60)
+    print('ESCAPED')
+except BlockingIOError: print('bounded')
+";
+            let outcome = sandbox.run(&program(source).0, &limits()).unwrap();
+            assert_eq!(outcome.stdout.text(), "bounded\n", "{}", outcome.stderr.text());
+        }
+    }
+}
+
+#[test]
+fn root_of_a_namespace_without_others_is_bounded_or_refused() {
+    let with = |words: &[&str]| {
+        let is_possible = Command::new(words[0])
+            .args(&words[1..])
+            .arg("true")
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success());
+        if namespaces().is_empty() || !is_possible {
+            return skipped(&format!("{words:?} does not work here"));
+        }
+        // Where every user can read it.
+        let folder = tempfile::tempdir().unwrap();
+        let open_to_all: fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(folder.path(), open_to_all).unwrap();
+        let test = folder.path().join("test");
+        fs::copy(env::current_exe().unwrap(), &test).unwrap();
+        let ran = Command::new(words[0])
+            .args(&words[1..])
+            .arg(&test)
+            .args(["--ignored", "--exact", "--nocapture", "leftovers::be_root_of_a_namespace"])
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    };
+    with(&["unshare", "--user", "--map-root-user"]);
+    with(&[
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "unshare",
+        "--user",
+        "--map-root-user",
+    ]);
 }
 
 /// The containers that a process made, by their names.

@@ -4,5 +4,6 @@
 
 mod harness;
 mod leftovers;
+mod memory;
 mod reach;
 mod resources;

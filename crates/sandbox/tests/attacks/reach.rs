@@ -111,10 +111,12 @@ attack.refused('raw', socket.socket, socket.AF_INET, socket.SOCK_RAW, 1)
 for family in [16, 17, 38, 40, 44]:
     for kind in [1, 2, 3]:
         attack.refused(('socket family', family), socket.socket, family, kind, 0)
+        attack.system_call(('socketpair family', family), {}, family, kind, 0, 0)
 if os.listdir('/proc/self/net/') and [line for line in open('/proc/self/net/dev') if ':' in line and 'lo:' not in line]:
     print('ESCAPED: interfaces')
 attack.end()
-"
+",
+        libc::SYS_socketpair
     ));
     assert!(server.accept().is_err() && local.accept().is_err(), "somebody came");
 }
@@ -130,6 +132,12 @@ for path in ['/proc/sys/kernel/core_pattern', '/proc/sys/kernel/hostname', '/pro
     attack.refused(path, attack.write, path, 'r+b')
 for path in ['/proc/kcore', '/proc/kmsg', '/proc/1/mem']:
     attack.refused(path, attack.read, path)
+for root, _, names in os.walk('/proc/sys'):
+    for name in names:
+        path = os.path.join(root, name)
+        try: text = open(path, 'rb').read()
+        except OSError: continue
+        attack.refused(path, attack.write, path, 'r+b', text)
 attack.refused('a lower oom_score_adj', attack.write, '/proc/self/oom_score_adj', content=b'-1000')
 if len(glob.glob('/proc/[0-9]*')) > 3: print('ESCAPED:', glob.glob('/proc/[0-9]*'))
 if open('/proc/self/status').read().count('CapEff:\\t0000000000000000') != 1: print('ESCAPED: capabilities')

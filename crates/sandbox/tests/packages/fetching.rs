@@ -236,6 +236,17 @@ fn a_cache_is_made_when_packages_are_needed() {
 }
 
 #[test]
+fn a_folder_of_wheels_that_is_not_there_is_noticed_at_once() {
+    if !can_fetch("python") {
+        return;
+    }
+    let mut fixture = two();
+    fixture.settings.pip.index = Some(Index::Folder("no/such/folder".into()));
+    let error = quarry_sandbox::packages::Packages::open(fixture.settings.clone()).err().unwrap().to_string();
+    assert!(error.contains("no/such/folder") && error.contains("`[packages.pip]`"), "{error}");
+}
+
+#[test]
 fn a_refusal_is_remembered_and_names_are_taken_together() {
     if !can_fetch("python") {
         return;

@@ -1,0 +1,263 @@
+//! What the processes of a run use, by sampling: for where there is no cgroup.
+//!
+//! The kernel says of each process what is its own. What belongs to none is looked for where programs in a sandbox can
+//! put much of it: files in memory, sockets, descriptions of mapped memory. Kinds of it that cannot be seen from
+//! outside are refused by `seccomp.rs`.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::Pid;
+
+use crate::account::Usage;
+use crate::bubblewrap::FOLDERS;
+
+/// What the kernel keeps for a file, of whatever size, with the longest of names.
+const FILE_BYTES: u64 = 1 << 10;
+
+/// What a socket can hold: what others may send to it until they wait, which programs cannot change, and itself.
+const SOCKET_BYTES: u64 = 256 << 10;
+
+/// What the kernel keeps for a mapping, with its place in the tree of them.
+const MAPPING_BYTES: u64 = 400;
+
+/// Mappings are counted in one sample of so many: there are hundreds in each process, and many only in an attack.
+const SELDOM: u32 = 10;
+
+/// Samples what a process and its descendants use.
+pub(crate) struct Watchdog {
+    root: Pid,
+    memory_bytes: u64,
+    sight: Sight,
+    samples: u32,
+    /// What the mappings took when they were last counted.
+    mappings: u64,
+    peak: Usage,
+}
+
+/// What of a run there is to see beside its processes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sight {
+    /// Whether it has [`FOLDERS`] in memory.
+    pub folders: bool,
+    /// Whether all sockets of its network are its own.
+    pub sockets: bool,
+}
+
+impl Watchdog {
+    /// For a process and all that descend from it.
+    pub fn new(root: Pid, memory_bytes: u64, sight: Sight) -> Self {
+        Self { root, memory_bytes, sight, samples: 0, mappings: 0, peak: Usage::default() }
+    }
+
+    /// The most that was seen.
+    pub fn peak(&self) -> Usage {
+        self.peak
+    }
+
+    /// Whether more memory is in use than there is to be. Memory that processes share counts for each that has it.
+    pub fn sample(&mut self) -> bool {
+        let mut cpu_time = Duration::ZERO;
+        let mut memory = Memory::default();
+        let processes = descendants(self.root);
+        for process in &processes {
+            cpu_time += process.cpu_time;
+            memory.add(memory_of(process.pid));
+        }
+        if self.samples.is_multiple_of(SELDOM) {
+            self.mappings = mappings(&processes, self.memory_bytes);
+        }
+        self.samples = self.samples.wrapping_add(1);
+        let root = PathBuf::from(format!("/proc/{}", self.root.as_raw_nonzero()));
+        let Files { bytes, count } =
+            if self.sight.folders { files(&root.join("root")) } else { Files::default() };
+        let sockets = if self.sight.sockets { sockets(&root.join("net")) } else { 0 };
+        // What is shared lies in files, where there are folders to see.
+        let memory_bytes =
+            memory.own + memory.shared.max(bytes) + count * FILE_BYTES + sockets + self.mappings;
+        self.peak.cpu_time = self.peak.cpu_time.max(cpu_time);
+        self.peak.memory_bytes = self.peak.memory_bytes.max(memory_bytes);
+        memory_bytes > self.memory_bytes
+    }
+}
+
+/// A process, as `/proc` has it.
+pub(crate) struct Process {
+    pub pid: i32,
+    parent: i32,
+    /// Its own, and that of the children it has waited for.
+    cpu_time: Duration,
+}
+
+/// A process and all processes below it.
+pub(crate) fn descendants(root: Pid) -> Vec<Process> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
+    let mut found = Vec::new();
+    for entry in entries.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Some(process) =
+            fs::read_to_string(entry.path().join("stat")).ok().and_then(|text| parse(pid, &text))
+        else {
+            continue;
+        };
+        if pid == root.as_raw_nonzero().get() {
+            found.push(process);
+        } else {
+            children.entry(process.parent).or_default().push(process);
+        }
+    }
+    let mut next = 0;
+    while let Some(process) = found.get(next) {
+        found.extend(children.remove(&process.pid).unwrap_or_default());
+        next += 1;
+    }
+    found
+}
+
+/// Reads `/proc/PID/stat` (see `proc(5)`). The name, second field, may hold anything and ends at the last `)`.
+fn parse(pid: i32, stat: &str) -> Option<Process> {
+    let fields: Vec<&str> = stat[stat.rfind(')')? + 1..].split_whitespace().collect();
+    let parent = fields.get(1)?.parse().ok()?;
+    let ticks: f64 = fields.get(11..15)?.iter().filter_map(|field| field.parse::<f64>().ok()).sum();
+    let cpu_time = Duration::from_secs_f64(ticks / rustix::param::clock_ticks_per_second() as f64);
+    Some(Process { pid, parent, cpu_time })
+}
+
+/// Memory of processes, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Memory {
+    /// What is resident and in no file, and the tables that say where.
+    own: u64,
+    /// What is resident of files in memory, and of what is shared.
+    shared: u64,
+}
+
+impl Memory {
+    fn add(&mut self, other: Self) {
+        self.own += other.own;
+        self.shared += other.shared;
+    }
+
+    /// From `/proc/PID/status`; nothing of a process that has ended.
+    fn parse(status: &str) -> Self {
+        let bytes = |name: &str| -> Option<u64> {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
+        };
+        let of = |name| bytes(name).unwrap_or(0);
+        Self { own: of("RssAnon:") + of("VmPTE:"), shared: of("RssShmem:") }
+    }
+}
+
+fn memory_of(pid: i32) -> Memory {
+    fs::read_to_string(format!("/proc/{pid}/status"))
+        .map_or(Memory::default(), |status| Memory::parse(&status))
+}
+
+/// What the kernel keeps for all mappings of these processes; no more than a little over `most` is counted.
+fn mappings(processes: &[Process], most: u64) -> u64 {
+    let mut bytes = 0;
+    let mut buffer = vec![0; 64 << 10];
+    for process in processes {
+        let Ok(mut maps) = File::open(format!("/proc/{}/maps", process.pid)) else { continue };
+        while bytes <= most
+            && let Ok(length @ 1..) = maps.read(&mut buffer)
+        {
+            let lines = buffer[..length].iter().filter(|&&byte| byte == b'\n').count();
+            bytes += lines as u64 * MAPPING_BYTES;
+        }
+    }
+    bytes
+}
+
+/// What is in folders in memory.
+#[derive(Clone, Copy, Debug, Default)]
+struct Files {
+    bytes: u64,
+    /// Also of links, and of files without a name that somebody has open.
+    count: u64,
+}
+
+/// What is in [`FOLDERS`] of a sandbox with this root; nothing while it is set up and still sees the machine's.
+fn files(root: &Path) -> Files {
+    let device = |path: &Path| rustix::fs::stat(path).ok().map(|stat| stat.st_dev);
+    let own = device(root);
+    if own.is_none() || own == device(Path::new("/")) {
+        return Files::default();
+    }
+    let mut files = Files::default();
+    for folder in FOLDERS {
+        let Ok(found) = rustix::fs::statvfs(root.join(folder.trim_start_matches('/'))) else { continue };
+        files.bytes += found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize);
+        files.count += found.f_files.saturating_sub(found.f_ffree);
+    }
+    files
+}
+
+/// What the sockets of a network may hold, from its folder in `/proc/PID`.
+fn sockets(net: &Path) -> u64 {
+    let read = |name: &str| fs::read_to_string(net.join(name)).unwrap_or_default();
+    let counts = [read("sockstat"), read("sockstat6")];
+    let all = count_of(&counts[0], "sockets: used");
+    let queues = match count_of(&counts[0], "TCP: inuse") + count_of(&counts[1], "TCP6: inuse") {
+        0 => 0,
+        // The only ones whose buffers grow by themselves. The kernel counts twice what is in them.
+        _ => 2 * ["tcp", "tcp6"].into_iter().map(|name| queues(&read(name))).sum::<u64>(),
+    };
+    all * SOCKET_BYTES + queues
+}
+
+/// The number behind these words at the beginning of a line.
+fn count_of(text: &str, words: &str) -> u64 {
+    let rest = text.lines().find_map(|line| line.strip_prefix(words));
+    rest.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+/// The bytes that wait to be sent and to be read, from `/proc/PID/net/tcp`: two hexadecimal numbers in the fifth field.
+fn queues(table: &str) -> u64 {
+    let bytes = |line: &str| {
+        let (sent, received) = line.split_whitespace().nth(4)?.split_once(':')?;
+        Some(u64::from_str_radix(sent, 16).ok()? + u64::from_str_radix(received, 16).ok()?)
+    };
+    table.lines().skip(1).filter_map(bytes).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_may_have_any_name() {
+        let stat = "7 (a) R 1 (b) S 3 7 7 0 -1 0 0 0 0 0 100 50 25 25 20 0 1 0 5 0 0";
+        let process = parse(7, stat).unwrap();
+        assert_eq!(process.parent, 3);
+        assert_eq!(process.cpu_time.as_secs_f64(), 200.0 / rustix::param::clock_ticks_per_second() as f64);
+        assert!(parse(7, "7 (a) R").is_none() && parse(7, "").is_none());
+    }
+
+    #[test]
+    fn memory_is_what_is_in_no_file_and_its_tables() {
+        let status = "Name:\tx\nRssAnon:\t     100 kB\nRssFile:\t 7 kB\nRssShmem:\t 20 kB\nVmPTE:\t 3 kB\n";
+        assert_eq!(Memory::parse(status), Memory { own: 103 << 10, shared: 20 << 10 });
+        assert_eq!(Memory::parse("Name:\tx\nState:\tZ (zombie)\n"), Memory::default());
+        let own = memory_of(std::process::id() as i32);
+        assert!(own.own > 100 << 10, "{own:?}");
+    }
+
+    #[test]
+    fn sockets_count_with_what_waits_in_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write("sockstat", "sockets: used 3\nTCP: inuse 0 orphan 0 tw 0 alloc 9 mem 1\nUDP: inuse 1 mem 0\n");
+        let head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when\n";
+        write("tcp6", &format!("{head}   0: 0:1 0:0 01 00000010:00000100 00:0 0 0\n   1: x\n"));
+        assert_eq!(sockets(folder.path()), 3 * SOCKET_BYTES, "no socket is of TCP");
+        write("sockstat6", "TCP6: inuse 2\n");
+        assert_eq!(sockets(folder.path()), 3 * SOCKET_BYTES + 2 * 0x110);
+        assert_eq!(sockets(&folder.path().join("none")), 0);
+    }
+}

@@ -47,6 +47,11 @@ fn skipped(what: &str) {
     let _ = writeln!(std::io::stderr(), "\n{what}\n");
 }
 
+/// Time enough for what ends by itself on a machine that is busy.
+fn patient() -> Limits {
+    Limits { wall_time: Duration::from_secs(120), ..Limits::default() }
+}
+
 fn python(source: &str) -> Program {
     Runner::named("python").unwrap().program(source)
 }
@@ -67,7 +72,7 @@ fn each_language_runs_where_it_is_installed() {
         let mut program = runner.program(source);
         program.files.push(("data/number.txt".to_owned(), b"42\n".to_vec()));
         for sandbox in [&counted, &watched] {
-            let limits = runner.limits(&Limits::default());
+            let limits = runner.limits(&patient());
             let outcome = sandbox.run(&program, &limits).unwrap();
             assert_eq!(outcome.stdout.text(), "42\n", "{language}: {outcome:?} {}", outcome.stderr.text());
             assert_eq!(outcome.ended, Ended::Exited { code: 0 }, "{language}");
@@ -83,7 +88,7 @@ fn status_and_output_are_those_of_the_program() {
         let source = "import os, sys\nprint(os.environ['WORD'])\nsys.exit('a reason')";
         let mut program = python(source);
         program.environment.push(("WORD".to_owned(), "a = b\n".to_owned()));
-        let outcome = sandbox.run(&program, &Limits::default()).unwrap();
+        let outcome = sandbox.run(&program, &patient()).unwrap();
         assert_eq!(outcome.ended, Ended::Exited { code: 1 });
         assert_eq!(outcome.stdout.text(), "a = b\n\n");
         assert_eq!(outcome.stderr.text(), "a reason\n");
@@ -93,12 +98,8 @@ fn status_and_output_are_those_of_the_program() {
 
 #[test]
 fn limits_may_be_as_high_as_can_be() {
-    let limits = Limits {
-        wall_time: Duration::MAX,
-        memory_bytes: u64::MAX,
-        output_bytes: usize::MAX,
-        ..Limits::default()
-    };
+    let limits =
+        Limits { wall_time: Duration::MAX, memory_bytes: u64::MAX, output_bytes: usize::MAX, ..patient() };
     for sandbox in sandboxes() {
         let outcome = sandbox.run(&python("print('done')"), &limits).unwrap();
         assert_eq!(outcome.stdout.text(), "done\n", "{outcome:?}");
@@ -109,7 +110,7 @@ fn limits_may_be_as_high_as_can_be() {
 fn a_signal_is_told_as_shells_do() {
     for sandbox in sandboxes() {
         let program = python("import os\nos.abort()");
-        let outcome = sandbox.run(&program, &Limits::default()).unwrap();
+        let outcome = sandbox.run(&program, &patient()).unwrap();
         assert_eq!(outcome.ended, Ended::Exited { code: 128 + 6 });
     }
 }
@@ -117,10 +118,10 @@ fn a_signal_is_told_as_shells_do() {
 #[test]
 fn limits_hold_without_isolation_too() {
     let sandbox = open(Isolation::UnsafeNoSandbox).unwrap();
-    let limits = Limits { wall_time: Duration::from_secs(1), ..Limits::default() };
+    let limits = Limits { wall_time: Duration::from_secs(1), ..patient() };
     let outcome = sandbox.run(&python("import time\ntime.sleep(60)"), &limits).unwrap();
     assert_eq!(outcome.ended, Ended::WallTime);
-    let limits = Limits { memory_bytes: 128 << 20, wall_time: Duration::from_secs(30), ..Limits::default() };
+    let limits = Limits { memory_bytes: 128 << 20, ..patient() };
     let bomb = "block = []\nimport time\nwhile True:\n    block.append(bytes(b'x' * (1 << 20)))\n    time.sleep(0.001)";
     assert_eq!(sandbox.run(&python(bomb), &limits).unwrap().ended, Ended::Memory);
 }
@@ -130,7 +131,7 @@ fn cpu_time_and_memory_are_measured() {
     let source = "import time\nblock = bytearray(b'x' * (64 << 20))\nend = time.process_time() + 0.5\n\
                   while time.process_time() < end: pass";
     for sandbox in sandboxes() {
-        let outcome = sandbox.run(&python(source), &Limits::default()).unwrap();
+        let outcome = sandbox.run(&python(source), &patient()).unwrap();
         assert!((0.4..3.0).contains(&outcome.cpu_time.as_secs_f64()), "{outcome:?}");
         assert!((64 << 20..200 << 20).contains(&outcome.peak_memory_bytes), "{outcome:?}");
     }
@@ -147,7 +148,7 @@ fn runs_on_many_threads_do_not_meet() {
                     let source = format!(
                         "import os\nopen('/tmp/x', 'x').write('{thread}')\nprint(open('/tmp/x').read())"
                     );
-                    let outcome = sandbox.run(&python(&source), &Limits::default());
+                    let outcome = sandbox.run(&python(&source), &patient());
                     let text = outcome.unwrap().stdout.text();
                     assert!(text == format!("{thread}\n"), "{text}");
                 }
@@ -160,7 +161,7 @@ fn runs_on_many_threads_do_not_meet() {
 fn what_cannot_run_is_refused_with_a_reason() {
     for sandbox in sandboxes() {
         let program = Program { command: vec!["no-such-program".to_owned()], ..Program::default() };
-        let error = sandbox.run(&program, &Limits::default()).unwrap_err();
+        let error = sandbox.run(&program, &patient()).unwrap_err();
         assert!(matches!(error, Error::Program(_)), "{error}");
     }
     let error = Runner::named("cobol").unwrap_err().to_string();
@@ -172,7 +173,7 @@ fn a_missing_folder_is_an_error_of_the_setup() {
     if let Ok(sandbox) = open(Isolation::Bubblewrap) {
         let mut program = python("");
         program.read_only.push(("packages".to_owned(), "/no/such/folder".into()));
-        let error = sandbox.run(&program, &Limits::default()).unwrap_err();
+        let error = sandbox.run(&program, &patient()).unwrap_err();
         assert!(matches!(&error, Error::Setup { detail } if detail.contains("/no/such/folder")), "{error}");
     }
 }

@@ -27,11 +27,10 @@ os.wait()
 
 #[test]
 fn holding_the_output_open_does_not_delay_the_end() {
-    let holder =
-        "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(60)\nprint('done', flush=True)";
+    let holder = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(600)\nprint('done', flush=True)";
     attack(holder, &limits(), |outcome| {
         assert_eq!((outcome.ended, outcome.stdout.text().as_str()), (Ended::Exited { code: 0 }, "done\n"));
-        assert!(outcome.wall_time < Duration::from_secs(15), "{:?}", outcome.wall_time);
+        assert!(outcome.wall_time < Duration::from_secs(100), "{:?}", outcome.wall_time);
     });
 }
 

@@ -134,7 +134,7 @@ while True: time.sleep(1)
 ";
     attack(stubborn, &Limits { wall_time: Duration::from_secs(1), ..limits() }, |outcome| {
         assert_eq!(outcome.ended, Ended::WallTime);
-        assert!(outcome.wall_time < Duration::from_secs(10), "{:?}", outcome.wall_time);
+        assert!(outcome.wall_time < Duration::from_secs(60), "{:?}", outcome.wall_time);
     });
 }
 

@@ -36,7 +36,7 @@ impl Fixture {
         fs::set_permissions(&victim, fs::Permissions::from_mode(0o666)).unwrap();
         let settings = Settings {
             cache: folder.path().join("cache"),
-            wall_time: Duration::from_secs(60),
+            wall_time: Duration::from_secs(240),
             bytes: 16 << 20,
             pip: Rules { index: Some(Index::Folder(index)), ..Rules::default() },
             npm: Rules::default(),
@@ -115,7 +115,7 @@ pub fn wheel(name: &str, version: &str, files: Value, needs: &[&str]) -> Value {
 pub fn run(language: &str, source: &str, provided: &Provided) -> Outcome {
     let mut program = Runner::named(language).unwrap().program(source);
     provided.add_to(&mut program);
-    let limits = Limits { memory_bytes: 1 << 30, ..Limits::default() };
+    let limits = Limits { memory_bytes: 1 << 30, wall_time: Duration::from_secs(120), ..Limits::default() };
     Bubblewrap::open().unwrap().run(&program, &limits).unwrap()
 }
 

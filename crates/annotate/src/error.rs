@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use quarry_corpus::formats::FormatError;
-use quarry_llm::LlmError;
+use quarry_llm::{Failure, LlmError};
 use quarry_queue::QueueError;
 
 /// Why judging cannot begin or go on.
@@ -79,7 +79,7 @@ pub enum AnnotateError {
     },
     /// The model cannot be asked.
     #[error(transparent)]
-    Model(#[from] LlmError),
+    Model(LlmError),
     /// Programs cannot be run.
     #[error(transparent)]
     Sandbox(#[from] quarry_sandbox::Error),
@@ -114,6 +114,15 @@ pub enum AnnotateError {
     /// The user wants no more.
     #[error("stopped; what was answered is in the ledger, and the same command goes on from there")]
     Stopped,
+}
+
+impl From<LlmError> for AnnotateError {
+    fn from(error: LlmError) -> Self {
+        match error {
+            LlmError::Failed { failure: Failure::Withdrawn, .. } => Self::Stopped,
+            other => Self::Model(other),
+        }
+    }
 }
 
 impl From<QueueError> for AnnotateError {

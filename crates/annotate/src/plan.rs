@@ -99,7 +99,11 @@ impl Plan {
         let text = fs::read_to_string(path)
             .map_err(|source| AnnotateError::Read { path: path.to_owned(), source })?;
         let wrong = |problem: String| AnnotateError::Plan { path: path.to_owned(), problem };
-        let file: PlanFile = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        let file: PlanFile = toml::from_str(&text).map_err(|error| {
+            // The line itself may hold a key under a name that nobody knows.
+            let line = 1 + text[..error.span().map_or(0, |span| span.start)].matches('\n').count();
+            wrong(format!("line {line}: {}", error.message()))
+        })?;
         let folder = path.parent().unwrap_or(Path::new(""));
         let place = |path: &PathBuf| folder.join(path);
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use quarry_llm::{Batches, Budget, Client, Cost, Failure, LlmError, Origin};
+use quarry_llm::{Batches, Budget, Client, Cost, Failure, LlmError, Origin, Watch};
 use quarry_queue::Connection;
 use quarry_sandbox::Runner;
 
@@ -486,11 +486,13 @@ impl<'a> Shared<'a> {
             calls.push(Ok(writer.begin_call(&begin)?));
         }
         let start = Instant::now();
-        let (answer, booked) = client.chat_with_cost(&request, &mut || {
+        let mut again = || {
             if is_sent {
                 calls.push(writer.begin_call(&begin));
             }
-        });
+        };
+        let watch = Watch { again: &mut again, is_over: &|| self.is_over() };
+        let (answer, booked) = client.chat_with_cost(&request, watch);
         let seconds = start.elapsed().as_secs_f64();
         let mut ends = Vec::new();
         for (attempt, call) in calls.into_iter().enumerate() {
@@ -514,7 +516,7 @@ impl<'a> Shared<'a> {
                 if let Some(remote) = &self.judging.hands.remote {
                     remote.noted(&name);
                 }
-                Ok(())
+                Ok(client.check_kept().map_err(AnnotateError::from)?)
             }
             Err(error) => {
                 let reason = error.to_string();
@@ -538,7 +540,7 @@ fn concerns_all(error: &LlmError) -> bool {
         | LlmError::NotRecorded { .. }
         | LlmError::Store { .. } => true,
         LlmError::Failed { failure, .. } => match failure {
-            Failure::Unauthorised { .. } => true,
+            Failure::Unauthorised { .. } | Failure::AskedToWait { .. } => true,
             Failure::Status { status, quota_used_up, .. } => {
                 *quota_used_up || matches!(status, 300..=399 | 404)
             }

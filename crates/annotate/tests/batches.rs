@@ -108,6 +108,21 @@ fn what_fails_is_in_the_next_batch_and_what_always_fails_is_listed() {
 }
 
 #[test]
+fn an_answer_that_was_cut_keeps_no_other_back_and_is_asked_for_again() {
+    let fate = |body: &Value, count| match honest(body) {
+        (3, _) if count == 1 => Fate::Cut,
+        (_, answer) => Fate::Answered(answer),
+    };
+    let (server, books) = provider(fate, no_trouble);
+    let fixture = fixture(9, &server);
+    let report = Report::new(fixture.run().unwrap());
+    fixture.check_labels(9);
+    let asked: Vec<usize> = books.lock().unwrap().asked.values().copied().collect();
+    assert_eq!((asked.iter().sum::<usize>(), asked.len()), (17, 16));
+    assert!(report.unconfirmed.tokens > 0 && report.spent.tokens == 16 * 110 + report.unconfirmed.tokens);
+}
+
+#[test]
 fn a_run_that_ended_while_a_batch_was_under_way_goes_on_with_it() {
     // The process ends when it first looks, or as the batch is sent: its number is lost then.
     for loses_number in [false, true] {

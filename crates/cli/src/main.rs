@@ -120,10 +120,12 @@ fn main() -> ExitCode {
     })
 }
 
-/// Writes the log to stderr as `QUARRY_LOG` asks (`debug`, `quarry_index=trace`); by default there is none.
+/// Writes the log to stderr as `QUARRY_LOG` asks (`debug`, `quarry_index=trace`); by default Quarry's own warnings.
 fn start_log() {
-    if let Ok(filter) = tracing_subscriber::EnvFilter::try_from_env("QUARRY_LOG") {
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    let log = tracing_subscriber::fmt().with_writer(io::stderr);
+    match tracing_subscriber::EnvFilter::try_from_env("QUARRY_LOG") {
+        Ok(filter) => log.with_env_filter(filter).init(),
+        Err(_) => log.with_env_filter("off,quarry=warn").without_time().with_target(false).init(),
     }
 }
 

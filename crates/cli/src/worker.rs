@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Args;
 use quarry_annotate::{OpenPrograms, Programs, Worker};
 use quarry_llm::{ApiKey, HttpTransport};
@@ -87,10 +87,7 @@ fn open_model(model: &str, connections: u32) -> anyhow::Result<HttpTransport> {
         Some((address, variable)) => (address, Some(variable)),
         None => (model, None),
     };
-    if variable.is_some_and(str::is_empty) {
-        bail!("--model {address}=: expected the name of the environment variable that holds the key");
-    }
-    let key = variable.map(ApiKey::from_environment).transpose()?;
+    let key = variable.map(ApiKey::from_environment).transpose().context("--model")?;
     // An address may hold a password, which no message repeats.
     HttpTransport::new(address, key, connections).context("--model")
 }

@@ -192,6 +192,11 @@ fn a_plan_that_cannot_work_is_refused_before_anything_is_asked() {
     check_error(&with("judge =", "jugde ="), "jugde");
     check_error(&with("'cosqa'", "'cosqua'"), "expected one of agents");
     check_error(&with("pairs.jsonl", "nowhere.jsonl"), "nowhere.jsonl");
+    for entry in ["key_variable", "api_key"] {
+        let refused = with("model = 'm'", &format!("model = 'm'\n{entry} = 'sk-live-0123456789abcdef'"));
+        check_error(&refused, entry);
+        assert!(!stderr(&refused).contains("sk-live"), "{}", stderr(&refused));
+    }
     check_error(&with("model = 'm'", "model = 'm'\nkey_variable = 'NO_SUCH_KEY'"), "NO_SUCH_KEY");
     check_error(&fixture.run(&["judge", "run", "none.toml"]), "none.toml");
     check_error(&fixture.run(&["judge", "status", "plan.toml"]), "there is no ledger");
@@ -241,6 +246,29 @@ fn a_full_disk_stops_with_advice_and_keeps_what_was_there() {
     let run = fixture.run(&["judge", "run", "plan.toml"]);
     assert!(run.status.success(), "{}", stderr(&run));
     assert_eq!(labels(&fixture).lines().count(), 3);
+}
+
+/// What a cache holds counts as missing where it is damaged, and that is told.
+#[test]
+fn a_damaged_answer_is_asked_for_again_with_a_warning() {
+    let server = Server::script(|_, seen| model(seen));
+    let fixture = Fixture::new();
+    write_plan(&fixture, 1, &server.url());
+    let plan = fs::read_to_string(fixture.path("tree/plan.toml")).unwrap();
+    fixture.write("tree/plan.toml", &format!("cache = 'answers'\n{plan}"));
+    let run = |ledger: &str| stderr(&fixture.run(&["judge", "run", "plan.toml", "--ledger", ledger]));
+    assert!(!run("first").contains("damaged") && server.count() == 2);
+    let mut damaged = 0;
+    for folder in fs::read_dir(fixture.path("tree/answers")).unwrap() {
+        for entry in fs::read_dir(folder.unwrap().path()).unwrap() {
+            fs::write(entry.unwrap().path(), "{").unwrap();
+            damaged += 1;
+        }
+    }
+    let told = run("second");
+    assert!(told.contains("WARN") && told.contains("a damaged entry of the answer cache"), "{told}");
+    assert_eq!((damaged, server.count()), (2, 4));
+    assert!(!run("third").contains("damaged") && server.count() == 4);
 }
 
 #[test]

@@ -227,6 +227,10 @@ fn the_environment_names_the_server_and_a_budget_holds() {
     fs::write(path.join("wrong.toml"), "retries = 3").unwrap();
     check_refused(path, &["--method", "api:tiny", "--endpoint", "wrong.toml"], "retries");
     check_refused(path, &["--method", "bow", "--budget=-1"], "--budget");
+    fs::write(path.join("key.toml"), "key_variable = 'sk-live-0123456789abcdef'").unwrap();
+    let (code, _, stderr) = eval(path, &["--method", "api:tiny", "--endpoint", "key.toml"], &[]);
+    assert!(code == 2 && stderr.contains("`key_variable` is not the name"), "{stderr}");
+    assert!(!stderr.contains("sk-live"), "{stderr}");
 }
 
 #[test]

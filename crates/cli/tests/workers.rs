@@ -134,6 +134,11 @@ fn a_worker_that_cannot_work_is_told_why() {
         "QUARRY_TEST_NO_SUCH_KEY",
     );
     check_error(&worker(&["--model", "http://localhost:1/v1="]), "environment variable");
+    for key in ["sk-live-0123456789abcdef", "hf_0123456789abcdefABCDEF"] {
+        let refused = worker(&["--model", &format!("http://localhost:1/v1={key}")]);
+        check_error(&refused, "environment variable");
+        assert!(!stderr(&refused).contains(key), "{}", stderr(&refused));
+    }
     check_error(&worker(&["--model", "localhost:1"]), "http://");
     check_error(
         &fixture.run(&["worker", "--nats", "http://localhost", "--programs", "0"]),

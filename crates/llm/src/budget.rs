@@ -89,6 +89,14 @@ impl Price {
         }
     }
 
+    /// Whether a call that may cost `worst` can have used so much. A server that counts more than it was asked for is
+    /// believed, as it may bill that too, up to ten times the worst case in tokens and in money; beyond that its count
+    /// means nothing.
+    pub(crate) fn is_credible(&self, usage: Usage, worst: Cost) -> bool {
+        let cost = self.of(usage);
+        cost.tokens <= worst.tokens.saturating_mul(10) && cost.money <= worst.money.times(10)
+    }
+
     /// What providers take for a token of a batch: half, rounded up to 10⁻¹² dollars.
     pub fn in_batch(&self) -> Self {
         Self { input: self.input.half(), output: self.output.half() }
@@ -285,7 +293,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Books what the call cost. A server that counts more than the worst case is believed.
+    /// Books what the call cost. It may be more than the worst case, where a server counts so.
     pub fn settle(mut self, cost: Cost) {
         self.close(cost, Cost::default(), 1);
     }

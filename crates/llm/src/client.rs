@@ -1,11 +1,11 @@
 //! One model at one endpoint, and everything between a question and its answer.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::budget::{Booked, Budget, Cost};
 use crate::error::{Failure, LlmError, beginning};
 use crate::key::ApiKey;
-use crate::pace::{Ending, Limiter};
+use crate::pace::{self, Ending, Limiter, NoTurn};
 use crate::request::{ChatAnswer, ChatRequest, Embeddings, Message, Origin, Role, Stop};
 use crate::retry;
 use crate::settings::{Endpoint, Settings};
@@ -42,6 +42,17 @@ pub struct Client {
     budget: Budget,
     cache: Option<Cache>,
     recorder: Option<Recorder>,
+    /// Why an answer could not be stored, the first time.
+    unkept: OnceLock<(PathBuf, String)>,
+}
+
+/// What a call tells whoever makes it, and asks of them, while it is under way.
+pub struct Watch<'a> {
+    /// Called before each attempt but the first.
+    pub again: &'a mut dyn FnMut(),
+    /// Whether the answer is not wanted any more. A wait then ends at once, with [`Failure::Withdrawn`]; an attempt
+    /// that is on its way is waited for.
+    pub is_over: &'a dyn Fn() -> bool,
 }
 
 #[derive(Debug)]
@@ -72,7 +83,7 @@ impl Client {
     /// Where a setting cannot work.
     pub fn with_key(settings: Settings, key: Option<ApiKey>) -> Result<Self, LlmError> {
         let endpoint = settings.check()?;
-        let transport = HttpTransport::to(endpoint.address.clone(), key, endpoint.settings.concurrency);
+        let transport = HttpTransport::to(endpoint.address.clone(), key, endpoint.settings.concurrency)?;
         Ok(Self::from_transport(endpoint, Box::new(transport)))
     }
 
@@ -98,7 +109,14 @@ impl Client {
     }
 
     fn from_source(endpoint: Endpoint, source: Source) -> Self {
-        Self { endpoint, source, budget: Budget::default(), cache: None, recorder: None }
+        Self {
+            endpoint,
+            source,
+            budget: Budget::default(),
+            cache: None,
+            recorder: None,
+            unkept: OnceLock::new(),
+        }
     }
 
     /// Pays from `budget`; without it there is no limit, and spending is counted all the same.
@@ -152,18 +170,18 @@ impl Client {
     /// # Errors
     /// Where there is no answer that can be used; see [`LlmError`].
     pub fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, LlmError> {
-        self.chat_with_cost(request, &mut || ()).0
+        self.chat_with_cost(request, Watch { again: &mut || (), is_over: &|| false }).0
     }
 
     /// Asks a chat model, and says what that booked on the budget, with all its attempts and whether or not there is
-    /// an answer. Before each attempt but the first, `again` is called.
+    /// an answer.
     pub fn chat_with_cost(
         &self,
         request: &ChatRequest,
-        again: &mut dyn FnMut(),
+        watch: Watch<'_>,
     ) -> (Result<ChatAnswer, LlmError>, Booked) {
         let mut booked = Booked::default();
-        let answer = self.chat_booking(request, &mut booked, again);
+        let answer = self.chat_booking(request, &mut booked, watch);
         (answer, booked)
     }
 
@@ -171,18 +189,19 @@ impl Client {
         &self,
         request: &ChatRequest,
         booked: &mut Booked,
-        again: &mut dyn FnMut(),
+        watch: Watch<'_>,
     ) -> Result<ChatAnswer, LlmError> {
         let call = wire::chat_call(&self.endpoint, request);
-        let provider = self.endpoint.settings.provider;
-        let answer = |body: &str| wire::chat_answer(provider, body);
+        let (provider, price) = (self.endpoint.settings.provider, self.endpoint.price);
+        let worst = price.of(call.worst);
+        let answer = |body: &str| wire::chat_answer(provider, body, |usage| price.is_credible(usage, worst));
         let key = self.request(&call, call.body.clone());
         if let Some((stored, origin)) = self.stored(&key)? {
             let stored = answer(&stored.to_string()).map_err(|problem| self.unusable(0, problem))?;
             return Ok(ChatAnswer { origin, ..stored });
         }
-        let (body, answer) = self.send(&call, answer, booked, again)?;
-        self.store(&key, &parsed(&body))?;
+        let (body, answer) = self.send(&call, answer, booked, watch)?;
+        self.store(&key, &parsed(&body));
         Ok(answer)
     }
 
@@ -297,10 +316,10 @@ impl Client {
             &call,
             |body| wire::embedding_answer(body, texts.len()),
             &mut Booked::default(),
-            &mut || (),
+            Watch { again: &mut || (), is_over: &|| false },
         )?;
         for (text, vector) in texts.iter().zip(&vectors) {
-            self.store(&self.embedding_request(text)?, &wire::embedding_body(vector))?;
+            self.store(&self.embedding_request(text)?, &wire::embedding_body(vector));
         }
         Ok(vectors)
     }
@@ -325,12 +344,23 @@ impl Client {
     }
 
     /// Keeps an answer that came in a batch where those of [`Client::chat`] are kept, in the cache and the recording.
+    pub fn keep(&self, request: &ChatRequest, body: &str) {
+        let call = wire::chat_call(&self.endpoint, request);
+        self.store(&self.request(&call, call.body.clone()), &parsed(body));
+    }
+
+    /// Why answers cannot be kept in the cache or the recording any more, if that is so. What was answered is given out
+    /// all the same, since it is paid; but nothing is sent from then on, as the user wanted answers to be kept.
     ///
     /// # Errors
-    /// Where they cannot be written.
-    pub fn keep(&self, request: &ChatRequest, body: &str) -> Result<(), LlmError> {
-        let call = wire::chat_call(&self.endpoint, request);
-        self.store(&self.request(&call, call.body.clone()), &parsed(body))
+    /// [`LlmError::Store`], if that is so.
+    pub fn check_kept(&self) -> Result<(), LlmError> {
+        match self.unkept.get() {
+            None => Ok(()),
+            Some((path, problem)) => {
+                Err(LlmError::Store { path: path.clone(), problem: problem.clone(), source: None })
+            }
+        }
     }
 
     /// What `requests` would cost; nothing is sent.
@@ -400,14 +430,16 @@ impl Client {
         Ok(cache.get(request)?.map(|response| (response, Origin::Cache)))
     }
 
-    fn store(&self, request: &Request, response: &Value) -> Result<(), LlmError> {
-        if let Some(cache) = &self.cache {
-            cache.put(request, response)?;
+    fn store(&self, request: &Request, response: &Value) {
+        let cached = self.cache.as_ref().map(|cache| cache.put(request, response));
+        let recorded = self.recorder.as_ref().map(|recorder| recorder.put(request, response));
+        for stored in [cached, recorded].into_iter().flatten() {
+            if let Err(LlmError::Store { path, problem, .. }) = stored
+                && self.unkept.set((path.clone(), problem.clone())).is_ok()
+            {
+                tracing::warn!("{}: {problem}; no more is sent", path.display());
+            }
         }
-        if let Some(recorder) = &self.recorder {
-            recorder.put(request, response)?;
-        }
-        Ok(())
     }
 
     /// Sends a call until it is answered, or until that is hopeless. Gives the body and what `parse` made of it, and
@@ -417,7 +449,7 @@ impl Client {
         call: &Call,
         parse: impl Fn(&str) -> Result<T, String>,
         booked: &mut Booked,
-        again: &mut dyn FnMut(),
+        Watch { again, is_over }: Watch<'_>,
     ) -> Result<(String, T), LlmError> {
         let Source::Network(network) = &self.source else {
             return Err(self.unusable(0, "a recording sends nothing".to_owned()));
@@ -437,11 +469,20 @@ impl Client {
             seconds: begin.elapsed().as_secs_f64(),
             last: last.map(Box::new),
         };
+        let asked_to_wait = |wait: Duration, last: Option<Failure>| Failure::AskedToWait {
+            seconds: wait.as_secs_f64(),
+            last: last.map(Box::new),
+        };
         let mut last: Option<Failure> = None;
         for attempt in 1.. {
-            let Some(permit) = limiter.turn(call.typical_tokens(), deadline) else {
-                return Err(self.failed(attempt - 1, late(last)));
-            };
+            let permit = limiter.turn(call.typical_tokens(), deadline, is_over).map_err(|none| {
+                let failure = match none {
+                    NoTurn::Late => late(last.take()),
+                    NoTurn::Paused(wait) => asked_to_wait(wait, last.take()),
+                    NoTurn::Over => Failure::Withdrawn,
+                };
+                self.failed(attempt - 1, failure)
+            })?;
             let reservation = self
                 .budget
                 .reserve(worst, deadline)
@@ -451,6 +492,13 @@ impl Client {
                 reservation.release();
                 return Err(self.failed(attempt - 1, late(last)));
             }
+            // Other calls may have ended meanwhile.
+            let wanted =
+                if is_over() { Err(self.failed(attempt - 1, Failure::Withdrawn)) } else { self.check_kept() };
+            if let Err(error) = wanted {
+                reservation.release();
+                return Err(error);
+            }
             sent.timeout = self.endpoint.timeout().min(left);
             if attempt > 1 {
                 again();
@@ -459,7 +507,9 @@ impl Client {
             let failure = match answer {
                 Ok(answer) => {
                     // What the server counted is what it bills, whether or not the rest can be used.
-                    match wire::usage(&answer) {
+                    let usage = wire::usage(&answer, call.worst.output_tokens > 0)
+                        .filter(|usage| self.endpoint.price.is_credible(*usage, worst));
+                    match usage {
                         Some(usage) => {
                             let cost = self.endpoint.price.of(usage);
                             *booked += Booked::counted(cost);
@@ -496,10 +546,16 @@ impl Client {
             }
             let wait = retry::wait(attempt, failure.retry_after(), fastrand::f64());
             tracing::debug!(endpoint = %self.name(), attempt, %failure, ?wait, "will try again");
-            if Instant::now() + wait >= deadline {
-                return Err(self.failed(attempt, late(Some(failure))));
+            if wait >= deadline.saturating_duration_since(Instant::now()) {
+                let failure = match failure.retry_after() {
+                    Some(asked) => asked_to_wait(asked, Some(failure)),
+                    None => late(Some(failure)),
+                };
+                return Err(self.failed(attempt, failure));
             }
-            thread::sleep(wait);
+            if !pace::sleep(wait, is_over) {
+                return Err(self.failed(attempt, Failure::Withdrawn));
+            }
             last = Some(failure);
         }
         Err(self.failed(u32::MAX, late(last)))

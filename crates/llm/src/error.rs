@@ -122,11 +122,18 @@ pub enum Failure {
         /// How long the attempt was given, in seconds.
         seconds: f64,
     },
-    /// The deadline of the call passed while it waited for its turn or for the next attempt.
-    #[error("the deadline passed after {seconds:.1} s{}; raise `deadline_seconds`, or lower `concurrency`", match .last {
-        Some(last) => format!(", the last attempt met: {last}"),
-        None => String::new(),
-    })]
+    /// The server asks for a wait that would end after the deadline of the call.
+    #[error("the server asks to wait {seconds:.0} s, and the deadline of the call is earlier{}; try again after that, \
+             or raise `deadline_seconds`", last_met(.last))]
+    AskedToWait {
+        /// How long it asks to wait, from now on.
+        seconds: f64,
+        /// What the attempt met that it answered so, if this call made it.
+        last: Option<Box<Failure>>,
+    },
+    /// The call's turn, or its next attempt, would come after its deadline.
+    #[error("the next attempt would come after the deadline of the call, {seconds:.1} s after its beginning{}; raise \
+             `deadline_seconds`, or lower `concurrency`", last_met(.last))]
     Deadline {
         /// How long the call took so far, in seconds.
         seconds: f64,
@@ -164,6 +171,7 @@ impl Failure {
                 true
             }
             Self::Unauthorised { .. }
+            | Self::AskedToWait { .. }
             | Self::Deadline { .. }
             | Self::KeyInRequest { .. }
             | Self::Withdrawn => false,
@@ -177,6 +185,7 @@ impl Failure {
             Self::TimedOut { .. } | Self::Broken { .. } | Self::Answer { .. } => true,
             Self::Status { status, .. } => matches!(status, 408 | 500..=599) && !matches!(status, 503 | 529),
             Self::Unauthorised { .. }
+            | Self::AskedToWait { .. }
             | Self::Deadline { .. }
             | Self::Unreachable { .. }
             | Self::KeyInRequest { .. }
@@ -196,6 +205,10 @@ impl Failure {
     pub(crate) fn is_overload(&self) -> bool {
         matches!(self, Self::Status { status: 429 | 503 | 529, quota_used_up: false, .. })
     }
+}
+
+fn last_met(last: &Option<Box<Failure>>) -> String {
+    last.as_ref().map_or_else(String::new, |last| format!(" (the last attempt met: {last})"))
 }
 
 fn advice(status: u16, quota_used_up: bool) -> &'static str {

@@ -31,7 +31,7 @@ mod wire;
 
 pub use batch::Batches;
 pub use budget::{Booked, Budget, Cost, Limits, Money, Spending, Usage};
-pub use client::{Client, Estimate};
+pub use client::{Client, Estimate, Watch};
 pub use error::{Failure, LlmError};
 pub use key::ApiKey;
 pub use request::{ChatAnswer, ChatRequest, Embeddings, Message, Origin, Role, Schema, Stop};

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -25,6 +26,8 @@ enum Turn {
     Now,
     /// Not before this time; ask again then.
     At(Duration),
+    /// Not before this time, as the server asks; ask again then.
+    Paused(Duration),
     /// When another call has ended.
     Later,
 }
@@ -93,7 +96,7 @@ impl Pace {
     /// Starts a call of about `tokens`, or says when to ask again.
     fn start(&mut self, tokens: u64, now: Duration) -> Turn {
         if now < self.pause_until {
-            return Turn::At(self.pause_until);
+            return Turn::Paused(self.pause_until);
         }
         if f64::from(self.in_flight) + 1.0 > self.calls.max(1.0) {
             return Turn::Later;
@@ -136,7 +139,7 @@ impl Pace {
                 }
             }
             Ending::Refused(wait) => {
-                self.pause_until = self.pause_until.max(now + wait.unwrap_or_default().min(60 * MINUTE));
+                self.pause_until = self.pause_until.max(now.saturating_add(wait.unwrap_or_default()));
                 if self.lowered.is_none_or(|lowered| lowered <= started) {
                     self.lowered = Some(now);
                     self.calls = (self.calls / 2.0).max(1.0);
@@ -165,6 +168,33 @@ impl Pace {
     }
 }
 
+/// How often whoever waits looks whether that is over.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Waits for `time`; whether that was not cut short by `is_over`.
+pub(crate) fn sleep(time: Duration, is_over: &dyn Fn() -> bool) -> bool {
+    let start = Instant::now();
+    while !is_over() {
+        let left = time.saturating_sub(start.elapsed());
+        if left.is_zero() {
+            return true;
+        }
+        thread::sleep(left.min(LOOK));
+    }
+    false
+}
+
+/// Why there is no turn for a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoTurn {
+    /// It would come after the deadline.
+    Late,
+    /// It would, because the server asks to wait so long.
+    Paused(Duration),
+    /// Nobody wants it any more.
+    Over,
+}
+
 fn capacity(rate: f64) -> f64 {
     rate / 6.0
 }
@@ -183,27 +213,35 @@ impl Limiter {
         Self { start: Instant::now(), pace: Mutex::new(Pace::new(calls, rate)), changed: Condvar::new() }
     }
 
-    /// Waits for the turn of a call of about `tokens`; `None` where that would be after `deadline`.
-    pub(crate) fn turn(&self, tokens: u64, deadline: Instant) -> Option<Permit<'_>> {
+    /// Waits for the turn of a call of about `tokens`, until `is_over`.
+    ///
+    /// # Errors
+    /// Where it would come after `deadline`, or not at all.
+    pub(crate) fn turn(
+        &self,
+        tokens: u64,
+        deadline: Instant,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Permit<'_>, NoTurn> {
+        let last = deadline.saturating_duration_since(self.start);
         let mut pace = self.lock();
         loop {
-            let now = Instant::now();
-            let until = match pace.start(tokens, now - self.start) {
-                Turn::Now => {
-                    return Some(Permit {
-                        limiter: self,
-                        tokens,
-                        started: now - self.start,
-                        ending: Ending::Failed,
-                    });
-                }
-                Turn::At(at) => self.start + at,
-                Turn::Later => deadline,
-            };
-            if now >= deadline || until > deadline {
-                return None;
+            if is_over() {
+                return Err(NoTurn::Over);
             }
-            let waited = self.changed.wait_timeout(pace, until - now);
+            let now = self.start.elapsed();
+            let until = match pace.start(tokens, now) {
+                Turn::Now => {
+                    return Ok(Permit { limiter: self, tokens, started: now, ending: Ending::Failed });
+                }
+                Turn::Paused(at) if at > last => return Err(NoTurn::Paused(at.saturating_sub(now))),
+                Turn::Paused(at) | Turn::At(at) => at,
+                Turn::Later => last,
+            };
+            if now >= last || until > last {
+                return Err(NoTurn::Late);
+            }
+            let waited = self.changed.wait_timeout(pace, until.saturating_sub(now).min(LOOK));
             pace = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -255,7 +293,11 @@ mod tests {
             pace.end(100, SECOND, 2 * SECOND, Ending::Refused(Some(3 * SECOND)));
         }
         assert_eq!((pace.calls, pace.rate), (8.0, None), "one event, and the server says when to come back");
-        assert_eq!(pace.start(1, 4 * SECOND), Turn::At(5 * SECOND), "the server's wish holds for all calls");
+        assert_eq!(
+            pace.start(1, 4 * SECOND),
+            Turn::Paused(5 * SECOND),
+            "the server's wish holds for all calls"
+        );
         for _ in 0..200 {
             pace.end(100, 6 * SECOND, 7 * SECOND, Ending::Answered);
         }
@@ -340,7 +382,7 @@ mod tests {
         assert_eq!(pace.rate, Some(16_000.0));
         while now < 60 * SECOND {
             match pace.start(1000, now) {
-                Turn::At(at) => now = at,
+                Turn::At(at) | Turn::Paused(at) => now = at,
                 _ => {
                     pace.end(1000, now, now, Ending::Answered);
                     answered += 1;
@@ -363,7 +405,7 @@ mod tests {
             for (tokens, pause) in calls {
                 now += Duration::from_millis(pause);
                 let mut tries = 0;
-                while let Turn::At(at) = pace.start(tokens, now) {
+                while let Turn::At(at) | Turn::Paused(at) = pace.start(tokens, now) {
                     prop_assert!(at > now);
                     now = at;
                     tries += 1;

@@ -14,7 +14,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// more, and up to 0.5 s, keep clients from coming back together.
 pub(crate) fn wait(attempt: u32, server: Option<Duration>, chance: f64) -> Duration {
     match server {
-        Some(server) => server + (server / 10 + FIRST / 10).min(FIRST).mul_f64(chance),
+        Some(server) => server.saturating_add((server / 10 + FIRST / 10).min(FIRST).mul_f64(chance)),
         None => (FIRST * 2u32.pow(attempt.saturating_sub(1).min(16))).min(LONGEST).mul_f64(chance),
     }
 }
@@ -36,6 +36,11 @@ mod tests {
                 None => prop_assert!(waited <= LONGEST && waited <= wait(attempt + 1, None, chance)),
             }
         }
+    }
+
+    #[test]
+    fn a_wish_without_end_is_a_wait_without_end() {
+        assert_eq!(wait(1, Some(Duration::MAX), 0.5), Duration::MAX);
     }
 
     #[test]

@@ -7,6 +7,10 @@ use url::Url;
 
 use crate::budget::{Money, Price};
 use crate::error::LlmError;
+use crate::key::{is_variable, no_variable};
+
+/// The most time that an attempt or a call can be given.
+pub(crate) const LONGEST: Duration = Duration::from_secs(1_000_000);
 
 /// Which API an endpoint speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,19 +131,12 @@ impl Settings {
         for (name, seconds) in
             [("timeout_seconds", self.timeout_seconds), ("deadline_seconds", self.deadline_seconds)]
         {
-            if !(seconds > 0.0 && seconds <= 1e6) {
+            if !(seconds > 0.0 && seconds <= LONGEST.as_secs_f64()) {
                 return fail(format!("`{name}` is {seconds}; expected more than 0 and at most 1000000"));
             }
         }
-        // Whoever wrote the key itself there must not read it in a message.
-        let is_name =
-            |name: &String| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        if self.key_variable.as_ref().is_some_and(|name| !is_name(name)) {
-            return fail(
-                "`key_variable` is not the name of an environment variable; expected letters, digits and `_`, such as \
-                 OPENAI_API_KEY (the key itself belongs into that variable)"
-                    .to_owned(),
-            );
+        if self.key_variable.as_deref().is_some_and(|name| !is_variable(name)) {
+            return Err(no_variable());
         }
         let counts = [
             ("attempts", u64::from(self.attempts)),
@@ -164,6 +161,10 @@ impl Settings {
         Ok(Endpoint { address, price, settings: self })
     }
 }
+
+/// Addresses are kept in ledgers, recordings and messages.
+pub(crate) const KEY_IN_ADDRESS: &str = "`base_url` holds a key; put the key into an environment variable and name \
+                                         that in `key_variable`";
 
 /// Where an API begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -193,6 +194,10 @@ impl Address {
                 "`base_url` may not hold a user, a password, a query or a fragment; put the key into an environment \
                  variable and name that in `key_variable`",
             );
+        }
+        let is_key = |part: &str| part.starts_with("sk-") || part.contains("key=") || part.contains("token=");
+        if url.path_segments().is_some_and(|mut parts| parts.any(|part| is_key(&part.to_ascii_lowercase()))) {
+            return fail(KEY_IN_ADDRESS);
         }
         let local = match url.host() {
             Some(url::Host::Domain(name)) => name == "localhost",
@@ -251,9 +256,14 @@ mod tests {
 
     #[test]
     fn what_cannot_work_is_named_and_credentials_are_not_repeated() {
-        for address in
-            ["https://me:hunter2@example.org", "https://example.org?key=hunter2", "hunter2", "ftp://hunter2"]
-        {
+        for address in [
+            "https://me:hunter2@example.org",
+            "https://example.org?key=hunter2",
+            "hunter2",
+            "ftp://hunter2",
+            "https://example.org/sk-hunter2/v1",
+            "https://example.org/v1/api_key=hunter2/",
+        ] {
             let problem = problem(|settings| settings.base_url = address.to_owned());
             assert!(problem.contains("`base_url`") && !problem.contains("hunter2"), "{problem}");
         }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -37,6 +37,9 @@ struct Exchange {
     response: Value,
 }
 
+/// What is written and removed again to see that answers can be stored: white space, which means nothing in a recording.
+const PROBE: [u8; 4096] = [b' '; 4096];
+
 fn hash(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -56,10 +59,18 @@ impl Cache {
     /// The cache in `folder`, which is made where there is none.
     ///
     /// # Errors
-    /// [`LlmError::Store`] where the folder cannot be made.
+    /// [`LlmError::Store`] where the folder cannot be made, or nothing can be written there: that is found before an
+    /// answer is paid for.
     pub fn open(folder: &Path) -> Result<Self, LlmError> {
-        fs::create_dir_all(folder)
-            .map_err(|source| failed(folder, "cannot make the folder of the answer cache", source))?;
+        let probe = || -> io::Result<()> {
+            fs::create_dir_all(folder)?;
+            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            file.write_all(&PROBE)?;
+            file.as_file().sync_all()
+        };
+        probe().map_err(|source| {
+            failed(folder, "the answer cache cannot be written; make room or name another folder", source)
+        })?;
         Ok(Self { folder: folder.to_owned() })
     }
 
@@ -87,7 +98,7 @@ impl Cache {
         match whole {
             Some(exchange) if exchange.request == *request => Ok(Some(exchange.response)),
             _ => {
-                tracing::warn!(path = %path.display(), "a damaged entry of the answer cache is asked for again");
+                tracing::warn!("{}: a damaged entry of the answer cache counts as missing", path.display());
                 Ok(None)
             }
         }
@@ -124,18 +135,26 @@ impl Recorder {
     /// Goes on with the recording at `path`, or begins one. A last line that was cut while it was written is removed.
     ///
     /// # Errors
-    /// [`LlmError::Store`] where the file cannot be written.
+    /// [`LlmError::Store`] where the file cannot be written: that is found before an answer is paid for.
     pub fn append(path: &Path) -> Result<Self, LlmError> {
         let open = || -> io::Result<File> {
-            let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes)?;
-            let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
-            file.set_len(whole as u64)?;
-            file.seek(SeekFrom::End(0))?;
+            let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+            if !file.metadata()?.is_file() {
+                return Err(io::Error::other("it is no file"));
+            }
+            locked(&file, || {
+                let mut bytes = Vec::new();
+                (&file).read_to_end(&mut bytes)?;
+                let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
+                file.set_len(whole as u64)?;
+                append(&file, &PROBE)?;
+                file.sync_all()?;
+                file.set_len(whole as u64)
+            })?;
             Ok(file)
         };
-        let file = open().map_err(|source| failed(path, "cannot write a recording", source))?;
+        let problem = "cannot write a recording; make room, or name another file";
+        let file = open().map_err(|source| failed(path, problem, source))?;
         Ok(Self { path: path.to_owned(), file: Mutex::new(file) })
     }
 
@@ -143,10 +162,26 @@ impl Recorder {
         let exchange = Exchange { request: request.clone(), response: response.clone() };
         let write = || -> io::Result<()> {
             let line = format!("{}\n", serde_json::to_string(&exchange)?);
-            self.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes())
+            let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+            locked(&file, || append(&file, line.as_bytes()))
         };
-        write().map_err(|source| failed(&self.path, "cannot write to the recording", source))
+        let problem = "cannot write to the recording; make room, or name another file";
+        write().map_err(|source| failed(&self.path, problem, source))
     }
+}
+
+/// Does something with a file while nobody else does that, in whatever process.
+fn locked(file: &File, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    file.lock()?;
+    let done = work();
+    file.unlock()?;
+    done
+}
+
+/// Writes to the end of a file all of `bytes`, or none.
+fn append(mut file: &File, bytes: &[u8]) -> io::Result<()> {
+    let before = file.metadata()?.len();
+    file.write_all(bytes).inspect_err(|_| drop(file.set_len(before)))
 }
 
 /// A recording that answers in the place of the endpoint. Of two answers to a request the later one counts.

@@ -9,7 +9,7 @@ use ureq::{Agent, Error, Timeout};
 
 use crate::error::{Failure, LlmError, beginning};
 use crate::key::ApiKey;
-use crate::settings::{Address, Provider};
+use crate::settings::{Address, KEY_IN_ADDRESS, LONGEST, Provider};
 use crate::wire::server_message;
 
 /// The longest answer that is read, in bytes: 256 vectors of 4096 values are about 20 MB.
@@ -56,12 +56,15 @@ impl HttpTransport {
     /// kept open. It follows no redirects, which would carry a request and its key to where nobody named.
     ///
     /// # Errors
-    /// [`LlmError::Settings`] where this is no such address.
+    /// [`LlmError::Settings`] where this is no such address, or it holds the key.
     pub fn new(address: &str, key: Option<ApiKey>, connections: u32) -> Result<Self, LlmError> {
-        Ok(Self::to(Address::parse(address)?, key, connections))
+        Self::to(Address::parse(address)?, key, connections)
     }
 
-    pub(crate) fn to(address: Address, key: Option<ApiKey>, connections: u32) -> Self {
+    pub(crate) fn to(address: Address, key: Option<ApiKey>, connections: u32) -> Result<Self, LlmError> {
+        if key.as_ref().is_some_and(|key| key.is_in(&address.base)) {
+            return Err(LlmError::Settings { problem: KEY_IN_ADDRESS.to_owned() });
+        }
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
@@ -72,7 +75,7 @@ impl HttpTransport {
         if address.local {
             config = config.proxy(None);
         }
-        Self { agent: config.build().into(), key, address }
+        Ok(Self { agent: config.build().into(), key, address })
     }
 
     /// The address, as it is compared: without a slash at its end.
@@ -143,6 +146,8 @@ impl HttpTransport {
             return Err(Failure::Unreachable { problem: format!("{path:?} does not begin with a slash") });
         }
         let url = format!("{}{path}", self.address.base);
+        // An attempt may come from another machine, and what is longer has no end that the clock can tell.
+        let timeout = timeout.min(LONGEST);
         let mut headers = vec![("accept", "application/json".to_owned())];
         if provider == Provider::Anthropic {
             headers.push(("anthropic-version", "2023-06-01".to_owned()));
@@ -175,13 +180,15 @@ impl HttpTransport {
         let bytes = response.body_mut().with_config().limit(LONGEST_BODY).read_to_vec();
         if !(200..300).contains(&status) {
             // What is told apart by the status alone needs no body, and some servers cut it.
-            let text = self.hide(&String::from_utf8_lossy(&bytes.unwrap_or_default()));
+            let text = String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned();
+            let text = self.hide(text.strip_prefix('\u{feff}').unwrap_or(&text));
             return Err(self.refusal(status, retry_after, &text));
         }
         let bytes = bytes.map_err(failure)?;
         let text = String::from_utf8(bytes)
             .map_err(|_| Failure::Answer { problem: "the body is not UTF-8".to_owned() })?;
-        Ok(self.hide(&text))
+        // Some servers put a byte order mark before JSON.
+        Ok(self.hide(text.strip_prefix('\u{feff}').unwrap_or(&text)))
     }
 }
 
@@ -207,6 +214,7 @@ mod tests {
         };
         check("7", Some(7.0));
         check(" 0.5 ", Some(0.5));
+        check("1e19", Some(1e19));
         check("Sun, 06 Nov 1994 08:50:37 GMT", Some(60.0));
         check("Sun, 06 Nov 1994 08:40:37 GMT", Some(0.0));
         for bad in ["", "soon", "-1", "NaN", "inf", "1e400"] {

@@ -7,10 +7,11 @@ mod batches;
 mod support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use batches::{Fate, provider};
-use quarry_llm::batch::{Brought, Found, Sent, State, Trace};
-use quarry_llm::{ApiKey, Batches, ChatRequest, Client, Provider, Settings};
+use quarry_llm::batch::{Brought, Found, Sent, State, Trace, Until};
+use quarry_llm::{ApiKey, Batches, ChatRequest, Client, Failure, LlmError, Provider, Settings};
 use serde_json::{Value, json};
 use support::{Reply, Seen, Server, completion};
 
@@ -27,8 +28,10 @@ fn settings(provider: Provider, server: &Server) -> Settings {
     }
 }
 
-fn batches(provider: Provider, server: &Server) -> Batches {
-    Batches::with_key(settings(provider, server), Some(ApiKey::new("TEST_KEY", SECRET).unwrap())).unwrap()
+fn batches(provider: Provider, server: &Server) -> Until<'static> {
+    let key = ApiKey::new("TEST_KEY", SECRET).unwrap();
+    let batches = Batches::with_key(settings(provider, server), Some(key)).unwrap();
+    Box::leak(Box::new(batches)).until(&|| false)
 }
 
 fn questions(batches: &Client, texts: &[&str]) -> Vec<(String, ChatRequest)> {
@@ -60,7 +63,7 @@ fn no_trouble(_: &Seen, _: usize) -> Option<Reply> {
     None
 }
 
-fn brought(batches: &Batches, id: &str) -> Vec<Brought> {
+fn brought(batches: &Until<'_>, id: &str) -> Vec<Brought> {
     let mut all = Vec::new();
     batches.for_each_answer(id, &mut |brought| all.push(brought)).unwrap();
     all
@@ -78,7 +81,7 @@ fn answers_come_for_half_the_price() {
         assert_eq!(batches.state(&id).unwrap(), State::Ended);
         let brought = brought(&batches, &id);
         assert_eq!((brought[0].name.as_str(), brought.len()), (questions[1].0.as_str(), 2));
-        let (answer, cost) = batches.read(brought[0].body.as_ref().unwrap());
+        let (answer, cost) = batches.read(brought[0].body.as_ref().unwrap(), batches.worst(&questions[1].1));
         let cost = cost.unwrap();
         assert_eq!((answer.unwrap().text.as_str(), cost.tokens), ("b\n\"c\"!", 16));
         // 12 for half a millionth of a dollar and 4 for five of them.
@@ -102,12 +105,13 @@ fn what_fails_expires_or_comes_twice_is_told() {
             "failed" => Fate::Failed,
             "expired" => Fate::Expired,
             "missing" => Fate::Missing,
+            "cut" => Fate::Cut,
             "twice" => Fate::Twice(answer("x")),
             _ => Fate::Answered(json!({"choices": [], "content": []})),
         };
         let (server, _) = provider(fate, no_trouble);
         let batches = batches(api, &server);
-        let texts = ["failed", "expired", "missing", "twice", "empty"];
+        let texts = ["failed", "expired", "missing", "cut", "twice", "empty"];
         let questions = questions(&Client::with_key(settings(api, &server), None).unwrap(), &texts);
         let Sent::As(id) = batches.send("quarry-1", &questions) else { panic!("{api:?}") };
         while batches.state(&id).unwrap() == State::UnderWay {}
@@ -118,8 +122,9 @@ fn what_fails_expires_or_comes_twice_is_told() {
         };
         assert!(of("failed")[0].as_ref().unwrap_err().contains("bad luck"), "{:?}", of("failed"));
         assert!(of("expired")[0].as_ref().unwrap_err().contains("expired"));
-        assert_eq!((of("missing").len(), of("twice").len()), (0, 2));
-        let (unreadable, cost) = batches.read(of("empty")[0].as_ref().unwrap());
+        assert_eq!((of("missing").len(), of("cut").len(), of("twice").len()), (0, 0, 2));
+        let (unreadable, cost) =
+            batches.read(of("empty")[0].as_ref().unwrap(), batches.worst(&questions[0].1));
         assert!(unreadable.is_err() && cost.is_none());
     }
 }
@@ -207,4 +212,67 @@ fn a_refused_batch_says_why_and_a_key_stays_here() {
     let before = server.count();
     let Sent::Not(failure) = batches.send("quarry-2", &questions(&chat, &[SECRET])) else { panic!() };
     assert!(failure.to_string().contains("TEST_KEY") && server.count() == before, "{failure}");
+}
+
+/// A batch that has ended, whose file of answers is `file`.
+fn ended(file: &'static str) -> Server {
+    Server::script(move |_, seen| match seen.path.rsplit('/').next().unwrap() {
+        "content" | "results" => Reply::Status(200, String::new(), file.to_owned()),
+        _ => Reply::ok(json!({"id": "batch_1", "status": "completed", "output_file_id": "f"})),
+    })
+}
+
+#[test]
+fn lines_that_cannot_be_read_are_left_out_and_told_of() {
+    let file = concat!(
+        "\u{feff}{\"custom_id\": \"a\", \"response\": {\"status_code\": 200, \"body\": 1}}\n\n",
+        "{\"custom_id\": \"x\", \"resp\n",
+        "{\"response\": null, \"error\": {\"message\": \"x\"}}\n",
+        "null\n",
+        "{\"custom_id\": \"b\", \"response\": null}",
+    );
+    for api in BOTH {
+        let server = ended(file);
+        let mut names = Vec::new();
+        let unread =
+            batches(api, &server).for_each_answer("batch_1", &mut |brought| names.push(brought.name));
+        let (count, first) = unread.unwrap().unwrap();
+        assert_eq!((names.as_slice(), count), (&["a".to_owned(), "b".to_owned()][..], 3), "{first}");
+        assert!(first.contains("line 3 of") && first.contains("JSON"), "{first}");
+    }
+}
+
+#[test]
+fn a_page_in_the_place_of_answers_is_no_answer() {
+    for api in BOTH {
+        let server = ended("<html>\nback soon\n</html>");
+        let error =
+            batches(api, &server).for_each_answer("batch_1", &mut |_| panic!()).unwrap_err().to_string();
+        assert!(error.contains("back soon") && error.contains("lines of JSON objects"), "{error}");
+        let server = ended("\n");
+        assert_eq!(batches(api, &server).for_each_answer("batch_1", &mut |_| panic!()).unwrap(), None);
+    }
+}
+
+#[test]
+fn a_count_that_cannot_be_is_none() {
+    let server = ended("");
+    let batches = batches(Provider::Openai, &server);
+    let worst = batches.worst(&ChatRequest::new("a", 100));
+    let read = |input: u64| batches.read(&completion("yes", input, 10).to_string(), worst);
+    assert_eq!(read(worst.tokens).1.unwrap().tokens, worst.tokens + 10);
+    for absurd in [worst.tokens * 10, u64::MAX] {
+        let (answer, cost) = read(absurd);
+        assert_eq!((answer.unwrap().usage, cost), (None, None));
+    }
+}
+
+#[test]
+fn a_wait_ends_when_nobody_wants_the_answer() {
+    let server = Server::replies([Reply::Status(429, "retry-after: 100\r\n".to_owned(), String::new())]);
+    let batches = batches(Provider::Openai, &server);
+    let begin = Instant::now();
+    let error = batches.until(&|| server.count() > 0).state("batch_1").unwrap_err();
+    assert!(matches!(error, LlmError::Failed { failure: Failure::Withdrawn, .. }), "{error}");
+    assert!(begin.elapsed() < Duration::from_secs(30));
 }

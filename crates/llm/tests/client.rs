@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use quarry_llm::{
     ApiKey, Budget, Cache, ChatRequest, Client, Cost, Failure, Limits, LlmError, Message, Money, Origin,
-    Provider, Recording, Role, Schema, Settings, Stop, Usage,
+    Provider, Recording, Role, Schema, Settings, Stop, Usage, Watch,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -127,7 +127,8 @@ fn what_may_pass_is_tried_again() {
     for fault in faults {
         let server = Server::replies([fault, Reply::ok(answer.clone())]);
         let mut again = 0;
-        let (said, _) = client(settings(&server)).chat_with_cost(&question(), &mut || again += 1);
+        let watch = Watch { again: &mut || again += 1, is_over: &|| false };
+        let (said, _) = client(settings(&server)).chat_with_cost(&question(), watch);
         assert_eq!((said.unwrap().text.as_str(), server.count(), again), ("yes", 2, 1));
     }
 }
@@ -203,7 +204,13 @@ fn a_wait_beyond_the_deadline_is_not_begun() {
     let client = client(settings(&server));
     let begin = Instant::now();
     let (_, failure, shown) = failure(client.chat(&question()));
-    assert!(matches!(failure, Failure::Deadline { last: Some(_), .. }) && shown.contains("later"), "{shown}");
+    assert!(matches!(failure, Failure::AskedToWait { last: Some(_), .. }), "{failure:?}");
+    assert!(shown.contains("asks to wait 3600 s") && shown.contains("later"), "{shown}");
+    // Whoever comes next learns the same, and does not ask.
+    let (attempts, failure, shown) = self::failure(client.chat(&ChatRequest::new("another", 10)));
+    assert!(matches!(failure, Failure::AskedToWait { last: None, .. }), "{failure:?}");
+    assert!(shown.contains("the server asks to wait 3") && !shown.contains("0 s after"), "{shown}");
+    assert_eq!((attempts, server.count()), (0, 1));
     assert!(begin.elapsed() < Duration::from_secs(10));
 }
 

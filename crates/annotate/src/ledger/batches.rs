@@ -6,7 +6,7 @@
 use quarry_llm::{Cost, Money};
 use rusqlite::{OptionalExtension, Row, params};
 
-use super::read::{PAIR_COLUMNS, pair, scenes};
+use super::read::{PAIR_COLUMNS, pair, scenes, sums};
 use super::write::{CallEnd, insert_end, signed};
 use super::{Ledger, Waiting, Writer, now};
 use crate::error::AnnotateError;
@@ -63,8 +63,7 @@ impl Ledger {
     /// When the ledger cannot be read, as for all that follow.
     pub fn open_batches(&self, judge: i64) -> Result<Vec<OpenBatch>, AnnotateError> {
         self.read(|connection| {
-            let worst =
-                format!("SELECT coalesce(sum(worst_tokens), 0), coalesce(sum(worst_money), 0) {OPEN_CALLS}");
+            let worst = format!("SELECT {} {OPEN_CALLS}", sums("worst_tokens", "worst_money"));
             let mut worst = connection.prepare_cached(&worst)?;
             let mut select = connection.prepare_cached(
                 "SELECT batch, name, number, batches.time, \

@@ -4,7 +4,7 @@ use quarry_llm::Cost;
 use rusqlite::params;
 
 use super::Ledger;
-use super::read::{LISTED, WITH_MEMBERS, cost};
+use super::read::{ANSWER_TOKENS, LISTED, WITH_MEMBERS, cost, sums};
 use crate::error::AnnotateError;
 use crate::evidence::Extra;
 use crate::judge::Outcome;
@@ -52,11 +52,10 @@ impl Ledger {
     pub fn extras(&self, judge: i64) -> Result<Vec<ExtraWork>, AnnotateError> {
         self.read(|connection| {
             let mut select = connection.prepare(&format!(
-                "SELECT extra, count(answer), \
-                 coalesce(sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)), 0), \
-                 coalesce(sum(money), 0), count(run), coalesce(sum(seconds), 0) + coalesce(sum(wall_seconds), 0) \
+                "SELECT extra, count(answer), {}, count(run), coalesce(sum(seconds), 0) + coalesce(sum(wall_seconds), 0) \
                  FROM events LEFT JOIN answers USING (answer) LEFT JOIN runs USING (run) JOIN pairs USING (pair) \
-                 WHERE judge {WITH_MEMBERS} AND {LISTED} AND extra IS NOT NULL GROUP BY 1"
+                 WHERE judge {WITH_MEMBERS} AND {LISTED} AND extra IS NOT NULL GROUP BY 1",
+                sums(ANSWER_TOKENS, "money")
             ))?;
             let rows = select.query_map([judge], |row| {
                 let count = |column: usize| row.get::<_, i64>(column).map(|count| count.max(0) as u64);
@@ -78,11 +77,11 @@ impl Ledger {
     pub fn work_on_pairs_of(&self, judge: i64, other: i64) -> Result<Work, AnnotateError> {
         self.read(|connection| {
             let select = format!(
-                "SELECT count(answer), coalesce(sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)), 0), \
-                 coalesce(sum(money), 0), count(run) FROM events LEFT JOIN answers USING (answer) \
+                "SELECT count(answer), {}, count(run) FROM events LEFT JOIN answers USING (answer) \
                  JOIN pairs USING (pair) WHERE judge {WITH_MEMBERS} AND {LISTED} \
                  AND pair IN (SELECT pair FROM verdicts WHERE judge = ?1) \
-                 AND pair IN (SELECT pair FROM verdicts WHERE judge = ?2)"
+                 AND pair IN (SELECT pair FROM verdicts WHERE judge = ?2)",
+                sums(ANSWER_TOKENS, "money")
             );
             connection.query_row(&select, params![judge, other], |row| {
                 let count = |column: usize| row.get::<_, i64>(column).map(|count| count.max(0) as u64);

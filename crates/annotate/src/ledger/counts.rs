@@ -6,7 +6,7 @@ use quarry_llm::Cost;
 use rusqlite::{Connection, params};
 
 use super::Ledger;
-use super::read::{LISTED, WITH_MEMBERS, cost};
+use super::read::{ANSWER_TOKENS, LISTED, WITH_MEMBERS, cost};
 use crate::error::AnnotateError;
 use crate::judge::{Judge, NOBODY};
 use crate::majority::MAJORITY;
@@ -109,12 +109,13 @@ fn add_verdicts(
              ELSE 2 END AS class \
              FROM pairs LEFT JOIN verdicts ON verdicts.judge = ?1 AND verdicts.pair = pairs.pair WHERE {LISTED}), \
          done AS (SELECT class, count(answer) AS answers, \
-             sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)) AS tokens, sum(money) AS money, \
+             total({ANSWER_TOKENS}) AS tokens, total(money) AS money, \
              coalesce(sum(seconds), 0) + coalesce(sum(wall_seconds), 0) AS seconds \
              FROM (SELECT DISTINCT class, pair, answer, run FROM classes JOIN events USING (pair) \
                  WHERE judge {WITH_MEMBERS}) \
              LEFT JOIN answers USING (answer) LEFT JOIN runs USING (run) GROUP BY class) \
-         SELECT class, count(*), coalesce(max(answers), 0), coalesce(max(tokens), 0), coalesce(max(money), 0), \
+         SELECT class, count(*), coalesce(max(answers), 0), \
+             CAST(coalesce(max(tokens), 0) AS INTEGER), CAST(coalesce(max(money), 0) AS INTEGER), \
              coalesce(max(seconds), 0.0) FROM classes LEFT JOIN done USING (class) GROUP BY class"
     ))?;
     let mut rows = select.query(params![judge, steps])?;

@@ -115,6 +115,15 @@ pub struct Scene {
     pub time: f64,
 }
 
+/// The tokens of an answer.
+pub(super) const ANSWER_TOKENS: &str = "coalesce(input_tokens, 0) + coalesce(output_tokens, 0)";
+
+/// The sums of two columns, as whole numbers. `sum` fails where a sum is beyond what SQLite can count to, and with it
+/// everything that is told of the ledger; `total` does not, and is exact up to 2⁵³.
+pub(super) fn sums(tokens: &str, money: &str) -> String {
+    format!("CAST(total({tokens}) AS INTEGER), CAST(total({money}) AS INTEGER)")
+}
+
 pub(super) fn cost(tokens: i64, money: i64) -> Cost {
     Cost { tokens: tokens.max(0) as u64, money: Money::from_units(money.max(0) as u64) }
 }
@@ -253,12 +262,13 @@ impl Ledger {
         self.read(|connection| {
             let sum =
                 |select: &str| connection.query_row(select, [], |row| Ok(cost(row.get(0)?, row.get(1)?)));
-            let mut spent = sum("SELECT coalesce(sum(tokens), 0), coalesce(sum(money), 0) FROM call_ends")?;
-            let mut unconfirmed = sum("SELECT coalesce(sum(unconfirmed_tokens), 0), \
-                                       coalesce(sum(unconfirmed_money), 0) FROM call_ends")?;
-            let cut_off =
-                sum("SELECT coalesce(sum(worst_tokens), 0), coalesce(sum(worst_money), 0) FROM calls \
-                 WHERE call NOT IN (SELECT call FROM call_ends)")?;
+            let mut spent = sum(&format!("SELECT {} FROM call_ends", sums("tokens", "money")))?;
+            let unconfirmed = sums("unconfirmed_tokens", "unconfirmed_money");
+            let mut unconfirmed = sum(&format!("SELECT {unconfirmed} FROM call_ends"))?;
+            let cut_off = sum(&format!(
+                "SELECT {} FROM calls WHERE call NOT IN (SELECT call FROM call_ends)",
+                sums("worst_tokens", "worst_money")
+            ))?;
             spent += cut_off;
             unconfirmed += cut_off;
             Ok([spent, unconfirmed])
@@ -435,7 +445,7 @@ pub(super) fn scenes(
 ) -> rusqlite::Result<Vec<Scene>> {
     let mut select = connection.prepare_cached(&format!(
         "SELECT events.prompt, answers.text, answers.prompt, answers.model, answers.origin, answers.messages, \
-         coalesce(answers.input_tokens, 0) + coalesce(answers.output_tokens, 0), coalesce(answers.money, 0), \
+         CAST({ANSWER_TOKENS} AS INTEGER), coalesce(answers.money, 0), \
          coalesce(answers.seconds, runs.wall_seconds), coalesce(answers.time, runs.time), {RUN_COLUMNS} \
          FROM events LEFT JOIN answers USING (answer) LEFT JOIN runs USING (run) \
          WHERE judge = ?1 AND pair = ?2 ORDER BY position"

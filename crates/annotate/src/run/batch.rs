@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use quarry_llm::batch::{Brought, Found, MAX_BYTES, MAX_QUESTIONS, Sent, State, Trace};
+use quarry_llm::batch::{Brought, Found, MAX_BYTES, MAX_QUESTIONS, Sent, State, Trace, Until};
 use quarry_llm::budget::{Exhausted, Reservation};
 use quarry_llm::{Batches, Booked, ChatRequest, Cost, LlmError};
 
@@ -32,7 +32,7 @@ const READERS: usize = 16;
 /// What is shared by the rounds of a run.
 pub(super) struct Rounds<'a> {
     judging: &'a Judging,
-    batches: &'a Batches,
+    batches: Until<'a>,
     stop: &'a IsOver<'a>,
     progress: &'a (dyn Fn(Progress) + Sync),
     filling: Mutex<Filling>,
@@ -70,7 +70,7 @@ pub(super) fn run(
 ) -> Result<(), AnnotateError> {
     let rounds = Rounds {
         judging,
-        batches,
+        batches: batches.until(stop),
         stop,
         progress,
         filling: Mutex::default(),
@@ -320,10 +320,17 @@ impl Rounds<'_> {
         if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
             return Err(error);
         }
-        given?;
+        let missing = match given? {
+            None => "its batch has ended and does not name it".to_owned(),
+            Some((count, first)) => {
+                format!(
+                    "its batch has ended and does not name it; answers that cannot be read: {count}; {first}"
+                )
+            }
+        };
         let booked = booked.into_inner().unwrap_or_else(PoisonError::into_inner);
         // Of what is missing, nobody says that it is free.
-        self.end(batch, "its batch has ended and does not name it", |call| Booked::worst(call.worst), booked)
+        self.end(batch, &missing, |call| Booked::worst(call.worst), booked)
     }
 
     /// Writes down what a batch brought for a question; what that costs. What comes twice is taken once.
@@ -342,7 +349,7 @@ impl Rounds<'_> {
             Ok(body) => body,
             Err(reason) => return fail(Booked::default(), &reason),
         };
-        let (answer, cost) = self.batches.read(&body);
+        let (answer, cost) = self.batches.read(&body, call.worst);
         let booked = cost.map_or_else(|| Booked::worst(call.worst), Booked::counted);
         let answer = match answer {
             Ok(answer) => answer,
@@ -354,7 +361,7 @@ impl Rounds<'_> {
             Ok(Next::Ask(question)) if client.chat_name(&question.request) == name => question,
             _ => return fail(booked, "the pair asks for something else by now"),
         };
-        client.keep(&question.request, &body)?;
+        client.keep(&question.request, &body);
         let asked = Asked {
             request: &name,
             model: &client.name(),
@@ -366,6 +373,7 @@ impl Rounds<'_> {
             seconds: 0.0,
         };
         writer.add_answer(None, &question.prompt, &asked, vec![end(booked)], None)?;
+        client.check_kept()?;
         Ok(booked.cost)
     }
 }

@@ -7,14 +7,15 @@
 mod anthropic;
 mod openai;
 
-use std::thread;
+use std::ops::Deref;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::budget::{Cost, Price};
+use crate::budget::{Cost, Price, Usage};
 use crate::error::{Failure, LlmError};
 use crate::key::ApiKey;
+use crate::pace::sleep;
 use crate::request::{ChatAnswer, ChatRequest};
 use crate::retry;
 use crate::settings::{Endpoint, Provider, Settings};
@@ -36,6 +37,22 @@ pub struct Batches {
     transport: HttpTransport,
 }
 
+/// Batches, asked for as long as somebody wants the answer: a wait between attempts then ends at once, with
+/// [`Failure::Withdrawn`].
+#[derive(Clone, Copy)]
+pub struct Until<'a> {
+    batches: &'a Batches,
+    is_over: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Deref for Until<'_> {
+    type Target = Batches;
+
+    fn deref(&self) -> &Batches {
+        self.batches
+    }
+}
+
 /// What became of sending.
 #[derive(Debug)]
 pub enum Sent {
@@ -43,7 +60,7 @@ pub enum Sent {
     As(String),
     /// The provider does not have it.
     Not(Failure),
-    /// The provider may have it: look for it with [`Batches::find`].
+    /// The provider may have it: look for it with [`Until::find`].
     Perhaps(Failure),
 }
 
@@ -119,7 +136,7 @@ impl Batches {
     /// Where a setting cannot work.
     pub fn with_key(settings: Settings, key: Option<ApiKey>) -> Result<Self, LlmError> {
         let endpoint = settings.check()?;
-        let transport = HttpTransport::to(endpoint.address.clone(), key, 1);
+        let transport = HttpTransport::to(endpoint.address.clone(), key, 1)?;
         Ok(Self { endpoint, transport })
     }
 
@@ -143,6 +160,22 @@ impl Batches {
         self.endpoint.settings.timeout_seconds
     }
 
+    /// What the body of an answer says, and what it costs, where it says that and it can be: its question may cost
+    /// `worst`.
+    pub fn read(&self, body: &str, worst: Cost) -> (Result<ChatAnswer, String>, Option<Cost>) {
+        let price = self.price();
+        let is_credible = |usage: Usage| price.is_credible(usage, worst);
+        let cost = wire::usage(body, true).filter(|usage| is_credible(*usage)).map(|usage| price.of(usage));
+        (wire::chat_answer(self.endpoint.settings.provider, body, is_credible), cost)
+    }
+
+    /// To be asked until `is_over`.
+    pub fn until<'a>(&'a self, is_over: &'a (dyn Fn() -> bool + Sync)) -> Until<'a> {
+        Until { batches: self, is_over }
+    }
+}
+
+impl Until<'_> {
     /// Sends questions, each under its name (at most 64 letters, digits, `-` and `_`), as one batch of this name.
     pub fn send(&self, name: &str, questions: &[(String, ChatRequest)]) -> Sent {
         let bodies = questions
@@ -211,22 +244,41 @@ impl Batches {
         state.map_err(|failure| self.failed(failure))
     }
 
-    /// Gives what a batch that has ended brought, in any order. A question may come twice, or not at all.
+    /// Gives what a batch that has ended brought, in any order. A question may come twice, or not at all. What cannot
+    /// be read is left out: how many lines, and what is wrong with the first.
     ///
     /// # Errors
     /// Where the provider does not give it.
-    pub fn for_each_answer(&self, id: &str, each: &mut dyn FnMut(Brought)) -> Result<(), LlmError> {
-        let given = match self.endpoint.settings.provider {
-            Provider::Anthropic => anthropic::for_each_answer(self, id, each),
-            Provider::Openai | Provider::OpenaiCompatible => openai::for_each_answer(self, id, each),
+    pub fn for_each_answer(
+        &self,
+        id: &str,
+        each: &mut dyn FnMut(Brought),
+    ) -> Result<Option<(usize, String)>, LlmError> {
+        let read = match self.endpoint.settings.provider {
+            Provider::Anthropic => anthropic::brought,
+            Provider::Openai | Provider::OpenaiCompatible => openai::brought,
         };
-        given.map_err(|failure| self.failed(failure))
-    }
-
-    /// What the body of an answer says, and what it costs, where it says that.
-    pub fn read(&self, body: &str) -> (Result<ChatAnswer, String>, Option<Cost>) {
-        let cost = wire::usage(body).map(|usage| self.price().of(usage));
-        (wire::chat_answer(self.endpoint.settings.provider, body), cost)
+        let files = match self.endpoint.settings.provider {
+            Provider::Anthropic => anthropic::files(self, id),
+            Provider::Openai | Provider::OpenaiCompatible => openai::files(self, id),
+        };
+        let mut unread: Option<(usize, String)> = None;
+        for path in files.map_err(|failure| self.failed(failure))? {
+            let file = self.get(&path).and_then(file_of_lines).map_err(|failure| self.failed(failure))?;
+            for (index, line) in file.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+                match parsed(line).and_then(|line| read(&line)) {
+                    Ok(brought) => each(brought),
+                    Err(failure) => {
+                        let problem = || format!("line {} of {path}: {failure}", index + 1);
+                        unread.get_or_insert_with(|| (0, problem())).0 += 1;
+                    }
+                }
+            }
+        }
+        if let Some((count, first)) = &unread {
+            tracing::warn!("batch {id}: unreadable answers, which are left out: {count}; {first}");
+        }
+        Ok(unread)
     }
 
     fn failed(&self, failure: Failure) -> LlmError {
@@ -271,7 +323,9 @@ impl Batches {
             match exchange() {
                 Err(failure) if may_pass(&failure) => {
                     let wait = retry::wait(attempt, failure.retry_after(), fastrand::f64());
-                    thread::sleep(wait.min(Duration::from_secs(60)));
+                    if !sleep(wait.min(Duration::from_secs(60)), self.is_over) {
+                        return Err(Failure::Withdrawn);
+                    }
                 }
                 other => return other,
             }
@@ -301,9 +355,16 @@ fn number(object: &Value, name: &str) -> Result<String, Failure> {
     Ok(number.to_owned())
 }
 
-/// The lines of a file of answers as JSON.
-fn lines(file: &str) -> impl Iterator<Item = Result<Value, Failure>> {
-    file.lines().filter(|line| !line.trim().is_empty()).map(parsed)
+/// A file of answers, if it is one: a page that stands in its place for a while must not be taken for answers that are
+/// lost.
+fn file_of_lines(file: String) -> Result<String, Failure> {
+    let mut lines = file.lines().filter(|line| !line.trim().is_empty()).peekable();
+    if lines.peek().is_none() || lines.any(|line| line.trim_start().starts_with('{')) {
+        return Ok(file);
+    }
+    let problem =
+        format!("expected lines of JSON objects; the file begins: {}", crate::error::beginning(&file));
+    Err(Failure::Answer { problem })
 }
 
 /// What a provider says is wrong.

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Batches, Brought, Listed, Sent, State, lines, message, number, parsed, text};
+use super::{Brought, Listed, Sent, State, Until, message, number, parsed, text};
 use crate::error::Failure;
 
 /// What is asked of each question.
@@ -13,7 +13,7 @@ const ENDPOINT: &str = "/v1/chat/completions";
 const BOUNDARY: &str = "quarry-batch-boundary";
 
 pub(super) fn create<'a>(
-    batches: &Batches,
+    batches: &Until<'_>,
     name: &str,
     questions: impl Iterator<Item = (&'a str, Value)>,
 ) -> Sent {
@@ -40,7 +40,7 @@ pub(super) fn create<'a>(
     batches.make("/batches", &batch.to_string())
 }
 
-pub(super) fn list(batches: &Batches, after: Option<&str>) -> Result<(Vec<Listed>, bool), Failure> {
+pub(super) fn list(batches: &Until<'_>, after: Option<&str>) -> Result<(Vec<Listed>, bool), Failure> {
     let after = after.map_or(String::new(), |id| format!("&after={id}"));
     let page = parsed(&batches.get(&format!("/batches?limit=100{after}"))?)?;
     let listed = page["data"].as_array().into_iter().flatten().map(|batch| {
@@ -56,11 +56,11 @@ pub(super) fn list(batches: &Batches, after: Option<&str>) -> Result<(Vec<Listed
     Ok((listed.collect::<Result<_, Failure>>()?, page["has_more"] == true))
 }
 
-fn batch(batches: &Batches, id: &str) -> Result<Value, Failure> {
+fn batch(batches: &Until<'_>, id: &str) -> Result<Value, Failure> {
     parsed(&batches.get(&format!("/batches/{id}"))?)
 }
 
-pub(super) fn state(batches: &Batches, id: &str) -> Result<State, Failure> {
+pub(super) fn state(batches: &Until<'_>, id: &str) -> Result<State, Failure> {
     let batch = batch(batches, id)?;
     Ok(match text(&batch, "status")? {
         "failed" => {
@@ -73,27 +73,19 @@ pub(super) fn state(batches: &Batches, id: &str) -> Result<State, Failure> {
     })
 }
 
-pub(super) fn for_each_answer(
-    batches: &Batches,
-    id: &str,
-    each: &mut dyn FnMut(Brought),
-) -> Result<(), Failure> {
+/// Where the answers lie.
+pub(super) fn files(batches: &Until<'_>, id: &str) -> Result<Vec<String>, Failure> {
     let batch = batch(batches, id)?;
-    for name in ["output_file_id", "error_file_id"] {
-        if batch[name].is_null() {
-            continue;
-        }
-        let file = batches.get(&format!("/files/{}/content", number(&batch, name)?))?;
-        for line in lines(&file) {
-            let line = line?;
-            let response = &line["response"];
-            let body = match response["status_code"].as_u64() {
-                Some(200) => Ok(response["body"].to_string()),
-                Some(status) => Err(format!("status {status}: {}", message(&response["body"]))),
-                None => Err(message(&line["error"])),
-            };
-            each(Brought { name: text(&line, "custom_id")?.to_owned(), body });
-        }
-    }
-    Ok(())
+    let of_batch = ["output_file_id", "error_file_id"].into_iter().filter(|name| !batch[name].is_null());
+    of_batch.map(|name| Ok(format!("/files/{}/content", number(&batch, name)?))).collect()
+}
+
+pub(super) fn brought(line: &Value) -> Result<Brought, Failure> {
+    let response = &line["response"];
+    let body = match response["status_code"].as_u64() {
+        Some(200) => Ok(response["body"].to_string()),
+        Some(status) => Err(format!("status {status}: {}", message(&response["body"]))),
+        None => Err(message(&line["error"])),
+    };
+    Ok(Brought { name: text(line, "custom_id")?.to_owned(), body })
 }

@@ -71,5 +71,5 @@ pub(super) fn chat_answer(body: &str) -> Result<ChatAnswer, String> {
     if text.trim().is_empty() && stop == Stop::Complete {
         return Err("the model wrote nothing".to_owned());
     }
-    Ok(ChatAnswer { text, stop, usage: usage(body), origin: Origin::Endpoint })
+    Ok(ChatAnswer { text, stop, usage: usage(body, true), origin: Origin::Endpoint })
 }

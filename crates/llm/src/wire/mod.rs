@@ -72,28 +72,47 @@ pub(crate) fn embedding_call(endpoint: &Endpoint, texts: &[&str]) -> Option<Call
     }
 }
 
-/// The chat answer in `body`, or what is wrong with it.
-pub(crate) fn chat_answer(provider: Provider, body: &str) -> Result<ChatAnswer, String> {
-    match provider {
+/// The chat answer in `body`, with its usage if that `is_credible`; or what is wrong with it.
+pub(crate) fn chat_answer(
+    provider: Provider,
+    body: &str,
+    is_credible: impl Fn(Usage) -> bool,
+) -> Result<ChatAnswer, String> {
+    let mut answer = match provider {
         Provider::Anthropic => anthropic::chat_answer(body),
         Provider::Openai | Provider::OpenaiCompatible => openai::chat_answer(body),
-    }
+    }?;
+    answer.usage = answer.usage.filter(|usage| is_credible(*usage));
+    Ok(answer)
 }
 
 pub(crate) use openai::{embedding_answer, embedding_body};
 
-/// The tokens that `body` says were used, where it says so, whatever else is wrong with it.
-pub(crate) fn usage(body: &str) -> Option<Usage> {
+/// The tokens that `body` says were used, whatever else is wrong with it. It says nothing where a part is missing or is
+/// no count; only a model that `writes` nothing needs not say how much it wrote.
+pub(crate) fn usage(body: &str, writes: bool) -> Option<Usage> {
     let body: Value = serde_json::from_str(body).ok()?;
     let usage = body.get("usage")?;
-    let count = |names: &[&str]| names.iter().find_map(|name| usage.get(name)?.as_u64());
+    // The first of these members that is there. One that is there and no count makes all of it worthless.
+    let count = |names: &[&str]| -> Option<Option<u64>> {
+        let found = names.iter().find_map(|name| usage.get(name).filter(|value| !value.is_null()));
+        found.map_or(Some(None), |value| whole(value).map(Some))
+    };
     // Anthropic counts what it reads from and writes to its own cache beside the input.
-    let cached = ["cache_creation_input_tokens", "cache_read_input_tokens"];
-    let cached: u64 = cached.iter().filter_map(|name| count(&[name])).fold(0, u64::saturating_add);
+    let cached = [count(&["cache_creation_input_tokens"])?, count(&["cache_read_input_tokens"])?];
+    let cached = cached.into_iter().flatten().fold(0, u64::saturating_add);
+    let output_tokens = count(&["completion_tokens", "output_tokens"])?;
     Some(Usage {
-        input_tokens: count(&["prompt_tokens", "input_tokens"])?.saturating_add(cached),
-        output_tokens: count(&["completion_tokens", "output_tokens"]).unwrap_or(0),
+        input_tokens: count(&["prompt_tokens", "input_tokens"])??.saturating_add(cached),
+        output_tokens: if writes { output_tokens? } else { output_tokens.unwrap_or(0) },
     })
+}
+
+/// A number that counts something; some servers write it with a point.
+fn whole(number: &Value) -> Option<u64> {
+    let as_whole =
+        |float: f64| (float >= 0.0 && float.fract() == 0.0 && float < 1e18).then_some(float as u64);
+    number.as_u64().or_else(|| number.as_f64().and_then(as_whole))
 }
 
 /// What a server says in a body with an error, and whether the account is used up.
@@ -113,4 +132,37 @@ fn decode<T: DeserializeOwned>(body: &str, expected: &str) -> Result<T, String> 
     serde_json::from_str(body).map_err(|error| {
         format!("expected {expected}, and {error}; it begins: {}", crate::error::beginning(body))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn usage_is_whole_or_unknown() {
+        let read = |given: Value, writes| {
+            let found = usage(&json!({"usage": given}).to_string(), writes);
+            found.map(|usage| (usage.input_tokens, usage.output_tokens))
+        };
+        for (given, expected) in [
+            (json!({"prompt_tokens": 100, "completion_tokens": 250}), Some((100, 250))),
+            (json!({"prompt_tokens": 100.0, "completion_tokens": 250.0}), Some((100, 250))),
+            (json!({"input_tokens": 1, "output_tokens": 0, "cache_read_input_tokens": null}), Some((1, 0))),
+            (json!({"input_tokens": 1, "output_tokens": 2, "cache_read_input_tokens": 3}), Some((4, 2))),
+            (json!({"input_tokens": 1, "output_tokens": 2, "cache_read_input_tokens": -3}), None),
+            (json!({"prompt_tokens": 100}), None),
+            (json!({"prompt_tokens": 100, "completion_tokens": null}), None),
+            (json!({"completion_tokens": 10}), None),
+            (json!({"prompt_tokens": -1, "completion_tokens": 10}), None),
+            (json!({"prompt_tokens": 1, "completion_tokens": 2.5}), None),
+            (json!({"prompt_tokens": 1, "completion_tokens": 1e300}), None),
+            (json!({"prompt_tokens": 1, "completion_tokens": "ten"}), None),
+            (json!(7), None),
+        ] {
+            assert_eq!(read(given.clone(), true), expected, "{given}");
+        }
+        assert_eq!(read(json!({"prompt_tokens": 5}), false), Some((5, 0)), "embeddings");
+        assert_eq!(read(json!({"prompt_tokens": 5, "completion_tokens": -1}), false), None);
+    }
 }

@@ -20,6 +20,8 @@ pub enum Fate {
     Expired,
     /// Nothing is said about it.
     Missing,
+    /// What is said about it is cut.
+    Cut,
 }
 
 /// A batch, and how often somebody asked how far it is.
@@ -111,6 +113,7 @@ impl Books {
                         }
                         Fate::Expired => line(json!({"type": "expired"})),
                         Fate::Missing => String::new(),
+                        Fate::Cut => "{\"custom_id\": \"x\", \"resu\n".to_owned(),
                     }
                 };
                 let all = batch.questions.iter().zip(&batch.fates).map(|((name, _), fate)| lines(name, fate));
@@ -134,6 +137,7 @@ impl Books {
                         ("err", Fate::Expired) => {
                             line(Value::Null, json!({"code": "batch_expired", "message": "expired"}))
                         }
+                        ("out", Fate::Cut) => "{\"custom_id\": \"x\", \"resp\n".to_owned(),
                         _ => String::new(),
                     }
                 };

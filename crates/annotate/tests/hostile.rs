@@ -1,0 +1,159 @@
+//! Judging where the server, the cache or the user is against it: nothing is lost that was paid.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+#[allow(dead_code, reason = "each test file uses a part")]
+mod fixture;
+#[path = "../../llm/tests/support/mod.rs"]
+#[allow(dead_code, reason = "each test file uses a part")]
+mod support;
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fixture::{Fixture, answer, counts, honest};
+use quarry_annotate::{AnnotateError, Report};
+use rusqlite::Connection;
+use serde_json::json;
+use support::{Reply, Server};
+
+#[test]
+fn a_cache_that_cannot_be_written_is_told_of_before_anything_is_asked() {
+    let server = honest();
+    for entry in ["cache = '/proc/self'", "record = '/dev/full'"] {
+        let mut fixture = Fixture::new(3, &server.url());
+        fixture.entries[0] = entry.to_owned();
+        let Err(error) = fixture.prepare() else { panic!("{entry}") };
+        assert!(error.to_string().contains("make room"), "{error}");
+        assert!(!fixture.plan().ledger.exists());
+    }
+    assert_eq!(server.count(), 0);
+}
+
+#[test]
+fn what_was_paid_is_in_the_ledger_when_the_cache_is_full() {
+    let cache = Mutex::new(None::<std::path::PathBuf>);
+    let cache: &'static Mutex<_> = Box::leak(Box::new(cache));
+    let server = Server::script(move |_, seen| {
+        // There is nothing to read any more, and nowhere to write.
+        if let Some(folder) = cache.lock().unwrap().take() {
+            fs::remove_dir_all(&folder).unwrap();
+            symlink("nowhere", &folder).unwrap();
+        }
+        Reply::ok(answer(seen).1)
+    });
+    let mut fixture = Fixture::new(36, &server.url());
+    fixture.entries[0] = "cache = 'cache'\nworkers = 3".to_owned();
+    *cache.lock().unwrap() = Some(fixture.path("cache"));
+    let error = fixture.run().unwrap_err().to_string();
+    assert!(error.contains("cannot store an answer; make room"), "{error}");
+    assert!((1..=3).contains(&server.count()), "no more is asked: {}", server.count());
+    let (ledger, _) = fixture.ledger();
+    assert_eq!(ledger.spent().unwrap()[0].tokens, 110 * server.count() as u64);
+    drop(ledger);
+    fs::remove_file(fixture.path("cache")).unwrap();
+    let report = Report::new(fixture.run().unwrap());
+    fixture.check_labels(36);
+    let asked: HashSet<String> = server.seen().iter().map(|seen| seen.body.to_string()).collect();
+    assert_eq!((server.count(), asked.len(), report.answers), (64, 64, 64), "each is asked once");
+}
+
+#[test]
+fn a_wait_that_the_server_asks_for_ends_with_the_run() {
+    let server = Server::replies([Reply::Status(429, "retry-after: 100\r\n".to_owned(), String::new())]);
+    let mut fixture = Fixture::new(9, &server.url());
+    fixture.entries[1] = "deadline_seconds = 300.0".to_owned();
+    let judging = fixture.prepare().unwrap();
+    let (stop, begin) = (AtomicBool::new(false), Instant::now());
+    let result = thread::scope(|scope| {
+        let run = scope.spawn(|| judging.run(&stop, &|_| ()));
+        while server.count() == 0 {
+            thread::sleep(Duration::from_millis(10));
+        }
+        thread::sleep(Duration::from_millis(300));
+        stop.store(true, Ordering::SeqCst);
+        run.join().unwrap()
+    });
+    assert!(matches!(result, Err(AnnotateError::Stopped)), "{result:?}");
+    assert!(begin.elapsed() < Duration::from_secs(60));
+    let counts = counts(&judging);
+    assert_eq!((counts.spent.tokens, counts.reasons), (0, Vec::new()), "no pair has failed");
+}
+
+#[test]
+fn a_wait_beyond_the_deadline_ends_the_run_and_fails_no_pair() {
+    let server = Server::replies([Reply::Status(429, "retry-after: 3600\r\n".to_owned(), String::new())]);
+    let mut fixture = Fixture::new(60, &server.url());
+    fixture.entries[1] = "deadline_seconds = 20.0".to_owned();
+    let judging = fixture.prepare().unwrap();
+    let error = judging.run(&AtomicBool::new(false), &|_| ()).unwrap_err().to_string();
+    assert!(error.contains("the server asks to wait 3"), "{error}");
+    assert!(server.count() <= 8, "{}", server.count());
+    assert_eq!((counts(&judging).spent.tokens, counts(&judging).reasons), (0, Vec::new()));
+}
+
+#[test]
+fn absurd_counts_of_tokens_leave_a_ledger_that_can_be_read() {
+    for usage in [
+        json!({"prompt_tokens": u64::MAX, "completion_tokens": u64::MAX}),
+        json!({"prompt_tokens": 9_000_000_000_000u64, "completion_tokens": 10}),
+    ] {
+        let server = Server::script(move |_, seen| {
+            let (_, mut body) = answer(seen);
+            body["usage"] = usage.clone();
+            Reply::ok(body)
+        });
+        let fixture = Fixture::new(9, &server.url());
+        let report = Report::new(fixture.run().unwrap());
+        fixture.check_labels(9);
+        assert_eq!(report.spent, report.unconfirmed, "all at its worst case");
+        assert_eq!((report.answers, report.cost.tokens), (16, 0), "of which nobody knows what it was");
+        assert!(report.spent.tokens < 16 * 100_000, "{}", report.spent);
+    }
+}
+
+/// Numbers of an earlier version, and those of a million dear answers, are told as they are, or as the most that can be
+/// told.
+#[test]
+fn sums_beyond_every_bound_can_be_told() {
+    let server = honest();
+    let fixture = Fixture::new(9, &server.url());
+    fixture.run().unwrap();
+    let write = |path: &Path, tokens: i64, money: i64, calls: i64| {
+        let connection = Connection::open(path).unwrap();
+        let text = "BEGIN; DROP TRIGGER no_UPDATE_of_answers; \
+            CREATE TEMP TABLE numbers AS WITH RECURSIVE number(n) AS \
+                (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < CALLS) SELECT 1000 + n AS call FROM number; \
+            INSERT INTO calls SELECT call, (SELECT min(pair) FROM pairs), '', TOKENS, MONEY, 0 FROM numbers; \
+            INSERT INTO call_ends SELECT call, TOKENS, MONEY, TOKENS, MONEY, 0, NULL FROM numbers WHERE call % 2; \
+            UPDATE answers SET input_tokens = TOKENS, output_tokens = TOKENS, money = MONEY; COMMIT;";
+        let text = text.replace("TOKENS", &tokens.to_string()).replace("MONEY", &money.to_string());
+        connection.execute_batch(&text.replace("CALLS", &calls.to_string())).unwrap();
+    };
+    let told = |tokens: i64, money: i64, calls: i64| {
+        let other = Fixture::new(9, &server.url());
+        fs::copy(fixture.plan().ledger, other.plan().ledger).unwrap();
+        write(&other.plan().ledger, tokens, money, calls);
+        let report = Report::new(other.run().unwrap());
+        let (ledger, judge) = other.ledger();
+        assert!(ledger.story(judge, "8").unwrap().is_some() && ledger.extras(judge).unwrap().is_empty());
+        report
+    };
+    // A million answers with 100,000 tokens for a thousandth of a dollar each, and those of the run.
+    let report = told(100_000, 1_000_000_000, 1_000_000);
+    assert_eq!(report.spent.tokens, 100_000 * 1_000_000 + 16 * 110);
+    assert!((report.spent.money.dollars() - 1000.0).abs() < 1e-2, "{}", report.spent);
+    let report = told(i64::MAX, i64::MAX, 10);
+    assert!(
+        report.spent.tokens >= i64::MAX as u64 && report.cost.tokens >= i64::MAX as u64,
+        "{}",
+        report.cost
+    );
+}

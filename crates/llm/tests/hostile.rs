@@ -1,0 +1,222 @@
+//! The client against servers that say what no server should, and folders that take nothing.
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
+#[allow(dead_code, reason = "each test file uses a part")]
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use quarry_llm::{
+    ApiKey, Booked, Cache, ChatAnswer, ChatRequest, Client, Cost, Failure, LlmError, Provider, Recorder,
+    Settings, Usage, Watch,
+};
+use serde_json::{Value, json};
+use support::{Reply, Server, completion, embeddings};
+
+const SECRET: &str = "abc+DEF/0123456789";
+
+fn settings(server: &Server) -> Settings {
+    Settings {
+        timeout_seconds: 5.0,
+        deadline_seconds: 20.0,
+        attempts: 3,
+        input_price: Some(1.0),
+        output_price: Some(10.0),
+        ..Settings::new(Provider::OpenaiCompatible, &server.url(), "m")
+    }
+}
+
+fn client(server: &Server) -> Client {
+    Client::with_key(settings(server), Some(ApiKey::new("TEST_KEY", SECRET).unwrap())).unwrap()
+}
+
+fn question() -> ChatRequest {
+    ChatRequest::new("Is it so?", 100)
+}
+
+/// The key as .NET writes it into JSON.
+fn escaped() -> String {
+    SECRET.replace('+', "\\u002B").replace('/', "\\u002F")
+}
+
+/// All that is in the files of a folder.
+fn contents(folder: &Path) -> String {
+    let read = |path: &Path| if path.is_dir() { contents(path) } else { fs::read_to_string(path).unwrap() };
+    fs::read_dir(folder).unwrap().map(|entry| read(&entry.unwrap().path())).collect()
+}
+
+#[test]
+fn a_key_that_comes_back_in_escapes_is_in_nothing_that_goes_out() {
+    let error = format!("{{\"error\":{{\"message\":\"Incorrect API key provided: {}\"}}}}", escaped());
+    let answer = completion("your key is KEY", 1, 1).to_string().replace("KEY", &escaped());
+    let server = Server::script(move |index, seen| match (index, seen.path.ends_with("embeddings")) {
+        (0, _) => Reply::status(400, &error),
+        (_, false) => Reply::status(200, &answer),
+        (_, true) => {
+            let mut body = embeddings(&seen.body);
+            body["model"] = json!("KEY");
+            Reply::status(200, &body.to_string().replace("KEY", &escaped()))
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let client = client(&server).with_cache(Cache::open(folder.path()).unwrap());
+    let client = client.with_recording(&folder.path().join("recording.jsonl")).unwrap();
+    let error = client.chat(&question()).unwrap_err();
+    assert!(error.to_string().contains("provided: [TEST_KEY]"), "{error}");
+    let answer = client.chat(&question()).unwrap();
+    assert_eq!(answer.text, "your key is [TEST_KEY]");
+    client.embed(&["one"]).unwrap();
+    let shown = format!("{error:?} {answer:?} {}", contents(folder.path()));
+    assert!(shown.matches("[TEST_KEY]").count() >= 4, "{shown}");
+    for part in [SECRET, &escaped(), "DEF"] {
+        assert!(!shown.contains(part), "{part}: {shown}");
+    }
+}
+
+#[test]
+fn an_address_that_holds_the_key_is_refused() {
+    for address in
+        [format!("http://localhost/v1/{SECRET}"), "http://localhost/abc%2BDEF%2f0123456789/".to_owned()]
+    {
+        let settings = Settings::new(Provider::OpenaiCompatible, &address, "m");
+        let error = Client::with_key(settings, Some(ApiKey::new("TEST_KEY", SECRET).unwrap())).unwrap_err();
+        assert!(
+            error.to_string().contains("`base_url` holds a key") && !error.to_string().contains("DEF"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_key_in_the_place_of_its_name_is_not_shown() {
+    let server = Server::replies([Reply::Hang]);
+    let settings =
+        Settings { key_variable: Some("sk-live-0123456789abcdef".to_owned()), ..settings(&server) };
+    let error = Client::new(settings).unwrap_err().to_string();
+    assert!(error.contains("`key_variable` is not the name") && !error.contains("sk-live"), "{error}");
+}
+
+#[test]
+fn no_wish_to_wait_is_too_long_to_be_told() {
+    for wish in ["10000000000000000000", "1e19", "18446744073709549568", "Fri, 31 Dec 9999 23:59:59 GMT"] {
+        let server = Server::replies([Reply::Status(429, format!("retry-after: {wish}\r\n"), String::new())]);
+        let client = client(&server);
+        for _ in 0..2 {
+            let error = client.chat(&question()).unwrap_err();
+            let asked = matches!(error, LlmError::Failed { failure: Failure::AskedToWait { .. }, .. });
+            assert!(asked && error.to_string().contains("the server asks to wait"), "{wish}: {error}");
+        }
+        assert_eq!((server.count(), client.budget().spending().spent), (1, Cost::default()));
+    }
+}
+
+fn ask_until(
+    client: &Client,
+    is_over: &dyn Fn() -> bool,
+) -> (Result<ChatAnswer, LlmError>, Booked, Duration) {
+    let begin = Instant::now();
+    let (answer, booked) = client.chat_with_cost(&question(), Watch { again: &mut || (), is_over });
+    (answer, booked, begin.elapsed())
+}
+
+#[test]
+fn a_wait_ends_when_nobody_wants_the_answer() {
+    let server = Server::replies([Reply::Status(429, "retry-after: 100\r\n".to_owned(), String::new())]);
+    let settings = Settings { deadline_seconds: 300.0, ..settings(&server) };
+    let client = Client::with_key(settings, None).unwrap();
+    let looks = AtomicUsize::new(0);
+    // The wait of the call that was refused, and of one that comes meanwhile.
+    for _ in 0..2 {
+        let (answer, booked, time) = ask_until(&client, &|| looks.fetch_add(1, Ordering::SeqCst) > 10);
+        let error = answer.unwrap_err();
+        assert!(matches!(error, LlmError::Failed { failure: Failure::Withdrawn, .. }), "{error}");
+        assert_eq!((booked, server.count()), (Booked::default(), 1));
+        assert!(time < Duration::from_secs(60), "{time:?}");
+        looks.store(8, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn what_is_not_wanted_when_its_turn_comes_is_not_sent() {
+    let server = Server::replies([Reply::ok(completion("yes", 1, 1))]);
+    let (answer, booked, _) = ask_until(&client(&server), &|| true);
+    assert!(answer.is_err());
+    assert_eq!((booked, server.count()), (Booked::default(), 0));
+}
+
+#[test]
+fn usage_that_is_missing_or_cannot_be_is_booked_at_its_worst() {
+    let used = |usage: Value| {
+        let mut body = completion("yes", 0, 0);
+        body["usage"] = usage;
+        Reply::ok(body)
+    };
+    let of = |input: u64, output: u64| Some(Usage { input_tokens: input, output_tokens: output });
+    for (usage, expected) in [
+        (json!({"prompt_tokens": 100.0, "completion_tokens": 250.0, "total_tokens": 350.0}), of(100, 250)),
+        (json!({"prompt_tokens": 100}), None),
+        (json!({"prompt_tokens": 100, "completion_tokens": -5}), None),
+        (json!({"prompt_tokens": 10_000_000, "completion_tokens": 10}), None),
+        (json!({"prompt_tokens": 10, "completion_tokens": 9_000_000_000_000u64}), None),
+        (json!({"prompt_tokens": u64::MAX, "completion_tokens": u64::MAX}), None),
+    ] {
+        let server = Server::replies([used(usage.clone())]);
+        let client = client(&server);
+        let worst = client.estimate_chat(&[question()]).unwrap().worst;
+        let (answer, booked, _) = ask_until(&client, &|| false);
+        assert_eq!(answer.unwrap().usage, expected, "{usage}");
+        let expected = match expected {
+            Some(usage) => Booked::counted(Cost {
+                tokens: 350,
+                money: quarry_llm::Money::from_units(
+                    usage.input_tokens * 1_000_000 + usage.output_tokens * 10_000_000,
+                ),
+            }),
+            None => Booked::worst(worst),
+        };
+        assert_eq!((booked, client.budget().spending().spent), (expected, expected.cost), "{usage}");
+    }
+}
+
+#[test]
+fn a_mark_before_json_is_no_part_of_it() {
+    let body = [b"\xef\xbb\xbf", completion("yes", 3, 4).to_string().as_bytes()].concat();
+    let server = Server::replies([Reply::Bytes(body)]);
+    let client = client(&server);
+    assert_eq!(client.chat(&question()).unwrap().text, "yes");
+    assert_eq!(client.budget().spending().spent.tokens, 7);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_cache_or_a_recording_that_cannot_be_written_is_told_of_before_anything_is_paid() {
+    let error = Cache::open(Path::new("/proc/self")).unwrap_err().to_string();
+    assert!(error.contains("/proc/self: the answer cache cannot be written; make room"), "{error}");
+    for place in ["/proc/self/recording.jsonl", "/dev/full", "/dev/null"] {
+        let error = Recorder::append(Path::new(place)).unwrap_err().to_string();
+        assert!(error.contains(place) && error.contains("cannot write a recording; make room"), "{error}");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn an_answer_that_cannot_be_kept_is_given_out_and_the_last() {
+    let server = Server::replies([Reply::ok(completion("yes", 12, 3))]);
+    let folder = tempfile::tempdir().unwrap();
+    let (cache, recording) = (folder.path().join("cache"), folder.path().join("recording.jsonl"));
+    let client = client(&server).with_cache(Cache::open(&cache).unwrap()).with_recording(&recording).unwrap();
+    // From now on there is nothing to read, and nowhere to write.
+    fs::remove_dir_all(&cache).unwrap();
+    std::os::unix::fs::symlink(folder.path().join("nowhere"), &cache).unwrap();
+    client.check_kept().unwrap();
+    assert_eq!(client.chat(&question()).unwrap().text, "yes");
+    let error = client.check_kept().unwrap_err().to_string();
+    assert!(error.contains("cannot store an answer; make room"), "{error}");
+    assert!(fs::read_to_string(&recording).unwrap().contains("yes"), "the other is written");
+    let refused = client.chat(&ChatRequest::new("Another", 10)).unwrap_err();
+    assert!(matches!(refused, LlmError::Store { .. }), "{refused}");
+    assert_eq!((server.count(), client.budget().spending().spent.tokens), (1, 15));
+}

@@ -269,7 +269,9 @@ pub enum Error {
     },
     /// Nobody counts processes.
     #[error(
-        "the number of processes of a program cannot be bounded here: this is root of a namespace that has no other user,          and the kernel counts no processes of root's; run it as another user, or in a namespace that has user 65534"
+        "the number of processes of a program cannot be bounded here: this is root of a namespace that has no other \
+         user, and the kernel counts no processes of root's; run it as another user, or in a namespace that has user \
+         65534"
     )]
     Uncounted,
     /// The program cannot be run as described.

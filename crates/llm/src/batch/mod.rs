@@ -269,8 +269,13 @@ impl Until<'_> {
                 match parsed(line).and_then(|line| read(&line)) {
                     Ok(brought) => each(brought),
                     Err(failure) => {
-                        let problem = || format!("line {} of {path}: {failure}", index + 1);
-                        unread.get_or_insert_with(|| (0, problem())).0 += 1;
+                        // Advice about addresses would lead astray here.
+                        let problem = match failure {
+                            Failure::Answer { problem } => problem,
+                            other => other.to_string(),
+                        };
+                        let first = || (0, format!("line {} of {path}: {problem}", index + 1));
+                        unread.get_or_insert_with(first).0 += 1;
                     }
                 }
             }

@@ -140,7 +140,7 @@ fn text(status: &Status<'_>) -> String {
     let n_programs = report.runs.values().sum::<u64>() + report.without_program;
     if n_programs > 0 {
         let run = if report.without_program > 0 { ", those that were run" } else { "" };
-        line("test programs", format!("{n_programs}{run} for {} pairs", report.tested));
+        line("test programs", format!("{n_programs}{run}, for {} pairs", report.tested));
         for (result, number) in &report.runs {
             line(&format!("  {}", result.replace('_', " ")), number.to_string());
         }

@@ -475,23 +475,18 @@ impl<'a> Shared<'a> {
         let estimate = client.estimate_chat(std::slice::from_ref(&request)).map_err(AnnotateError::Model)?;
         // What is recorded or cached, or not even recorded, is not sent.
         let begin = CallBegin { pair, request: &name, worst: estimate.worst };
-        let is_sent = estimate.calls > 0 && !plan.is_replay();
-        if let (true, Some(rounds)) = (is_sent, self.rounds) {
+        if let Some(rounds) = self.rounds.filter(|_| estimate.calls > 0 && !plan.is_replay()) {
             rounds.collect(pair, &name, request)?;
             return Err(Halt::Later);
         }
-        // Each attempt is noted before it is sent, so that no more is booked for one that is cut off.
+        // Each attempt is noted when it is its turn to be sent, so that no more is booked for one that is cut off.
         let mut calls: Vec<Result<i64, AnnotateError>> = Vec::new();
-        if is_sent {
-            calls.push(Ok(writer.begin_call(&begin)?));
-        }
         let start = Instant::now();
-        let mut again = || {
-            if is_sent {
-                calls.push(writer.begin_call(&begin));
-            }
+        let mut sending = || {
+            calls.push(writer.begin_call(&begin));
+            calls.last().is_some_and(Result::is_ok)
         };
-        let watch = Watch { again: &mut again, is_over: &|| self.is_over() };
+        let watch = Watch { sending: &mut sending, is_over: &|| self.is_over() };
         let (answer, booked) = client.chat_with_cost(&request, watch);
         let seconds = start.elapsed().as_secs_f64();
         let mut ends = Vec::new();

@@ -48,8 +48,8 @@ pub struct Client {
 
 /// What a call tells whoever makes it, and asks of them, while it is under way.
 pub struct Watch<'a> {
-    /// Called before each attempt but the first.
-    pub again: &'a mut dyn FnMut(),
+    /// Called when the next thing is to send an attempt; nothing is sent if it says no.
+    pub sending: &'a mut dyn FnMut() -> bool,
     /// Whether the answer is not wanted any more. A wait then ends at once, with [`Failure::Withdrawn`]; an attempt
     /// that is on its way is waited for.
     pub is_over: &'a dyn Fn() -> bool,
@@ -170,7 +170,7 @@ impl Client {
     /// # Errors
     /// Where there is no answer that can be used; see [`LlmError`].
     pub fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, LlmError> {
-        self.chat_with_cost(request, Watch { again: &mut || (), is_over: &|| false }).0
+        self.chat_with_cost(request, Watch { sending: &mut || true, is_over: &|| false }).0
     }
 
     /// Asks a chat model, and says what that booked on the budget, with all its attempts and whether or not there is
@@ -316,7 +316,7 @@ impl Client {
             &call,
             |body| wire::embedding_answer(body, texts.len()),
             &mut Booked::default(),
-            Watch { again: &mut || (), is_over: &|| false },
+            Watch { sending: &mut || true, is_over: &|| false },
         )?;
         for (text, vector) in texts.iter().zip(&vectors) {
             self.store(&self.embedding_request(text)?, &wire::embedding_body(vector));
@@ -449,7 +449,7 @@ impl Client {
         call: &Call,
         parse: impl Fn(&str) -> Result<T, String>,
         booked: &mut Booked,
-        Watch { again, is_over }: Watch<'_>,
+        Watch { sending, is_over }: Watch<'_>,
     ) -> Result<(String, T), LlmError> {
         let Source::Network(network) = &self.source else {
             return Err(self.unusable(0, "a recording sends nothing".to_owned()));
@@ -493,16 +493,15 @@ impl Client {
                 return Err(self.failed(attempt - 1, late(last)));
             }
             // Other calls may have ended meanwhile.
-            let wanted =
-                if is_over() { Err(self.failed(attempt - 1, Failure::Withdrawn)) } else { self.check_kept() };
+            let wanted = match self.check_kept() {
+                Ok(()) if is_over() || !sending() => Err(self.failed(attempt - 1, Failure::Withdrawn)),
+                kept => kept,
+            };
             if let Err(error) = wanted {
                 reservation.release();
                 return Err(error);
             }
             sent.timeout = self.endpoint.timeout().min(left);
-            if attempt > 1 {
-                again();
-            }
             let answer = transport.post(&sent);
             let failure = match answer {
                 Ok(answer) => {

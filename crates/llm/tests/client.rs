@@ -126,11 +126,30 @@ fn what_may_pass_is_tried_again() {
     ];
     for fault in faults {
         let server = Server::replies([fault, Reply::ok(answer.clone())]);
-        let mut again = 0;
-        let watch = Watch { again: &mut || again += 1, is_over: &|| false };
+        let mut sent = 0;
+        let mut sending = || {
+            sent += 1;
+            true
+        };
+        let watch = Watch { sending: &mut sending, is_over: &|| false };
         let (said, _) = client(settings(&server)).chat_with_cost(&question(), watch);
-        assert_eq!((said.unwrap().text.as_str(), server.count(), again), ("yes", 2, 1));
+        assert_eq!((said.unwrap().text.as_str(), server.count(), sent), ("yes", 2, 2));
     }
+}
+
+#[test]
+fn nothing_is_sent_that_may_not_be() {
+    let server = Server::replies([Reply::status(500, "oops")]);
+    let mut turns = 0;
+    let mut sending = || {
+        turns += 1;
+        turns < 2
+    };
+    let watch = Watch { sending: &mut sending, is_over: &|| false };
+    let (said, booked) = client(settings(&server)).chat_with_cost(&question(), watch);
+    let failure =
+        matches!(said.unwrap_err(), LlmError::Failed { failure: Failure::Withdrawn, attempts: 1, .. });
+    assert!(failure && server.count() == 1 && booked.cost.tokens > 0, "{booked:?}");
 }
 
 #[test]

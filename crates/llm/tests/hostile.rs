@@ -118,7 +118,7 @@ fn ask_until(
     is_over: &dyn Fn() -> bool,
 ) -> (Result<ChatAnswer, LlmError>, Booked, Duration) {
     let begin = Instant::now();
-    let (answer, booked) = client.chat_with_cost(&question(), Watch { again: &mut || (), is_over });
+    let (answer, booked) = client.chat_with_cost(&question(), Watch { sending: &mut || true, is_over });
     (answer, booked, begin.elapsed())
 }
 

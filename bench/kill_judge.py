@@ -137,6 +137,11 @@ def main(quarry, kills=50, n_pairs=600, seed=7):
                 time.sleep(0.01)
             if left:
                 sys.exit(f"kill {killed} left {left}")
+            # What the run sent may still lie in the server's sockets.
+            count = None
+            while count != server.count:
+                count = server.count
+                time.sleep(0.05)
             look()
         last = subprocess.run([quarry, "judge", "run", plan, "--json"], check=True, capture_output=True, text=True)
         look()

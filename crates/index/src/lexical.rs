@@ -142,15 +142,15 @@ impl LexicalIndex {
         texts: impl IntoIterator<Item = LexicalText<'a>>,
     ) -> Result<Self, Error> {
         let directory = RamDirectory::create();
-        let (mut n_texts, mut n_terms) = (0, [0; N_FIELDS]);
+        let (mut n_texts, mut sizes) = (0, FieldSizes::default());
         let terms = texts.into_iter().map(|text| {
             let terms = Terms::by(rules, &text);
             n_texts += 1;
-            add(&mut n_terms, &terms.n_terms);
+            sizes.add(&terms.n_terms, &has_terms(&terms.n_terms));
             terms
         });
         write(directory.clone(), terms)?;
-        let mean_lengths = mean_lengths(&n_terms, n_texts);
+        let mean_lengths = sizes.mean_lengths();
         let numbering = Arc::new(Numbering { n_units: n_texts, parts: vec![PartUnits::Run(0..n_texts)] });
         Ok(Self { mean_lengths, parts: vec![Part::open(directory)?], numbering })
     }
@@ -164,15 +164,15 @@ impl LexicalIndex {
         write(directory, texts)
     }
 
-    /// Opens the parts that [`create`](Self::create) wrote, in the order of the numbering. `n_terms` counts the
-    /// terms of all texts that are numbered.
+    /// Opens the parts that [`create`](Self::create) wrote, in the order of the numbering. `sizes` are those of
+    /// all texts that are numbered.
     ///
     /// # Errors
     /// When a folder does not hold a part of the numbering's size.
     pub(crate) fn open(
         folders: &[PathBuf],
         numbering: &Arc<Numbering>,
-        n_terms: &[u64; N_FIELDS],
+        sizes: &FieldSizes,
     ) -> Result<Self, Error> {
         let open = |(folder, units): (&PathBuf, &PartUnits)| {
             let directory = MmapDirectory::open(folder).map_err(tantivy::TantivyError::from)?;
@@ -184,11 +184,7 @@ impl LexicalIndex {
             Err(Error::corrupt(folder, problem))
         };
         let parts = folders.iter().zip(&numbering.parts).map(open).collect::<Result<_, Error>>()?;
-        Ok(Self {
-            mean_lengths: mean_lengths(n_terms, numbering.n_units),
-            parts,
-            numbering: Arc::clone(numbering),
-        })
+        Ok(Self { mean_lengths: sizes.mean_lengths(), parts, numbering: Arc::clone(numbering) })
     }
 
     /// Number of texts.
@@ -419,13 +415,32 @@ fn weigh<'m>(scores: &mut [f32], matches: impl Iterator<Item = &'m Vec<(u32, f32
     idf
 }
 
-/// Adds counts field by field.
-pub(crate) fn add(sums: &mut [u64; N_FIELDS], counts: &[u32; N_FIELDS]) {
-    sums.iter_mut().zip(counts).for_each(|(sum, &count)| *sum += u64::from(count));
+/// How much text some texts have in each field.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct FieldSizes {
+    n_terms: [u64; N_FIELDS],
+    /// Texts that have any term in the field.
+    n_texts: [u64; N_FIELDS],
 }
 
-fn mean_lengths(n_terms: &[u64; N_FIELDS], n_texts: usize) -> [f32; N_FIELDS] {
-    n_terms.map(|n| n as f32 / n_texts.max(1) as f32)
+impl FieldSizes {
+    /// Adds texts: their terms, and how many of them have any, by field.
+    pub fn add(&mut self, n_terms: &[u32; N_FIELDS], n_texts: &[u32; N_FIELDS]) {
+        for (sums, counts) in [(&mut self.n_terms, n_terms), (&mut self.n_texts, n_texts)] {
+            sums.iter_mut().zip(counts).for_each(|(sum, &count)| *sum += u64::from(count));
+        }
+    }
+
+    /// The mean length of each field among the texts that have it, at least 1: a field that few texts have is not
+    /// long where it has any length at all.
+    fn mean_lengths(&self) -> [f32; N_FIELDS] {
+        std::array::from_fn(|field| self.n_terms[field].max(1) as f32 / self.n_texts[field].max(1) as f32)
+    }
+}
+
+/// 1 for each field of a text that has terms, else 0.
+pub(crate) fn has_terms(n_terms: &[u32; N_FIELDS]) -> [u32; N_FIELDS] {
+    n_terms.map(|n| u32::from(n > 0))
 }
 
 /// Writes one segment, so that a text's number is its place in `texts`.
@@ -489,6 +504,26 @@ mod tests {
     }
 
     #[test]
+    fn a_field_counts_no_less_where_few_texts_have_it() {
+        let doc = "retry the request with exponential backoff";
+        let score_of_first = |n_documented: usize| {
+            let names: Vec<String> = (0..1000).map(|number| format!("function{number}")).collect();
+            let texts = names.iter().enumerate().map(|(number, name)| LexicalText {
+                name,
+                doc: if number < n_documented { doc } else { "" },
+                ..LexicalText::body("return 1")
+            });
+            let index = LexicalIndex::in_memory(texts).unwrap();
+            index.scores(&terms(doc), &Bm25f::default(), NO_GROUPS).unwrap()
+        };
+        // What one occurrence counts depends on the rarity of its word alone.
+        let share = |scores: &Scores| scores.texts[0] / scores.idf.iter().sum::<f32>();
+        let (one, all) = (score_of_first(1), score_of_first(1000));
+        assert!((share(&one) - share(&all)).abs() < 1e-4, "{} {}", share(&one), share(&all));
+        assert!(one.texts[0] > 20.0, "{}", one.texts[0]);
+    }
+
+    #[test]
     fn a_group_scores_as_one_text() {
         let index =
             LexicalIndex::in_memory(["red dog", "blue dog", "red fish"].map(LexicalText::body)).unwrap();
@@ -507,8 +542,8 @@ mod tests {
         let texts = ["read a csv file", "write_csv(path)", ""];
         let folder = tempfile::tempdir().unwrap();
         let all = texts.map(|text| Terms::of(&LexicalText::body(text)));
-        let mut n_terms = [0; N_FIELDS];
-        all.iter().for_each(|terms| add(&mut n_terms, &terms.n_terms));
+        let mut sizes = FieldSizes::default();
+        all.iter().for_each(|terms| sizes.add(&terms.n_terms, &has_terms(&terms.n_terms)));
         // In two parts, of which the second comes first, with a text that is gone.
         let parts = [folder.path().join("a"), folder.path().join("b")];
         parts.iter().for_each(|part| std::fs::create_dir(part).unwrap());
@@ -519,7 +554,7 @@ mod tests {
             n_units: 3,
             parts: vec![PartUnits::Each(vec![2, PartUnits::GONE]), PartUnits::Run(0..2)],
         };
-        let on_disk = LexicalIndex::open(&parts, &Arc::new(numbering), &n_terms).unwrap();
+        let on_disk = LexicalIndex::open(&parts, &Arc::new(numbering), &sizes).unwrap();
         let in_memory = LexicalIndex::in_memory(texts.map(LexicalText::body)).unwrap();
         assert_eq!(on_disk.len(), 3);
         let scores =
@@ -543,6 +578,6 @@ mod tests {
     fn an_empty_folder_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let none = Arc::new(Numbering { n_units: 0, parts: vec![PartUnits::Run(0..0)] });
-        assert!(LexicalIndex::open(&[folder.path().to_owned()], &none, &[0; N_FIELDS]).is_err());
+        assert!(LexicalIndex::open(&[folder.path().to_owned()], &none, &FieldSizes::default()).is_err());
     }
 }

@@ -13,9 +13,9 @@ use serde::Serialize;
 use crate::build::LEXICAL_FOLDER;
 use crate::changes::{Comparison, compare};
 use crate::folder::{FORMAT, IndexFolder, Manifest, PROGRAM, WriterLock};
-use crate::lexical::{self, LexicalIndex};
+use crate::lexical::{FieldSizes, LexicalIndex};
 use crate::place::{Place, Places, Scope};
-use crate::table::{N_FIELDS, Table};
+use crate::table::Table;
 use crate::update::{self, Former, FormerFiles, Tree, left_out};
 use crate::vectors::UnitVectors;
 use crate::{Error, complete};
@@ -460,11 +460,11 @@ impl Wanted<'_> {
         let Manifest { generation, size, parts, .. } = manifest;
         let table = Table::open(folder, generation, *size, parts)?;
         let numbering = Arc::new(table.numbering(parts));
-        let mut n_terms = [0; N_FIELDS];
-        table.files.iter().for_each(|file| lexical::add(&mut n_terms, &file.n_terms));
+        let mut sizes = FieldSizes::default();
+        table.files.iter().for_each(|file| sizes.add(&file.n_terms, &file.n_texts));
         let folders: Vec<PathBuf> =
             parts.iter().map(|part| folder.join(&part.name).join(LEXICAL_FOLDER)).collect();
-        let lexical = LexicalIndex::open(&folders, &numbering, &n_terms)?;
+        let lexical = LexicalIndex::open(&folders, &numbering, &sizes)?;
         let dense = match &self.embedder {
             Some(embedder) => {
                 let (id, dimension) = (embedder.id(), embedder.dimension());

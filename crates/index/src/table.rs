@@ -9,6 +9,7 @@ use quarry_corpus::walk::{FileFlags, ListedFile};
 use quarry_source::{Language, UnitKind};
 
 use crate::Error;
+use crate::lexical::has_terms;
 use crate::storage::{Column, StoredFile};
 
 const UNITS_FILE: &str = "units";
@@ -58,6 +59,10 @@ pub(crate) struct FileRecord {
     flags: u32,
     /// Terms of all its units, by field.
     pub n_terms: [u32; N_FIELDS],
+    /// Units that have any, by field.
+    pub n_texts: [u32; N_FIELDS],
+    /// Records have a length that eight divides.
+    padding: u32,
 }
 
 /// A unit to be recorded.
@@ -391,6 +396,8 @@ impl PartBuilder {
             language,
             flags: flags.bits(),
             n_terms: [0; N_FIELDS],
+            n_texts: [0; N_FIELDS],
+            padding: 0,
         };
         self.files.push((record, Vec::new()));
         Ok(())
@@ -404,6 +411,7 @@ impl PartBuilder {
         let (name, signature) = (self.push_text(unit.name)?, self.push_text(unit.signature)?);
         let Some((file, units)) = self.files.last_mut() else { return Ok(()) };
         file.n_terms.iter_mut().zip(n_terms).for_each(|(sum, n)| *sum += n);
+        file.n_texts.iter_mut().zip(has_terms(n_terms)).for_each(|(sum, n)| *sum += n);
         units.push(UnitRecord {
             file: 0,
             start_line: unit.lines.0,

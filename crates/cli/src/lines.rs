@@ -1,6 +1,5 @@
 //! Lines that match a regular expression, by the units that they lie in.
 
-use std::fs;
 use std::ops::Range;
 
 use anyhow::Context;
@@ -43,8 +42,7 @@ pub fn find(index: &Index, filter: &Filter, expression: &Regex) -> Vec<(Hit, Vec
     let units: Vec<Hit> = index.units(filter).collect();
     let files: Vec<&[Hit]> = units.chunk_by(|a, b| a.path == b.path).collect();
     let of_file = |units: &&[Hit]| {
-        let bytes = fs::read(index.absolute_path(&units[0].path)).unwrap_or_default();
-        let text = String::from_utf8_lossy(&bytes);
+        let text = index.text(&units[0].path).unwrap_or_default();
         let matching = (1..).zip(text.lines()).filter(|(_, line)| expression.is_match(line));
         let lines: Vec<LineMatch> = matching
             .map(|(line, text)| LineMatch { line, text: text.to_owned(), ranges: ranges(expression, text) })

@@ -231,8 +231,7 @@ impl ResultView {
             }
         };
         // Context reaches beyond the unit.
-        let whole = std::fs::read(&file).unwrap_or_default();
-        let whole = String::from_utf8_lossy(&whole);
+        let whole = index.text(&hit.path).unwrap_or_default();
         let text: Vec<&str> = whole.lines().collect();
         let blocks: Vec<Block> = runs.into_iter().filter_map(|run| block(&text, &run)).collect();
         Self {

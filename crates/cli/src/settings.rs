@@ -2,17 +2,19 @@
 //!
 //! A later one of these counts: the default, `quarry/config.toml` in the user's configuration folder, the nearest
 //! `.quarry.toml` from the searched folder up to the root of its repository, the command line. Settings files cannot
-//! start programs or name places to write to, so that searching in somebody else's tree is safe.
+//! start programs, name servers or places to write to, so that searching in somebody else's tree is safe. That of a tree
+//! is read as any file of a stranger's: only if it is a regular file, and what it names lies in its folder.
 
 use std::fs;
 use std::io;
 use std::iter;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use clap::{ColorChoice, ValueEnum};
 use quarry_corpus::walk::{self, WalkOptions};
+use quarry_files::{Directory, EntryKind};
 use quarry_text::nearest;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::de::DeTable;
@@ -22,6 +24,16 @@ const TREE_FILE: &str = ".quarry.toml";
 
 /// Lines of a unit that are shown.
 const DEFAULT_LINES: usize = 3;
+
+/// Bytes of the largest settings file that is read.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// The most that the settings of a tree can let a file of it have: all of it is read into memory.
+const MAX_BYTES_OF_TREE: u64 = 64 << 20;
+
+/// Files and folders, and bytes, that a model may have that the settings of a tree name.
+const MAX_MODEL_ENTRIES: usize = 1000;
+const MAX_MODEL_BYTES: u64 = 2 << 30;
 
 /// What one place says; a setting that it says nothing about is none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -82,10 +94,15 @@ impl Settings {
     /// When a settings file cannot be read, or says something that is no setting.
     pub fn load(root: &Path) -> anyhow::Result<Self> {
         let mut layers = Vec::new();
-        for file in files(root) {
-            if let Some(layer) = read(&file)? {
-                layers.push((Some(file), layer));
-            }
+        if let Some(file) = tree_file(root)
+            && let Some(layer) = read_of_tree(&file)?
+        {
+            layers.push((Some(file), layer));
+        }
+        if let Some(file) = user_file()
+            && let Some(layer) = read_of_user(&file)?
+        {
+            layers.push((Some(file), layer));
         }
         layers.extend(Self::defaults().layers);
         Ok(Self { layers })
@@ -104,9 +121,15 @@ impl Settings {
 
 /// Where settings of the tree at `root` may be, the strongest first.
 pub fn files(root: &Path) -> Vec<PathBuf> {
-    let of_tree = walk::base_folder(root).ok().map(of_tree);
-    let of_user = dirs::config_dir().map(|folder| folder.join("quarry").join("config.toml"));
-    of_tree.into_iter().chain(of_user).collect()
+    tree_file(root).into_iter().chain(user_file()).collect()
+}
+
+fn tree_file(root: &Path) -> Option<PathBuf> {
+    walk::base_folder(root).ok().map(of_tree)
+}
+
+fn user_file() -> Option<PathBuf> {
+    Some(dirs::config_dir()?.join("quarry").join("config.toml"))
 }
 
 /// The nearest one from `base` up to the root of its repository; where there is none, the one that `base` could have.
@@ -114,24 +137,82 @@ pub fn files(root: &Path) -> Vec<PathBuf> {
 fn of_tree(base: &Path) -> PathBuf {
     let own = base.join(TREE_FILE);
     let Ok(canonical) = base.canonicalize() else { return own };
-    let Some(root) = canonical.ancestors().find(|folder| folder.join(".git").exists()) else { return own };
+    let is_there = |file: &Path| fs::symlink_metadata(file).is_ok();
+    let Some(root) = canonical.ancestors().find(|folder| is_there(&folder.join(".git"))) else { return own };
     let up_to_root = canonical.ancestors().take_while(|folder| folder.starts_with(root));
     let above = up_to_root.skip(1).map(|folder| folder.join(TREE_FILE));
-    iter::once(own.clone()).chain(above).find(|file| file.is_file()).unwrap_or(own)
+    iter::once(own.clone()).chain(above).find(|file| is_there(file)).unwrap_or(own)
 }
 
-/// A settings file; none where there is none.
-fn read(file: &Path) -> anyhow::Result<Option<Layer>> {
-    let text = match fs::read_to_string(file) {
+/// The user's settings file; none where there is none.
+fn read_of_user(file: &Path) -> anyhow::Result<Option<Layer>> {
+    let Some(mut layer) = layer(file, quarry_files::read_regular_text(file, MAX_FILE_BYTES))? else {
+        return Ok(None);
+    };
+    let folder = file.parent().unwrap_or(Path::new(""));
+    layer.model = layer.model.map(|model| folder.join(model));
+    Ok(Some(layer))
+}
+
+/// A settings file that came with a tree; none where there is none.
+fn read_of_tree(file: &Path) -> anyhow::Result<Option<Layer>> {
+    let folder = file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    let directory = Directory::open(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let text = directory.read(Path::new(TREE_FILE), MAX_FILE_BYTES).and_then(quarry_files::text);
+    let Some(mut layer) = layer(file, text)? else { return Ok(None) };
+    if let Some(max_bytes) = layer.max_bytes.filter(|&max_bytes| max_bytes > MAX_BYTES_OF_TREE) {
+        bail!(
+            "{}: max_bytes is {max_bytes}, and the settings of a tree allow {MAX_BYTES_OF_TREE} at most; \
+             use --max-bytes, or your own settings, for more",
+            file.display()
+        );
+    }
+    if let Some(model) = &layer.model {
+        let below: PathBuf = model.components().filter(|part| *part != Component::CurDir).collect();
+        check_model(&directory, &below).with_context(|| {
+            format!(
+                "{}: model = {model:?} is not used; the settings of a tree can name a model in the tree only, \
+                 without links: use --model, or your own settings, for another one",
+                file.display()
+            )
+        })?;
+        layer.model = Some(folder.join(model));
+    }
+    Ok(Some(layer))
+}
+
+/// The settings in what was read of a file; none where there was none.
+fn layer(file: &Path, text: io::Result<String>) -> anyhow::Result<Option<Layer>> {
+    let text = match text {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", file.display())),
     };
-    let mut layer =
-        parse(&text).map_err(|(line, problem)| anyhow!("{}:{line}: {problem}", file.display()))?;
-    let folder = file.parent().unwrap_or(Path::new(""));
-    layer.model = layer.model.map(|model| folder.join(model));
-    Ok(Some(layer))
+    parse(&text).map(Some).map_err(|(line, problem)| anyhow!("{}:{line}: {problem}", file.display()))
+}
+
+/// Looks whether a model is a regular file of the folder, or a folder of such files without links.
+fn check_model(folder: &Directory, model: &Path) -> anyhow::Result<()> {
+    let mut unseen = vec![model.to_owned()];
+    let (mut n_seen, mut bytes) = (0, 0_u64);
+    while let Some(path) = unseen.pop() {
+        let found = folder.entry(&path).with_context(|| path.display().to_string())?;
+        n_seen += 1;
+        bytes = bytes.saturating_add(found.bytes);
+        if n_seen > MAX_MODEL_ENTRIES || bytes > MAX_MODEL_BYTES {
+            bail!("expected at most {MAX_MODEL_ENTRIES} files with {MAX_MODEL_BYTES} bytes in all");
+        }
+        match found.kind {
+            EntryKind::File => {}
+            EntryKind::Directory => {
+                let names = folder.directory(&path)?.names()?;
+                unseen.extend(names.into_iter().map(|name| path.join(name)));
+            }
+            EntryKind::Link => bail!("{} is a symbolic link", path.display()),
+            _ => bail!("{} is not a regular file", path.display()),
+        }
+    }
+    Ok(())
 }
 
 /// The settings in a text, else the line of a mistake and what is wrong there.

@@ -4,5 +4,6 @@ pub mod dataset;
 mod flags;
 pub mod formats;
 pub mod git;
+mod ignore_files;
 pub mod pairs;
 pub mod walk;

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::walk::{FileFlags, WalkError, WalkOptions, base_folder, list, read};
+use crate::walk::{FileFlags, WalkError, WalkOptions, base_folder, list, open, read, resolved};
 
 /// Words of a summary that is worth asking.
 const SUMMARY_WORDS: std::ops::RangeInclusive<usize> = 3..=40;
@@ -157,12 +157,13 @@ pub fn read_tree(
     repository: &str,
     exclusion: &Exclusion,
 ) -> Result<Vec<FunctionPair>, WalkError> {
+    let root = &*resolved(root);
     let listing = list(root, &WalkOptions::default())?;
-    let base = base_folder(root)?;
+    let base = open(base_folder(root)?)?;
     let files: Vec<Vec<FunctionPair>> = listing
         .files
         .par_iter()
-        .map(|file| match read(base, file) {
+        .map(|file| match read(&base, file) {
             Ok(content) if content.flags.difference(FileFlags::DOCUMENTATION).is_empty() => {
                 read_functions(file.language, &content.bytes, repository, exclusion)
             }

@@ -3,25 +3,32 @@
 //! Listing looks at names and metadata only, so that a caller can compare a tree with an earlier listing without
 //! reading it; [`read`] then judges the content.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fs::{self, File, Metadata};
-use std::io::{self, Read};
+use std::fs::{self, Metadata};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::UNIX_EPOCH;
 
 use ignore::{DirEntry, WalkBuilder, WalkState};
+use quarry_files::Directory;
 use quarry_source::Language;
 use serde::{Deserialize, Serialize};
 
 use crate::flags::text_flags;
 pub use crate::flags::{FileFlags, path_flags};
+use crate::ignore_files::IgnoreRules;
 
 /// Name of the ignore file that only this program reads; its syntax is that of `.gitignore`.
 pub const IGNORE_FILE: &str = ".quarryignore";
 
 /// Bytes at the start of a file that are searched for a NUL, as git does.
 const HEAD_BYTES: usize = 8192;
+
+/// Bytes of the largest file that can be indexed, whatever is asked for: the places of units have 32 bits, and what is
+/// read is in memory.
+pub const MAX_FILE_BYTES: u64 = 1 << 30;
 
 /// Longest `#!` line.
 const SCRIPT_LINE_BYTES: u64 = 256;
@@ -126,27 +133,30 @@ pub enum WalkError {
 
 /// Lists a tree in parallel. Ignore files (`.gitignore`, `.ignore`, [`IGNORE_FILE`]) are read as git reads its own,
 /// inside and outside of a checkout; hidden files are left out and symbolic links are not followed. A file as
-/// `root` is a tree of that one file, its path being its name.
+/// `root` is a tree of that one file, its path being its name ([`resolved`]).
 ///
 /// # Errors
 /// When `root` is missing or unreadable. What is unreadable below it is listed as skipped.
 pub fn list(root: &Path, options: &WalkOptions) -> Result<Listing, WalkError> {
+    let root = &*resolved(root);
     let base = base_folder(root)?;
+    let directory = open(base)?;
+    let rules = Arc::new(IgnoreRules::new(base));
     let (sender, receiver) = mpsc::channel();
-    walker(root).build_parallel().run(|| {
-        let sender = sender.clone();
+    walker(root, base, &rules).build_parallel().run(|| {
+        let (sender, directory) = (sender.clone(), &directory);
         Box::new(move |entry| {
             // The receiver outlives the walk, so that sending cannot fail.
             let _ = match entry {
                 Ok(entry) if is_folder(&entry) => Ok(()),
-                Ok(entry) => sender.send(classify(base, &entry, options)),
+                Ok(entry) => sender.send(classify(base, directory, &entry, options)),
                 Err(error) => sender.send(Err(walk_failure(base, &error))),
             };
             WalkState::Continue
         })
     });
     drop(sender);
-    let mut listing = Listing::default();
+    let mut listing = Listing { skipped: rules.refused(), ..Listing::default() };
     for found in receiver {
         match found {
             Ok(file) => listing.files.push(file),
@@ -155,6 +165,8 @@ pub fn list(root: &Path, options: &WalkOptions) -> Result<Listing, WalkError> {
     }
     listing.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     listing.skipped.sort_by(|a, b| a.path.cmp(&b.path));
+    // Two threads may have read the same ignore file.
+    listing.skipped.dedup();
     Ok(listing)
 }
 
@@ -167,7 +179,8 @@ pub fn folders(root: &Path) -> Result<Vec<PathBuf>, WalkError> {
     if base != root {
         return Ok(vec![base.to_owned()]);
     }
-    Ok(walker(root).build().flatten().filter(is_folder).map(DirEntry::into_path).collect())
+    let walk = walker(root, base, &Arc::new(IgnoreRules::new(base))).build();
+    Ok(walk.flatten().filter(is_folder).map(DirEntry::into_path).collect())
 }
 
 /// Number of files below `root` that [`list`] does not see because an ignore file or a hidden name excludes them.
@@ -178,9 +191,26 @@ pub fn count_excluded(root: &Path) -> usize {
         let is_file = |entry: &DirEntry| entry.file_type().is_some_and(|kind| kind.is_file());
         builder.build().flatten().filter(is_file).count()
     };
-    let mut everything = WalkBuilder::new(root);
-    everything.standard_filters(false);
-    count(&everything).saturating_sub(count(&walker(root)))
+    let Ok(base) = base_folder(root) else { return 0 };
+    let seen = count(&walker(root, base, &Arc::new(IgnoreRules::new(base))));
+    count(WalkBuilder::new(root).standard_filters(false)).saturating_sub(seen)
+}
+
+/// A tree as it is listed: what a link to a file leads to, in whose folder then nothing is read through a link; any
+/// other path as it is.
+#[must_use]
+pub fn resolved(root: &Path) -> Cow<'_, Path> {
+    let is_link = fs::symlink_metadata(root).is_ok_and(|found| found.is_symlink());
+    let target = if is_link { root.canonicalize().ok() } else { None };
+    target.filter(|target| !target.is_dir()).map_or(Cow::Borrowed(root), Cow::Owned)
+}
+
+/// Opens the folder that listed paths are relative to, to read what it holds without leaving it.
+///
+/// # Errors
+/// When it is missing or unreadable.
+pub fn open(base: &Path) -> Result<Directory, WalkError> {
+    Directory::open(base).map_err(|source| WalkError::Unreadable { path: base.to_owned(), source })
 }
 
 /// The folder that listed paths are relative to: `root`, or the folder of the file that `root` is.
@@ -211,13 +241,15 @@ pub struct Content {
     pub flags: FileFlags,
 }
 
-/// Reads a listed file, as far as it is as long as listed; `base` is what its path is relative to ([`base_folder`]).
+/// Reads a listed file, as far as it is as long as listed; `base` is what its path is relative to ([`open`]). What has
+/// taken its place since may be a pipe or a device, which reading would wait for or never end, a link that leads
+/// elsewhere, or a file that grows.
 ///
 /// # Errors
 /// The reason why the file is left out after all.
-pub fn read(base: &Path, file: &ListedFile) -> Result<Content, SkipReason> {
-    let bytes = read_file(&base.join(&file.path), file.bytes)
-        .map_err(|error| SkipReason::Unreadable(error.to_string()))?;
+pub fn read(base: &Directory, file: &ListedFile) -> Result<Content, SkipReason> {
+    let bytes =
+        read_file(base, &file.path, file.bytes).map_err(|error| SkipReason::Unreadable(error.to_string()))?;
     let head = &bytes[..bytes.len().min(HEAD_BYTES)];
     if head.contains(&0) {
         return Err(SkipReason::Binary);
@@ -226,28 +258,25 @@ pub fn read(base: &Path, file: &ListedFile) -> Result<Content, SkipReason> {
     Ok(Content { bytes, flags })
 }
 
-/// Reads at most `limit` bytes of a file. What has taken the place of a listed file since may be a pipe or a device,
-/// which reading would wait for or never end, or a file that grows.
+/// Reads at most `limit` bytes of a file of a tree.
 ///
 /// # Errors
-/// When it cannot be read or is no regular file.
-pub fn read_file(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let regular = |found: Metadata| match found.is_file() {
-        true => Ok(found.len()),
-        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "no regular file")),
-    };
-    // Opening a pipe would already wait.
-    regular(fs::metadata(path)?)?;
-    let file = File::open(path)?;
-    let length = regular(file.metadata()?)?.min(limit);
-    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
-    file.take(limit).read_to_end(&mut bytes)?;
-    Ok(bytes)
+/// When it cannot be read, is not a regular file, or a link leads to it.
+pub fn read_file(base: &Directory, path: &str, limit: u64) -> io::Result<Vec<u8>> {
+    quarry_files::read_start(base.file(Path::new(path))?, limit)
 }
 
-fn walker(root: &Path) -> WalkBuilder {
+/// What is in a tree, but for what the rules leave out.
+fn walker(root: &Path, base: &Path, rules: &Arc<IgnoreRules>) -> WalkBuilder {
+    let (base, rules) = (base.to_owned(), Arc::clone(rules));
     let mut builder = WalkBuilder::new(root);
-    builder.require_git(false).add_custom_ignore_filename(IGNORE_FILE);
+    builder.standard_filters(false).filter_entry(move |entry| {
+        // What was named is what is wanted.
+        entry.depth() == 0 || {
+            let path = relative_path(&base, entry.path());
+            !rules.excludes(&path, is_folder(entry), is_hidden(entry))
+        }
+    });
     builder
 }
 
@@ -260,21 +289,40 @@ fn is_folder(entry: &DirEntry) -> bool {
     }
 }
 
-fn classify(base: &Path, entry: &DirEntry, options: &WalkOptions) -> Result<ListedFile, Skipped> {
+#[cfg(not(windows))]
+fn is_hidden(entry: &DirEntry) -> bool {
+    entry.file_name().as_encoded_bytes().starts_with(b".")
+}
+
+#[cfg(windows)]
+fn is_hidden(entry: &DirEntry) -> bool {
+    const FILE_ATTRIBUTE_HIDDEN: u32 = 2;
+    let attributes = entry.metadata().map(|found| std::os::windows::fs::MetadataExt::file_attributes(&found));
+    entry.file_name().as_encoded_bytes().starts_with(b".")
+        || attributes.is_ok_and(|attributes| attributes & FILE_ATTRIBUTE_HIDDEN != 0)
+}
+
+fn classify(
+    base: &Path,
+    directory: &Directory,
+    entry: &DirEntry,
+    options: &WalkOptions,
+) -> Result<ListedFile, Skipped> {
     let path = relative_path(base, entry.path());
     let skip = |reason| Skipped { path: path.to_string_lossy().into_owned(), reason };
-    let metadata = match entry.file_type() {
-        Some(kind) if kind.is_symlink() && entry.depth() > 0 => return Err(skip(SkipReason::SymbolicLink)),
-        _ => fs::metadata(entry.path()).map_err(|error| skip(SkipReason::Unreadable(error.to_string())))?,
-    };
+    let metadata = fs::symlink_metadata(entry.path())
+        .map_err(|error| skip(SkipReason::Unreadable(error.to_string())))?;
+    if metadata.is_symlink() {
+        return Err(skip(SkipReason::SymbolicLink));
+    }
     if !metadata.is_file() {
         return Err(skip(SkipReason::NotAFile));
     }
     let by_name = quarry_source::language_for(&path, b"");
     let language =
-        by_name.or_else(|| may_be_script(&path, &metadata).then(|| script_language(entry.path()))?);
+        by_name.or_else(|| may_be_script(&path, &metadata).then(|| script_language(directory, &path))?);
     let Some(language) = language else { return Err(skip(SkipReason::UnknownLanguage)) };
-    if metadata.len() > options.max_bytes {
+    if metadata.len() > options.max_bytes.min(MAX_FILE_BYTES) {
         return Err(skip(SkipReason::TooLarge));
     }
     let Some(utf8) = path.to_str() else { return Err(skip(SkipReason::NotUtf8)) };
@@ -303,8 +351,9 @@ fn is_executable(_: &Metadata) -> bool {
 }
 
 /// The language that the `#!` line of a file names.
-fn script_language(path: &Path) -> Option<Language> {
-    quarry_source::language_for(path, &read_file(path, SCRIPT_LINE_BYTES).ok()?)
+fn script_language(base: &Directory, path: &Path) -> Option<Language> {
+    let start = quarry_files::read_start(base.file(path).ok()?, SCRIPT_LINE_BYTES);
+    quarry_source::language_for(path, &start.ok()?)
 }
 
 fn relative_path(base: &Path, path: &Path) -> PathBuf {
@@ -398,8 +447,9 @@ mod tests {
         assert_eq!(paths(&listing), ["nul.py", "ok.py"]);
         let expected = [("big.py", &SkipReason::TooLarge), ("data.bin2", &SkipReason::UnknownLanguage)];
         assert_eq!(skipped(&listing), expected);
-        assert_eq!(read(folder.path(), &listing.files[0]).unwrap_err(), SkipReason::Binary);
-        assert_eq!(read(folder.path(), &listing.files[1]).unwrap().bytes, b"x = 1");
+        let base = open(folder.path()).unwrap();
+        assert_eq!(read(&base, &listing.files[0]).unwrap_err(), SkipReason::Binary);
+        assert_eq!(read(&base, &listing.files[1]).unwrap().bytes, b"x = 1");
     }
 
     #[test]
@@ -427,7 +477,7 @@ mod tests {
         let listing = list(&root, &WalkOptions::default()).unwrap();
         assert_eq!(paths(&listing), ["b.py"]);
         assert_eq!(base_folder(&root).unwrap(), folder.path().join("a"));
-        assert!(read(base_folder(&root).unwrap(), &listing.files[0]).is_ok());
+        assert!(read(&open(base_folder(&root).unwrap()).unwrap(), &listing.files[0]).is_ok());
     }
 
     #[test]
@@ -462,9 +512,80 @@ mod tests {
         // A file that a device or a greater one has replaced since it was listed.
         fs::remove_file(folder.path().join("a.py")).unwrap();
         std::os::unix::fs::symlink("/dev/zero", folder.path().join("a.py")).unwrap();
-        assert!(matches!(read(folder.path(), &listing.files[0]), Err(SkipReason::Unreadable(_))));
+        let base = open(folder.path()).unwrap();
+        assert!(matches!(read(&base, &listing.files[0]), Err(SkipReason::Unreadable(_))));
         fs::remove_file(folder.path().join("a.py")).unwrap();
         fs::write(folder.path().join("a.py"), "x = 123456").unwrap();
-        assert_eq!(read(folder.path(), &listing.files[0]).unwrap().bytes, b"x = 1");
+        assert_eq!(read(&base, &listing.files[0]).unwrap().bytes, b"x = 1");
+    }
+
+    #[test]
+    fn the_nearest_rule_of_the_strongest_file_counts() {
+        let folder = tree(&[
+            (".git/info/exclude", "excluded.py\nback.py\n"),
+            (".gitignore", "*.log.py\n/top.py\n!back.py\nbuild/\n"),
+            (".ignore", "!kept.log.py\n"),
+            ("a/.gitignore", "!b.log.py\n"),
+            ("a/.quarryignore", "c.log.py\n"),
+            ("a/.ignore", "!c.log.py\n!.shown.py\n"),
+            ("a.log.py", ""),
+            ("kept.log.py", ""),
+            ("a/a.log.py", ""),
+            ("a/b.log.py", ""),
+            ("a/c.log.py", ""),
+            ("a/.shown.py", ""),
+            ("a/.hidden.py", ""),
+            ("a/top.py", ""),
+            ("top.py", ""),
+            ("excluded.py", ""),
+            ("back.py", ""),
+            ("a/build/x.py", ""),
+        ]);
+        let root = folder.path().canonicalize().unwrap();
+        let listing = list(&root, &WalkOptions::default()).unwrap();
+        assert_eq!(paths(&listing), ["a/.shown.py", "a/b.log.py", "a/top.py", "back.py", "kept.log.py"]);
+        // The rules of the tree hold for a part of it, and nothing above its repository does.
+        let part = list(&root.join("a"), &WalkOptions::default()).unwrap();
+        assert_eq!(paths(&part), [".shown.py", "b.log.py", "top.py"]);
+        fs::create_dir(root.join("a/.git")).unwrap();
+        let part = list(&root.join("a"), &WalkOptions::default()).unwrap();
+        assert_eq!(paths(&part), [".shown.py", "a.log.py", "b.log.py", "build/x.py", "top.py"]);
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn an_ignore_file_that_is_not_a_regular_file_is_not_opened() {
+        use std::os::unix::fs::symlink;
+
+        let folder =
+            tree(&[("a.py", ""), ("b/b.py", ""), ("c/c.py", ""), ("d/d.py", ""), ("rules", "*.py\n")]);
+        for (name, target) in
+            [(".gitignore", "/dev/zero"), ("b/.ignore", "../rules"), ("c/.gitignore", "nowhere")]
+        {
+            symlink(target, folder.path().join(name)).unwrap();
+        }
+        let pipe = folder.path().join("d").join(IGNORE_FILE);
+        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+        rustix::fs::mknodat(rustix::fs::CWD, pipe, kind, mode, 0).unwrap();
+        fs::File::create(folder.path().join(".ignore")).unwrap().set_len(1 << 40).unwrap();
+        let listing = list(folder.path(), &WalkOptions::default()).unwrap();
+        assert_eq!(paths(&listing), ["a.py", "b/b.py", "c/c.py", "d/d.py"]);
+        let refused: Vec<&str> = listing.skipped.iter().map(|file| file.path.as_str()).collect();
+        assert_eq!(
+            refused,
+            [".gitignore", ".ignore", "b/.ignore", "c/.gitignore", "d/.quarryignore", "rules"]
+        );
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_folder_that_becomes_a_link_is_not_followed() {
+        let folder = tree(&[("tree/a/b.py", "inside"), ("elsewhere/b.py", "outside")]);
+        let root = folder.path().join("tree");
+        let listing = list(&root, &WalkOptions::default()).unwrap();
+        fs::rename(root.join("a"), root.join("gone")).unwrap();
+        std::os::unix::fs::symlink("../elsewhere", root.join("a")).unwrap();
+        let refused = read(&open(&root).unwrap(), &listing.files[0]).unwrap_err();
+        assert!(refused.to_string().contains("symbolic link"), "{refused}");
     }
 }

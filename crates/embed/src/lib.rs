@@ -9,6 +9,9 @@ pub mod static_model;
 pub mod transformer;
 pub mod vocabulary;
 
+use std::io;
+use std::path::Path;
+
 pub use cache::CachedEmbedder;
 pub use many::{Side, embed_many};
 pub use precomputed::read_vectors;
@@ -55,6 +58,14 @@ pub trait Embedder: Send + Sync {
     /// # Errors
     /// When the model cannot run on its input.
     fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError>;
+}
+
+/// Bytes of the largest file of a model, or of vectors, that is read.
+const MAX_FILE_BYTES: u64 = 16 << 30;
+
+/// Reads a file of a model: a regular one, which ends.
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    quarry_files::read_regular(path, MAX_FILE_BYTES)
 }
 
 /// Why an embedding could not be made.

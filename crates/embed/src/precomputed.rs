@@ -66,7 +66,7 @@ fn read_npy(path: &Path) -> Result<Vectors, EmbedError> {
 
 fn read_safetensors(path: &Path) -> Result<Vectors, EmbedError> {
     let unreadable = |error: candle_core::Error| failed(path, "cannot be read as safetensors", error);
-    let bytes = std::fs::read(path).map_err(|error| failed(path, "cannot be read", error))?;
+    let bytes = crate::read_file(path).map_err(|error| failed(path, "cannot be read", error))?;
     let file = BufferedSafetensors::new(bytes).map_err(unreadable)?;
     let names: Vec<String> = file.tensors().into_iter().map(|(name, _)| name).collect();
     let [name] = &names[..] else { return Err(found(path, &format!("{} tensors", names.len()))) };

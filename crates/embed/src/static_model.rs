@@ -94,7 +94,7 @@ impl StaticModel {
     /// When the file cannot be read, is no model, or is damaged.
     pub fn load(path: &Path) -> Result<StaticModel, EmbedError> {
         let bad = |problem: String| EmbedError::Model { path: path.display().to_string(), problem };
-        let file = std::fs::read(path).map_err(|error| bad(format!("cannot be read: {error}")))?;
+        let file = crate::read_file(path).map_err(|error| bad(format!("cannot be read: {error}")))?;
         let mut words = vec![0u32; file.len().div_ceil(4)];
         bytemuck::cast_slice_mut::<u32, u8>(&mut words)[..file.len()].copy_from_slice(&file);
         let header = file.get(..size_of::<Header>()).map(bytemuck::pod_read_unaligned::<Header>);

@@ -360,6 +360,16 @@ fn what_is_not_supported_is_named() {
         &["modules.json", "a module Dense"],
     );
     check_error(&Copy::of(BERT).write("modules.json", "[]"), &["modules.json", "lists the modules []"]);
+    for outside in ["../1_Pooling", "/etc", "1_Pooling/.."] {
+        let modules = json!([
+            { "path": "", "type": "sentence_transformers.models.Transformer" },
+            { "path": outside, "type": "sentence_transformers.models.Pooling" },
+        ]);
+        check_error(
+            &Copy::of(BERT).write("modules.json", modules.to_string()),
+            &["modules.json", "expected one in the folder of the model"],
+        );
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quarry_corpus::walk::{self, FileFlags, ListedFile, Skipped};
+use quarry_files::Directory;
 use quarry_source::{Language, Unit};
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_128;
@@ -86,7 +87,7 @@ pub(crate) fn batches<'f, 'a>(files: &'f [&'a ListedFile]) -> Vec<&'f [&'a Liste
 /// # Errors
 /// When a folder cannot be written.
 pub(crate) fn write_parts(
-    base: &Path,
+    base: &Directory,
     batches: &[&[&ListedFile]],
     index: &Path,
     names: &[String],
@@ -114,7 +115,7 @@ pub(crate) fn write_parts(
     Ok(written)
 }
 
-fn prepare<'a>(base: &Path, file: &'a ListedFile) -> Prepared<'a> {
+fn prepare<'a>(base: &Directory, file: &'a ListedFile) -> Prepared<'a> {
     let mut prepared = Prepared {
         file,
         language: file.language,

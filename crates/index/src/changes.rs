@@ -1,8 +1,7 @@
 //! What has become of a tree since its index was made.
 
-use std::path::Path;
-
 use quarry_corpus::walk::{self, ListedFile, Listing};
+use quarry_files::Directory;
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -31,7 +30,7 @@ pub(crate) fn content_hash(bytes: &[u8]) -> u64 {
 
 /// Compares by length and time of modification, and by content where the time differs or proves nothing. A file that
 /// could not be read has changed when it can.
-pub(crate) fn compare(table: &Table, manifest: &Manifest, base: &Path, listing: &Listing) -> Comparison {
+pub(crate) fn compare(table: &Table, manifest: &Manifest, base: &Directory, listing: &Listing) -> Comparison {
     let looked_ns = manifest.looked_ns;
     let mut changes = Changes::default();
     // Both are ascending by path.
@@ -59,7 +58,7 @@ pub(crate) fn compare(table: &Table, manifest: &Manifest, base: &Path, listing: 
         if record.bytes != file.bytes {
             return (false, false);
         }
-        let read = || walk::read_file(&base.join(&file.path), file.bytes);
+        let read = || walk::read_file(base, &file.path, file.bytes);
         if record.hash == 0 && manifest.is_unreadable(&file.path) {
             return (read().is_err(), false);
         }

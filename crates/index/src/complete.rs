@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use quarry_corpus::walk;
 use quarry_embed::Embedder;
+use quarry_files::Directory;
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -85,7 +86,7 @@ type Save<'a> = &'a dyn Fn(&Manifest) -> Result<(), Error>;
 /// # Errors
 /// When the model fails or the folder cannot be written.
 pub(crate) fn complete(
-    (index, base): (&Path, &Path),
+    (index, base): (&Path, &Directory),
     table: &Table,
     manifest: &mut Manifest,
     vectors: &mut UnitVectors,
@@ -124,11 +125,11 @@ pub(crate) fn complete(
 }
 
 /// The texts of some units of one file, as far as it still holds them, with the units' rows.
-fn texts(base: &Path, table: &Table, units: &[(usize, usize)]) -> Vec<(usize, String)> {
+fn texts(base: &Directory, table: &Table, units: &[(usize, usize)]) -> Vec<(usize, String)> {
     let Some(&(_, first)) = units.first() else { return Vec::new() };
     let file = table.file_of(&table.units[first]);
     let path = table.text(file.path);
-    let bytes = walk::read_file(&base.join(path), file.bytes).unwrap_or_default();
+    let bytes = walk::read_file(base, path, file.bytes).unwrap_or_default();
     if content_hash(&bytes) != file.hash {
         return Vec::new();
     }

@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use quarry_corpus::walk::{self, Listing, Skipped, WalkOptions};
 use quarry_embed::Embedder;
+use quarry_files::Directory;
 use serde::Serialize;
 
 use crate::build::LEXICAL_FOLDER;
@@ -213,11 +214,12 @@ impl Index {
         embedder: Option<Arc<dyn Embedder>>,
         events: &(dyn Fn(Event) + Sync),
     ) -> Result<Opened, Error> {
+        let root = &*walk::resolved(root);
         let shown = walk::base_folder(root)?;
         let Places { enclosing, own } = Places::of(root, options)?;
         let open = |place: &Place| {
             let canonical = place.canonical.to_string_lossy();
-            let base = walk::base_folder(&place.root)?;
+            let base = &walk::open(walk::base_folder(&place.root)?)?;
             let wanted = Wanted { place, canonical: &canonical, base, shown, embedder: embedder.clone() };
             wanted.open_or_build(options, events)
         };
@@ -249,7 +251,7 @@ struct Wanted<'a> {
     /// Of the tree.
     canonical: &'a str,
     /// What the paths of the tree are relative to.
-    base: &'a Path,
+    base: &'a Directory,
     /// What the paths of results are relative to.
     shown: &'a Path,
     embedder: Option<Arc<dyn Embedder>>,

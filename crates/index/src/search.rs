@@ -376,13 +376,26 @@ impl Index {
     /// # Errors
     /// When the file cannot be read.
     pub fn source(&self, hit: &Hit) -> Result<String, Error> {
-        let path = self.absolute_path(&hit.path);
         let record = &self.table.units[hit.unit];
-        let bytes = walk::read_file(&path, record.end_byte.into())
-            .map_err(|source| Error::io("read", &path, source))?;
+        let bytes = self.read_start(&hit.path, record.end_byte.into())?;
         // Shorter than recorded if it changed since.
         let unit = bytes.get(record.start_byte as usize..record.end_byte as usize).unwrap_or_default();
         Ok(String::from_utf8_lossy(unit).into_owned())
+    }
+
+    /// The file that a path of a result names, read from the tree, which no link leads out of; bytes that are not UTF-8
+    /// are replaced. What follows the largest file that can be indexed is left out.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn text(&self, path: &str) -> Result<String, Error> {
+        let bytes = self.read_start(path, walk::MAX_FILE_BYTES)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn read_start(&self, path: &str, limit: u64) -> Result<Vec<u8>, Error> {
+        walk::read_file(&walk::open(&self.base)?, path, limit)
+            .map_err(|source| Error::io("read", &self.absolute_path(path), source))
     }
 
     /// Where a path of a result is.

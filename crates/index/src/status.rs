@@ -63,6 +63,7 @@ impl Index {
     /// # Errors
     /// When the tree cannot be read.
     pub fn status(root: &Path, options: &OpenOptions) -> Result<Status, Error> {
+        let root = &*walk::resolved(root);
         walk::base_folder(root)?;
         let Places { enclosing, own } = Places::of(root, options)?;
         for place in &enclosing {
@@ -95,7 +96,7 @@ impl Index {
             Err(error) => return Ok(Status { stale: Some(Stale::Broken(error.to_string())), ..status }),
         };
         let listing = walk::list(root, if scope.is_all() { &options.walk } else { &manifest.walk })?;
-        let base = walk::base_folder(root)?;
+        let base = &walk::open(walk::base_folder(root)?)?;
         status.stale = mismatch(&manifest, &canonical.to_string_lossy()).or_else(|| {
             let changes = compare(&table, &manifest, base, &listing).changes;
             (changes.total() > 0).then_some(Stale::Files(changes))

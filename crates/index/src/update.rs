@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use quarry_corpus::walk::{ListedFile, Listing, Skipped, WalkOptions};
+use quarry_files::Directory;
 
 use crate::build::{self, MAX_PART_BYTES};
 use crate::changes::Comparison;
@@ -37,7 +38,7 @@ pub(crate) struct FormerFiles<'a> {
 pub(crate) struct Tree<'a> {
     pub root: &'a Path,
     /// What listed paths are relative to.
-    pub base: &'a Path,
+    pub base: &'a Directory,
     pub canonical: &'a str,
     /// What it was listed with.
     pub walk: &'a WalkOptions,

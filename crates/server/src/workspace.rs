@@ -1,7 +1,6 @@
 //! A source tree that can be asked.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -179,8 +178,9 @@ impl Workspace {
             (None, Some(name)) => Wanted::Name(name),
             _ => return Err(ToolError::LineOrName),
         };
-        let absolute = walk::base_folder(&self.root)?.join(&path);
-        let bytes = fs::read(&absolute).map_err(|source| ToolError::Read { path: absolute, source })?;
+        let base = walk::open(walk::base_folder(&walk::resolved(&self.root))?)?;
+        let bytes = walk::read_file(&base, &path, walk::MAX_FILE_BYTES)
+            .map_err(|source| ToolError::Read { path: base.path().join(&path), source })?;
         // Cut anew rather than taken from the index, so that it is what the file holds now.
         let units = match listing.files.iter().find(|file| file.path == path) {
             Some(file) => extract(file.language, &bytes).units,
@@ -319,6 +319,8 @@ fn found(index: &Index, hits: Vec<Hit>, terms: &[String]) -> Vec<Found> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use quarry_embed::StaticModel;
 
     use super::*;

@@ -5,7 +5,6 @@
 mod state;
 mod view;
 
-use std::fs;
 use std::io::{self, IsTerminal, Stderr};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -140,8 +139,7 @@ impl Search {
 
     fn preview(&self, hit: &Hit, query: &str) -> Preview {
         // A file that has gone since the index was opened has no lines to show.
-        let bytes = fs::read(self.index.absolute_path(&hit.path)).unwrap_or_default();
-        let file = String::from_utf8_lossy(&bytes);
+        let file = self.index.text(&hit.path).unwrap_or_default();
         let (start, end) = (hit.start_line as usize, hit.end_line as usize);
         let source = file.lines().take(end).skip(start - 1).collect::<Vec<_>>().join("\n");
         let terms = query_terms(query);

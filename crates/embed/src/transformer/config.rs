@@ -3,7 +3,7 @@
 
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -263,11 +263,16 @@ fn read_modules(path: &Path, modules: &[Module]) -> Result<(PathBuf, Option<Path
     let names: Vec<&str> = modules.iter().map(|module| last_segment(&module.r#type)).collect();
     match names[..] {
         ["Transformer", "Pooling"] | ["Transformer", "Pooling", "Normalize"] => {
-            let folder = |module: &Module| match module.path.as_str() {
-                "" => path.to_owned(),
-                inner => path.join(inner),
+            let folder = |module: &Module| {
+                let inner = Path::new(&module.path);
+                if inner.components().all(|part| matches!(part, Component::Normal(_))) {
+                    return Ok(path.join(inner));
+                }
+                let problem =
+                    format!("names the folder {:?}; expected one in the folder of the model", module.path);
+                Err(model_error(&file, problem))
             };
-            Ok((folder(&modules[0]), Some(folder(&modules[1]))))
+            Ok((folder(&modules[0])?, Some(folder(&modules[1])?)))
         }
         _ => {
             let known = ["Transformer", "Pooling", "Normalize"];
@@ -487,7 +492,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// The bytes of a file, `None` where there is no such file.
     fn bytes(&mut self, path: &Path) -> Result<Option<Vec<u8>>, EmbedError> {
-        match std::fs::read(path) {
+        match crate::read_file(path) {
             Ok(bytes) => {
                 // The length keeps bytes from moving between neighbouring files unseen.
                 self.hash.update(&(bytes.len() as u64).to_le_bytes());

@@ -1,6 +1,5 @@
 //! The tokens of a `tokenizer.json`, without a model.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use tokenizers::Tokenizer;
@@ -24,7 +23,7 @@ impl TokenCutter {
         let problem =
             "expected the tokenizer.json of a model; check the path, or save the model's tokenizer again";
         let mut tokenizer = guarded(path, problem, || {
-            let bytes = fs::read(path)?;
+            let bytes = crate::read_file(path)?;
             Tokenizer::from_bytes(bytes)
         })?;
         guarded(path, problem, || tokenizer.with_truncation(None).map(drop))?;
@@ -46,6 +45,8 @@ impl TokenCutter {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -37,7 +37,7 @@ impl Weights {
     pub fn open(folder: &Path, hash: &mut Xxh3) -> Result<Weights, EmbedError> {
         let path = folder.join("model.safetensors");
         let (path, source) = if path.is_file() {
-            let bytes = std::fs::read(&path).map_err(|error| failed(&path, "cannot be read", error))?;
+            let bytes = crate::read_file(&path).map_err(|error| failed(&path, "cannot be read", error))?;
             hash.update(&bytes);
             let damaged = |error| failed(&path, "is no complete safetensors file; copy it again", error);
             let source = Source::Safetensors(Box::new(BufferedSafetensors::new(bytes).map_err(damaged)?));
@@ -49,7 +49,7 @@ impl Weights {
                     "has neither model.safetensors nor pytorch_model.bin; copy the model's weights into it";
                 return Err(model_error(folder, problem));
             }
-            let bytes = std::fs::read(&path).map_err(|error| failed(&path, "cannot be read", error))?;
+            let bytes = crate::read_file(&path).map_err(|error| failed(&path, "cannot be read", error))?;
             hash.update(&bytes);
             let source = Source::Pickle(guarded(&path, DAMAGED, || PthTensors::new(&path, None))?);
             (path, source)

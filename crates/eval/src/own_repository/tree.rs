@@ -49,13 +49,14 @@ impl SourceFile {
 /// # Errors
 /// When the folder cannot be read. Files that cannot be read are left out, as search leaves them out.
 pub fn read(root: &Path) -> Result<Vec<SourceFile>, WalkError> {
-    let base = walk::base_folder(root)?;
+    let root = &*walk::resolved(root);
+    let base = walk::open(walk::base_folder(root)?)?;
     let listing = walk::list(root, &WalkOptions::default())?;
     Ok(listing
         .files
         .par_iter()
         .filter_map(|file| {
-            let content = walk::read(base, file).ok()?;
+            let content = walk::read(&base, file).ok()?;
             let language = quarry_source::language_for(file.path.as_ref(), &content.bytes);
             let language = language.unwrap_or(file.language);
             Some(SourceFile::new(&file.path, language, content.flags, content.bytes))

@@ -1,0 +1,171 @@
+//! Trees made to have a program write, read or wait elsewhere: nothing in a tree decides where.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
+mod fixture;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use fixture::{Fixture, stderr, stdout};
+
+/// Longer than any command here takes, even on a busy machine; a hang takes for ever.
+const TIME: Duration = Duration::from_secs(120);
+
+/// Runs the binary in little memory, and ends it when it hangs.
+#[track_caller]
+fn run(fixture: &Fixture, arguments: &[&str]) -> Output {
+    let quarry = fixture.command(arguments);
+    let mut shell = Command::new("sh");
+    // What has no end fills this before it fills the machine.
+    shell.args(["-c", "ulimit -v 4000000; exec \"$0\" \"$@\""]).arg(quarry.get_program());
+    shell.args(quarry.get_args()).current_dir(fixture.path("tree"));
+    for (name, value) in quarry.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    let to = |name: &str| fs::File::create(fixture.path(name)).unwrap();
+    let mut child = shell.stdout(to("stdout")).stderr(to("stderr")).spawn().unwrap();
+    let start = Instant::now();
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None if start.elapsed() > TIME => {
+                child.kill().unwrap();
+                panic!("quarry {arguments:?} hangs");
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    let read = |name| fs::read(fixture.path(name)).unwrap();
+    let output = Output { status, stdout: read("stdout"), stderr: read("stderr") };
+    assert!(matches!(output.status.code(), Some(0..=2)), "{arguments:?}: {}", stderr(&output));
+    output
+}
+
+fn pipe(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+/// What a stranger can put in the place of a file: what is there, and words that say so.
+const SPECIAL: [(&str, &str); 4] = [
+    ("pipe", "a pipe, not a regular file"),
+    ("/dev/zero", "a symbolic link, not a regular file"),
+    ("elsewhere", "a symbolic link, not a regular file"),
+    ("sparse", "longer than"),
+];
+
+/// Puts something in the place of a file.
+fn put(path: &Path, what: &str, elsewhere: &Path) {
+    let _ = fs::remove_file(path);
+    match what {
+        "pipe" => pipe(path),
+        "sparse" => fs::File::create(path).unwrap().set_len(1 << 40).unwrap(),
+        "elsewhere" => symlink(elsewhere, path).unwrap(),
+        target => symlink(target, path).unwrap(),
+    }
+}
+
+#[track_caller]
+fn finds_the_socket(output: &Output) {
+    assert!(stdout(output).contains("net.py:1"), "{}{}", stdout(output), stderr(output));
+}
+
+#[test]
+fn settings_are_read_from_a_regular_file_only() {
+    let fixture = Fixture::new();
+    fixture.write("elsewhere.toml", "limit = 1\n");
+    for (what, words) in SPECIAL {
+        put(&fixture.path("tree/.quarry.toml"), what, &fixture.path("elsewhere.toml"));
+        for command in [&["search", "socket"][..], &["config"], &["status"], &["index"]] {
+            let output = run(&fixture, command);
+            assert_eq!(output.status.code(), Some(2), "{what} {command:?}");
+            let message = stderr(&output);
+            assert!(message.contains(".quarry.toml") && message.contains(words), "{what}: {message}");
+        }
+        let doctor = stdout(&run(&fixture, &["doctor"]));
+        assert!(doctor.contains("BROKEN   settings") && doctor.contains(words), "{what}: {doctor}");
+    }
+}
+
+#[test]
+fn ignore_files_are_read_from_regular_files_only() {
+    let fixture = Fixture::new();
+    fixture.write("elsewhere", "*\n");
+    fixture.write("tree/.git/HEAD", "");
+    fs::create_dir_all(fixture.path("tree/.git/info")).unwrap();
+    for (what, words) in SPECIAL {
+        for name in [".gitignore", ".ignore", ".quarryignore", "http/.gitignore", ".git/info/exclude"] {
+            let path = fixture.path("tree").join(name);
+            put(&path, what, &fixture.path("elsewhere"));
+            finds_the_socket(&run(&fixture, &["search", "open a socket", "-k", "1"]));
+            let status = fixture.json(&["status", "--json"]);
+            let skipped = status["holds"]["skipped"].as_array().unwrap();
+            let file = skipped.iter().find(|file| file["path"] == name);
+            let reason = file.map_or("", |file| file["reason"].as_str().unwrap());
+            assert!(reason.contains(words), "{what} {name}: {skipped:?}");
+            fs::remove_file(&path).unwrap();
+        }
+    }
+    // A `.git` that is a file names a folder elsewhere, which is not looked at.
+    fs::remove_dir_all(fixture.path("tree/.git")).unwrap();
+    fixture.write("tree/.git", &format!("gitdir: {}\n", fixture.path("git").display()));
+    fixture.write("git/commondir", ".\n");
+    fs::create_dir_all(fixture.path("git/info")).unwrap();
+    pipe(&fixture.path("git/info/exclude"));
+    finds_the_socket(&run(&fixture, &["search", "open a socket", "-k", "1"]));
+}
+
+#[test]
+fn settings_of_a_tree_name_nothing_outside_of_it() {
+    let fixture = Fixture::new();
+    fixture.write("tree/inside/model.bin", "not a model");
+    fixture.write("tree/linked/real.bin", "not a model");
+    fixture.write("outside/model.bin", "not a model");
+    symlink("../../outside/model.bin", fixture.path("tree/linked/model.bin")).unwrap();
+    symlink("../outside", fixture.path("tree/link")).unwrap();
+    fs::create_dir(fixture.path("tree/waits")).unwrap();
+    pipe(&fixture.path("tree/waits/model.bin"));
+    let absolute = fixture.path("outside").display().to_string();
+    let below = fixture.path("tree/inside").display().to_string();
+    for model in
+        ["../outside", "inside/../../outside", &absolute, &below, "link", "linked", "waits", "", "none"]
+    {
+        fixture.write("tree/.quarry.toml", &format!("model = {model:?}\n"));
+        for command in [&["search", "socket"][..], &["mcp"], &["index"]] {
+            let output = run(&fixture, command);
+            assert_eq!(output.status.code(), Some(2), "{model} {command:?}");
+            assert!(stderr(&output).contains("is not used"), "{model}: {}", stderr(&output));
+        }
+    }
+    // One in the tree is read, and here found to be none.
+    for model in ["inside", "./inside/model.bin"] {
+        fixture.write("tree/.quarry.toml", &format!("model = {model:?}\n"));
+        let message = stderr(&run(&fixture, &["search", "socket"]));
+        assert!(message.contains("no static model"), "{message}");
+    }
+    // The user's own settings name what they like.
+    fs::remove_file(fixture.path("tree/.quarry.toml")).unwrap();
+    fixture.write("config/quarry/config.toml", &format!("model = {absolute:?}\n"));
+    let message = stderr(&run(&fixture, &["search", "socket"]));
+    assert!(message.contains("no static model"), "{message}");
+    fs::remove_file(fixture.path("config/quarry/config.toml")).unwrap();
+    // Servers, programs and keys are no settings at all.
+    for line in
+        ["base_url = \"http://example.org\"", "key_variable = \"HOME\"", "editor = \"sh\"", "index = \"..\""]
+    {
+        fixture.write("tree/.quarry.toml", line);
+        let message = stderr(&run(&fixture, &["search", "socket"]));
+        assert!(message.contains("there is no setting"), "{message}");
+    }
+    fixture.write("tree/.quarry.toml", "max_bytes = 9223372036854775807\n");
+    fs::File::create(fixture.path("tree/huge.py")).unwrap().set_len(1 << 40).unwrap();
+    let message = stderr(&run(&fixture, &["search", "socket"]));
+    assert!(message.contains("allow 67108864 at most"), "{message}");
+}

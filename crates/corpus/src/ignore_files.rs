@@ -1,0 +1,181 @@
+//! Which names of a tree its ignore files leave out.
+//!
+//! The `ignore` crate would open ignore files itself, wherever a link leads and whatever they are. Here they are read as
+//! git reads its own: regular files only, not through links, and within a limit; one that is anything else is left out
+//! and told of.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use quarry_files::{Directory, EntryKind};
+
+use crate::walk::{IGNORE_FILE, SkipReason, Skipped};
+
+/// Bytes of the largest ignore file that is read.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The ignore files of a directory, the strongest first.
+const FILES: [&str; 3] = [IGNORE_FILE, ".ignore", GITIGNORE];
+const GITIGNORE: &str = ".gitignore";
+const EXCLUDE: &str = ".git/info/exclude";
+
+/// The rules of a tree. Those of each directory are read when the first name in it is asked about.
+pub(crate) struct IgnoreRules {
+    /// Canonical path of the tree, or as it was named.
+    base: PathBuf,
+    directory: Option<Directory>,
+    /// The user's own, for all trees.
+    global: Gitignore,
+    levels: RwLock<HashMap<PathBuf, Arc<Level>>>,
+    refused: Mutex<Vec<Skipped>>,
+}
+
+/// The rules of a directory, and of those around it.
+struct Level {
+    around: Option<Arc<Level>>,
+    /// In the order of [`FILES`].
+    files: [Gitignore; FILES.len()],
+    exclude: Gitignore,
+    /// Whether git takes nothing from the directories around it.
+    is_repository: bool,
+}
+
+impl IgnoreRules {
+    /// Those of the tree at `base`, with those of the directories around it.
+    pub fn new(base: &Path) -> Self {
+        let base = base.canonicalize().unwrap_or_else(|_| base.to_owned());
+        let mut around = None;
+        for outer in base.ancestors().skip(1).collect::<Vec<_>>().into_iter().rev() {
+            // Whoever may not read a directory has no rules of it, and nobody is told of what lies outside of the tree.
+            if let Ok(directory) = Directory::open(outer) {
+                around = Some(Level::read(outer, &directory, around).0);
+            }
+        }
+        let directory = Directory::open(&base).ok();
+        let mut rules = Self {
+            global: global(&base),
+            base,
+            directory,
+            levels: RwLock::default(),
+            refused: Mutex::default(),
+        };
+        let top = rules.read(Path::new(""), around);
+        rules.levels.get_mut().unwrap_or_else(PoisonError::into_inner).insert(PathBuf::new(), top);
+        rules
+    }
+
+    /// Whether what is called `path`, relative to the tree, is left out: a hidden name is, unless a rule lets it through.
+    /// What lies in a directory that is left out is not asked about.
+    pub fn excludes(&self, path: &Path, is_directory: bool, is_hidden: bool) -> bool {
+        let level = self.level(path.parent().unwrap_or(Path::new("")));
+        match self.matched(&level, &self.base.join(path), is_directory) {
+            Match::Ignore(()) => true,
+            Match::Whitelist(()) => false,
+            Match::None => is_hidden,
+        }
+    }
+
+    /// Ignore files that were not read, and why.
+    pub fn refused(&self) -> Vec<Skipped> {
+        std::mem::take(&mut *self.refused.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A kind of file counts before the next kind, whatever directory it lies in; of a kind the nearest counts.
+    fn matched(&self, level: &Level, path: &Path, is_directory: bool) -> Match<()> {
+        let nearest = |of_git: bool, rules: &dyn Fn(&Level) -> &Gitignore| {
+            let mut next = Some(level);
+            while let Some(level) = next {
+                match rules(level).matched(path, is_directory).map(|_| ()) {
+                    Match::None if of_git && level.is_repository => return Match::None,
+                    Match::None => next = level.around.as_deref(),
+                    found => return found,
+                }
+            }
+            Match::None
+        };
+        let of_kind = |kind: usize| nearest(FILES[kind] == GITIGNORE, &move |level| &level.files[kind]);
+        (0..FILES.len())
+            .map(of_kind)
+            .find(|found| !found.is_none())
+            .unwrap_or_else(|| nearest(true, &|level| &level.exclude))
+            .or(self.global.matched(path, is_directory).map(|_| ()))
+    }
+
+    fn level(&self, directory: &Path) -> Arc<Level> {
+        let known = |levels: &HashMap<PathBuf, Arc<Level>>| levels.get(directory).cloned();
+        if let Some(level) = known(&self.levels.read().unwrap_or_else(PoisonError::into_inner)) {
+            return level;
+        }
+        let level = self.read(directory, Some(self.level(directory.parent().unwrap_or(Path::new("")))));
+        let mut levels = self.levels.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(levels.entry(directory.to_owned()).or_insert(level))
+    }
+
+    /// Reads the rules of a directory of the tree.
+    fn read(&self, relative: &Path, around: Option<Arc<Level>>) -> Arc<Level> {
+        let inner = self.directory.as_ref().and_then(|base| base.directory(relative).ok());
+        let Some(inner) = inner else { return around.unwrap_or_default() };
+        let (level, mut refused) = Level::read(&self.base.join(relative), &inner, around);
+        for file in &mut refused {
+            file.path = relative.join(&file.path).to_string_lossy().into_owned();
+        }
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).append(&mut refused);
+        level
+    }
+}
+
+impl Default for Level {
+    fn default() -> Self {
+        let files = std::array::from_fn(|_| Gitignore::empty());
+        Self { around: None, files, exclude: Gitignore::empty(), is_repository: false }
+    }
+}
+
+impl Level {
+    /// Reads the rules of a directory at `path`; also returns the files that were not read.
+    fn read(path: &Path, directory: &Directory, around: Option<Arc<Self>>) -> (Arc<Self>, Vec<Skipped>) {
+        let mut refused = Vec::new();
+        let mut rules = |name: &str| {
+            read(path, directory, name).unwrap_or_else(|reason| {
+                refused.push(Skipped { path: name.to_owned(), reason });
+                Gitignore::empty()
+            })
+        };
+        let files = FILES.map(&mut rules);
+        let git = directory.entry(Path::new(".git")).ok().map(|git| git.kind);
+        // Where it is a file, that names a directory elsewhere, in which a stranger's tree has no say.
+        let exclude = if git == Some(EntryKind::Directory) { rules(EXCLUDE) } else { Gitignore::empty() };
+        let level = Self { around, files, exclude, is_repository: git.is_some() };
+        let says_something = level.is_repository || level.files.iter().any(|rules| !rules.is_empty());
+        match level.around {
+            Some(around) if !says_something => (around, refused),
+            around => (Arc::new(Self { around, ..level }), refused),
+        }
+    }
+}
+
+/// The rules in a file for the directory at `path`; none where there is no such file.
+fn read(path: &Path, directory: &Directory, name: &str) -> Result<Gitignore, SkipReason> {
+    let bytes = match directory.read(Path::new(name), MAX_BYTES) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Gitignore::empty()),
+        Err(error) => return Err(SkipReason::Unreadable(error.to_string())),
+        Ok(bytes) => bytes,
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let mut builder = GitignoreBuilder::new(path);
+    for line in text.trim_start_matches('\u{feff}').lines() {
+        // As git does: a line that is no pattern is as if it were not there.
+        let _ = builder.add_line(None, line);
+    }
+    builder.build().map_err(|error| SkipReason::Unreadable(error.to_string()))
+}
+
+/// The file that the user's own configuration of git names.
+fn global(base: &Path) -> Gitignore {
+    let relative_to = std::env::current_dir().unwrap_or_else(|_| base.to_owned());
+    GitignoreBuilder::new(relative_to).build_global().0
+}

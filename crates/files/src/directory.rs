@@ -1,0 +1,459 @@
+//! A directory below which no link is followed.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs::{File, FileType};
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+/// Directories in directories that [`Directory::remove_all`] removes; what is deeper is not what we made.
+const MAX_DEPTH: usize = 32;
+
+#[cfg(not(unix))]
+type System = crate::portable::Handle;
+#[cfg(unix)]
+type System = crate::unix::Handle;
+
+/// An open directory. Whatever is done with it stays below it: relative paths have no `..`, and neither their last
+/// part nor any before it is followed if it is a link, also not when it becomes one meanwhile.
+///
+/// On systems without handles of directories every part is looked at before it is used instead, which what is there
+/// cannot escape, but somebody who changes it in that very moment can.
+pub type Directory = DirectoryAt<System>;
+
+/// A [`Directory`] by one of two ways to open what is in it.
+pub struct DirectoryAt<H> {
+    handle: Arc<H>,
+    path: PathBuf,
+}
+
+/// What can be done with the names in an open directory. No name is followed if it is a link.
+pub(crate) trait Handle: Sized {
+    /// Opens a directory, following links.
+    fn open(path: &Path) -> io::Result<Self>;
+    /// Opens the directory of a name.
+    fn directory(&self, name: &OsStr) -> io::Result<Self>;
+    /// Opens the regular file of a name.
+    fn file(&self, name: &OsStr, access: Access) -> io::Result<File>;
+    /// What a name stands for.
+    fn entry(&self, name: &OsStr) -> io::Result<Entry>;
+    /// All names but `.` and `..`.
+    fn names(&self) -> io::Result<Vec<OsString>>;
+    fn make_directory(&self, name: &OsStr) -> io::Result<()>;
+    fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()>;
+    fn remove_file(&self, name: &OsStr) -> io::Result<()>;
+    fn remove_directory(&self, name: &OsStr) -> io::Result<()>;
+}
+
+/// What a file is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    /// To write a file that is not there yet.
+    New,
+    /// To write at the end of a file, which is made where there is none.
+    Append,
+}
+
+/// What a name in a directory stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Its kind, that of a link being a link.
+    pub kind: EntryKind,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// Kinds of what a name can stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link, or what is like one on other systems.
+    Link,
+    /// A pipe with a name.
+    Pipe,
+    /// A socket, a device or something else.
+    Other(&'static str),
+}
+
+impl EntryKind {
+    /// Of the standard library's type.
+    pub(crate) fn of(found: FileType) -> Self {
+        if found.is_symlink() {
+            Self::Link
+        } else if found.is_dir() {
+            Self::Directory
+        } else if found.is_file() {
+            Self::File
+        } else {
+            Self::special(found)
+        }
+    }
+
+    #[cfg(unix)]
+    fn special(found: FileType) -> Self {
+        use std::os::unix::fs::FileTypeExt;
+
+        if found.is_fifo() {
+            Self::Pipe
+        } else if found.is_socket() {
+            Self::Other("a socket")
+        } else {
+            Self::Other("a device")
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn special(_: FileType) -> Self {
+        Self::Other("something else")
+    }
+
+    /// # Errors
+    /// When it is not a regular file, with what it is.
+    pub(crate) fn check_file(self) -> io::Result<()> {
+        let found = match self {
+            Self::File => return Ok(()),
+            Self::Directory => "a directory",
+            Self::Link => "a symbolic link",
+            Self::Pipe => "a pipe",
+            Self::Other(what) => what,
+        };
+        Err(refused(format!("{found}, not a regular file")))
+    }
+
+    /// # Errors
+    /// When it is not a directory, with what it is.
+    pub(crate) fn check_directory(self) -> io::Result<()> {
+        match self {
+            Self::Directory => Ok(()),
+            Self::Link => Err(refused("a symbolic link, not a directory".to_owned())),
+            _ => Err(refused("not a directory".to_owned())),
+        }
+    }
+}
+
+fn refused(problem: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, problem)
+}
+
+#[expect(private_bounds, reason = "there are two ways, and outside of this crate only that of the system")]
+impl<H: Handle> DirectoryAt<H> {
+    /// Opens a directory that the user named: links on the way to it are followed.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { handle: Arc::new(H::open(path)?), path: path.to_owned() })
+    }
+
+    /// Where it is, for messages.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens a directory below this one.
+    ///
+    /// # Errors
+    /// When it is missing or something else, or a link leads to it.
+    pub fn directory(&self, relative: &Path) -> io::Result<Self> {
+        let mut found = self.clone();
+        for name in names(relative)? {
+            let handle = found.handle.directory(name)?;
+            found = Self { handle: Arc::new(handle), path: found.path.join(name) };
+        }
+        Ok(found)
+    }
+
+    /// Opens a regular file below this directory for reading.
+    ///
+    /// # Errors
+    /// When it is missing or something else, or a link leads to it.
+    pub fn file(&self, relative: &Path) -> io::Result<File> {
+        self.access(relative, Access::Read)
+    }
+
+    /// Makes a file below this directory, for this user alone.
+    ///
+    /// # Errors
+    /// When something of this name is there.
+    pub fn create_file(&self, relative: &Path) -> io::Result<File> {
+        self.access(relative, Access::New)
+    }
+
+    /// Opens a file below this directory for writing at its end, and makes it, for this user alone, where there is none.
+    ///
+    /// # Errors
+    /// When it is not a regular file.
+    pub fn append_file(&self, relative: &Path) -> io::Result<File> {
+        self.access(relative, Access::Append)
+    }
+
+    fn access(&self, relative: &Path, access: Access) -> io::Result<File> {
+        let (around, name) = self.around(relative)?;
+        around.handle.file(&name, access)
+    }
+
+    /// Reads all of a regular file below this directory.
+    ///
+    /// # Errors
+    /// As [`file`](Self::file), and when it is longer than `limit` bytes.
+    pub fn read(&self, relative: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        crate::read_whole(self.file(relative)?, limit)
+    }
+
+    /// What is at a path below this directory.
+    ///
+    /// # Errors
+    /// When there is nothing, or a link leads to it.
+    pub fn entry(&self, relative: &Path) -> io::Result<Entry> {
+        let (around, name) = self.around(relative)?;
+        around.handle.entry(&name)
+    }
+
+    /// The names in this directory, in no order.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn names(&self) -> io::Result<Vec<OsString>> {
+        self.handle.names()
+    }
+
+    /// Makes a directory, for this user alone.
+    ///
+    /// # Errors
+    /// When something of this name is there.
+    pub fn create_directory(&self, relative: &Path) -> io::Result<Self> {
+        let (around, name) = self.around(relative)?;
+        around.handle.make_directory(&name)?;
+        around.directory(Path::new(&name))
+    }
+
+    /// Gives a file in this directory another name in it, in place of what has that name.
+    ///
+    /// # Errors
+    /// When it cannot be renamed.
+    pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.handle.rename(one(from)?, one(to)?)
+    }
+
+    /// Removes a file, or a link without what it leads to.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn remove_file(&self, relative: &Path) -> io::Result<()> {
+        let (around, name) = self.around(relative)?;
+        around.handle.remove_file(&name)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// When it is not there, or not empty.
+    pub fn remove_directory(&self, relative: &Path) -> io::Result<()> {
+        let (around, name) = self.around(relative)?;
+        around.handle.remove_directory(&name)
+    }
+
+    /// Removes what has this name, with all that is in it. Links in it are removed, and not what they lead to.
+    ///
+    /// # Errors
+    /// When something cannot be removed; the rest may be gone.
+    pub fn remove_all(&self, name: &OsStr) -> io::Result<()> {
+        self.remove_below(name, 0)
+    }
+
+    fn remove_below(&self, name: &OsStr, depth: usize) -> io::Result<()> {
+        if self.handle.entry(name)?.kind != EntryKind::Directory {
+            return self.handle.remove_file(name);
+        }
+        if depth > MAX_DEPTH {
+            return Err(refused(format!("{}: too deep", self.path.display())));
+        }
+        let inner = self.directory(Path::new(name))?;
+        inner.names()?.iter().try_for_each(|name| inner.remove_below(name, depth + 1))?;
+        self.handle.remove_directory(name)
+    }
+
+    /// The directory that a path lies in, and its name there.
+    fn around(&self, relative: &Path) -> io::Result<(Self, OsString)> {
+        let mut names = names(relative)?;
+        let name = names.pop().ok_or_else(|| outside(relative))?;
+        Ok((self.directory(&names.iter().collect::<PathBuf>())?, name.to_owned()))
+    }
+}
+
+impl<H> Clone for DirectoryAt<H> {
+    fn clone(&self) -> Self {
+        Self { handle: Arc::clone(&self.handle), path: self.path.clone() }
+    }
+}
+
+impl<H> fmt::Debug for DirectoryAt<H> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.debug_tuple("Directory").field(&self.path).finish()
+    }
+}
+
+/// The parts of a relative path.
+fn names(relative: &Path) -> io::Result<Vec<&OsStr>> {
+    let name = |part| match part {
+        Component::Normal(name) => Ok(name),
+        _ => Err(outside(relative)),
+    };
+    relative.components().map(name).collect()
+}
+
+/// The only part of a path.
+fn one(name: &str) -> io::Result<&OsStr> {
+    match names(Path::new(name))?.as_slice() {
+        [name] => Ok(name),
+        _ => Err(outside(Path::new(name))),
+    }
+}
+
+fn outside(relative: &Path) -> io::Error {
+    refused(format!("{}: not a path below a directory", relative.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write;
+
+    use super::*;
+
+    /// Runs a test for both ways of opening.
+    macro_rules! both {
+        ($name:ident, $check:ident) => {
+            #[test]
+            fn $name() {
+                $check::<System>();
+                $check::<crate::portable::Handle>();
+            }
+        };
+    }
+
+    fn tree() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("tree/a/b")).unwrap();
+        fs::write(folder.path().join("tree/a/b/file"), "inside").unwrap();
+        fs::write(folder.path().join("mine"), "mine").unwrap();
+        folder
+    }
+
+    fn open<H: Handle>(folder: &tempfile::TempDir) -> DirectoryAt<H> {
+        DirectoryAt::open(&folder.path().join("tree")).unwrap()
+    }
+
+    fn read<H: Handle>(tree: &DirectoryAt<H>, path: &str) -> Result<String, String> {
+        let read = tree.read(Path::new(path), 100).map_err(|error| error.to_string())?;
+        Ok(String::from_utf8(read).unwrap())
+    }
+
+    both!(what_is_inside_is_read, check_reading);
+    fn check_reading<H: Handle>() {
+        let folder = tree();
+        let tree = open::<H>(&folder);
+        assert_eq!(read(&tree, "a/b/file").unwrap(), "inside");
+        assert_eq!(read(&tree.directory(Path::new("a/b")).unwrap(), "file").unwrap(), "inside");
+        assert_eq!(tree.entry(Path::new("a/b/file")).unwrap(), Entry { kind: EntryKind::File, bytes: 6 });
+        assert_eq!(tree.names().unwrap(), ["a"]);
+        assert_eq!(tree.file(Path::new("a/none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(read(&tree, "a/b").unwrap_err().contains("a directory, not a regular file"));
+        for outside in ["../mine", "a/../../mine", "/etc/passwd", "", ".."] {
+            assert!(read(&tree, outside).unwrap_err().contains("not a path below"), "{outside}");
+        }
+    }
+
+    both!(files_are_made_renamed_and_removed, check_writing);
+    fn check_writing<H: Handle>() {
+        let folder = tree();
+        let tree = open::<H>(&folder);
+        let inner = tree.create_directory(Path::new("new")).unwrap();
+        inner.create_file(Path::new("x")).unwrap().write_all(b"1").unwrap();
+        assert_eq!(inner.create_file(Path::new("x")).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        inner.append_file(Path::new("x")).unwrap().write_all(b"2").unwrap();
+        inner.append_file(Path::new("y")).unwrap().write_all(b"3").unwrap();
+        inner.rename("x", "y").unwrap();
+        assert_eq!(read(&tree, "new/y").unwrap(), "12");
+        assert!(inner.rename("y", "../y").is_err() && inner.rename("a/b", "c").is_err());
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = |path: &str| {
+                fs::metadata(folder.path().join("tree").join(path)).unwrap().permissions().mode() & 0o777
+            };
+            assert_eq!((mode("new"), mode("new/y")), (0o700, 0o600));
+        }
+        tree.remove_all(OsStr::new("new")).unwrap();
+        tree.remove_all(OsStr::new("a")).unwrap();
+        assert!(tree.names().unwrap().is_empty());
+    }
+
+    #[cfg(unix)]
+    both!(no_link_leads_out, check_links);
+    #[cfg(unix)]
+    fn check_links<H: Handle>() {
+        use std::os::unix::fs::symlink;
+
+        let folder = tree();
+        let at = |path: &str| folder.path().join(path);
+        symlink("../mine", at("tree/link")).unwrap();
+        symlink("..", at("tree/up")).unwrap();
+        symlink("nowhere", at("tree/dangling")).unwrap();
+        fs::create_dir(at("other")).unwrap();
+        symlink("../../other", at("tree/a/other")).unwrap();
+        let tree = open::<H>(&folder);
+        for path in ["link", "up/mine", "dangling", "a/other/x"] {
+            let error = read(&tree, path).unwrap_err();
+            assert!(error.contains("a symbolic link"), "{path}: {error}");
+            assert!(tree.create_file(Path::new(path)).is_err(), "{path}");
+            let error = tree.append_file(Path::new(path)).unwrap_err().to_string();
+            assert!(error.contains("a symbolic link"), "{path}: {error}");
+        }
+        assert!(tree.directory(Path::new("a/other")).is_err());
+        assert!(tree.create_directory(Path::new("a/other/new")).is_err());
+        assert_eq!(tree.entry(Path::new("link")).unwrap().kind, EntryKind::Link);
+        // A file that takes the place of a link leaves alone what it led to, and so does its removal.
+        tree.create_file(Path::new("fresh")).unwrap().write_all(b"new").unwrap();
+        tree.rename("fresh", "link").unwrap();
+        tree.remove_all(OsStr::new("a")).unwrap();
+        tree.remove_all(OsStr::new("up")).unwrap();
+        assert_eq!(fs::read_to_string(at("mine")).unwrap(), "mine");
+        assert!(at("other").is_dir() && !at("nowhere").exists() && !at("tree/nowhere").exists());
+        assert_eq!(read(&tree, "link").unwrap(), "new");
+    }
+
+    #[cfg(unix)]
+    both!(what_would_block_is_not_opened, check_blocking);
+    #[cfg(unix)]
+    fn check_blocking<H: Handle>() {
+        let folder = tree();
+        let pipe = folder.path().join("tree/pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+            .unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("tree/socket")).unwrap();
+        let tree = open::<H>(&folder);
+        assert!(read(&tree, "pipe").unwrap_err().contains("a pipe"));
+        assert!(read(&tree, "socket").unwrap_err().contains("a socket"));
+        assert!(tree.append_file(Path::new("pipe")).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_directory_that_becomes_a_link_is_not_left() {
+        let folder = tree();
+        let at = |path: &str| folder.path().join(path);
+        let inner = open::<System>(&folder).directory(Path::new("a")).unwrap();
+        fs::rename(at("tree/a"), at("tree/gone")).unwrap();
+        fs::create_dir(at("elsewhere")).unwrap();
+        std::os::unix::fs::symlink("../elsewhere", at("tree/a")).unwrap();
+        inner.create_file(Path::new("x")).unwrap();
+        assert!(at("tree/gone/x").exists() && !at("elsewhere/x").exists());
+    }
+}

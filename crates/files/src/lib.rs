@@ -1,0 +1,142 @@
+//! Files in places that strangers have written to, and files that nobody else may read.
+//!
+//! A source tree comes from strangers: a name in it may be a link to a file of the user's, a pipe that nobody writes to,
+//! or a device without end. [`Directory`] opens, makes, renames and removes what is below a directory without following
+//! any link there. [`open_regular`] opens a path that the user named, links included. Both open regular files only, and
+//! [`read_whole`] and [`read_start`] read them within a limit.
+//!
+//! What is made here is for this user alone: files with mode 0600, directories with mode 0700.
+
+mod directory;
+mod portable;
+#[cfg(unix)]
+mod unix;
+mod user;
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::path::Path;
+
+pub use directory::{Directory, Entry, EntryKind};
+pub use user::{cache_directory, create_private_directory, open_private, state_directory};
+
+/// Opens a regular file for reading. Links are followed: the path is one that the user named.
+///
+/// # Errors
+/// When it cannot be opened, or is not a regular file, in words that say what it is.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    check_regular(&fs::metadata(path)?)?;
+    let mut options = File::options();
+    options.read(true);
+    // What has become a pipe since would be waited for.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        &mut options,
+        rustix::fs::OFlags::NONBLOCK.bits().cast_signed(),
+    );
+    let file = options.open(path)?;
+    check_regular(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// Reads a regular file at a path that the user named.
+///
+/// # Errors
+/// As [`open_regular`] and [`read_whole`].
+pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    read_whole(open_regular(path)?, limit)
+}
+
+/// The text of a regular file at a path that the user named.
+///
+/// # Errors
+/// As [`read_regular`], and when it is not UTF-8.
+pub fn read_regular_text(path: &Path, limit: u64) -> io::Result<String> {
+    text(read_regular(path, limit)?)
+}
+
+/// Bytes as text.
+///
+/// # Errors
+/// When they are not UTF-8, with the number of the line where they cease to be.
+pub fn text(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = valid.iter().filter(|&&byte| byte == b'\n').count() + 1;
+        io::Error::new(io::ErrorKind::InvalidData, format!("line {line} is not valid UTF-8"))
+    })
+}
+
+/// Reads all of a file.
+///
+/// # Errors
+/// When it cannot be read, or is longer than `limit` bytes.
+pub fn read_whole(file: File, limit: u64) -> io::Result<Vec<u8>> {
+    let too_long = || io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {limit} bytes"));
+    if file.metadata()?.len() > limit {
+        return Err(too_long());
+    }
+    let bytes = read_start(file, limit.saturating_add(1))?;
+    if bytes.len() as u64 > limit { Err(too_long()) } else { Ok(bytes) }
+}
+
+/// Reads a file, up to `limit` bytes of it.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read_start(file: File, limit: u64) -> io::Result<Vec<u8>> {
+    let length = file.metadata()?.len().min(limit);
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
+    file.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn check_regular(found: &Metadata) -> io::Result<()> {
+    EntryKind::of(found.file_type()).check_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_within_its_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        fs::write(&path, "abc").unwrap();
+        assert_eq!(read_regular(&path, 3).unwrap(), b"abc");
+        assert_eq!(read_regular(&path, 2).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(read_start(open_regular(&path).unwrap(), 2).unwrap(), b"ab");
+        // A sparse file of a tebibyte is not read to see how long it is.
+        File::create(&path).unwrap().set_len(1 << 40).unwrap();
+        assert!(read_regular(&path, 1 << 20).unwrap_err().to_string().contains("longer than"));
+        assert_eq!(open_regular(folder.path()).unwrap_err().to_string(), "a directory, not a regular file");
+    }
+
+    #[test]
+    fn the_line_that_is_not_text_is_named() {
+        assert_eq!(text(b"a\nb\n\xff".to_vec()).unwrap_err().to_string(), "line 3 is not valid UTF-8");
+        assert_eq!(text("ä\n".into()).unwrap(), "ä\n");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn links_that_a_user_names_are_followed_but_not_to_what_has_no_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("file"), "abc").unwrap();
+        std::os::unix::fs::symlink("file", at("link")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", at("zero")).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            at("pipe"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RWXU,
+            0,
+        )
+        .unwrap();
+        assert_eq!(read_regular(&at("link"), 9).unwrap(), b"abc");
+        assert_eq!(read_regular(&at("zero"), 9).unwrap_err().to_string(), "a device, not a regular file");
+        assert_eq!(read_regular(&at("pipe"), 9).unwrap_err().to_string(), "a pipe, not a regular file");
+    }
+}

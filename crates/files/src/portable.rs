@@ -1,0 +1,86 @@
+//! Directories by their paths, where the system opens nothing relative to a directory. Each name is looked at before it
+//! is used.
+
+#![cfg_attr(unix, allow(dead_code, reason = "there are descriptors here; tests see that both ways agree"))]
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::directory::{self, Access, Entry, EntryKind};
+use crate::user::{create_private_directory, open_private};
+
+pub struct Handle(PathBuf);
+
+impl directory::Handle for Handle {
+    fn open(path: &Path) -> io::Result<Self> {
+        let path = path.canonicalize()?;
+        EntryKind::of(fs::metadata(&path)?.file_type()).check_directory()?;
+        Ok(Self(path))
+    }
+
+    fn directory(&self, name: &OsStr) -> io::Result<Self> {
+        self.entry(name)?.kind.check_directory()?;
+        Ok(Self(self.0.join(name)))
+    }
+
+    fn file(&self, name: &OsStr, access: Access) -> io::Result<File> {
+        let path = self.0.join(name);
+        let mut options = File::options();
+        match access {
+            Access::Read => {
+                self.entry(name)?.kind.check_file()?;
+                options.read(true);
+            }
+            Access::New => _ = options.write(true).create_new(true),
+            Access::Append => {
+                options.append(true);
+                match self.entry(name) {
+                    Ok(found) => found.kind.check_file()?,
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => _ = options.create_new(true),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        let file = match open_private(&mut options, &path) {
+            // Another process has made it meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && access == Access::Append => {
+                self.entry(name)?.kind.check_file()?;
+                File::options().append(true).open(&path)?
+            }
+            opened => opened?,
+        };
+        crate::check_regular(&file.metadata()?)?;
+        Ok(file)
+    }
+
+    fn entry(&self, name: &OsStr) -> io::Result<Entry> {
+        let found = fs::symlink_metadata(self.0.join(name))?;
+        Ok(Entry { kind: EntryKind::of(found.file_type()), bytes: found.len() })
+    }
+
+    fn names(&self) -> io::Result<Vec<OsString>> {
+        fs::read_dir(&self.0)?.map(|entry| Ok(entry?.file_name())).collect()
+    }
+
+    fn make_directory(&self, name: &OsStr) -> io::Result<()> {
+        let path = self.0.join(name);
+        match fs::symlink_metadata(&path) {
+            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            Err(_) => create_private_directory(&path),
+        }
+    }
+
+    fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        fs::rename(self.0.join(from), self.0.join(to))
+    }
+
+    fn remove_file(&self, name: &OsStr) -> io::Result<()> {
+        fs::remove_file(self.0.join(name))
+    }
+
+    fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
+        fs::remove_dir(self.0.join(name))
+    }
+}

@@ -1,0 +1,89 @@
+//! Directories by their descriptors.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat};
+
+use crate::directory::{self, Access, Entry, EntryKind};
+
+pub struct Handle(OwnedFd);
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+impl directory::Handle for Handle {
+    fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self(openat(CWD, path, DIRECTORY, Mode::empty())?))
+    }
+
+    fn directory(&self, name: &OsStr) -> io::Result<Self> {
+        // The look before is for words only: what is opened is never a link.
+        self.entry(name)?.kind.check_directory()?;
+        Ok(Self(openat(&self.0, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?))
+    }
+
+    fn file(&self, name: &OsStr, access: Access) -> io::Result<File> {
+        match self.entry(name) {
+            // Opening a device can do something already.
+            Ok(_) if access == Access::New => return Err(io::ErrorKind::AlreadyExists.into()),
+            Ok(found) => found.kind.check_file()?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && access != Access::Read => {}
+            Err(error) => return Err(error),
+        }
+        let mode = match access {
+            Access::Read => OFlags::RDONLY,
+            Access::New => OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL,
+            Access::Append => OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND,
+        };
+        // Without waiting: a pipe may have taken the file's place.
+        let flags = mode | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = File::from(openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR)?);
+        crate::check_regular(&file.metadata()?)?;
+        Ok(file)
+    }
+
+    fn entry(&self, name: &OsStr) -> io::Result<Entry> {
+        let found = statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let kind = match FileType::from_raw_mode(found.st_mode) {
+            FileType::RegularFile => EntryKind::File,
+            FileType::Directory => EntryKind::Directory,
+            FileType::Symlink => EntryKind::Link,
+            FileType::Fifo => EntryKind::Pipe,
+            FileType::Socket => EntryKind::Other("a socket"),
+            _ => EntryKind::Other("a device"),
+        };
+        Ok(Entry { kind, bytes: u64::try_from(found.st_size).unwrap_or_default() })
+    }
+
+    fn names(&self) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.0)? {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name != "." && name != ".." {
+                names.push(name.to_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    fn make_directory(&self, name: &OsStr) -> io::Result<()> {
+        Ok(mkdirat(&self.0, name, Mode::RWXU)?)
+    }
+
+    fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(renameat(&self.0, from, &self.0, to)?)
+    }
+
+    fn remove_file(&self, name: &OsStr) -> io::Result<()> {
+        Ok(unlinkat(&self.0, name, AtFlags::empty())?)
+    }
+
+    fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
+        Ok(unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
+    }
+}

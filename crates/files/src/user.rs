@@ -1,0 +1,84 @@
+//! The user's own directories, and files there that nobody else reads.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Where what can be made again is kept; none where the user has no such directory.
+#[must_use]
+pub fn cache_directory() -> Option<PathBuf> {
+    Some(dirs::cache_dir()?.join("quarry"))
+}
+
+/// Where what is known of this machine is kept; none where the user has no such directory.
+#[must_use]
+pub fn state_directory() -> Option<PathBuf> {
+    Some(dirs::state_dir().or_else(dirs::data_local_dir)?.join("quarry"))
+}
+
+/// Makes a directory, and those around it that are missing, for this user alone. One that is there stays as it is.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn create_private_directory(path: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// Opens a file as `options` say; one that is made, or was made when others could read it, is for this user alone.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn open_private(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    let file = options.open(path)?;
+    make_private(&file);
+    Ok(file)
+}
+
+/// Takes a file from others who could read it. Where that is not ours to do, nothing is lost.
+#[cfg(unix)]
+fn make_private(file: &File) {
+    use std::os::unix::fs::PermissionsExt;
+
+    let Ok(found) = file.metadata() else { return };
+    if found.is_file() && found.permissions().mode() & 0o077 != 0 {
+        let _ = file.set_permissions(std::fs::Permissions::from_mode(0o600));
+    }
+}
+
+#[cfg(not(unix))]
+fn make_private(_: &File) {}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn what_is_made_is_for_this_user_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("a/b");
+        create_private_directory(&inner).unwrap();
+        create_private_directory(&inner).unwrap();
+        assert_eq!((mode(&inner), mode(&folder.path().join("a"))), (0o700, 0o700));
+        let file = inner.join("file");
+        fs::write(&file, "").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        open_private(OpenOptions::new().append(true), &file).unwrap();
+        assert_eq!(mode(&file), 0o600, "made when others could read it");
+        let new = inner.join("new");
+        open_private(OpenOptions::new().append(true).create(true), &new).unwrap();
+        assert_eq!(mode(&new), 0o600);
+    }
+}

@@ -9,9 +9,10 @@ mod formats;
 mod pull;
 mod split;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::bail;
 use clap::{Args, Subcommand};
 use quarry_corpus::dataset;
 use quarry_corpus::formats::FormatError;
@@ -62,6 +63,18 @@ struct Inputs {
 impl Inputs {
     fn sources(&self, paths: &[PathBuf]) -> Result<Vec<Source>, FormatError> {
         dataset::sources(paths, &self.from, &self.split)
+    }
+}
+
+/// Tells the files to read from the one to write, which is named last. Not `num_args = 2..` of clap: it counts the
+/// paths before and after an option apart.
+fn inputs_and_output(paths: &[PathBuf]) -> anyhow::Result<(&[PathBuf], &Path)> {
+    match paths.split_last() {
+        Some((output, inputs)) if !inputs.is_empty() => Ok((inputs, output)),
+        _ => {
+            let found: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+            bail!("expected the paths to read and then the one to write, found only {}", found.join(" "))
+        }
     }
 }
 

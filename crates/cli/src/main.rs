@@ -1,5 +1,7 @@
 //! The `quarry` command: parses, dispatches, and turns errors into messages and exit codes.
 
+#[cfg(all(test, target_os = "linux"))]
+mod command_lines;
 mod completions;
 mod config;
 mod data;

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
+use quarry_corpus::formats::write::NewDirectories;
 use quarry_embed::static_model::write_model;
 use quarry_embed::transformer::TransformerModel;
 use quarry_train::static_model::{Progress, Settings, VocabularySize, choose, train};
@@ -95,7 +96,9 @@ fn write_teacher(args: &TeacherArgs) -> anyhow::Result<ExitCode> {
 fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
     let settings = read_settings(args)?;
     let pairs = read_pairs(&args.pairs)?;
-    std::fs::create_dir_all(&args.out).with_context(|| format!("{}: cannot be made", args.out.display()))?;
+    // Removed again unless something is written into it.
+    let _directories = NewDirectories::create(&args.out)
+        .with_context(|| format!("{}: cannot be made", args.out.display()))?;
     let teacher = args.teacher.as_deref().map(Teacher::read).transpose()?;
     let bar = progress_bar("{bar:30} {pos}/{len} {elapsed}/{duration} loss {msg}");
     let mut mean_loss = None;

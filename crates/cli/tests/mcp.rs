@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
@@ -34,6 +34,7 @@ impl Server {
             .current_dir(&tree)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let stdin = process.stdin.take();
@@ -42,15 +43,32 @@ impl Server {
     }
 
     fn start() -> Self {
+        Self::start_with("2025-06-18")
+    }
+
+    /// Starts a server with a version of the protocol.
+    fn start_with(version: &str) -> Self {
         let mut server = Self::spawn();
-        let client = json!({"name": "test", "version": "1"});
-        let answer = server.request(
-            "initialize",
-            json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}),
-        );
-        assert_eq!(answer["result"]["serverInfo"]["name"], "quarry", "{answer}");
-        server.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
+        server.initialize(version);
         server
+    }
+
+    fn initialize(&mut self, version: &str) {
+        let client = json!({"name": "test", "version": "1"});
+        let parameters = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client});
+        let answer = self.request("initialize", parameters);
+        assert_eq!(answer["result"]["serverInfo"]["name"], "quarry", "{answer}");
+        assert_eq!(answer["result"]["protocolVersion"], version, "{answer}");
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
+    }
+
+    /// Sends a line that is answered with an error: its code, the id that is answered, and its message.
+    fn error_of(&mut self, line: &str) -> (i64, Value, String) {
+        self.send(line);
+        let answer = self.read();
+        let error = &answer["error"];
+        assert!(answer.as_object().unwrap().contains_key("id"), "{answer}");
+        (error["code"].as_i64().unwrap(), answer["id"].clone(), error["message"].as_str().unwrap().to_owned())
     }
 
     fn send(&mut self, line: &str) {
@@ -125,9 +143,16 @@ impl Server {
     }
 
     /// Closes stdin: the exit code.
-    fn end(mut self) -> Option<i32> {
+    fn end(self) -> Option<i32> {
+        self.end_with_log().0
+    }
+
+    /// Closes stdin: the exit code, and what stands on stderr.
+    fn end_with_log(mut self) -> (Option<i32>, String) {
         drop(self.stdin.take());
-        self.process.wait().unwrap().code()
+        let mut log = String::new();
+        self.process.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        (self.process.wait().unwrap().code(), log)
     }
 }
 
@@ -177,12 +202,165 @@ fn bad_arguments_are_refused_by_the_tool() {
 }
 
 #[test]
-fn garbage_is_survived() {
+fn what_is_no_message_is_answered_and_logged() {
     let mut server = Server::start();
-    for line in ["garbage", "{", "", "\u{0}\u{1}"] {
+    for line in ["garbage", "{", "\u{0}\u{1}", &"[".repeat(100_000), "{\"jsonrpc\":\"2.0\"}}"] {
+        let (code, id, _) = server.error_of(line);
+        assert_eq!((code, id), (-32700, Value::Null));
+    }
+    server
+        .stdin
+        .as_mut()
+        .unwrap()
+        .write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}\n")
+        .unwrap();
+    let answer = server.read();
+    assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(-32700), &Value::Null));
+    let (code, id, message) = server.error_of(r#"{"jsonrpc":"2.0","id":null,"method":"tools/list"}"#);
+    assert_eq!((code, id, message.contains("`id`")), (-32600, Value::Null, true));
+    let (code, id, _) = server.error_of(r#"{"jsonrpc":"1.0","id":7,"method":"tools/list"}"#);
+    assert_eq!((code, id), (-32600, json!(7)));
+    let (code, id, _) = server.error_of(r#"{"jsonrpc":"2.0","id":8,"method":"tools/made_up"}"#);
+    assert_eq!((code, id), (-32601, json!(8)));
+    let (code, id, message) =
+        server.error_of(r#"{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{}}"#);
+    assert_eq!((code, id, message.contains("`name`")), (-32602, json!(9), true));
+    let cursor = r#"{"jsonrpc":"2.0","id":10,"method":"tools/list","params":{"cursor":"x"}}"#;
+    assert_eq!(server.error_of(cursor).0, -32602);
+    // What asks for no answer has none, and nothing that is no answer to us.
+    for line in [
+        "",
+        r#"{"jsonrpc":"2.0","method":"tools/list"}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/made_up"}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":4711}}"#,
+        r#"{"jsonrpc":"2.0","id":5,"result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}"#,
+    ] {
         server.send(line);
     }
     server.check_answer("index_status", json!({}), "there is no index yet");
+    let (code, log) = server.end_with_log();
+    assert_eq!(code, Some(0));
+    assert_eq!(log.matches("refused a message from the client: not JSON").count(), 5, "{log}");
+    assert!(log.contains("not UTF-8") && log.contains("ignored a message from the client"), "{log}");
+}
+
+#[test]
+fn what_is_too_long_is_refused() {
+    let mut server = Server::start();
+    let line =
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"a":"{}"}}}}"#, "x".repeat(17 << 20));
+    let (code, id, message) = server.error_of(&line);
+    assert_eq!((code, id), (-32600, Value::Null));
+    assert!(message.contains(&format!("{} bytes", line.len())), "{message}");
+    // A long line that can be read has an id, and a tool to answer it.
+    server.check_refusal("search", json!({"query": "word ".repeat(200_000)}), "at most 20000");
+    server.check_refusal("search", json!({"query": "x", "limit": 3}), "did you mean k?");
+    server.check_answer("index_status", json!({}), "there is no index yet");
+    assert_eq!(server.end(), Some(0));
+}
+
+#[test]
+fn the_last_line_needs_no_end() {
+    let mut server = Server::start();
+    let call =
+        json!({"jsonrpc": "2.0", "id": "last", "method": "tools/call", "params": {"name": "index_status"}});
+    server.stdin.as_mut().unwrap().write_all(call.to_string().as_bytes()).unwrap();
+    drop(server.stdin.take());
+    assert_eq!(server.read()["id"], "last");
+    assert_eq!(server.end(), Some(0));
+    let mut server = Server::start();
+    server.stdin.as_mut().unwrap().write_all(b"{\"jsonrpc\":").unwrap();
+    drop(server.stdin.take());
+    assert_eq!(server.read()["error"]["code"], -32700);
+    assert_eq!(server.end(), Some(0));
+}
+
+#[test]
+fn before_the_handshake_only_requests_are_answered() {
+    let mut server = Server::spawn();
+    assert_eq!(server.error_of("garbage").0, -32700);
+    server.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    server.send(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
+    server.send(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+    let answer = server.request("ping", json!({}));
+    assert_eq!(answer["result"], json!({}));
+    let (code, id, _) = server.error_of(r#"{"jsonrpc":"2.0","id":99,"method":"tools/list"}"#);
+    assert_eq!((code, id), (-32602, json!(99)));
+    let (code, _, message) =
+        server.error_of(r#"{"jsonrpc":"2.0","id":99,"method":"initialize","params":{}}"#);
+    assert_eq!((code, message.contains("protocolVersion")), (-32602, true), "{message}");
+    server.initialize("2025-11-25");
+    server.check_answer("index_status", json!({}), "there is no index yet");
+    let (code, log) = server.end_with_log();
+    assert_eq!(code, Some(0));
+    assert!(log.contains("before `initialize`"), "{log}");
+}
+
+#[test]
+fn batches_are_answered_where_the_protocol_has_them() {
+    let batch = json!([
+        {"jsonrpc": "2.0", "id": "a", "method": "ping"},
+        {"jsonrpc": "2.0", "method": "notifications/made_up"},
+        {"jsonrpc": "2.0", "id": "b", "method": "made/up"},
+        {"jsonrpc": "2.0", "id": "c", "method": "tools/call", "params": {"name": "index_status", "arguments": {}}},
+        {"jsonrpc": "2.0", "id": "d", "method": "initialize", "params":
+            {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}},
+        5,
+    ]);
+    let mut server = Server::start_with("2025-03-26");
+    server.send(&batch.to_string());
+    let mut line = String::new();
+    server.stdout.read_line(&mut line).unwrap();
+    let answers: Vec<Value> = serde_json::from_str(&line).unwrap();
+    let answer =
+        |id: Value| answers.iter().find(|answer| answer["id"] == id).unwrap_or_else(|| panic!("{line}"));
+    assert_eq!(answers.len(), 5, "{line}");
+    assert_eq!(answer(json!("a"))["result"], json!({}));
+    assert_eq!(answer(json!("b"))["error"]["code"], -32601);
+    assert!(answer(json!("c"))["result"]["content"].is_array());
+    assert_eq!(answer(json!("d"))["error"]["code"], -32600);
+    assert_eq!(answer(Value::Null)["error"]["code"], -32600);
+    // Nothing asks for an answer.
+    server.send(r#"[{"jsonrpc":"2.0","method":"notifications/made_up"}]"#);
+    assert_eq!(server.error_of("[]").0, -32600);
+    server.check_answer("index_status", json!({}), "there is no index yet");
+    assert_eq!(server.end(), Some(0));
+
+    let mut server = Server::start_with("2025-06-18");
+    let (code, id, message) = server.error_of(&batch.to_string());
+    assert_eq!((code, id), (-32600, Value::Null));
+    assert!(message.contains("one message a line"), "{message}");
+    server.check_answer("index_status", json!({}), "there is no index yet");
+    assert_eq!(server.end(), Some(0));
+}
+
+#[test]
+fn an_id_in_use_is_not_taken_again_and_a_cancelled_one_of_a_batch_not_waited_for() {
+    let mut server = Server::start_with("2025-03-26");
+    let lock = server.lock();
+    let id = server.ask_and_wait();
+    let again = json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
+    let (code, answered, message) = server.error_of(&again.to_string());
+    assert_eq!((code, answered), (-32600, Value::Null));
+    assert!(message.contains("no answer yet"), "{message}");
+    let search = json!({"name": "search", "arguments": {"query": "open a socket"}});
+    let batch = json!([
+        {"jsonrpc": "2.0", "id": "slow", "method": "tools/call", "params": search},
+        {"jsonrpc": "2.0", "id": "quick", "method": "ping"},
+    ]);
+    server.send(&batch.to_string());
+    let cancel = |id: Value| {
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
+            .to_string()
+    };
+    server.send(&cancel(json!("slow")));
+    let mut line = String::new();
+    server.stdout.read_line(&mut line).unwrap();
+    assert_eq!(line.trim(), r#"[{"jsonrpc":"2.0","id":"quick","result":{}}]"#);
+    server.send(&cancel(json!(id)));
+    drop(lock);
+    server.check_answer("search", json!({"query": "open a socket"}), "1. net.py:1-3 function connect\n");
     assert_eq!(server.end(), Some(0));
 }
 

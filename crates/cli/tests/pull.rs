@@ -90,7 +90,10 @@ fn another_file_than_that_of_the_table_is_refused() {
     let (address, _) = serve(Duration::ZERO);
     let got = fixture.run(&["data", "pull", "csn99", "--from", &format!("{address}/mirror/")]);
     check_error(&got, "/mirror/queries.csv: expected 2493 bytes, found 4000000; check the address");
-    assert!(!fixture.path("tree/csn99/queries.csv").exists());
+    assert!(!fixture.path("tree/csn99").exists(), "an empty directory stays behind");
+    let out = ["data", "pull", "csn99", "--from", &address, "--out", "new/er/csn99"];
+    assert_eq!(fixture.run(&out).status.code(), Some(2));
+    assert!(!fixture.path("tree/new").exists());
 }
 
 #[cfg(unix)]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use quarry_corpus::dataset::convert::{Grades, Options, Target, benchmark, convert};
 use quarry_corpus::dataset::dedupe::{On, Same, dedupe};
 use quarry_corpus::dataset::describe::Census;
+use quarry_corpus::dataset::python_random::PythonRandom;
 use quarry_corpus::dataset::split::{Part, split};
 use quarry_corpus::dataset::{check, distractors, sources};
 use quarry_corpus::formats::FORMATS;
@@ -333,7 +334,7 @@ fn distractors_are_others_and_rolling_ones_come_from_the_pool_before() {
         assert!(pair[1].1[..99].iter().all(|candidate| pair[0].1.contains(candidate)));
     }
     let pairs =
-        distractors::to_match(&data, |codes| Some((1..=codes.len()).map(|i| i % 300).collect()), &path);
+        distractors::to_match(&data, |codes, _| Some((1..=codes.len()).map(|i| i % 300).collect()), &path);
     let pairs: Vec<_> = pairs.unwrap().into_iter().map(|p| (p.query.text, p.code.text, p.label)).collect();
     assert_eq!(pairs.len(), 600);
     assert_eq!(pairs[598], ("q299".to_owned(), "c149".to_owned(), Some(1)));
@@ -346,6 +347,105 @@ fn distractors_are_others_and_rolling_ones_come_from_the_pool_before() {
     };
     let error = distractors::sample(&data, few, &path).unwrap_err().to_string();
     assert!(error.contains("expected 300 documents that do not answer \"0\""), "{error}");
+}
+
+#[test]
+fn repeats_are_counted_by_content_and_not_by_id() {
+    // The ids of this format are the numbers of its rows.
+    let row = |text: &str| format!("{{\"input\":\"{text}\",\"target\":1}}\n");
+    let texts = ["q [CODESPLIT] f ( )", "q  [CODESPLIT]  f  ( )", "q [CODESPLIT] g ( )", " [CODESPLIT] h"];
+    let pairs = texts.map(row).concat() + &row(texts[3]);
+    let folder = folder(&[
+        ("pairs.jsonl", pairs.as_str()),
+        (
+            "beir/corpus.jsonl",
+            "{\"_id\":\"1\",\"text\":\"f\"}\n{\"_id\":\"2\",\"text\":\" f\"}\n{\"_id\":\"3\",\"text\":\"g\"}\n",
+        ),
+        ("beir/queries.jsonl", "{\"_id\":\"1\",\"text\":\"q\"}\n"),
+        ("beir/qrels/test.tsv", "query-id\tcorpus-id\tscore\n1\t1\t1\n1\t2\t1\n1\t3\t1\n"),
+    ]);
+    let repeated = |name: &str| {
+        let sources = sources(&[folder.path().join(name)], "", "test").unwrap();
+        Census::of(&sources, false, &|_: &str, _: &mut dyn FnMut(&str)| {}).unwrap().describe().repeated_pairs
+    };
+    assert_eq!(repeated("pairs.jsonl"), 2);
+    assert_eq!(repeated("beir"), 1);
+    // Without the texts only the ids are left.
+    assert_eq!(repeated("beir/qrels/test.tsv"), 0);
+}
+
+#[test]
+fn queries_with_several_positives_keep_them_all() {
+    let pair = |query: &str, code: &str| {
+        format!("{{\"query\":\"{query}\",\"code\":\"{code}\",\"language\":\"python\",\"label\":1}}\n")
+    };
+    let lines = [pair("q", "a"), pair("q", "b"), pair("r", "c"), pair("s", "d")].concat();
+    let folder = folder(&[("pairs.jsonl", lines.as_str())]);
+    let path = folder.path().join("pairs.jsonl");
+    let data =
+        benchmark(&sources(std::slice::from_ref(&path), "", "test").unwrap(), &Options::default()).unwrap();
+    let options = distractors::Options {
+        count: 2,
+        sampling: distractors::Sampling::Uniform,
+        without_twins: false,
+        seed: 1,
+    };
+    let lists = distractors::sample(&data, options, &path).unwrap();
+    assert_eq!(distractors::candidate_counts(&lists), (3, 4));
+    for seed in 0..20 {
+        let mut random = PythonRandom::new(seed);
+        let draw = |_: &[&str], answers: &[Vec<usize>]| distractors::mismatches(answers, &mut random);
+        let pairs = distractors::to_match(&data, draw, &path).unwrap();
+        assert_eq!(pairs.len(), 8);
+        let wrong = pairs.iter().find(|pair| {
+            pair.label == Some(0) && pair.query.text == "q" && ["a", "b"].contains(&pair.code.text.as_str())
+        });
+        assert!(wrong.is_none(), "seed {seed}: an answer is no mismatch: {wrong:?}");
+    }
+}
+
+#[test]
+fn rows_that_name_a_code_of_another_file_are_no_repeats() {
+    let retrieval = r#"[
+        {"idx": "a", "doc": "q", "code": "", "retrieval_idx": 0, "label": 1},
+        {"idx": "b", "doc": "r", "code": "", "retrieval_idx": 1, "label": 1}
+    ]"#;
+    let folder = folder(&[("pairs.json", retrieval)]);
+    let sources = sources(&[folder.path().join("pairs.json")], "cosqa-retrieval", "test").unwrap();
+    for on in [On::Code, On::Pair] {
+        let report = dedupe(&sources, &[], (Same::Normalised, on), None, 9).unwrap();
+        assert_eq!((report.repeated, report.kept), (0, 2));
+    }
+}
+
+#[test]
+fn the_name_of_a_file_keeps_the_format_and_a_directory_is_not_called_like_one() {
+    let folder = folder(&[("a.json", QA), ("b.jsonl", "{\"_id\":\"1\",\"text\":\"f\"}\n")]);
+    let read = |names: &[&str]| {
+        let paths: Vec<PathBuf> = names.iter().map(|name| folder.path().join(name)).collect();
+        sources(&paths, "", "test").unwrap()
+    };
+    let qa = read(&["a.json"]);
+    let default = |out: &str| Target::default_for(Path::new(out), &qa).unwrap().name();
+    assert_eq!((default("a.parquet"), default("A.JSON"), default("a")), ("cosqa-qa", "cosqa-qa", "beir"));
+    assert_eq!(default("benchmark.v2"), "beir");
+    let both = read(&["a.json", "b.jsonl"]);
+    let error = Target::default_for(Path::new("a.parquet"), &both).unwrap_err().to_string();
+    assert!(error.contains("beir-queries, cosqa-qa") && error.contains("--to"), "{error}");
+    let out = folder.path().join("deep/er/a.parquet");
+    let target = Target::named("beir").unwrap();
+    let error = convert(&qa, target, &out, "test", &Options::default()).unwrap_err().to_string();
+    assert!(error.contains("expected the name of a directory"), "{error}");
+    assert!(!folder.path().join("deep").exists());
+}
+
+#[test]
+fn a_conversion_that_fails_leaves_no_directory_behind() {
+    let folder = folder(&[("a.json", r#"[{"idx": "1", "doc": "q", "code": "f()"}]"#)]);
+    let sources = sources(&[folder.path().join("a.json")], "cosqa-qa", "test").unwrap();
+    let out = folder.path().join("deep/er/out");
+    assert!(convert(&sources, Target::named("beir").unwrap(), &out, "test", &Options::default()).is_err());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
 #[test]

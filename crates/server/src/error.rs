@@ -16,6 +16,16 @@ pub enum ToolError {
         /// The arguments nearest to it.
         nearest: Vec<String>,
     },
+    /// They are longer than any question is.
+    #[error(
+        "{n_bytes} bytes of arguments, at most {max_bytes} are taken; say in a few words what the code does"
+    )]
+    TooLong {
+        /// Their length.
+        n_bytes: usize,
+        /// The most that is taken.
+        max_bytes: usize,
+    },
     /// A number is too small or too great.
     #[error("{name}: expected {least} to {greatest}, found {found}")]
     Range {
@@ -48,7 +58,7 @@ pub enum ToolError {
         nearest: Vec<String>,
     },
     /// A folder was given where a file is needed.
-    #[error("{path}: is a folder; give one of its files{}", suggestion(files))]
+    #[error("{path}: is a folder; give one of its files{}", such_as(files))]
     Folder {
         /// As given.
         path: String,
@@ -126,5 +136,13 @@ pub enum ServeError {
 }
 
 fn suggestion(nearest: &[String]) -> String {
-    if nearest.is_empty() { String::new() } else { format!("; nearest: {}", nearest.join(", ")) }
+    match nearest {
+        [] => String::new(),
+        [only] => format!("; did you mean {only}?"),
+        several => format!("; nearest: {}", several.join(", ")),
+    }
+}
+
+fn such_as(files: &[String]) -> String {
+    if files.is_empty() { String::new() } else { format!(", such as {}", files.join(", ")) }
 }

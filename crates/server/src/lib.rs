@@ -5,12 +5,14 @@
 //! it. All that a caller can do wrong is a [`ToolError`], which says what to do instead.
 
 mod error;
+mod message;
 mod places;
 mod protocol;
 mod reading;
 mod results;
 mod text;
 mod tools;
+mod transport;
 mod workspace;
 
 pub use error::{ServeError, ToolError};

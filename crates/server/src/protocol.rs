@@ -1,6 +1,8 @@
 //! The Model Context Protocol around a workspace.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
@@ -12,10 +14,16 @@ use rmcp::{ErrorData, Peer, RoleServer, ServerHandler, ServiceExt};
 use tokio::sync::mpsc;
 
 use crate::tools::{Call, TOOLS};
+use crate::transport::Lines;
 use crate::{Progress, ServeError, ToolError, Workspace};
 
+/// How long the end waits for answers to be written.
+const LAST_ANSWERS: Duration = Duration::from_secs(5);
 /// The least progress that a client is told of.
 const STEP: f64 = 0.01;
+
+/// Characters of a name that an error repeats.
+const MAX_NAME_CHARS: usize = 100;
 
 /// What an agent is told about the server as a whole.
 const INSTRUCTIONS: &str = "Finds code of one source tree by what it does. Begin with search, in plain words; read a \
@@ -40,15 +48,20 @@ pub fn serve_stdio(workspace: Workspace) -> Result<(), ServeError> {
 
 async fn serve(workspace: Workspace) -> Result<(), ServeError> {
     let server = Server(Arc::new(workspace));
-    match server.serve(rmcp::transport::stdio()).await {
+    let has_begun = Arc::new(AtomicBool::new(false));
+    let (lines, writer) = Lines::new(tokio::io::stdin(), tokio::io::stdout(), Arc::clone(&has_begun));
+    let served = match server.serve(lines).await {
         Ok(running) => {
-            running.waiting().await?;
-            Ok(())
+            has_begun.store(true, Ordering::Relaxed);
+            running.waiting().await.map(|_| ()).map_err(ServeError::Stopped)
         }
         // A client that goes before it has begun has done nothing wrong.
         Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
         Err(error) => Err(ServeError::Handshake(Box::new(error))),
-    }
+    };
+    // The last answers are on their way; a client that does not read them is not waited for.
+    let _ = tokio::time::timeout(LAST_ANSWERS, writer).await;
+    served
 }
 
 struct Server(Arc<Workspace>);
@@ -64,9 +77,15 @@ impl ServerHandler for Server {
 
     async fn list_tools(
         &self,
-        _request: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        if request.is_some_and(|request| request.cursor.is_some()) {
+            return Err(ErrorData::invalid_params(
+                "no list of this server has a cursor: all is in one part",
+                None,
+            ));
+        }
         let tool = |tool: &crate::Tool| {
             let annotations = ToolAnnotations::new().read_only(true).open_world(false);
             rmcp::model::Tool::new(tool.name, tool.description, Arc::new((tool.schema)()))
@@ -86,7 +105,8 @@ impl ServerHandler for Server {
             Some(Err(error)) => return Ok(refusal(&error).into()),
             None => {
                 let names: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
-                let message = format!("no tool is called {:?}; there are {}", request.name, names.join(", "));
+                let name: String = request.name.chars().take(MAX_NAME_CHARS).collect();
+                let message = format!("no tool is called {name:?}; there are {}", names.join(", "));
                 return Err(ErrorData::invalid_params(message, None));
             }
         };

@@ -24,6 +24,33 @@ const RESULTS: RangeInclusive<usize> = 1..=50;
 const TOKENS: RangeInclusive<usize> = 200..=20_000;
 /// Arguments that an error suggests.
 const N_SUGGESTIONS: usize = 3;
+/// Bytes of all arguments of a call, names included. What is longer is no question about code, and would only be slow.
+const MAX_ARGUMENT_BYTES: usize = 20_000;
+/// Other names under which agents try the arguments, as other tools have them.
+const OTHER_NAMES: [(&str, &[&str]); 8] = [
+    (
+        "k",
+        &[
+            "limit",
+            "n",
+            "count",
+            "num_results",
+            "n_results",
+            "max_results",
+            "top_k",
+            "top",
+            "results",
+            "size",
+        ],
+    ),
+    ("max_tokens", &["tokens", "token_limit", "budget", "max_length", "max_chars"]),
+    ("query", &["q", "text", "question", "search", "prompt", "keywords", "description"]),
+    ("path", &["file", "file_path", "filepath", "filename", "directory", "dir", "folder", "uri", "root"]),
+    ("languages", &["lang", "langs", "language"]),
+    ("globs", &["glob", "include", "includes", "exclude", "pattern", "patterns", "filter"]),
+    ("kinds", &["kind", "type", "types", "symbol_kind"]),
+    ("line", &["line_number", "lineno", "start_line", "row"]),
+];
 
 /// Lines are counted from 1.
 const LINES: RangeInclusive<u32> = 1..=10_000_000;
@@ -201,6 +228,10 @@ impl Call {
     /// null counts as left out, because some models write it so.
     pub fn new(name: &str, mut arguments: Object) -> Option<Result<Self, ToolError>> {
         arguments.retain(|_, value| !value.is_null());
+        let n_bytes = n_bytes_of(&arguments);
+        if n_bytes > MAX_ARGUMENT_BYTES && TOOLS.iter().any(|tool| tool.name == name) {
+            return Some(Err(ToolError::TooLong { n_bytes, max_bytes: MAX_ARGUMENT_BYTES }));
+        }
         Some(match name {
             "search" => read(arguments).and_then(|search: Search| {
                 search.size.check()?;
@@ -237,12 +268,28 @@ fn read<T: DeserializeOwned + JsonSchema>(arguments: Object) -> Result<T, ToolEr
     let schema = schema::<T>();
     let known = || schema["properties"].as_object().into_iter().flat_map(Object::keys);
     if let Some(unknown) = arguments.keys().find(|name| !known().any(|known| known == *name)) {
-        return Err(ToolError::UnknownArgument {
-            name: unknown.clone(),
-            nearest: nearest(unknown, known().map(String::as_str), N_SUGGESTIONS),
-        });
+        let meant = OTHER_NAMES.iter().find(|(_, others)| others.contains(&unknown.to_lowercase().as_str()));
+        let meant = meant.filter(|(meant, _)| known().any(|known| known == meant));
+        let nearest = match meant {
+            Some((meant, _)) => vec![(*meant).to_owned()],
+            None => nearest(unknown, known().map(String::as_str), N_SUGGESTIONS),
+        };
+        return Err(ToolError::UnknownArgument { name: unknown.clone(), nearest });
     }
     serde_json::from_value(Value::Object(arguments)).map_err(ToolError::Arguments)
+}
+
+/// Bytes of the names and texts in arguments, however deep; an item that is no text counts as one.
+fn n_bytes_of(arguments: &Object) -> usize {
+    fn of_value(value: &Value) -> usize {
+        match value {
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.iter().map(of_value).sum::<usize>() + items.len(),
+            Value::Object(object) => n_bytes_of(object),
+            Value::Null | Value::Bool(_) | Value::Number(_) => 1,
+        }
+    }
+    arguments.iter().map(|(name, value)| name.len() + of_value(value)).sum()
 }
 
 fn within<T>(name: &'static str, value: &T, range: &RangeInclusive<T>) -> Result<(), ToolError>
@@ -374,6 +421,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_too_long_is_refused_by_its_length() {
+        let long = "word ".repeat(200_000);
+        let words = "1000005 bytes of arguments, at most 20000 are taken";
+        check_refused("search", json!({"query": long}), words);
+        check_refused("search", json!({"query": "x", "globs": [long]}), "at most 20000");
+        check_refused("search", json!({"query": "x", long.clone(): 1}), "at most 20000");
+        check_refused("search", json!({"query": "x", "kinds": vec!["type"; 10_000]}), "at most 20000");
+        assert!(call("search", json!({"query": "word ".repeat(2_000)})).is_ok());
+    }
+
+    #[test]
     fn bad_arguments_are_named() {
         check_refused("search", json!({}), "missing field `query`");
         check_refused(
@@ -393,6 +451,12 @@ mod tests {
         check_refused("read_unit", json!({"path": "a"}), "either line or name");
         check_refused("read_unit", json!({"path": "a", "line": 1, "name": "b"}), "either line or name");
         check_refused("index_status", json!({"verbose": true}), "no argument verbose");
+        check_refused("search", json!({"query": "x", "limit": 3}), "no argument limit; did you mean k?");
+        check_refused("search", json!({"query": "x", "Top_K": 3}), "did you mean k?");
+        check_refused("search", json!({"q": "x"}), "did you mean query?");
+        check_refused("similar", json!({"file": "a", "line": 1}), "did you mean path?");
+        // The tool has none like it.
+        check_refused("index_status", json!({"limit": 3}), "there is no argument limit");
         assert!(Call::new("grep", Object::new()).is_none());
     }
 }

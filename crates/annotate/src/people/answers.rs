@@ -46,8 +46,9 @@ struct Code {
 type System = HashMap<String, Answered>;
 
 /// What one or two systems answer to the queries that all of them answer: files of pairs (those with label 0 or less
-/// are no answers), BEIR folders, or TREC runs of a benchmark. Queries to which both sides show the same are left out.
-/// The number of those, and the answers in the order drawn.
+/// are no answers), BEIR folders, or TREC runs of a benchmark. Of the answers of a data set, those are shown first that
+/// the other side does not show; queries to which both sides have nothing but the same are left out. The number of
+/// those, and the answers in the order drawn.
 ///
 /// # Errors
 /// When a file cannot be read or is wrong, or there is no query that all answer.
@@ -75,20 +76,17 @@ pub fn answers(
         }
         let Some(Answered { query_id, query, codes }) = first.remove(&key) else { continue };
         let others = others.iter_mut().filter_map(|other| Some(other.remove(&key)?.codes));
-        let mut sides: Vec<Side> = systems
-            .iter()
-            .zip(std::iter::once(codes).chain(others))
-            .map(|((system, _), codes)| Side {
-                system: system.clone(),
-                codes: shown(codes, options.top, &mut random),
-            })
-            .collect();
-        if let [a, b] = sides.as_slice()
-            && a.codes.iter().map(|code| squeezed(code)).eq(b.codes.iter().map(|code| squeezed(code)))
-        {
+        let in_order: Vec<Vec<Code>> =
+            std::iter::once(codes).chain(others).map(|codes| ordered(codes, &mut random)).collect();
+        let Some(shown) = shown(&in_order, options.top) else {
             same += 1;
             continue;
-        }
+        };
+        let side = |((system, _), codes): (&(String, PathBuf), Vec<&Code>)| Side {
+            system: system.clone(),
+            codes: codes.into_iter().map(|code| code.text.clone()).collect(),
+        };
+        let mut sides: Vec<Side> = systems.iter().zip(shown).map(side).collect();
         random.shuffle(&mut sides);
         found.push(Answers { query_id, query, sides });
     }
@@ -106,18 +104,48 @@ pub fn answers(
     Ok((same, found))
 }
 
-/// The codes that are shown: the best of a ranking, equal scores by id, descending, as trec_eval has them; of a data
-/// set's answers, which have no order, some that are drawn. Equal texts are shown once.
-fn shown(mut codes: Vec<Code>, top: usize, random: &mut fastrand::Rng) -> Vec<String> {
+/// Different codes in the order in which they are shown: of a ranking the best first, equal scores by id, descending,
+/// as trec_eval has them; a data set's answers, which have no order, as they are drawn.
+fn ordered(mut codes: Vec<Code>, random: &mut fastrand::Rng) -> Vec<Code> {
     random.shuffle(&mut codes);
     let score = |code: &Code| code.score.unwrap_or(f64::NEG_INFINITY);
-    if codes.iter().any(|code| code.score.is_some()) {
+    if is_ranking(&codes) {
         codes.sort_by(|a, b| score(b).total_cmp(&score(a)).then_with(|| b.id.cmp(&a.id)));
     }
     let mut seen = HashSet::new();
     codes.retain(|code| seen.insert(squeezed(&code.text)));
-    codes.truncate(top);
-    codes.into_iter().map(|code| code.text).collect()
+    codes
+}
+
+fn is_ranking(codes: &[Code]) -> bool {
+    codes.iter().any(|code| code.score.is_some())
+}
+
+/// What each side shows: its first `top` codes, but a data set first those that the other side does not show. `None`
+/// where two sides cannot but show the same.
+fn shown(sides: &[Vec<Code>], top: usize) -> Option<Vec<Vec<&Code>>> {
+    let first = |codes| select(codes, top, &[]);
+    let [a, b] = sides else { return Some(sides.iter().map(|codes| first(codes)).collect()) };
+    let show = [first(a), select(b, top, &first(a))];
+    let show = if is_same(&show) { [select(a, top, &show[1]), first(b)] } else { show };
+    (!is_same(&show)).then(|| show.into())
+}
+
+fn is_same([a, b]: &[Vec<&Code>; 2]) -> bool {
+    let texts = |codes: &[&Code]| codes.iter().map(|code| squeezed(&code.text)).collect::<Vec<_>>();
+    texts(a) == texts(b)
+}
+
+/// The first `top` codes of a side: of a ranking these, whatever the other side shows.
+fn select<'c>(codes: &'c [Code], top: usize, other: &[&Code]) -> Vec<&'c Code> {
+    let of_other: HashSet<String> = other.iter().map(|code| squeezed(&code.text)).collect();
+    let mut selected: Vec<&Code> = codes.iter().collect();
+    if !is_ranking(codes) {
+        // Stable: but for that the order is the one drawn.
+        selected.sort_by_key(|code| of_other.contains(&squeezed(&code.text)));
+    }
+    selected.truncate(top);
+    selected
 }
 
 /// A text without its white space.
@@ -204,5 +232,61 @@ fn read_system(path: &Path, texts: &Texts, options: &AnswersOptions) -> Result<S
                 "expected the text of {unknown}, found none; name with --benchmark the BEIR folder that the ids are of"
             ),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data_set(texts: &[&str]) -> Vec<Code> {
+        texts.iter().map(|text| Code { score: None, id: String::new(), text: (*text).to_owned() }).collect()
+    }
+
+    fn run(texts: &[&str]) -> Vec<Code> {
+        let scored = |(rank, text): (usize, &&str)| Code {
+            score: Some(-(rank as f64)),
+            id: String::new(),
+            text: (*text).to_owned(),
+        };
+        texts.iter().enumerate().map(scored).collect()
+    }
+
+    fn check(sides: [Vec<Code>; 2], expected: Option<[&[&str]; 2]>) {
+        for seed in 0..20 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let sides = sides.each_ref().map(|codes| {
+                let copy =
+                    |code: &Code| Code { score: code.score, id: code.id.clone(), text: code.text.clone() };
+                ordered(codes.iter().map(copy).collect(), &mut random)
+            });
+            let found = shown(&sides, 1);
+            match (&found, expected) {
+                (None, None) => {}
+                (Some(found), Some(expected)) => {
+                    for (codes, expected) in found.iter().zip(expected) {
+                        assert!(expected.contains(&codes[0].text.as_str()), "seed {seed}: {codes:?}");
+                    }
+                    assert_ne!(squeezed(&found[0][0].text), squeezed(&found[1][0].text), "seed {seed}");
+                }
+                _ => panic!("seed {seed}: {found:?}, expected {expected:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn one_of_several_answers_is_drawn_that_differs_from_the_other_side() {
+        check([data_set(&["a"]), data_set(&["a", "b", "c"])], Some([&["a"], &["b", "c"]]));
+        check([data_set(&["a", "b"]), data_set(&[" a"])], Some([&["b"], &[" a"]]));
+        check([data_set(&["a"]), data_set(&["a "])], None);
+        check([data_set(&["a"]), data_set(&["b"])], Some([&["a"], &["b"]]));
+    }
+
+    #[test]
+    fn what_a_run_ranks_first_is_shown_whatever_the_other_side_has() {
+        check([run(&["a", "b"]), data_set(&["a", "c"])], Some([&["a"], &["c"]]));
+        check([data_set(&["a", "c"]), run(&["a", "b"])], Some([&["c"], &["a"]]));
+        check([run(&["a", "b"]), run(&["a", "c"])], None);
+        check([run(&["a", "b"]), data_set(&["a"])], None);
     }
 }

@@ -15,9 +15,10 @@ use crate::output;
 pub struct ConvertArgs {
     #[command(flatten)]
     inputs: Inputs,
-    /// Format to write: beir, coir, mteb or another that `quarry data formats` lists as written
-    #[arg(long, value_name = "FORMAT", default_value = "beir")]
-    to: String,
+    /// Format to write: beir, coir, mteb or another that `quarry data formats` lists as written [default: beir; to the
+    /// name of a file, such as pairs.parquet, the format that is read]
+    #[arg(long, value_name = "FORMAT")]
+    to: Option<String>,
     /// Another file to read: the queries
     #[arg(long, value_name = "FILE")]
     queries: Vec<PathBuf>,
@@ -59,10 +60,7 @@ enum GradesArg {
 /// # Errors
 /// As [`convert`]; when no input is named, or the target is none.
 pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
-    let Some(target) = Target::named(&args.to) else {
-        let names: Vec<&str> = Target::names().collect();
-        bail!("--to {}: expected a format that can be written: {}", args.to, names.join(", "));
-    };
+    let named = args.to.as_deref().map(named).transpose()?;
     let (out, rest) = args.paths.split_last().context("expected a path to write")?;
     let inputs: Vec<PathBuf> = [&args.queries, &args.corpus, rest].into_iter().flatten().cloned().collect();
     if inputs.is_empty() {
@@ -81,10 +79,21 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
         renumber: args.renumber,
     };
     let sources = args.inputs.sources(&inputs)?;
+    let target = named.map_or_else(|| Target::default_for(out, &sources), Ok)?;
     let Converted { files, negatives } = convert(&sources, target, out, &args.inputs.split, &options)?;
     files.iter().for_each(|file| output::note(&file.to_string()));
     if negatives > 0 {
-        output::note(&format!("{negatives} pairs with label 0 are left out: {} holds matches only", args.to));
+        output::note(&format!(
+            "{negatives} pairs with label 0 are left out: {} holds matches only",
+            target.name()
+        ));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn named(name: &str) -> anyhow::Result<Target> {
+    Target::named(name).with_context(|| {
+        let names: Vec<&str> = Target::names().collect();
+        format!("--to {name}: expected a format that can be written: {}", names.join(", "))
+    })
 }

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::{Args, ValueEnum};
 use quarry_corpus::dataset::convert::{self, benchmark};
 use quarry_corpus::dataset::distractors::{
-    Options, Sampling, different_mismatches, mismatches, n_with_repeats, sample, to_match, write, write_pairs,
+    Options, Sampling, candidate_counts, different_mismatches, mismatches, n_with_repeats, sample, to_match,
+    write, write_pairs,
 };
 use quarry_corpus::dataset::python_random::PythonRandom;
 
-use super::Inputs;
+use super::{Inputs, inputs_and_output};
 use crate::output;
 
 /// Arguments of `quarry data distractors`.
@@ -35,7 +35,7 @@ pub struct DistractorsArgs {
     #[arg(long, default_value_t = 42)]
     seed: u64,
     /// Files or folders to read, then the file to write, which must not exist
-    #[arg(required = true, num_args = 2.., value_name = "PATH")]
+    #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 }
 
@@ -60,13 +60,13 @@ enum MatchingArg {
 /// # Errors
 /// When a file is missing or wrong, there are too few documents, or the result cannot be written.
 pub fn run(args: &DistractorsArgs) -> anyhow::Result<ExitCode> {
-    let (out, inputs) = args.paths.split_last().context("expected a file to write")?;
+    let (inputs, out) = inputs_and_output(&args.paths)?;
     let benchmark = benchmark(&args.inputs.sources(inputs)?, &convert::Options::default())?;
     if let Some(rule) = args.matching {
         let mut random = PythonRandom::new(args.seed);
-        let draw = |codes: &[&str]| match rule {
-            MatchingArg::Others => mismatches(codes.len(), &mut random),
-            MatchingArg::OtherCodes => different_mismatches(codes, &mut random),
+        let draw = |codes: &[&str], answers: &[Vec<usize>]| match rule {
+            MatchingArg::Others => mismatches(answers, &mut random),
+            MatchingArg::OtherCodes => different_mismatches(codes, answers, &mut random),
         };
         let pairs = to_match(&benchmark, draw, &inputs[0])?;
         let note = format!("wrote {} pairs, half of them matches, to {}", pairs.len(), out.display());
@@ -89,9 +89,13 @@ pub fn run(args: &DistractorsArgs) -> anyhow::Result<ExitCode> {
     if n_repeats > 0 {
         output::note(&format!("{n_repeats} queries have their answer, or a distractor, twice, as released"));
     }
+    let candidates = match candidate_counts(&lists) {
+        (least, most) if least == most => most.to_string(),
+        (least, most) => format!("{least} to {most}"),
+    };
     output::note(&format!(
-        "wrote {} candidates for each of {} queries to {}",
-        args.count + 1,
+        "wrote {candidates} candidates ({} distractors and all positives) for each of {} queries to {}",
+        args.count,
         lists.len(),
         out.display()
     ));

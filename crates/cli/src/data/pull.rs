@@ -1,13 +1,13 @@
 //! `quarry data pull`: public data sets.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
 use quarry_corpus::dataset::public::{PublicFile, PublicSet, public_sets};
+use quarry_corpus::formats::write::NewDirectories;
 use quarry_download::{Expected, Options, download};
 use quarry_text::nearest;
 use url::Url;
@@ -57,7 +57,8 @@ pub fn run(args: &PullArgs) -> anyhow::Result<ExitCode> {
     }
     let base = base(args.from.as_deref().unwrap_or(&set.base))?;
     let folder = args.out.clone().unwrap_or_else(|| PathBuf::from(&set.name));
-    fs::create_dir_all(&folder).with_context(|| output::cannot_write(&folder))?;
+    // Removed again unless something comes.
+    let _directories = NewDirectories::create(&folder).with_context(|| output::cannot_write(&folder))?;
     output::note(&format!("{}: {}; licence: {}; made for {}", set.name, set.about, set.licence, set.purpose));
     let mut files = Vec::new();
     for file in &set.files {

@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::Args;
 use quarry_corpus::dataset::split::{Part, split};
 
-use super::Inputs;
+use super::{Inputs, inputs_and_output};
 use crate::output;
 
 /// Arguments of `quarry data split`.
@@ -22,7 +21,7 @@ pub struct SplitArgs {
     #[arg(long, default_value_t = 42)]
     seed: u64,
     /// Files or folders to read, then the folder to write, which must not exist
-    #[arg(required = true, num_args = 2.., value_name = "PATH")]
+    #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 }
 
@@ -43,7 +42,7 @@ fn part(text: &str) -> Result<Part, String> {
 /// # Errors
 /// When a file is missing or wrong, or the result cannot be written.
 pub fn run(args: &SplitArgs) -> anyhow::Result<ExitCode> {
-    let (out, inputs) = args.paths.split_last().context("expected a folder to write")?;
+    let (inputs, out) = inputs_and_output(&args.paths)?;
     for part in split(&args.inputs.sources(inputs)?, &args.parts, args.seed, out)? {
         output::note(&format!("{}: {} queries, {} rows", part.name, part.queries, part.rows));
     }

@@ -441,7 +441,7 @@ pub fn list(args: &ProtocolsArgs) -> anyhow::Result<()> {
 #[derive(Debug, Args)]
 pub struct ReliabilityArgs {
     /// What `quarry eval protocol cosqa-plus-v1 --json` or `cosqa-plus-v2` printed, a file for each method
-    #[arg(required = true, num_args = 2.., value_name = "FILE")]
+    #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
@@ -473,6 +473,9 @@ pub fn reliability(args: &ReliabilityArgs) -> anyhow::Result<()> {
         })?;
         Ok(printed.parts.into_iter().map(|part| (part.name, part.metrics)).collect())
     };
+    if let [only] = args.files.as_slice() {
+        bail!("expected a file for each of two methods or more, found only {}", only.display());
+    }
     let figures = reliability_of(&args.files.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?);
     if figures.is_empty() {
         bail!(

@@ -178,7 +178,7 @@ fn export(args: &ExportArgs) -> anyhow::Result<()> {
         instructions.display()
     ));
     if same > 0 {
-        output::note(&format!("{same} queries were left out, as both sides answer them alike"));
+        output::note(&format!("{same} queries were left out, as both sides have the same answer only"));
     }
     if let Some(first) = too_long.first() {
         output::note(&format!(

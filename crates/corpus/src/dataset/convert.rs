@@ -95,6 +95,7 @@ pub fn convert(
             remedy: "write one such as test".to_owned(),
         });
     }
+    target.check_name(out)?;
     let staged = Staged::new(out)?;
     let written =
         write(sources, target, (out, &staged.path), split, options).map_err(|error| staged.named(error))?;

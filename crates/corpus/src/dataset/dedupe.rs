@@ -5,7 +5,7 @@ use super::rows::{RowWriter, writable};
 use super::{key, normalised};
 use crate::formats::source::Source;
 use crate::formats::write::Staged;
-use crate::formats::{FormatError, Record, Row};
+use crate::formats::{FormatError, Record, Row, Side};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -149,11 +149,15 @@ fn named(path: &Path, number: usize) -> String {
     format!("{}:{number}", path.display())
 }
 
-/// The text that is compared; `None` for a row without one.
+/// The text that is compared; `None` for a row without one, or that leaves it to another file by naming its id.
 fn text_of(source: &Source, row: &Row<'_>, on: On) -> Result<Option<String>, FormatError> {
     let mut text = None;
     (source.format.read)(row, &mut |record| {
+        let is_elsewhere = |side: &Side| side.id.is_some() && side.text.is_empty();
         let own = match (record, on) {
+            (Record::Pair(pair), On::Code) if is_elsewhere(&pair.code) => None,
+            (Record::Pair(pair), On::Query) if is_elsewhere(&pair.query) => None,
+            (Record::Pair(pair), On::Pair) if is_elsewhere(&pair.query) || is_elsewhere(&pair.code) => None,
             (Record::Pair(pair), On::Query) => Some(pair.query.text),
             (Record::Pair(pair), On::Code) => Some(pair.code.text),
             (Record::Pair(pair), On::Pair) => Some(format!("{}\n{}", pair.query.text, pair.code.text)),

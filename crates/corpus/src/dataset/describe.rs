@@ -2,7 +2,7 @@
 
 use super::{for_each, key, normalised};
 use crate::formats::source::Source;
-use crate::formats::{FormatError, Holds, Record, Side};
+use crate::formats::{FormatError, Holds, Judgement, Pair, Record, Retrieved, Side};
 use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -14,7 +14,7 @@ pub struct Description {
     pub pairs: usize,
     /// Number of pairs by label or grade; `none` for those without.
     pub labels: BTreeMap<String, usize>,
-    /// Pairs whose query and code both came before, spacing aside.
+    /// Pairs whose query and code both came before, by their texts and not their ids, spacing aside.
     pub repeated_pairs: usize,
     /// Number of queries by number of their codes with a label of 1 or more.
     pub positives_per_query: BTreeMap<usize, usize>,
@@ -110,7 +110,8 @@ const TEXTS_A_TASK: usize = 128;
 #[derive(Debug, Default)]
 pub struct Census {
     pairs: usize,
-    seen_pairs: HashSet<u128>,
+    /// The different pairs, by the contents of query and code.
+    seen_pairs: HashSet<(u128, u128)>,
     labels: BTreeMap<String, usize>,
     languages: BTreeMap<String, usize>,
     categories: BTreeMap<String, usize>,
@@ -122,6 +123,8 @@ pub struct Census {
 
 #[derive(Debug, Default)]
 struct SideCensus {
+    /// Hash of the content by hash of the id, of the texts in files of their own.
+    contents: HashMap<u128, u128>,
     /// Texts that wait to be counted, and their bytes.
     waiting: Vec<String>,
     n_bytes: usize,
@@ -167,7 +170,9 @@ impl Census {
         for_each(sources, &mut |_, record| {
             match record {
                 Record::Pair(pair) => {
-                    census.count_pair(pair.label, &id_or_text(&pair.query), &id_or_text(&pair.code));
+                    let contents =
+                        (census.queries.content(&pair, &pair.query), census.codes.content(&pair, &pair.code));
+                    census.count_pair(pair.label, &id_or_text(&pair.query), contents);
                     *census.languages.entry(pair.language.unwrap_or_default()).or_default() += 1;
                     *census.categories.entry(pair.category.unwrap_or_default()).or_default() += 1;
                     if !has_queries {
@@ -179,15 +184,25 @@ impl Census {
                 }
                 Record::Query(query) => {
                     census.positives.entry(key(&query.id)).or_default();
+                    census.queries.name(&query.id, &query.text);
                     census.queries.add(query.text, tokenise);
                 }
-                Record::Document(document) => census.codes.add(document.full_text().into_owned(), tokenise),
+                Record::Document(document) => {
+                    let text = document.full_text().into_owned();
+                    census.codes.name(&document.id, &text);
+                    census.codes.add(text, tokenise);
+                }
                 Record::Judgement(judgement) => {
                     *census.languages.entry(judgement.language.unwrap_or_default()).or_default() += 1;
-                    census.count_pair(Some(judgement.grade), &judgement.query, &judgement.document);
+                    let Judgement { query, document, grade, .. } = judgement;
+                    let contents = (census.queries.named(&query), census.codes.named(&document));
+                    census.count_pair(Some(grade), &query, contents);
                 }
                 Record::Label(label) => *census.labels.entry(label.label.to_string()).or_default() += 1,
-                Record::Retrieved(found) => census.count_pair(None, &found.query, &found.document),
+                Record::Retrieved(Retrieved { query, document, .. }) => {
+                    let contents = (census.queries.named(&query), census.codes.named(&document));
+                    census.count_pair(None, &query, contents);
+                }
             }
             Ok(())
         })?;
@@ -198,9 +213,9 @@ impl Census {
         Ok(census)
     }
 
-    fn count_pair(&mut self, label: Option<i32>, query: &str, code: &str) {
+    fn count_pair(&mut self, label: Option<i32>, query: &str, contents: (u128, u128)) {
         self.pairs += 1;
-        self.seen_pairs.insert(key(&normalised(&format!("{query}\0{code}"))));
+        self.seen_pairs.insert(contents);
         *self.labels.entry(label.map_or("none".into(), |label| label.to_string())).or_default() += 1;
         *self.positives.entry(key(query)).or_default() += usize::from(label.is_some_and(|label| label >= 1));
     }
@@ -231,12 +246,32 @@ impl Census {
     }
 }
 
-/// What tells one side of a pair from others.
+/// What tells the query of a pair from others.
 fn id_or_text(side: &Side) -> String {
     side.id.clone().unwrap_or_else(|| side.text.clone())
 }
 
 impl SideCensus {
+    /// Notes what an id stands for.
+    fn name(&mut self, id: &str, text: &str) {
+        self.contents.insert(key(id), key(&normalised(text)));
+    }
+
+    /// What stands for the content of an id: that of its text, or the id itself where no file has the text.
+    fn named(&self, id: &str) -> u128 {
+        let id = key(id);
+        self.contents.get(&id).copied().unwrap_or(id)
+    }
+
+    /// What stands for the content of a side of a pair. Its id says something only where its text is in another file,
+    /// and where it is not the id of the pair, which in some formats is the number of the row.
+    fn content(&self, pair: &Pair, side: &Side) -> u128 {
+        match &side.id {
+            Some(id) if side.text.trim().is_empty() && side.id != pair.id => self.named(id),
+            _ => key(&normalised(&side.text)),
+        }
+    }
+
     fn add(&mut self, text: String, tokenise: &Tokenise<'_>) {
         self.n_bytes += text.len();
         self.waiting.push(text);

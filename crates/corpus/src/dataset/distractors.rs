@@ -85,26 +85,41 @@ fn nth_other(n: usize, left_out: &[usize]) -> usize {
 
 /// For each of some records another whose code stands for one that does not answer: drawn by `random.choice` from the
 /// list of all others, in which each record goes to the end after its turn, as the scripts for AdvTest and the
-/// languages of CodeSearchNet do. `None` for fewer than two.
+/// languages of CodeSearchNet do. `answers` has for each record the positions of the records whose codes answer its
+/// query, ascending, its own among them: for records of a text and its code these are `[[0], [1], ...]`. `None` where
+/// one has nothing to draw from.
 #[must_use]
-pub fn mismatches(n_records: usize, random: &mut PythonRandom) -> Option<Vec<usize>> {
-    // The list is a rotation of the numbers, so that nothing has to be moved.
-    let other = |record| Some((record + 1 + random.below(n_records - 1)?) % n_records);
-    (0..n_records).map(other).collect()
+pub fn mismatches(answers: &[Vec<usize>], random: &mut PythonRandom) -> Option<Vec<usize>> {
+    let n_records = answers.len();
+    let other = |(record, answers): (usize, &Vec<usize>)| {
+        // The list is a rotation of the numbers that ends with the record, so that nothing has to be moved.
+        let first = record + 1;
+        let place = |position: usize| (position + n_records - first) % n_records;
+        let mut left_out: Vec<usize> = answers.iter().map(|position| place(*position)).collect();
+        left_out.sort_unstable();
+        let drawn = random.below(n_records - left_out.len())?;
+        Some((first + nth_other(drawn, &left_out)) % n_records)
+    };
+    answers.iter().enumerate().map(other).collect()
 }
 
-/// As [`mismatches`], drawn from the records whose code is another text, in their order, as the script for
-/// StatCodeSearch does. `None` where all codes are the same.
+/// As [`mismatches`], drawn from the records whose code is another text than those that answer, in their order, as the
+/// script for StatCodeSearch does. `None` where one has nothing to draw from, as all codes are the same.
 #[must_use]
-pub fn different_mismatches(codes: &[&str], random: &mut PythonRandom) -> Option<Vec<usize>> {
+pub fn different_mismatches(
+    codes: &[&str],
+    answers: &[Vec<usize>],
+    random: &mut PythonRandom,
+) -> Option<Vec<usize>> {
     let twins = positions_by_text(codes.iter().copied());
-    codes
-        .iter()
-        .map(|code| {
-            let same = &twins[&key(code)];
-            Some(nth_other(random.below(codes.len() - same.len())?, same))
-        })
-        .collect()
+    let other = |answers: &Vec<usize>| {
+        let same = answers.iter().flat_map(|position| &twins[&key(codes[*position])]);
+        let mut same: Vec<usize> = same.copied().collect();
+        same.sort_unstable();
+        same.dedup();
+        Some(nth_other(random.below(codes.len() - same.len())?, &same))
+    };
+    answers.iter().map(other).collect()
 }
 
 /// Positions of each text, ascending.
@@ -167,6 +182,14 @@ pub fn sample(
     Ok(lists.map(|(query, (drawn, own))| (query.clone(), ids(drawn).chain(ids(own)).collect())).collect())
 }
 
+/// The least and the greatest number of candidates of a query. They differ where queries have different numbers of
+/// positives, each of which is among the candidates.
+#[must_use]
+pub fn candidate_counts(lists: &[(String, Vec<String>)]) -> (usize, usize) {
+    let counts = || lists.iter().map(|(_, candidates)| candidates.len());
+    (counts().min().unwrap_or_default(), counts().max().unwrap_or_default())
+}
+
 /// The number of queries that have a document among their candidates more than once, as [`Sampling::Rolling`] gives
 /// some.
 #[must_use]
@@ -176,14 +199,14 @@ pub fn n_with_repeats(lists: &[(String, Vec<String>)]) -> usize {
 }
 
 /// A set to match: each query with each document that answers it (label 1), and then with one that is drawn for it
-/// (label 0), by `draw` from the texts of the documents that answer, such as [`mismatches`] and
-/// [`different_mismatches`]. `path` is named in errors.
+/// (label 0), by `draw` from the texts of the documents that answer and the positions of those that answer each query,
+/// such as [`different_mismatches`] and [`mismatches`]. `path` is named in errors.
 ///
 /// # Errors
 /// When there is nothing to draw from.
 pub fn to_match(
     benchmark: &Benchmark,
-    draw: impl FnOnce(&[&str]) -> Option<Vec<usize>>,
+    draw: impl FnOnce(&[&str], &[Vec<usize>]) -> Option<Vec<usize>>,
     path: &Path,
 ) -> Result<Vec<Pair>, FormatError> {
     let documents: HashMap<&str, &Document> =
@@ -195,7 +218,7 @@ pub fn to_match(
         matches.extend(relevant.filter_map(|(id, _)| Some((query, *documents.get(id.as_str())?))));
     }
     let codes: Vec<&str> = matches.iter().map(|(_, code)| code.text.as_str()).collect();
-    let drawn = draw(&codes).ok_or_else(|| FormatError::File {
+    let drawn = draw(&codes, &positions_of_answers(&matches)).ok_or_else(|| FormatError::File {
         path: path.to_owned(),
         expected: "pairs with different codes to draw from".into(),
         found: format!("{} pairs", codes.len()),
@@ -211,6 +234,23 @@ pub fn to_match(
         [pair(query, code, 1), pair(query, matches[other].1, 0)]
     };
     Ok(matches.iter().zip(drawn).flat_map(both).collect())
+}
+
+/// For each match the positions of all whose document answers its query, ascending.
+fn positions_of_answers(matches: &[(&Query, &Document)]) -> Vec<Vec<usize>> {
+    let mut documents: HashMap<&str, Vec<&str>> = HashMap::new();
+    let mut positions: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (position, (query, document)) in matches.iter().enumerate() {
+        documents.entry(&query.id).or_default().push(&document.id);
+        positions.entry(&document.id).or_default().push(position);
+    }
+    let answers = |(query, _): &(&Query, &Document)| {
+        let all = documents[query.id.as_str()].iter().flat_map(|document| &positions[document]);
+        let mut all: Vec<usize> = all.copied().collect();
+        all.sort_unstable();
+        all
+    };
+    matches.iter().map(answers).collect()
 }
 
 /// Writes pairs as GenCodeSearchNet has them, see [`PAIRS`].
@@ -301,15 +341,31 @@ mod tests {
         // random.seed(42); indices = list(range(9)); drawn = []
         // for i in range(9):
         //     indices.remove(i); drawn.append(random.choice(indices)); indices.append(i)
-        assert_eq!(mismatches(9, &mut PythonRandom::new(42)).unwrap(), [2, 2, 7, 7, 8, 8, 8, 0, 6]);
+        assert_eq!(mismatches(&pairs(9), &mut PythonRandom::new(42)).unwrap(), [2, 2, 7, 7, 8, 8, 8, 0, 6]);
         // random.seed(42); codes = list("abacabd")
         // [random.choice([j for j in range(7) if codes[j] != code]) for code in codes]
         let codes = ["a", "b", "a", "c", "a", "b", "d"];
-        let drawn = different_mismatches(&codes, &mut PythonRandom::new(42)).unwrap();
+        let drawn = different_mismatches(&codes, &pairs(7), &mut PythonRandom::new(42)).unwrap();
         assert_eq!(drawn, [1, 0, 5, 1, 3, 2, 5]);
-        assert_eq!(mismatches(1, &mut PythonRandom::new(1)), None);
-        assert_eq!(mismatches(0, &mut PythonRandom::new(1)), Some(Vec::new()));
-        assert_eq!(different_mismatches(&["a", "a"], &mut PythonRandom::new(1)), None);
+        assert_eq!(mismatches(&pairs(1), &mut PythonRandom::new(1)), None);
+        assert_eq!(mismatches(&[], &mut PythonRandom::new(1)), Some(Vec::new()));
+        assert_eq!(different_mismatches(&["a", "a"], &pairs(2), &mut PythonRandom::new(1)), None);
+    }
+
+    #[test]
+    fn no_mismatch_is_an_answer_of_the_same_query() {
+        // Records 0, 1 and 4 are of one query, 2 and 3 of others.
+        let answers = [vec![0, 1, 4], vec![0, 1, 4], vec![2], vec![3], vec![0, 1, 4]];
+        let codes = ["a", "b", "b", "c", "d"];
+        for seed in 0..100 {
+            let drawn = mismatches(&answers, &mut PythonRandom::new(seed)).unwrap();
+            for (record, drawn) in drawn.iter().enumerate() {
+                assert!(!answers[record].contains(drawn), "seed {seed}: {record} gets {drawn}");
+            }
+            let drawn = different_mismatches(&codes, &answers, &mut PythonRandom::new(seed)).unwrap();
+            assert_eq!((drawn[0], drawn[1], drawn[4]), (3, 3, 3), "the code of 2 is that of an answer, 1");
+        }
+        assert_eq!(mismatches(&[vec![0, 1], vec![0, 1]], &mut PythonRandom::new(1)), None);
     }
 
     #[test]

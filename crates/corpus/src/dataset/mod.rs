@@ -94,18 +94,21 @@ fn list(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), For
         if name.starts_with('.') {
             continue;
         }
-        let ending = name.trim_end_matches(".gz").rsplit_once('.').map(|(_, ending)| ending.to_owned());
         if path.is_dir() {
             if depth < MAX_DEPTH {
                 list(&path, depth + 1, files)?;
             }
-        } else if ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str()))
-            && !name.starts_with("dataset_info")
-        {
+        } else if is_data_file(&name) && !name.starts_with("dataset_info") {
             files.push(path);
         }
     }
     Ok(())
+}
+
+/// Whether a file of this name, in lower case, is read where a directory is named.
+fn is_data_file(name: &str) -> bool {
+    let ending = name.trim_end_matches(".gz").rsplit_once('.');
+    ending.is_some_and(|(_, ending)| ENDINGS.contains(&ending))
 }
 
 /// Name of the split whose judgements a file holds.

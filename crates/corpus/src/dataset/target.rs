@@ -1,6 +1,8 @@
 //! Where a conversion goes: a file, or a folder of several.
 
-use crate::formats::{Container, FORMATS, Format, beir, cosqa, cosqa_plus, huggingface, qrels};
+use super::is_data_file;
+use crate::formats::source::Source;
+use crate::formats::{Container, FORMATS, Format, FormatError, beir, cosqa, cosqa_plus, huggingface, qrels};
 use std::path::{Path, PathBuf};
 
 /// A folder of several files that can be written.
@@ -68,6 +70,9 @@ pub static LAYOUTS: &[Layout] = &[
     },
 ];
 
+/// The directory that is written where nobody names a format.
+static DEFAULT_LAYOUT: &Layout = &LAYOUTS[0];
+
 /// Where a conversion goes.
 #[derive(Debug, Clone, Copy)]
 pub enum Target {
@@ -83,6 +88,47 @@ impl Target {
     pub fn named(name: &str) -> Option<Self> {
         let layout = LAYOUTS.iter().find(|layout| layout.name == name).map(Self::Folder);
         layout.or_else(|| writable().find(|format| format.name == name).map(Self::File))
+    }
+
+    /// What is written to `out` where nobody names a format: a BEIR directory, but to the name of a data file, such as
+    /// `pairs.parquet`, the format that all sources have.
+    ///
+    /// # Errors
+    /// When `out` is the name of a file and the sources have no format in common, or one that cannot be written.
+    pub fn default_for(out: &Path, sources: &[Source]) -> Result<Self, FormatError> {
+        if !names_a_file(out) {
+            return Ok(Self::Folder(DEFAULT_LAYOUT));
+        }
+        let mut formats: Vec<&str> = sources.iter().map(|source| source.format.name).collect();
+        formats.sort_unstable();
+        formats.dedup();
+        let only = if let [name] = formats[..] { Self::named(name) } else { None };
+        only.ok_or_else(|| FormatError::File {
+            path: out.to_owned(),
+            expected: "files of one format that can be written, to keep it".into(),
+            found: formats.join(", "),
+            remedy: format!(
+                "name the format of the file with --to (`quarry data formats` lists them), or a directory for {}",
+                DEFAULT_LAYOUT.about
+            ),
+        })
+    }
+
+    /// Checks that the output can have this name.
+    ///
+    /// # Errors
+    /// When a directory would be called like a data file.
+    pub(super) fn check_name(self, out: &Path) -> Result<(), FormatError> {
+        match self {
+            Self::Folder(layout) if names_a_file(out) => Err(FormatError::File {
+                path: out.to_owned(),
+                expected: format!("the name of a directory: {} is {}", layout.name, layout.about),
+                found: "the name of a file".into(),
+                remedy: "leave its ending out, or name the format of a file with --to; `quarry data formats` lists them"
+                    .into(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// All names that [`Self::named`] knows.
@@ -135,6 +181,10 @@ impl Target {
             }
         }
     }
+}
+
+fn names_a_file(out: &Path) -> bool {
+    out.file_name().is_some_and(|name| is_data_file(&name.to_string_lossy().to_lowercase()))
 }
 
 fn writable() -> impl Iterator<Item = &'static Format> {

@@ -15,13 +15,15 @@ pub struct Staged {
     target: PathBuf,
     /// Where it is written.
     pub(crate) path: PathBuf,
+    /// The directories around it. Dropped after the rest.
+    _around: NewDirectories,
 }
 
 impl Staged {
-    /// For a target that does not exist, or is an empty folder.
+    /// For a target that does not exist, or is an empty directory. Makes the directories around it.
     ///
     /// # Errors
-    /// When something is there already: nothing is overwritten.
+    /// When something is there already: nothing is overwritten. When the directories cannot be made.
     pub fn new(target: &Path) -> Result<Self, FormatError> {
         let empty = fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_none());
         if target.symlink_metadata().is_ok() && !empty {
@@ -35,7 +37,9 @@ impl Staged {
         let mut name = OsString::from(".");
         name.push(target.file_name().unwrap_or_default());
         name.push(format!(".{}.partial", std::process::id()));
-        Ok(Self { target: target.to_owned(), path: target.with_file_name(name) })
+        let around = NewDirectories::create(target.parent().unwrap_or(Path::new("")))
+            .map_err(|source| FormatError::Write { path: target.to_owned(), source })?;
+        Ok(Self { target: target.to_owned(), path: target.with_file_name(name), _around: around })
     }
 
     /// Where it is written.
@@ -78,6 +82,39 @@ impl Drop for Staged {
             let _ = fs::remove_dir_all(&self.path);
         } else {
             let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Directories that are made for what will be written into them. Those that are still empty when this is dropped are
+/// removed again, so that what fails leaves nothing behind.
+#[derive(Debug)]
+pub struct NewDirectories {
+    /// The inner ones first.
+    made: Vec<PathBuf>,
+}
+
+impl NewDirectories {
+    /// Makes a directory and those around it that are missing.
+    ///
+    /// # Errors
+    /// When the system refuses; then none is left behind.
+    pub fn create(directory: &Path) -> io::Result<Self> {
+        let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+        let made = directory.ancestors().take_while(is_missing).map(Path::to_owned).collect();
+        let directories = Self { made };
+        if !directory.as_os_str().is_empty() {
+            fs::create_dir_all(directory)?;
+        }
+        Ok(directories)
+    }
+}
+
+impl Drop for NewDirectories {
+    fn drop(&mut self) {
+        // The system removes no directory that something is in.
+        for directory in &self.made {
+            let _ = fs::remove_dir(directory);
         }
     }
 }

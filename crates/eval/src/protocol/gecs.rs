@@ -246,13 +246,14 @@ fn negatives(
     seed: u32,
 ) -> Option<Vec<usize>> {
     let mut random = PythonRandom::new(seed.into());
+    let answers: Vec<Vec<usize>> = (0..documents.len()).map(|position| vec![position]).collect();
     let drawn = if set == "statcodesearch" {
         let codes: Vec<&str> = documents.iter().map(|document| document.text.as_str()).collect();
-        different_mismatches(&codes, &mut random)?
-    } else if documents.len() > 1 {
-        mismatches(documents.len(), &mut random)?
-    } else {
+        different_mismatches(&codes, &answers, &mut random)?
+    } else if documents.is_empty() {
         return None;
+    } else {
+        mismatches(&answers, &mut random)?
     };
     let Some(forms) = forms else { return Some(drawn) };
     Some(

@@ -24,6 +24,14 @@ const CHECKS: &str = "2";
 /// What the system says where there is no room.
 const DISK_FULL: &str = "No space left";
 
+/// The outermost directory on the way to `directory` that those who run programs for root cannot enter.
+fn closed_to_others(directory: &Path) -> Option<&Path> {
+    let is_open = |path: &&Path| fs::metadata(path).map_or(true, |of| of.permissions().mode() & 0o001 != 0);
+    let outer_first: Vec<&Path> = directory.ancestors().collect();
+    let closed = outer_first.into_iter().rev().find(|path| !is_open(path));
+    closed.filter(|_| rustix::process::geteuid().is_root())
+}
+
 /// Fetches packages, and keeps them.
 pub struct Packages {
     sandbox: Bubblewrap,
@@ -88,9 +96,15 @@ impl Packages {
             ..Program::default()
         };
         self.sandbox.run(&seen, &Limits::default()).map_err(|error| {
+            let closed = closed_to_others(cache).map_or_else(
+                || "every user must be able to enter it and the directories around it".to_owned(),
+                |closed| {
+                    format!("root's programs run as another user, who cannot enter {}", closed.display())
+                },
+            );
             Error::Program(format!(
-                "programs cannot be shown what is in {}, the folder for packages: every user must be able to enter it \
-                 and the folders around it ({error})",
+                "programs cannot be shown what is in {}, the directory for packages; {closed}; let others enter \
+                 it (chmod o+x), or name another with XDG_CACHE_HOME or `cache` in `[packages]` of the plan ({error})",
                 cache.display()
             ))
         })?;

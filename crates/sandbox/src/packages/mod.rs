@@ -175,15 +175,18 @@ pub fn is_name(manager: &str, text: &str) -> bool {
     MANAGERS.iter().any(names_one) && !text.chars().skip(1).any(|c| "=<>~![@".contains(c))
 }
 
-/// Where packages are kept unless somebody says otherwise. Root's is outside of root's own folder, which those who run
-/// programs for root cannot enter.
+/// Where packages are kept unless somebody says otherwise: in the user's cache directory, which `XDG_CACHE_HOME` moves.
+/// Without that variable root's is `/var/cache`, as those who run programs for root cannot enter root's home directory;
+/// that they can enter another is checked before it is used.
 pub fn default_cache() -> Option<PathBuf> {
-    let folder = if rustix::process::geteuid().is_root() {
-        Some(PathBuf::from("/var/cache"))
-    } else {
-        dirs::cache_dir()
-    };
-    Some(folder?.join("quarry/packages"))
+    let moved = std::env::var_os("XDG_CACHE_HOME").is_some_and(|path| Path::new(&path).is_absolute());
+    default_cache_of(rustix::process::geteuid().is_root(), moved, dirs::cache_dir())
+}
+
+/// As [`default_cache`]; `moved` says whether the user chose `cache`.
+fn default_cache_of(is_root: bool, moved: bool, cache: Option<PathBuf>) -> Option<PathBuf> {
+    let base = if is_root && !moved { PathBuf::from("/var/cache") } else { cache? };
+    Some(base.join("quarry/packages"))
 }
 
 fn refused(reason: impl Into<String>) -> PackageError {
@@ -198,6 +201,16 @@ mod tests {
     fn languages_have_at_most_one_manager() {
         assert!(is_supported("python") && is_supported("javascript") && !is_supported("go"));
         assert_eq!(manager("typescript").map(Manager::name), Some("npm"));
+    }
+
+    #[test]
+    fn root_has_a_cache_that_others_can_enter_unless_it_chose_one() {
+        let cache = |is_root, moved| default_cache_of(is_root, moved, Some("/c".into())).unwrap();
+        assert_eq!(cache(true, false), Path::new("/var/cache/quarry/packages"));
+        for (is_root, moved) in [(true, true), (false, false), (false, true)] {
+            assert_eq!(cache(is_root, moved), Path::new("/c/quarry/packages"));
+        }
+        assert_eq!(default_cache_of(false, false, None), None);
     }
 
     #[test]

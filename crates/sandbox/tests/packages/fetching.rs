@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -233,6 +234,22 @@ fn a_cache_is_made_when_packages_are_needed() {
     packages.check("python").unwrap();
     let error = packages.provide("python", &["base-x".to_owned()]).unwrap_err().to_string();
     assert!(error.contains("`cache` in `[packages]`") && error.contains("Not a directory"), "{error}");
+}
+
+#[test]
+fn a_cache_that_programs_cannot_enter_is_named_with_what_closes_it() {
+    // Only root's programs run as another user.
+    if !can_fetch("python") || !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let mut fixture = two();
+    let closed = fixture.index().join("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+    fixture.settings.cache = closed.join("cache");
+    let error = fixture.packages().provide("python", &["base-x".to_owned()]).unwrap_err().to_string();
+    let named = format!("who cannot enter {};", closed.display());
+    assert!(error.contains(&named) && error.contains("XDG_CACHE_HOME"), "{error}");
 }
 
 #[test]

@@ -1,0 +1,172 @@
+//! What the program prints, word for word: tables, lists and errors, as files in `tests/snapshots`, so that a change of
+//! wording is seen and read as one. `UPDATE_EXPECT=1 cargo test` writes them anew. (Help texts are compared where the
+//! command line is defined, see `src/command_lines.rs`.)
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
+mod fixture;
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use expect_test::expect_file;
+use fixture::{Fixture, stderr, stdout};
+use regex::Regex;
+
+const CODES: &str = r#"{"def read_csv(path):\n    return rows": 0, "def sort_list(xs): pass": 1,
+    "def parse_date(text): pass": 2, "def copy_file(source, target): pass": 3}"#;
+const PAIRS: &str = r#"[
+    {"idx": "q-1", "doc": "python read a csv", "code": "", "label": 1, "retrieval_idx": 0},
+    {"idx": "q-2", "doc": "python sort list", "code": "", "label": 1, "retrieval_idx": 1},
+    {"idx": "q-3", "doc": "list", "code": "", "label": 1, "retrieval_idx": 3}]"#;
+
+/// Runs commands one after the other, words separated by spaces or in single quotation marks, and compares what they
+/// print, and their exit codes, with the file of this name.
+fn check(fixture: &Fixture, name: &str, commands: &[&str]) {
+    let mut text = String::new();
+    for command in commands {
+        let words = shlex::split(command).unwrap();
+        let output = fixture.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        writeln!(text, "$ quarry {command}").unwrap();
+        text.push_str(&stdout(&output));
+        for line in stderr(&output).lines() {
+            writeln!(text, "stderr: {line}").unwrap();
+        }
+        writeln!(text, "exit code: {}\n", output.status.code().unwrap()).unwrap();
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/snapshots/{name}.txt"));
+    expect_file![path].assert_eq(&without_what_varies(fixture, &text));
+}
+
+/// A text without the paths, times and sizes of this run.
+fn without_what_varies(fixture: &Fixture, text: &str) -> String {
+    let directory = fixture.path("");
+    let mut text = text.to_owned();
+    for path in [directory.canonicalize().unwrap(), directory] {
+        text = text.replace(path.to_str().unwrap().trim_end_matches('/'), "[DIRECTORY]");
+    }
+    for (pattern, stands) in [
+        (r"\d+(\.\d+)? (ms|s)\b", "[TIME]"),
+        (r"\d+(\.\d+)? (B|kB|KiB|MiB|MB)\b", "[SIZE]"),
+        (r"\b(trees|dirs)/[0-9a-f]{16,}", "$1/[HASH]"),
+        (r"[0-9a-f]{16,}", "[HASH]"),
+    ] {
+        text = Regex::new(pattern).unwrap().replace_all(&text, stands).into_owned();
+    }
+    text
+}
+
+#[test]
+fn search_and_what_is_around_it() {
+    let fixture = Fixture::new();
+    check(
+        &fixture,
+        "search",
+        &[
+            "search 'open a socket'",
+            "search 'open a socket' -l",
+            "search 'open a socket' --jsonl -k 1",
+            "search 'knit a woollen mitten'",
+            "search -e 'def \\w+'",
+            "similar net.py:2",
+        ],
+    );
+    check(&fixture, "index", &["index", "index", "log show", "log on", "log off"]);
+}
+
+#[test]
+fn data_sets() {
+    let fixture = Fixture::new();
+    fixture.write("tree/codes.json", CODES);
+    fixture.write("tree/pairs.json", PAIRS);
+    check(
+        &fixture,
+        "data",
+        &[
+            "data convert --from cosqa --queries pairs.json --corpus codes.json score",
+            "data convert pairs.json codes.json score.parquet",
+            "data check pairs.json codes.json",
+            "data describe pairs.json codes.json",
+            "data dedupe pairs.json codes.json",
+            "data split pairs.json --parts train:1,test:1 parts",
+            "data distractors pairs.json codes.json --count 2 candidates.jsonl",
+            "data pull",
+            "data formats",
+            "data formats gecs",
+        ],
+    );
+}
+
+#[test]
+fn evaluations() {
+    let fixture = Fixture::new();
+    fixture.write("tree/codes.json", CODES);
+    fixture.write("tree/pairs.json", PAIRS);
+    fixture.write("tree/ratings.csv", "anna,ben,carl\n1,1,1\n0,1,0\n0,0,0\n1,1,0\n");
+    fixture.write("tree/verdicts.csv", "truth,prediction\n1,1\n1,0\n0,0\n0,1\n1,1\n");
+    fixture.write("tree/forecasts.csv", "outcome,probability\n1,0.9\n1,0.4\n0,0.2\n0,0.6\n1,0.8\n");
+    fixture.run(&["data", "convert", "pairs.json", "codes.json", "score"]);
+    check(
+        &fixture,
+        "eval",
+        &[
+            "eval ./score --method bm25 --run bm25.run",
+            "eval ./score --method bow --run bow.run --markdown",
+            "eval score --qrels score/qrels/test.tsv --run bm25.run --metrics mrr,ndcg@10",
+            "eval compare bm25.run bow.run --qrels score/qrels/test.tsv --metrics mrr",
+            "eval agreement ratings.csv",
+            "eval classification verdicts.csv",
+            "eval calibration forecasts.csv",
+            "eval protocols",
+            "eval protocols gecs",
+        ],
+    );
+}
+
+#[test]
+fn mistakes() {
+    let fixture = Fixture::new();
+    fixture.write("tree/broken/.quarry.toml", "limit = 2\ntreshold = 0.5\n");
+    fixture.write("tree/wrong.jsonl", "{\"query\": \"x\"}\n");
+    fixture.write("tree/plan.toml", "pairs = ['none.jsonl']\njudge = 'agents'\nmodle = 1\n");
+    fixture.write("tree/codes.json", CODES);
+    fixture.write("tree/pairs.json", PAIRS);
+    fixture.run(&["data", "convert", "pairs.json", "codes.json", "score"]);
+    check(
+        &fixture,
+        "errors",
+        &[
+            "search x --no-index-update",
+            "serach x",
+            "search",
+            "search x nowhere",
+            "search '?!'",
+            "search x --limt 3",
+            "search x -t pyhton",
+            "search x -g 'a[b'",
+            "search x --kind klass",
+            "search x --threshold 7",
+            "search -e 'a('",
+            "search x broken",
+            "similar net.py",
+            "similar net.py:400",
+            "man nothing",
+            "languages --json extra",
+            "data check wrong.jsonl",
+            "data check none.jsonl",
+            "data convert wrong.jsonl",
+            "data convert wrong.jsonl out --to parquet",
+            "data split wrong.jsonl",
+            "data split wrong.jsonl --parts train out",
+            "data pull csn9",
+            "eval nowhere --method bm25",
+            "eval ./score --method bm26",
+            "eval score --qrels none --run none",
+            "eval protocol gecs",
+            "eval reliability a.json",
+            "judge run none.toml",
+            "judge run plan.toml",
+            "train static --pairs none --out model",
+        ],
+    );
+}

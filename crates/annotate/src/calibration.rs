@@ -5,6 +5,7 @@ use quarry_eval::calibration::{
     risk_coverage,
 };
 use quarry_eval::recalibration::{Recalibration, cross_validated};
+use quarry_text::counted;
 use serde::Serialize;
 
 use crate::error::AnnotateError;
@@ -73,8 +74,8 @@ impl Calibration {
         let mut warnings = Vec::new();
         if self.pairs < FEW_PAIRS {
             warnings.push(format!(
-                "{} pairs are few: expect other numbers from others; label {FEW_PAIRS} or more",
-                self.pairs
+                "only {}: expect other numbers from others; label {FEW_PAIRS} or more",
+                counted(self.pairs, "pair")
             ));
         }
         if self.confidences == 1 {

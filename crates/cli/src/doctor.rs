@@ -16,11 +16,13 @@ use quarry_index::{Index, OpenOptions, Stale, Status, Update, expected_bytes};
 #[cfg(target_os = "linux")]
 use quarry_sandbox::{MemoryBound, Runner, SEARCH_PATH};
 use quarry_source::languages;
+use quarry_text::counted;
 use serde::Serialize;
 
 use crate::index::SourceArgs;
-use crate::output::{self, Terminal};
+use crate::output;
 use crate::settings::{self, Settings};
+use crate::terminal::Terminal;
 use crate::{log, watch};
 
 /// Less space than this is too little for anything; bytes.
@@ -160,7 +162,8 @@ fn tree(source: &SourceArgs, settings: &Settings) -> (Check, Option<Listing>) {
     let n =
         |wanted: fn(&SkipReason) -> bool| listing.skipped.iter().filter(|file| wanted(&file.reason)).count();
     let unreadable = n(|reason| matches!(reason, SkipReason::Unreadable(_)));
-    let found = format!("{} files to index, {} left out", listing.files.len(), listing.skipped.len());
+    let found =
+        format!("{} to index, {} left out", counted(listing.files.len(), "file"), listing.skipped.len());
     let check = if listing.files.is_empty() {
         Check::broken("tree", found, "look at `quarry status`, and at the ignore files of the tree")
     } else if unreadable > 0 {
@@ -176,8 +179,10 @@ fn tree(source: &SourceArgs, settings: &Settings) -> (Check, Option<Listing>) {
 fn known_languages(listing: &Listing) -> Check {
     let n_cut = listing.files.iter().filter(|file| file.language.has_rules()).count();
     let n_known = languages().filter(|language| language.has_rules()).count();
-    let found =
-        format!("{n_cut} of {} files in one of the {n_known} languages with rules", listing.files.len());
+    let found = format!(
+        "{n_cut} of {} in one of the {n_known} languages with rules",
+        counted(listing.files.len(), "file")
+    );
     let unknown: Vec<&str> = listing
         .skipped
         .iter()
@@ -187,7 +192,7 @@ fn known_languages(listing: &Listing) -> Check {
     match unknown.first() {
         Some(example) if unknown.len() > listing.files.len() => Check::warning(
             "languages",
-            format!("{found}; {} files in no known language, such as {example}", unknown.len()),
+            format!("{found}; {} in no known language, such as {example}", counted(unknown.len(), "file")),
             "`quarry languages` lists what is known",
         ),
         _ => Check::ok("languages", found),
@@ -197,9 +202,9 @@ fn known_languages(listing: &Listing) -> Check {
 fn watching(root: &Path) -> Check {
     let n_folders = walk::folders(root).map_or(0, |folders| folders.len());
     let Some(limit) = watch::folder_limit() else {
-        return Check::ok("watch", format!("{n_folders} folders"));
+        return Check::ok("watch", counted(n_folders, "directory"));
     };
-    let found = format!("{n_folders} folders, the system can watch {limit}");
+    let found = format!("{}, the system can watch {limit}", counted(n_folders, "directory"));
     if n_folders < limit {
         Check::ok("watch", found)
     } else {
@@ -306,13 +311,13 @@ fn space(free: u64, needed: u64) -> Check {
 
 fn terminal(settings: &Settings) -> Check {
     let choice = settings.get(|layer| layer.color).unwrap_or(ColorChoice::Auto);
-    let Terminal { colour, links } = Terminal::of_stdout(choice);
+    let Terminal { color, links } = Terminal::of_stdout(choice);
     let can = |able: bool, what: &str| format!("{}{what}", if able { "" } else { "no " });
-    let found = format!("{}, {}", can(colour, "colours"), can(links, "links"));
+    let found = format!("{}, {}", can(color, "colors"), can(links, "links"));
     if !io::stdout().is_terminal() {
         return Check::ok("terminal", format!("stdout is no terminal: {found}"));
     }
-    match (colour, std::env::var_os("NO_COLOR").is_some()) {
+    match (color, std::env::var_os("NO_COLOR").is_some()) {
         (false, true) => Check::ok("terminal", format!("{found}, as NO_COLOR says")),
         _ => Check::ok("terminal", found),
     }
@@ -324,7 +329,8 @@ fn searches() -> Check {
         Err(error) => Check::warning("log", format!("{error:#}"), "searches can be recorded once it is set"),
         Ok(state) if !state.on => Check::ok("log", "searches are not recorded"),
         Ok(state) => {
-            let found = format!("{} searches recorded in {}", state.n_records, state.file.display());
+            let found =
+                format!("{} in {}", counted(state.n_records, "recorded search"), state.file.display());
             match fs::OpenOptions::new().append(true).open(&state.file) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Check::broken(
                     "log",

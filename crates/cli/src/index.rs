@@ -12,10 +12,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use quarry_corpus::walk::{WalkOptions, count_by_reason};
 use quarry_embed::Embedder;
 use quarry_index::{Event, Index, LOCAL_FOLDER, OpenOptions, Opened, Outdated, Stale, Update};
+use quarry_text::counted;
 use serde::Serialize;
 
 use crate::settings::Settings;
-use crate::{model, output};
+use crate::{byte_size, model, output};
 
 /// Where the index of a tree is and what it is made with; `search` and `index` share them.
 #[derive(Debug, Args)]
@@ -30,8 +31,8 @@ pub struct SourceArgs {
     /// Embedding model: a transformer's folder, or a static model's file or folder [default: the one built in]
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
-    /// Skip files greater than this [default: 1000000; in an indexed folder what it was indexed with]
-    #[arg(long, value_name = "BYTES")]
+    /// Skip files larger than this, such as 500kB or 2M [default: 1000000; in an indexed folder what it was indexed with]
+    #[arg(long, value_name = "BYTES", value_parser = byte_size::parse)]
     max_bytes: Option<u64>,
 }
 
@@ -57,8 +58,9 @@ pub struct Summary<'a> {
     path: &'a Path,
     files: usize,
     units: usize,
-    /// Whether the index had to be built, and why.
+    /// Whether the index had to be built.
     built: bool,
+    /// What was wrong with the one that was there; null where there was none.
     reason: Option<String>,
     embedded_units: usize,
     skipped: BTreeMap<String, usize>,
@@ -80,7 +82,7 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
     if args.local {
         if !source.path.is_dir() {
             bail!(
-                "{}: no folder, so that no index can lie in it; name one, or leave out --local",
+                "{}: not a directory, so that no index can lie in it; name one, or leave out --local",
                 source.path.display()
             );
         }
@@ -105,7 +107,10 @@ impl<'a> Summary<'a> {
             files: index.n_files(),
             units: index.n_units(),
             built: built.is_some(),
-            reason: built.as_ref().map(|report| report.reason.to_string()),
+            reason: built
+                .as_ref()
+                .filter(|report| report.reason != Stale::Missing)
+                .map(|report| report.reason.to_string()),
             embedded_units: built.as_ref().map_or(0, |report| report.n_embedded),
             skipped: built.as_ref().map_or_else(BTreeMap::new, |report| count_by_reason(&report.skipped)),
             took_ms: output::milliseconds(took),
@@ -115,17 +120,15 @@ impl<'a> Summary<'a> {
     /// For a person.
     pub fn sentence(&self) -> String {
         let Self { path, files, units, reason, took_ms, .. } = self;
-        let Some(reason) = reason else {
-            return format!("{}: {units} units in {files} files, up to date", path.display());
-        };
+        let holds = format!("{} in {}", counted(*units, "unit"), counted(*files, "file"));
+        if !self.built {
+            return format!("{}: {holds}, up to date", path.display());
+        }
+        let reason = reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
         let skipped: Vec<String> = self.skipped.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
         let skipped =
             if skipped.is_empty() { String::new() } else { format!("; skipped {}", skipped.join(", ")) };
-        format!(
-            "{}: indexed {units} units in {files} files in {:.1} s ({reason}){skipped}",
-            path.display(),
-            took_ms / 1000.0
-        )
+        format!("{}: indexed {holds} in {:.1} s{reason}{skipped}", path.display(), took_ms / 1000.0)
     }
 }
 

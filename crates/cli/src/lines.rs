@@ -25,7 +25,7 @@ pub struct LineMatch {
 /// When one is malformed; the message shows where.
 pub fn expression(patterns: &[String], ignore_case: bool) -> anyhow::Result<Regex> {
     for pattern in patterns {
-        Regex::new(pattern).with_context(|| format!("{pattern:?} is no regular expression"))?;
+        Regex::new(pattern).with_context(|| format!("{pattern:?} is not a regular expression"))?;
     }
     let any = patterns.iter().map(|pattern| format!("(?:{pattern})")).collect::<Vec<_>>().join("|");
     Ok(RegexBuilder::new(&any).case_insensitive(ignore_case).build()?)
@@ -78,7 +78,7 @@ mod tests {
         assert!(any.is_match("a foo") && any.is_match("xa") && any.is_match("ay") && !any.is_match("FOO"));
         assert!(expression(&patterns, true).unwrap().is_match("FOO"));
         let message = format!("{:#}", expression(&["a(".to_owned()], false).unwrap_err());
-        assert!(message.contains("\"a(\" is no regular expression"), "{message}");
+        assert!(message.contains("\"a(\" is not a regular expression"), "{message}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use quarry_text::counted;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -107,22 +108,26 @@ pub fn append<'a>(record: impl FnOnce() -> Record<'a>) {
     }
 }
 
-/// Records the last search once more, with the rank of the result that was opened.
-fn append_opened(log: &Path, rank: usize) -> anyhow::Result<()> {
+/// Records the last search once more, with the rank of the result that was opened, and says which it is.
+fn append_opened(log: &Path, rank: usize) -> anyhow::Result<String> {
     let text = read(log)?;
-    let last = text.lines().last().context("no search is recorded; `quarry log on` begins to record them")?;
+    let last = text.lines().last().context("no search is recorded yet; search for something first")?;
     let mut record: Value = serde_json::from_str(last)
-        .with_context(|| format!("the last line of {} is no record", log.display()))?;
+        .with_context(|| format!("the last line of {} is not a record", log.display()))?;
     let n_results = record["results"].as_array().map_or(0, Vec::len);
     if !(1..=n_results).contains(&rank) {
         bail!(
-            "the last search, {}, has {n_results} results; expected the rank of one of them",
-            record["query"]
+            "the last search, {}, has {}; expected the rank of one of them",
+            record["query"],
+            counted(n_results, "result")
         );
     }
     record["opened"] = rank.into();
     record["time"] = now().into();
-    write(log, &record)
+    write(log, &record)?;
+    let place = &record["results"][rank - 1];
+    let path = place["path"].as_str().unwrap_or_default();
+    Ok(format!("{path}:{} was the right result of the search for {}", place["line"], record["query"]))
 }
 
 fn write(file: &Path, record: &impl Serialize) -> anyhow::Result<()> {
@@ -157,8 +162,15 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
             remove(&switch)?;
             output::note("searches are not recorded; `quarry log clear` removes what was");
         }
-        Action::Opened { rank } => append_opened(&log, rank)?,
-        Action::Show => output::print(&read(&log)?)?,
+        Action::Opened { rank } => {
+            if !switch.exists() {
+                bail!(
+                    "searches are not recorded, so that there is no last one; `quarry log on` records them"
+                );
+            }
+            output::note(&append_opened(&log, rank)?);
+        }
+        Action::Show => output::print_json_text(&read(&log)?)?,
         Action::Clear => {
             remove(&log)?;
             output::note("what was recorded is removed");
@@ -170,7 +182,8 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
             } else {
                 let State { on, file, n_records } = state;
                 let on = if on { "recorded" } else { "not recorded" };
-                output::print(&format!("searches are {on}; {n_records} are in {}\n", file.display()))?;
+                let records = counted(n_records, "record");
+                output::print(&format!("searches are {on}; {records} in {}\n", file.display()))?;
             }
         }
     }

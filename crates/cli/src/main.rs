@@ -1,5 +1,6 @@
 //! The `quarry` command: parses, dispatches, and turns errors into messages and exit codes.
 
+mod byte_size;
 #[cfg(all(test, target_os = "linux"))]
 mod command_lines;
 mod completions;
@@ -25,13 +26,16 @@ mod search;
 mod settings;
 mod similar;
 mod status;
+mod terminal;
 mod train;
+mod tree;
 mod watch;
 #[cfg(target_os = "linux")]
 mod worker;
 
+use std::borrow::Cow;
 use std::io;
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -88,7 +92,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| exit_with_usage(&error));
     start_log();
     let outcome = match cli.command {
         Command::Search(args) => search::run(args),
@@ -120,6 +124,18 @@ fn main() -> ExitCode {
         output::print_error(&error);
         ExitCode::from(2)
     })
+}
+
+/// Prints help, or what is wrong with the command line, which may name files as they are called.
+fn exit_with_usage(error: &clap::Error) -> ! {
+    let is_harmless =
+        std::env::args().skip(1).all(|argument| matches!(output::printable(&argument), Cow::Borrowed(_)));
+    if is_harmless {
+        error.exit();
+    }
+    // Without the colors, which could not be told from what was quoted.
+    output::note(error.render().to_string().trim_end());
+    process::exit(error.exit_code())
 }
 
 /// Writes the log to stderr as `QUARRY_LOG` asks (`debug`, `quarry_index=trace`); by default Quarry's own warnings.

@@ -4,174 +4,87 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anstyle::{AnsiColor, Style};
 use anyhow::Context;
-use clap::ColorChoice;
 use indicatif::{ProgressBar, ProgressStyle};
 use quarry_eval::significance::Interval;
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
-const PATH_STYLE: Style = AnsiColor::Cyan.on_default();
-const MATCH_STYLE: Style = AnsiColor::Yellow.on_default().bold();
-const NAME_STYLE: Style = Style::new().bold();
-const FAINT_STYLE: Style = Style::new().dimmed();
-
-/// Longest line that is printed, in characters; the rest is cut off.
-const MAX_LINE_CHARS: usize = 200;
-
-/// What the terminal can do and the user wants.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Terminal {
-    /// Colours may be used.
-    pub colour: bool,
-    /// Links (OSC 8) may be used.
-    pub links: bool,
+/// A text that was read somewhere, on one line: what could speak to the terminal, begin another line, or make text
+/// stand where it does not is written as an escape, such as `\u{1b}`. Tabs stay.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    escaped(text, &['\t'], |out, c| out.extend(c.escape_default()))
 }
 
-impl Terminal {
-    /// Of stdout; `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` count where the user leaves the choice to us.
-    pub fn of_stdout(choice: ColorChoice) -> Self {
-        let colour = match choice {
-            ColorChoice::Auto => anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never,
-            ColorChoice::Always => true,
-            ColorChoice::Never => false,
-        };
-        let links = colour
-            && io::stdout().is_terminal()
-            && supports_hyperlinks::on(supports_hyperlinks::Stream::Stdout);
-        Self { colour, links }
+/// [`printable`] of a text of several lines.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    escaped(text, &['\n', '\t'], |out, c| out.extend(c.escape_default()))
+}
+
+/// JSON in which those characters are escaped too that serde_json leaves as they are; they occur in strings only.
+fn harmless_json(json: &str) -> Cow<'_, str> {
+    escaped(json, &['\n'], |out, c| {
+        let _ = write!(out, "\\u{:04x}", u32::from(c));
+    })
+}
+
+/// A text in which what speaks to terminals is escaped, but for the characters of `kept`.
+fn escaped<'a>(text: &'a str, kept: &[char], escape: fn(&mut String, char)) -> Cow<'a, str> {
+    let is_bad = |c: char| speaks_to_terminals(c) && !kept.contains(&c);
+    if !text.contains(is_bad) {
+        return Cow::Borrowed(text);
     }
-
-    fn paint(self, style: Style, text: &str) -> String {
-        if self.colour && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_bad(c) { escape(&mut out, c) } else { out.push(c) }
     }
-
-    /// `text` as a link to a file.
-    fn link(self, file: &Path, text: &str) -> String {
-        match url::Url::from_file_path(file) {
-            Ok(url) if self.links => format!("\x1b]8;;{url}\x1b\\{text}\x1b]8;;\x1b\\"),
-            _ => text.to_owned(),
-        }
-    }
-
-    /// `text` on one line with the byte ranges of `matches` (ascending) in the match style.
-    fn highlight(self, text: &str, matches: &[Range<usize>]) -> String {
-        let end = text.char_indices().nth(MAX_LINE_CHARS).map_or(text.len(), |(end, _)| end);
-        let (mut out, mut done) = (String::new(), 0);
-        for range in apart(matches).into_iter().filter(|range| range.start < end) {
-            out.push_str(&text[done..range.start]);
-            done = range.end.min(end);
-            out.push_str(&self.paint(MATCH_STYLE, &text[range.start..done]));
-        }
-        out.push_str(&text[done..end]);
-        if end < text.len() {
-            out.push('…');
-        }
-        out
-    }
+    Cow::Owned(out)
 }
 
-/// Ranges without what ranges before them have; `ranges` is ascending.
-pub fn apart(ranges: &[Range<usize>]) -> Vec<Range<usize>> {
-    let mut done = 0;
-    let rest = |range: &Range<usize>| {
-        let rest = range.start.max(done)..range.end;
-        done = done.max(range.end);
-        rest
-    };
-    ranges.iter().map(rest).filter(|range| !range.is_empty()).collect()
+/// Control characters, with which the sequences begin that terminals obey (some from U+0080 on too), and characters
+/// that change the direction of the text after them.
+fn speaks_to_terminals(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A result as a person reads it.
-pub struct HitView<'a> {
-    /// From 1.
-    pub rank: usize,
-    /// As shown, relative to the searched path.
-    pub path: &'a str,
-    /// For the link.
-    pub file: &'a Path,
-    /// First line of the unit, 1-based.
-    pub start_line: u32,
-    /// Empty for a unit without a name.
-    pub name: &'a str,
-    /// Empty for a unit without a declaration.
-    pub signature: &'a str,
-    /// What the unit is, in a word.
-    pub kind: &'a str,
-    pub score: f32,
-    /// Ascending.
-    pub blocks: &'a [Block],
-}
-
-/// Lines of a file that follow each other.
-pub struct Block {
-    /// 1-based.
-    pub first_line: u32,
-    pub lines: Vec<String>,
-}
-
-/// Three parts: where and what, the declaration, and the lines that match; `matches` finds what to highlight.
-pub fn format_hit(hit: &HitView, terminal: Terminal, matches: impl Fn(&str) -> Vec<Range<usize>>) -> String {
-    let place = format!("{}:{}", printable(hit.path), hit.start_line);
-    let place = terminal.link(hit.file, &terminal.paint(PATH_STYLE, &place));
-    let what = if hit.name.is_empty() {
-        hit.kind.to_owned()
-    } else {
-        format!("{} {}", hit.kind, terminal.paint(NAME_STYLE, hit.name))
-    };
-    // Without a query there is no score.
-    let score = if hit.score == 0.0 { String::new() } else { format!("  {:.2}", hit.score) };
-    let score = terminal.paint(FAINT_STYLE, &score);
-    let mut out = format!("{:>2}. {place}  {what}{score}\n", hit.rank);
-    if !hit.signature.is_empty() {
-        let _ = writeln!(out, "    {}", terminal.highlight(hit.signature, &matches(hit.signature)));
-    }
-    for (position, block) in hit.blocks.iter().enumerate() {
-        if position > 0 {
-            let _ = writeln!(out, "{}", terminal.paint(FAINT_STYLE, "       ⋮"));
-        }
-        for (number, line) in (block.first_line..).zip(&block.lines) {
-            let said_already = line.trim().is_empty()
-                || hit.signature.contains(line.trim().trim_end_matches(['{', ':']).trim_end());
-            if !said_already {
-                let gutter = terminal.paint(FAINT_STYLE, &format!("{number:>8} │"));
-                let _ = writeln!(out, "{gutter} {}", terminal.highlight(line, &matches(line)));
-            }
-        }
-    }
-    out
-}
-
-/// A path without control characters, which could pass for other lines or speak to the terminal.
-pub fn printable(path: &str) -> Cow<'_, str> {
-    if !path.contains(char::is_control) {
-        return Cow::Borrowed(path);
-    }
-    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    Cow::Owned(path.chars().map(escaped).collect())
-}
-
-/// A text of somebody else's without what could speak to the terminal, or make text stand where it does not.
-pub fn harmless(text: &str) -> String {
-    let is_kept = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
-    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    text.chars().map(|c| if is_kept(c) && !turns(c) { c } else { '\u{fffd}' }).collect()
-}
-
-/// Prints text to stdout.
+/// Prints text to stdout. On a terminal control characters are escaped ([`harmless`]); into a pipe or file it goes as it
+/// is, so that programs get the names of files as they are, as from `ls`.
 ///
 /// # Errors
 /// When stdout cannot be written, as when its reader is gone.
 pub fn print(text: &str) -> io::Result<()> {
+    if io::stdout().is_terminal() {
+        return print_bytes(harmless(text).as_bytes());
+    }
     print_bytes(text.as_bytes())
 }
 
-/// Prints bytes to stdout.
+/// Prints paths, each with a text and `end` after it; as [`print`] does, but as they are whatever stdout is if they end
+/// with NUL, which only programs read.
+///
+/// # Errors
+/// When stdout cannot be written, as when its reader is gone.
+pub fn print_paths<'a>(paths: impl Iterator<Item = (&'a Path, String)>, end: char) -> io::Result<()> {
+    let is_for_person = io::stdout().is_terminal() && end != '\0';
+    let mut out = Vec::new();
+    for (path, text) in paths {
+        if is_for_person {
+            out.extend_from_slice(printable(&format!("{}{text}", path.display())).as_bytes());
+        } else {
+            // Also where it is not UTF-8.
+            out.extend_from_slice(path.as_os_str().as_encoded_bytes());
+            out.extend_from_slice(text.as_bytes());
+        }
+        out.extend_from_slice(end.encode_utf8(&mut [0; 4]).as_bytes());
+    }
+    print_bytes(&out)
+}
+
+/// Prints bytes to stdout as they are: what a program asked for in a form of its own, or text with styles, whose parts
+/// are [`printable`] whatever stdout is.
 ///
 /// # Errors
 /// When stdout cannot be written, as when its reader is gone.
@@ -186,8 +99,7 @@ pub fn print_bytes(bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 /// When stdout cannot be written, as when its reader is gone.
 pub fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
-    let json = serde_json::to_string(value)?;
-    Ok(print(&format!("{json}\n"))?)
+    print_json_lines(&[value])
 }
 
 /// Prints values as lines of JSON to stdout.
@@ -200,7 +112,15 @@ pub fn print_json_lines(values: &[impl Serialize]) -> anyhow::Result<()> {
         text.push_str(&serde_json::to_string(value)?);
         text.push('\n');
     }
-    Ok(print(&text)?)
+    Ok(print_json_text(&text)?)
+}
+
+/// Prints lines that are JSON already to stdout.
+///
+/// # Errors
+/// When stdout cannot be written, as when its reader is gone.
+pub fn print_json_text(json: &str) -> io::Result<()> {
+    print_bytes(harmless_json(json).as_bytes())
 }
 
 /// Prints a line for the person at the terminal to stderr. It may quote what files and servers say.
@@ -339,4 +259,28 @@ pub fn file_name(path: &Path) -> String {
 /// The folder's own name, also where it is given as `.`.
 pub fn folder_name(path: &Path) -> String {
     file_name(&path.canonicalize().unwrap_or_else(|_| path.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_speaks_to_terminals_is_escaped() {
+        assert_eq!(
+            printable("a\x1b[31m\tb\r\n\u{9b}c\u{202e}\x7f"),
+            r"a\u{1b}[31m	b\r\n\u{9b}c\u{202e}\u{7f}"
+        );
+        assert_eq!(harmless("a\n\tb\x07"), "a\n\tb\\u{7}");
+        assert!(matches!(printable("größer, 名前, \u{1f600}"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn json_stays_json_and_is_harmless() {
+        let value = "a\u{9b}31m\u{7f}\u{202e}\x1b\n\"é";
+        let json = serde_json::to_string(value).unwrap();
+        let escaped = harmless_json(&json);
+        assert!(!escaped.contains(speaks_to_terminals), "{escaped}");
+        assert_eq!(serde_json::from_str::<String>(&escaped).unwrap(), value);
+    }
 }

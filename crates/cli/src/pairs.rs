@@ -9,6 +9,9 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 use quarry_corpus::pairs::{Exclusion, FunctionPair, read_tree, thin};
+use quarry_text::counted;
+
+use crate::output;
 
 /// Arguments of `quarry data pairs`.
 #[derive(Debug, Args)]
@@ -40,7 +43,6 @@ pub struct PairsArgs {
 ///
 /// # Errors
 /// When a file is missing or wrong, or the manifest names an excluded repository.
-#[expect(clippy::print_stderr, reason = "the command line speaks to the person who runs it")]
 pub fn run(args: &PairsArgs) -> anyhow::Result<ExitCode> {
     let excluded = read_lines(&args.exclude_repositories)?;
     let mut exclusion = Exclusion::default();
@@ -52,7 +54,7 @@ pub fn run(args: &PairsArgs) -> anyhow::Result<ExitCode> {
         let folder = args.sources.join(repository.replace('/', "__"));
         let found = read_tree(&folder, &repository, &exclusion)
             .with_context(|| format!("{repository} of {}", args.manifest.display()))?;
-        eprintln!("{repository}: {} functions", found.len());
+        output::note(&format!("{repository}: {}", counted(found.len(), "function")));
         pairs.extend(found);
     }
     let pairs = thin(pairs, args.max_repeats, args.max_repository);
@@ -62,9 +64,9 @@ pub fn run(args: &PairsArgs) -> anyhow::Result<ExitCode> {
         languages.entry(&pair.language).or_default()[usize::from(pair.query.is_empty())] += 1;
     }
     for (language, [documented, undocumented]) in &languages {
-        eprintln!("{language}: {documented} with documentation, {undocumented} without");
+        output::note(&format!("{language}: {documented} with documentation, {undocumented} without"));
     }
-    eprintln!("{}: {} pairs", args.out.display(), pairs.len());
+    output::note(&format!("{}: {}", args.out.display(), counted(pairs.len(), "pair")));
     Ok(ExitCode::SUCCESS)
 }
 

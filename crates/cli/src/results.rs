@@ -1,22 +1,23 @@
 //! What `search`, `similar` and `pick` share: which units are asked for, and how results look.
 
 use std::collections::HashSet;
-use std::iter;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ColorChoice};
 use quarry_corpus::walk::FileFlags;
-use quarry_index::{Explanation, Filter, Hit, Index, ScoreParts, snippet};
+use quarry_index::{Explanation, Filter, Hit, ScoreParts, snippet};
 use quarry_source::UnitKind;
 use serde::Serialize;
 
 use crate::explain;
 use crate::lines::LineMatch;
-use crate::output::{self, Block, HitView, Terminal};
+use crate::output;
 use crate::settings::{self, Settings};
+use crate::terminal::{self, Block, HitView, Terminal};
+use crate::tree::Tree;
 
 /// Units that are looked at for each file where files are asked for.
 const UNITS_PER_FILE: usize = 20;
@@ -81,18 +82,33 @@ pub fn kind_name(kind: UnitKind) -> &'static str {
 /// How results are shown.
 #[derive(Debug, Args)]
 pub struct OutputArgs {
-    /// Greatest number of results [default: 10]
-    #[arg(short = 'k', long = "limit", value_name = "N")]
+    /// Maximum number of results [default: 10]
+    #[arg(short = 'k', long = "limit", value_name = "N", value_parser = settings::at_least_one)]
     limit: Option<usize>,
     /// Lines to show of each result; 0 for all [default: 3]
     #[arg(long, value_name = "N")]
     lines: Option<usize>,
-    /// Lines to show above and below those
+    /// Lines to show after those
+    #[arg(short = 'A', long, value_name = "N")]
+    after_context: Option<usize>,
+    /// Lines to show before those
+    #[arg(short = 'B', long, value_name = "N")]
+    before_context: Option<usize>,
+    /// Lines to show before and after those
     #[arg(short = 'C', long, value_name = "N")]
     context: Option<usize>,
-    /// Print the paths of files only, each once
-    #[arg(short = 'l', long, conflicts_with_all = ["json", "jsonl", "explain"])]
+    /// Print the paths of files only, each once; with --json or --jsonl, results are files
+    #[arg(short = 'l', long, conflicts_with_all = ["explain", "vimgrep"])]
     files_with_matches: bool,
+    /// With -l, end each path with a NUL byte instead of a line end, as xargs -0 reads it
+    #[arg(short = '0', long, requires = "files_with_matches", conflicts_with_all = ["json", "jsonl"])]
+    null: bool,
+    /// Print path:line:column:text for each result, or with -e for each line, as editors read it
+    #[arg(long, conflicts_with_all = ["json", "jsonl", "explain"])]
+    vimgrep: bool,
+    /// Print nothing; the exit code says whether something was found
+    #[arg(short = 'q', long)]
+    quiet: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -102,10 +118,10 @@ pub struct OutputArgs {
     /// Show what each score is made of
     #[arg(long)]
     explain: bool,
-    /// Least confidence, 0 to 1, of the best result; below it the exit code is 1 [default: the model's]
+    /// Minimum confidence, 0 to 1, of the best result; below it the exit code is 1 [default: the model's]
     #[arg(long, value_name = "X", value_parser = settings::share)]
     threshold: Option<f32>,
-    /// When to colour the output: auto, always or never [default: auto]
+    /// When to color the output: auto, always or never [default: auto]
     #[arg(long, value_name = "WHEN", value_enum, hide_possible_values = true)]
     color: Option<ColorChoice>,
 }
@@ -114,20 +130,26 @@ pub struct OutputArgs {
 pub struct Layout {
     /// None where neither the command line nor a settings file says one.
     pub limit: Option<usize>,
-    /// Least confidence.
+    /// Minimum confidence.
     pub threshold: f32,
     lines: usize,
-    context: usize,
+    /// Lines before and after those.
+    context: (usize, usize),
     /// Whether each result is to have an explanation.
     pub explain: bool,
+    /// Whether results are files rather than units.
+    per_file: bool,
     format: Format,
     terminal: Terminal,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Format {
+    Nothing,
     Text,
-    Paths,
+    /// Of paths, each with this after it.
+    Paths(char),
+    Vimgrep,
     Json,
     JsonLines,
 }
@@ -136,19 +158,23 @@ impl OutputArgs {
     /// What holds in a tree.
     pub fn layout(&self, settings: &Settings) -> Layout {
         let format = match self {
+            Self { quiet: true, .. } => Format::Nothing,
             Self { json: true, .. } => Format::Json,
             Self { jsonl: true, .. } => Format::JsonLines,
-            Self { files_with_matches: true, .. } => Format::Paths,
+            Self { files_with_matches: true, null, .. } => Format::Paths(if *null { '\0' } else { '\n' }),
+            Self { vimgrep: true, .. } => Format::Vimgrep,
             _ => Format::Text,
         };
         let color = self.color.or_else(|| settings.get(|layer| layer.color)).unwrap_or_default();
+        let context = self.context.or_else(|| settings.get(|layer| layer.context)).unwrap_or_default();
         Layout {
             limit: self.limit,
             threshold: self.threshold.or_else(|| settings.get(|layer| layer.threshold)).unwrap_or_default(),
             lines: self.lines.or_else(|| settings.get(|layer| layer.lines)).unwrap_or_default(),
-            context: self.context.or_else(|| settings.get(|layer| layer.context)).unwrap_or_default(),
-            format,
+            context: (self.before_context.unwrap_or(context), self.after_context.unwrap_or(context)),
             explain: self.explain,
+            per_file: self.files_with_matches,
+            format,
             terminal: Terminal::of_stdout(color),
         }
     }
@@ -157,7 +183,7 @@ impl OutputArgs {
 impl Layout {
     /// Units to ask the index for, so that `limit` results can be shown.
     pub fn n_units(&self, limit: usize) -> usize {
-        if self.format == Format::Paths { limit.saturating_mul(UNITS_PER_FILE) } else { limit }
+        if self.per_file { limit.saturating_mul(UNITS_PER_FILE) } else { limit }
     }
 }
 
@@ -166,6 +192,8 @@ impl Layout {
 pub struct Answer<Q> {
     #[serde(flatten)]
     pub question: Q,
+    /// Absolute path that those of the results are relative to.
+    pub root: String,
     pub results: Vec<ResultView>,
     pub confident: bool,
     pub confidence: f32,
@@ -178,14 +206,27 @@ pub struct Answer<Q> {
 /// A result as programs read it.
 #[derive(Serialize)]
 pub struct ResultView {
-    pub rank: usize,
-    pub score: f32,
-    pub path: String,
-    pub start_line: u32,
-    pub end_line: u32,
-    pub name: String,
-    kind: &'static str,
+    rank: usize,
+    score: f32,
+    /// Absolute path that `path` is relative to.
+    root: String,
+    path: String,
     language: String,
+    /// None where results are files.
+    #[serde(flatten)]
+    unit: Option<UnitView>,
+    /// How the file is called from the current directory.
+    #[serde(skip)]
+    shown: PathBuf,
+}
+
+/// A unit as programs read it.
+#[derive(Serialize)]
+struct UnitView {
+    start_line: u32,
+    end_line: u32,
+    name: String,
+    kind: &'static str,
     signature: String,
     snippet: String,
     /// Line of the file that `snippet` starts on, 1-based.
@@ -199,67 +240,96 @@ pub struct ResultView {
     explanation: Option<Explanation>,
     #[serde(skip)]
     blocks: Vec<Block>,
+    /// Whether the blocks show the declaration.
     #[serde(skip)]
-    file: PathBuf,
+    is_declared: bool,
+}
+
+/// What is shown of a hit besides what the index has.
+#[derive(Default)]
+pub struct Extras {
+    /// The lines that match an expression.
+    pub matches: Vec<LineMatch>,
+    pub explanation: Option<Explanation>,
 }
 
 impl ResultView {
-    /// With how its score comes about.
-    pub fn explained(self, explanation: Option<Explanation>) -> Self {
-        Self { explanation, ..self }
-    }
-
-    /// Of a hit and its rank: the lines that hold most of `terms`, or the lines of `matches` where there are any.
+    /// Of a hit and its rank: the lines that hold most of `terms`, or the lines of `extras` where there are any.
     pub fn new(
-        index: &Index,
+        tree: &Tree,
         (hit, rank): (Hit, usize),
         terms: &[String],
-        matches: Vec<LineMatch>,
+        extras: Extras,
         layout: &Layout,
     ) -> Self {
-        let file = index.absolute_path(&hit.path);
-        // A file that has gone since the index was opened has no lines to show.
-        let source = index.source(&hit).unwrap_or_default();
-        let first = hit.start_line as usize;
-        let runs = match (matches.is_empty(), layout.lines) {
-            (false, _) => runs(matches.iter().map(|line| line.line as usize), layout.context),
-            (true, 0) => iter::once(first..first + source.lines().count()).collect(),
-            (true, n) => {
-                let best = snippet::best_lines(&source, terms, n);
-                let start = (first + best.start).saturating_sub(layout.context).max(1);
-                iter::once(start..first + best.end + layout.context).collect()
-            }
+        let unit = match layout.format {
+            Format::Nothing => None,
+            _ if layout.per_file => None,
+            _ => Some(UnitView::new(tree, &hit, terms, extras, layout)),
         };
-        // Context reaches beyond the unit.
-        let whole = index.text(&hit.path).unwrap_or_default();
-        let text: Vec<&str> = whole.lines().collect();
-        let blocks: Vec<Block> = runs.into_iter().filter_map(|run| block(&text, &run)).collect();
         Self {
             rank,
             score: hit.score,
-            start_line: hit.start_line,
-            end_line: hit.end_line,
-            kind: kind_name(hit.kind),
-            snippet: blocks.first().map(|block| block.lines.join("\n")).unwrap_or_default(),
-            snippet_line: blocks.first().map_or(hit.start_line, |block| block.first_line),
+            root: tree.root_text(),
+            shown: tree.shown(&hit.path),
             path: hit.path,
-            name: hit.name,
             language: hit.language,
-            signature: hit.signature,
-            matches,
-            parts: hit.parts,
-            explanation: None,
-            blocks,
-            file,
+            unit,
         }
     }
 }
 
-/// Numbers of lines, ascending, with `context` lines around them, as ranges that do not touch.
-fn runs(lines: impl Iterator<Item = usize>, context: usize) -> Vec<Range<usize>> {
+impl UnitView {
+    fn new(tree: &Tree, hit: &Hit, terms: &[String], extras: Extras, layout: &Layout) -> Self {
+        // A file that has gone since the index was opened has no lines to show.
+        let file = tree.index.text(&hit.path).unwrap_or_default();
+        let text: Vec<&str> = file.lines().collect();
+        let (start, end) = (hit.start_line as usize, (hit.end_line as usize).min(text.len()));
+        let source = text.get(start - 1..end).unwrap_or_default().join("\n");
+        let declared = snippet::declaration_lines(&source, &hit.signature);
+        let runs = match (layout.format, layout.lines) {
+            _ if !extras.matches.is_empty() => {
+                runs(extras.matches.iter().map(|line| line.line as usize), layout.context)
+            }
+            (Format::Vimgrep, _) => runs_from(start, snippet::best_lines(&source, terms, 1), (0, 0)),
+            (_, 0) => runs(start..end + 1, layout.context),
+            // Text has the declaration in a line of its own.
+            (Format::Text, n) => {
+                runs_from(start, snippet::best_lines_beside(&source, &declared, terms, n), layout.context)
+            }
+            (_, n) => runs_from(start, snippet::best_lines(&source, terms, n), layout.context),
+        };
+        let declared = start + declared.start..start + declared.end;
+        let shows = |run: &Range<usize>| run.start <= declared.start && declared.end <= run.end;
+        let is_declared = !declared.is_empty() && runs.iter().any(shows);
+        let blocks: Vec<Block> = runs.into_iter().filter_map(|run| block(&text, &run)).collect();
+        Self {
+            start_line: hit.start_line,
+            end_line: hit.end_line,
+            name: hit.name.clone(),
+            kind: kind_name(hit.kind),
+            snippet: blocks.first().map(|block| block.lines.join("\n")).unwrap_or_default(),
+            snippet_line: blocks.first().map_or(hit.start_line, |block| block.first_line),
+            signature: hit.signature.clone(),
+            matches: extras.matches,
+            parts: hit.parts,
+            explanation: extras.explanation,
+            blocks,
+            is_declared,
+        }
+    }
+}
+
+/// The run of `lines`, counted from 0 in a unit that begins on line `first`, with lines around it; none if it is empty.
+fn runs_from(first: usize, lines: Range<usize>, context: (usize, usize)) -> Vec<Range<usize>> {
+    runs(lines.map(|line| first + line), context)
+}
+
+/// Numbers of lines, ascending, with so many lines before and after them, as ranges that do not touch.
+fn runs(lines: impl Iterator<Item = usize>, (before, after): (usize, usize)) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for line in lines {
-        let (start, end) = (line.saturating_sub(context).max(1), line + context + 1);
+        let (start, end) = (line.saturating_sub(before).max(1), line.saturating_add(after).saturating_add(1));
         match runs.last_mut() {
             Some(last) if start <= last.end => last.end = end,
             _ => runs.push(start..end),
@@ -276,64 +346,93 @@ fn block(text: &[&str], lines: &Range<usize>) -> Option<Block> {
         .then(|| Block { first_line, lines: taken.iter().map(|line| (*line).to_owned()).collect() })
 }
 
-/// Prints results as the layout says, and `nothing` to stderr where there are none; `matches` finds what to highlight. The exit code is
-/// 0 where something was found, else 1.
+/// What is said of results.
+pub struct Words<'a> {
+    /// Where there are none.
+    pub nothing: &'a str,
+    /// Where there are some, and none of them may be what is wanted.
+    pub unsure: &'a str,
+}
+
+/// Prints results as the layout says, and what there is to say of them: with the results where a person reads them, on
+/// stderr where a program may. `matches` finds what to highlight. The exit code is 0 where something was found, else 1.
 ///
 /// # Errors
 /// When stdout cannot be written.
 pub fn print<Q: Serialize>(
     answer: &Answer<Q>,
     layout: &Layout,
-    nothing: &str,
+    words: &Words,
     matches: impl Fn(&str) -> Vec<Range<usize>>,
 ) -> anyhow::Result<ExitCode> {
+    let is_unsure = !answer.confident && !answer.results.is_empty();
     match layout.format {
+        Format::Nothing => {}
         Format::Json => output::print_json(answer)?,
         Format::JsonLines => output::print_json_lines(&answer.results)?,
-        Format::Paths => output::print(&paths(answer))?,
+        Format::Paths(end) => {
+            let paths = answer.results.iter().map(|result| (result.shown.as_path(), String::new()));
+            output::print_paths(paths, end)?;
+        }
+        Format::Vimgrep => {
+            let places = answer.results.iter().flat_map(|result| result.vimgrep(&matches));
+            output::print_paths(places, '\n')?;
+        }
         Format::Text => {
-            let format = |result: &ResultView| {
-                let hit = HitView {
-                    rank: result.rank,
-                    path: &result.path,
-                    file: &result.file,
-                    start_line: result.start_line,
-                    name: &result.name,
-                    // Every line that matches is shown, the declaration too.
-                    signature: if result.matches.is_empty() { &result.signature } else { "" },
-                    kind: result.kind,
-                    score: result.score,
-                    blocks: &result.blocks,
-                };
-                let mut text = output::format_hit(&hit, layout.terminal, &matches);
-                if let Some(explanation) = &result.explanation {
-                    text.push_str(&explain::tree(explanation));
-                }
-                text
-            };
-            output::print(&answer.results.iter().map(format).collect::<Vec<_>>().join("\n"))?;
+            let heading = if is_unsure { format!("{}:\n\n", words.unsure) } else { String::new() };
+            let results = answer.results.iter().map(|result| result.text(layout.terminal, &matches));
+            output::print_bytes((heading + &results.collect::<Vec<_>>().join("\n")).as_bytes())?;
         }
     }
-    if answer.results.is_empty() {
-        output::note(nothing);
-    } else if !answer.confident {
-        output::note("nothing matches well; try other words, or take these as hints");
+    match layout.format {
+        Format::Nothing => {}
+        _ if answer.results.is_empty() => output::note(words.nothing),
+        Format::Paths(_) | Format::Vimgrep if is_unsure => output::note(words.unsure),
+        _ => {}
     }
     let found = answer.confident && !answer.results.is_empty();
     Ok(if found { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn paths<Q>(answer: &Answer<Q>) -> String {
-    answer.results.iter().map(|result| format!("{}\n", result.path)).collect()
+impl ResultView {
+    /// For a person.
+    fn text(&self, terminal: Terminal, matches: &impl Fn(&str) -> Vec<Range<usize>>) -> String {
+        let Some(unit) = &self.unit else { return String::new() };
+        let hit = HitView {
+            rank: self.rank,
+            path: &self.shown,
+            start_line: unit.start_line,
+            name: &unit.name,
+            // Every line that matches is shown, the declaration too.
+            signature: if unit.is_declared || !unit.matches.is_empty() { "" } else { &unit.signature },
+            kind: unit.kind,
+            blocks: &unit.blocks,
+        };
+        let explanation = unit.explanation.as_ref().map(explain::tree).unwrap_or_default();
+        terminal::format_hit(&hit, terminal, matches) + &explanation
+    }
+
+    /// A path, and `:line:column:text` after it, for the line that says most or each line that matches.
+    fn vimgrep<'a>(&'a self, matches: &impl Fn(&str) -> Vec<Range<usize>>) -> Vec<(&'a Path, String)> {
+        let Some(unit) = &self.unit else { return Vec::new() };
+        let lines = unit.blocks.iter().flat_map(|block| (block.first_line..).zip(&block.lines));
+        let is_match =
+            |line: u32| unit.matches.is_empty() || unit.matches.iter().any(|found| found.line == line);
+        lines
+            .filter(|(line, _)| is_match(*line))
+            .map(|(line, text)| {
+                let indent = text.len() - text.trim_start().len();
+                let column = matches(text).first().map_or(indent, |range| range.start) + 1;
+                (self.shown.as_path(), format!(":{line}:{column}:{text}"))
+            })
+            .collect()
+    }
 }
 
-/// The first `limit` results; where paths are printed, the first of each file.
+/// The first `limit` results; where results are files, the first of each.
 pub fn ranked(results: impl Iterator<Item = Hit>, limit: usize, layout: &Layout) -> Vec<Hit> {
     let mut seen = HashSet::new();
-    results
-        .filter(|hit| layout.format != Format::Paths || seen.insert(hit.path.clone()))
-        .take(limit)
-        .collect()
+    results.filter(|hit| !layout.per_file || seen.insert(hit.path.clone())).take(limit).collect()
 }
 
 #[cfg(test)]
@@ -342,9 +441,12 @@ mod tests {
 
     #[test]
     fn lines_near_each_other_are_one_run() {
-        assert_eq!(runs([3, 4, 9].into_iter(), 0), [3..5, 9..10]);
-        assert_eq!(runs([1, 4, 9].into_iter(), 1), [1..6, 8..11]);
-        assert_eq!(runs(iter::empty(), 1), [0..0; 0]);
+        assert_eq!(runs([3, 4, 9].into_iter(), (0, 0)), [3..5, 9..10]);
+        assert_eq!(runs([1, 4, 9].into_iter(), (1, 1)), [1..6, 8..11]);
+        assert_eq!(runs([5, 9].into_iter(), (0, 2)), [5..8, 9..12]);
+        assert_eq!(runs([5, 9].into_iter(), (2, 0)), [3..6, 7..10]);
+        assert_eq!(runs([5].into_iter(), (usize::MAX, usize::MAX)), [1..usize::MAX]);
+        assert_eq!(runs(0..0, (1, 1)), [0..0; 0]);
     }
 
     #[test]

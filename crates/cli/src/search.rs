@@ -16,8 +16,9 @@ use crate::index::SourceArgs;
 use crate::lines::{self, LineMatch};
 use crate::log::{self, Record};
 use crate::output;
-use crate::results::{self, Answer, FilterArgs, OutputArgs, ResultView};
+use crate::results::{self, Answer, Extras, FilterArgs, OutputArgs, ResultView, Words};
 use crate::settings::Settings;
+use crate::tree::Tree;
 
 /// Arguments of `quarry search`.
 #[derive(Debug, Args)]
@@ -74,7 +75,8 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
         patterns => Some(lines::expression(patterns, args.ignore_case)?),
     };
     let update = if args.no_index_update { Update::Never } else { Update::IfPossible };
-    let index = args.source.open(&settings, update)?.index;
+    let tree = Tree::new(&args.source.path, args.source.open(&settings, update)?.index)?;
+    let index = &tree.index;
     let opened = Instant::now();
     let query = args.query.as_deref().unwrap_or_default();
     let limit = layout.limit.unwrap_or_else(|| match (&expression, query) {
@@ -82,8 +84,8 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
         _ => settings.get(|layer| layer.limit).unwrap_or_default(),
     });
     let mut found = match &expression {
-        None => search(&index, query, layout.n_units(limit), &filter)?,
-        Some(expression) => search_lines(&index, query, &filter, expression)?,
+        None => search(index, query, layout.n_units(limit), &filter)?,
+        Some(expression) => search_lines(index, query, &filter, expression)?,
     };
     let terms = query_terms(query);
     let hits = results::ranked(found.hits.into_iter(), limit, &layout);
@@ -92,13 +94,16 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
     } else {
         Vec::new()
     };
+    let places: Vec<(String, u32)> = hits.iter().map(|hit| (hit.path.clone(), hit.start_line)).collect();
     let mut explanations = explanations.into_iter();
     let views = hits.into_iter().zip(1..).map(|(hit, rank)| {
-        let lines = found.lines.remove(&hit.unit).unwrap_or_default();
-        ResultView::new(&index, (hit, rank), &terms, lines, &layout).explained(explanations.next())
+        let matches = found.lines.remove(&hit.unit).unwrap_or_default();
+        let extras = Extras { matches, explanation: explanations.next() };
+        ResultView::new(&tree, (hit, rank), &terms, extras, &layout)
     });
     let answer = Answer {
         question: Question { query, patterns: &args.patterns },
+        root: tree.root_text(),
         results: views.collect(),
         // An expression alone is met or not.
         confident: query.is_empty() || found.confidence >= layout.threshold,
@@ -106,14 +111,18 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
         took_ms: output::milliseconds(opened.elapsed()),
         open_ms: output::milliseconds(opened - start),
     };
-    let places = answer.results.iter().map(|result| (result.path.as_str(), result.start_line));
+    let places = places.iter().map(|(path, line)| (path.as_str(), *line));
     log::append(|| Record::new("search", &args.source.path, query, places, None));
     let nothing = match &expression {
         Some(_) => "no line of the files that were searched matches",
         None if !filter.is_empty() => "nothing found among what -t, -g, --kind and the settings let through",
         None => "nothing found: no word of the query occurs in the files that were searched; try other words",
     };
-    results::print(&answer, &layout, nothing, |text| match &expression {
+    let unsure = match &expression {
+        Some(_) => "No line that matches clearly answers the query; those nearest to it come first",
+        None => "Nothing here clearly answers this; the nearest are",
+    };
+    results::print(&answer, &layout, &Words { nothing, unsure }, |text| match &expression {
         Some(expression) => lines::ranges(expression, text),
         None => snippet::matches(text, &terms),
     })

@@ -19,6 +19,8 @@ use quarry_text::nearest;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::de::DeTable;
 
+use crate::byte_size;
+
 /// Name of the settings file in a tree.
 const TREE_FILE: &str = ".quarry.toml";
 
@@ -39,9 +41,9 @@ const MAX_MODEL_BYTES: u64 = 2 << 30;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Layer {
-    /// Greatest number of results.
+    /// Maximum number of results.
     pub limit: Option<usize>,
-    /// Least confidence, 0 to 1, from which on something was found.
+    /// Minimum confidence, 0 to 1, of a search that found something.
     pub threshold: Option<f32>,
     /// Lines shown of each result; 0 for all.
     pub lines: Option<usize>,
@@ -49,7 +51,8 @@ pub struct Layer {
     pub context: Option<usize>,
     /// Embedding model; in a file, relative to its folder.
     pub model: Option<PathBuf>,
-    /// Greater files are not indexed.
+    /// Larger files are not indexed.
+    #[serde(deserialize_with = "byte_size::deserialize")]
     pub max_bytes: Option<u64>,
     /// Which files may be found; those of the command line come after them.
     pub globs: Option<Vec<String>>,
@@ -57,7 +60,7 @@ pub struct Layer {
     pub generated: Option<bool>,
     /// Whether copies of others' code may be found.
     pub vendored: Option<bool>,
-    /// When to colour.
+    /// When to color.
     #[serde(serialize_with = "color_name", deserialize_with = "color_named")]
     pub color: Option<ColorChoice>,
 }
@@ -229,10 +232,12 @@ fn parse(text: &str) -> Result<Layer, (usize, String)> {
         }
     }
     let layer: Layer = toml::from_str(text).map_err(|error| failed(&error))?;
-    match layer.threshold {
-        Some(threshold) if !(0.0..=1.0).contains(&threshold) => {
-            Err((1, format!("threshold is {threshold}, expected 0 to 1")))
+    let line_of = |name: &str| line(table.get_ref().get(name).map(toml::Spanned::span));
+    match layer {
+        Layer { threshold: Some(threshold), .. } if !(0.0..=1.0).contains(&threshold) => {
+            Err((line_of("threshold"), format!("threshold is {threshold}, expected 0 to 1")))
         }
+        Layer { limit: Some(0), .. } => Err((line_of("limit"), "limit is 0, expected at least 1".to_owned())),
         _ => Ok(layer),
     }
 }
@@ -261,9 +266,20 @@ fn color_name<S: Serializer>(color: &Option<ColorChoice>, serializer: S) -> Resu
 
 fn color_named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ColorChoice>, D::Error> {
     let name = String::deserialize(deserializer)?;
-    ColorChoice::from_str(&name, false)
-        .map(Some)
-        .map_err(|_| serde::de::Error::custom(format!("{name:?} is no colour choice: auto, always or never")))
+    ColorChoice::from_str(&name, false).map(Some).map_err(|_| {
+        serde::de::Error::custom(format!("{name:?} is not a color choice: auto, always or never"))
+    })
+}
+
+/// A number of results that the command line names.
+///
+/// # Errors
+/// When it is not a number, or 0.
+pub fn at_least_one(text: &str) -> anyhow::Result<usize> {
+    match text.parse()? {
+        0 => bail!("expected at least 1"),
+        number => Ok(number),
+    }
 }
 
 /// A share that the command line names: 0 to 1.
@@ -295,6 +311,8 @@ mod tests {
         assert_eq!((layer.limit, layer.color), (Some(3), Some(ColorChoice::Never)));
         assert_eq!(layer.globs, Some(vec!["!*.md".to_owned()]));
         assert_eq!(layer.threshold, None);
+        assert_eq!(parse("max_bytes = 2_000").unwrap().max_bytes, Some(2000));
+        assert_eq!(parse("max_bytes = \"2M\"").unwrap().max_bytes, Some(2 << 20));
         assert_eq!(parse("").unwrap(), Layer::default());
     }
 
@@ -304,7 +322,10 @@ mod tests {
         check_mistake("\n\nlimit = \"many\"\n", 3, "expected");
         check_mistake("limit = 3\ncolor = \"red\"\n", 2, "auto, always or never");
         check_mistake("limit = 3\nlimit = 4\n", 2, "duplicate");
-        check_mistake("threshold = 2.0\n", 1, "0 to 1");
+        check_mistake("lines = 3\nthreshold = 2.0\n", 2, "0 to 1");
+        check_mistake("lines = 3\n\nlimit = 0\n", 3, "at least 1");
+        check_mistake("max_bytes = \"2X\"\n", 1, "500kB");
+        check_mistake("max_bytes = -1\n", 1, "a number of bytes");
         check_mistake("limit 3\n", 1, "");
     }
 

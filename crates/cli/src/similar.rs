@@ -12,8 +12,9 @@ use serde::Serialize;
 
 use crate::index::SourceArgs;
 use crate::output;
-use crate::results::{self, Answer, FilterArgs, OutputArgs, ResultView};
+use crate::results::{self, Answer, Extras, FilterArgs, OutputArgs, ResultView, Words};
 use crate::settings::Settings;
+use crate::tree::Tree;
 
 /// Arguments of `quarry similar`.
 #[derive(Debug, Args)]
@@ -53,17 +54,22 @@ pub fn run(args: &SimilarArgs) -> anyhow::Result<ExitCode> {
     let filter = args.filter.filter(&settings)?;
     let (file, line) = &args.place;
     let path = relative(file, &args.source.path)?;
-    let index = args.source.open(&settings, Update::IfPossible)?.index;
+    let tree = Tree::new(&args.source.path, args.source.open(&settings, Update::IfPossible)?.index)?;
+    let index = &tree.index;
     let opened = Instant::now();
     let Some(given) = index.unit_at(&path, *line) else {
-        bail!("{path}:{line}: nothing is indexed there; name a line with code, of a file that is indexed");
+        bail!(
+            "{}:{line}: nothing is indexed there; name a line with code, of a file that is indexed",
+            file.display()
+        );
     };
     let limit = layout.limit.or_else(|| settings.get(|layer| layer.limit)).unwrap_or_default();
     let response = index.similar(&path, *line, layout.n_units(limit), &filter)?;
     let hits = results::ranked(response.hits.into_iter(), limit, &layout);
     let view = |ranked: (Hit, usize)| {
         let explanation = layout.explain.then(|| Explanation::leaf("cosine", ranked.0.score));
-        ResultView::new(&index, ranked, &[], Vec::new(), &layout).explained(explanation)
+        let extras = Extras { explanation, ..Extras::default() };
+        ResultView::new(&tree, ranked, &[], extras, &layout)
     };
     let answer = Answer {
         question: Question {
@@ -74,13 +80,18 @@ pub fn run(args: &SimilarArgs) -> anyhow::Result<ExitCode> {
                 name: given.name,
             },
         },
+        root: tree.root_text(),
         results: hits.into_iter().zip(1..).map(view).collect(),
         confident: response.confidence >= layout.threshold,
         confidence: response.confidence,
         took_ms: output::milliseconds(opened.elapsed()),
         open_ms: output::milliseconds(opened - start),
     };
-    results::print(&answer, &layout, "nothing found: no other unit is like it", |_| Vec::new())
+    let words = Words {
+        nothing: "nothing found: no other unit is like it",
+        unsure: "Nothing here is clearly like it; the nearest are",
+    };
+    results::print(&answer, &layout, &words, |_| Vec::new())
 }
 
 /// `FILE:LINE`; a column after it, as compilers print it, is left out.

@@ -10,6 +10,7 @@ use clap::Args;
 use indicatif::{HumanBytes, HumanDuration};
 use quarry_corpus::walk::{Skipped, count_by_reason};
 use quarry_index::{Index, IndexStatus, Status};
+use quarry_text::counted;
 use serde::Serialize;
 
 use crate::index::SourceArgs;
@@ -125,7 +126,8 @@ fn text(status: &Status) -> String {
     } else {
         format!(", {} of them in the part", index.files_in_part)
     };
-    let _ = writeln!(text, "holds    {} units in {} files{part}", index.units, index.files);
+    let _ =
+        writeln!(text, "holds    {} in {}{part}", counted(index.units, "unit"), counted(index.files, "file"));
     let kinds: Vec<(&str, usize)> =
         index.units_by_kind.iter().map(|(kind, n)| (kind_name(*kind), *n)).collect();
     let languages: Vec<(&str, usize)> =

@@ -10,8 +10,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use quarry_corpus::formats::write::NewDirectories;
 use quarry_embed::static_model::write_model;
 use quarry_embed::transformer::TransformerModel;
+use quarry_text::counted;
 use quarry_train::static_model::{Progress, Settings, VocabularySize, choose, train};
 use quarry_train::{Pair, Teacher, read_pairs};
+
+use crate::output;
 
 /// Arguments of `quarry train`.
 #[derive(Debug, Args)]
@@ -89,7 +92,7 @@ fn write_teacher(args: &TeacherArgs) -> anyhow::Result<ExitCode> {
         bar.set_position(n_done as u64);
     })?;
     bar.finish_and_clear();
-    say(&bar, &format!("{}: {} texts", args.out.display(), bar.position()));
+    say(&bar, &format!("{}: {}", args.out.display(), counted(bar.position(), "text")));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -108,7 +111,12 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
                 bar.set_length(n_steps);
                 say(
                     &bar,
-                    &format!("{n_pairs} pairs, {n_validation} held out, {n_tokens} tokens, {n_steps} steps"),
+                    &format!(
+                        "{}, {n_validation} held out, {}, {}",
+                        counted(n_pairs, "pair"),
+                        counted(n_tokens, "token"),
+                        counted(n_steps, "step")
+                    ),
                 );
             }
             Progress::Step { step, loss } => {
@@ -136,7 +144,7 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
     write("vocabulary.txt", (vocabulary.texts.join("\n") + "\n").as_bytes())?;
     write("settings.toml", toml::to_string(&settings)?.as_bytes())?;
     write("model.bin", &model)?;
-    say(&bar, &format!("{}: {} bytes", args.out.join("model.bin").display(), model.len()));
+    say(&bar, &format!("{}: {}", args.out.join("model.bin").display(), counted(model.len(), "byte")));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -175,5 +183,6 @@ fn progress_bar(template: &str) -> ProgressBar {
 /// A line on standard error, above the bar where there is one.
 #[expect(clippy::print_stderr, reason = "the command line speaks to the person who runs it")]
 fn say(bar: &ProgressBar, line: &str) {
+    let line = output::harmless(line);
     if bar.is_hidden() { eprintln!("{line}") } else { bar.println(line) }
 }

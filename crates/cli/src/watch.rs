@@ -19,6 +19,7 @@ use notify::event::{EventKind, ModifyKind};
 use notify::{ErrorKind, Event, RecommendedWatcher, RecursiveMode, Watcher};
 use quarry_corpus::walk;
 use quarry_index::{Index, OpenOptions, Update};
+use quarry_text::counted;
 
 use crate::index::{SourceArgs, Summary};
 use crate::output;
@@ -229,7 +230,7 @@ impl Changes {
 
     fn announcement(&self) -> String {
         let what = match self {
-            Self::Told(watched) => format!("watching {} folders", watched.folders.len()),
+            Self::Told(watched) => format!("watching {}", counted(watched.folders.len(), "directory")),
             Self::Polled(interval) => format!("looking every {} s", interval.as_secs()),
         };
         format!("{what}; Ctrl-C ends it")

@@ -10,6 +10,7 @@ use quarry_annotate::{OpenPrograms, Programs, Worker};
 use quarry_llm::{ApiKey, HttpTransport};
 use quarry_queue::{Connection, SHORTEST_LEASE};
 use quarry_sandbox::packages::Settings;
+use quarry_text::counted;
 
 use crate::judge::{IsolationArgs, stop_on_interrupt};
 use crate::output;
@@ -77,7 +78,7 @@ pub fn run(args: &WorkerArgs) -> anyhow::Result<ExitCode> {
         if worker.languages.is_empty() { "none".to_owned() } else { worker.languages.join(", ") },
     ));
     let done = worker.work(&connection)?;
-    output::note(&format!("{} questions, {} programs", done.questions, done.programs));
+    output::note(&format!("{}, {}", counted(done.questions, "question"), counted(done.programs, "program")));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -142,7 +142,8 @@ fn options_find_tests_that_prove_nothing_and_say_what_that_costs() {
     // A single confidence is told, and nothing is made of it.
     assert!(stdout(&text).contains("as said") && !stdout(&text).contains("to keep 95 % right"));
     assert!(
-        stderr(&text).contains("3 pairs are few") && stderr(&text).contains("all confidences are the same")
+        stderr(&text).contains("only 3 pairs: expect other numbers")
+            && stderr(&text).contains("all confidences are the same")
     );
     let audit = fixture.run(&["judge", "audit", "one.toml"]);
     assert!(audit.status.success(), "{}", stdout(&audit));
@@ -168,7 +169,7 @@ fn options_find_tests_that_prove_nothing_and_say_what_that_costs() {
     // The query without an answer gets one.
     let generate = |rest: &[&str]| fixture.run(&[&["judge", "generate", "one.toml"][..], rest].concat());
     let dry = generate(&["--dry-run"]);
-    assert!(stderr(&dry).contains("1 queries that no candidate answers"), "{}", stderr(&dry));
+    assert!(stderr(&dry).contains("1 query that no candidate answers"), "{}", stderr(&dry));
     let generated = generate(&["--json"]);
     assert!(generated.status.success(), "{}", stderr(&generated));
     let generation: Value = serde_json::from_slice(&generated.stdout).unwrap();

@@ -170,7 +170,7 @@ fn tools_are_listed_and_answer() {
     server.check_answer("search", json!({"query": "open a socket"}), "1. net.py:1-3 function connect\n");
     server.check_answer("read_unit", json!({"path": "net.py", "line": 3}), "     3|     return dial(host)\n");
     server.check_answer("similar", json!({"path": "net.py", "line": 1}), "net.py:1-3 function connect");
-    server.check_answer("index_status", json!({}), "1 units in 1 files, up to date");
+    server.check_answer("index_status", json!({}), "1 unit in 1 file, up to date");
     assert_eq!(server.end(), Some(0));
 }
 
@@ -395,7 +395,7 @@ fn a_cancelled_call_has_no_answer_and_holds_nothing_up() {
     server.check_answer("index_status", json!({}), "there is no index yet");
     drop(lock);
     server.check_answer("search", json!({"query": "open a socket"}), "1. net.py:1-3 function connect\n");
-    server.check_answer("index_status", json!({}), "1 units in 1 files, up to date");
+    server.check_answer("index_status", json!({}), "1 unit in 1 file, up to date");
     assert_eq!(server.end(), Some(0));
 }
 

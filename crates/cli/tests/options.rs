@@ -85,6 +85,112 @@ fn context_reaches_beyond_the_lines_that_match() {
 }
 
 #[test]
+fn context_before_and_after_is_asked_for_apart() {
+    let fixture = shop();
+    let shown = |options: &[&str]| {
+        let answer = fixture.json(&[&["search", "-e", "sum \\+= price", "--json"], options].concat());
+        let result = &answer["results"][0];
+        let n_lines = result["snippet"].as_str().unwrap().lines().count();
+        (result["snippet_line"].as_u64().unwrap(), n_lines)
+    };
+    assert_eq!(shown(&[]), (5, 1));
+    assert_eq!(shown(&["-A", "2"]), (5, 3));
+    assert_eq!(shown(&["-B", "2"]), (3, 3));
+    assert_eq!(shown(&["-B", "1", "-A", "2"]), (4, 4));
+    assert_eq!(shown(&["-C", "1"]), (4, 3));
+    assert_eq!(shown(&["-C", "1", "-A", "0"]), (4, 2));
+}
+
+#[test]
+fn blank_lines_stay_where_whole_texts_are_asked_for() {
+    let fixture = Fixture::new();
+    let source = "def first():\n    pass\n\n\ndef spaced(\n    value,\n):\n    total = value\n\n    # Halves it.\n\n    return total / 2\n";
+    fixture.write("tree/spaced.py", source);
+    let text = |options: &[&str]| stdout(&fixture.run(&[&["search", "spaced", "-k", "1"], options].concat()));
+    let whole: String = source
+        .lines()
+        .enumerate()
+        .skip(4)
+        .map(|(n, line)| format!("{:>8} │ {line}", n + 1).trim_end().to_owned() + "\n")
+        .collect();
+    assert_eq!(text(&["--lines", "0"]), format!(" 1. spaced.py:5  function spaced\n{whole}"));
+    let around = "       9 │\n      10 │     # Halves it.\n      11 │\n";
+    let found = stdout(&fixture.run(&["search", "-e", "Halves", "-C", "1"]));
+    assert!(found.ends_with(around), "{found}");
+    // The declaration and other lines, none of them twice.
+    let expected = " 1. spaced.py:5  function spaced\n    def spaced(value)\n       8 │     total = value\n       9 │\n      10 │     # Halves it.\n";
+    assert_eq!(text(&[]), expected);
+}
+
+#[test]
+fn every_result_has_a_line_of_its_source() {
+    let fixture = shop();
+    for query in ["total", "total prices", "cart", "test_total_of_cart_prices", "Cart", "connect host"] {
+        let text = stdout(&fixture.run(&["search", query, "--threshold", "0"]));
+        for result in text.split("\n\n") {
+            assert!(result.contains(" │ "), "{query}: {result}");
+        }
+    }
+}
+
+#[test]
+fn editors_get_a_line_and_a_column() {
+    let fixture = shop();
+    let output = fixture.run(&["search", "weights of a parcel", "--vimgrep", "-k", "1"]);
+    assert_eq!(stdout(&output), "shop/weight.rs:1:17:/// Adds up the weights of a parcel.\n");
+    let output = fixture.run(&["search", "-e", "sum", "-t", "rs", "--vimgrep"]);
+    let expected: String = [("cart", "price"), ("weight", "weight")]
+        .map(|(file, what)| {
+            format!(
+                "shop/{file}.rs:3:13:    let mut sum = 0;\nshop/{file}.rs:5:9:        sum += {what};\nshop/{file}.rs:7:5:    sum\n"
+            )
+        })
+        .concat();
+    assert_eq!(stdout(&output), expected);
+    check_error(&fixture.run(&["search", "x", "--vimgrep", "--json"]), "--json");
+}
+
+#[test]
+fn quiet_says_it_with_the_exit_code() {
+    let fixture = shop();
+    for (arguments, code) in [
+        (&["search", "weights of a parcel", "-q"][..], 0),
+        (&["search", "weights of a parcel", "-q", "--json"], 0),
+        (&["search", "zebra unicorn recipes", "-q", "--threshold", "0.9"], 1),
+        (&["search", "-e", "zebra", "-q"], 1),
+        (&["similar", "shop/cart.rs:4", "-q", "--threshold", "0"], 0),
+    ] {
+        let output = fixture.run(arguments);
+        let said = (stdout(&output), stderr(&output), output.status.code());
+        assert_eq!(said, (String::new(), String::new(), Some(code)), "{arguments:?}");
+    }
+    check_error(&fixture.run(&["search", "x", "nowhere", "-q"]), "no such file");
+}
+
+#[test]
+fn files_come_as_json_and_between_nul_bytes_too() {
+    let fixture = shop();
+    let files = fixture.json(&["search", "total prices cart", "-l", "--json"]);
+    let mut sorted = paths(&files);
+    assert_eq!(sorted[0], "shop/cart.rs");
+    sorted.sort_unstable();
+    let n = sorted.len();
+    sorted.dedup();
+    assert_eq!((sorted.len(), n > 2), (n, true), "{files}");
+    let first = &files["results"][0];
+    assert_eq!(
+        (&first["rank"], &first["language"], &first["start_line"]),
+        (&1.into(), &"rust".into(), &Value::Null)
+    );
+    let lines = stdout(&fixture.run(&["search", "total prices cart", "-l", "--jsonl"]));
+    assert_eq!(lines.lines().count(), n);
+    let nul = stdout(&fixture.run(&["search", "total prices cart", "-l", "-0", "-k", "2"]));
+    assert_eq!(nul.split_terminator('\0').count(), 2);
+    assert!(nul.starts_with("shop/cart.rs\0") && !nul.contains('\n'), "{nul:?}");
+    check_error(&fixture.run(&["search", "x", "-0"]), "--files-with-matches");
+}
+
+#[test]
 fn an_explanation_names_the_parts_of_each_score() {
     let fixture = shop();
     let text = stdout(&fixture.run(&["search", "total prices", "--explain", "-k", "1"]));
@@ -111,7 +217,7 @@ fn an_expression_alone_shows_every_line_in_the_order_of_paths() {
     assert!(text.contains("cart.rs:1") && text.contains("       2 │ pub fn total("), "{text}");
     let nothing = fixture.run(&["search", "-e", "zebra"]);
     assert_eq!(nothing.status.code(), Some(1), "{}", stderr(&nothing));
-    check_error(&fixture.run(&["search", "-e", "a("]), "no regular expression");
+    check_error(&fixture.run(&["search", "-e", "a("]), "not a regular expression");
     check_error(&fixture.run(&["search"]), "QUERY");
     check_error(&fixture.run(&["search", "x", "-i"]), "--regex");
 }

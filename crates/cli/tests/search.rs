@@ -16,12 +16,12 @@ fn search_indexes_on_first_use_and_prints_plain_text_into_a_pipe() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = stdout(&output);
     assert!(text.starts_with(" 1. net.py:1  function connect"), "{text}");
-    assert!(text.contains("def connect(host)") && text.contains("Open a socket"), "{text}");
+    assert!(text.contains("    def connect(host)\n       2 │     \"\"\"Open a socket"), "{text}");
     assert!(!text.contains('\x1b'), "{text:?}");
 }
 
 #[test]
-fn colour_comes_when_asked_for() {
+fn color_comes_when_asked_for() {
     let fixture = Fixture::new();
     assert!(stdout(&fixture.run(&["search", "socket", "--color", "always"])).contains('\x1b'));
     assert!(!stdout(&fixture.run(&["search", "socket", "--color", "never"])).contains('\x1b'));
@@ -49,12 +49,54 @@ fn json_keeps_the_contract() {
 }
 
 #[test]
-fn paths_are_relative_to_the_searched_path() {
+fn programs_get_paths_relative_to_the_searched_path_with_its_root() {
     let fixture = Fixture::new();
-    let answer = fixture.json(&["search", "parse a line", "http", "--json"]);
-    assert_eq!(answer["results"][0]["path"], "header.py");
-    let answer = fixture.json(&["search", "parse a line", "http/header.py", "--json"]);
-    assert_eq!(answer["results"][0]["path"], "header.py");
+    let root = fixture.path("tree/http").canonicalize().unwrap();
+    for path in ["http", "./http/", "http/header.py", root.to_str().unwrap()] {
+        let answer = fixture.json(&["search", "parse a line", path, "--json"]);
+        let result = &answer["results"][0];
+        assert_eq!(result["path"], "header.py", "{path}");
+        assert_eq!(
+            (&answer["root"], &result["root"]),
+            (&root.to_str().into(), &root.to_str().into()),
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn people_get_paths_that_open_from_where_they_are() {
+    let fixture = Fixture::new();
+    let absolute = fixture.path("tree").canonicalize().unwrap();
+    let absolute = absolute.to_str().unwrap();
+    let first = |current: &str, arguments: &[&str]| {
+        let mut command = fixture.command(arguments);
+        let output = command.current_dir(fixture.path(current)).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+        stdout(&output).lines().next().unwrap_or_default().to_owned()
+    };
+    for (current, path, expected) in [
+        ("tree", ".", "http/header.py"),
+        ("tree", "http", "http/header.py"),
+        ("tree", "http/header.py", "http/header.py"),
+        ("tree", absolute, "http/header.py"),
+        ("tree/http", "..", "../http/header.py"),
+        ("tree/http", "header.py", "header.py"),
+        (".", "tree/http", "tree/http/header.py"),
+    ] {
+        assert!(fixture.path(current).join(expected).is_file());
+        let search =
+            |options: &[&str]| first(current, &[&["search", "header parser", path], options].concat());
+        assert!(search(&[]).starts_with(&format!(" 1. {expected}:")), "{current} {path}: {}", search(&[]));
+        assert_eq!(search(&["-l"]), expected, "{current} {path}");
+        assert!(search(&["--vimgrep"]).starts_with(&format!("{expected}:1:")), "{}", search(&["--vimgrep"]));
+        assert!(search(&["-e", "parse"]).contains(&format!(" {expected}:")), "{current} {path}");
+    }
+    fs::create_dir(fixture.path("tree/http/v2")).unwrap();
+    let place = first("tree/http", &["similar", "../net.py:1", "..", "-l", "--threshold", "0"]);
+    assert_eq!(place, "../http/header.py");
+    let elsewhere = first("tree/http/v2", &["search", "header parser", absolute, "-l"]);
+    assert_eq!(elsewhere, format!("{absolute}/http/header.py"));
 }
 
 #[test]
@@ -67,6 +109,37 @@ fn what_is_not_there_exits_with_1_and_still_lists_results() {
     assert!(!answer["results"].as_array().unwrap().is_empty());
     let output = fixture.run(&["search", "zebra unicorn host recipes", "--threshold", "0"]);
     assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn text_says_in_words_when_it_is_unsure() {
+    let fixture = Fixture::new();
+    let search =
+        |arguments: &[&str]| fixture.run(&[&["search", "zebra unicorn host recipes"], arguments].concat());
+    let unsure = search(&["--threshold", "0.9"]);
+    let text = stdout(&unsure);
+    assert_eq!(text.lines().next(), Some("Nothing here clearly answers this; the nearest are:"));
+    assert!(text.contains("\n 1. net.py:1  function connect\n"), "{text}");
+    assert_eq!((unsure.status.code(), stderr(&unsure).contains("clearly")), (Some(1), false));
+    assert!(stdout(&search(&["--threshold", "0"])).starts_with(" 1. net.py"));
+    // Programs are told beside the results, or in them.
+    let paths = search(&["--threshold", "0.9", "-l"]);
+    assert!(stdout(&paths).starts_with("net.py\n"), "{}", stdout(&paths));
+    assert!(stderr(&paths).contains("clearly answers"), "{}", stderr(&paths));
+    let similar = stdout(&fixture.run(&["similar", "net.py:1", "--threshold", "1"]));
+    assert!(similar.starts_with("Nothing here is clearly like it; the nearest are:\n"), "{similar}");
+}
+
+#[test]
+fn text_shows_no_score() {
+    let fixture = Fixture::new();
+    let heading = |arguments: &[&str]| {
+        let text = stdout(&fixture.run(arguments));
+        text.lines().find(|line| line.contains(" 1. ")).unwrap_or_default().to_owned()
+    };
+    assert_eq!(heading(&["search", "open a socket"]), " 1. net.py:1  function connect");
+    let similar = heading(&["similar", "net.py:1", "-k", "1"]);
+    assert_eq!(similar, " 1. http/header.py:4  method HeaderParser.parse");
 }
 
 #[test]
@@ -88,6 +161,9 @@ fn errors_name_the_thing_and_exit_with_2() {
     check_error(&fixture.run(&["search", "delete", "targets"]), "into quotes: \"delete targets\"");
     check_error(&fixture.run(&["search", "  "]), "the query has no word");
     check_error(&fixture.run(&["search", "x", "--model", "nothing"]), "nothing");
+    check_error(&fixture.run(&["search", "socket", "-k", "0"]), "at least 1");
+    check_error(&fixture.run(&["similar", "net.py:1", "-k", "0"]), "at least 1");
+    check_error(&fixture.run(&["pick", "-k", "0"]), "at least 1");
     fs::create_dir(fixture.path("tree/empty")).unwrap();
     check_error(&fixture.run(&["index", "empty"]), "empty: nothing to index; it holds no files");
     fixture.write("tree/blobs/a.unknown-kind", "x");
@@ -110,10 +186,18 @@ fn index_says_what_it_did() {
     let units = summary["units"].as_u64().unwrap();
     assert!(units >= 3, "{summary}");
     assert_eq!(summary["embedded_units"].as_u64(), Some(units));
+    assert_eq!(summary["reason"], Value::Null, "there was nothing wrong with an index: {summary}");
     assert_eq!(fixture.json(&["index", "--json"])["built"], false);
     let again = fixture.run(&["index"]);
     assert!(stderr(&again).contains("up to date") && stdout(&again).is_empty(), "{}", stderr(&again));
     assert_eq!(fixture.json(&["index", "--json", "--rebuild"])["built"], true);
+    let first = stderr(&Fixture::new().run(&["index"]));
+    assert!(first.contains("indexed 3 units in 2 files in ") && first.ends_with(" s\n"), "{first}");
+    fixture.write("tree/net.py", "def one(): pass\n");
+    fs::remove_file(fixture.path("tree/http/header.py")).unwrap();
+    let changed = stderr(&fixture.run(&["index"]));
+    assert!(changed.contains("indexed 1 unit in 1 file in "), "{changed}");
+    assert!(changed.ends_with("(1 file changed, 1 removed)\n"), "{changed}");
 }
 
 #[test]
@@ -182,7 +266,7 @@ fn an_index_can_lie_in_the_tree() {
     let answer = fixture.json(&["search", "parse a line", "http", "--json"]);
     assert_eq!(answer["results"][0]["path"], "header.py");
     assert!(!fixture.path("cache").exists());
-    check_error(&fixture.run(&["index", "net.py", "--local"]), "net.py: no folder");
+    check_error(&fixture.run(&["index", "net.py", "--local"]), "net.py: not a directory");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use fixture::{Fixture, check_error, stdout};
+use fixture::{Fixture, check_error, stderr, stdout};
 use serde_json::Value;
 
 #[test]
@@ -58,7 +58,8 @@ fn searches_are_recorded_only_when_asked() {
     assert!(record["time"].as_u64().unwrap() > 1_000_000_000);
 
     check_error(&fixture.run(&["log", "opened", "99"]), "expected the rank of one of them");
-    fixture.run(&["log", "opened", "1"]);
+    let noted = stderr(&fixture.run(&["log", "opened", "1"]));
+    assert!(noted.contains("net.py:1 was the right result of the search for \"open a socket\""), "{noted}");
     let text = stdout(&fixture.run(&["log", "show"]));
     let opened: Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
     assert_eq!((&opened["query"], &opened["opened"]), (&"open a socket".into(), &1.into()));
@@ -67,6 +68,9 @@ fn searches_are_recorded_only_when_asked() {
     fixture.run(&["log", "off"]);
     fixture.run(&["search", "socket"]);
     assert_eq!((&state()["on"], &state()["records"]), (&false.into(), &2.into()));
+    // The last search was not recorded, and an older one is not meant.
+    check_error(&fixture.run(&["log", "opened", "1"]), "searches are not recorded");
+    assert_eq!(state()["records"], 2);
     fixture.run(&["log", "clear"]);
     assert_eq!(state()["records"], 0);
     assert_eq!(stdout(&fixture.run(&["log", "show"])), "");

@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use quarry_corpus::walk::{self, Listing, Skipped, WalkOptions};
 use quarry_embed::Embedder;
 use quarry_files::Directory;
+use quarry_text::counted;
 use serde::Serialize;
 
 use crate::build::LEXICAL_FOLDER;
@@ -128,7 +129,7 @@ impl fmt::Display for Changes {
         let counts = [(self.changed, "changed"), (self.new, "new"), (self.removed, "removed")];
         let mut counts = counts.into_iter().filter(|(n, _)| *n > 0);
         let Some((n, what)) = counts.next() else { return write!(f, "no file changed") };
-        write!(f, "{n} {} {what}", if n == 1 { "file" } else { "files" })?;
+        write!(f, "{} {what}", counted(n, "file"))?;
         counts.try_for_each(|(n, what)| write!(f, ", {n} {what}"))
     }
 }

@@ -34,7 +34,7 @@ const ALIKE: f32 = 0.95;
 pub struct SearchRequest<'a> {
     /// Plain words or a symbol.
     pub query: &'a str,
-    /// Greatest number of results.
+    /// Maximum number of results.
     pub limit: usize,
     /// How they are ranked.
     pub ranking: Ranking,

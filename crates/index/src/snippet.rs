@@ -24,17 +24,41 @@ pub fn matches(text: &str, terms: &[String]) -> Vec<Range<usize>> {
 /// it starts and ends with a match; the first lines where nothing matches.
 #[must_use]
 pub fn best_lines(text: &str, terms: &[String], max_lines: usize) -> Range<usize> {
-    let matched: Vec<Vec<usize>> = text.lines().map(|line| matched_terms(line, terms)).collect();
+    best_lines_beside(text, &(0..0), terms, max_lines)
+}
+
+/// [`best_lines`] among those before and after the lines `shown`, which are shown anyway; without blank lines at its
+/// ends. Empty only where no other line has anything on it.
+#[must_use]
+pub fn best_lines_beside(
+    text: &str,
+    shown: &Range<usize>,
+    terms: &[String],
+    max_lines: usize,
+) -> Range<usize> {
+    let lines: Vec<&str> = text.lines().collect();
+    let matched: Vec<Vec<usize>> = lines.iter().map(|line| matched_terms(line, terms)).collect();
     let mut n_lines_with: HashMap<usize, usize> = HashMap::new();
     for &term in matched.iter().flatten() {
         *n_lines_with.entry(term).or_default() += 1;
     }
-    let mut best = 0..max_lines.min(matched.len());
+    let is_blank = |line: usize| lines[line].trim().is_empty();
+    let sides = [0..shown.start.min(lines.len()), shown.end.min(lines.len())..lines.len()];
+    let first_lines = |side: &Range<usize>| {
+        let start = side.clone().find(|&line| !is_blank(line))?;
+        let run = start..(start + max_lines).min(side.end);
+        let end = run.rev().find(|&line| !is_blank(line))? + 1;
+        Some(start..end)
+    };
+    let mut best = sides.iter().find_map(first_lines).unwrap_or(0..0);
     let mut best_weight = 0.0;
-    for start in (0..matched.len()).filter(|&start| !matched[start].is_empty()) {
+    for (side, start) in sides.iter().flat_map(|side| side.clone().map(move |start| (side, start))) {
+        if matched[start].is_empty() {
+            continue;
+        }
         let mut seen = Vec::new();
         let mut weight = 0.0;
-        for (length, line) in (1..=max_lines).zip(&matched[start..]) {
+        for (length, line) in (1..=max_lines).zip(&matched[start..side.end]) {
             for &term in line {
                 if !seen.contains(&term) {
                     seen.push(term);
@@ -48,6 +72,33 @@ pub fn best_lines(text: &str, terms: &[String], max_lines: usize) -> Range<usize
         }
     }
     best
+}
+
+/// The lines of a unit's source, from 0, that its signature is made of and that hold nothing else but white space,
+/// commas and what opens the body; empty where these cannot be told from others.
+#[must_use]
+pub fn declaration_lines(text: &str, signature: &str) -> Range<usize> {
+    let compact = |text: &str| text.replace(|c: char| c.is_whitespace() || c == ',', "");
+    let signature = compact(signature);
+    // Around headings of Markdown.
+    let lines: Vec<String> = text.lines().map(|line| compact(line.trim_matches(['#', ' ']))).collect();
+    let end_from = |start: usize| {
+        let mut rest = signature.as_str();
+        for (number, line) in (start..).zip(&lines[start..]) {
+            if rest.is_empty() {
+                break;
+            }
+            let line =
+                if line.len() > rest.len() { line.trim_end_matches(['{', ':', '=', ';']) } else { line };
+            rest = rest.strip_prefix(line)?;
+            if rest.is_empty() {
+                return Some(number + 1);
+            }
+        }
+        None
+    };
+    let starts = (0..lines.len()).filter(|&start| !lines[start].is_empty());
+    starts.filter_map(|start| Some(start..end_from(start)?)).next().unwrap_or(0..0)
 }
 
 /// Positions in `terms` of those that a line holds, each once.
@@ -88,6 +139,38 @@ mod tests {
         check("a\nb\nc\n", "zebra", 2, 0..2);
         check("a\n", "zebra", 3, 0..1);
         check("", "zebra", 3, 0..0);
+    }
+
+    #[test]
+    fn what_is_shown_anyway_is_not_shown_twice() {
+        let text = "/// Waits.\npub fn wait(\n    time: u64,\n) {\n\n    sleep(time);\n\n    done()\n}\n";
+        let declared = declaration_lines(text, "pub fn wait(time: u64)");
+        assert_eq!(declared, 1..4);
+        let beside = |query: &str, n| best_lines_beside(text, &declared, &query_terms(query), n);
+        assert_eq!(beside("wait", 3), 0..1, "not the declaration, which has the word too");
+        assert_eq!(beside("time", 3), 5..6);
+        assert_eq!(beside("done", 3), 7..8);
+        assert_eq!(beside("sleep done", 3), 5..8, "blank lines between others stay");
+        assert_eq!(beside("zebra", 3), 0..1, "what comes first says most");
+        let rest = "fn wait() {\n\n    sleep();\n\n}\n";
+        assert_eq!(best_lines_beside(rest, &(0..1), &query_terms("wait"), 2), 2..3);
+        assert_eq!(best_lines_beside("fn wait();\n\n", &(0..1), &query_terms("wait"), 3), 0..0);
+    }
+
+    #[test]
+    fn a_declaration_is_told_from_the_lines_around_it() {
+        let check = |text: &str, signature: &str, expected: Range<usize>| {
+            assert_eq!(declaration_lines(text, signature), expected, "{signature} in {text:?}");
+        };
+        check("@cached\ndef total(\n    a,\n    b,\n):\n    return a\n", "def total(a, b)", 1..5);
+        check("class A:\n    x = 1\n", "class A", 0..1);
+        check("fn f(&self) -> usize { self.len }", "fn f(&self) -> usize", 0..0);
+        check("fn f();\n", "fn f()", 0..1);
+        check("int f(void)\n{\n}\n", "int f(void)", 0..1);
+        check("/* fn f */\nx\n", "fn f()", 0..0);
+        check("# The title\n\ntext\n", "The title", 0..1);
+        check("a\nb\n", "", 0..0);
+        check("", "fn f()", 0..0);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use quarry_index::{
     Status, snippet,
 };
 use quarry_source::{UnitKind, extract};
-use quarry_text::query_terms;
+use quarry_text::{counted, query_terms};
 use serde_json::{Value, json};
 
 use crate::ToolError;
@@ -233,16 +233,16 @@ impl Workspace {
         let searched = if part.is_empty() {
             String::new()
         } else {
-            format!("searched: the {} files of it in {part}\n", index.files_in_part)
+            format!("searched: {} of it in {part}\n", counted(index.files_in_part, "file"))
         };
         let state = match &reason {
             None => "up to date".to_owned(),
             Some(reason) => format!("not up to date ({reason}), which the next search sees to"),
         };
         let text = format!(
-            "{root}: {} units in {} files, {state}\n{searched}model: {}\nunits by language: {}\nfiles left out: {}\n",
-            index.units,
-            index.files,
+            "{root}: {} in {}, {state}\n{searched}model: {}\nunits by language: {}\nfiles left out: {}\n",
+            counted(index.units, "unit"),
+            counted(index.files, "file"),
             self.embedder.id(),
             counts(&index.units_by_language),
             counts(&left_out),

@@ -451,11 +451,21 @@ impl<'tree> Finder<'_, 'tree> {
 /// Enough of a header to fill a signature, unless it is mostly white space.
 const MAX_HEADER_BYTES: usize = 4 * MAX_SIGNATURE_BYTES;
 
-/// A declaration on one line, without the `{`, `:`, `=` or `;` after it.
+/// A declaration on one line, without the `{`, `:`, `=` or `;` after it, and without commas before what closes a list
+/// that was written on several lines.
 fn collapse_header(header: &str) -> String {
     let mut signature = String::new();
     for word in header.split_whitespace() {
-        let is_tight = signature.ends_with(['(', '[']) || word.starts_with([')', ']', ',']);
+        let ends_list = word.starts_with([')', ']', '>', '}']) && signature.ends_with(',');
+        if ends_list {
+            signature.pop();
+        }
+        // `f<` opens a list, `a <` compares.
+        let opens_types = signature.ends_with('<') && !signature.ends_with(" <");
+        let is_tight = signature.ends_with(['(', '['])
+            || opens_types
+            || word.starts_with([')', ']', ','])
+            || ends_list && word.starts_with('>');
         if !signature.is_empty() && !is_tight {
             signature.push(' ');
         }
@@ -522,7 +532,9 @@ mod tests {
     #[test]
     fn headers() {
         let check = |header: &str, expected| assert_eq!(collapse_header(header), expected);
-        check("def f(\n    a,\n    b,\n):", "def f(a, b,)");
+        check("def f(\n    a,\n    b,\n):", "def f(a, b)");
+        check("fn f<\n    A,\n    B,\n>(\n    a: A,\n) -> B {", "fn f<A, B>(a: A) -> B");
+        check("fn f(a: (u8,), b: [u8; 2],) {", "fn f(a: (u8,), b: [u8; 2],)");
         check("fn f() {", "fn f()");
         check("const f = (a) => ", "const f = (a) =>");
         check("fun f() =", "fun f()");

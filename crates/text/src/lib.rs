@@ -10,10 +10,12 @@
 
 mod lexical;
 mod nearest;
+mod plural;
 mod stop_words;
 
 pub use lexical::{TermRules, lexical_terms, lower_case, query_terms};
 pub use nearest::nearest;
+pub use plural::{counted, plural};
 pub use stop_words::{is_language_name, is_stop_word};
 
 /// The identifiers of a text in order: maximal runs of letters, digits and `_`, in any script.

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use quarry_corpus::dataset::check::check;
+use quarry_text::counted;
 use serde_json::json;
 
 use super::Inputs;
@@ -64,12 +65,12 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
                 text.push_str(&format!("and {unlisted} more; --limit lists more\n"));
             }
             text.push_str(&format!(
-                "{}: {}, {} good rows, {} errors, {} warnings\n",
+                "{}: {}, {}, {}, {}\n",
                 file.source.path.display(),
                 file.source.format.name,
-                file.n_rows,
-                file.n_errors,
-                file.n_warnings
+                counted(file.n_rows, "good row"),
+                counted(file.n_errors, "error"),
+                counted(file.n_warnings, "warning")
             ));
             output::print(&text)?;
         }

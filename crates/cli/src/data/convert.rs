@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use quarry_corpus::dataset::convert::{Converted, Grades, Options, Target, convert};
+use quarry_text::counted;
 
 use super::Inputs;
 use crate::output;
@@ -84,7 +85,8 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     files.iter().for_each(|file| output::note(&file.to_string()));
     if negatives > 0 {
         output::note(&format!(
-            "{negatives} pairs with label 0 are left out: {} holds matches only",
+            "left out {} with label 0: {} holds matches only",
+            counted(negatives, "pair"),
             target.name()
         ));
     }

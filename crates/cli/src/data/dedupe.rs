@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use quarry_corpus::dataset::dedupe::{On, Same, dedupe};
+use quarry_text::counted;
 
 use super::Inputs;
 use crate::output;
@@ -88,7 +89,12 @@ pub fn run(args: &DedupeArgs) -> anyhow::Result<ExitCode> {
             let what = if example.is_leak { "leaks from" } else { "repeats" };
             text.push_str(&format!("{} {what} {}\n", example.row, example.same_as));
         }
-        text.push_str(&format!("{} rows, {} repeated, {} kept", report.rows, report.repeated, report.kept));
+        text.push_str(&format!(
+            "{}, {} repeated, {} kept",
+            counted(report.rows, "row"),
+            report.repeated,
+            report.kept
+        ));
         if !args.against.is_empty() {
             text.push_str(&format!("; {} leak from {} of the other data", report.leaked, report.leaking));
         }

@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use clap::Args;
 use quarry_corpus::dataset::describe::{Census, Comparison, Description, Length, Lengths, Texts};
 use quarry_embed::TokenCutter;
+use quarry_text::counted;
 use quarry_text::{identifiers, parts};
 use serde_json::json;
 
@@ -120,7 +121,13 @@ fn describe(description: &Description) -> Result<String, std::fmt::Error> {
         writeln!(text, "{name:<28}{texts}")?;
         writeln!(text, "{:<28}{distinct} ({distinct_normalised} but for spacing)", "  different")?;
         writeln!(text, "{:<28}{empty}", "  empty")?;
-        writeln!(text, "{:<28}{word_vocabulary} words, {token_vocabulary} tokens", "  vocabulary")?;
+        writeln!(
+            text,
+            "{:<28}{}, {}",
+            "  vocabulary",
+            counted(*word_vocabulary, "word"),
+            counted(*token_vocabulary, "token")
+        )?;
         lengths(&mut text, "", all)?;
         lengths(&mut text, ", each once", once)?;
     }

@@ -10,6 +10,7 @@ use quarry_corpus::dataset::distractors::{
     write, write_pairs,
 };
 use quarry_corpus::dataset::python_random::PythonRandom;
+use quarry_text::counted;
 
 use super::{Inputs, inputs_and_output};
 use crate::output;
@@ -69,7 +70,8 @@ pub fn run(args: &DistractorsArgs) -> anyhow::Result<ExitCode> {
             MatchingArg::OtherCodes => different_mismatches(codes, answers, &mut random),
         };
         let pairs = to_match(&benchmark, draw, &inputs[0])?;
-        let note = format!("wrote {} pairs, half of them matches, to {}", pairs.len(), out.display());
+        let note =
+            format!("wrote {}, half of them matches, to {}", counted(pairs.len(), "pair"), out.display());
         write_pairs(pairs, out)?;
         output::note(&note);
         return Ok(ExitCode::SUCCESS);
@@ -94,9 +96,9 @@ pub fn run(args: &DistractorsArgs) -> anyhow::Result<ExitCode> {
         (least, most) => format!("{least} to {most}"),
     };
     output::note(&format!(
-        "wrote {candidates} candidates ({} distractors and all positives) for each of {} queries to {}",
+        "wrote {candidates} candidates ({} distractors and all positives) for each of {} to {}",
         args.count,
-        lists.len(),
+        counted(lists.len(), "query"),
         out.display()
     ));
     Ok(ExitCode::SUCCESS)

@@ -9,6 +9,7 @@ use clap::Args;
 use quarry_corpus::dataset::public::{PublicFile, PublicSet, public_sets};
 use quarry_corpus::formats::write::NewDirectories;
 use quarry_download::{Expected, Options, download};
+use quarry_text::counted;
 use quarry_text::nearest;
 use url::Url;
 
@@ -100,7 +101,7 @@ fn pull(file: &PublicFile, base: &Url, folder: &std::path::Path) -> anyhow::Resu
         kept if kept == got.size => ", all there before".into(),
         kept => format!(", {kept} of them there before"),
     };
-    output::note(&format!("{}: {} bytes{kept}; {verified}", target.display(), got.size));
+    output::note(&format!("{}: {}{kept}; {verified}", target.display(), counted(got.size, "byte")));
     Ok(serde_json::json!({
         "path": target, "bytes": got.size, "kept": got.kept, "sha256": got.sha256, "verified": got.is_verified,
     }))

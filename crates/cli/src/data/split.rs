@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use quarry_corpus::dataset::split::{Part, split};
+use quarry_text::counted;
 
 use super::{Inputs, inputs_and_output};
 use crate::output;
@@ -44,7 +45,12 @@ fn part(text: &str) -> Result<Part, String> {
 pub fn run(args: &SplitArgs) -> anyhow::Result<ExitCode> {
     let (inputs, out) = inputs_and_output(&args.paths)?;
     for part in split(&args.inputs.sources(inputs)?, &args.parts, args.seed, out)? {
-        output::note(&format!("{}: {} queries, {} rows", part.name, part.queries, part.rows));
+        output::note(&format!(
+            "{}: {}, {}",
+            part.name,
+            counted(part.queries, "query"),
+            counted(part.rows, "row")
+        ));
     }
     output::note(&format!("wrote {}", out.display()));
     Ok(ExitCode::SUCCESS)

@@ -8,6 +8,7 @@ use clap::Args;
 use quarry_corpus::formats::table::{Ratings, Table};
 use quarry_eval::agreement::{Agreement, Level, NumericAgreement, NumericPairAgreement};
 use quarry_eval::significance::Bootstrap;
+use quarry_text::counted;
 use serde::Serialize;
 
 use super::arguments::{BootstrapArgs, by_name};
@@ -67,8 +68,12 @@ pub fn run(args: &AgreementArgs) -> anyhow::Result<()> {
 
 fn text(report: &Report<'_>, block: Option<u32>) -> String {
     let found = &report.agreement;
-    let mut text =
-        format!("{} units, {} raters, {} ratings\n", found.units, report.raters.len(), found.ratings);
+    let mut text = format!(
+        "{}, {}, {}\n",
+        counted(found.units, "unit"),
+        counted(report.raters.len(), "rater"),
+        counted(found.ratings, "rating")
+    );
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "{name:<32} {value}");
     };
@@ -90,7 +95,7 @@ fn text(report: &Report<'_>, block: Option<u32>) -> String {
     }
     for pair in &found.pairs {
         let [a, b] = pair.raters.map(|rater| report.raters[rater].as_str());
-        line(&format!("\n{a}, {b}"), format!("{} units", pair.units));
+        line(&format!("\n{a}, {b}"), counted(pair.units, "unit"));
         line("  Cohen's kappa", format_defined(pair.cohen_kappa));
         if let Some(NumericPairAgreement {
             cohen_kappa_linear,

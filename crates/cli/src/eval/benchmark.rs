@@ -17,6 +17,7 @@ use quarry_eval::ranking::best_first;
 use quarry_eval::report::Table;
 use quarry_eval::result_file::{self, About, ResultFormat};
 use quarry_eval::significance::Bootstrap;
+use quarry_text::counted;
 use serde::Serialize;
 
 use super::arguments::{
@@ -249,9 +250,15 @@ fn finish(args: &OutputArgs, evaluation: &Evaluation, report: &Report<'_>) -> an
     }
     let mut text = String::new();
     if args.layout.for_people() {
-        let _ = write!(text, "{}, {}: {} queries", report.dataset, report.method, report.summary.queries);
+        let _ = write!(
+            text,
+            "{}, {}: {}",
+            report.dataset,
+            report.method,
+            counted(report.summary.queries, "query")
+        );
         if let Some(documents) = report.documents {
-            let _ = write!(text, ", {documents} documents");
+            let _ = write!(text, ", {}", counted(documents, "document"));
         }
         text.push('\n');
     }

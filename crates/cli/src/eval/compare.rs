@@ -13,6 +13,7 @@ use quarry_eval::evaluation::{self, Conventions, Evaluation, evaluate_run, most_
 use quarry_eval::metrics::Measure;
 use quarry_eval::report::Table;
 use quarry_eval::significance::{Bootstrap, PairedComparison};
+use quarry_text::counted;
 use serde::Serialize;
 
 use super::arguments::{BootstrapArgs, ConventionArgs, LayoutArgs, PrecisionArgs};
@@ -111,7 +112,7 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<()> {
     }
     for (run, found) in args.runs.iter().zip(&comparisons) {
         if args.layout.for_people() {
-            let _ = writeln!(text, "b: {}, {} queries", run.display(), found.queries);
+            let _ = writeln!(text, "b: {}, {}", run.display(), counted(found.queries, "query"));
         }
         let _ = writeln!(text, "{}", table(&found.measures).render(layout));
     }

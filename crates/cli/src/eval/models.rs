@@ -12,6 +12,7 @@ use quarry_eval::EvalError;
 use quarry_eval::method::{ApiModel, ChatModel, ModelName, ModelSource, Scorer};
 use quarry_eval::plan::Input;
 use quarry_llm::{Budget, Cache, Client, Cost, Limits, LlmError, Money, Provider, Recording, Settings};
+use quarry_text::counted;
 use toml::Table;
 
 use crate::{model, output};
@@ -224,7 +225,7 @@ impl Models {
     pub fn report_spending(&self) {
         let spending = self.budget.spending();
         if spending.calls > 0 {
-            output::note(&format!("{} calls of a server: {}", spending.calls, spending.spent));
+            output::note(&format!("{} of a server: {}", counted(spending.calls, "call"), spending.spent));
         }
     }
 }

@@ -22,6 +22,7 @@ use quarry_eval::own_repository::{
 };
 use quarry_eval::repo_search::indexed_folder;
 use quarry_eval::significance::{Bootstrap, mean};
+use quarry_text::counted;
 use serde::Serialize;
 
 use super::arguments::{BootstrapArgs, by_name};
@@ -151,7 +152,7 @@ fn describe(asked: &Asked) -> String {
             .into_iter()
             .filter_map(|(is_hidden, what)| is_hidden.then_some(what))
             .collect();
-    let mut text = format!("{proxy}: {} questions", questions.queries.len());
+    let mut text = format!("{proxy}: {}", counted(questions.queries.len(), "question"));
     if let Some(query) = questions.queries.get(questions.queries.len() / 2) {
         let _ = write!(text, ", such as {:?}", query.text);
     }
@@ -210,10 +211,10 @@ fn write(folder: &Path, repository: &Repository<'_>, asked: &[Asked]) -> anyhow:
         let units = evaluation::units(repository, asked.view)?;
         export::write_beir(&target, asked, &units)?;
         output::note(&format!(
-            "{}: {} questions, {} documents",
+            "{}: {}, {}",
             target.display(),
-            asked.questions.queries.len(),
-            units.hits.len()
+            counted(asked.questions.queries.len(), "question"),
+            counted(units.hits.len(), "document")
         ));
     }
     Ok(ExitCode::SUCCESS)

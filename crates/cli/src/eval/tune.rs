@@ -11,6 +11,7 @@ use quarry_eval::repo_search::tuning::{self, Ablated, CrossValidation, PARAMETER
 use quarry_eval::repo_search::{Indexes, indexed_folder};
 use quarry_eval::significance::mean;
 use quarry_index::confidence::Weights;
+use quarry_text::counted;
 use serde::Serialize;
 
 use super::arguments::MethodArgs;
@@ -139,12 +140,18 @@ fn confidence(samples: &[Sample], n_repositories: usize, with_model: bool) -> Co
 
 fn text(report: &Report) -> String {
     let mut out = format!(
-        "{}, {} queries with an answer\n\nNDCG@10, mean over repositories\n",
-        report.method, report.queries
+        "{}, {} with an answer\n\nNDCG@10, mean over repositories\n",
+        report.method,
+        counted(report.queries, "query")
     );
     let table = |out: &mut String, name: &str, means: &[TableMean]| {
         for TableMean { table, repositories, ndcg } in means {
-            let _ = writeln!(out, "{name:<16} {ndcg:.4}  {} ({repositories} repositories)", table.display());
+            let _ = writeln!(
+                out,
+                "{name:<16} {ndcg:.4}  {} ({})",
+                table.display(),
+                counted(*repositories, "repository")
+            );
         }
     };
     table(&mut out, "as it is", &report.default);

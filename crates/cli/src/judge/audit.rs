@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::Args;
 use quarry_annotate::{Audit, Changed, NotRun};
+use quarry_text::counted;
 
 use super::{IsolationArgs, PlanArgs, stop_on_interrupt};
 use crate::output;
@@ -46,8 +47,8 @@ pub fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
 
 fn text(found: &Audit) -> String {
     let mut text = format!(
-        "{} test programs run again, {} of them written by people; {} came to something else, {} could not be run\n",
-        found.runs,
+        "{} run again, {} of them written by people; {} came to something else, {} could not be run\n",
+        counted(found.runs, "test program"),
         found.of_people,
         found.changed.len(),
         found.not_run.len()

@@ -7,6 +7,7 @@ use anyhow::anyhow;
 use clap::Args;
 use quarry_annotate::{Export, Exported};
 use quarry_corpus::dataset::convert::Target;
+use quarry_text::counted;
 
 use super::PlanArgs;
 use crate::output;
@@ -53,7 +54,9 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
 fn lines(exported: &Exported, target: Target) -> Vec<String> {
     let Exported { files, generated, unlabelled, negatives, rejected, foreign, ungraded } = exported;
     let mut lines: Vec<String> = files.iter().map(ToString::to_string).collect();
-    lines.extend(generated.iter().map(|(path, number)| format!("{}: {number} codes", path.display())));
+    lines.extend(
+        generated.iter().map(|(path, number)| format!("{}: {}", path.display(), counted(*number, "code"))),
+    );
     let mut add = |number: u64, what: String| {
         if number > 0 {
             lines.push(format!("{number} {what}"));

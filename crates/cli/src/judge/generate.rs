@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use quarry_annotate::Generation;
+use quarry_text::counted;
 use serde_json::json;
 
 use super::{WorkArgs, stop_on_interrupt};
@@ -19,8 +20,9 @@ pub fn run(args: &WorkArgs) -> anyhow::Result<ExitCode> {
     let judging = args.workplace.prepare(plan, &stop, args.dry_run)?;
     let (queries, open, worst) = judging.estimate_generation()?;
     output::note(&format!(
-        "{queries} queries that no candidate answers, and {open} with candidates that are not decided yet; writing \
-         code once for each costs at most {worst}, and judging it what judging costs"
+        "{} that no candidate answers, and {open} with candidates that are not decided yet; writing \
+         code once for each costs at most {worst}, and judging it what judging costs",
+        counted(queries, "query")
     ));
     if args.dry_run {
         if args.json {

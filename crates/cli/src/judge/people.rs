@@ -10,6 +10,7 @@ use quarry_annotate::people::{
     AnswersOptions, Exported, Guideline, Import, Sampling, export_answers, export_generated, export_pairs,
     import, open_ledger,
 };
+use quarry_text::counted;
 
 use super::{IsolationArgs, PlanArgs};
 use crate::output;
@@ -173,12 +174,13 @@ fn export(args: &ExportArgs) -> anyhow::Result<()> {
     };
     let Exported { form, rows, instructions, too_long, same } = exported;
     output::note(&format!(
-        "form {form}: {rows} rows in {}, instructions in {}",
+        "form {form}: {} in {}, instructions in {}",
+        counted(rows, "row"),
         args.out.display(),
         instructions.display()
     ));
     if same > 0 {
-        output::note(&format!("{same} queries were left out, as both sides have the same answer only"));
+        output::note(&format!("left out {}: both sides have the same answer only", counted(same, "query")));
     }
     if let Some(first) = too_long.first() {
         output::note(&format!(
@@ -198,9 +200,9 @@ fn import_forms(args: &ImportArgs) -> anyhow::Result<()> {
     for file in &args.files {
         let found = import(&writer, file, &options, &plan.limits, &open)?;
         let mut text = format!(
-            "{}: {} rows filled in, {} blank; {} new",
+            "{}: {} filled in, {} blank; {} new",
             file.display(),
-            found.filled,
+            counted(found.filled, "row"),
             found.blank,
             found.new
         );

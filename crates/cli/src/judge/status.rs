@@ -9,6 +9,7 @@ use clap::Args;
 use quarry_annotate::ledger::Pace;
 use quarry_annotate::{EXECUTABLE_RULES, Ledger, Members, Options, Plan, Report};
 use quarry_eval::agreement::{Level, krippendorff_alpha};
+use quarry_text::counted;
 use serde::Serialize;
 
 use super::PlanArgs;
@@ -140,7 +141,7 @@ fn text(status: &Status<'_>) -> String {
     let n_programs = report.runs.values().sum::<u64>() + report.without_program;
     if n_programs > 0 {
         let run = if report.without_program > 0 { ", those that were run" } else { "" };
-        line("test programs", format!("{n_programs}{run}, for {} pairs", report.tested));
+        line("test programs", format!("{n_programs}{run}, for {}", counted(report.tested, "pair")));
         for (result, number) in &report.runs {
             line(&format!("  {}", result.replace('_', " ")), number.to_string());
         }
@@ -167,7 +168,7 @@ fn text(status: &Status<'_>) -> String {
             line(name, format!("{:.0} tokens, ${:.6}, {:.2} s", per.tokens, per.dollars, per.seconds));
         }
     }
-    line("cost of all answers", format!("{} in {} answers", report.cost, report.answers));
+    line("cost of all answers", format!("{} in {}", report.cost, counted(report.answers, "answer")));
     line("booked with this ledger", report.spent.to_string());
     if report.unconfirmed.tokens > 0 {
         line("  of it at the worst case", report.unconfirmed.to_string());
@@ -192,7 +193,12 @@ fn text(status: &Status<'_>) -> String {
         }
     }
     if let Some([accepted, others]) = status.generated {
-        let _ = writeln!(text, "{:<28} for {accepted} queries; not accepted for {others}", "generated code");
+        let _ = writeln!(
+            text,
+            "{:<28} for {}; not accepted for {others}",
+            "generated code",
+            counted(accepted, "query")
+        );
     }
     if let Some(members) = &status.members {
         write_members(&mut text, members);
@@ -250,7 +256,12 @@ fn percent(share: Option<f64>) -> String {
 }
 
 fn write_members(text: &mut String, members: &Members) {
-    let _ = writeln!(text, "\nmajority of {} members, on {} pairs:", members.members.len(), members.pairs);
+    let _ = writeln!(
+        text,
+        "\nmajority of {}, on {}:",
+        counted(members.members.len(), "member"),
+        counted(members.pairs, "pair")
+    );
     let _ = writeln!(text, "  {:<26} {}", "percent agreement", percent(members.percent_agreement));
     let _ = writeln!(text, "  {:<26} {}", "Krippendorff's alpha", format_defined(members.krippendorff_alpha));
     let _ = writeln!(text, "  {:<26} {}", "without a majority", members.without_majority);
@@ -272,12 +283,12 @@ fn write_options(text: &mut String, options: &Options) {
     for added in &options.added {
         let _ = writeln!(
             text,
-            "  {:<26} {} calls, {} tokens, ${:.6}; {} runs; {:.2} s",
+            "  {:<26} {}, {}, ${:.6}; {}; {:.2} s",
             added.option.replace('_', " "),
-            added.calls,
-            added.tokens,
+            counted(added.calls, "call"),
+            counted(added.tokens, "token"),
             added.dollars,
-            added.runs,
+            counted(added.runs, "run"),
             added.seconds
         );
     }

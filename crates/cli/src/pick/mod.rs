@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use quarry_index::{Filter, Hit, Index, Ranking, SearchRequest, Update, snippet};
+use quarry_index::{Filter, Hit, Ranking, SearchRequest, Update, snippet};
 use quarry_text::query_terms;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -21,12 +21,14 @@ use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 
-use self::state::{Found, Preview, PreviewLine, State, Step};
+use self::state::{Choice, Found, Preview, PreviewLine, State, Step};
 use crate::index::SourceArgs;
 use crate::log::{self, Record};
 use crate::output;
 use crate::results::FilterArgs;
-use crate::settings::Settings;
+use crate::settings::{self, Settings};
+use crate::terminal;
+use crate::tree::Tree;
 
 /// Results that can be chosen among.
 const LIMIT: usize = 50;
@@ -43,8 +45,8 @@ pub struct PickArgs {
     source: SourceArgs,
     #[command(flatten)]
     filter: FilterArgs,
-    /// Greatest number of results
-    #[arg(short = 'k', long = "limit", value_name = "N", default_value_t = LIMIT)]
+    /// Maximum number of results
+    #[arg(short = 'k', long = "limit", value_name = "N", default_value_t = LIMIT, value_parser = settings::at_least_one)]
     limit: usize,
     /// Print +LINE PATH, as vi, emacs and nano take it, instead of PATH:LINE
     #[arg(long)]
@@ -60,14 +62,14 @@ pub struct PickArgs {
 /// When there is no terminal, or the tree cannot be indexed.
 pub fn run(args: &PickArgs) -> anyhow::Result<ExitCode> {
     if !io::stderr().is_terminal() {
-        bail!("pick draws on the terminal, and stderr is none; use `quarry search` in scripts");
+        bail!("pick draws on the terminal, and stderr is not one; use `quarry search` in scripts");
     }
     let settings = Settings::load(&args.source.path)?;
     let threshold = settings.get(|layer| layer.threshold).unwrap_or_default();
     let update = if args.no_index_update { Update::Never } else { Update::IfPossible };
     let search = Search {
         filter: args.filter.filter(&settings)?,
-        index: args.source.open(&settings, update)?.index,
+        tree: Tree::new(&args.source.path, args.source.open(&settings, update)?.index)?,
         limit: args.limit,
         threshold,
     };
@@ -75,19 +77,22 @@ pub fn run(args: &PickArgs) -> anyhow::Result<ExitCode> {
     let step = Screen::open().and_then(|mut screen| choose(&mut screen, &search, &mut state))?;
     let picked = state.list.selected().filter(|_| step == Step::Pick);
     if !state.found.query.is_empty() {
-        let places = state.found.hits.iter().map(|hit| (hit.path.as_str(), hit.start_line));
+        let places =
+            state.found.choices.iter().map(|choice| (choice.hit.path.as_str(), choice.hit.start_line));
         log::append(|| {
             let opened = picked.map(|position| position + 1);
             Record::new("pick", &args.source.path, &state.found.query, places, opened)
         });
     }
-    let Some(hit) = picked.and_then(|position| state.found.hits.get(position)) else {
+    let Some(hit) = picked.and_then(|position| Some(&state.found.choices.get(position)?.hit)) else {
         return Ok(ExitCode::from(1));
     };
-    let file = search.index.absolute_path(&hit.path);
-    let file = file.strip_prefix(".").unwrap_or(&file).display();
-    let line = hit.start_line;
-    output::print(&if args.vi { format!("+{line} {file}\n") } else { format!("{file}:{line}\n") })?;
+    let (file, line) = (search.tree.shown(&hit.path), hit.start_line);
+    if args.vi {
+        output::print(&format!("+{line} {}\n", file.display()))?;
+    } else {
+        output::print_paths(std::iter::once((file.as_path(), format!(":{line}"))), '\n')?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -113,7 +118,7 @@ fn choose(screen: &mut Screen, search: &Search, state: &mut State) -> anyhow::Re
 }
 
 struct Search {
-    index: Index,
+    tree: Tree,
     filter: Filter,
     limit: usize,
     threshold: f32,
@@ -128,9 +133,13 @@ impl Search {
         let start = Instant::now();
         let request =
             SearchRequest { query, limit: self.limit, ranking: Ranking::default(), filter: &self.filter };
-        let response = self.index.search(&request)?;
+        let response = self.tree.index.search(&request)?;
+        let choice = |hit: Hit| {
+            let place = format!("{}:{}", self.tree.shown(&hit.path).display(), hit.start_line);
+            Choice { hit, place }
+        };
         Ok(Found {
-            hits: response.hits,
+            choices: response.hits.into_iter().map(choice).collect(),
             confident: response.confidence >= self.threshold,
             took_ms: output::milliseconds(start.elapsed()),
             ..nothing
@@ -139,12 +148,12 @@ impl Search {
 
     fn preview(&self, hit: &Hit, query: &str) -> Preview {
         // A file that has gone since the index was opened has no lines to show.
-        let file = self.index.text(&hit.path).unwrap_or_default();
+        let file = self.tree.index.text(&hit.path).unwrap_or_default();
         let (start, end) = (hit.start_line as usize, hit.end_line as usize);
         let source = file.lines().take(end).skip(start - 1).collect::<Vec<_>>().join("\n");
         let terms = query_terms(query);
         let line = |text: &str| PreviewLine {
-            matches: output::apart(&snippet::matches(text, &terms)),
+            matches: terminal::apart(&snippet::matches(text, &terms)),
             text: text.to_owned(),
         };
         Preview {
@@ -200,7 +209,9 @@ mod tests {
             score: 1.0,
             parts: ScoreParts::default(),
         };
-        Found { query: query.to_owned(), hits: (0..n).map(hit).collect(), confident: true, took_ms: 0.5 }
+        let choice = |unit| Choice { hit: hit(unit), place: format!("src/a.rs:{}", 10 + unit) };
+        let choices = (0..n).map(choice).collect();
+        Found { query: query.to_owned(), choices, confident: true, took_ms: 0.5 }
     }
 
     /// A preview of lines that say their number.

@@ -29,10 +29,18 @@ pub struct State {
 pub struct Found {
     /// What was searched for.
     pub query: String,
-    pub hits: Vec<Hit>,
+    pub choices: Vec<Choice>,
     /// Whether the best one is good enough.
     pub confident: bool,
     pub took_ms: f64,
+}
+
+/// A result that can be chosen.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    pub hit: Hit,
+    /// How its file is called from the current directory, and its line.
+    pub place: String,
 }
 
 /// The source of a unit.
@@ -82,18 +90,19 @@ impl State {
 
     /// Takes the results of a search; the first one is selected.
     pub fn show(&mut self, found: Found) {
-        self.list = ListState::default().with_selected((!found.hits.is_empty()).then_some(0));
+        self.list = ListState::default().with_selected((!found.choices.is_empty()).then_some(0));
         (self.found, self.preview, self.scroll) = (found, None, 0);
     }
 
     /// The selected result.
-    pub fn selected(&self) -> Option<&Hit> {
-        self.found.hits.get(self.list.selected()?)
+    pub fn selected(&self) -> Option<&Choice> {
+        self.found.choices.get(self.list.selected()?)
     }
 
     /// The selected result, if it has no preview yet.
     pub fn lacks_preview(&self) -> Option<&Hit> {
-        self.selected().filter(|hit| self.preview.as_ref().is_none_or(|preview| preview.unit != hit.unit))
+        let hit = &self.selected()?.hit;
+        self.preview.as_ref().is_none_or(|preview| preview.unit != hit.unit).then_some(hit)
     }
 
     /// Takes the preview of the selected result.
@@ -161,7 +170,8 @@ impl State {
 
     /// Moves the selection, as far as there are results.
     fn select(&mut self, by: isize) -> Step {
-        if let (Some(selected), Some(last)) = (self.list.selected(), self.found.hits.len().checked_sub(1)) {
+        if let (Some(selected), Some(last)) = (self.list.selected(), self.found.choices.len().checked_sub(1))
+        {
             self.list.select(Some(selected.saturating_add_signed(by).min(last)));
         }
         Step::Continue
@@ -215,7 +225,7 @@ mod tests {
         assert!(!state.is_outdated());
         let mut unit_after = |code, modifiers| {
             press(&mut state, code, modifiers);
-            state.selected().map(|hit| hit.unit)
+            state.selected().map(|choice| choice.hit.unit)
         };
         assert_eq!(unit_after(KeyCode::Up, KeyModifiers::NONE), Some(0));
         assert_eq!(unit_after(KeyCode::Down, KeyModifiers::NONE), Some(1));

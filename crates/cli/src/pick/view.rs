@@ -3,14 +3,15 @@
 use std::iter;
 use std::ops::Range;
 
-use quarry_index::Hit;
+use quarry_text::counted;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, List, ListItem, Paragraph};
 
-use super::state::{Preview, PreviewLine, State};
+use super::state::{Choice, Preview, PreviewLine, State};
+use crate::output::printable;
 use crate::results::kind_name;
 
 const PLACE: Style = Style::new().fg(Color::Cyan);
@@ -65,35 +66,35 @@ fn draw_input(frame: &mut Frame, area: Rect, state: &State) {
 
 fn status_line(state: &State) -> String {
     let found = &state.found;
-    match found.hits.len() {
+    match found.choices.len() {
         _ if state.query().is_empty() => KEYS.to_owned(),
         0 => "nothing found; try other words".to_owned(),
-        n if found.confident => format!("{n} results in {:.1} ms", found.took_ms),
-        n => format!("{n} results in {:.1} ms; none matches well", found.took_ms),
+        n if found.confident => format!("{} in {:.1} ms", counted(n, "result"), found.took_ms),
+        n => format!("{} in {:.1} ms; none clearly answers this", counted(n, "result"), found.took_ms),
     }
 }
 
 fn draw_list(frame: &mut Frame, area: Rect, state: &mut State) {
-    let items = state.found.hits.iter().map(|hit| ListItem::new(entry(hit)));
+    let items = state.found.choices.iter().map(|choice| ListItem::new(entry(choice)));
     let list = List::new(items).highlight_style(SELECTED);
     frame.render_stateful_widget(list, area, &mut state.list);
 }
 
 /// Two lines: what, and where.
-fn entry(hit: &Hit) -> Vec<Line<'_>> {
+fn entry(Choice { hit, place }: &Choice) -> Vec<Line<'_>> {
     let kind = kind_name(hit.kind);
     let what = if hit.name.is_empty() {
         Line::styled(kind, FAINT)
     } else {
-        Line::from(vec![Span::styled(hit.name.as_str(), NAME), Span::styled(format!(" {kind}"), FAINT)])
+        Line::from(vec![Span::styled(printable(&hit.name), NAME), Span::styled(format!(" {kind}"), FAINT)])
     };
-    vec![what, Line::styled(format!("  {}:{}", hit.path, hit.start_line), PLACE)]
+    vec![what, Line::styled(format!("  {}", printable(place)), PLACE)]
 }
 
 fn draw_preview(frame: &mut Frame, area: Rect, state: &State) {
-    let (Some(hit), Some(preview)) = (state.selected(), &state.preview) else { return };
+    let (Some(choice), Some(preview)) = (state.selected(), &state.preview) else { return };
     let borders = if area.x > 0 { Borders::LEFT } else { Borders::TOP };
-    let title = Span::styled(format!(" {}:{} ", hit.path, hit.start_line), PLACE);
+    let title = Span::styled(format!(" {} ", printable(&choice.place)), PLACE);
     let block = Block::new().borders(borders).border_style(FAINT).title(title);
     let inner = block.inner(area);
     let first = first_shown(preview, state.scroll, inner.height.into());
@@ -127,8 +128,8 @@ fn pieces(line: &PreviewLine) -> impl Iterator<Item = Span<'_>> {
         done = range.end;
     }
     cuts.push((done..line.text.len(), Style::new()));
-    // Of control characters a terminal would make something else; tabs are of four spaces.
-    let clean = |text: &str| text.replace('\t', "    ").replace(char::is_control, "·");
+    // A tab would be dropped.
+    let clean = |text: &str| printable(text).replace('\t', "    ");
     cuts.into_iter().map(move |(range, style)| Span::styled(clean(&line.text[range]), style))
 }
 
@@ -193,12 +194,26 @@ mod tests {
     }
 
     #[test]
-    fn matches_are_marked_and_control_characters_shown_as_nothing_else() {
+    fn matches_are_marked_and_nothing_speaks_to_the_terminal() {
         let line = PreviewLine { text: "\topen(\u{1b}[31m)".to_owned(), matches: vec![1..5, 8..10] };
         let found: Vec<(String, bool)> =
             pieces(&line).map(|span| (span.content.into_owned(), span.style == MATCH)).collect();
-        let expected = [("    ", false), ("open", true), ("(·[", false), ("31", true), ("m)", false)];
+        let expected = [("    ", false), ("open", true), (r"(\u{1b}[", false), ("31", true), ("m)", false)];
         assert_eq!(found, expected.map(|(text, is_match)| (text.to_owned(), is_match)));
+    }
+
+    #[test]
+    fn names_of_files_and_units_do_not_speak_to_the_terminal() {
+        let mut found = found("x", 1);
+        found.choices[0].hit.name = "\u{202e}f\u{9b}31m".to_owned();
+        found.choices[0].place = "a\x1b[2J\nb.rs:1".to_owned();
+        let mut state = State::new("x");
+        state.show(found);
+        state.preview(preview(0, 1, 0..1));
+        let lines = drawn(&mut state, 100, 12);
+        assert!(lines[2].starts_with(r"\u{202e}f\u{9b}31m function"), "{lines:#?}");
+        assert!(lines[3].starts_with(r"  a\u{1b}[2J\nb.rs:1"), "{lines:#?}");
+        assert!(lines[2].contains(r"│ a\u{1b}[2J\nb.rs:1"), "{lines:#?}");
     }
 
     #[test]

@@ -24,6 +24,7 @@ use std::path::Path;
 use quarry_corpus::formats::repo_search::{RepositoryQuery, Target};
 use quarry_corpus::git::{Commit, HistoryOptions, read_history};
 use quarry_corpus::pairs::Extent;
+use quarry_text::counted;
 use serde::{Deserialize, Serialize};
 
 use self::commits::CommitQuestions;
@@ -236,8 +237,8 @@ fn from_history(
     questions.add(&batch);
     match reach {
         Ok(reach) if reach.is_shallow && questions.len() < options.queries => notes.push(format!(
-            "commit: the clone is shallow, only {} commits are here; `git fetch --unshallow` brings the others",
-            reach.commits
+            "commit: the clone is shallow and has only {}; `git fetch --unshallow` brings the others",
+            counted(reach.commits, "commit")
         )),
         Ok(reach) if reach.unreadable > 0 => notes.push(format!(
             "commit: {} of {} commits cannot be read; `git fsck` says why, `git fetch --refetch` brings what is missing",

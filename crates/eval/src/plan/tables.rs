@@ -1,8 +1,11 @@
 //! Results as tables, the same for every form in which they are written.
 
+use std::collections::BTreeSet;
+
+use quarry_text::counted;
+
 use super::{DatasetResults, PartResults, Reference, Results, Slices};
 use crate::report::Table;
-use std::collections::BTreeSet;
 
 impl Results {
     /// How the numbers of a data set's tables are to be read.
@@ -83,8 +86,8 @@ impl PartResults {
     #[must_use]
     pub fn counts(&self) -> String {
         match self.documents {
-            0 => format!("{} queries", self.queries),
-            documents => format!("{} queries, {documents} documents", self.queries),
+            0 => counted(self.queries, "query"),
+            documents => format!("{}, {}", counted(self.queries, "query"), counted(documents, "document")),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Charts as SVG, coloured by the style sheet of the page that holds them.
 
 use maud::{Markup, html};
+use quarry_text::counted;
 
 /// A value with its interval, by name.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,7 +83,7 @@ pub fn scatter(x_label: &str, y_label: &str, values: &[(f64, f64)]) -> Markup {
                 @let (x, y) = (*x as f64 / STEPS, *y as f64 / STEPS);
                 @let side = if y > x { "above" } else if y < x { "below" } else { "even" };
                 circle class=(side) cx=(fixed(frame.x(x))) cy=(fixed(frame.y(y))) r=(fixed((1.8 + (*count as f64).sqrt()).min(14.0))) {
-                    title { (format!("{count} queries: {x_label} {x:.2}, {y_label} {y:.2}")) }
+                    title { (format!("{}: {x_label} {x:.2}, {y_label} {y:.2}", counted(*count, "query"))) }
                 }
             }
         }))
@@ -107,7 +108,7 @@ pub fn curves(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> M
                 polyline class=(colour(index)) points=(path.join(" ")) {}
                 @for (x, y, count) in &series.points {
                     circle class=(colour(index)) cx=(fixed(frame.x(*x))) cy=(fixed(frame.y(*y))) r="3.5" {
-                        title { (format!("{}: {x:.0} → {y:.3} over {count} queries", series.label)) }
+                        title { (format!("{}: {x:.0} → {y:.3} over {}", series.label, counted(*count, "query"))) }
                     }
                 }
             }

@@ -146,12 +146,12 @@ fn run_again(
 }
 
 fn compare(finished: Finished, programs: &dyn Programs, limits: &Limits) -> Result<Found, AnnotateError> {
-    let Finished { pair, person, run: before } = finished;
+    let Finished { pair, code, person, run: before } = finished;
     let Some(language) = Language::named(&before.program.language) else {
         let reason = format!("{} is not among the languages", before.program.language);
         return Ok(Found::NotRun(NotRun { pair, person, reason }));
     };
-    let now = match programs.run(before.program.clone(), limits) {
+    let now = match programs.run(before.program.clone(), &code, limits) {
         Ok(now) => now,
         // The next one may have what this one lacks.
         Err(error @ (AnnotateError::Packages(_) | AnnotateError::Unrunnable { .. })) => {

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use quarry_sandbox::{Ended, Outcome};
+use quarry_sandbox::{Captured, Ended, Outcome};
 use serde::{Deserialize, Serialize};
 
+use crate::assertions::{self, Assertions, Instrumented};
 use crate::language::Language;
 
 /// What a step is for that the judge would not take without an entry of the plan.
@@ -90,6 +91,9 @@ pub struct Run {
     pub stdout: String,
     /// What it wrote to its standard error output, shortened.
     pub stderr: String,
+    /// Which of its assertions were evaluated; `None` where that is not known.
+    #[serde(default)]
+    pub assertions: Option<Assertions>,
     /// From start to end.
     pub wall_time: Duration,
     /// Of all processes together.
@@ -110,10 +114,14 @@ const MAX_SHOWN_BYTES: usize = 4_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunResult {
-    /// Every assertion held.
+    /// Every assertion that ran held, and there was one as far as is known.
     Passed,
     /// An assertion did not hold.
     Failed,
+    /// An assertion did not hold, and the program went on and ended as if it had.
+    Swallowed,
+    /// It ended without an error, and no assertion ran.
+    NoAssertions,
     /// A package is not there.
     MissingPackage,
     /// It did not run, because packages that it asks for cannot be had.
@@ -128,9 +136,11 @@ pub enum RunResult {
 
 impl RunResult {
     /// Every result.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Passed,
         Self::Failed,
+        Self::Swallowed,
+        Self::NoAssertions,
         Self::MissingPackage,
         Self::PackagesUnavailable,
         Self::Error,
@@ -140,7 +150,7 @@ impl RunResult {
 
     /// Whether the tests could be executed: they held, or one of them did not.
     pub fn is_executable(self) -> bool {
-        matches!(self, Self::Passed | Self::Failed)
+        matches!(self, Self::Passed | Self::Failed | Self::Swallowed)
     }
 
     /// As the ledger has it.
@@ -148,6 +158,8 @@ impl RunResult {
         match self {
             Self::Passed => "passed",
             Self::Failed => "failed",
+            Self::Swallowed => "swallowed",
+            Self::NoAssertions => "no_assertions",
             Self::MissingPackage => "missing_package",
             Self::PackagesUnavailable => "packages_unavailable",
             Self::Error => "error",
@@ -158,14 +170,26 @@ impl RunResult {
 }
 
 impl Run {
-    /// From what a sandbox said.
-    pub fn new(program: TestProgram, provided: Vec<String>, outcome: &Outcome, isolation: &str) -> Self {
+    /// From what a sandbox said of the program, or of the program as it reports its assertions.
+    pub(crate) fn new(
+        program: TestProgram,
+        provided: Vec<String>,
+        outcome: &Outcome,
+        instrumented: Option<&Instrumented>,
+        isolation: &str,
+    ) -> Self {
+        let kept = |output: &Captured| {
+            let output = output.text();
+            let output = instrumented.map_or(output.clone(), |instrumented| instrumented.restored(&output));
+            both_ends(&output, MAX_OUTPUT_BYTES)
+        };
         Self {
             program,
             provided: Ok(provided),
             ended: outcome.ended,
-            stdout: both_ends(&outcome.stdout.text(), MAX_OUTPUT_BYTES),
-            stderr: both_ends(&outcome.stderr.text(), MAX_OUTPUT_BYTES),
+            stdout: kept(&outcome.stdout),
+            stderr: kept(&outcome.stderr),
+            assertions: instrumented.and_then(|instrumented| instrumented.assertions(outcome)),
             wall_time: outcome.wall_time,
             cpu_time: outcome.cpu_time,
             peak_memory_bytes: outcome.peak_memory_bytes,
@@ -182,6 +206,7 @@ impl Run {
             ended: Ended::Exited { code: 126 },
             stdout: String::new(),
             stderr: String::new(),
+            assertions: None,
             wall_time: Duration::ZERO,
             cpu_time: Duration::ZERO,
             peak_memory_bytes: 0,
@@ -195,8 +220,23 @@ impl Run {
         lacks.then(|| language.missing_package(&self.stdout, &self.stderr).unwrap_or_default())
     }
 
+    /// How many tests it has: the places of the assertions that ran or, where these are not known, lines that begin with
+    /// one.
+    pub(crate) fn n_tests(&self, language: &Language) -> u64 {
+        let lines = || language.count_tests(&self.program.source) as u64;
+        self.assertions.map_or_else(lines, |found| found.places)
+    }
+
     fn output(&self) -> String {
         format!("{}\n{}", self.stdout, self.stderr)
+    }
+
+    /// Whether an assertion is known not to have held, by what was reported or printed.
+    fn tells_failed_assertion(&self, language: &Language) -> bool {
+        let output = self.output();
+        self.assertions.is_some_and(|found| found.failed > 0)
+            || language.tells_failed_test(&output)
+            || language.names_failed_test(&output, &self.program.source)
     }
 
     /// What it came to. Only a program that ended with another status than 0 lacks a package or has a test that
@@ -204,11 +244,18 @@ impl Run {
     pub fn result(&self, language: &Language) -> RunResult {
         match self.ended {
             _ if self.provided.is_err() => RunResult::PackagesUnavailable,
-            Ended::Exited { code: 0 } => RunResult::Passed,
+            Ended::Exited { code: 0 } => match self.assertions {
+                Some(found) if found.held() < found.ran => RunResult::Swallowed,
+                Some(Assertions { ran: 0, .. }) => RunResult::NoAssertions,
+                None if !assertions::may_assert(&self.program.language, &self.program.source) => {
+                    RunResult::NoAssertions
+                }
+                _ => RunResult::Passed,
+            },
             Ended::Exited { .. } if language.missing_package(&self.stdout, &self.stderr).is_some() => {
                 RunResult::MissingPackage
             }
-            Ended::Exited { .. } if language.tells_failed_test(&self.output()) => RunResult::Failed,
+            Ended::Exited { .. } if self.tells_failed_assertion(language) => RunResult::Failed,
             Ended::Exited { .. } => RunResult::Error,
             Ended::WallTime | Ended::CpuTime => RunResult::TimedOut,
             Ended::Memory => RunResult::OutOfMemory,
@@ -216,10 +263,31 @@ impl Run {
     }
 
     /// The result as a model is told it.
-    pub(crate) fn told(&self, language: &Language) -> String {
+    pub fn told(&self, language: &Language) -> String {
+        let found = self.assertions.unwrap_or_default();
         match self.result(language) {
-            RunResult::Passed => "all assertions held".to_owned(),
-            RunResult::Failed => "an assertion did not hold".to_owned(),
+            RunResult::Passed => match self.assertions {
+                Some(Assertions { ran: 1, .. }) => {
+                    "ended without an error; 1 assertion ran, and it held".to_owned()
+                }
+                Some(found) => format!("ended without an error; {}, and all of them held", found.told()),
+                None => "ended without an error; how many assertions ran is not known".to_owned(),
+            },
+            RunResult::Failed => match found.held() {
+                0 => format!("an assertion did not hold{}", found.told_line()),
+                1 => format!("an assertion did not hold{}; 1 other held", found.told_line()),
+                held => format!("an assertion did not hold{}; {held} others held", found.told_line()),
+            },
+            RunResult::Swallowed => format!(
+                "an assertion did not hold{}, and the program went on and ended without an error; {}, and {} of them \
+                 held",
+                found.told_line(),
+                found.told(),
+                found.held()
+            ),
+            RunResult::NoAssertions => {
+                "ended without an error, but no assertion ran: nothing was tested".to_owned()
+            }
             RunResult::MissingPackage => {
                 let package = self.missing_package(language).unwrap_or_default();
                 format!("could not run: the package {package} is missing")
@@ -229,7 +297,15 @@ impl Run {
                 format!("could not run: packages are missing ({reason})")
             }
             RunResult::Error => match self.ended {
-                Ended::Exited { code } => format!("ended with an error (status {code})"),
+                Ended::Exited { code } => {
+                    let before = match self.assertions.map(|found| found.held()) {
+                        None => String::new(),
+                        Some(0) => ", before any assertion held".to_owned(),
+                        Some(1) => ", after 1 assertion that held".to_owned(),
+                        Some(held) => format!(", after {held} assertions that held"),
+                    };
+                    format!("ended with an error (status {code}){before}")
+                }
                 _ => "ended with an error".to_owned(),
             },
             RunResult::TimedOut => "was ended because it ran for too long".to_owned(),
@@ -260,11 +336,16 @@ mod tests {
 
     fn run(ended: Ended, stderr: &str) -> Run {
         Run {
-            program: TestProgram { language: "python".to_owned(), ..TestProgram::default() },
+            program: TestProgram {
+                language: "python".to_owned(),
+                source: "assert f(1)\n".to_owned(),
+                ..TestProgram::default()
+            },
             provided: Ok(Vec::new()),
             ended,
             stdout: String::new(),
             stderr: stderr.to_owned(),
+            assertions: None,
             wall_time: Duration::ZERO,
             cpu_time: Duration::ZERO,
             peak_memory_bytes: 0,
@@ -295,6 +376,85 @@ mod tests {
         let unavailable = Run::unavailable(TestProgram::default(), "there is none".to_owned());
         assert_eq!(unavailable.result(python), RunResult::PackagesUnavailable);
         assert!(unavailable.told(python).contains("there is none"));
+    }
+
+    #[test]
+    fn what_ran_counts_more_than_how_it_ended() {
+        let python = Language::named("python").unwrap();
+        let [fine, ended] = [Ended::Exited { code: 0 }, Ended::Exited { code: 1 }];
+        let counted = |ran, failed, broken_off| {
+            Some(Assertions { ran, failed, broken_off, first_failed_line: Some(7), ..Assertions::default() })
+        };
+        for (ended, assertions, expected, told) in [
+            (fine, None, RunResult::Passed, "how many assertions ran is not known"),
+            (fine, counted(1, 0, 0), RunResult::Passed, "1 assertion ran, and it held"),
+            (fine, counted(3, 0, 0), RunResult::Passed, "3 assertions ran, and all of them held"),
+            (fine, counted(0, 0, 0), RunResult::NoAssertions, "no assertion ran: nothing was tested"),
+            (
+                fine,
+                counted(3, 1, 0),
+                RunResult::Swallowed,
+                "in line 7 of the program, and the program went on",
+            ),
+            (fine, counted(3, 0, 1), RunResult::Swallowed, "3 assertions ran, and 2 of them held"),
+            (ended, counted(3, 1, 0), RunResult::Failed, "in line 7 of the program; 2 others held"),
+            (
+                ended,
+                counted(1, 1, 0),
+                RunResult::Failed,
+                "an assertion did not hold in line 7 of the program",
+            ),
+            // What broke off may be any error.
+            (ended, counted(2, 0, 1), RunResult::Error, "(status 1), after 1 assertion that held"),
+            (ended, counted(0, 0, 0), RunResult::Error, "before any assertion held"),
+            (ended, None, RunResult::Error, "ended with an error (status 1)"),
+            (Ended::WallTime, counted(3, 1, 0), RunResult::TimedOut, "it ran for too long"),
+        ] {
+            let run = Run { assertions, ..run(ended, "") };
+            assert_eq!(run.result(python), expected, "{ended:?} {assertions:?}");
+            assert!(run.told(python).contains(told), "{}", run.told(python));
+        }
+    }
+
+    #[test]
+    fn a_program_without_an_assertion_has_tested_nothing() {
+        for (language, source, expected) in [
+            ("python", "print(1)\n", RunResult::NoAssertions),
+            ("python", "import doctest\ndoctest.testmod()\n", RunResult::Passed),
+            ("php", "assert(1 === 2);\n", RunResult::NoAssertions),
+            ("php", "<?php\nassert(1 === 1);\n", RunResult::Passed),
+        ] {
+            let program = TestProgram {
+                language: language.to_owned(),
+                source: source.to_owned(),
+                ..TestProgram::default()
+            };
+            let run = Run { program, ..run(Ended::Exited { code: 0 }, "") };
+            assert_eq!(run.result(Language::named(language).unwrap()), expected, "{source}");
+        }
+    }
+
+    #[test]
+    fn failures_that_only_say_their_name_are_failed_assertions() {
+        let check = |language: &str, source: &str, stderr: &str, expected: RunResult| {
+            let program = TestProgram {
+                language: language.to_owned(),
+                source: source.to_owned(),
+                ..TestProgram::default()
+            };
+            let run = Run { program, ..run(Ended::Exited { code: 1 }, stderr) };
+            assert_eq!(run.result(Language::named(language).unwrap()), expected, "{stderr}");
+        };
+        let source = "f <- function(x) x\nmain <- function() {\n  stopifnot('zero' = f(0) == 1,\n    \"one is two\" = f(1) == 2)\n}\nmain()\n";
+        check("r", source, "Error in main() : one is two\nExecution halted\n", RunResult::Failed);
+        check("r", source, "Error in main() : \n  one is two\nCalls: main\n", RunResult::Failed);
+        check("r", source, "Error: zero\n", RunResult::Failed);
+        check("r", source, "Error in f(0) : object 'y' not found\n", RunResult::Error);
+        check("r", source, "warning: not zero\n", RunResult::Error);
+        let minitest = "  1) Failure:\nTestSum#test_sum [main.rb:5]:\nExpected: 3\n  Actual: 2\n";
+        check("ruby", "", minitest, RunResult::Failed);
+        check("ruby", "", "===\nFailure: test_sum(TestSum)\n", RunResult::Failed);
+        check("ruby", "", "  1) Error:\nTestSum#test_sum:\nNameError: x\n", RunResult::Error);
     }
 
     #[test]

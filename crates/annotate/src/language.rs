@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use crate::assertions::Reporting;
+
 /// A language that test programs can be written in.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -16,6 +18,8 @@ pub struct Language {
     /// What the test generator is told beside its prompt.
     pub guidance: String,
     failed_test: Vec<String>,
+    #[serde(default)]
+    names_failures: Vec<String>,
     missing: Vec<(String, String)>,
     #[serde(default)]
     traceback: Option<String>,
@@ -25,6 +29,7 @@ pub struct Language {
     standard: Vec<String>,
     test: Vec<String>,
     noise: Vec<String>,
+    reporting: Reporting,
 }
 
 /// Options of `pip install` and `npm install` that change nothing of what is asked for, and have no value.
@@ -48,9 +53,36 @@ impl Language {
         LANGUAGES.get(&name.to_lowercase())
     }
 
+    /// How its programs report their assertions.
+    pub(crate) fn reporting(&self) -> &Reporting {
+        &self.reporting
+    }
+
     /// Whether `output` tells of an assertion that did not hold.
     pub(crate) fn tells_failed_test(&self, output: &str) -> bool {
         self.failed_test.iter().any(|mark| output.contains(mark.as_str()))
+    }
+
+    /// Whether `output` ends with nothing but the name of an assertion in the program, as `stopifnot("the sum" = …)` has
+    /// one.
+    pub(crate) fn names_failed_test(&self, output: &str, program: &str) -> bool {
+        let mut names: Vec<&str> = Vec::new();
+        for call in &self.names_failures {
+            for arguments in program.split(&format!("{call}(")).skip(1) {
+                for quote in ['"', '\'', '`'] {
+                    let parts: Vec<&str> = arguments.split(quote).collect();
+                    let is_name = |pair: &&[&str]| pair[1].trim_start().starts_with('=');
+                    names.extend(parts.windows(2).filter(is_name).map(|pair| pair[0].trim()));
+                }
+            }
+        }
+        let told = |line: &str, name: &str| {
+            let before = line.trim_end().strip_suffix(name).map(str::trim);
+            before.is_some_and(|before| {
+                before.is_empty() || before.starts_with("Error") && before.ends_with(':')
+            })
+        };
+        names.into_iter().any(|name| !name.is_empty() && output.lines().any(|line| told(line, name)))
     }
 
     /// The name of the package that the error that ended a program says is missing, without what lies inside of the

@@ -6,6 +6,7 @@
 #![cfg(target_os = "linux")]
 
 mod answer;
+mod assertions;
 mod audit;
 mod calibration;
 mod comparison;
@@ -28,6 +29,7 @@ mod programs;
 mod prompt;
 mod remote;
 mod report;
+mod reread;
 mod run;
 mod worker;
 
@@ -48,5 +50,6 @@ pub use plan::Plan;
 pub use programs::{IsolatedPrograms, Programs};
 pub use prompt::{Prompt, Prompts};
 pub use report::{EXECUTABLE_RULES, PerPair, PerPairs, Report};
+pub use reread::{ChangedLabel, Reread, has_earlier_labels, reread};
 pub use run::{Estimate, Generation, Judging, Progress};
 pub use worker::{Done, OpenPrograms, Worker};

@@ -38,6 +38,10 @@ pub(crate) struct Generation {
     pub(crate) repairer: Prompt,
 }
 
+/// Stands for how answers are read and what runs come to, as far as no text of the program's data does: it changes with
+/// that, so that labels of other rules are told apart.
+const READING_RULES: &str = "a value is all that its name is given; assertions that run are counted";
+
 /// A plan that was read and can work, as far as that can be said without its pairs.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -194,7 +198,15 @@ impl Plan {
             packages.as_ref().map_or(String::new(), |settings| what_labels_depend_on(settings, folder));
         let version = |judge: &Judge, model: &Settings| {
             let Settings { base_url, model, .. } = model;
-            let parts = [&judge.version, base_url, model, &limits_text, LANGUAGES_TEXT, &packages_text];
+            let parts = [
+                &judge.version,
+                base_url,
+                model,
+                &limits_text,
+                LANGUAGES_TEXT,
+                &packages_text,
+                READING_RULES,
+            ];
             digest(&parts)[..16].to_owned()
         };
         let money = match file.budget.dollars {
@@ -317,7 +329,7 @@ impl Plan {
         let folder = tempfile::tempdir().map_err(failed)?;
         let copy = folder.path().join("ledger");
         if self.ledger.exists() {
-            Ledger::open(&self.ledger)?.copy_to(&copy)?;
+            Ledger::open_to_copy(&self.ledger)?.copy_to(&copy)?;
         }
         let at_copy = |plan: Self| Self { ledger: copy.clone(), ..plan };
         let members = self.members.iter().cloned().map(at_copy).collect();

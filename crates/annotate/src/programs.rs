@@ -4,20 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use quarry_sandbox::packages::{PackageError, PackageSource};
-use quarry_sandbox::{Limits, Places, Runner, Sandbox};
+use quarry_sandbox::{Limits, Outcome, Places, Program, Runner, Sandbox};
 
+use crate::assertions::Instrumented;
 use crate::error::AnnotateError;
 use crate::evidence::{Run, TestProgram};
 
 /// Runs test programs: in this process, or elsewhere. Any number of threads may share it.
 pub trait Programs: Send + Sync {
-    /// Runs a test program with the packages that it asks for. That they cannot be had is a [`Run`] too.
+    /// Runs a program that tests `code` with the packages that it asks for. That they cannot be had is a [`Run`] too.
     ///
     /// # Errors
     /// When its language has no runner, or it could not be started; [`AnnotateError::Packages`] when its packages could
     /// not be fetched this time; [`AnnotateError::Unrunnable`] when this is the fault of this program alone;
     /// [`AnnotateError::Stopped`] when it was not started because the user wants no more.
-    fn run(&self, program: TestProgram, limits: &Limits) -> Result<Run, AnnotateError>;
+    fn run(&self, program: TestProgram, code: &str, limits: &Limits) -> Result<Run, AnnotateError>;
 
     /// Why programs of a language cannot be run, and what to do; `None` where they can.
     ///
@@ -42,7 +43,7 @@ pub trait Programs: Send + Sync {
     }
 
     /// Is told that the run of a program is in the ledger.
-    fn noted(&self, _program: &TestProgram, _limits: &Limits) {}
+    fn noted(&self, _program: &TestProgram, _code: &str, _limits: &Limits) {}
 }
 
 /// What programs run in. So many run at the same time as there are places; fetching packages takes none of them.
@@ -72,7 +73,7 @@ impl Programs for IsolatedPrograms {
         Ok(self.sandbox.problem(runner)?)
     }
 
-    fn run(&self, program: TestProgram, limits: &Limits) -> Result<Run, AnnotateError> {
+    fn run(&self, program: TestProgram, code: &str, limits: &Limits) -> Result<Run, AnnotateError> {
         let runner = Runner::named(&program.language)?;
         let mut runnable = runner.program(&program.source);
         let mut provided = Vec::new();
@@ -92,11 +93,23 @@ impl Programs for IsolatedPrograms {
             }
         }
         let _place = self.places.take(&self.stop).ok_or(AnnotateError::Stopped)?;
-        let outcome = self.sandbox.run(&runnable, &runner.limits(limits)).map_err(|error| match error {
-            quarry_sandbox::Error::Program(problem) => AnnotateError::Unrunnable { problem },
-            error => error.into(),
-        })?;
-        let isolation = format!("{}, {}", self.name, outcome.memory_bound);
-        Ok(Run::new(program, provided, &outcome, &isolation))
+        let limits = runner.limits(limits);
+        let run = |runnable: &Program| {
+            self.sandbox.run(runnable, &limits).map_err(|error| match error {
+                quarry_sandbox::Error::Program(problem) => AnnotateError::Unrunnable { problem },
+                error => error.into(),
+            })
+        };
+        let isolation = |outcome: &Outcome| format!("{}, {}", self.name, outcome.memory_bound);
+        let instrumented = Instrumented::new(&runnable, &program.language, &program.source, code);
+        if let Some(instrumented) = &instrumented {
+            let outcome = run(&instrumented.program)?;
+            if !instrumented.may_be_unreadable(&outcome) {
+                let isolation = isolation(&outcome);
+                return Ok(Run::new(program, provided, &outcome, Some(instrumented), &isolation));
+            }
+        }
+        let outcome = run(&runnable)?;
+        Ok(Run::new(program, provided, &outcome, None, &isolation(&outcome)))
     }
 }

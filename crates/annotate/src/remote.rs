@@ -19,7 +19,7 @@ use crate::ledger::Ledger;
 use crate::programs::Programs;
 
 /// What both sides speak. It changes when a task or a reply of one version means nothing to another.
-pub(crate) const PROTOCOL: &str = "judge-1";
+pub(crate) const PROTOCOL: &str = "judge-2";
 
 /// How many workers may be lost with a program until it is held to be why.
 const MAX_LOST_WITH_PROGRAM: u32 = 3;
@@ -42,6 +42,8 @@ pub(crate) fn kind_of_programs(language: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ProgramTask {
     pub(crate) program: TestProgram,
+    /// What it tests.
+    pub(crate) code: String,
     pub(crate) limits: Limits,
     /// How packages are had, where they are installed.
     pub(crate) packages: Option<Settings>,
@@ -126,9 +128,10 @@ impl Transport for Questions {
 }
 
 impl Remote {
-    fn program_task(&self, program: &TestProgram, limits: &Limits) -> Task {
+    fn program_task(&self, program: &TestProgram, code: &str, limits: &Limits) -> Task {
         let payload = json(&ProgramTask {
             program: program.clone(),
+            code: code.to_owned(),
             limits: limits.clone(),
             packages: self.packages.clone(),
         });
@@ -142,9 +145,9 @@ impl Remote {
 }
 
 impl Programs for Remote {
-    fn run(&self, program: TestProgram, limits: &Limits) -> Result<Run, AnnotateError> {
+    fn run(&self, program: TestProgram, code: &str, limits: &Limits) -> Result<Run, AnnotateError> {
         let cannot = |problem: String| AnnotateError::Unrunnable { problem };
-        match self.dispatcher.submit(&self.program_task(&program, limits), MAX_LOST_WITH_PROGRAM) {
+        match self.dispatcher.submit(&self.program_task(&program, code, limits), MAX_LOST_WITH_PROGRAM) {
             Ok(Reply::Done(run)) => serde_json::from_slice(&run).map_err(|error| cannot(unreadable(&error))),
             Ok(Reply::Failed(problem)) => Err(cannot(String::from_utf8_lossy(&problem).into_owned())),
             Ok(Reply::Lost(problem)) => Err(cannot(problem)),
@@ -154,8 +157,8 @@ impl Programs for Remote {
         }
     }
 
-    fn noted(&self, program: &TestProgram, limits: &Limits) {
-        self.dispatcher.settle(&self.program_task(program, limits).name);
+    fn noted(&self, program: &TestProgram, code: &str, limits: &Limits) {
+        self.dispatcher.settle(&self.program_task(program, code, limits).name);
     }
 }
 

@@ -13,9 +13,10 @@ use crate::ledger::{Counts, Effort};
 /// The rule that stands beside the executable rate, with and without packages: either is stricter than the paper's,
 /// which also ran the setup code of packages.
 pub const EXECUTABLE_RULES: [&str; 2] = [
-    "its assertions held or one did not, after missing packages were installed; only wheels and, of npm, files are \
-     installed, and no setup code runs, so that what needs more counts as not executable",
-    "its assertions held or one did not; no packages are installed, so that what needs one counts as not executable",
+    "at least one of its assertions ran, and they held or one did not, after missing packages were installed; only \
+     wheels and, of npm, files are installed, and no setup code runs, so that what needs more counts as not executable",
+    "at least one of its assertions ran, and they held or one did not; no packages are installed, so that what needs \
+     one counts as not executable",
 ];
 
 /// The table of a judge's work.
@@ -42,7 +43,8 @@ pub struct Report {
     /// Share of the test programs that could be executed, one that could not be read counting as one that could not;
     /// see [`EXECUTABLE_RULES`].
     pub executable_rate: Option<f64>,
-    /// Assertions of a test program that could be read.
+    /// Assertions that ran, of a test program that could be executed: the places at which they stand, but each time
+    /// where others call them.
     pub mean_tests: Option<f64>,
     /// Test programs that lacked a package.
     pub missing_packages: u64,
@@ -167,7 +169,7 @@ impl Report {
             clear_share: share(clear.pairs, clear.pairs + unclear.pairs),
             tested,
             executable_rate: share(executable, n_runs + without_program),
-            mean_tests: share(tests, n_runs),
+            mean_tests: share(tests, executable),
             missing_packages,
             repaired,
             answers: efforts.iter().map(|effort| effort.answers).sum(),
@@ -227,7 +229,7 @@ mod tests {
         });
         assert_eq!((report.waiting, report.outcomes["unresolved"], report.outcomes["yes"]), (1, 1, 5));
         assert_eq!((report.clear, report.clear_share), (7, Some(0.7)));
-        assert_eq!((report.executable_rate, report.mean_tests), (Some(0.25), Some(4.0)));
+        assert_eq!((report.executable_rate, report.mean_tests), (Some(0.25), Some(8.0)));
         assert_eq!((report.accuracy, report.compared(), report.labelled), (Some(8.0 / 9.0), 9, 10));
         assert_eq!(report.decided_by["arbiter"], (2, 2.0 / 9.0));
         assert_eq!((report.answers, report.cost.tokens), (20, 4600));

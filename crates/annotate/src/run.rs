@@ -26,6 +26,7 @@ use crate::pairs::{self, Checked};
 use crate::plan::Plan;
 use crate::programs::{IsolatedPrograms, Programs};
 use crate::remote::Remote;
+use crate::reread::has_earlier_labels;
 
 use batch::Rounds;
 pub use estimate::Estimate;
@@ -143,6 +144,16 @@ impl Judging {
         hands: impl FnOnce(&Ledger) -> Result<Hands, AnnotateError>,
     ) -> Result<Self, AnnotateError> {
         let writer = Arc::new(Writer::open(&plan.ledger)?);
+        // Judging all anew costs what reading again does not.
+        if has_earlier_labels(writer.ledger(), &plan)? {
+            return Err(AnnotateError::Ledger {
+                path: plan.ledger,
+                problem: "it has labels of this plan by the rules of an earlier version of quarry: `quarry judge reread \
+                          PLAN` reads them again and asks no model; name another ledger to judge all anew"
+                    .to_owned(),
+                source: None,
+            });
+        }
         let hands = hands(writer.ledger())?;
         let budget = plan.budget(writer.ledger().spent()?[0]);
         pairs::note(checked, &plan, &writer)?;
@@ -410,11 +421,11 @@ impl<'a> Shared<'a> {
                     return Ok(outcome);
                 }
                 Next::Run(program) => {
-                    let run = self.run(program)?;
+                    let run = self.run(program, &pair.code)?;
                     if let Some(language) = Language::named(&run.program.language) {
                         self.judging.writer.add_run(place(run.program.extra), &run, language)?;
                         if let Some(programs) = &self.judging.hands.programs {
-                            programs.noted(&run.program, &self.judging.plan.limits);
+                            programs.noted(&run.program, &pair.code, &self.judging.plan.limits);
                         }
                     }
                     events.push(Event::Run(run));
@@ -440,11 +451,11 @@ impl<'a> Shared<'a> {
         }
     }
 
-    fn run(&self, program: TestProgram) -> Result<Run, Halt> {
+    fn run(&self, program: TestProgram, code: &str) -> Result<Run, Halt> {
         let Some(programs) = &self.judging.hands.programs else {
             return Err(Halt::Pair("there is no sandbox to run a program in".to_owned()));
         };
-        match programs.run(program, &self.judging.plan.limits) {
+        match programs.run(program, code, &self.judging.plan.limits) {
             Err(AnnotateError::Stopped) => Err(Halt::Stop),
             Err(error @ (AnnotateError::Packages(_) | AnnotateError::Unrunnable { .. })) => {
                 Err(Halt::Pair(error.to_string()))

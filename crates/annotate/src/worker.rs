@@ -101,7 +101,7 @@ impl Worker {
             return Outcome::Refused("the task's language is another than its kind".to_owned());
         }
         let programs = programs_for(task.packages, open, opened);
-        match programs.and_then(|programs| programs.run(task.program, &task.limits)) {
+        match programs.and_then(|programs| programs.run(task.program, &task.code, &task.limits)) {
             Ok(run) => Outcome::Done(json(&run)),
             Err(AnnotateError::Unrunnable { problem }) => Outcome::Failed(problem.into_bytes()),
             Err(error @ AnnotateError::Packages(_)) => Outcome::Failed(error.to_string().into_bytes()),

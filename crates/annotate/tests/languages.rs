@@ -44,7 +44,7 @@ fn programs_pass_fail_or_are_broken_in_each_language() {
         let run = |source: &str| {
             let source = source.trim_start().to_owned();
             let program = TestProgram { language: name.clone(), source, ..TestProgram::default() };
-            programs.run(program, &Limits::default()).unwrap()
+            programs.run(program, "", &Limits::default()).unwrap()
         };
         let check = |source: &str, expected: RunResult| {
             let run = run(source);

@@ -65,6 +65,7 @@ impl Walk {
             ended: Ended::Exited { code },
             stdout: String::new(),
             stderr: stderr.into(),
+            assertions: None,
             wall_time: Duration::from_millis(20),
             cpu_time: Duration::from_millis(10),
             peak_memory_bytes: 1 << 20,

@@ -39,6 +39,7 @@ impl Sandbox for Pretended {
             ended: Ended::Exited { code: 0 },
             stdout: captured.clone(),
             stderr: captured,
+            report: Captured::default(),
             wall_time: Duration::from_millis(30),
             cpu_time: Duration::from_millis(20),
             peak_memory_bytes: 1 << 20,
@@ -243,7 +244,7 @@ fn the_budget_holds_when_a_worker_dies_with_a_question() {
 fn a_program_that_cannot_be_run_fails_its_pair_and_a_broken_sandbox_its_worker() {
     struct Refusing(bool);
     impl Programs for Refusing {
-        fn run(&self, _: TestProgram, _: &Limits) -> Result<Run, AnnotateError> {
+        fn run(&self, _: TestProgram, _: &str, _: &Limits) -> Result<Run, AnnotateError> {
             Err(match self.0 {
                 true => AnnotateError::Unrunnable { problem: "it holds a NUL character".to_owned() },
                 false => quarry_sandbox::Error::Setup { detail: "no namespaces".to_owned() }.into(),

@@ -15,12 +15,12 @@ use serde::Deserialize;
 use crate::account::{Account, Cgroup, CgroupParent};
 use crate::guard::Guard;
 use crate::seccomp::Filters;
-use crate::spawn::{Descriptors, resource_limits, spawn};
+use crate::spawn::{Descriptors, Report, pipe, resource_limits, spawn};
 use crate::supervise::{KILL_TIME, Stream, adopt_orphans, reap, supervise, wait_for};
 use crate::watchdog::{Sight, Watchdog};
 use crate::{
-    Ended, Error, Limits, MemoryBound, Outcome, Program, SEARCH_PATH, Sandbox, WORK_FOLDER, find_executable,
-    tree,
+    Ended, Error, Limits, MemoryBound, Outcome, Program, REPORT_VARIABLE, SEARCH_PATH, Sandbox, WORK_FOLDER,
+    find_executable, tree,
 };
 
 /// Runs programs in namespaces of their own. They see `/usr`, a `/proc` of themselves, the simplest devices, an
@@ -221,6 +221,11 @@ impl Bubblewrap {
         let [stdout, stderr, status, go] = [pipe()?, pipe()?, pipe()?, pipe()?];
         options.extend(["--json-status-fd".to_owned(), descriptors.add(status.1)]);
         options.extend(["--block-fd".to_owned(), descriptors.add(go.0)]);
+        // bubblewrap leaves what it is not told about to the program.
+        let report = program.reports.then(|| descriptors.add_report()).transpose()?;
+        if let Some(Report { number, .. }) = &report {
+            options.extend(["--setenv", REPORT_VARIABLE, number].map(str::to_owned));
+        }
         // Not on the command line, which the program can read.
         let options: String = options.iter().flat_map(|option| [option, "\0"]).collect();
         let mut command = Command::new(&self.executable);
@@ -254,7 +259,8 @@ impl Bubblewrap {
         }
         let members = cgroup.map_or(Ok(Vec::new()), |cgroup| cgroup.members())?;
         let child = spawn(command, descriptors, members)?;
-        Ok(Started { child, stdout: stdout.0, stderr: stderr.0, status: status.0, go: go.1 })
+        let report = report.map(|report| report.pipe);
+        Ok(Started { child, stdout: stdout.0, stderr: stderr.0, report, status: status.0, go: go.1 })
     }
 }
 
@@ -286,10 +292,10 @@ impl Bubblewrap {
         if started.go.write_all(b"!").is_err() {
             return Err(started.setup_error());
         }
-        let Started { mut child, stdout, stderr, status, go } = started;
+        let Started { mut child, stdout, stderr, report, status, go } = started;
         drop(go);
 
-        let streams = [Stream::new(stdout, limits), Stream::new(stderr, limits)];
+        let streams = [Stream::new(stdout, limits), Stream::new(stderr, limits), Stream::of(report, limits)];
         let (mut looked, mut over) = (Instant::now(), None);
         let mut is_over = || {
             if access.stop.is_some_and(|stop| stop.load(Ordering::SeqCst)) {
@@ -331,6 +337,7 @@ struct Started {
     child: Child,
     stdout: PipeReader,
     stderr: PipeReader,
+    report: Option<PipeReader>,
     /// Where bubblewrap writes [`Status`], a line each.
     status: PipeReader,
     go: std::io::PipeWriter,
@@ -487,10 +494,6 @@ fn is_mapped(map: &str, id: u32) -> bool {
 
 fn utf8(path: &Path) -> Result<&str, Error> {
     path.to_str().ok_or_else(|| Error::Program(format!("{} is not UTF-8", path.display())))
-}
-
-pub(crate) fn pipe() -> Result<(PipeReader, std::io::PipeWriter), Error> {
-    std::io::pipe().map_err(Error::io("make a pipe"))
 }
 
 /// What interpreters need of `/etc` on this machine.

@@ -48,6 +48,9 @@ pub const WORK_FOLDER: &str = "/box";
 /// Where programs and their interpreters are looked for, whatever the environment says: a sandbox sees no other folders.
 pub const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
+/// Tells a program the number of the file descriptor that it reports on, see [`Program::reports`].
+pub const REPORT_VARIABLE: &str = "QUARRY_REPORT";
+
 /// The most files that a program can be given: each takes a file descriptor while it is copied.
 pub const MAX_FILES: usize = 200;
 
@@ -108,6 +111,9 @@ pub struct Program {
     /// Folders of the machine that the program sees as `/opt/NAME` and cannot change. Without isolation they are
     /// not there.
     pub read_only: Vec<(String, PathBuf)>,
+    /// Whether it has a pipe to report on, apart from its output: its number is in the environment variable
+    /// [`REPORT_VARIABLE`].
+    pub reports: bool,
 }
 
 /// What a program may use up.
@@ -129,7 +135,8 @@ pub struct Limits {
     pub folder_bytes: u64,
     /// Open files of each process.
     pub open_files: u64,
-    /// What is kept of the output, of each stream, in bytes. The program may write more, which is dropped.
+    /// What is kept of the output, of each stream, and of the report, in bytes. The program may write more, which is
+    /// dropped.
     pub output_bytes: usize,
 }
 
@@ -157,6 +164,9 @@ pub struct Outcome {
     pub stdout: Captured,
     /// What it wrote to its standard error output, tracebacks for example.
     pub stderr: Captured,
+    /// What it wrote to the pipe of [`Program::reports`]; empty where it had none. Anything in it may be the doing of the
+    /// program itself.
+    pub report: Captured,
     /// From start to end.
     pub wall_time: Duration,
     /// User and system time of all processes together. Exact in a cgroup; otherwise sampled, so that it lacks what

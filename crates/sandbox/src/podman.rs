@@ -14,13 +14,14 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sha2::{Digest, Sha256};
 
 use crate::account::Account;
-use crate::bubblewrap::{GROUPS, USERS, User, interpreter_files, pipe, system_folders};
+use crate::bubblewrap::{GROUPS, USERS, User, interpreter_files, system_folders};
 use crate::guard::Guard;
-use crate::spawn::{Descriptors, resource_limits, spawn};
+use crate::spawn::{Descriptors, Report, pipe, resource_limits, spawn};
 use crate::supervise::{Stream, adopt_orphans, reap, supervise, wait_for};
 use crate::watchdog::{Sight, Watchdog};
 use crate::{
-    Ended, Error, Limits, Outcome, Program, Runner, SEARCH_PATH, Sandbox, WORK_FOLDER, find_executable,
+    Ended, Error, Limits, Outcome, Program, REPORT_VARIABLE, Runner, SEARCH_PATH, Sandbox, WORK_FOLDER,
+    find_executable,
 };
 
 /// Runs programs in containers of their own, each for one run. They see what programs in namespaces see, unless they
@@ -134,8 +135,16 @@ impl Podman {
         self.command(arguments).output().map_err(Error::io("start podman"))
     }
 
-    /// The options for a program in a container of this name.
-    fn options(&self, name: &str, program: &Program, limits: &Limits) -> Vec<String> {
+    /// The options for a program in a container of this name; `profile` is the number of the descriptor with the list of
+    /// system calls.
+    fn options(
+        &self,
+        name: &str,
+        program: &Program,
+        limits: &Limits,
+        report: Option<&Report>,
+        profile: &str,
+    ) -> Vec<String> {
         let mut options = vec!["run".to_owned()];
         let mut add = |option: &str, value: &str| options.push(format!("--{option}={value}"));
         add("name", name);
@@ -152,9 +161,9 @@ impl Podman {
         add("cap-drop", "all");
         add("security-opt", "no-new-privileges");
         // Its descriptor when Podman reads it; programs do not get this one.
-        add("security-opt", "seccomp=/proc/self/fd/4");
+        add("security-opt", &format!("seccomp=/proc/self/fd/{profile}"));
         add("security-opt", "mask=/sys:/run:/dev/mqueue");
-        add("preserve-fds", "1");
+        add("preserve-fds", if report.is_some() { "2" } else { "1" });
         add("log-driver", "none");
         let id = self.user.id().unwrap_or(1000);
         add("user", &format!("{id}:{id}"));
@@ -191,6 +200,7 @@ impl Podman {
         let variables = [("PATH", SEARCH_PATH), ("HOME", WORK_FOLDER), ("LANG", "C.UTF-8")];
         options.extend(variables.map(|(name, value)| format!("{name}={value}")));
         options.extend(program.environment.iter().map(|(name, value)| format!("{name}={value}")));
+        options.extend(report.map(|report| format!("{REPORT_VARIABLE}={}", report.number)));
         options.push("/usr/bin/prlimit".to_owned());
         options.extend(resource_limits(limits));
         options.push("--".to_owned());
@@ -289,9 +299,11 @@ impl Sandbox for Podman {
         let [stdout, stderr, go] = [pipe()?, pipe()?, pipe()?];
         let mut descriptors = Descriptors::default();
         descriptors.add(go.0);
-        descriptors.add_content(&self.seccomp)?;
+        let report = program.reports.then(|| descriptors.add_report()).transpose()?;
+        let profile = descriptors.add_content(&self.seccomp)?;
         let mut command = self.command(&[]);
-        command.args(self.options(&container.name, program, limits)).stdout(stdout.1).stderr(stderr.1);
+        let options = self.options(&container.name, program, limits, report.as_ref(), &profile);
+        command.args(options).stdout(stdout.1).stderr(stderr.1);
         let mut child = spawn(command, descriptors, Vec::new())?;
         let Some(first) = self.wait_for_first(&container.name, &child)? else {
             let _ = child.kill();
@@ -305,7 +317,8 @@ impl Sandbox for Podman {
         });
         send(go.1, &files);
 
-        let streams = [Stream::new(stdout.0, limits), Stream::new(stderr.0, limits)];
+        let report = Stream::of(report.map(|report| report.pipe), limits);
+        let streams = [Stream::new(stdout.0, limits), Stream::new(stderr.0, limits), report];
         let engine =
             pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).map_err(Error::io("watch podman"))?;
         let kill = || {

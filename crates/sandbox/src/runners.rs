@@ -117,7 +117,7 @@ impl Runner {
             command: self.command.clone(),
             files: vec![(self.file.clone(), source.as_bytes().to_vec())],
             environment: self.environment.clone().into_iter().collect(),
-            read_only: Vec::new(),
+            ..Program::default()
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Starting a process that inherits the file descriptors it is given, and no other.
 
 use std::fs::File;
-use std::io::{self, Seek, Write};
+use std::io::{self, PipeReader, PipeWriter, Seek, Write};
 use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
 use command_fds::{CommandFdExt, FdMapping};
-use rustix::fs::MemfdFlags;
+use rustix::fs::{MemfdFlags, Mode};
 
 use crate::{Error, Limits};
 
@@ -30,6 +30,28 @@ impl Descriptors {
         file.write_all(content).and_then(|()| file.rewind()).map_err(Error::io("write a file in memory"))?;
         Ok(self.add(file))
     }
+
+    /// Adds a pipe to report on.
+    pub fn add_report(&mut self) -> Result<Report, Error> {
+        let (pipe, end) = pipe()?;
+        // The program is another user where root starts it, and opens the pipe by its name in `/proc`: what it starts has
+        // not always inherited the descriptor.
+        rustix::fs::fchmod(&end, Mode::from_raw_mode(0o622))
+            .map_err(Error::io("open a pipe for the program"))?;
+        Ok(Report { pipe, number: self.add(end) })
+    }
+}
+
+/// The pipe that a program reports on.
+pub(crate) struct Report {
+    /// This side of it.
+    pub pipe: PipeReader,
+    /// The number of the other side in the child.
+    pub number: String,
+}
+
+pub(crate) fn pipe() -> Result<(PipeReader, PipeWriter), Error> {
+    io::pipe().map_err(Error::io("make a pipe"))
 }
 
 /// Starts a command with these descriptors, as a member of the cgroups whose lists of members these files are.

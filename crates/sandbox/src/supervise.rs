@@ -28,7 +28,12 @@ pub(crate) struct Stream {
 
 impl Stream {
     pub fn new(pipe: PipeReader, limits: &Limits) -> Self {
-        Self { pipe: Some(pipe), captured: Captured::default(), limit: limits.output_bytes }
+        Self::of(Some(pipe), limits)
+    }
+
+    /// One that is there or not.
+    pub fn of(pipe: Option<PipeReader>, limits: &Limits) -> Self {
+        Self { pipe, captured: Captured::default(), limit: limits.output_bytes }
     }
 
     /// Reads what is there; called when there is something, or the end.
@@ -49,14 +54,14 @@ impl Stream {
 }
 
 /// Waits for a process, and calls `kill` at its end or when it exceeds a limit. `kill` ends the process and all that
-/// belongs to it. `is_over` says every few milliseconds whether it is to end for another reason, which counts as that it
+/// belongs to it. The streams are its output, its error output and its report. `is_over` says every few milliseconds whether it is to end for another reason, which counts as that it
 /// used up its memory.
 ///
 /// # Errors
 /// When processes remain although they were killed.
 pub(crate) fn supervise(
     child: &mut Child,
-    mut streams: [Stream; 2],
+    mut streams: [Stream; 3],
     limits: &Limits,
     account: &mut Account,
     is_over: &mut dyn FnMut() -> bool,
@@ -73,10 +78,9 @@ pub(crate) fn supervise(
     let mut exit: Option<(ExitStatus, Duration)> = None;
     while exit.is_none() || streams.iter().any(|stream| stream.pipe.is_some()) {
         let left = deadline.saturating_duration_since(Instant::now());
-        let [process_ended, readable @ ..] =
-            wait_for([exit.is_none().then_some(process.as_fd()), pipe(&streams[0]), pipe(&streams[1])], {
-                left.min(account.interval())
-            })?;
+        let [stdout, stderr, report] = &streams;
+        let waits = [exit.is_none().then_some(process.as_fd()), pipe(stdout), pipe(stderr), pipe(report)];
+        let [process_ended, readable @ ..] = wait_for(waits, left.min(account.interval()))?;
         for (stream, _) in streams.iter_mut().zip(readable).filter(|(_, readable)| *readable) {
             stream.read(&mut buffer).map_err(Error::io("read the program's output"))?;
         }
@@ -110,11 +114,12 @@ pub(crate) fn supervise(
     }
     let usage = account.usage();
     let code = exit_code(status);
-    let [stdout, stderr] = streams.map(|stream| stream.captured);
+    let [stdout, stderr, report] = streams.map(|stream| stream.captured);
     let outcome = Outcome {
         ended: stopped.unwrap_or_else(|| ended_by_itself(code, usage.cpu_time, limits)),
         stdout,
         stderr,
+        report,
         wall_time,
         cpu_time: usage.cpu_time,
         peak_memory_bytes: usage.memory_bytes,

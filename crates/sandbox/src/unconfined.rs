@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::account::Account;
-use crate::spawn::{Descriptors, resource_limits, spawn};
+use crate::spawn::{Descriptors, pipe, resource_limits, spawn};
 use crate::supervise::{Stream, supervise};
 use crate::watchdog::{Sight, Watchdog, descendants};
-use crate::{Error, Limits, Outcome, Program, SEARCH_PATH, Sandbox};
+use crate::{Error, Limits, Outcome, Program, REPORT_VARIABLE, SEARCH_PATH, Sandbox};
 
 /// Runs programs as what they are: processes of the user, in a temporary folder. Limits hold but for those on
 /// processes and folders. A program that wants to outlives its run.
@@ -25,6 +25,8 @@ impl Sandbox for Unconfined {
             fs::write(path, content).map_err(Error::io("write a file of the program"))?;
         }
         let [(stdout, stdout_end), (stderr, stderr_end)] = [pipe()?, pipe()?];
+        let mut descriptors = Descriptors::default();
+        let report = program.reports.then(|| descriptors.add_report()).transpose()?;
         let mut command = Command::new("/usr/bin/prlimit");
         command
             .args(resource_limits(limits))
@@ -34,12 +36,13 @@ impl Sandbox for Unconfined {
             .envs([("PATH", SEARCH_PATH), ("LANG", "C.UTF-8")])
             .env("HOME", folder.path())
             .envs(program.environment.iter().map(|(name, value)| (name, value)))
+            .envs(report.iter().map(|report| (REPORT_VARIABLE, &report.number)))
             .current_dir(folder.path())
             .stdin(Stdio::null())
             .stdout(stdout_end)
             .stderr(stderr_end);
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let mut child = spawn(command, Descriptors::default(), Vec::new())?;
+        let mut child = spawn(command, descriptors, Vec::new())?;
         let root = Pid::from_child(&child);
         let kill = || {
             for process in descendants(root) {
@@ -47,12 +50,9 @@ impl Sandbox for Unconfined {
             }
             let _ = kill_process_group(root, Signal::KILL);
         };
-        let streams = [Stream::new(stdout, limits), Stream::new(stderr, limits)];
+        let report = Stream::of(report.map(|report| report.pipe), limits);
+        let streams = [Stream::new(stdout, limits), Stream::new(stderr, limits), report];
         let mut account = Account::Watchdog(Watchdog::new(root, limits.memory_bytes, Sight::default()));
         supervise(&mut child, streams, limits, &mut account, &mut || false, &kill).map(|(outcome, _)| outcome)
     }
-}
-
-fn pipe() -> Result<(std::io::PipeReader, std::io::PipeWriter), Error> {
-    std::io::pipe().map_err(Error::io("make a pipe"))
 }

@@ -97,6 +97,30 @@ fn status_and_output_are_those_of_the_program() {
 }
 
 #[test]
+fn what_a_program_reports_stays_apart_from_its_output() {
+    let report = "import os, sys\n\
+                  place = '/proc/self/fd/' + os.environ['QUARRY_REPORT']\n\
+                  os.close(1); os.close(2)\n\
+                  with open(place, 'wb', buffering=0) as pipe:\n\
+                  \x20   if os.fork() == 0:\n\
+                  \x20       pipe.write(b'child '); os._exit(0)\n\
+                  \x20   os.wait()\n\
+                  \x20   pipe.write(b'parent ' + b'x' * 200_000)\n";
+    for sandbox in sandboxes() {
+        let program = Program { reports: true, ..python(report) };
+        let outcome = sandbox.run(&program, &patient()).unwrap();
+        assert_eq!(outcome.ended, Ended::Exited { code: 0 }, "{outcome:?}");
+        assert!(outcome.report.text().starts_with("child parent xxx"), "{}", outcome.stderr.text());
+        assert_eq!((outcome.report.bytes.len(), outcome.report.total_bytes), (64 << 10, 200_013));
+        assert_eq!((outcome.stdout.total_bytes, outcome.stderr.total_bytes), (0, 0));
+        // Nobody else has one.
+        let other =
+            sandbox.run(&python("import os\nassert 'QUARRY_REPORT' not in os.environ"), &patient()).unwrap();
+        assert_eq!((other.ended, other.report.total_bytes), (Ended::Exited { code: 0 }, 0));
+    }
+}
+
+#[test]
 fn limits_may_be_as_high_as_can_be() {
     let limits =
         Limits { wall_time: Duration::MAX, memory_bytes: u64::MAX, output_bytes: usize::MAX, ..patient() };

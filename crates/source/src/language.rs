@@ -10,7 +10,7 @@ use std::sync::{LazyLock, OnceLock};
 use serde::Deserialize;
 use tree_sitter_language::LanguageFn;
 
-use crate::rules::{Content, ReferenceRules, RuleFile, Rules};
+use crate::rules::{CheckRules, Content, ReferenceRules, RuleFile, Rules};
 
 /// One line for every language that has rules of its own: its rule file and its grammar.
 const REGISTRY: &[(&str, Reader)] = &[
@@ -57,6 +57,7 @@ struct Entry {
     reader: Reader,
     rules: OnceLock<Rules>,
     references: OnceLock<ReferenceRules>,
+    checks: OnceLock<CheckRules>,
 }
 
 /// A language that can be cut into units: a cheap handle. Equal where the names are.
@@ -123,6 +124,13 @@ impl Language {
         self.0.references.get_or_init(|| {
             ReferenceRules::compile(&self.0.file, &grammar.into())
                 .unwrap_or_else(|error| broken_rules(&error))
+        })
+    }
+
+    /// Its rules for checks compiled for `grammar`, once for all threads.
+    pub(crate) fn check_rules(self, grammar: LanguageFn) -> &'static CheckRules {
+        self.0.checks.get_or_init(|| {
+            CheckRules::compile(&self.0.file, &grammar.into()).unwrap_or_else(|error| broken_rules(&error))
         })
     }
 }
@@ -267,7 +275,13 @@ fn read_entries() -> Result<Vec<Entry>, toml::de::Error> {
                 file.add_base(base);
                 next = base.inherits.as_ref();
             }
-            Entry { file, reader, rules: OnceLock::new(), references: OnceLock::new() }
+            Entry {
+                file,
+                reader,
+                rules: OnceLock::new(),
+                references: OnceLock::new(),
+                checks: OnceLock::new(),
+            }
         })
         .collect();
     entries.sort_by(|a, b| a.file.name.cmp(&b.file.name));
@@ -285,7 +299,9 @@ mod tests {
         for language in languages() {
             if let Reader::Syntax(grammar) = language.reader()
                 && let Err(error) = Rules::compile(&language.0.file, grammar.into())
-                    .and(ReferenceRules::compile(&language.0.file, &grammar.into()))
+                    .map(drop)
+                    .and(ReferenceRules::compile(&language.0.file, &grammar.into()).map(drop))
+                    .and(CheckRules::compile(&language.0.file, &grammar.into()).map(drop))
             {
                 panic!("{error}: {:?}", std::error::Error::source(&error));
             }

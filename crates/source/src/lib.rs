@@ -23,6 +23,7 @@
 //! Bad input is never an error: broken syntax, other encodings and files that take too long to parse give
 //! [`Diagnostic`]s and as many units as can be had. Nothing here recurses, so nesting depth is bounded by memory only.
 
+mod check;
 mod comment;
 mod definition;
 mod function;
@@ -41,7 +42,7 @@ pub use language::{Language, language_called, language_for, language_named, lang
 pub use rules::Content;
 pub use size::{MAX_DEFINITION_LINES, MAX_UNIT_BYTES, MAX_WINDOW_LINES};
 pub use unit::{
-    Call, Diagnostic, Extraction, Function, Import, ImportedName, Limits, MAX_NAME_BYTES,
+    Call, Check, CheckKind, Diagnostic, Extraction, Function, Import, ImportedName, Limits, MAX_NAME_BYTES,
     MAX_SIGNATURE_BYTES, MAX_SYNTAX_DIAGNOSTICS, References, Unit, UnitKind,
 };
 
@@ -73,4 +74,10 @@ pub fn extract_with_references(
 /// beginnings; those within others follow them. None where there is no syntax tree.
 pub fn functions(language: Language, source: &[u8]) -> Vec<Function> {
     parse::functions(language, source, &Limits::default())
+}
+
+/// What the program `source` may check itself by, within the default [`Limits`]: its assertions, calls and branches, in
+/// ascending order of their beginnings. None where there is no syntax tree, or the language has no rules for it.
+pub fn checks(language: Language, source: &[u8]) -> Vec<Check> {
+    parse::checks(language, source, &Limits::default())
 }

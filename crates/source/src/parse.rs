@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tree_sitter::{LanguageError, ParseOptions, ParseState, Parser, QueryCursor, Tree};
 
+use crate::check::find_checks;
 use crate::definition::{Structure, find_definitions};
 use crate::function::find_functions;
 use crate::language::{Language, Reader};
@@ -14,7 +15,9 @@ use crate::line::{Lines, line_number};
 use crate::markdown::find_sections;
 use crate::reference::{find_references, place_calls};
 use crate::rules::Rules;
-use crate::unit::{Diagnostic, Extraction, Function, Limits, MAX_SYNTAX_DIAGNOSTICS, References, UnitKind};
+use crate::unit::{
+    Check, Diagnostic, Extraction, Function, Limits, MAX_SYNTAX_DIAGNOSTICS, References, UnitKind,
+};
 
 /// What parsing needs and what is costly to make anew for every file.
 struct Workspace {
@@ -66,6 +69,13 @@ pub(crate) fn functions(language: Language, source: &[u8], limits: &Limits) -> V
     let rules = language.rules(grammar);
     let tree = WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, rules, source, limits));
     tree.map_or_else(|_| Vec::new(), |tree| find_functions(&tree, rules, source))
+}
+
+pub(crate) fn checks(language: Language, source: &[u8], limits: &Limits) -> Vec<Check> {
+    let Reader::Syntax(grammar) = language.reader() else { return Vec::new() };
+    let rules = language.rules(grammar);
+    let tree = WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, rules, source, limits));
+    tree.map_or_else(|_| Vec::new(), |tree| find_checks(&tree, language.check_rules(grammar), source))
 }
 
 /// Cuts `source` into units, and fills `references`, if any.

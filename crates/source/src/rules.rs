@@ -94,6 +94,9 @@ pub(crate) struct RuleFile {
     /// tree-sitter patterns of calls and imports, see [`ReferenceCapture`].
     #[serde(default)]
     pub(crate) references: String,
+    /// tree-sitter patterns of what a program may check itself by, see [`CheckCapture`].
+    #[serde(default)]
+    pub(crate) checks: String,
 }
 
 /// Extensions that two languages share: which of them a file is in, its text says.
@@ -123,6 +126,7 @@ impl RuleFile {
         }
         self.query.push_str(&base.query);
         self.references.push_str(&base.references);
+        self.checks.push_str(&base.checks);
     }
 }
 
@@ -207,6 +211,33 @@ pub(crate) enum ReferenceCapture {
     Block,
 }
 
+/// What a capture of a rule file's `checks` stands for. Each match has one of `@assert`, `@branch`, `@call` and
+/// `@entered`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum CheckCapture {
+    /// A statement that fails unless its `@condition` is true.
+    Assert,
+    /// What does one thing or another.
+    Branch,
+    /// A call.
+    Call,
+    /// A call whose value is entered and left.
+    Entered,
+    /// What decides.
+    Condition,
+    /// What is done where the condition is true.
+    Then,
+    /// What is done otherwise.
+    Else,
+    /// The name of what is called.
+    Callee,
+    /// What it is called on or looked up in.
+    Receiver,
+    /// An argument.
+    Argument,
+}
+
 /// Compiles patterns of a rule file. What each of their captures stands for comes by its index; those whose names begin
 /// with `_` are for predicates and stand for nothing.
 fn compile<Capture: for<'de> Deserialize<'de>>(
@@ -240,6 +271,20 @@ impl ReferenceRules {
         let (query, captures) = compile(file, grammar, &file.references)?;
         let separator = file.name_separators.first().cloned().unwrap_or_else(|| ".".to_owned());
         Ok(Self { query, captures, separator })
+    }
+}
+
+/// The `checks` of a rule file, made ready for one grammar.
+pub(crate) struct CheckRules {
+    pub(crate) query: Query,
+    /// By index of capture in `query`, see [`compile`].
+    pub(crate) captures: Vec<Option<CheckCapture>>,
+}
+
+impl CheckRules {
+    pub(crate) fn compile(file: &RuleFile, grammar: &tree_sitter::Language) -> Result<Self, RuleError> {
+        let (query, captures) = compile(file, grammar, &file.checks)?;
+        Ok(Self { query, captures })
     }
 }
 

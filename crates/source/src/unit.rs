@@ -67,6 +67,42 @@ impl Unit {
     }
 }
 
+/// Something that a program may check itself by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// What it is.
+    pub kind: CheckKind,
+    /// Byte range of what decides: the condition of an assertion or a branch, or the whole call.
+    pub bytes: Range<usize>,
+    /// The line on which that begins, 1-based.
+    pub line: u32,
+}
+
+/// How something can be a check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CheckKind {
+    /// A statement of the language that fails unless its condition is true.
+    Assertion,
+    /// One thing is done where the condition is true, another otherwise: the byte ranges of both, and of the whole.
+    Branch {
+        /// What is done where it is true.
+        then: Option<Range<usize>>,
+        /// What is done where it is not.
+        otherwise: Option<Range<usize>>,
+        /// All of it.
+        whole: Range<usize>,
+    },
+    /// A call.
+    Call {
+        /// Of what: the name as it stands there, with what it is looked up in and a point before it, if anything.
+        name: String,
+        /// Byte ranges of its arguments, of those with names only the value.
+        arguments: Vec<Range<usize>>,
+        /// Whether the value is entered and left, as Python's `with` does.
+        is_entered: bool,
+    },
+}
+
 /// A function or method with its body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {

@@ -201,7 +201,7 @@ impl Trials<'_, '_> {
                 ..run.program.clone()
             };
             match known.run(program)?.result(self.language) {
-                RunResult::Passed => mutation.survivors.push(mutant),
+                RunResult::Passed | RunResult::NoAssertions => mutation.survivors.push(mutant),
                 _ => mutation.killed += 1,
             }
         }
@@ -240,7 +240,12 @@ impl Trials<'_, '_> {
     /// Runs the program of `run` with another candidate of the query in the place of the code.
     fn compare(&self, run: &Run, known: &mut Known<'_>) -> Result<&'static str, Halt> {
         let Pair { code, language, rival, .. } = self.pair;
-        let own = run.result(self.language);
+        // What went on after an assertion that did not hold is no other case here.
+        let result = |run: &Run| match run.result(self.language) {
+            RunResult::Swallowed => RunResult::Failed,
+            result => result,
+        };
+        let own = result(run);
         let swapped = rival
             .as_ref()
             .filter(|_| own.is_executable())
@@ -248,7 +253,7 @@ impl Trials<'_, '_> {
         let Some(source) = swapped else { return Ok("") };
         let program = TestProgram { source, extra: Some(Extra::Differential), ..run.program.clone() };
         let Some(rival) = known.run_if_any(program)? else { return Ok("") };
-        Ok(match (own, rival.result(self.language)) {
+        Ok(match (own, result(rival)) {
             (RunResult::Passed, RunResult::Passed) => {
                 "; the same assertions also hold for another candidate for the query: either both do what it asks \
                  for, or the assertions are too weak"

@@ -57,7 +57,7 @@ fn call(row: &Row<'_>) -> rusqlite::Result<BatchCall> {
 }
 
 impl Ledger {
-    /// The batches of `judge` that have no end, in the order in which they were made.
+    /// The batches of `judge`, or of the same by earlier rules, that have no end, in the order in which they were made.
     ///
     /// # Errors
     /// When the ledger cannot be read, as for all that follow.
@@ -69,7 +69,8 @@ impl Ledger {
                 "SELECT batch, name, number, batches.time, \
                  (SELECT count(*) FROM batch_calls WHERE batch_calls.batch = batches.batch) \
                  FROM batches LEFT JOIN batch_numbers USING (batch) \
-                 WHERE judge = ?1 AND batch NOT IN (SELECT batch FROM batch_ends) ORDER BY batch",
+                 WHERE judge IN (SELECT judge FROM judges WHERE description = \
+                     (SELECT description FROM judges WHERE judge = ?1)) AND batch NOT IN (SELECT batch FROM batch_ends) ORDER BY batch",
             )?;
             let rows = select.query_map([judge], |row| {
                 let batch = row.get(0)?;

@@ -8,6 +8,7 @@ use rusqlite::{Connection, params};
 use super::Ledger;
 use super::read::{ANSWER_TOKENS, LISTED, WITH_MEMBERS, cost};
 use crate::error::AnnotateError;
+use crate::evidence::RunResult;
 use crate::judge::{Judge, NOBODY};
 use crate::majority::MAJORITY;
 
@@ -33,7 +34,7 @@ pub struct Counts {
     pub runs: BTreeMap<String, u64>,
     /// Verdicts for which a test program was asked for, and none could be read.
     pub without_program: u64,
-    /// Tests of all programs together.
+    /// Tests of all programs that could be executed together.
     pub tests: u64,
     /// Test programs that lacked a package; and of them, those that could be executed in the end.
     pub lacking: [u64; 2],
@@ -159,9 +160,15 @@ fn add_programs(
         connection.prepare(&format!("SELECT result, count(*) FROM ({programs}) GROUP BY 1 ORDER BY 1"))?;
     let rows = select.query_map([judge], |row| Ok((row.get(0)?, count(row.get(1)?))))?;
     counts.runs = rows.collect::<Result<_, _>>()?;
+    let executable: Vec<String> = RunResult::ALL
+        .into_iter()
+        .filter(|result| result.is_executable())
+        .map(|result| format!("'{}'", result.name()))
+        .collect();
+    let executable = format!("result IN ({})", executable.join(", "));
     let tested = format!(
-        "SELECT count(DISTINCT pair), coalesce(sum(tests), 0), coalesce(sum(lacked), 0), \
-         coalesce(sum(lacked AND result IN ('passed', 'failed')), 0) FROM ({programs})"
+        "SELECT count(DISTINCT pair), coalesce(sum(CASE WHEN {executable} THEN tests END), 0), \
+         coalesce(sum(lacked), 0), coalesce(sum(lacked AND {executable}), 0) FROM ({programs})"
     );
     (counts.tested, counts.tests, counts.lacking) = connection.query_row(&tested, [judge], |row| {
         let lacking = [count(row.get(2)?), count(row.get(3)?)];

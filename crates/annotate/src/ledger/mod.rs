@@ -14,6 +14,7 @@ mod listed;
 mod pace;
 mod people;
 mod read;
+mod reread;
 mod write;
 
 use std::fs::{File, OpenOptions, TryLockError};
@@ -33,13 +34,20 @@ pub use generated::{GeneratedCode, GeneratedStatus, NewCode, Unanswered};
 pub use pace::Pace;
 pub use people::{Comparable, Labelled, NewReply, PairReply, Said};
 pub use read::{Decided, Finished, Listed, Scene, Story, Waiting};
+pub(crate) use reread::{Stored, TakenOver};
 pub use write::{Asked, CallBegin, CallEnd, Place, Writer};
 
 /// Marks a file as a ledger of Quarry: "QLed".
 const APPLICATION: i32 = 0x514c_6564;
 
-/// The version of the schema. There are no migrations yet: a ledger of another version is refused.
-const VERSION: i32 = 4;
+/// The version of the schema.
+const VERSION: i32 = 5;
+
+/// What makes a ledger of a version one of the next: whoever adds to it does that first. Nothing that it holds changes.
+const UPGRADES: [(i32, &str); 1] = [
+    // Which assertions of a program were evaluated.
+    (4, "ALTER TABLE runs ADD COLUMN assertions TEXT"),
+];
 
 const LOCK_TRIES: u32 = 4;
 const LOCK_PAUSE: Duration = Duration::from_millis(25);
@@ -84,6 +92,16 @@ impl Ledger {
     /// # Errors
     /// When there is none, or it is another file or of another version.
     pub fn open(path: &Path) -> Result<Self, AnnotateError> {
+        let ledger = Self::open_to_copy(path)?;
+        ledger.check_version()?;
+        Ok(ledger)
+    }
+
+    /// As [`Ledger::open`], also one of an earlier version that can be made one of this.
+    ///
+    /// # Errors
+    /// As [`Ledger::open`].
+    pub(crate) fn open_to_copy(path: &Path) -> Result<Self, AnnotateError> {
         if !path.exists() {
             return Err(problem(path, "there is no ledger yet; `quarry judge run` makes it"));
         }
@@ -114,23 +132,25 @@ impl Ledger {
         let connection = Connection::open_with_flags(name, flags).map_err(failed)?;
         connection.busy_timeout(Duration::from_secs(20)).map_err(failed)?;
         let ledger = Self { path: path.to_owned(), connection: Mutex::new(connection) };
-        ledger.check_version()?;
+        if ledger.pragma("application_id")? != APPLICATION {
+            return Err(problem(path, "this is no ledger of quarry; name another file, or remove this one"));
+        }
         Ok(ledger)
     }
 
+    fn pragma(&self, name: &str) -> Result<i32, AnnotateError> {
+        let read = self.lock().pragma_query_value(None, name, |row| row.get(0));
+        read.map_err(|error| sqlite(&self.path, error))
+    }
+
     fn check_version(&self) -> Result<(), AnnotateError> {
-        let number = |name: &str| {
-            let read = self.lock().pragma_query_value(None, name, |row| row.get::<_, i32>(0));
-            read.map_err(|error| sqlite(&self.path, error))
-        };
-        if number("application_id")? != APPLICATION {
-            return Err(problem(
-                &self.path,
-                "this is no ledger of quarry; name another file, or remove this one",
-            ));
-        }
-        match number("user_version")? {
+        match self.pragma("user_version")? {
             VERSION => Ok(()),
+            earlier if UPGRADES.iter().any(|(version, _)| *version == earlier) => Err(problem(
+                &self.path,
+                "an earlier version of quarry made this ledger: `quarry judge reread PLAN` brings it up to date, and \
+                 asks no model for that",
+            )),
             other => Err(problem(
                 &self.path,
                 &format!(
@@ -159,6 +179,27 @@ impl Ledger {
     fn lock(&self) -> MutexGuard<'_, Connection> {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Makes a ledger of an earlier version one of this version, wholly or not at all.
+fn upgrade(path: &Path) -> Result<(), AnnotateError> {
+    let failed = |error| sqlite(path, error);
+    let mut connection = Connection::open(path).map_err(failed)?;
+    let number = |connection: &Connection, name: &str| {
+        connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0)).map_err(failed)
+    };
+    if number(&connection, "application_id")? != APPLICATION {
+        return Ok(());
+    }
+    let transaction = connection.transaction().map_err(failed)?;
+    let version = number(&transaction, "user_version")?;
+    for (_, change) in UPGRADES.iter().filter(|(from, _)| *from >= version) {
+        transaction.execute_batch(change).map_err(failed)?;
+    }
+    if UPGRADES.iter().any(|(from, _)| *from == version) {
+        transaction.pragma_update(None, "user_version", VERSION).map_err(failed)?;
+    }
+    transaction.commit().map_err(failed)
 }
 
 /// Makes a ledger where there is none, whole or not at all.

@@ -199,7 +199,7 @@ impl Writer {
         let (item, date, reply) = (new.item, new.date.map(str::to_owned), new.reply.clone());
         let run = new.run.and_then(|run| {
             let language = Language::named(&run.program.language)?;
-            Some((run.clone(), run.result(language), language.count_tests(&run.program.source)))
+            Some((run.clone(), run.result(language), run.n_tests(language)))
         });
         let code = new.code.clone();
         self.change(move |transaction| {
@@ -393,14 +393,15 @@ impl Ledger {
     ) -> Result<Vec<(i64, Finished)>, AnnotateError> {
         self.read(|connection| {
             let mut select = connection.prepare_cached(&format!(
-                "SELECT reply, pairs.id, people.name, {} FROM replies JOIN items USING (form, item) \
+                "SELECT reply, pairs.id, pairs.code, people.name, {} FROM replies JOIN items USING (form, item) \
                  JOIN people USING (person) JOIN pairs USING (pair) JOIN runs USING (run) \
                  WHERE reply IN (SELECT max(reply) FROM replies GROUP BY form, item, person) \
                  AND {LISTED} AND unavailable IS NULL AND reply > ?2 ORDER BY reply LIMIT ?3",
                 RUN_COLUMNS.replace("events.extra", "NULL")
             ))?;
             let rows = select.query_map(params![judge, after, limit as i64], |row| {
-                Ok((row.get(0)?, Finished { pair: row.get(1)?, person: row.get(2)?, run: run(row, 3)? }))
+                let [pair, code] = [row.get(1)?, row.get(2)?];
+                Ok((row.get(0)?, Finished { pair, code, person: row.get(3)?, run: run(row, 4)? }))
             })?;
             rows.collect()
         })

@@ -79,6 +79,8 @@ impl Listed {
 pub struct Finished {
     /// Id of the pair.
     pub pair: String,
+    /// Its code.
+    pub code: String,
     /// Whose program it was, if a person's.
     pub person: Option<String>,
     /// The run.
@@ -159,6 +161,7 @@ pub(super) fn run(row: &Row<'_>, first: usize) -> rusqlite::Result<Run> {
     let extra: Option<String> = row.get(first + 9)?;
     let names = |json: String| serde_json::from_str(&json).unwrap_or_default();
     let unavailable: Option<String> = row.get(first + 12)?;
+    let assertions: Option<String> = row.get(first + 13)?;
     let seconds = |column: usize| -> rusqlite::Result<Duration> {
         Ok(Duration::try_from_secs_f64(row.get(column)?).unwrap_or_default())
     };
@@ -177,6 +180,7 @@ pub(super) fn run(row: &Row<'_>, first: usize) -> rusqlite::Result<Run> {
         ended: serde_json::from_str(&ended).unwrap_or(Ended::Exited { code: 255 }),
         stdout: row.get(first + 3)?,
         stderr: row.get(first + 4)?,
+        assertions: assertions.and_then(|json| serde_json::from_str(&json).ok()),
         wall_time: seconds(first + 5)?,
         cpu_time: seconds(first + 6)?,
         peak_memory_bytes: row.get::<_, i64>(first + 7)?.max(0) as u64,
@@ -186,7 +190,7 @@ pub(super) fn run(row: &Row<'_>, first: usize) -> rusqlite::Result<Run> {
 
 pub(super) const RUN_COLUMNS: &str = "runs.language, runs.program, runs.ended, runs.stdout, runs.stderr, runs.wall_seconds, \
                            runs.cpu_seconds, runs.memory_bytes, runs.isolation, events.extra, runs.packages, \
-                           runs.provided, runs.unavailable";
+                           runs.provided, runs.unavailable, runs.assertions";
 
 impl Ledger {
     pub(super) fn read<T>(
@@ -335,7 +339,7 @@ impl Ledger {
         self.read(|connection| {
             // The plus keeps SQLite from beginning each page at a judge's first event.
             let mut select = connection.prepare_cached(&format!(
-                "SELECT events.judge, pairs.pair, events.position, id, {RUN_COLUMNS} FROM events \
+                "SELECT events.judge, pairs.pair, events.position, id, code, {RUN_COLUMNS} FROM events \
                  JOIN pairs USING (pair) JOIN runs USING (run) JOIN verdicts USING (judge, pair) \
                  WHERE +events.judge {WITH_MEMBERS} AND (events.judge, events.pair, events.position) > (?2, ?3, ?4) \
                  AND {LISTED} AND unavailable IS NULL AND outcome IN ('yes', 'no') \
@@ -345,7 +349,7 @@ impl Ledger {
             let values = params![judge, after_judge, pair, position, limit as i64];
             let rows = select.query_map(values, |row| {
                 let place = [row.get(0)?, row.get(1)?, row.get(2)?];
-                Ok((place, Finished { pair: row.get(3)?, person: None, run: run(row, 4)? }))
+                Ok((place, Finished { pair: row.get(3)?, code: row.get(4)?, person: None, run: run(row, 5)? }))
             })?;
             rows.collect()
         })

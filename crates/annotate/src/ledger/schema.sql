@@ -134,7 +134,7 @@ CREATE TABLE runs (
     packages TEXT NOT NULL,        -- JSON: those that it asks for
     provided TEXT,                 -- JSON: those that it had, with their versions
     unavailable TEXT,              -- why it did not run: what it asks for cannot be had
-    tests INTEGER NOT NULL,
+    tests INTEGER NOT NULL,        -- places of assertions that ran or, where that is not known, that it has
     result TEXT NOT NULL,
     ended TEXT NOT NULL,           -- JSON
     stdout TEXT NOT NULL,
@@ -144,6 +144,7 @@ CREATE TABLE runs (
     memory_bytes INTEGER NOT NULL,
     isolation TEXT NOT NULL,
     time REAL NOT NULL,
+    assertions TEXT,               -- JSON: which of them were evaluated, where that is known
     CHECK ((provided IS NULL) <> (unavailable IS NULL))
 ) STRICT;
 

@@ -10,7 +10,7 @@ use quarry_llm::{Booked, ChatAnswer, Cost, Message, Origin, Stop};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::read::{VERDICT_COLUMNS, verdict};
-use super::{Ledger, create, lock_for_writing, now, problem, sqlite};
+use super::{Ledger, create, lock_for_writing, now, problem, sqlite, upgrade};
 use crate::error::AnnotateError;
 use crate::evidence::{Extra, Run, RunResult};
 use crate::judge::{Judge, Verdict};
@@ -94,6 +94,7 @@ impl Writer {
         }
         let lock = lock_for_writing(path)?;
         create(path)?;
+        upgrade(path)?;
         let ledger = Ledger::open(path)?;
         let writing = Ledger::open(path)?.connection.into_inner().unwrap_or_else(PoisonError::into_inner);
         let failed = |error| sqlite(path, error);
@@ -287,7 +288,7 @@ impl Writer {
     /// # Errors
     /// When the ledger cannot be written.
     pub fn add_run(&self, place: Place, run: &Run, language: &Language) -> Result<(), AnnotateError> {
-        let (result, tests) = (run.result(language), language.count_tests(&run.program.source));
+        let (result, tests) = (run.result(language), run.n_tests(language));
         let run = run.clone();
         self.change(move |transaction| {
             let number = insert_run(transaction, &run, result, tests)?;
@@ -394,12 +395,12 @@ pub(super) fn insert_run(
     transaction: &Transaction<'_>,
     run: &Run,
     result: RunResult,
-    tests: usize,
+    tests: u64,
 ) -> rusqlite::Result<i64> {
     let mut insert = transaction.prepare_cached(
         "INSERT INTO runs (language, program, packages, provided, unavailable, tests, result, ended, stdout, \
-         stderr, wall_seconds, cpu_seconds, memory_bytes, isolation, time) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+         stderr, wall_seconds, cpu_seconds, memory_bytes, isolation, time, assertions) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
     )?;
     insert.insert(params![
         run.program.language,
@@ -407,7 +408,7 @@ pub(super) fn insert_run(
         json(&run.program.packages),
         run.provided.as_ref().ok().map(json),
         run.provided.as_ref().err(),
-        tests as i64,
+        signed(tests),
         result.name(),
         serde_json::to_string(&run.ended).unwrap_or_default(),
         run.stdout,
@@ -416,7 +417,8 @@ pub(super) fn insert_run(
         run.cpu_time.as_secs_f64(),
         signed(run.peak_memory_bytes),
         run.isolation,
-        now()
+        now(),
+        run.assertions.map(|found| serde_json::to_string(&found).unwrap_or_default())
     ])
 }
 
@@ -435,7 +437,7 @@ fn insert_answer_event(
     Ok(())
 }
 
-fn insert_verdict(
+pub(super) fn insert_verdict(
     transaction: &Transaction<'_>,
     place: Place,
     verdict: Option<&Verdict>,

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::answer::is_same;
 use crate::digest::digest;
 use crate::error::AnnotateError;
 use crate::ledger::GeneratedStatus;
@@ -154,11 +155,7 @@ impl Guideline {
     /// The value that a cell says, in any case and with white space around; a number in any of its forms. `None` for
     /// what the guideline does not know.
     pub fn value(&self, cell: &str) -> Option<&Value> {
-        let cell = cell.trim();
-        let number = |text: &str| text.parse::<f64>().ok();
-        let says = |word: &String| {
-            word.eq_ignore_ascii_case(cell) || number(word).is_some_and(|word| number(cell) == Some(word))
-        };
+        let says = |word: &String| is_same(word, cell.trim());
         self.content.values.iter().find(|value| value.says.iter().any(says))
     }
 

@@ -13,6 +13,7 @@ use crate::evidence::{Run, TestProgram};
 use crate::judge::Repaired;
 use crate::language::Language;
 use crate::ledger::{GeneratedStatus, Ledger, NewCode, NewReply, Writer};
+use crate::pair::Pair;
 use crate::people::Subject;
 use crate::programs::Programs;
 
@@ -135,7 +136,7 @@ pub fn import(
         let (form, item) = (&forms[form], &forms[form].items[item]);
         let run = match (&reply.program, &item.subject, &programs) {
             (Some(source), Subject::Pair(pair), Some(programs)) => {
-                Some(run(source, &pair.language, programs.as_ref(), limits)?)
+                Some(run(source, pair, programs.as_ref(), limits)?)
             }
             _ => None,
         };
@@ -231,21 +232,22 @@ fn reviewed(code: &Generated, status: GeneratedStatus, person: &str, edited: Opt
     NewCode { judge, query_id, query, code, language, round, model, prompt, request, status, person }
 }
 
-fn run(source: &str, language: &str, programs: &dyn Programs, limits: &Limits) -> Result<Run, AnnotateError> {
+fn run(source: &str, pair: &Pair, programs: &dyn Programs, limits: &Limits) -> Result<Run, AnnotateError> {
+    let Pair { language, code, .. } = pair;
     if let Some(problem) = programs.problem(Runner::named(language)?)? {
         let problem = format!("it is in {language}, and {problem}");
         return Err(AnnotateError::Unrunnable { problem });
     }
     let source = source.to_owned();
-    let program = TestProgram { language: language.to_owned(), source, ..TestProgram::default() };
-    let first = programs.run(program, limits)?;
+    let program = TestProgram { language: language.clone(), source, ..TestProgram::default() };
+    let first = programs.run(program, code, limits)?;
     let Some(language) = Language::named(language) else { return Ok(first) };
     // What is missing is installed by its name.
     let mut repaired = Repaired::new(language, first);
     while let Some(missing) = repaired.missing()
         && let Some(program) = repaired.with(&[missing])
     {
-        let again = programs.run(program, limits)?;
+        let again = programs.run(program, code, limits)?;
         repaired.take(again);
     }
     Ok(repaired.run)

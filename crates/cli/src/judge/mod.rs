@@ -5,6 +5,7 @@ mod calibrate;
 mod export;
 mod generate;
 mod people;
+mod reread;
 mod run;
 mod show;
 mod status;
@@ -17,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::bail;
 use clap::{Args, Subcommand, ValueEnum};
-use quarry_annotate::{IsolatedPrograms, Judging, Ledger, Plan};
+use quarry_annotate::{IsolatedPrograms, Judging, Ledger, Plan, has_earlier_labels};
 use quarry_queue::Connection;
 use quarry_sandbox::Isolation;
 use quarry_sandbox::packages::{PackageSource, Packages, Settings};
@@ -51,6 +52,9 @@ enum Command {
     People(people::PeopleArgs),
     /// Print the tables of annotators: agreement of people, and of judges with them and with the labels of files
     Study(study::StudyArgs),
+    /// Read the stored answers and runs of an earlier version again by the rules of this one, and list the labels that
+    /// change; no model is asked and no program is run
+    Reread(reread::RereadArgs),
     /// Run the tests of finished labels again, and say which no longer hold
     Audit(audit::AuditArgs),
 }
@@ -86,6 +90,14 @@ impl PlanArgs {
         let plan = self.open()?;
         let ledger = Ledger::open(&plan.ledger)?;
         let Some(judge) = ledger.judge(&plan.version)? else {
+            if has_earlier_labels(&ledger, &plan)? {
+                bail!(
+                    "{}: its labels of this plan are by the rules of an earlier version of quarry; `quarry judge reread {}` \
+                     reads them again, and asks no model for that",
+                    plan.ledger.display(),
+                    plan.path.display()
+                );
+            }
             bail!(
                 "{}: the judge, the model or the prompts of this plan have judged nothing with this ledger yet; \
                  `quarry judge run` begins, or restore what the plan said before",
@@ -233,6 +245,7 @@ pub fn run(args: &JudgeArgs) -> anyhow::Result<ExitCode> {
         Command::Generate(args) => generate::run(args),
         Command::People(args) => people::run(args),
         Command::Study(args) => study::run(args),
+        Command::Reread(args) => reread::run(args),
         Command::Audit(args) => audit::run(args),
     }
 }

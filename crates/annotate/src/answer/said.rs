@@ -1,0 +1,473 @@
+//! What an answer says under a name, read so that what is undecided stays undecided.
+//!
+//! Models put `name: value` into JSON, lists, fences and emphasis; and some repeat the form that was asked for, weigh
+//! alternatives, change their mind, or are cut off. So every place counts in which an answer gives a name a value, and
+//! a value is whole only where nothing else stands in its place: `0 | 1`, `"0" or "1"` and `0,5` are no values.
+
+use std::borrow::Cow;
+
+/// The most places with names in an answer; one with more repeats itself.
+const MOST_PLACES: usize = 64;
+
+/// The most characters of a name that the form does not know, in JSON.
+const MOST_NAME_CHARACTERS: usize = 60;
+
+/// What models call reasons, whatever name they were asked to use, alone or behind another word and `_`.
+const REASONS: [&str; 7] =
+    ["explanation", "reason", "reasons", "reasoning", "analysis", "justification", "rationale"];
+
+/// Which part of an answer a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The verdict.
+    Verdict,
+    /// The reason.
+    Reason,
+    /// How sure the model is.
+    Confidence,
+    /// A reason, under a name that was not asked for.
+    Other,
+}
+
+/// The names that a form knows.
+pub(super) type Names<'n> = [(Part, &'n str)];
+
+/// A value that an answer gives a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Given {
+    /// What the name stands for.
+    pub(super) part: Part,
+    /// The value without its dress, if it is whole; what stands in its place otherwise.
+    pub(super) value: String,
+    /// Whether nothing else stands in its place.
+    pub(super) is_whole: bool,
+    /// Whether it stands within the quoted text of another value; then `value` is only its first word.
+    pub(super) is_mentioned: bool,
+}
+
+/// A name with what stands between it and its value.
+#[derive(Clone, Copy)]
+struct Place {
+    part: Part,
+    /// Where the name begins.
+    begin: usize,
+    /// Where what comes behind the colon begins.
+    value: usize,
+}
+
+/// Every value that `answer` gives a name of `names`, in their order; `None` where there are too many. A name counts
+/// in any case, in quotes or not, with spaces or dashes in the place of `_`, before a colon or an equals sign.
+/// `is_value` says what a part may be.
+pub(super) fn given(
+    answer: &str,
+    names: &Names<'_>,
+    is_value: &dyn Fn(Part, &str) -> bool,
+) -> Option<Vec<Given>> {
+    let places = places(answer, names);
+    if places.len() > MOST_PLACES {
+        return None;
+    }
+    let mut given = Vec::new();
+    let mut quoted_until = 0;
+    for place in &places {
+        let part = place.part;
+        let of_part = |written: &str| is_value(part, written);
+        if place.begin < quoted_until {
+            let value = first_word(&answer[place.value..]).to_owned();
+            given.push(Given { part, value, is_whole: false, is_mentioned: true });
+            continue;
+        }
+        let is_reason = matches!(part, Part::Reason | Part::Other);
+        // A reason may speak of reasons.
+        let next = |from: usize| {
+            let ends = |other: &&Place| other.begin >= from && !(is_reason && other.part == Part::Other);
+            places.iter().find(ends).map_or(answer.len(), |next| next.begin)
+        };
+        let (value, is_whole) = match (quoted(answer, place.value), is_reason) {
+            (Quoted::Closed { content, end }, _) => {
+                quoted_until = end;
+                let is_whole = is_alone(&answer[end..next(end)], &of_part) && of_part(bare(&content));
+                (if is_whole { bare(&content).to_owned() } else { content }, is_reason || is_whole)
+            }
+            (Quoted::Open, false) => (answer[place.value..].trim().to_owned(), false),
+            (Quoted::Open | Quoted::Not, true) => {
+                (answer[place.value..next(place.value)].trim_matches(is_around_text).to_owned(), true)
+            }
+            (Quoted::Not, false) => {
+                let written = &answer[place.value..next(place.value)];
+                let found = unquoted(written, &of_part);
+                (found.unwrap_or(bare(written)).to_owned(), found.is_some())
+            }
+        };
+        given.push(Given { part, value, is_whole, is_mentioned: false });
+    }
+    Some(given)
+}
+
+/// The answer without the thoughts that some models write before it.
+pub(super) fn without_thoughts(text: &str) -> &str {
+    match text.split_once("</think>") {
+        Some((_, answer)) => answer,
+        // What was thought, and cut off, is no answer.
+        None if text.trim_start().starts_with("<think>") => "",
+        None => text,
+    }
+}
+
+/// With letters of ASCII that JSON allows to be written as numbers as what they are: names must not hide in them.
+pub(super) fn without_escapes(text: &str) -> Cow<'_, str> {
+    let Some((first, rest)) = text.split_once("\\u00") else { return Cow::Borrowed(text) };
+    let mut plain = first.to_owned();
+    for part in rest.split("\\u00") {
+        let letter = part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()).map(char::from);
+        match letter.filter(|letter| letter.is_ascii_alphanumeric() || *letter == '_') {
+            Some(letter) => {
+                plain.push(letter);
+                plain.push_str(&part[2..]);
+            }
+            None => {
+                plain.push_str("\\u00");
+                plain.push_str(part);
+            }
+        }
+    }
+    Cow::Owned(plain)
+}
+
+/// A value without its dress: white space, quotes, emphasis and brackets around it, punctuation behind it.
+pub(crate) fn bare(written: &str) -> &str {
+    let mut value = written;
+    loop {
+        let less = value.trim_matches(is_dress).trim_end_matches(['.', ',', ';', '!']);
+        if less.len() == value.len() {
+            return value;
+        }
+        value = less;
+    }
+}
+
+/// Whether two values are the same: numbers whatever zeros they have behind the point, words in any case.
+pub(crate) fn is_same(a: &str, b: &str) -> bool {
+    match (number(a), number(b)) {
+        (Some(a), Some(b)) => a == b,
+        (None, None) => a.to_lowercase() == b.to_lowercase(),
+        _ => false,
+    }
+}
+
+/// A number of plain digits, with a point or without, as its digits before and behind that.
+fn number(text: &str) -> Option<(&str, &str)> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let is_number =
+        whole.len() + part.len() > 0 && whole.bytes().chain(part.bytes()).all(|byte| byte.is_ascii_digit());
+    let is_plain = whole.len() < 2 || !whole.starts_with('0');
+    (is_number && is_plain).then(|| (whole.trim_start_matches('0'), part.trim_end_matches('0')))
+}
+
+/// What stands around a value and says nothing.
+fn is_dress(c: char) -> bool {
+    c.is_whitespace() || "\"'`*_[](){}“”‘’«»".contains(c)
+}
+
+/// What stands around a text and is no part of it.
+fn is_around_text(c: char) -> bool {
+    c.is_whitespace() || ",;\"'`*[]{}()“”".contains(c)
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// The first word of a value, with what may belong to a number.
+fn first_word(text: &str) -> &str {
+    let text = text.trim_start_matches(|c: char| is_dress(c) || c == '\\');
+    let end = text.find(|c: char| !is_word(c) && c != '.').unwrap_or(text.len());
+    bare(&text[..end])
+}
+
+fn places(answer: &str, names: &Names<'_>) -> Vec<Place> {
+    let mut places = Vec::new();
+    let mut before = ' ';
+    for (begin, c) in answer.char_indices() {
+        let is_beginning = is_word(c) && !is_word(before);
+        before = c;
+        if !is_beginning || places.len() > MOST_PLACES {
+            continue;
+        }
+        let rest = &answer[begin..];
+        let known = names.iter().filter_map(|(part, name)| Some((*part, name_at(rest, name)?)));
+        // The longest where one begins with another.
+        let found = known.max_by_key(|(_, length)| *length).or_else(|| {
+            let word = &rest[..rest.find(|c| !is_word(c)).unwrap_or(rest.len())];
+            let last = word.rsplit('_').next().unwrap_or_default().to_ascii_lowercase();
+            REASONS.contains(&last.as_str()).then_some((Part::Other, word.len()))
+        });
+        let Some((part, length)) = found else { continue };
+        if let Some(behind) = behind_colon(&rest[length..]) {
+            places.push(Place { part, begin, value: answer.len() - behind.len() });
+        }
+    }
+    places
+}
+
+/// How many bytes a name takes at the beginning of `text`, if it stands there.
+fn name_at(text: &str, name: &str) -> Option<usize> {
+    let mut rest = text.char_indices();
+    for wanted in name.chars() {
+        let (_, found) = rest.next()?;
+        let is_joint = |c: char| matches!(c, '_' | '-' | ' ');
+        let fits = found.to_lowercase().eq(wanted.to_lowercase()) || is_joint(found) && is_joint(wanted);
+        if !fits {
+            return None;
+        }
+    }
+    let end = rest.next();
+    if name.is_empty() || end.is_some_and(|(_, c)| is_word(c)) {
+        return None;
+    }
+    Some(end.map_or(text.len(), |(end, _)| end))
+}
+
+/// What comes behind the colon or equals sign that follows a name.
+fn behind_colon(text: &str) -> Option<&str> {
+    let rest = text.trim_start_matches(['"', '\'', '`', '*', ' ', '\t', ']', ')', '”', '’']);
+    let rest = rest.strip_prefix([':', '=', '：'])?;
+    Some(rest.trim_start_matches(['=', '>']))
+}
+
+/// Whether a value is a text in quotes.
+enum Quoted {
+    /// It is.
+    Closed {
+        /// What is in the quotes.
+        content: String,
+        /// Where what is behind the closing quote begins.
+        end: usize,
+    },
+    /// It begins with a quote that nothing closes: it was cut off, or only its first words are in quotes.
+    Open,
+    /// It does not begin with a quote.
+    Not,
+}
+
+fn quoted(answer: &str, from: usize) -> Quoted {
+    let rest = answer[from..].trim_start_matches(|c: char| c.is_whitespace() || "*`_[({".contains(c));
+    let open = rest.chars().next().unwrap_or_default();
+    let close = match open {
+        '"' | '\'' => open,
+        '“' => '”',
+        '‘' => '’',
+        '«' => '»',
+        _ => return Quoted::Not,
+    };
+    let inside = &rest[open.len_utf8()..];
+    let start = answer.len() - inside.len();
+    let mut is_escaped = false;
+    for (at, c) in inside.char_indices() {
+        let behind = at + c.len_utf8();
+        match c {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            // Models forget to escape quotes within.
+            _ if c == close && ends_value(&inside[behind..]) => {
+                return Quoted::Closed { content: unescaped(&inside[..at]), end: start + behind };
+            }
+            _ => {}
+        }
+    }
+    Quoted::Open
+}
+
+/// Whether a value may end before `rest`.
+fn ends_value(rest: &str) -> bool {
+    let rest = rest.trim_start_matches([' ', '\t', '*', '`', '_']);
+    rest.is_empty() || rest.starts_with([',', ';', '}', ']', ')', '.', '\n', '\r'])
+}
+
+/// The text of a string of JSON, with line ends as models forget to write them.
+fn unescaped(content: &str) -> String {
+    let written = content.replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t");
+    serde_json::from_str(&format!("\"{written}\"")).unwrap_or_else(|_| content.to_owned())
+}
+
+/// Whether nothing behind a quoted value, up to the next name, can belong to it.
+fn is_alone(behind: &str, is_value: &dyn Fn(&str) -> bool) -> bool {
+    if behind.trim_matches(|c: char| is_dress(c) || ",;.".contains(c)).is_empty() {
+        return true;
+    }
+    let rest = behind.trim_start_matches([' ', '\t', '*', '`', '_', ']', ')', '.']);
+    match rest.strip_prefix('}') {
+        Some(after) => !holds_value(after.lines().next().unwrap_or_default(), is_value),
+        None => begins_with_name(rest) || rest.starts_with(['\n', '\r']) && !holds_value(rest, is_value),
+    }
+}
+
+/// Whether a comma and a name of JSON that the form does not know come next.
+fn begins_with_name(text: &str) -> bool {
+    let Some(rest) = text.trim_start().strip_prefix(',') else { return false };
+    let rest = rest.trim_start();
+    ['"', '\''].into_iter().any(|quote| {
+        let name = rest.strip_prefix(quote).and_then(|rest| rest.split_once(quote));
+        name.is_some_and(|(name, after)| {
+            name.chars().count() <= MOST_NAME_CHARACTERS
+                && !name.contains(['\n', ','])
+                && after.trim_start().starts_with(':')
+        })
+    })
+}
+
+/// The value that stands between a name and the next one: all of it, or a line of its own before lines that name no
+/// value, or what comes before another name of JSON.
+fn unquoted<'t>(written: &'t str, is_value: &dyn Fn(&str) -> bool) -> Option<&'t str> {
+    let whole = bare(written);
+    if is_value(whole) {
+        return Some(whole);
+    }
+    let text = written.trim_start();
+    let (line, others) = text.split_once('\n').unwrap_or((text, ""));
+    let first = bare(line);
+    if is_value(first) && !holds_value(others, is_value) {
+        return Some(first);
+    }
+    let (before, _) = text.split_once(',')?;
+    (is_value(bare(before)) && begins_with_name(&text[before.len()..])).then(|| bare(before))
+}
+
+/// Whether a word of `text` is a value.
+fn holds_value(text: &str, is_value: &dyn Fn(&str) -> bool) -> bool {
+    text.split(|c: char| !is_word(c) && c != '.').map(bare).any(|word| !word.is_empty() && is_value(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(answer: &str) -> Vec<(Part, String, bool, bool)> {
+        let names = [(Part::Verdict, "final_verdict"), (Part::Reason, "why"), (Part::Confidence, "sure")];
+        let is_value = |part: Part, written: &str| match part {
+            Part::Verdict => ["0", "0.5", "1"].iter().any(|value| is_same(value, written)),
+            Part::Confidence => written.parse::<f64>().is_ok(),
+            _ => false,
+        };
+        let given = given(answer, &names, &is_value).unwrap();
+        given.into_iter().map(|given| (given.part, given.value, given.is_whole, given.is_mentioned)).collect()
+    }
+
+    #[track_caller]
+    fn check(answer: &str, expected: &[(Part, &str, bool)]) {
+        let expected: Vec<_> =
+            expected.iter().map(|(part, value, whole)| (*part, (*value).to_owned(), *whole, false)).collect();
+        assert_eq!(read(answer), expected, "{answer}");
+    }
+
+    #[test]
+    fn values_are_found_in_any_dress() {
+        use Part::{Confidence, Other, Reason, Verdict};
+        let full = [(Verdict, "1", true), (Reason, "it adds, as asked", true)];
+        check("final_verdict: 1, why: it adds, as asked", &full);
+        check("[\"final_verdict\": \"1\", \"why\": \"it adds, as asked\"]", &full);
+        check("```\n{final_verdict : 1\n,\n'Why' = it adds, as asked}\n```", &full);
+        check("**final_verdict**: 1\n**why**: it adds, as asked", &full);
+        check("**final_verdict: 1**\nwhy: it adds, as asked", &full);
+        check("Final Verdict： “1”\nwhy: it adds, as asked", &full);
+        check("{'final_verdict': '1', 'why': 'it adds, as asked'}", &full);
+        check(
+            "{\"final-verdict\": 1.0, \"why\": \"it\\u0020adds, as asked\"}",
+            &[(Verdict, "1.0", true), full[1]],
+        );
+        check("why: it adds, as asked\nfinal_verdict: 1", &[full[1], full[0]]);
+        check("final_verdict:\n1\n\nwhy: it adds, as asked", &full);
+        check("The final_verdict is hard. my_final_verdict: 3. final_verdict: 1", &[full[0]]);
+        check(
+            "final_verdict: 1, final_explanation: so, sure: 0.5",
+            &[full[0], (Other, "so", true), (Confidence, "0.5", true)],
+        );
+        check("{\"final_verdict\": 1, \"notes\": \"none\"}", &[full[0]]);
+        check("{\"final_verdict\": \"1\", \"notes\": \"none\"}\nThat is all.", &[full[0]]);
+        check("final_verdict: 1\nI am certain.", &[full[0]]);
+        check(
+            "why: the \"sum\", and it's 'right', final_verdict: 1",
+            &[(Reason, "the \"sum\", and it's 'right", true), full[0]],
+        );
+        check("", &[]);
+    }
+
+    #[test]
+    fn what_is_not_the_whole_value_is_none() {
+        for written in [
+            "0 | 1",
+            "0,5",
+            "0 or 1",
+            "0 to 1",
+            "1 / 2",
+            "1 out of 2",
+            "1, or 0",
+            "\"0\" or \"1\"",
+            "\"0\", \"1\"",
+            "'0'/'1'",
+            "\"1",
+            "-1",
+            "+1",
+            "1e0",
+            "01",
+            "1?",
+            "~1",
+            "<1",
+            "1 (mostly)",
+            "1, because it does",
+            "1 - yes",
+            "[0, 1]",
+            "[\"0\", \"1\"]",
+            "1\nor 0",
+            "1\n| 0",
+            "\"1\"\nor 0",
+            "",
+            "null",
+            "{\"0\": 1}",
+            "0.5-1",
+            "１",
+        ] {
+            let read = read(&format!("final_verdict: {written}"));
+            assert!(read.iter().all(|(_, _, is_whole, _)| !is_whole), "{written}: {read:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_within_the_text_of_another_value_is_mentioned() {
+        let found = read("{\"why\": \"final_verdict: 0 would be wrong\", \"final_verdict\": \"1\"}");
+        let told: Vec<_> =
+            found.iter().map(|(_, value, whole, mentioned)| (value.as_str(), *whole, *mentioned)).collect();
+        assert_eq!(
+            told,
+            [("final_verdict: 0 would be wrong", true, false), ("0", false, true), ("1", true, false)]
+        );
+    }
+
+    #[test]
+    fn names_do_not_hide_in_escapes() {
+        assert_eq!(
+            without_escapes("{\"final\\u005fverdict\\u0022: 1, \\u00"),
+            "{\"final_verdict\\u0022: 1, \\u00"
+        );
+        assert_eq!(without_escapes("\\u0041ä"), "Aä");
+        assert_eq!(without_escapes("plain"), "plain");
+    }
+
+    #[test]
+    fn thoughts_are_no_answer() {
+        assert_eq!(
+            without_thoughts("<think>final_verdict: 0</think>\nfinal_verdict: 1"),
+            "\nfinal_verdict: 1"
+        );
+        assert_eq!(without_thoughts("perhaps 0</think>1"), "1");
+        assert_eq!(without_thoughts("\n<think>final_verdict: 0"), "");
+        assert_eq!(without_thoughts("a < think >"), "a < think >");
+    }
+
+    #[test]
+    fn an_answer_that_repeats_itself_is_given_up() {
+        let is_value = |_: Part, _: &str| true;
+        let answer = "verdict: \"".repeat(200_000);
+        assert_eq!(given(&answer, &[(Part::Verdict, "verdict")], &is_value), None);
+    }
+}

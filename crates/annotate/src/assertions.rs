@@ -1,0 +1,203 @@
+//! Which assertions of a test program were evaluated, and which of them held.
+//!
+//! A program that ends with status 0 may have evaluated none of its assertions, or gone on after one that did not hold.
+//! So programs are rewritten before they run ([`instrument`]): what decides an assertion is wrapped in a call that
+//! reports it and changes nothing else. Reports go over a pipe of their own, each with a number that is drawn anew for
+//! the run, so that nothing that a program prints is taken for one. A program that means to can still find the number,
+//! as it runs in the same process; all it gains is what ending with status 0 gained it before, as the status is believed
+//! no less than the reports: a program that ended with another one has not passed, whatever was reported.
+
+mod instrument;
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use instrument::{Instrumented, Reporting, may_assert};
+
+/// The most reports of one process; then it says that there are more.
+const MAX_REPORTS: u32 = 1_000;
+
+/// The assertions of one run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Assertions {
+    /// Those that were evaluated, each time that they were.
+    pub ran: u64,
+    /// The places in the program that these stand at; one that others call, as `check`, counts each time.
+    pub places: u64,
+    /// Of those that ran, such as did not hold.
+    pub failed: u64,
+    /// Of those that ran, such as were broken off, by an error or the end of the program. Many do not hold so.
+    pub broken_off: u64,
+    /// The line of the program with the first that did not hold or was broken off, 1-based, where that is known.
+    pub first_failed_line: Option<u32>,
+    /// Whether there were more than are counted.
+    pub is_cut: bool,
+}
+
+/// What a report says.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// The program has begun.
+    Started,
+    /// An assertion holds.
+    Held,
+    /// An assertion does not hold.
+    Failed,
+    /// The evaluation of an assertion has begun.
+    Begun,
+    /// The assertion that was begun holds.
+    HeldInTheEnd,
+    /// There are more reports than are written.
+    More,
+}
+
+impl Kind {
+    fn of(letter: &str) -> Option<Self> {
+        Some(match letter {
+            "s" => Self::Started,
+            "h" => Self::Held,
+            "f" => Self::Failed,
+            "b" => Self::Begun,
+            "H" => Self::HeldInTheEnd,
+            "m" => Self::More,
+            _ => return None,
+        })
+    }
+}
+
+impl Assertions {
+    /// What the reports with this number say; `None` where the program did not begin to report. What else is in the pipe
+    /// does not count. `called` are the lines of assertions that others call.
+    fn reported(report: &str, number: &str, called: &BTreeSet<u32>) -> Option<Self> {
+        let mut found = Self::default();
+        let (mut has_started, mut begun, mut lines) = (false, Vec::new(), BTreeSet::new());
+        for line in report.lines() {
+            let Some((kind, line)) = read_report(line, number) else { continue };
+            if matches!(kind, Kind::Held | Kind::Failed | Kind::Begun) {
+                found.places += u64::from(lines.insert(line) || called.contains(&line));
+            }
+            match kind {
+                Kind::Started => has_started = true,
+                Kind::Held => found.ran += 1,
+                Kind::Failed => {
+                    found.ran += 1;
+                    found.failed += 1;
+                    found.first_failed_line = found.first_failed_line.or(Some(line));
+                }
+                Kind::Begun => {
+                    found.ran += 1;
+                    begun.push(line);
+                }
+                Kind::HeldInTheEnd => {
+                    // The last one of that line: assertions may be within others, and in several threads.
+                    if let Some(place) = begun.iter().rposition(|known| *known == line) {
+                        begun.remove(place);
+                    }
+                }
+                Kind::More => found.is_cut = true,
+            }
+        }
+        // Where reports were cut, its end may be what was not written.
+        if !found.is_cut {
+            found.broken_off = begun.len() as u64;
+            found.first_failed_line = found.first_failed_line.or(begun.first().copied());
+        }
+        found.first_failed_line = found.first_failed_line.filter(|line| *line > 0);
+        has_started.then_some(found)
+    }
+
+    /// Those that held.
+    pub fn held(&self) -> u64 {
+        self.ran - self.failed - self.broken_off
+    }
+
+    /// How many ran, in words.
+    pub(crate) fn told(&self) -> String {
+        match (self.ran, self.is_cut) {
+            (1, _) => "1 assertion ran".to_owned(),
+            (ran, false) => format!("{ran} assertions ran"),
+            (ran, true) => format!("{ran} assertions or more ran"),
+        }
+    }
+
+    /// Where the first stands that did not hold, in words, if that is known.
+    pub(crate) fn told_line(&self) -> String {
+        self.first_failed_line.map(|line| format!(" in line {line} of the program")).unwrap_or_default()
+    }
+}
+
+/// A report with this number: what it says, and of which line.
+fn read_report(text: &str, number: &str) -> Option<(Kind, u32)> {
+    let (kind, line) = text.strip_prefix(number)?.strip_prefix(' ')?.split_once(' ')?;
+    Some((Kind::of(kind)?, line.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(report: &str, expected: Option<(u64, u64, Option<u32>, bool)>) {
+        let found = Assertions::reported(report, "77", &BTreeSet::new());
+        let told =
+            |found: Assertions| (found.ran, found.ran - found.held(), found.first_failed_line, found.is_cut);
+        assert_eq!(found.map(told), expected, "{report}");
+    }
+
+    #[test]
+    fn reports_are_counted() {
+        check("", None);
+        check("77 h 3\n", None);
+        check("77 s 0\n", Some((0, 0, None, false)));
+        check("77 s 0\n77 h 3\n77 h 3\n77 f 4\n77 f 5\n", Some((4, 2, Some(4), false)));
+        check("77 s 0\n77 b 3\n77 H 3\n", Some((1, 0, None, false)));
+        check("77 s 0\n77 b 3\n77 b 4\n77 H 4\n77 h 9\n", Some((3, 1, Some(3), false)));
+        check("77 s 0\n77 f 0\n", Some((1, 1, None, false)));
+        check("77 s 0\n77 h 1\n77 b 2\n77 m 2\n", Some((2, 0, None, true)));
+    }
+
+    #[test]
+    fn what_has_another_number_does_not_count() {
+        check(
+            "77 s 0\n78 h 3\n7 h 3\n77h 3\n 77 h 3\n77 x 3\n77 h\n77 h x\nh 3\n",
+            Some((0, 0, None, false)),
+        );
+        check("78 s 0\n78 h 3\n", None);
+    }
+
+    #[test]
+    fn places_are_lines_unless_others_call_them() {
+        let report = "77 s 0\n77 h 3\n77 h 3\n77 f 4\n77 b 9\n77 H 9\n77 b 9\n";
+        let found = Assertions::reported(report, "77", &BTreeSet::from([9])).unwrap();
+        let expected = Assertions {
+            ran: 5,
+            places: 4,
+            failed: 1,
+            broken_off: 1,
+            first_failed_line: Some(4),
+            is_cut: false,
+        };
+        assert_eq!((found, found.held()), (expected, 3));
+    }
+
+    #[test]
+    fn counts_are_told() {
+        let told = |ran, is_cut| Assertions { ran, is_cut, ..Assertions::default() }.told();
+        assert_eq!(told(1, false), "1 assertion ran");
+        assert_eq!(told(5, false), "5 assertions ran");
+        assert_eq!(told(1000, true), "1000 assertions or more ran");
+    }
+
+    proptest! {
+        #[test]
+        fn any_report_is_counted(lines in prop::collection::vec("(77|78)? ?[shfbHm]? ?[0-9]{0,3}", 0..20)) {
+            let report = lines.join("\n");
+            if let Some(found) = Assertions::reported(&report, "77", &BTreeSet::new()) {
+                prop_assert!(found.failed + found.broken_off <= found.ran && found.ran <= lines.len() as u64);
+                prop_assert!(found.places <= found.ran && found.held() <= found.ran);
+            }
+        }
+    }
+}

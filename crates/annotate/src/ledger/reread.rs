@@ -1,0 +1,221 @@
+//! What earlier rules made of the evidence, and taking it over.
+
+use rusqlite::{OptionalExtension, Transaction, params};
+
+use super::read::{LISTED, PAIR_COLUMNS, RIVAL, VERDICT_COLUMNS, pair, scenes, verdict};
+use super::write::{insert_run, insert_verdict};
+use super::{Ledger, Place, Writer, now};
+use crate::error::AnnotateError;
+use crate::evidence::{Event, Run, RunResult};
+use crate::judge::{Outcome, Verdict};
+use crate::pair::Pair;
+
+/// A pair with what another judge had of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    /// Its number.
+    pub(crate) number: i64,
+    pub(crate) pair: Pair,
+    pub(crate) events: Vec<StoredEvent>,
+    pub(crate) verdict: Option<Verdict>,
+}
+
+/// An event, with what was made of it.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredEvent {
+    pub(crate) event: Event,
+    /// Of a run: the name of what it came to.
+    pub(crate) result: Option<String>,
+    prompt: Option<String>,
+    answer: Option<i64>,
+    run: Option<i64>,
+    extra: Option<String>,
+}
+
+/// What is taken over of a pair.
+#[derive(Clone, Debug)]
+pub(crate) struct TakenOver {
+    /// The number of the pair.
+    pub(crate) number: i64,
+    /// The events, the run of which comes to something else in some.
+    pub(crate) events: Vec<(StoredEvent, Option<(Run, RunResult, u64)>)>,
+    pub(crate) verdict: Option<Verdict>,
+    /// Why there is none, where there was one before.
+    pub(crate) reason: Option<String>,
+}
+
+/// A label that is another one than before.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Difference {
+    pub(crate) pair: String,
+    pub(crate) before: Outcome,
+    /// None while it waits.
+    pub(crate) now: Option<Outcome>,
+    pub(crate) reason: String,
+}
+
+/// A judge with the plan that it last judged by.
+pub(crate) struct Started {
+    pub(crate) judge: i64,
+    pub(crate) plan: String,
+}
+
+impl Ledger {
+    /// The judges of this description that have another version, the one that started last first.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read, as for all that follow.
+    pub(crate) fn described(&self, version: &str, description: &str) -> Result<Vec<Started>, AnnotateError> {
+        self.read(|connection| {
+            let mut select = connection.prepare(
+                "SELECT judge, plan FROM starts JOIN judges USING (judge) WHERE description = ?2 AND version <> ?1 \
+                 AND start IN (SELECT max(start) FROM starts GROUP BY judge) ORDER BY start DESC",
+            )?;
+            let started = |row: &rusqlite::Row<'_>| Ok(Started { judge: row.get(0)?, plan: row.get(1)? });
+            select.query_map([version, description], started)?.collect()
+        })
+    }
+
+    /// How many verdicts a judge has, of whatever pairs.
+    pub(crate) fn n_verdicts(&self, judge: i64) -> Result<u64, AnnotateError> {
+        self.read(|connection| {
+            let select = "SELECT count(*) FROM verdicts WHERE judge = ?1";
+            connection.query_row(select, [judge], |row| row.get::<_, i64>(0)).map(|count| count.max(0) as u64)
+        })
+    }
+
+    /// The next pairs after number `after` of the last start of `judge`, or of what was written for `writer`, that it
+    /// has nothing of and `before` has something, at most `limit`.
+    pub(crate) fn stored(
+        &self,
+        [judge, before, writer]: [i64; 3],
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<Stored>, AnnotateError> {
+        self.read(|connection| {
+            let mut select = connection.prepare_cached(&format!(
+                "SELECT {PAIR_COLUMNS}, {RIVAL} FROM pairs WHERE pairs.pair > ?4 \
+                 AND ({LISTED} OR pairs.pair IN (SELECT pair FROM generated WHERE generated.judge = ?3)) \
+                 AND EXISTS (SELECT 1 FROM events WHERE events.judge = ?2 AND events.pair = pairs.pair) \
+                 AND NOT EXISTS (SELECT 1 FROM events WHERE events.judge = ?1 AND events.pair = pairs.pair) \
+                 ORDER BY pairs.pair LIMIT ?5"
+            ))?;
+            let mut select_events = connection.prepare_cached(
+                "SELECT prompt, answer, run, extra, result FROM events LEFT JOIN runs USING (run) \
+                 WHERE judge = ?1 AND pair = ?2 ORDER BY position",
+            )?;
+            let mut select_verdict = connection.prepare_cached(&format!(
+                "SELECT {VERDICT_COLUMNS} FROM verdicts WHERE judge = ?1 AND pair = ?2"
+            ))?;
+            let pairs = select.query_map(params![judge, before, writer, after, limit as i64], |row| {
+                let (number, found) = pair(row)?;
+                Ok((number, Pair { rival: row.get(8)?, ..found }))
+            })?;
+            let mut stored = Vec::new();
+            for found in pairs {
+                let (number, pair) = found?;
+                let scenes = scenes(connection, before, number)?;
+                let rows = select_events.query_map([before, number], |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+                })?;
+                let mut events = Vec::new();
+                for (scene, row) in scenes.into_iter().zip(rows) {
+                    let (prompt, answer, run, extra, result) = row?;
+                    events.push(StoredEvent { event: scene.event, result, prompt, answer, run, extra });
+                }
+                let verdict = select_verdict.query_row([before, number], |row| verdict(row, 0)).optional()?;
+                stored.push(Stored { number, pair, events, verdict });
+            }
+            Ok(stored)
+        })
+    }
+
+    /// Where the verdicts of `judge` on the pairs of its last start are others than those of `before`, in the order of
+    /// the pairs; and how many are not.
+    pub(crate) fn differences(
+        &self,
+        judge: i64,
+        before: i64,
+    ) -> Result<(u64, Vec<Difference>), AnnotateError> {
+        self.read(|connection| {
+            let mut select = connection.prepare(&format!(
+                "SELECT id, earlier.outcome, later.outcome, coalesce(later.reason, (SELECT reason FROM failures \
+                     WHERE failures.judge IN (SELECT ?1 UNION SELECT member FROM members WHERE members.judge = ?1) \
+                     AND failures.pair = pairs.pair ORDER BY failure DESC LIMIT 1), ''), \
+                 earlier.grade IS later.grade \
+                 FROM pairs JOIN verdicts AS earlier ON earlier.judge = ?2 AND earlier.pair = pairs.pair \
+                 LEFT JOIN verdicts AS later ON later.judge = ?1 AND later.pair = pairs.pair \
+                 WHERE {LISTED} ORDER BY pairs.pair"
+            ))?;
+            let unknown = |name: &str| rusqlite::Error::InvalidColumnName(format!("outcome {name:?}"));
+            let outcome = |name: String| Outcome::named(&name).ok_or_else(|| unknown(&name));
+            let (mut same, mut differences) = (0, Vec::new());
+            let mut rows = select.query([judge, before])?;
+            while let Some(row) = rows.next()? {
+                let before = outcome(row.get(1)?)?;
+                let now = row.get::<_, Option<String>>(2)?.map(outcome).transpose()?;
+                let is_same_grade: bool = row.get(4)?;
+                match now == Some(before) && is_same_grade {
+                    true => same += 1,
+                    false => differences.push(Difference {
+                        pair: row.get(0)?,
+                        before,
+                        now,
+                        reason: row.get(3)?,
+                    }),
+                }
+            }
+            Ok((same, differences))
+        })
+    }
+}
+
+impl Writer {
+    /// Adds what is taken over for `judge`, all of it or nothing.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written, as for what follows.
+    pub(crate) fn take_over(&self, judge: i64, pairs: Vec<TakenOver>) -> Result<(), AnnotateError> {
+        self.change(move |transaction| {
+            pairs.into_iter().try_for_each(|taken| insert_taken_over(transaction, judge, taken))
+        })
+    }
+
+    /// Takes over the code that was written for `before`, where nothing was written for `judge`.
+    pub(crate) fn take_over_generated(&self, judge: i64, before: i64) -> Result<(), AnnotateError> {
+        self.change(move |transaction| {
+            transaction.execute(
+                "INSERT INTO generated (judge, query_id, pair, round, model, prompt, answer, status, person, time) \
+                 SELECT ?1, query_id, pair, round, model, prompt, answer, status, person, time FROM generated \
+                 WHERE judge = ?2 AND query_id NOT IN (SELECT query_id FROM generated WHERE judge = ?1) \
+                 ORDER BY generated",
+                [judge, before],
+            )?;
+            Ok(())
+        })
+    }
+}
+
+fn insert_taken_over(transaction: &Transaction<'_>, judge: i64, taken: TakenOver) -> rusqlite::Result<()> {
+    let TakenOver { number, events, verdict, reason } = taken;
+    let mut insert = transaction.prepare_cached(
+        "INSERT INTO events (judge, pair, position, prompt, answer, run, extra) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?;
+    for (position, (event, other)) in events.into_iter().enumerate() {
+        // The row of a run says what it came to, and never changes.
+        let run = match other {
+            Some((run, result, tests)) => Some(insert_run(transaction, &run, result, tests)?),
+            None => event.run,
+        };
+        let StoredEvent { prompt, answer, extra, .. } = event;
+        insert.execute(params![judge, number, position as i64, prompt, answer, run, extra])?;
+    }
+    if let Some(reason) = reason {
+        transaction.execute(
+            "INSERT INTO failures (judge, pair, reason, time) VALUES (?1, ?2, ?3, ?4)",
+            params![judge, number, reason, now()],
+        )?;
+    }
+    let place = Place { judge, pair: number, position: 0, extra: None };
+    insert_verdict(transaction, place, verdict.as_ref())
+}

@@ -1,0 +1,205 @@
+//! Reading the answers and runs of a ledger again, by the rules of this program.
+//!
+//! How answers are read, and what a run comes to, is part of the version of a label, as the prompts and the model are.
+//! So labels of earlier rules stay what they are, and those of today's stand beside them: this makes the latter out of
+//! the evidence of the former, asking no model and running no program. Where the evidence does not decide by today's
+//! rules, because an answer cannot be read any more, or a run came to something else than the arbiter was told, the pair
+//! waits, with what still holds, for the next `quarry judge run`.
+
+use serde::Serialize;
+
+use crate::error::AnnotateError;
+use crate::evidence::{Event, Run, RunResult};
+use crate::judge::{Judge, Next, Outcome};
+use crate::language::Language;
+use crate::ledger::{Ledger, Stored, TakenOver, Writer};
+use crate::pair::Pair;
+use crate::pairs;
+use crate::plan::Plan;
+
+/// Pairs that are read at once.
+const PAGE: usize = 256;
+
+/// What reading again came to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Reread {
+    /// Pairs of which something was taken over this time; of a majority, by each of its members.
+    pub read: u64,
+    /// Labels that are the same by both rules.
+    pub same: u64,
+    /// The others, in the order of the pairs.
+    pub changed: Vec<ChangedLabel>,
+}
+
+/// A label that is another one by the rules of this program.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ChangedLabel {
+    /// Id of the pair.
+    pub pair: String,
+    /// The verdict before.
+    pub before: Outcome,
+    /// The verdict now; none while the pair waits for the next run.
+    pub now: Option<Outcome>,
+    /// Why.
+    pub reason: String,
+}
+
+/// The judge that judged as this plan says by earlier rules, if there is one.
+pub(crate) fn predecessor(ledger: &Ledger, plan: &Plan) -> Result<Option<i64>, AnnotateError> {
+    let started = ledger.described(&plan.version, &plan.description())?;
+    let is_same = |text: &str| rules_for_packages(text) == rules_for_packages(&plan.text);
+    Ok(started.into_iter().find(|started| is_same(&started.plan)).map(|started| started.judge))
+}
+
+/// Whether a ledger has labels by earlier rules that [`reread`] reads again, and none by those of today.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn has_earlier_labels(ledger: &Ledger, plan: &Plan) -> Result<bool, AnnotateError> {
+    if ledger.judge(&plan.version)?.is_some() {
+        return Ok(false);
+    }
+    for plan in plan.members.iter().chain([plan]) {
+        if let Some(before) = predecessor(ledger, plan)?
+            && ledger.n_verdicts(before)? > 0
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The entries of a plan that say which packages programs have, which the description of a judge does not hold.
+fn rules_for_packages(plan: &str) -> Option<toml::Table> {
+    let mut plan: toml::Table = toml::from_str(plan).ok()?;
+    let mut packages =
+        plan.remove("packages").and_then(|packages| packages.try_into::<toml::Table>().ok())?;
+    packages.remove("cache");
+    Some(packages)
+}
+
+/// Reads what earlier rules judged again. What was read already is left as it is, so that this can be done twice, and go
+/// on after it was stopped.
+///
+/// # Errors
+/// When there is no ledger, its pairs cannot be had, or it cannot be written.
+pub fn reread(plan: &Plan) -> Result<Reread, AnnotateError> {
+    Ledger::open_to_copy(&plan.ledger)?;
+    let checked = pairs::check(plan)?;
+    let writer = Writer::open(&plan.ledger)?;
+    let mut found = Reread::default();
+    let Some(before) = predecessor(writer.ledger(), plan)? else { return Ok(found) };
+    pairs::note(&checked, plan, &writer)?;
+    let start = |plan: &Plan, members: &[i64]| {
+        writer.start(&plan.judge, &plan.version, &plan.description(), &plan.text, members)
+    };
+    let members = plan.members.iter().map(|member| start(member, &[])).collect::<Result<Vec<_>, _>>()?;
+    let judge = start(plan, &members)?;
+    writer.take_over_generated(judge, before)?;
+    let judges: Vec<(&Plan, i64)> = match members.is_empty() {
+        true => vec![(plan, judge)],
+        false => plan.members.iter().zip(members).collect(),
+    };
+    for (plan, number) in judges {
+        if let Some(before) = predecessor(writer.ledger(), plan)? {
+            found.read += take_over(&writer, &plan.judge, [number, before, judge])?;
+        }
+    }
+    let (same, differences) = writer.ledger().differences(judge, before)?;
+    found.same = same;
+    found.changed = (differences.into_iter())
+        .map(|other| ChangedLabel {
+            pair: other.pair,
+            before: other.before,
+            now: other.now,
+            reason: other.reason,
+        })
+        .collect();
+    Ok(found)
+}
+
+/// Takes over what the judge `before` had of pairs that `number` has nothing of; how many pairs there were.
+fn take_over(
+    writer: &Writer,
+    judge: &Judge,
+    [number, before, owner]: [i64; 3],
+) -> Result<u64, AnnotateError> {
+    let (mut after, mut n_pairs) = (0, 0);
+    loop {
+        let page = writer.ledger().stored([number, before, owner], after, PAGE)?;
+        let Some(last) = page.last() else { return Ok(n_pairs) };
+        after = last.number;
+        n_pairs += page.len() as u64;
+        writer.take_over(number, page.into_iter().map(|stored| read_again(judge, stored)).collect())?;
+    }
+}
+
+/// What the rules of today make of a pair.
+fn read_again(judge: &Judge, stored: Stored) -> TakenOver {
+    let Stored { number, pair, events, verdict } = stored;
+    let had_verdict = verdict.is_some();
+    let mut known: Vec<Event> = Vec::new();
+    let mut taken = Vec::new();
+    let mut other_run = None;
+    for event in events {
+        let is_next = match judge.next(&pair, &known) {
+            // What follows was done for what no longer is.
+            Ok(Next::Ask(_)) => other_run.is_none(),
+            Ok(Next::Run(_)) => true,
+            Ok(Next::Decide(_)) | Err(_) => false,
+        };
+        if !is_next {
+            break;
+        }
+        known.push(event.event.clone());
+        if judge.next(&pair, &known).is_err() {
+            known.pop();
+            break;
+        }
+        let came_to = match &event.event {
+            Event::Run(run) => other_result(run, event.result.as_deref()),
+            Event::Answer(_) => None,
+        };
+        if let Some((_, result, _)) = &came_to {
+            let before = event.result.clone().unwrap_or_default();
+            other_run.get_or_insert((before, *result));
+        }
+        taken.push((event, came_to));
+    }
+    let verdict = match judge.next(&pair, &known) {
+        Ok(Next::Decide(verdict)) => Some(verdict),
+        _ => None,
+    };
+    let is_open = had_verdict && verdict.is_none();
+    let reason = is_open.then(|| why(judge, &pair, &known, other_run));
+    TakenOver { number, events: taken, verdict, reason }
+}
+
+/// What a run comes to, if that is something else than what is stored.
+fn other_result(run: &Run, stored: Option<&str>) -> Option<(Run, RunResult, u64)> {
+    let language = Language::named(&run.program.language)?;
+    let result = run.result(language);
+    (Some(result.name()) != stored).then(|| (run.clone(), result, run.n_tests(language)))
+}
+
+/// Why a pair waits.
+fn why(judge: &Judge, pair: &Pair, known: &[Event], other_run: Option<(String, RunResult)>) -> String {
+    if let Some((before, now)) = other_run {
+        return format!(
+            "read again: its program came to {}, not to {before}; who was told so is to be asked again",
+            now.name()
+        );
+    }
+    match judge.next(pair, known) {
+        Ok(Next::Ask(question)) => {
+            let said = question.request.messages.last().map_or("", |message| message.content.as_str());
+            let problem = said.split_once(". Answer again").map(|(problem, _)| problem);
+            let problem = problem.and_then(|problem| problem.strip_prefix("That cannot be read: "));
+            let problem = problem.unwrap_or("what it was asked is another question by these rules");
+            format!("read again: {} is to be asked again: {problem}", question.prompt)
+        }
+        Ok(Next::Run(_)) => "read again: another program is to be run".to_owned(),
+        Ok(Next::Decide(_)) => String::new(),
+        Err(wrong) => format!("read again: {wrong}"),
+    }
+}

@@ -1,0 +1,64 @@
+//! `quarry judge reread`.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use clap::Args;
+use quarry_annotate::{ChangedLabel, Reread, reread};
+
+use super::PlanArgs;
+use crate::output;
+
+/// Arguments of `quarry judge reread`.
+#[derive(Debug, Args)]
+pub struct RereadArgs {
+    #[command(flatten)]
+    plan: PlanArgs,
+    /// Say what would change, and leave the ledger as it is
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `quarry judge reread`.
+///
+/// # Errors
+/// When the plan, its pairs or its ledger cannot be used.
+pub fn run(args: &RereadArgs) -> anyhow::Result<ExitCode> {
+    let (plan, _copy) = args.plan.open_for(args.dry_run)?;
+    let found = reread(&plan)?;
+    if args.json {
+        output::print_json(&found)?;
+    } else {
+        output::print(&text(&found, &args.plan.plan.display().to_string()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(found: &Reread, plan: &str) -> String {
+    let Reread { read, same, changed } = found;
+    if *read == 0 && *same == 0 && changed.is_empty() {
+        return "there are no labels of this plan by earlier rules; nothing is to be read again\n".to_owned();
+    }
+    let waiting = changed.iter().filter(|label| label.now.is_none()).count();
+    let mut text = format!(
+        "evidence of {read} pairs read again; of the labels before, {same} are the same, {} are others, {waiting} wait\n",
+        changed.len() - waiting
+    );
+    for ChangedLabel { pair, before, now, reason } in changed {
+        let now = now.map_or("waiting", |now| now.name());
+        let _ = writeln!(
+            text,
+            "  {}: {} before, {now} now: {}",
+            output::printable(pair),
+            before.name(),
+            output::printable(reason)
+        );
+    }
+    if waiting > 0 {
+        let _ = writeln!(text, "`quarry judge run {plan}` goes on with those that wait");
+    }
+    text
+}

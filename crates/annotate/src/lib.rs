@@ -34,6 +34,7 @@ mod run;
 mod worker;
 
 pub use answer::{Grammar, Meaning, Reading, Then, Verdicts};
+pub use assertions::Assertions;
 pub use audit::{Audit, Changed, NotRun, audit};
 pub use calibration::{Calibration, Forecasts, Kept};
 pub use comparison::{Added, BesidePlain, Member, Members, Options};

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use quarry_annotate::{
-    Answer, Choices, Event, Extra, Judge, Next, Outcome, Pair, Prompts, Question, Run, TestChoices,
-    TestProgram, TestsFrom, Verdict,
+    Answer, Assertions, Choices, Event, Extra, Judge, Next, Outcome, Pair, Prompts, Question, Run,
+    TestChoices, TestProgram, TestsFrom, Verdict,
 };
 use quarry_sandbox::Ended;
 
@@ -65,7 +65,12 @@ impl Walk {
             ended: Ended::Exited { code },
             stdout: String::new(),
             stderr: stderr.into(),
-            assertions: None,
+            assertions: Some(Assertions {
+                ran: 1,
+                places: 1,
+                failed: u64::from(code == 1),
+                ..Assertions::default()
+            }),
             wall_time: Duration::from_millis(20),
             cpu_time: Duration::from_millis(10),
             peak_memory_bytes: 1 << 20,
@@ -112,7 +117,7 @@ fn tests_from_the_query_are_written_before_the_code_is_seen() {
         "def add(a, b):\n    return a + b\n\nsubject = add\n\n\nassert subject(1, 2) == 3\n"
     );
     assert_eq!(run.extra, None);
-    assert!(walk.arbiter().contains("all assertions held"));
+    assert!(walk.arbiter().contains("1 assertion ran, and it held"));
 }
 
 #[test]
@@ -153,7 +158,7 @@ fn several_programs_are_written_apart_and_the_arbiter_sees_all() {
     for part in [
         "Program 1:\nassert 0",
         "Program 3:\nassert 2",
-        "Program 1:\nall assertions held",
+        "Program 1:\nended without an error; 1 assertion ran, and it held",
         "Program 2:\nan assertion did not hold",
     ] {
         assert!(told.contains(part), "{part}: {told}");
@@ -273,7 +278,7 @@ fn the_arbiter_learns_what_the_tests_say_of_another_candidate() {
         (1, 1, "nor do the assertions all hold for another"),
         (0, 1, "an assertion does not hold"),
         (1, 0, "for another candidate for the query all assertions hold"),
-        (0, 2, "all assertions held"),
+        (0, 2, "1 assertion ran, and it held"),
     ] {
         let mut walk = Walk::new(tests(), Some(other));
         walk.answer("test-generator", &program("assert add(1, 2) == 3"));

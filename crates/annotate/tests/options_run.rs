@@ -222,7 +222,7 @@ fn agent(asked: &Asked<'_>, tests: &str) -> String {
         return format!("```python\n{code}\n{tests}\n# {} {}\n```", asked.times, asked.temperature);
     }
     // The arbiter believes a program that proves something.
-    let passed = text.contains("all assertions held") && !text.contains("for another candidate all");
+    let passed = text.contains("1 assertion ran, and it held") && !text.contains("for another candidate all");
     let believed = passed && !text.contains("proves nothing");
     let verdict = u8::from(believed);
     match task.contains("confidence") {

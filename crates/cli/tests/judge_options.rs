@@ -51,7 +51,8 @@ fn model(seen: &Seen) -> Reply {
     } else if task.contains("for people who search for it") {
         "def least(items):\n    return min(items)".to_owned()
     } else {
-        let held = u8::from(text.contains("1 assertion ran, and it held") || text.contains("return min(items)"));
+        let held =
+            u8::from(text.contains("1 assertion ran, and it held") || text.contains("return min(items)"));
         match task.contains("confidence") {
             true => format!("final_verdict: {held}, confidence: 0.8, final_explanation: by the tests"),
             false => format!("final_verdict: {held}, final_explanation: by the tests"),

@@ -1,5 +1,4 @@
-//! Reads what was asked for out of what a model wrote: JSON with prose, code fences or small mistakes around it, and
-//! lists of `name: value`.
+//! Reads what was asked for out of what a model wrote: JSON with prose, code fences or small mistakes around it.
 
 use jsonc_parser::{ParseOptions, parse_to_serde_value};
 use serde::de::DeserializeOwned;
@@ -131,44 +130,6 @@ fn escape_line_ends(text: &str) -> String {
     written
 }
 
-/// The values of `names` in a text such as `verdict: 1, explanation: it does`, in the order of the names.
-///
-/// A name counts where it stands as a word of its own before `:` or `=`, in any case, in quotes or not. Its value goes
-/// up to the next name that counts, or to the end; white space, commas, quotes, brackets and fences around it are cut
-/// off. Of a name that occurs twice the last counts, as models come to a conclusion; but the text of a value is not
-/// searched for the names before its own. A value that is empty is missing.
-pub fn fields(text: &str, names: &[&str]) -> Vec<Option<String>> {
-    let lower = text.to_ascii_lowercase();
-    // (beginning of the name, beginning of the value, index of the name), in the order of the text.
-    let mut found: Vec<(usize, usize, usize)> = Vec::new();
-    for (index, name) in names.iter().enumerate() {
-        let name = name.to_ascii_lowercase();
-        if name.is_empty() {
-            continue;
-        }
-        found.extend(lower.match_indices(&name).filter_map(|(at, _)| {
-            let word = |c: char| c.is_alphanumeric() || c == '_';
-            let begins = !lower[..at].ends_with(word);
-            let after = lower[at + name.len()..].trim_start_matches(['"', '\'', '`', '*', ' ', '\t', ']']);
-            let value = after.strip_prefix([':', '='])?;
-            begins.then_some((at, lower.len() - value.len(), index))
-        }));
-    }
-    found.sort_unstable();
-    let mut values = vec![None; names.len()];
-    for (position, &(_, begin, index)) in found.iter().enumerate() {
-        let end = found.get(position + 1).map_or(text.len(), |next| next.0);
-        // Where names overlap, as `score` in `score: score: 1`, a value may begin behind the next name.
-        let value = text.get(begin..end.max(begin)).unwrap_or_default();
-        let edge = |c: char| c.is_whitespace() || ",;\"'`*[]{}()".contains(c);
-        let value = value.trim_matches(edge);
-        if !value.is_empty() {
-            values[index] = Some(value.to_owned());
-        }
-    }
-    values
-}
-
 /// Why `text` cannot be used, with its beginning, for messages.
 pub(crate) fn excerpt(text: &str) -> String {
     beginning(text.trim())
@@ -233,23 +194,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn named_values_are_found_in_what_models_write() {
-        let check = |text: &str, expected: [Option<&str>; 2]| {
-            let found = fields(text, &["final_verdict", "final_explanation"]);
-            assert_eq!(found, expected.map(|value| value.map(str::to_owned)), "{text}");
-        };
-        let full = [Some("1"), Some("it adds, as asked")];
-        check("final_verdict: 1, final_explanation: it adds, as asked", full);
-        check("[\"final_verdict\": \"1\", \"final_explanation\": \"it adds, as asked\"]", full);
-        check("```\n{final_verdict : 1\n,\n'Final_Explanation' = it adds, as asked}\n```", full);
-        check("**final_verdict**: 1\n**final_explanation**: it adds, as asked", full);
-        check("final_explanation: it adds, as asked\nfinal_verdict: 1", full);
-        check("The final_verdict is hard. my_final_verdict: 3. final_verdict: 1", [Some("1"), None]);
-        check("final_verdict: , final_explanation:", [None, None]);
-        check("", [None, None]);
-    }
-
     /// Text without a brace, as it may stand around an object.
     fn prose() -> impl Strategy<Value = String> {
         "[^{}]{0,40}"
@@ -296,18 +240,6 @@ mod tests {
         #[test]
         fn nothing_panics(text in prop_oneof![".{0,200}", "[{}\"':,a\\\\\n\\[\\]]{0,200}"]) {
             let _ = json::<Verdict>(&text);
-            prop_assert_eq!(fields(&text, &["a", "aa", ""]).len(), 3);
-        }
-
-        #[test]
-        fn fields_come_back_in_any_dress(
-            verdict in prop::sample::select(vec!["0", "0.5", "1"]), why in "[A-Za-z0-9][A-Za-z0-9 .\n]{0,30}[a-z.]",
-            open in prop::sample::select(vec!["", "[", "{", "```\n", "```json\n{ "]),
-            quote in prop::sample::select(vec!["", "\"", "'", "**"]), colon in prop::sample::select(vec![":", " : ", "=", ":\n"]),
-        ) {
-            let text = format!("{open}{quote}v{quote}{colon}{quote}{verdict}{quote} , {quote}why{quote}{colon}{quote}{why}{quote}");
-            prop_assume!(!why.contains("v") && !why.contains("why"));
-            prop_assert_eq!(fields(&text, &["v", "why"]), [Some(verdict.to_owned()), Some(why)]);
         }
     }
 

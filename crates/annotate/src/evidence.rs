@@ -48,6 +48,7 @@ impl Extra {
 
 /// A thing that happened while a pair was judged.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a pair has a handful of events, which are read by reference")]
 pub enum Event {
     /// A model answered.
     Answer(Answer),

@@ -12,7 +12,7 @@ use crate::error::AnnotateError;
 use crate::evidence::{Event, Run, RunResult};
 use crate::judge::{Judge, Next, Outcome};
 use crate::language::Language;
-use crate::ledger::{Ledger, Stored, TakenOver, Writer};
+use crate::ledger::{Ledger, OtherResult, Stored, TakenOver, Writer};
 use crate::pair::Pair;
 use crate::pairs;
 use crate::plan::Plan;
@@ -160,7 +160,7 @@ fn read_again(judge: &Judge, stored: Stored) -> TakenOver {
             Event::Run(run) => other_result(run, event.result.as_deref()),
             Event::Answer(_) => None,
         };
-        if let Some((_, result, _)) = &came_to {
+        if let Some(OtherResult { result, .. }) = &came_to {
             let before = event.result.clone().unwrap_or_default();
             other_run.get_or_insert((before, *result));
         }
@@ -176,10 +176,11 @@ fn read_again(judge: &Judge, stored: Stored) -> TakenOver {
 }
 
 /// What a run comes to, if that is something else than what is stored.
-fn other_result(run: &Run, stored: Option<&str>) -> Option<(Run, RunResult, u64)> {
+fn other_result(run: &Run, stored: Option<&str>) -> Option<OtherResult> {
     let language = Language::named(&run.program.language)?;
     let result = run.result(language);
-    (Some(result.name()) != stored).then(|| (run.clone(), result, run.n_tests(language)))
+    let tests = run.n_tests(language);
+    (Some(result.name()) != stored).then(|| OtherResult { run: run.clone(), result, tests })
 }
 
 /// Why a pair waits.

@@ -390,7 +390,7 @@ fn sites(language: &str, source: &str, code: &str, reporting: &Reporting) -> Vec
     for Check { kind, bytes, line } in found.iter().rev() {
         let CheckKind::Branch { then, otherwise, whole } = kind else { continue };
         let condition = &source[bytes.clone()];
-        if around(whole).last().is_some_and(|function| !is_checker(&function.name))
+        if around(whole).next_back().is_some_and(|function| !is_checker(&function.name))
             || sites.iter().any(|site| within(&site.bytes, whole) && !within(&site.bytes, bytes))
             || reporting.not.iter().any(|not| condition.contains(not.as_str()))
         {
@@ -436,9 +436,8 @@ fn is_checker(name: &str) -> bool {
 /// Whether a function of this name is there to check one thing.
 fn is_assertion(name: &str) -> bool {
     let plain = plain(name);
-    let is_check = |word: &&str| plain.strip_prefix(*word).is_some_and(|rest| CHECKED.contains(&rest));
-    ASSERTIONS.iter().any(|beginning| plain.starts_with(beginning))
-        || CHECKS.iter().any(|word| is_check(&word))
+    let is_check = |word: &&str| plain.strip_prefix(word).is_some_and(|rest| CHECKED.contains(&rest));
+    ASSERTIONS.iter().any(|beginning| plain.starts_with(beginning)) || CHECKS.iter().any(is_check)
 }
 
 /// A name in lower case, without what joins its words.

@@ -34,7 +34,7 @@ pub use generated::{GeneratedCode, GeneratedStatus, NewCode, Unanswered};
 pub use pace::Pace;
 pub use people::{Comparable, Labelled, NewReply, PairReply, Said};
 pub use read::{Decided, Finished, Listed, Scene, Story, Waiting};
-pub(crate) use reread::{Stored, TakenOver};
+pub(crate) use reread::{OtherResult, Stored, TakenOver};
 pub use write::{Asked, CallBegin, CallEnd, Place, Writer};
 
 /// Marks a file as a ledger of Quarry: "QLed".

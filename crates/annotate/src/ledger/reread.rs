@@ -37,11 +37,19 @@ pub(crate) struct StoredEvent {
 pub(crate) struct TakenOver {
     /// The number of the pair.
     pub(crate) number: i64,
-    /// The events, the run of which comes to something else in some.
-    pub(crate) events: Vec<(StoredEvent, Option<(Run, RunResult, u64)>)>,
+    /// The events, with what a run comes to where that is something else.
+    pub(crate) events: Vec<(StoredEvent, Option<OtherResult>)>,
     pub(crate) verdict: Option<Verdict>,
     /// Why there is none, where there was one before.
     pub(crate) reason: Option<String>,
+}
+
+/// A run that comes to something else than is stored.
+#[derive(Clone, Debug)]
+pub(crate) struct OtherResult {
+    pub(crate) run: Run,
+    pub(crate) result: RunResult,
+    pub(crate) tests: u64,
 }
 
 /// A label that is another one than before.
@@ -204,7 +212,7 @@ fn insert_taken_over(transaction: &Transaction<'_>, judge: i64, taken: TakenOver
     for (position, (event, other)) in events.into_iter().enumerate() {
         // The row of a run says what it came to, and never changes.
         let run = match other {
-            Some((run, result, tests)) => Some(insert_run(transaction, &run, result, tests)?),
+            Some(OtherResult { run, result, tests }) => Some(insert_run(transaction, &run, result, tests)?),
             None => event.run,
         };
         let StoredEvent { prompt, answer, extra, .. } = event;

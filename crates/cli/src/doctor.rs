@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::{Args, ColorChoice};
 use indicatif::HumanBytes;
-use quarry_corpus::walk::{self, Listing, SkipReason};
+use quarry_corpus::walk::{self, Listing, SkipReason, WalkOptions};
 use quarry_embed::Embedder;
 use quarry_index::{Index, OpenOptions, Stale, Status, Update, expected_bytes};
 #[cfg(target_os = "linux")]
@@ -100,7 +100,7 @@ fn checks(source: &SourceArgs) -> Vec<Check> {
     checks.push(tree);
     if let Some(listing) = &listing {
         checks.push(known_languages(listing));
-        checks.push(watching(&source.path));
+        checks.push(watching(&source.path, &source.options(&settings).walk));
     }
     let (loads, model) = model(source, &settings);
     checks.push(loads);
@@ -199,8 +199,8 @@ fn known_languages(listing: &Listing) -> Check {
     }
 }
 
-fn watching(root: &Path) -> Check {
-    let n_folders = walk::folders(root).map_or(0, |folders| folders.len());
+fn watching(root: &Path, options: &WalkOptions) -> Check {
+    let n_folders = walk::folders(root, options).map_or(0, |folders| folders.len());
     let Some(limit) = watch::folder_limit() else {
         return Check::ok("watch", counted(n_folders, "directory"));
     };

@@ -146,7 +146,11 @@ impl SourceArgs {
     pub fn options(&self, settings: &Settings) -> OpenOptions {
         let max_bytes = self.max_bytes.or_else(|| settings.get(|layer| layer.max_bytes));
         let max_bytes = max_bytes.unwrap_or_else(|| WalkOptions::default().max_bytes);
-        OpenOptions { folder: self.index.clone(), walk: WalkOptions { max_bytes }, ..OpenOptions::default() }
+        OpenOptions {
+            folder: self.index.clone(),
+            walk: WalkOptions { max_bytes, ..WalkOptions::default() },
+            ..OpenOptions::default()
+        }
     }
 
     /// The model that the command line, else a settings file, names.

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use quarry_corpus::walk::{self, FileFlags, ListedFile, Skipped};
+use quarry_corpus::walk::{self, FileFlags, ListedFile, Skipped, WalkOptions};
 use quarry_files::Directory;
 use quarry_source::{Language, Unit};
 use rayon::prelude::*;
@@ -207,7 +207,7 @@ fn position(byte: usize) -> Result<u32, Error> {
 }
 
 /// Says what a tree holds instead of sources.
-pub(crate) fn nothing_to_index(root: &Path, skipped: &[Skipped]) -> Error {
+pub(crate) fn nothing_to_index(root: &Path, walk: &WalkOptions, skipped: &[Skipped]) -> Error {
     let mut by_reason: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for Skipped { path, reason } in skipped {
         by_reason.entry(reason.to_string()).or_default().push(path);
@@ -216,9 +216,9 @@ pub(crate) fn nothing_to_index(root: &Path, skipped: &[Skipped]) -> Error {
         .into_iter()
         .map(|(reason, paths)| format!("skipped {} {reason} (such as {})", paths.len(), paths[0]))
         .collect();
-    match walk::count_excluded(root) {
+    match walk::count_excluded(root, walk) {
         0 => {}
-        n => reasons.push(format!("{n} hidden or excluded by ignore files")),
+        n => reasons.push(format!("{n} hidden or ignored (--hidden and --no-ignore let them in)")),
     }
     let reason = if reasons.is_empty() { "it holds no files".to_owned() } else { reasons.join(", ") };
     Error::NothingToIndex { root: root.to_owned(), reason }

@@ -1,6 +1,6 @@
 //! What has become of a tree since its index was made.
 
-use quarry_corpus::walk::{self, ListedFile, Listing};
+use quarry_corpus::walk::{self, FileFlags, ListedFile, Listing};
 use quarry_files::Directory;
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
@@ -55,7 +55,7 @@ pub(crate) fn compare(table: &Table, manifest: &Manifest, base: &Directory, list
     changes.removed += table.files.len().saturating_sub(next);
     let judge = |(file, row): (&ListedFile, &Option<usize>)| {
         let Some(record) = row.map(|row| &table.files[row]) else { return (false, false) };
-        if record.bytes != file.bytes {
+        if record.bytes != file.bytes || record.flags().intersection(FileFlags::LEFT_OUT) != file.flags {
             return (false, false);
         }
         let read = || walk::read_file(base, &file.path, file.bytes);

@@ -313,7 +313,7 @@ impl Wanted<'_> {
         let looked_ns = now_ns();
         // A tree around the path is listed as it was when it was indexed.
         let made = if scope.is_all() { None } else { folder.manifest().ok() };
-        let walk = made.map_or_else(|| options.walk.clone(), |manifest| manifest.walk);
+        let walk = made.map_or(options.walk, |manifest| manifest.walk);
         let listing = &walk::list(root, &walk)?;
         let tree = Tree { root, base: self.base, canonical: self.canonical, walk: &walk, listing, looked_ns };
         let is_anew = options.update == Update::Anew;

@@ -141,7 +141,8 @@ pub fn place(path: &str) -> Place<'_> {
 #[must_use]
 pub fn demotion(flags: FileFlags, is_helper: bool, ranking: &Ranking) -> f32 {
     let test = if flags.contains(FileFlags::TEST) { ranking.test } else { 1.0 };
-    let others = if flags.difference(FileFlags::TEST).is_empty() { 1.0 } else { ranking.demotion };
+    let others = flags.difference(FileFlags::TEST | FileFlags::LEFT_OUT);
+    let others = if others.is_empty() { 1.0 } else { ranking.demotion };
     test.min(others) * if is_helper { ranking.private } else { 1.0 }
 }
 
@@ -290,6 +291,7 @@ mod tests {
         let of = |flags, is_helper| demotion(flags, is_helper, &ranking);
         assert_eq!(of(FileFlags::empty(), false), 1.0);
         assert_eq!(of(FileFlags::GENERATED, false), 0.5);
+        assert_eq!(of(FileFlags::LEFT_OUT, false), 1.0, "whoever sees it has asked for it");
         assert_eq!(of(FileFlags::TEST | FileFlags::GENERATED, false), 0.25);
         assert_eq!(of(FileFlags::empty(), true), 0.9);
         assert_eq!(of(FileFlags::GENERATED, true), 0.45);

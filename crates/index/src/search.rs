@@ -377,7 +377,8 @@ impl Index {
     /// When the file cannot be read.
     pub fn source(&self, hit: &Hit) -> Result<String, Error> {
         let record = &self.table.units[hit.unit];
-        let bytes = self.read_start(&hit.path, record.end_byte.into())?;
+        // What is UTF-16 in the file has at most twice the bytes there.
+        let bytes = self.read_start(&hit.path, 2 * u64::from(record.end_byte) + 2)?;
         // Shorter than recorded if it changed since.
         let unit = bytes.get(record.start_byte as usize..record.end_byte as usize).unwrap_or_default();
         Ok(String::from_utf8_lossy(unit).into_owned())

@@ -106,7 +106,7 @@ pub(crate) fn write_generation(
         }
     }
     if builder.is_empty() {
-        return Err(build::nothing_to_index(tree.root, &left_out(tree.listing, &skipped)));
+        return Err(build::nothing_to_index(tree.root, tree.walk, &left_out(tree.listing, &skipped)));
     }
     let generation = folder.start_generation(lock)?;
     let generation_folder = folder.path().join(&generation);
@@ -119,7 +119,7 @@ pub(crate) fn write_generation(
         generation,
         root: tree.canonical.to_owned(),
         program: PROGRAM.to_owned(),
-        walk: tree.walk.clone(),
+        walk: *tree.walk,
         models: models.filter(|model| is_carried(model)).cloned().collect(),
         size,
         files: StoredFile::all(&generation_folder)?,

@@ -67,6 +67,18 @@ pub enum Error {
     /// The folder named for the index holds something else.
     #[error("{}: not an index folder and not empty; name a new or empty folder", .0.display())]
     ForeignFolder(PathBuf),
+    /// The folder named for the index lies in the tree, and holds what this machine has not made.
+    #[error(
+        "{}: not an index that this user made on this machine, and it lies in the tree, which comes from others; \
+         remove it, or name another folder",
+        .0.display()
+    )]
+    ForeignIndex(PathBuf),
+    /// The user has no folder for state, so that an index in a tree could not be known again.
+    #[error(
+        "no state folder is known for this user, where an index in a tree must be recorded; set XDG_STATE_HOME or HOME"
+    )]
+    NoStateFolder,
     /// A file of the index is not as it was written.
     #[error("{}: {problem}", path.display())]
     Corrupt {

@@ -15,9 +15,9 @@ use quarry_files::Directory;
 use crate::build::{self, MAX_PART_BYTES};
 use crate::changes::Comparison;
 use crate::complete;
-use crate::folder::{FORMAT, IndexFolder, Manifest, PROGRAM, WriterLock};
+use crate::folder::{FORMAT, Manifest, PROGRAM, WriterLock};
 use crate::storage::StoredFile;
-use crate::table::{PartSize, Table, TableBuilder};
+use crate::table::{PartSize, Table, TableBuilder, open_folder};
 use crate::{Error, Event};
 
 /// An index as it was.
@@ -55,7 +55,6 @@ pub(crate) struct Tree<'a> {
 pub(crate) fn write_generation(
     tree: &Tree,
     former: Option<Former>,
-    folder: &IndexFolder,
     lock: &WriterLock,
     is_carried: impl Fn(&str) -> bool,
     events: &(dyn Fn(Event) + Sync),
@@ -79,9 +78,9 @@ pub(crate) fn write_generation(
     let pairs = || tree.listing.files.iter().zip(&same);
     let read: Vec<&ListedFile> = pairs().filter(|(_, row)| row.is_none()).map(|(file, _)| file).collect();
     let batches = build::batches(&read);
-    let names = folder.start_parts(batches.len(), lock)?;
+    let names = lock.start_parts(batches.len())?;
     let first = part_number(kept.len())?;
-    let mut parts = build::write_parts(tree.base, &batches, folder.path(), &names, first, events)?;
+    let mut parts = build::write_parts(tree.base, &batches, &lock.directory, &names, first, events)?;
     let of_kept = |file: &Skipped| {
         let place = tree.listing.files.binary_search_by(|listed| listed.path.cmp(&file.path));
         place.is_ok_and(|place| same[place].is_some())
@@ -108,14 +107,13 @@ pub(crate) fn write_generation(
     if builder.is_empty() {
         return Err(build::nothing_to_index(tree.root, &left_out(tree.listing, &skipped)));
     }
-    let generation = folder.start_generation(lock)?;
-    let generation_folder = folder.path().join(&generation);
+    let generation = lock.start_generation()?;
+    let generation_folder = open_folder(&lock.directory, &generation)?;
     let size = builder.write(&generation_folder)?;
-    complete::take_over(folder.path(), former_parts, &mut parts, &generation, &is_carried)?;
+    complete::take_over(&lock.directory, former_parts, &mut parts, &generation, &is_carried)?;
     let models = former.map_or(&[][..], |former| &former.manifest.models).iter();
     Ok(Manifest {
         format: FORMAT,
-        checksum: 0,
         generation,
         root: tree.canonical.to_owned(),
         program: PROGRAM.to_owned(),

@@ -62,12 +62,12 @@ struct Prepared<'a> {
 
 /// Cuts a list of files into the lists of parts: as many as there are threads, within limits of size.
 pub(crate) fn batches<'f, 'a>(files: &'f [&'a ListedFile]) -> Vec<&'f [&'a ListedFile]> {
-    let total: u64 = files.iter().map(|file| file.bytes).sum();
+    let total: u64 = files.iter().map(|file| file.stamp.bytes).sum();
     let wanted = total.div_ceil(rayon::current_num_threads() as u64).clamp(MIN_PART_BYTES, MAX_PART_BYTES);
     let mut batches = Vec::new();
     let (mut start, mut bytes) = (0, 0);
     for (at, file) in files.iter().enumerate() {
-        bytes += file.bytes;
+        bytes += file.stamp.bytes;
         if bytes >= wanted {
             batches.push(&files[start..=at]);
             (start, bytes) = (at + 1, 0);

@@ -19,7 +19,7 @@ const INDEX_BYTES_PER_SOURCE_BYTE: f64 = 1.2;
 /// Bytes that an index of some files takes on disk, about.
 #[must_use]
 pub fn expected_bytes(listing: &Listing) -> u64 {
-    let bytes: u64 = listing.files.iter().map(|file| file.bytes).sum();
+    let bytes: u64 = listing.files.iter().map(|file| file.stamp.bytes).sum();
     (bytes as f64 * INDEX_BYTES_PER_SOURCE_BYTE) as u64
 }
 

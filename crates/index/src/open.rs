@@ -142,7 +142,7 @@ pub enum Stale {
 /// How a tree differs from its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Changes {
-    /// Files of another size or time of modification.
+    /// Files with another content.
     pub changed: usize,
     /// Files that the index does not know.
     pub new: usize,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
-use quarry_corpus::walk::{FileFlags, ListedFile};
+use quarry_corpus::walk::{FileFlags, ListedFile, Stamp};
 use quarry_files::Directory;
 use quarry_source::{Language, UnitKind};
 
@@ -51,7 +51,9 @@ pub(crate) struct UnitRecord {
 #[repr(C)]
 pub(crate) struct FileRecord {
     pub bytes: u64,
-    pub modified_ns: u64,
+    modified_ns: u64,
+    changed_ns: u64,
+    inode: u64,
     /// Hash of the content; 0 where it could not be read.
     pub hash: u64,
     pub path: Text,
@@ -338,6 +340,22 @@ impl UnitRecord {
 }
 
 impl FileRecord {
+    /// What the file system said of the file.
+    pub fn stamp(&self) -> Stamp {
+        let &Self { bytes, modified_ns, changed_ns, inode, .. } = self;
+        Stamp { bytes, modified_ns, changed_ns, inode }
+    }
+
+    /// Takes down what the file system says of the file now.
+    pub fn set_stamp(&mut self, stamp: Stamp) {
+        Stamp {
+            bytes: self.bytes,
+            modified_ns: self.modified_ns,
+            changed_ns: self.changed_ns,
+            inode: self.inode,
+        } = stamp;
+    }
+
     pub fn flags(&self) -> FileFlags {
         FileFlags::from_bits_truncate(self.flags)
     }
@@ -409,8 +427,10 @@ impl PartBuilder {
     ) -> Result<(), Error> {
         let (path, language) = (self.push_text(&file.path)?, self.push_text(language.name())?);
         let record = FileRecord {
-            bytes: file.bytes,
-            modified_ns: file.modified_ns,
+            bytes: file.stamp.bytes,
+            modified_ns: file.stamp.modified_ns,
+            changed_ns: file.stamp.changed_ns,
+            inode: file.stamp.inode,
             hash,
             path,
             language,

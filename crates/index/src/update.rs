@@ -97,7 +97,7 @@ pub(crate) fn write_generation(
     for (file, row) in pairs() {
         if let (Some(FormerFiles { table, .. }), &Some(row)) = (files, row) {
             let mut record = table.files[row];
-            record.modified_ns = file.modified_ns;
+            record.set_stamp(file.stamp);
             let number = numbers[&record.part()];
             builder.push(record, &table.units[ranges[row].clone()], number)?;
         } else if let Some(((record, units), number)) = new.next() {
@@ -153,8 +153,8 @@ fn kept_files(tree: &Tree, parts: &[PartSize], former: FormerFiles) -> Vec<Optio
     let mut new_bytes = 0;
     for (file, row) in tree.listing.files.iter().zip(&same) {
         match row {
-            Some(row) => live[table.files[*row].part()] += file.bytes,
-            None => new_bytes += file.bytes,
+            Some(row) => live[table.files[*row].part()] += file.stamp.bytes,
+            None => new_bytes += file.stamp.bytes,
         }
     }
     let mut smallest_first: Vec<usize> = (0..live.len()).collect();

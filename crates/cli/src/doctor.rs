@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use quarry_source::languages;
 use quarry_text::counted;
 use serde::Serialize;
 
-use crate::index::SourceArgs;
+use crate::index::{IGNORED, SourceArgs};
 use crate::output;
 use crate::settings::{self, Settings};
 use crate::terminal::Terminal;
@@ -106,6 +106,14 @@ fn checks(source: &SourceArgs) -> Vec<Check> {
     checks.push(loads);
     let options = source.options(&settings);
     if let (Some(listing), Ok(status)) = (&listing, Index::status(&source.path, &options)) {
+        let of_others = |path: &PathBuf| {
+            Check::warning(
+                "index",
+                format!("{} {IGNORED}", path.display()),
+                "remove it, or `quarry index --local`",
+            )
+        };
+        checks.extend(status.ignored.iter().map(of_others));
         checks.push(index(source, &status, &options, model));
         checks.extend(storage(&status, listing));
     }

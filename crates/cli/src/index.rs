@@ -11,7 +11,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use quarry_corpus::walk::{WalkOptions, count_by_reason};
 use quarry_embed::Embedder;
-use quarry_index::{Event, Index, LOCAL_FOLDER, OpenOptions, Opened, Outdated, Stale, Update};
+use quarry_index::{Event, Index, OpenOptions, Opened, Outdated, Stale, Update};
 use quarry_text::counted;
 use serde::Serialize;
 
@@ -79,14 +79,12 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
     // Whoever names a path here wants it to have an index of its own.
     options.enclosing = false;
     options.update = if args.rebuild { Update::Anew } else { Update::Required };
-    if args.local {
-        if !source.path.is_dir() {
-            bail!(
-                "{}: not a directory, so that no index can lie in it; name one, or leave out --local",
-                source.path.display()
-            );
-        }
-        options.folder = Some(source.path.join(LOCAL_FOLDER));
+    options.local = args.local;
+    if args.local && !source.path.is_dir() {
+        bail!(
+            "{}: not a directory, so that no index can lie in it; name one, or leave out --local",
+            source.path.display()
+        );
     }
     let opened = source.open_as(&options, source.load_model(&settings)?)?;
     let summary = Summary::new(&source.path, &opened, start.elapsed());
@@ -182,10 +180,19 @@ impl SourceArgs {
     }
 }
 
+/// Says that what is in the place of an index in a tree is left alone.
+pub fn tell_ignored(path: &Path) {
+    output::note_once(&format!("{} {IGNORED}; `quarry index --local` makes one there", path.display()));
+}
+
+/// Why an index in a tree is not used.
+pub const IGNORED: &str = "was not made by this user on this machine and is not used";
+
 fn show(bar: &ProgressBar, event: &Event) {
     let (name, done, total) = match event {
         Event::Stale(Stale::Missing | Stale::Requested | Stale::Files(_) | Stale::Model(_)) => return,
         Event::Stale(reason) => return bar.suspend(|| output::note(&format!("{reason}; building it anew"))),
+        Event::Ignored(path) => return bar.suspend(|| tell_ignored(path)),
         Event::Waiting => {
             return bar.suspend(|| output::note("another process is building this index; waiting for it"));
         }

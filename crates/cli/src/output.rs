@@ -1,10 +1,12 @@
 //! What commands print and write: results and JSON to stdout, everything else to stderr.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -127,6 +129,14 @@ pub fn print_json_text(json: &str) -> io::Result<()> {
 pub fn note(text: &str) {
     // Without a stderr there is nobody to tell.
     let _ = writeln!(io::stderr().lock(), "quarry: {}", harmless(text));
+}
+
+/// As [`note`], but only once however often the same is to be said.
+pub fn note_once(text: &str) {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned()) {
+        note(text);
+    }
 }
 
 /// Prints an error and its causes to stderr.

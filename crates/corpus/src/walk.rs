@@ -128,14 +128,47 @@ pub struct Listing {
 pub struct ListedFile {
     /// Path relative to the root, `/` between its parts.
     pub path: String,
-    /// Length.
-    pub bytes: u64,
-    /// Time of the last modification, in nanoseconds since 1970 (0 where the file system does not tell).
-    pub modified_ns: u64,
+    /// What tells without reading it whether it is as it was.
+    pub stamp: Stamp,
     /// Its language, from its name; where two languages share it, the text decides (`quarry_source::language_for`).
     pub language: Language,
     /// Which of [`FileFlags::LEFT_OUT`] it has.
     pub flags: FileFlags,
+}
+
+/// What a file system says of a file that would be another after a change, as git compares it. What it does not say is 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// Length.
+    pub bytes: u64,
+    /// Time of the last modification, in nanoseconds since 1970, which programs can set at will.
+    pub modified_ns: u64,
+    /// Time of the last change of the file or of what is said of it, in nanoseconds since 1970, which they cannot.
+    pub changed_ns: u64,
+    /// Number of the file in its file system: another one where a file took the place of this one.
+    pub inode: u64,
+}
+
+impl Stamp {
+    /// That of a file.
+    #[must_use]
+    pub fn of(metadata: &Metadata) -> Self {
+        let (changed_ns, inode) = change_and_inode(metadata);
+        Self { bytes: metadata.len(), modified_ns: modified_ns(metadata), changed_ns, inode }
+    }
+}
+
+#[cfg(unix)]
+fn change_and_inode(metadata: &Metadata) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt;
+
+    let nanoseconds = i128::from(metadata.ctime()) * 1_000_000_000 + i128::from(metadata.ctime_nsec());
+    (u64::try_from(nanoseconds).unwrap_or_default(), metadata.ino())
+}
+
+#[cfg(not(unix))]
+fn change_and_inode(_: &Metadata) -> (u64, u64) {
+    (0, 0)
 }
 
 /// A file that was left out.
@@ -322,8 +355,8 @@ pub struct Content {
 /// # Errors
 /// The reason why the file is left out after all.
 pub fn read(base: &Directory, file: &ListedFile) -> Result<Content, SkipReason> {
-    let bytes =
-        read_file(base, &file.path, file.bytes).map_err(|error| SkipReason::Unreadable(error.to_string()))?;
+    let bytes = read_file(base, &file.path, file.stamp.bytes)
+        .map_err(|error| SkipReason::Unreadable(error.to_string()))?;
     let head = &bytes[..bytes.len().min(HEAD_BYTES)];
     if head.contains(&0) {
         return Err(SkipReason::Binary);
@@ -451,8 +484,7 @@ fn classify(
     let Some(utf8) = path.to_str() else { return Err(skip(SkipReason::NotUtf8)) };
     Ok(ListedFile {
         path: if cfg!(windows) { utf8.replace('\\', "/") } else { utf8.to_owned() },
-        bytes: metadata.len(),
-        modified_ns: modified_ns(&metadata),
+        stamp: Stamp::of(&metadata),
         language,
         flags: FileFlags::empty(),
     })

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::changes::content_hash;
 use crate::lexical::{LexicalIndex, LexicalText, Terms};
 use crate::rules::{self, place};
-use crate::table::{FileRecord, NewUnit, PartBuilder, PartSize, UnitRecord};
+use crate::table::{FileRecord, NewUnit, PartBuilder, PartSize, UnitRecord, open_folder};
 use crate::{Error, Event};
 
 pub(crate) const LEXICAL_FOLDER: &str = "lexical";
@@ -63,12 +62,12 @@ struct Prepared<'a> {
 
 /// Cuts a list of files into the lists of parts: as many as there are threads, within limits of size.
 pub(crate) fn batches<'f, 'a>(files: &'f [&'a ListedFile]) -> Vec<&'f [&'a ListedFile]> {
-    let total: u64 = files.iter().map(|file| file.bytes).sum();
+    let total: u64 = files.iter().map(|file| file.stamp.bytes).sum();
     let wanted = total.div_ceil(rayon::current_num_threads() as u64).clamp(MIN_PART_BYTES, MAX_PART_BYTES);
     let mut batches = Vec::new();
     let (mut start, mut bytes) = (0, 0);
     for (at, file) in files.iter().enumerate() {
-        bytes += file.bytes;
+        bytes += file.stamp.bytes;
         if bytes >= wanted {
             batches.push(&files[start..=at]);
             (start, bytes) = (at + 1, 0);
@@ -89,7 +88,7 @@ pub(crate) fn batches<'f, 'a>(files: &'f [&'a ListedFile]) -> Vec<&'f [&'a Liste
 pub(crate) fn write_parts(
     base: &Directory,
     batches: &[&[&ListedFile]],
-    index: &Path,
+    index: &Directory,
     names: &[String],
     first: u16,
     events: &(dyn Fn(Event) + Sync),
@@ -174,8 +173,13 @@ fn body(bytes: &[u8], unit: &Unit) -> String {
     body
 }
 
-fn write_part(prepared: Vec<Prepared>, index: &Path, name: &str, part: u16) -> Result<WrittenPart, Error> {
-    let folder = index.join(name);
+fn write_part(
+    prepared: Vec<Prepared>,
+    index: &Directory,
+    name: &str,
+    part: u16,
+) -> Result<WrittenPart, Error> {
+    let folder = open_folder(index, name)?;
     let mut builder = PartBuilder::new(part);
     let (mut skipped, mut texts) = (Vec::new(), Vec::new());
     for file in prepared {
@@ -195,9 +199,10 @@ fn write_part(prepared: Vec<Prepared>, index: &Path, name: &str, part: u16) -> R
         }
         skipped.extend(file.skipped);
     }
-    let lexical = folder.join(LEXICAL_FOLDER);
-    fs::create_dir(&lexical).map_err(|source| Error::io("create", &lexical, source))?;
-    LexicalIndex::create(&lexical, texts)?;
+    let lexical = folder.create_directory(LEXICAL_FOLDER.as_ref());
+    let lexical =
+        lexical.map_err(|source| Error::io("create", &folder.path().join(LEXICAL_FOLDER), source))?;
+    LexicalIndex::create(lexical, texts)?;
     let size = builder.write(&folder, name.to_owned())?;
     Ok(WrittenPart { size, files: builder.files, hashes: builder.hashes, skipped })
 }

@@ -17,7 +17,7 @@ use crate::changes::{Comparison, compare};
 use crate::folder::{FORMAT, IndexFolder, Manifest, PROGRAM, WriterLock};
 use crate::lexical::{FieldSizes, LexicalIndex};
 use crate::place::{Place, Places, Scope};
-use crate::table::Table;
+use crate::table::{PartSize, Table, open_folder};
 use crate::update::{self, Former, FormerFiles, Tree, left_out};
 use crate::vectors::UnitVectors;
 use crate::{Error, complete};
@@ -26,9 +26,11 @@ use crate::{Error, complete};
 #[derive(Debug, Clone)]
 pub struct OpenOptions {
     /// The folder of the index, which is then one of the very path that is opened. By default the nearest index counts:
-    /// the one in the tree ([`LOCAL_FOLDER`](crate::LOCAL_FOLDER)) or in the user's cache, of the path or of a folder
-    /// around it.
+    /// the one in the tree ([`LOCAL_FOLDER`](crate::LOCAL_FOLDER)), if this user made it on this machine, or in the
+    /// user's cache, of the path or of a folder around it.
     pub folder: Option<PathBuf>,
+    /// Whether the index is to lie in the tree, where it is found again; it is then one of the very path too.
+    pub local: bool,
     /// Whether an index of a folder around the path may be used (the default), which then finds only what lies in the
     /// path. It is kept as it was made: `walk` does not count.
     pub enclosing: bool,
@@ -36,11 +38,43 @@ pub struct OpenOptions {
     pub update: Update,
     /// Which files are indexed.
     pub walk: WalkOptions,
+    /// Where the user's own folders are.
+    pub user: UserFolders,
+}
+
+/// Folders of the user's, which strangers do not write to; by default those that the system knows.
+#[derive(Debug, Clone)]
+pub struct UserFolders {
+    /// For what can be made again: indexes.
+    pub cache: Option<PathBuf>,
+    /// For what is known of this machine: which indexes in trees it made.
+    pub state: Option<PathBuf>,
+}
+
+impl Default for UserFolders {
+    fn default() -> Self {
+        Self { cache: quarry_files::cache_directory(), state: quarry_files::state_directory() }
+    }
+}
+
+impl UserFolders {
+    /// Both in one folder.
+    #[must_use]
+    pub fn below(folder: &Path) -> Self {
+        Self { cache: Some(folder.join("cache")), state: Some(folder.join("state")) }
+    }
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { folder: None, enclosing: true, update: Update::default(), walk: WalkOptions::default() }
+        Self {
+            folder: None,
+            local: false,
+            enclosing: true,
+            update: Update::default(),
+            walk: WalkOptions::default(),
+            user: UserFolders::default(),
+        }
     }
 }
 
@@ -65,6 +99,8 @@ pub enum Update {
 pub enum Event<'a> {
     /// The index that was found is not used, for this reason.
     Stale(&'a Stale),
+    /// What is in the place of an index in the tree is left alone: this user has not made it on this machine.
+    Ignored(&'a Path),
     /// Another process is writing this index; its end is waited for.
     Waiting,
     /// A file was read and cut into units.
@@ -107,7 +143,7 @@ pub enum Stale {
 /// How a tree differs from its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Changes {
-    /// Files of another size or time of modification.
+    /// Files with another content.
     pub changed: usize,
     /// Files that the index does not know.
     pub new: usize,
@@ -217,7 +253,8 @@ impl Index {
     ) -> Result<Opened, Error> {
         let root = &*walk::resolved(root);
         let shown = walk::base_folder(root)?;
-        let Places { enclosing, own } = Places::of(root, options)?;
+        let Places { enclosing, own, ignored } = Places::of(root, options)?;
+        ignored.iter().for_each(|path| events(Event::Ignored(path)));
         let open = |place: &Place| {
             let canonical = place.canonical.to_string_lossy();
             let base = &walk::open(walk::base_folder(&place.root)?)?;
@@ -339,7 +376,7 @@ impl Wanted<'_> {
             events(Event::Stale(&work.reason));
             let built = self.build(&tree, &work, &lock, events);
             if built.is_err() {
-                folder.remove_unfinished(&lock);
+                lock.remove_unfinished();
             }
             built
         });
@@ -351,10 +388,10 @@ impl Wanted<'_> {
             (Err(error), Work { reason, usable: Usable::Files(newest, _) })
                 if error.is_of_storage() && options.update == Update::IfPossible =>
             {
-                let outdated = Some(Outdated { reason, error: error.in_folder(folder.path(), listing) });
+                let outdated = Some(Outdated { reason, error: error.in_folder(&folder.path(), listing) });
                 Ok(Opened { index: newest.index, built: None, outdated })
             }
-            (Err(error), _) => Err(error.in_folder(folder.path(), listing)),
+            (Err(error), _) => Err(error.in_folder(&folder.path(), listing)),
         }
     }
 
@@ -367,24 +404,23 @@ impl Wanted<'_> {
         lock: &WriterLock,
         events: &(dyn Fn(Event) + Sync),
     ) -> Result<(Index, Vec<Skipped>, usize), Error> {
-        let folder = &self.place.folder;
-        folder.remove_unfinished(lock);
+        lock.remove_unfinished();
         // The vectors of other models are still what they were.
         let model = self.model();
         let is_carried = |id: &str| work.reason != Stale::Requested || model != Some(id);
         let former = work.usable.former();
-        let mut manifest = update::write_generation(tree, former, folder, lock, is_carried, events)?;
-        let mut index = self.open(&manifest)?;
+        let mut manifest = update::write_generation(tree, former, lock, is_carried, events)?;
+        let mut index = self.open(&lock.directory, &manifest)?;
         let is_new = |id: &&str| !manifest.models.iter().any(|known| known == id);
         if let Some(id) = model.filter(is_new) {
             manifest.models.push(id.to_owned());
         }
         // Vectors that take long to make are kept as they come, where nothing else changes.
         let is_addition = matches!(work.reason, Stale::Model(_));
-        let save = |manifest: &Manifest| if is_addition { folder.publish(manifest, lock) } else { Ok(()) };
+        let save = |manifest: &Manifest| if is_addition { lock.publish(manifest) } else { Ok(()) };
         let n_embedded = match &mut index.dense {
             Some(Dense { embedder, matrix }) => complete::complete(
-                (folder.path(), self.base),
+                (&lock.directory, self.base),
                 &index.table,
                 &mut manifest,
                 matrix,
@@ -394,7 +430,7 @@ impl Wanted<'_> {
             )?,
             None => 0,
         };
-        folder.publish(&manifest, lock)?;
+        lock.publish(&manifest)?;
         Ok((index, left_out(tree.listing, &manifest.skipped), n_embedded))
     }
 
@@ -437,7 +473,8 @@ impl Wanted<'_> {
             if let Some(reason) = mismatch(&manifest, self.canonical) {
                 return Err(reason);
             }
-            match manifest.check(self.place.folder.path()).and_then(|()| self.open(&manifest)) {
+            let opened = self.place.folder.open_checked(&manifest);
+            match opened.and_then(|directory| self.open(&directory, &manifest)) {
                 Ok(index) => return Ok(Newest { index, manifest }),
                 // A writer may have replaced the manifest between two steps of opening what it names.
                 Err(_) if last.as_ref() != Some(&manifest) => last = Some(manifest),
@@ -452,22 +489,21 @@ impl Wanted<'_> {
         let Some(lock) = folder.try_lock()? else { return Ok(()) };
         if folder.manifest().is_ok_and(|manifest| manifest == newest.manifest) {
             let former = Some(newest.former(comparison));
-            let manifest = update::write_generation(tree, former, folder, &lock, |_| true, &|_| {})?;
-            folder.publish(&manifest, &lock)?;
+            let manifest = update::write_generation(tree, former, &lock, |_| true, &|_| {})?;
+            lock.publish(&manifest)?;
         }
         Ok(())
     }
 
-    fn open(&self, manifest: &Manifest) -> Result<Index, Error> {
-        let folder = self.place.folder.path();
+    fn open(&self, folder: &Directory, manifest: &Manifest) -> Result<Index, Error> {
         let Manifest { generation, size, parts, .. } = manifest;
         let table = Table::open(folder, generation, *size, parts)?;
         let numbering = Arc::new(table.numbering(parts));
         let mut sizes = FieldSizes::default();
         table.files.iter().for_each(|file| sizes.add(&file.n_terms, &file.n_texts));
-        let folders: Vec<PathBuf> =
-            parts.iter().map(|part| folder.join(&part.name).join(LEXICAL_FOLDER)).collect();
-        let lexical = LexicalIndex::open(&folders, &numbering, &sizes)?;
+        let of_part = |part: &PartSize| open_folder(&part.folder(folder)?, LEXICAL_FOLDER);
+        let folders = parts.iter().map(of_part).collect::<Result<_, Error>>()?;
+        let lexical = LexicalIndex::open(folders, &numbering, &sizes)?;
         let dense = match &self.embedder {
             Some(embedder) => {
                 let (id, dimension) = (embedder.id(), embedder.dimension());

@@ -28,6 +28,9 @@ pub struct Status {
     pub format: u32,
     /// What the index holds; none where there is none that can be read.
     pub index: Option<IndexStatus>,
+    /// What is in the place of an index in the tree, or in one around it, and is left alone: this user has not made it on
+    /// this machine.
+    pub ignored: Vec<PathBuf>,
     /// Why the next search would build or refresh it; none when it is fresh. A search with a model that the index does
     /// not have ([`IndexStatus::models`]) embeds the units for it.
     pub stale: Option<Stale>,
@@ -65,20 +68,30 @@ impl Index {
     pub fn status(root: &Path, options: &OpenOptions) -> Result<Status, Error> {
         let root = &*walk::resolved(root);
         walk::base_folder(root)?;
-        let Places { enclosing, own } = Places::of(root, options)?;
+        let Places { enclosing, own, ignored } = Places::of(root, options)?;
         for place in &enclosing {
             let status = Self::status_at(place, options)?;
             if status.index.as_ref().is_some_and(|index| index.files_in_part > 0) {
-                return Ok(status);
+                return Ok(Status { ignored, ..status });
             }
         }
-        Self::status_at(&own, options)
+        Ok(Status { ignored, ..Self::status_at(&own, options)? })
+    }
+
+    /// What is in the place of an index in the tree at `root`, or in one around it, and is left alone, because this user has
+    /// not made it on this machine. Looks at nothing else.
+    ///
+    /// # Errors
+    /// As [`status`](Self::status).
+    pub fn ignored(root: &Path, options: &OpenOptions) -> Result<Vec<PathBuf>, Error> {
+        Ok(Places::of(&walk::resolved(root), options)?.ignored)
     }
 
     fn status_at(place: &Place, options: &OpenOptions) -> Result<Status, Error> {
         let Place { root, canonical, folder, scope } = place;
         let mut status = Status {
-            folder: folder.path().to_owned(),
+            folder: folder.path(),
+            ignored: Vec::new(),
             format: FORMAT,
             index: None,
             stale: None,
@@ -89,9 +102,8 @@ impl Index {
             Ok(manifest) => manifest,
             Err(reason) => return Ok(Status { stale: Some(reason), ..status }),
         };
-        let index = folder.path();
-        let open = || Table::open(index, &manifest.generation, manifest.size, &manifest.parts);
-        let table = match manifest.check(index).and_then(|()| open()) {
+        let open = |index| Table::open(&index, &manifest.generation, manifest.size, &manifest.parts);
+        let table = match folder.open_checked(&manifest).and_then(open) {
             Ok(table) => table,
             Err(error) => return Ok(Status { stale: Some(Stale::Broken(error.to_string())), ..status }),
         };

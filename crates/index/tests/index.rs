@@ -259,6 +259,38 @@ fn a_touched_file_is_not_indexed_again() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_change_that_keeps_length_and_time_is_seen() {
+    let fixture = Fixture::new(&[("net.py", CONNECT), ("header.py", PARSE)]);
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    let set_back = |path: &Path| {
+        let file = fs::File::options().append(true).open(path).unwrap();
+        file.set_modified(long_ago).unwrap();
+    };
+    let (path, aside) = (fixture.root().join("net.py"), fixture.folder.path().join("aside"));
+    let settle = || {
+        // Until the time of the last change proves something.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        assert!(fixture.open().built.is_none());
+    };
+    let changed = Stale::Files(Changes { changed: 1, ..Changes::default() });
+    set_back(&path);
+    fixture.open();
+    settle();
+    fixture.write("net.py", &CONNECT.replace("dial", "dyal"));
+    set_back(&path);
+    check_rebuilt(&fixture.open(), &changed);
+    assert_eq!(paths(&search(&fixture.open().index, "dyal")), ["net.py"]);
+    // One that takes its place, made long ago as well.
+    fs::write(&aside, CONNECT.replace("dial", "dual")).unwrap();
+    set_back(&aside);
+    settle();
+    fs::rename(&aside, &path).unwrap();
+    check_rebuilt(&fixture.open(), &changed);
+    assert_eq!(paths(&search(&fixture.open().index, "dual")), ["net.py"]);
+}
+
+#[test]
 fn a_manifest_of_another_version_is_rebuilt() {
     let fixture = Fixture::new(&[("net.py", CONNECT)]);
     fixture.open();

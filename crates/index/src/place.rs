@@ -66,7 +66,8 @@ impl Places {
                     Some(folder) => folder,
                     None => IndexFolder::in_cache(around)?,
                 };
-                if folder.has_manifest() {
+                let covers = || folder.manifest().map_or(true, |manifest| manifest.walk.covers(options.walk));
+                if folder.has_manifest() && covers() {
                     let root = around.to_owned();
                     enclosing.push(Place { canonical: root.clone(), root, folder, scope });
                 }

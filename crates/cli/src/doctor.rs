@@ -100,7 +100,7 @@ fn checks(source: &SourceArgs) -> Vec<Check> {
     checks.push(tree);
     if let Some(listing) = &listing {
         checks.push(known_languages(listing));
-        checks.push(watching(&source.path, &source.options(&settings).walk));
+        checks.push(watching(&source.path, &found(source, &settings)));
     }
     let (loads, model) = model(source, &settings);
     checks.push(loads);
@@ -157,8 +157,14 @@ fn settings_files(root: &Path) -> (Vec<Check>, Settings) {
     }
 }
 
+/// Which files a search finds.
+fn found(source: &SourceArgs, settings: &Settings) -> WalkOptions {
+    let options = source.options(settings);
+    Index::found(&source.path, &options).unwrap_or_else(|_| options.walk.over(&options.defaults))
+}
+
 fn tree(source: &SourceArgs, settings: &Settings) -> (Check, Option<Listing>) {
-    let listing = match walk::list(&source.path, &source.options(settings).walk) {
+    let listing = match walk::list(&source.path, &found(source, settings)) {
         Ok(listing) => listing,
         Err(error) => {
             return (

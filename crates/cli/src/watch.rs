@@ -99,7 +99,8 @@ pub fn run(mut args: WatchArgs) -> anyhow::Result<ExitCode> {
         Some(seconds) => Changes::Polled(Duration::from_secs(seconds)),
         None => Changes::told(sender, index),
     };
-    changes.follow(root, &options.walk);
+    let walk = Index::found(root, &options)?;
+    changes.follow(root, &walk);
     let (opened, took) = refresh()?;
     tell(&Summary::new(root, &opened, took))?;
     output::note(&changes.announcement());
@@ -111,7 +112,7 @@ pub fn run(mut args: WatchArgs) -> anyhow::Result<ExitCode> {
             None => break,
         }
         // Before looking for changes, so that none falls between.
-        changes.follow(root, &options.walk);
+        changes.follow(root, &walk);
         match refresh() {
             Ok((opened, took)) => {
                 problem.clear();

@@ -38,6 +38,7 @@ const NEVER_LISTED: [&str; 5] = [".git", ".hg", ".svn", ".jj", ".bzr"];
 
 /// What to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct WalkOptions {
     /// Larger files are skipped; 1,000,000 bytes by default, above which sources are nearly always generated.
     pub max_bytes: u64,
@@ -68,6 +69,12 @@ impl WalkOptions {
             hidden: self.hidden || other.hidden,
             ignored: self.ignored || other.ignored,
         }
+    }
+
+    /// Whether all is listed that somebody asks for by name.
+    #[must_use]
+    pub fn covers(&self, asked: WalkChoice) -> bool {
+        self.union(&asked.over(self)) == *self
     }
 
     /// The files that are not listed.

@@ -63,8 +63,7 @@ pub(crate) fn compare(table: &Table, manifest: &Manifest, base: &Directory, list
     changes.removed += table.files.len().saturating_sub(next);
     let judge = |(file, row): (&ListedFile, &Option<usize>)| {
         let Some(record) = row.map(|row| &table.files[row]) else { return (false, false) };
-        if record.bytes != file.stamp.bytes
-            || record.flags().intersection(FileFlags::LEFT_OUT) != file.flags
+        if record.bytes != file.stamp.bytes || record.flags().intersection(FileFlags::LEFT_OUT) != file.flags
         {
             return (false, false);
         }

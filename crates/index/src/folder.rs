@@ -23,7 +23,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
-use quarry_corpus::walk::{SkipReason, Skipped, WalkOptions};
+use quarry_corpus::walk::{SkipReason, Skipped, WalkChoice, WalkOptions};
 use quarry_files::{Directory, EntryKind, create_private_directory};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
@@ -34,7 +34,7 @@ use crate::table::{PartSize, TableSize, open_folder};
 use crate::{Error, Stale};
 
 /// Version of everything below the folder; another one is rebuilt, never read.
-pub(crate) const FORMAT: u32 = 6;
+pub(crate) const FORMAT: u32 = 8;
 
 /// Version of this program.
 pub(crate) const PROGRAM: &str = env!("CARGO_PKG_VERSION");
@@ -74,6 +74,8 @@ pub(crate) struct Manifest {
     pub program: String,
     /// Which files were indexed.
     pub walk: WalkOptions,
+    /// Which of them are found where nobody says it: what the index was told by name.
+    pub remembered: WalkChoice,
     /// Ids of the models that units have vectors of.
     pub models: Vec<String>,
     pub size: TableSize,

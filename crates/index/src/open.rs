@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use quarry_corpus::walk::{self, Listing, Skipped, WalkOptions};
+use quarry_corpus::walk::{self, Skipped, WalkChoice, WalkOptions};
 use quarry_embed::Embedder;
 use quarry_files::Directory;
 use quarry_text::counted;
@@ -17,6 +17,7 @@ use crate::changes::{Comparison, compare};
 use crate::folder::{FORMAT, IndexFolder, Manifest, PROGRAM, WriterLock};
 use crate::lexical::{FieldSizes, LexicalIndex};
 use crate::place::{Place, Places, Scope};
+use crate::reach::Reach;
 use crate::table::{PartSize, Table, open_folder};
 use crate::update::{self, Former, FormerFiles, Tree, left_out};
 use crate::vectors::UnitVectors;
@@ -32,12 +33,16 @@ pub struct OpenOptions {
     /// Whether the index is to lie in the tree, where it is found again; it is then one of the very path too.
     pub local: bool,
     /// Whether an index of a folder around the path may be used (the default), which then finds only what lies in the
-    /// path. It is kept as it was made: `walk` does not count.
+    /// path. It is kept as it was made, and does not answer where it lacks files that `walk` asks for.
     pub enclosing: bool,
     /// When the index is brought up to date.
     pub update: Update,
-    /// Which files are indexed.
-    pub walk: WalkOptions,
+    /// Which files are to be found, as far as somebody says it now.
+    pub walk: WalkChoice,
+    /// Which files are found where neither `walk` nor the index says so.
+    pub defaults: WalkOptions,
+    /// Whether the index is to remember `walk`, for those who do not say it, and to hold those files alone.
+    pub remember: bool,
     /// Where the user's own folders are.
     pub user: UserFolders,
 }
@@ -72,7 +77,9 @@ impl Default for OpenOptions {
             local: false,
             enclosing: true,
             update: Update::default(),
-            walk: WalkOptions::default(),
+            walk: WalkChoice::default(),
+            defaults: WalkOptions::default(),
+            remember: false,
             user: UserFolders::default(),
         }
     }
@@ -128,6 +135,8 @@ pub enum Stale {
     Requested,
     /// Files changed, came or went.
     Files(Changes),
+    /// Other files are asked for than those that it was made of.
+    Choice,
     /// It is of another folder, which this path names.
     Root(String),
     /// It was made by a version of this program that writes this other format.
@@ -176,6 +185,7 @@ impl fmt::Display for Stale {
             Self::Missing => write!(f, "there is no index yet"),
             Self::Requested => write!(f, "a new index was asked for"),
             Self::Files(changes) => write!(f, "{changes}"),
+            Self::Choice => write!(f, "other files were asked for"),
             Self::Root(root) => write!(f, "the index is of another folder, {root}"),
             Self::Format(format) => write!(f, "the index has format {format}, this program writes {FORMAT}"),
             Self::Program(version) => write!(f, "the index was made by version {version}, this is {PROGRAM}"),
@@ -191,6 +201,8 @@ pub struct Index {
     pub(crate) base: PathBuf,
     /// What is searched.
     pub(crate) scope: Scope,
+    /// Which of the files that it holds are found.
+    pub(crate) found: WalkOptions,
     pub(crate) table: Table,
     pub(crate) lexical: LexicalIndex,
     pub(crate) dense: Option<Dense>,
@@ -341,20 +353,34 @@ impl Newest {
 
 impl Wanted<'_> {
     fn open_or_build(&self, options: &OpenOptions, events: &(dyn Fn(Event) + Sync)) -> Result<Opened, Error> {
-        let Place { root, folder, scope, .. } = self.place;
+        let manifest = self.place.folder.manifest().ok();
+        let reach = Reach::of(options, manifest.as_ref(), !self.place.scope.is_all());
+        let known = manifest.map(|manifest| manifest.remembered).unwrap_or_default();
+        let remembered = if options.remember { options.walk.or(known) } else { known };
+        let mut opened = self.open_with(options, (&reach.held, remembered), events)?;
+        opened.index.found = reach.found;
+        Ok(opened)
+    }
+
+    /// Opens the index of the files of `walk`, and has it remember what it is told.
+    fn open_with(
+        &self,
+        options: &OpenOptions,
+        (walk, remembered): (&WalkOptions, WalkChoice),
+        events: &(dyn Fn(Event) + Sync),
+    ) -> Result<Opened, Error> {
+        let Place { root, folder, .. } = self.place;
         let as_it_is = |newest: Newest| Opened { index: newest.index, built: None, outdated: None };
         if options.update == Update::Never {
             let no_index = |reason| Error::NoIndex { root: root.clone(), reason };
             return self.open_newest().map(as_it_is).map_err(no_index);
         }
         let looked_ns = now_ns();
-        // A tree around the path is listed as it was when it was indexed.
-        let made = if scope.is_all() { None } else { folder.manifest().ok() };
-        let walk = made.map_or(options.walk, |manifest| manifest.walk);
-        let listing = &walk::list(root, &walk)?;
-        let tree = Tree { root, base: self.base, canonical: self.canonical, walk: &walk, listing, looked_ns };
+        let listing = &walk::list(root, walk)?;
+        let (base, canonical) = (self.base, self.canonical);
+        let tree = Tree { root, base, canonical, walk, remembered, listing, looked_ns };
         let is_anew = options.update == Update::Anew;
-        let work = match self.look(listing, is_anew) {
+        let work = match self.look(&tree, is_anew) {
             Ok((newest, comparison)) => {
                 if comparison.has_read {
                     // What was learnt by reading is worth noting, but an index that cannot be written is as good.
@@ -366,7 +392,7 @@ impl Wanted<'_> {
         };
         let (lock, work) = match folder.lock(|| events(Event::Waiting)) {
             // The writer that was waited for may have done it.
-            Ok(lock) if !work.usable.is_of(folder) => match self.look(listing, is_anew) {
+            Ok(lock) if !work.usable.is_of(folder) => match self.look(&tree, is_anew) {
                 Ok((newest, _)) => return Ok(as_it_is(newest)),
                 Err(work) => (Ok(lock), work),
             },
@@ -439,18 +465,20 @@ impl Wanted<'_> {
     }
 
     /// The index, if it is what is wanted, else what there is to do; with `is_anew` that is everything. Takes no lock.
-    fn look(&self, listing: &Listing, is_anew: bool) -> Result<(Newest, Comparison), Work> {
+    fn look(&self, tree: &Tree, is_anew: bool) -> Result<(Newest, Comparison), Work> {
         let newest = self.open_newest().map_err(|reason| {
             let usable = self.place.folder.manifest_or_copy();
             let usable = usable.map_or(Usable::Nothing, |manifest| Usable::Vectors(Box::new(manifest)));
             Work { reason, usable }
         })?;
-        let mut comparison = compare(&newest.index.table, &newest.manifest, self.base, listing);
+        let mut comparison = compare(&newest.index.table, &newest.manifest, self.base, tree.listing);
         let reason = if is_anew {
             comparison.same.fill(None);
             Stale::Requested
         } else if comparison.changes.total() > 0 {
             Stale::Files(comparison.changes)
+        } else if newest.manifest.walk != *tree.walk || newest.manifest.remembered != tree.remembered {
+            Stale::Choice
         } else if let Some(model) = self.missing_model(&newest) {
             Stale::Model(model)
         } else {
@@ -516,7 +544,8 @@ impl Wanted<'_> {
         let units_of_files = table.units_of_files();
         let file_lengths = table.files.iter().map(|file| file.bytes as f32).collect();
         let (base, scope) = (self.shown.to_owned(), self.place.scope.clone());
-        Ok(Index { base, scope, table, lexical, dense, file_of_unit, units_of_files, file_lengths })
+        let found = manifest.walk;
+        Ok(Index { base, scope, found, table, lexical, dense, file_of_unit, units_of_files, file_lengths })
     }
 }
 

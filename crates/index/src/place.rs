@@ -81,7 +81,11 @@ impl Places {
             for around in canonical.ancestors().skip(1) {
                 let Some(scope) = Scope::of(&canonical, around) else { continue };
                 let folder = local(around, IndexFolder::has_manifest).or_else(|| in_cache(around));
-                if let Some(folder) = folder.filter(IndexFolder::has_manifest) {
+                let covers = |folder: &IndexFolder| {
+                    folder.manifest().map_or(true, |manifest| manifest.walk.covers(options.walk))
+                };
+                let folder = folder.filter(|folder| folder.has_manifest() && covers(folder));
+                if let Some(folder) = folder {
                     let root = around.to_owned();
                     enclosing.push(Place { canonical: root.clone(), root, folder, scope });
                 }

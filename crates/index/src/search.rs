@@ -346,11 +346,12 @@ impl Index {
 
     /// Which units a filter lets through, of the part of the tree that is searched; none if that is all of them.
     fn allowed(&self, filter: &Filter) -> Option<Vec<bool>> {
-        if filter.is_empty() && self.scope.is_all() {
+        let is_found = |file: &FileRecord| self.found.lists(file.bytes, file.flags());
+        if filter.is_empty() && self.scope.is_all() && self.table.files.iter().all(is_found) {
             return None;
         }
         let file = |file: &FileRecord| {
-            let path = self.scope.relative(self.table.text(file.path));
+            let path = self.scope.relative(self.table.text(file.path)).filter(|_| is_found(file));
             path.is_some_and(|path| filter.file(path, self.table.text(file.language), file.flags()))
         };
         let files: Vec<bool> = self.table.files.iter().map(file).collect();

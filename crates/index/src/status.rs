@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use quarry_corpus::walk::{self, Skipped};
+use quarry_corpus::walk::{self, Skipped, WalkOptions};
 use quarry_source::UnitKind;
 
 use crate::changes::compare;
 use crate::folder::FORMAT;
 use crate::open::mismatch;
 use crate::place::{Place, Places};
+use crate::reach::Reach;
 use crate::table::{KINDS, Table};
 use crate::update::left_out;
 use crate::{Error, Index, OpenOptions, Stale};
@@ -87,6 +88,16 @@ impl Index {
         Ok(Places::of(&walk::resolved(root), options)?.ignored)
     }
 
+    /// Which files a search of `root` finds.
+    ///
+    /// # Errors
+    /// As [`status`](Self::status).
+    pub fn found(root: &Path, options: &OpenOptions) -> Result<WalkOptions, Error> {
+        let Places { enclosing, own, .. } = Places::of(&walk::resolved(root), options)?;
+        let place = enclosing.first().unwrap_or(&own);
+        Ok(Reach::of(options, place.folder.manifest().ok().as_ref(), !place.scope.is_all()).found)
+    }
+
     fn status_at(place: &Place, options: &OpenOptions) -> Result<Status, Error> {
         let Place { root, canonical, folder, scope } = place;
         let mut status = Status {
@@ -107,7 +118,7 @@ impl Index {
             Ok(table) => table,
             Err(error) => return Ok(Status { stale: Some(Stale::Broken(error.to_string())), ..status }),
         };
-        let listing = walk::list(root, if scope.is_all() { &options.walk } else { &manifest.walk })?;
+        let listing = walk::list(root, &Reach::of(options, Some(&manifest), !scope.is_all()).held)?;
         let base = &walk::open(walk::base_folder(root)?)?;
         status.stale = mismatch(&manifest, &canonical.to_string_lossy()).or_else(|| {
             let changes = compare(&table, &manifest, base, &listing).changes;

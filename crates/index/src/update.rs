@@ -9,7 +9,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use quarry_corpus::walk::{ListedFile, Listing, Skipped, WalkOptions};
+use quarry_corpus::walk::{ListedFile, Listing, Skipped, WalkChoice, WalkOptions};
 use quarry_files::Directory;
 
 use crate::build::{self, MAX_PART_BYTES};
@@ -42,6 +42,8 @@ pub(crate) struct Tree<'a> {
     pub canonical: &'a str,
     /// What it was listed with.
     pub walk: &'a WalkOptions,
+    /// What the index is to remember.
+    pub remembered: WalkChoice,
     pub listing: &'a Listing,
     /// When it was listed, in nanoseconds since 1970.
     pub looked_ns: u64,
@@ -118,6 +120,7 @@ pub(crate) fn write_generation(
         root: tree.canonical.to_owned(),
         program: PROGRAM.to_owned(),
         walk: *tree.walk,
+        remembered: tree.remembered,
         models: models.filter(|model| is_carried(model)).cloned().collect(),
         size,
         files: StoredFile::all(&generation_folder)?,

@@ -269,7 +269,7 @@ impl Workspace {
     }
 
     fn listing(&self) -> Result<Listing, ToolError> {
-        Ok(walk::list(&self.root, &self.options.walk)?)
+        Ok(walk::list(&self.root, &Index::found(&self.root, &self.options)?)?)
     }
 
     /// The absolute paths that a caller may know the root by: with and without symbolic links resolved.

@@ -8,7 +8,7 @@ mod fixture;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use fixture::{Fixture, stderr, stdout};
@@ -31,7 +31,7 @@ fn run(fixture: &Fixture, arguments: &[&str]) -> Output {
         };
     }
     let to = |name: &str| fs::File::create(fixture.path(name)).unwrap();
-    let mut child = shell.stdout(to("stdout")).stderr(to("stderr")).spawn().unwrap();
+    let mut child = shell.stdin(Stdio::null()).stdout(to("stdout")).stderr(to("stderr")).spawn().unwrap();
     let start = Instant::now();
     let status = loop {
         match child.try_wait().unwrap() {
@@ -192,7 +192,6 @@ fn an_index_in_a_tree_cannot_have_other_files_written() {
         &["index"],
         &["mcp"],
         &["config"],
-        &["eval", "repo"],
     ];
     commands.push(&["search", "socket", "--index", ".quarry"]);
     for command in commands {
@@ -204,9 +203,12 @@ fn an_index_in_a_tree_cannot_have_other_files_written() {
             assert_eq!(link.unwrap(), Path::new("../../home/rc"), "{command:?}");
         }
         let is_named = command.contains(&"--index");
-        assert_eq!(output.status.code() == Some(2), is_named, "{command:?}: {message}");
+        // A server whose client is gone at once ends as it likes.
+        if command[0] != "mcp" {
+            assert_eq!(output.status.code() == Some(2), is_named, "{command:?}: {message}");
+        }
         // What does not touch an index has nothing to say about it.
-        if !matches!(command[0], "config" | "eval") && command.last() != Some(&"http") {
+        if !matches!(command[0], "config") && command.last() != Some(&"http") {
             assert!(
                 message.contains("made by this user on this machine")
                     || message.contains("this user made on this machine"),
@@ -239,7 +241,8 @@ fn an_index_that_waits_or_does_not_end_is_left_alone() {
             put(&folder.join(name), what, Path::new(""));
         }
         finds_the_socket(&run(&fixture, &["search", "open a socket"]));
-        for command in [&["status"][..], &["doctor"], &["index"], &["mcp"]] {
+        run(&fixture, &["mcp"]);
+        for command in [&["status"][..], &["doctor"], &["index"]] {
             assert_eq!(run(&fixture, command).status.code(), Some(0), "{what} {command:?}");
         }
         fs::remove_dir_all(&folder).unwrap();

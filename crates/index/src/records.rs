@@ -4,7 +4,6 @@
 //! holds a record, by the canonical path of its folder, with a key that is drawn for it and lies nowhere else. The
 //! manifest of such an index is sealed with that key: one that came with the tree, or took the place of ours, is not.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -77,29 +76,6 @@ impl Records {
         Ok(key)
     }
 
-    /// The folders of all indexes in trees that are recorded, whether they are still there or not.
-    pub fn all(&self) -> Vec<PathBuf> {
-        let entries = self.folder.iter().flat_map(fs::read_dir).flatten().flatten();
-        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        let records = names.filter(|name| name.ends_with(ENDING)).filter_map(|name| self.read(&name));
-        let mut indexes: Vec<PathBuf> = records.map(|record| PathBuf::from(record.index)).collect();
-        indexes.sort();
-        indexes
-    }
-
-    /// Forgets the index in a folder.
-    ///
-    /// # Errors
-    /// When the user's folder for state cannot be written.
-    pub fn forget(&self, index: &Path) -> Result<(), Error> {
-        let Some(folder) = &self.folder else { return Ok(()) };
-        let path = folder.join(file_name(index));
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", &path, error)),
-            _ => Ok(()),
-        }
-    }
-
     fn read(&self, name: &str) -> Option<Record> {
         let bytes = quarry_files::read_regular(&self.folder.as_ref()?.join(name), MAX_BYTES).ok()?;
         serde_json::from_slice(&bytes).ok()
@@ -147,6 +123,8 @@ fn bytes(digits: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -169,17 +147,14 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let records = Records::new(Some(state.path()));
         let (one, other) = (Path::new("/tree/.quarry"), Path::new("/other/.quarry"));
-        assert!(records.key(one).is_none() && records.all().is_empty());
+        assert!(records.key(one).is_none());
         let key = records.make(one).unwrap();
         assert_eq!(records.make(one).unwrap().0, key.0);
         assert_ne!(records.make(other).unwrap().0, key.0);
-        assert_eq!(records.all(), [other, one]);
+        assert!(records.key(one).is_some() && records.key(other).is_some());
         let folder = state.path().join("indexes");
         fs::copy(folder.join(file_name(one)), folder.join(file_name(other))).unwrap();
         assert!(records.key(other).is_none(), "a record of another one");
-        records.forget(one).unwrap();
-        records.forget(one).unwrap();
-        assert!(records.key(one).is_none());
         assert!(matches!(Records::new(None).make(one), Err(Error::NoStateFolder)));
     }
 }

@@ -92,7 +92,7 @@ impl Programs for IsolatedPrograms {
             }
         }
         let _place = self.places.take(&self.stop).ok_or(AnnotateError::Stopped)?;
-        let outcome = self.sandbox.run(&runnable, &runner.limits(limits)).map_err(|error| match error {
+        let outcome = runner.run(self.sandbox.as_ref(), &runnable, limits).map_err(|error| match error {
             quarry_sandbox::Error::Program(problem) => AnnotateError::Unrunnable { problem },
             error => error.into(),
         })?;

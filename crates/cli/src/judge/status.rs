@@ -164,7 +164,8 @@ fn text(status: &Status<'_>) -> String {
         [("per clear pair", &report.per_pair.clear), ("per unclear pair", &report.per_pair.unclear)]
     {
         if per.pairs > 0 {
-            line(name, format!("{:.0} tokens, ${:.6}, {:.2} s", per.tokens, per.dollars, per.seconds));
+            let dollars = in_dollars(per.dollars);
+            line(name, format!("{:.0} tokens{dollars}, {:.2} s", per.tokens, per.seconds));
         }
     }
     line("cost of all answers", format!("{} in {} answers", report.cost, report.answers));
@@ -245,6 +246,11 @@ fn wrapped(text: &str) -> Vec<String> {
     lines
 }
 
+/// What something costs, behind its tokens; nothing where no price is known.
+fn in_dollars(dollars: Option<f64>) -> String {
+    dollars.map_or(String::new(), |dollars| format!(", ${dollars:.6}"))
+}
+
 fn percent(share: Option<f64>) -> String {
     share.map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share))
 }
@@ -272,11 +278,11 @@ fn write_options(text: &mut String, options: &Options) {
     for added in &options.added {
         let _ = writeln!(
             text,
-            "  {:<26} {} calls, {} tokens, ${:.6}; {} runs; {:.2} s",
+            "  {:<26} {} calls, {} tokens{}; {} runs; {:.2} s",
             added.option.replace('_', " "),
             added.calls,
             added.tokens,
-            added.dollars,
+            in_dollars(added.dollars),
             added.runs,
             added.seconds
         );
@@ -290,8 +296,13 @@ fn write_options(text: &mut String, options: &Options) {
     };
     let _ = writeln!(
         text,
-        "  {:<26} {:+} calls, {:+} tokens, {:+.6} dollars, {:+} runs, on the {} pairs that both judged",
-        "together", beside.calls, beside.tokens, beside.dollars, beside.runs, beside.pairs
+        "  {:<26} {:+} calls, {:+} tokens{}, {:+} runs, on the {} pairs that both judged",
+        "together",
+        beside.calls,
+        beside.tokens,
+        beside.dollars.map_or(String::new(), |dollars| format!(", {dollars:+.6} dollars")),
+        beside.runs,
+        beside.pairs
     );
     let changed: u64 = beside.changed.iter().map(|(_, _, number)| number).sum();
     let _ = writeln!(text, "  {:<26} {changed}", "labels changed");

@@ -79,7 +79,8 @@ impl Index {
     /// As those of the search.
     pub fn explain(&self, request: &SearchRequest, hits: &[Hit]) -> Result<Vec<Explanation>, Error> {
         let signals = self.signals(request)?;
-        let query = Query { text: request.query, terms: &signals.terms, weights: &signals.lexical.idf };
+        let query =
+            Query { text: &signals.reading.text, terms: &signals.terms, weights: &signals.lexical.idf };
         let explain = |hit: &Hit| {
             let words = self.explain_words(&signals, &request.ranking, hit)?;
             Ok(explain_rules(words, &request.ranking, query.symbol().is_some(), hit))
@@ -139,7 +140,7 @@ fn explain_rules(words: Explanation, ranking: &Ranking, is_symbol: bool, hit: &H
         words,
         rule("place", ranking.place_weight, hit.parts.place),
         rule("name", ranking.name_weight, hit.parts.name),
-        Explanation::leaf("definition", ranking.definition_score(hit.parts.defines, is_symbol)),
+        Explanation::leaf("definition", ranking.definition_score(&hit.parts, is_symbol)),
     ];
     Explanation::product(
         "score",

@@ -29,7 +29,7 @@ use crate::table::{PartSize, TableSize};
 use crate::{Error, Stale};
 
 /// Version of everything below the folder; another one is rebuilt, never read.
-pub(crate) const FORMAT: u32 = 5;
+pub(crate) const FORMAT: u32 = 6;
 
 /// Version of this program.
 pub(crate) const PROGRAM: &str = env!("CARGO_PKG_VERSION");

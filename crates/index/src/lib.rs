@@ -16,6 +16,7 @@ pub mod fusion;
 pub mod lexical;
 mod open;
 mod place;
+mod respelling;
 pub mod rules;
 mod search;
 pub mod snippet;

@@ -50,7 +50,8 @@ pub struct SearchRequest<'a> {
 ///   is that of its best unit; both sums are over the best unit's, so that they are at most 1;
 /// - the [rules](crate::rules), each times its weight;
 ///
-/// and is then multiplied with what [`rules::demotion`], [`rules::fold`] and [`rules::diversify`] say. The defaults are
+/// and is multiplied with what [`rules::demotion`] says, which the weight of a definition is added to, and then with
+/// what [`rules::fold`] and [`rules::diversify`] say. The defaults are
 /// what `quarry eval tune` chooses on the repository-search development set and on `bench/repo-queries.tsv` together, or
 /// what hardly differs from it; `docs/ranking.md` has the figures.
 #[derive(Debug, Clone, PartialEq)]
@@ -468,8 +469,8 @@ impl Ranking {
     fn score(&self, parts: &ScoreParts, is_symbol: bool) -> f32 {
         let names = self.place_weight * parts.place.powf(self.name_power)
             + self.name_weight * parts.name.powf(self.name_power);
-        let sum = parts.words + names + self.definition_score(parts, is_symbol);
-        sum * parts.demotion
+        // A definition that was asked for by its name is meant, whatever kind of code it is in.
+        (parts.words + names) * parts.demotion + self.definition_score(parts, is_symbol)
     }
 
     /// What a unit gets that defines a symbol of the query, or the symbol that the query is.

@@ -501,13 +501,14 @@ mod tests {
             let outcome = Outcome {
                 ended: Ended::Exited { code: 0 },
                 stdout,
-                stderr: none,
+                stderr: none.clone(),
+                report: none,
                 wall_time: time,
                 cpu_time: time,
                 peak_memory_bytes: 0,
                 memory_bound: quarry_sandbox::MemoryBound::Watchdog,
             };
-            let run = Run::new(TestProgram::default(), Vec::new(), &outcome, "");
+            let run = Run::new(TestProgram::default(), Vec::new(), &outcome, None, "");
             for text in [run.stdout.clone(), run.shown(python)] {
                 let shown = text.chars().filter(|c| *c == 'a').count() as u64;
                 let gaps: u64 = text

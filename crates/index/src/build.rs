@@ -152,6 +152,7 @@ fn prepare<'a>(base: &Directory, file: &'a ListedFile) -> Prepared<'a> {
                 folder: place.folder,
                 doc: &unit.doc,
                 body: Cow::Owned(body(&bytes, &unit)),
+                symbol: rules::symbol(unit.kind, &unit.name, &unit.signature),
             });
             (unit, hash, terms)
         })

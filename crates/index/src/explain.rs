@@ -79,7 +79,8 @@ impl Index {
     /// As those of the search.
     pub fn explain(&self, request: &SearchRequest, hits: &[Hit]) -> Result<Vec<Explanation>, Error> {
         let signals = self.signals(request)?;
-        let query = Query { text: request.query, terms: &signals.terms, weights: &signals.lexical.idf };
+        let query =
+            Query { text: &signals.reading.text, terms: &signals.terms, weights: &signals.lexical.idf };
         let explain = |hit: &Hit| {
             let words = self.explain_words(&signals, &request.ranking, hit)?;
             Ok(explain_rules(words, &request.ranking, query.symbol().is_some(), hit))
@@ -135,17 +136,20 @@ fn explain_rules(words: Explanation, ranking: &Ranking, is_symbol: bool, hit: &H
         let found = Explanation::leaf("match", found.powf(ranking.name_power));
         Explanation::product(name, [Explanation::leaf("weight", weight), found])
     };
-    let sum = vec![
+    let matches = vec![
         words,
         rule("place", ranking.place_weight, hit.parts.place),
         rule("name", ranking.name_weight, hit.parts.name),
-        Explanation::leaf("definition", ranking.definition_score(hit.parts.defines, is_symbol)),
     ];
+    let by_kind = Explanation::product(
+        "by kind of code",
+        [Explanation::sum("before factors", matches), Explanation::leaf("kind of code", hit.parts.demotion)],
+    );
+    let definition = Explanation::leaf("definition", ranking.definition_score(&hit.parts, is_symbol));
     Explanation::product(
         "score",
         [
-            Explanation::sum("before factors", sum),
-            Explanation::leaf("kind of code", hit.parts.demotion),
+            Explanation::sum("before repetition", vec![by_kind, definition]),
             Explanation::leaf("repetition", hit.parts.repetition),
         ],
     )
@@ -196,7 +200,7 @@ mod tests {
                 assert!(hits.len() > 4 && explanations.len() == hits.len());
                 for (hit, explanation) in hits.iter().zip(&explanations) {
                     check_combines(explanation, hit.score);
-                    let words = &explanation.parts[0].parts[0];
+                    let words = &explanation.parts[0].parts[0].parts[0].parts[0];
                     check_combines(words, hit.parts.words);
                     let lexical = &words.parts[0].parts[0].parts[0];
                     check_combines(&lexical.parts[1].parts[0], hit.parts.lexical);

@@ -6,6 +6,7 @@
 
 mod fields;
 mod segment_folder;
+mod symbols;
 mod terms;
 
 use std::borrow::Cow;
@@ -22,6 +23,7 @@ use tantivy::tokenizer::TokenizerManager;
 use tantivy::{InvertedIndexReader, SegmentReader, TantivyDocument, Term};
 
 use self::segment_folder::SegmentFolder;
+use self::symbols::SymbolReader;
 use self::terms::TermSplitter;
 pub(crate) use self::terms::Terms;
 use crate::Error;
@@ -29,6 +31,9 @@ use crate::table::{N_FIELDS, Numbering, PartUnits};
 
 /// Names of the fields, in the order that every array by field follows.
 pub const FIELDS: [&str; N_FIELDS] = ["name", "file", "folder", "doc", "body"];
+
+/// Name of the field that no score counts: what a text defines, folded.
+const SYMBOL_FIELD: &str = "symbol";
 
 /// Memory for the terms of a segment before it must be written.
 const WRITER_BYTES: usize = 64 << 20;
@@ -49,6 +54,9 @@ pub struct LexicalText<'a> {
     pub doc: &'a str,
     /// The source without `doc`.
     pub body: Cow<'a, str>,
+    /// The symbol that the text defines, as it is written; empty if it defines none. It is looked up, and counts in no
+    /// score.
+    pub symbol: &'a str,
 }
 
 impl<'a> LexicalText<'a> {
@@ -96,6 +104,7 @@ struct Part {
     n_documents: usize,
     /// In the order of [`FIELDS`].
     fields: Vec<FieldReader>,
+    symbols: SymbolReader,
 }
 
 struct FieldReader {
@@ -258,7 +267,9 @@ impl Part {
                 })
             })
             .collect::<Result<_, tantivy::TantivyError>>()?;
-        Ok(Self { n_documents: segment.max_doc() as usize, fields })
+        let field = index.schema().get_field(SYMBOL_FIELD)?;
+        let symbols = SymbolReader { field, postings: segment.inverted_index(field)? };
+        Ok(Self { n_documents: segment.max_doc() as usize, fields, symbols })
     }
 }
 
@@ -451,6 +462,11 @@ fn write(directory: impl tantivy::Directory, texts: impl IntoIterator<Item = Ter
         TextFieldIndexing::default().set_tokenizer(TOKENIZER).set_index_option(IndexRecordOption::WithFreqs);
     let options = TextOptions::default().set_indexing_options(indexing);
     let fields = FIELDS.map(|name| schema.add_text_field(name, options.clone()));
+    let whole = TextFieldIndexing::default()
+        .set_tokenizer(TOKENIZER)
+        .set_index_option(IndexRecordOption::Basic)
+        .set_fieldnorms(false);
+    let symbol = schema.add_text_field(SYMBOL_FIELD, TextOptions::default().set_indexing_options(whole));
     let tokenizers = TokenizerManager::new();
     tokenizers.register(TOKENIZER, TermSplitter::default());
     let mut writer = tantivy::Index::builder()
@@ -459,7 +475,8 @@ fn write(directory: impl tantivy::Directory, texts: impl IntoIterator<Item = Ter
         .single_segment_index_writer(directory, WRITER_BYTES)?;
     for text in texts {
         let mut document = TantivyDocument::new();
-        for (field, value) in fields.iter().zip(text.fields).filter(|(_, value)| !value.is_empty()) {
+        let values = fields.iter().zip(text.fields).chain([(&symbol, text.symbol)]);
+        for (field, value) in values.filter(|(_, value)| !value.is_empty()) {
             document.add_field_value(*field, &tantivy::schema::OwnedValue::Str(value));
         }
         writer.add_document(document)?;

@@ -18,6 +18,7 @@ mod open;
 mod place;
 mod reach;
 mod records;
+mod respelling;
 pub mod rules;
 mod search;
 pub mod snippet;

@@ -12,6 +12,7 @@ use rayon::prelude::*;
 
 use crate::fusion::{Fusion, convex_combination, greatest};
 use crate::lexical::{Bm25f, Groups, Scores};
+use crate::respelling::Reading;
 use crate::rules::{self, Query};
 use crate::table::{FileRecord, UnitRecord};
 use crate::{Error, Evidence, Filter, Index};
@@ -49,7 +50,8 @@ pub struct SearchRequest<'a> {
 ///   is that of its best unit; both sums are over the best unit's, so that they are at most 1;
 /// - the [rules](crate::rules), each times its weight;
 ///
-/// and is then multiplied with what [`rules::demotion`], [`rules::fold`] and [`rules::diversify`] say. The defaults are
+/// and is multiplied with what [`rules::demotion`] says, which the weight of a definition is added to, and then with
+/// what [`rules::fold`] and [`rules::diversify`] say. The defaults are
 /// what `quarry eval tune` chooses on the repository-search development set and on `bench/repo-queries.tsv` together, or
 /// what hardly differs from it; `docs/ranking.md` has the figures.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,6 +115,8 @@ pub struct SearchResponse {
     pub confidence: f32,
     /// What the confidence is made of.
     pub evidence: Evidence,
+    /// The query as it was answered, if that is not what was typed: with its symbols as they are written in the code.
+    pub read_as: Option<String>,
 }
 
 /// A unit that was found.
@@ -155,8 +159,10 @@ pub struct ScoreParts {
     pub place: f32,
     /// [`rules::unit_match`].
     pub name: f32,
-    /// [`rules::defines`].
+    /// Whether it defines the symbol that the query is, or one that it mentions ([`rules::mentions`]).
     pub defines: bool,
+    /// How exactly that symbol is spelled as its name: 1, or less in another case or with a letter missing.
+    pub exactness: f32,
     /// What the sum is multiplied with for what kind of code it is: [`rules::demotion`].
     pub demotion: f32,
     /// What it is multiplied with further for better units of the same file and for being a near-duplicate of one.
@@ -165,6 +171,7 @@ pub struct ScoreParts {
 
 /// What a query finds in every unit and file that may be found; 0 for the others.
 pub(crate) struct Signals {
+    pub reading: Reading,
     pub terms: Vec<String>,
     /// BM25F of units and of files.
     pub lexical: Scores,
@@ -188,9 +195,11 @@ impl Index {
     /// # Errors
     /// When the query has no word, the model fails, or the index cannot be read.
     pub fn search(&self, request: &SearchRequest) -> Result<SearchResponse, Error> {
-        let Signals { terms, lexical, dense, candidates, words, best: scale, .. } = self.signals(request)?;
+        let Signals { reading, terms, lexical, dense, candidates, words, best: scale, .. } =
+            self.signals(request)?;
         let ranking = &request.ranking;
-        let query = Query { text: request.query, terms: &terms, weights: &lexical.idf };
+        let query = Query { text: &reading.text, terms: &terms, weights: &lexical.idf };
+        let is_symbol = query.symbol().is_some();
         let most: f32 = lexical.idf.iter().sum::<f32>() * (ranking.bm25f.k1 + 1.0);
         let places = self.place_matches(&query, &candidates);
         let is_private = |record: &UnitRecord| {
@@ -207,6 +216,12 @@ impl Index {
             let name = self.table.text(record.name);
             let mut flags = self.table.file_of(record).flags();
             flags.set(FileFlags::TEST, flags.contains(FileFlags::TEST) || record.is_test());
+            let exactness = if is_symbol {
+                reading.definitions.get(&unit).copied()
+            } else {
+                let symbol = rules::symbol(record.kind(), name, self.table.text(record.signature));
+                rules::mentions(&query, symbol).then_some(1.0)
+            };
             ScoreParts {
                 lexical: lexical.texts[unit],
                 dense: dense[unit],
@@ -214,9 +229,8 @@ impl Index {
                 words: words / scale,
                 place: places[&record.file],
                 name: rules::unit_match(&query, record.kind(), name),
-                // The later parts of a long definition have its name, but no signature.
-                defines: !self.table.text(record.signature).is_empty()
-                    && rules::defines(&query, record.kind(), name),
+                defines: exactness.is_some(),
+                exactness: exactness.unwrap_or_default(),
                 demotion: rules::demotion(
                     flags,
                     with_public.contains(&record.file) && is_private(record),
@@ -227,7 +241,6 @@ impl Index {
         };
         let parts: HashMap<usize, ScoreParts> =
             candidates.iter().zip(words).map(|(&unit, words)| (unit, parts(unit, words))).collect();
-        let is_symbol = query.symbol().is_some();
         let mut scored: Vec<(u32, usize, f32)> = candidates
             .iter()
             .map(|unit| (self.file_of_unit[*unit], *unit, ranking.score(&parts[unit], is_symbol)))
@@ -253,20 +266,23 @@ impl Index {
             known: lexical.known,
         };
         let confidence = if hits.is_empty() { 0.0 } else { evidence.confidence() };
-        Ok(SearchResponse { hits, confidence, evidence })
+        let read_as = (reading.text != request.query).then_some(reading.text);
+        Ok(SearchResponse { hits, confidence, evidence, read_as })
     }
 
     /// What words and meaning say of units and files, before any rule.
     pub(crate) fn signals(&self, request: &SearchRequest) -> Result<Signals, Error> {
-        let terms = query_terms(request.query);
-        if terms.is_empty() {
+        if query_terms(request.query).is_empty() {
             return Err(Error::EmptyQuery);
         }
+        let allowed = self.allowed(request.filter);
+        let reading = self.read_query(request.query, allowed.as_deref())?;
+        let terms = query_terms(&reading.text);
         let ranking = &request.ranking;
         let groups = Groups { of_text: &self.file_of_unit, lengths: &self.file_lengths };
         let score_dense = || match &self.dense {
             Some(dense) => {
-                let vectors = dense.embedder.embed_queries(&[request.query])?;
+                let vectors = dense.embedder.embed_queries(&[reading.text.as_str()])?;
                 Ok::<_, Error>((dense.matrix.similarities(&vectors.values), ranking.dense_weight))
             }
             None => Ok((vec![0.0; self.n_units()], 0.0)),
@@ -274,7 +290,6 @@ impl Index {
         let (lexical, dense) =
             rayon::join(|| self.lexical.scores(&terms, &ranking.bm25f, groups), score_dense);
         let (mut lexical, (mut dense, dense_weight)) = (lexical?, dense?);
-        let allowed = self.allowed(request.filter);
         hide(&mut lexical.texts, allowed.as_deref());
         hide(&mut dense, allowed.as_deref());
         let dense_of_files = self.best_of_files(&dense);
@@ -285,10 +300,17 @@ impl Index {
             let is_allowed = allowed.as_ref().is_none_or(|allowed| allowed[unit]);
             if is_allowed { fusion.score(lexical.texts[unit], dense[unit]) + file } else { 0.0 }
         };
-        let (candidates, words): (Vec<usize>, Vec<f32>) =
-            best(self.n_units(), N_CANDIDATES.max(request.limit), words).into_iter().unzip();
+        let mut found = best(self.n_units(), N_CANDIDATES.max(request.limit), words);
+        // The definition of a symbol that others use all the time may be none of the best by its words.
+        if !found.iter().any(|(unit, _)| reading.definitions.contains_key(unit)) {
+            let mut others: Vec<(usize, f32)> =
+                reading.definitions.keys().map(|&unit| (unit, words(unit))).collect();
+            others.sort_unstable_by(better_first);
+            found.extend(others.into_iter().take(N_CANDIDATES));
+        }
+        let (candidates, words): (Vec<usize>, Vec<f32>) = found.into_iter().unzip();
         let best = greatest(&words);
-        Ok(Signals { terms, lexical, dense, dense_of_files, dense_weight, candidates, words, best })
+        Ok(Signals { reading, terms, lexical, dense, dense_of_files, dense_weight, candidates, words, best })
     }
 
     /// Ranks units by how alike they are to the one at a line (1-based) of a file (path relative to the root), which
@@ -328,7 +350,7 @@ impl Index {
             units.into_iter().map(|(unit, score)| self.hit(unit, score, part(score))).collect();
         let first = hits.first().map_or(0.0, |hit| hit.parts.dense);
         let evidence = Evidence { dense: Some(first), coverage: 0.0, known: 1.0 };
-        Ok(SearchResponse { hits, confidence: first, evidence })
+        Ok(SearchResponse { hits, confidence: first, evidence, read_as: None })
     }
 
     /// The unit at a line (1-based) of a file (path relative to the root), with a score of 0: of several the last
@@ -462,17 +484,14 @@ impl Ranking {
     fn score(&self, parts: &ScoreParts, is_symbol: bool) -> f32 {
         let names = self.place_weight * parts.place.powf(self.name_power)
             + self.name_weight * parts.name.powf(self.name_power);
-        let sum = parts.words + names + self.definition_score(parts.defines, is_symbol);
-        sum * parts.demotion
+        // A definition that was asked for by its name is meant, whatever kind of code it is in.
+        (parts.words + names) * parts.demotion + self.definition_score(parts, is_symbol)
     }
 
     /// What a unit gets that defines a symbol of the query, or the symbol that the query is.
-    pub(crate) fn definition_score(&self, defines: bool, is_symbol: bool) -> f32 {
-        match (defines, is_symbol) {
-            (true, true) => self.definition,
-            (true, false) => self.mention,
-            (false, _) => 0.0,
-        }
+    pub(crate) fn definition_score(&self, parts: &ScoreParts, is_symbol: bool) -> f32 {
+        let weight = if is_symbol { self.definition } else { self.mention };
+        parts.exactness * weight
     }
 }
 

@@ -513,6 +513,27 @@ fn definitions_come_before_uses_and_tests_come_late() {
 }
 
 #[test]
+fn a_symbol_is_found_however_it_is_typed() {
+    let fixture = Fixture::new(&[
+        ("header.py", "def parseHTTPHeader(line):\n    return line.split(':')\n"),
+        ("pool.py", "class ConnectionPool:\n    size = 1\n"),
+        ("use.py", "def use(line):\n    return parseHTTPHeader(line), ConnectionPool(line)\n"),
+    ]);
+    let index = fixture.open().index;
+    for (typed, path) in [
+        ("parsehttpheader", "header.py"),
+        ("parse_http_header", "header.py"),
+        ("parseHTPHeader", "header.py"),
+        ("parsehttpheadr", "header.py"),
+        ("connectionpool", "pool.py"),
+        ("ConectionPool", "pool.py"),
+    ] {
+        let hits = search(&index, typed);
+        assert_eq!(paths(&hits)[0], path, "{typed}");
+    }
+}
+
+#[test]
 fn confidence_tells_found_from_not_found() {
     let fixture = Fixture::new(&[("net.py", CONNECT), ("header.py", PARSE)]);
     let index = fixture.open().index;

@@ -33,8 +33,8 @@ pub const MAX_FILE_BYTES: u64 = 1 << 30;
 /// Longest `#!` line.
 const SCRIPT_LINE_BYTES: u64 = 256;
 
-/// What version control keeps for itself is not listed, whatever is asked for.
-const NEVER_LISTED: [&str; 5] = [".git", ".hg", ".svn", ".jj", ".bzr"];
+/// What version control and this program keep for themselves is not listed, whatever is asked for.
+const NEVER_LISTED: [&str; 6] = [".git", ".hg", ".svn", ".jj", ".bzr", ".quarry"];
 
 /// What to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -228,6 +228,30 @@ impl Model {
     pub fn function_score(&self, features: &UnitFeatures) -> f32 {
         dot(&self.unit, features)
     }
+
+    /// The shares of candidates by their scores of the rules and by their features.
+    #[must_use]
+    pub fn shares(&self, rules: &[f32], features: &[UnitFeatures]) -> Shares {
+        let best = rules.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
+        let sharpened: Vec<f32> = rules.iter().map(|score| self.sharpness * score / best).collect();
+        let scores: Vec<f32> = features.iter().map(|features| self.function_score(features)).collect();
+        Shares { file: softmax(&sharpened), function: softmax(&scores) }
+    }
+}
+
+/// The share of each candidate, in their order, each kind adding up to 1.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shares {
+    /// If a file is wanted.
+    pub file: Vec<f32>,
+    /// If a function is wanted.
+    pub function: Vec<f32>,
+}
+
+/// The score of a unit by its two shares, the probability being that of a file.
+#[must_use]
+pub fn mixture(file_probability: f32, file_share: f32, function_share: f32) -> f32 {
+    file_probability * file_share + (1.0 - file_probability) * function_share
 }
 
 fn dot(weights: &[f32], features: &[f32]) -> f32 {

@@ -11,7 +11,9 @@ use quarry_text::query_terms;
 use rayon::prelude::*;
 
 use crate::fusion::{Fusion, convex_combination, greatest};
-use crate::intent::{self, Model, NameMatches, QueryFeatures, QueryMatches, UnitFeatures, UnitMatches};
+use crate::intent::{
+    self, Model, NameMatches, QueryFeatures, QueryMatches, Shares, UnitFeatures, UnitMatches,
+};
 use crate::lexical::{Bm25f, Groups, Scores};
 use crate::rules::{self, PlaceMatch, Query};
 use crate::table::{FileRecord, UnitRecord};
@@ -262,11 +264,14 @@ impl Index {
             .into_iter()
             .map(|(_, unit, score)| {
                 let alone = ranking.score(&parts[&unit], is_symbol);
+                // Tests are among the features of a question about behavior.
+                let flags = self.flags(&self.table.units[unit]).difference(FileFlags::TEST);
+                let demotion = if flags.is_empty() { 1.0 } else { ranking.demotion };
                 let parts = ScoreParts {
                     repetition: over(score, alone),
                     rules: score,
                     file_probability: 1.0,
-                    function_factor: over(folded[&unit], alone),
+                    function_factor: over(folded[&unit], alone) * demotion,
                     ..parts[&unit]
                 };
                 Candidate { unit, score, parts, features: UnitFeatures::default() }
@@ -343,25 +348,17 @@ impl Index {
             model.file_probability(&self.query_features(candidates, signals, query, places));
         let file_probability = 1.0 - ranking.function_share * (1.0 - file_probability);
         self.set_features(candidates, signals);
-        let best = candidates.iter().map(|candidate| candidate.parts.rules).fold(f32::MIN_POSITIVE, f32::max);
-        let shares = |score: &dyn Fn(&Candidate) -> f32| {
-            intent::softmax(&candidates.iter().map(score).collect::<Vec<f32>>())
-        };
-        let by_rules = shares(&|candidate| model.sharpness * candidate.parts.rules / best);
-        let by_function = shares(&|candidate| model.function_score(&candidate.features));
-        for ((candidate, file_share), function_share) in candidates.iter_mut().zip(by_rules).zip(by_function)
-        {
-            let record = &self.table.units[candidate.unit];
-            let is_beside = !self.flags(record).difference(FileFlags::TEST).is_empty();
+        let rules: Vec<f32> = candidates.iter().map(|candidate| candidate.parts.rules).collect();
+        let features: Vec<UnitFeatures> = candidates.iter().map(|candidate| candidate.features).collect();
+        let Shares { file, function } = model.shares(&rules, &features);
+        for ((candidate, file_share), function_share) in candidates.iter_mut().zip(file).zip(function) {
             let parts = &mut candidate.parts;
             parts.file_probability = file_probability;
             parts.file_share = file_share;
             parts.function = model.function_score(&candidate.features);
             parts.function_share = function_share;
-            // Tests are among the features.
-            parts.function_factor *= if is_beside { ranking.demotion } else { 1.0 };
-            candidate.score = file_probability * file_share
-                + (1.0 - file_probability) * function_share * parts.function_factor;
+            candidate.score =
+                intent::mixture(file_probability, file_share, function_share * parts.function_factor);
         }
         candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.unit.cmp(&b.unit)));
     }

@@ -8,12 +8,14 @@
 //! no less than the reports: a program that ended with another one has not passed, whatever was reported.
 
 mod instrument;
+mod sites;
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use instrument::{Instrumented, Reporting, may_assert};
+pub(crate) use instrument::{Instrumented, Reporting};
+pub(crate) use sites::may_assert;
 
 /// The most reports of one process; then it says that there are more.
 const MAX_REPORTS: u32 = 1_000;

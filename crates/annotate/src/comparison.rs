@@ -17,7 +17,7 @@ pub struct Members {
     pub percent_agreement: Option<f64>,
     /// Krippendorff's α between the members, nominal.
     pub krippendorff_alpha: Option<f64>,
-    /// Pairs that have no majority because of a tie, or because nobody decided.
+    /// Pairs that have no majority, as no outcome has more than half of the votes.
     pub without_majority: u64,
     /// Each of them.
     pub members: Vec<Member>,
@@ -56,8 +56,8 @@ pub struct Added {
     pub calls: u64,
     /// Their tokens.
     pub tokens: u64,
-    /// What these cost.
-    pub dollars: f64,
+    /// What these cost; `None` where no price is known.
+    pub dollars: Option<f64>,
     /// Runs of programs.
     pub runs: u64,
     /// Time of calls and runs.
@@ -75,8 +75,8 @@ pub struct BesidePlain {
     pub calls: i64,
     /// Tokens for these pairs, more than without.
     pub tokens: i64,
-    /// Dollars for these pairs, more than without.
-    pub dollars: f64,
+    /// Dollars for these pairs, more than without; `None` where no price is known.
+    pub dollars: Option<f64>,
     /// Runs of programs for these pairs, more than without.
     pub runs: i64,
     /// Share of the labelled pairs that both decided in which each agrees with the file: without, with.
@@ -194,7 +194,7 @@ impl From<ExtraWork> for Added {
             option: work.extra.name(),
             calls: work.answers,
             tokens: work.cost.tokens,
-            dollars: work.cost.money.dollars(),
+            dollars: work.cost.dollars(),
             runs: work.runs,
             seconds: work.seconds,
         }
@@ -227,7 +227,7 @@ impl BesidePlain {
         let more = |with: u64, without: u64| with as i64 - without as i64;
         beside.calls = more(other.answers, plain.answers);
         beside.tokens = more(other.cost.tokens, plain.cost.tokens);
-        beside.dollars = other.cost.money.dollars() - plain.cost.money.dollars();
+        beside.dollars = other.cost.dollars().zip(plain.cost.dollars()).map(|(with, without)| with - without);
         beside.runs = more(other.runs, plain.runs);
         beside.accuracy = match shares.map(Share::value) {
             [Some(plain), Some(other)] => Some([plain, other]),

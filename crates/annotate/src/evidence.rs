@@ -180,9 +180,9 @@ impl Run {
         isolation: &str,
     ) -> Self {
         let kept = |output: &Captured| {
-            let output = output.text();
-            let output = instrumented.map_or(output.clone(), |instrumented| instrumented.restored(&output));
-            both_ends(&output, MAX_OUTPUT_BYTES)
+            let text = output.text();
+            let text = instrumented.map_or(text.clone(), |instrumented| instrumented.restored(&text));
+            kept(&text, output.total_bytes.saturating_sub(output.bytes.len() as u64))
         };
         Self {
             program,
@@ -321,6 +321,15 @@ impl Run {
     }
 }
 
+/// What is kept of a stream: both ends, or its beginning where the sandbox left out `more` bytes after it.
+fn kept(text: &str, more: u64) -> String {
+    if more == 0 {
+        return both_ends(text, MAX_OUTPUT_BYTES);
+    }
+    let head = text.floor_char_boundary(MAX_OUTPUT_BYTES);
+    format!("{}\n{}", &text[..head], left_out(more + (text.len() - head) as u64))
+}
+
 /// The beginning and the end of a text, which together have at most `max` bytes.
 fn both_ends(text: &str, max: usize) -> String {
     if text.len() <= max {
@@ -328,7 +337,22 @@ fn both_ends(text: &str, max: usize) -> String {
     }
     let head = text.floor_char_boundary(max / 2);
     let tail = text.ceil_char_boundary(text.len() - max / 2);
-    format!("{}\n… {} bytes …\n{}", &text[..head], tail - head, &text[tail..])
+    format!("{}\n{}\n{}", &text[..head], left_out(size(&text[head..tail])), &text[tail..])
+}
+
+/// Stands for so many bytes that are left out.
+fn left_out(bytes: u64) -> String {
+    format!("… {bytes} bytes …")
+}
+
+/// The bytes of a text, those counting too that are left out of it already.
+fn size(text: &str) -> u64 {
+    let gap = |line: &str| {
+        let bytes = line.trim_end().strip_prefix("… ")?.strip_suffix(" bytes …")?.parse::<u64>().ok()?;
+        // The line ends around it are not of the text.
+        Some(bytes.saturating_sub(1))
+    };
+    text.split_inclusive('\n').map(|line| gap(line).unwrap_or(line.len() as u64)).sum()
 }
 
 #[cfg(test)]
@@ -464,5 +488,34 @@ mod tests {
         let short = both_ends(&text, 20);
         assert!(short.starts_with("aaaaaaaaaa\n…") && short.ends_with("…\nbbbbbbbbbb"), "{short}");
         assert_eq!(both_ends("ä", 2), "ä");
+    }
+
+    #[test]
+    fn a_mark_says_how_much_is_left_out_however_often_a_text_is_cut() {
+        let python = Language::named("python").unwrap();
+        for (kept, total) in [(100, 100), (20_000, 20_000), (65_536, 1_000_000)] {
+            let stdout = Captured { bytes: vec![b'a'; kept], total_bytes: total };
+            let (none, time) = (Captured::default(), Duration::ZERO);
+            let outcome = Outcome {
+                ended: Ended::Exited { code: 0 },
+                stdout,
+                stderr: none.clone(),
+                report: none,
+                wall_time: time,
+                cpu_time: time,
+                peak_memory_bytes: 0,
+                memory_bound: quarry_sandbox::MemoryBound::Watchdog,
+            };
+            let run = Run::new(TestProgram::default(), Vec::new(), &outcome, None, "");
+            for text in [run.stdout.clone(), run.shown(python)] {
+                let shown = text.chars().filter(|c| *c == 'a').count() as u64;
+                let gaps: u64 = text
+                    .split("… ")
+                    .skip(1)
+                    .filter_map(|rest| rest.split(' ').next()?.parse::<u64>().ok())
+                    .sum();
+                assert_eq!(shown + gaps, total, "{}", text.len());
+            }
+        }
     }
 }

@@ -27,6 +27,8 @@ pub struct Export<'a> {
     pub graded: bool,
     /// Number queries and codes anew.
     pub renumber: bool,
+    /// What becomes of different labels of one query and code, in formats that hold one of them.
+    pub grades: convert::Grades,
 }
 
 /// What was exported, and what was not.
@@ -105,7 +107,7 @@ pub fn export(
     };
     let sources = dataset::sources(&[path], from, export.split)?;
     let renumber = export.renumber || !whole_ids && export.target.name() == cosqa_plus::PAIRS.name;
-    let options = convert::Options { renumber, ..convert::Options::default() };
+    let options = convert::Options { renumber, grades: export.grades, ..convert::Options::default() };
     let Converted { files, negatives } =
         convert::convert(&sources, export.target, out, export.split, &options)?;
     let mut exported = Exported {

@@ -33,8 +33,22 @@ pub struct Language {
 }
 
 /// Options of `pip install` and `npm install` that change nothing of what is asked for, and have no value.
-const SWITCHES: [&str; 10] =
-    ["-q", "--quiet", "-U", "--upgrade", "--user", "-g", "--global", "--save", "--save-dev", "-D"];
+const SWITCHES: [&str; 14] = [
+    "-q",
+    "--quiet",
+    "-U",
+    "--upgrade",
+    "--user",
+    "-g",
+    "--global",
+    "--save",
+    "--save-dev",
+    "-D",
+    "-y",
+    "--yes",
+    "--no-cache-dir",
+    "--break-system-packages",
+];
 
 /// The whole table.
 pub(crate) const LANGUAGES_TEXT: &str = include_str!("languages.toml");
@@ -117,26 +131,23 @@ impl Language {
     /// The packages that the bug fixer names, one or more a line; an error where it names none.
     pub(crate) fn packages(&self, answer: &str) -> Result<Vec<String>, String> {
         let mut packages = Vec::new();
-        for line in answer.lines() {
-            let line = line.trim().trim_start_matches(['$', '>', '-', '*', '`', ' ']);
-            let Some(rest) = self.install.iter().find_map(|install| line.strip_prefix(install.as_str()))
-            else {
-                continue;
-            };
-            for word in rest.trim_end_matches('`').split_whitespace() {
-                if SWITCHES.contains(&word) {
+        for command in answer.lines().flat_map(|line| line.split(" && ")) {
+            for word in self.asked_for(command) {
+                if SWITCHES.contains(&word.as_str()) {
                     continue;
                 }
+                // In quotes, a version may stand apart from its name.
+                let word = word.replace(' ', "");
                 // The value of another option would be taken for a package, and anybody can publish one of that name.
                 if word.starts_with('-') {
                     return Err(format!("{word} is an option; expected names of packages and nothing else"));
                 }
-                let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.@/[]=<>!~,".contains(c);
+                let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.@/[]=<>!~,^+".contains(c);
                 if !word.chars().all(allowed) || word.len() > 100 {
                     return Err(format!("{word:?} is not the name of a package"));
                 }
-                if !packages.iter().any(|known| known == word) {
-                    packages.push(word.to_owned());
+                if !packages.contains(&word) {
+                    packages.push(word);
                 }
             }
         }
@@ -145,6 +156,30 @@ impl Language {
             return Err(format!("expected lines `{install}PACKAGE`, and there is none"));
         }
         Ok(packages)
+    }
+
+    /// What follows the command that installs packages, word by word as a shell reads it; nothing where another command
+    /// stands there, or none.
+    fn asked_for(&self, command: &str) -> Vec<String> {
+        // What stands before a command in a list, a console or a notebook.
+        let number = command.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
+        let command = number.strip_prefix(['.', ')']).unwrap_or(command);
+        let command = command.trim_matches(|c: char| c.is_whitespace() || c == '`');
+        let command = command.trim_start_matches(['$', '>', '-', '*', '`', '!', '%', ' ']);
+        let words =
+            shlex::split(command).unwrap_or_else(|| command.split_whitespace().map(str::to_owned).collect());
+        let mut words = words.as_slice();
+        if let Some((_, rest)) = words.split_first().filter(|(first, _)| *first == "sudo") {
+            words = &rest[rest.iter().take_while(|word| word.starts_with('-')).count()..];
+        }
+        let after = |install: &String| {
+            let mut rest = words;
+            for wanted in install.split_whitespace() {
+                rest = rest.split_first().filter(|(word, _)| *word == wanted)?.1;
+            }
+            Some(rest.to_vec())
+        };
+        self.install.iter().find_map(after).unwrap_or_default()
     }
 
     /// How many tests a program has: its lines that begin with an assertion.
@@ -296,11 +331,30 @@ mod tests {
             Ok(vec!["PyYAML".into(), "numpy==1.2".into()])
         );
         assert_eq!(read("Sure:\n```\n$ pip3 install `x`").map_err(|_| ()), Err(()));
-        assert_eq!(read("- `pip install beautifulsoup4`"), Ok(vec!["beautifulsoup4".into()]));
+        for (answer, package) in [
+            ("- `pip install beautifulsoup4`", "beautifulsoup4"),
+            ("pip install \"x>=1.0\"", "x>=1.0"),
+            ("pip install 'x >= 1.0, <2'", "x>=1.0,<2"),
+            ("!pip install x", "x"),
+            ("%pip install x", "x"),
+            ("sudo pip install x", "x"),
+            ("$ sudo -H pip3 install -y x", "x"),
+            ("python -m pip install x", "x"),
+            ("!python3 -m pip install --no-cache-dir x", "x"),
+            ("1. pip  install x  # for yaml", "x"),
+            ("cd /tmp && pip install x", "x"),
+        ] {
+            assert_eq!(read(answer), Ok(vec![package.into()]), "{answer}");
+        }
+        assert_eq!(read("pip install a && pip install b"), Ok(vec!["a".into(), "b".into()]));
         for bad in [
             "",
             "nothing can be done",
             "pip install x;rm",
+            "pip install \"x; python_version < '3'\"",
+            "pip install 'x",
+            "sudo rm x",
+            "pip uninstall x",
             "pip install $(x)",
             "pip install --upgrade",
             "pip install -r requirements.txt",

@@ -5,8 +5,8 @@ use crate::judge::{Outcome, Verdict};
 /// Who decides where several judges do.
 pub(crate) const MAJORITY: &str = "majority";
 
-/// The verdict that most `votes` have. Those that are unresolved do not count; where two outcomes have most votes, or
-/// there is none, it is unresolved. The grade is the median of all who decided, the lower of the two in the middle: so it
+/// The verdict that more than half of all `votes` have: one that is unresolved is a vote for nothing else. Where no
+/// verdict has so many, it is unresolved. The grade is the median of all who decided, the lower of the two in the middle: so it
 /// reaches a grade where more than half of them do. The confidence is the share of the votes that agree.
 pub(crate) fn majority(votes: &[Verdict]) -> Verdict {
     let count = |outcome: Outcome| votes.iter().filter(|vote| vote.outcome == outcome).count();
@@ -28,7 +28,7 @@ pub(crate) fn majority(votes: &[Verdict]) -> Verdict {
     };
     let told = told.join(", ");
     match best.as_slice() {
-        [outcome] => {
+        [outcome] if 2 * most > votes.len() => {
             let mut grades: Vec<u8> = (votes.iter())
                 .filter(|vote| vote.outcome != Outcome::Unresolved)
                 .filter_map(|vote| vote.grade)
@@ -39,6 +39,7 @@ pub(crate) fn majority(votes: &[Verdict]) -> Verdict {
             verdict(*outcome, grade, told, Some(most as f64 / votes.len() as f64))
         }
         [] => verdict(Outcome::Unresolved, None, format!("nobody decided: {told}"), None),
+        [_] => verdict(Outcome::Unresolved, None, format!("no majority: {told}"), None),
         _ => verdict(Outcome::Unresolved, None, format!("a tie: {told}"), None),
     }
 }
@@ -65,7 +66,12 @@ mod tests {
         use Outcome::{Discarded, No, Unresolved, Yes};
         check(&[(Yes, None), (No, None), (Yes, None)], Yes, None, "2 yes, 1 no");
         check(&[(Yes, None), (No, None)], Unresolved, None, "a tie: 1 yes, 1 no");
-        check(&[(Yes, None), (Unresolved, None)], Yes, None, "1 yes, 1 unresolved");
+        check(&[(Yes, None), (Unresolved, None)], Unresolved, None, "no majority: 1 yes, 1 unresolved");
+        let one_of_three = [(Unresolved, None), (Yes, None), (Unresolved, None)];
+        check(&one_of_three, Unresolved, None, "no majority: 1 yes, 2 unresolved");
+        check(&[(Yes, None), (Yes, None), (Unresolved, None)], Yes, None, "2 yes, 1 unresolved");
+        let two_of_five = [(Yes, None), (Yes, None), (No, None), (Discarded, None), (Unresolved, None)];
+        check(&two_of_five, Unresolved, None, "no majority: 2 yes, 1 no, 1 discarded, 1 unresolved");
         check(&[(Unresolved, None), (Unresolved, None)], Unresolved, None, "nobody decided: 2 unresolved");
         check(
             &[(No, None), (Discarded, None), (Discarded, None), (Yes, None), (No, None)],
@@ -104,6 +110,15 @@ mod tests {
             } else {
                 prop_assert_eq!(found.outcome, Outcome::Unresolved);
             }
+        }
+
+        /// What is decided was decided by more than half of all.
+        #[test]
+        fn a_label_has_more_than_half_of_all_votes(places in prop::collection::vec(0_usize..4, 0..9)) {
+            let votes: Vec<Verdict> = places.iter().map(|place| vote(Outcome::ALL[*place], None)).collect();
+            let found = majority(&votes).outcome;
+            let agreeing = votes.iter().filter(|vote| vote.outcome == found).count();
+            prop_assert!(found == Outcome::Unresolved || 2 * agreeing > votes.len());
         }
 
         #[test]

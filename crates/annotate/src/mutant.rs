@@ -223,9 +223,9 @@ mod tests {
             let _ = std::io::Write::write_all(&mut std::io::stderr(), b"\nNOT TESTED: Go is not there\n");
             return;
         };
-        let limits = runner.limits(&quarry_sandbox::Limits::default());
         for Mutant { about, source, .. } in found {
-            let outcome = quarry_sandbox::Sandbox::run(&sandbox, &runner.program(&source), &limits).unwrap();
+            let outcome =
+                runner.run(&sandbox, &runner.program(&source), &quarry_sandbox::Limits::default()).unwrap();
             assert!(!outcome.stderr.text().contains("main.go:1:"), "{about}");
             assert!(outcome.stderr.text().contains("panic: "), "{about}: {}", outcome.stderr.text());
         }

@@ -24,6 +24,11 @@ pub struct Pair {
 }
 
 impl Pair {
+    /// The id of what has none of its own: it stands for these texts.
+    pub(crate) fn id_of(texts: &[&str]) -> String {
+        digest(texts)[..16].to_owned()
+    }
+
     /// Stands for what is judged: language, query and code.
     pub fn content(&self) -> String {
         digest(&[&self.language, &self.query, &self.code])

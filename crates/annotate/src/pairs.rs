@@ -6,7 +6,6 @@ use quarry_corpus::dataset;
 use quarry_corpus::formats::source::Source;
 use quarry_corpus::formats::{FormatError, Holds, Record};
 
-use crate::digest::digest;
 use crate::error::AnnotateError;
 use crate::language::Language;
 use crate::ledger::Writer;
@@ -142,7 +141,7 @@ fn for_each(
 
 fn from_record(pair: quarry_corpus::formats::Pair, plan: &Plan) -> Pair {
     let language = language(&pair.language.or_else(|| plan.language.clone()).unwrap_or_default());
-    let id = |id: Option<String>, text: &str| id.unwrap_or_else(|| digest(&[text])[..16].to_owned());
+    let id = |id: Option<String>, text: &str| id.unwrap_or_else(|| Pair::id_of(&[text]));
     let mut pair = Pair {
         id: pair.id.unwrap_or_default(),
         query_id: id(pair.query.id, &pair.query.text),

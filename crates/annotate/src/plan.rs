@@ -447,9 +447,9 @@ impl Plan {
     }
 }
 
-/// Stands for a majority of judges.
+/// Stands for a majority of judges, and for what counts as one.
 fn majority_version(members: &[&str]) -> String {
-    let mut parts = vec!["majority"];
+    let mut parts = vec!["more than half"];
     parts.extend(members);
     digest(&parts)[..16].to_owned()
 }

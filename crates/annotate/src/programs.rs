@@ -93,9 +93,8 @@ impl Programs for IsolatedPrograms {
             }
         }
         let _place = self.places.take(&self.stop).ok_or(AnnotateError::Stopped)?;
-        let limits = runner.limits(limits);
         let run = |runnable: &Program| {
-            self.sandbox.run(runnable, &limits).map_err(|error| match error {
+            runner.run(self.sandbox.as_ref(), runnable, limits).map_err(|error| match error {
                 quarry_sandbox::Error::Program(problem) => AnnotateError::Unrunnable { problem },
                 error => error.into(),
             })

@@ -89,19 +89,22 @@ pub struct PerPair {
     pub pairs: u64,
     /// Tokens of its answers.
     pub tokens: f64,
-    /// What they cost, in dollars.
-    pub dollars: f64,
+    /// What they cost, in dollars; `None` where no price is known.
+    pub dollars: Option<f64>,
     /// Time of its answers, as far as an endpoint gave them, and of its programs, in seconds.
     pub seconds: f64,
 }
 
 impl From<Effort> for PerPair {
     fn from(Effort { pairs, cost, seconds, .. }: Effort) -> Self {
-        let mean = |sum: f64| if pairs == 0 { 0.0 } else { sum / pairs as f64 };
+        if pairs == 0 {
+            return Self::default();
+        }
+        let mean = |sum: f64| sum / pairs as f64;
         Self {
             pairs,
             tokens: mean(cost.tokens as f64),
-            dollars: mean(cost.money.dollars()),
+            dollars: cost.dollars().map(mean),
             seconds: mean(seconds),
         }
     }
@@ -111,7 +114,7 @@ impl From<Effort> for PerPair {
 fn in_dollars<S: Serializer>(cost: &Cost, serializer: S) -> Result<S::Ok, S::Error> {
     let mut object = serializer.serialize_struct("Cost", 2)?;
     object.serialize_field("tokens", &cost.tokens)?;
-    object.serialize_field("dollars", &cost.money.dollars())?;
+    object.serialize_field("dollars", &cost.dollars())?;
     object.end()
 }
 
@@ -237,6 +240,9 @@ mod tests {
         assert_eq!((clear.tokens, unclear.seconds), (100.0, 3.0));
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["cost"], serde_json::json!({"tokens": 4600, "dollars": 0.0046}));
+        let unpriced = Cost { tokens: 7, money: Money::default() };
+        let json = serde_json::to_value(Report { cost: unpriced, ..report }).unwrap();
+        assert_eq!(json["cost"], serde_json::json!({"tokens": 7, "dollars": null}));
         let empty = Report::new(Counts::default());
         assert_eq!((empty.clear_share, empty.executable_rate, empty.accuracy), (None, None, None));
     }

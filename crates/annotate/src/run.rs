@@ -548,7 +548,8 @@ fn concerns_all(error: &LlmError) -> bool {
         LlmError::Failed { failure, .. } => match failure {
             Failure::Unauthorised { .. } | Failure::AskedToWait { .. } => true,
             Failure::Status { status, quota_used_up, .. } => {
-                *quota_used_up || matches!(status, 300..=399 | 404)
+                // A redirect that is not temporary says that the API is elsewhere.
+                *quota_used_up || matches!(status, 300 | 301 | 308 | 404)
             }
             _ => false,
         },

@@ -12,7 +12,7 @@ use std::fs;
 
 use fixture::{Fixture, answer, honest, pair};
 use quarry_annotate::{Export, PerPair, PerPairs, Report, export};
-use quarry_corpus::dataset::convert::Target;
+use quarry_corpus::dataset::convert::{Grades, Target};
 use serde_json::{Value, json};
 use support::{Reply, Server, completion};
 
@@ -64,7 +64,7 @@ fn labels_become_data_sets() {
     let refused = |split: &str| {
         let (ledger, judge) = fixture.ledger();
         let target = Target::named("beir").unwrap();
-        let wanted = Export { target, split, graded: false, renumber: false };
+        let wanted = Export { target, split, graded: false, renumber: false, grades: Grades::Refuse };
         export(&ledger, judge, &wanted, &fixture.path("refused")).unwrap_err().to_string()
     };
     drop(fixture.prepare().unwrap());
@@ -75,7 +75,13 @@ fn labels_become_data_sets() {
     let exported = |to: &str, graded: bool| {
         let target = Target::named(to).unwrap();
         let out = fixture.path(&format!("{to}-{graded}"));
-        export(&ledger, judge, &Export { target, split: "test", graded, renumber: false }, &out).unwrap()
+        export(
+            &ledger,
+            judge,
+            &Export { target, split: "test", graded, renumber: false, grades: Grades::Refuse },
+            &out,
+        )
+        .unwrap()
     };
     let write = |to: &str, graded: bool| {
         exported(to, graded);
@@ -102,6 +108,36 @@ fn labels_become_data_sets() {
 }
 
 #[test]
+fn an_export_recommends_what_it_can_do() {
+    let server = honest();
+    let fixture = Fixture::new(0, &server.url());
+    // One query and one code under two ids, of which one is judged otherwise.
+    let pair = |id: &str| json!({"id": id, "query_id": "q", "query": "q", "code_id": "c", "code": "subject0", "language": "python"});
+    fixture.write_pairs(&[pair("a"), pair("b")]);
+    fixture.run().unwrap();
+    let rows = rusqlite::Connection::open(fixture.plan().ledger).unwrap();
+    rows.execute_batch("DROP TRIGGER no_UPDATE_of_verdicts; UPDATE verdicts SET outcome = 'no' WHERE pair = (SELECT max(pair) FROM pairs)").unwrap();
+    drop(rows);
+    let (ledger, judge) = fixture.ledger();
+    let exported = |to: &str, grades: Grades| {
+        let target = Target::named(to).unwrap();
+        let wanted = Export { target, split: "test", graded: false, renumber: false, grades };
+        export(&ledger, judge, &wanted, &fixture.path(&format!("{to}-{grades:?}")))
+    };
+    let error = exported("trec-qrels", Grades::Refuse).unwrap_err().to_string();
+    assert!(error.contains("with --grades"), "{error}");
+    exported("trec-qrels", Grades::Max).unwrap();
+    let text = fs::read_to_string(fixture.path("trec-qrels-Max")).unwrap();
+    assert_eq!(text, "q\t0\tc\t1\n");
+    // Nothing but label 0, for a format that holds matches.
+    let rows = rusqlite::Connection::open(fixture.plan().ledger).unwrap();
+    rows.execute_batch("UPDATE verdicts SET outcome = 'no'").unwrap();
+    drop(rows);
+    let error = exported("advtest", Grades::Refuse).unwrap_err().to_string();
+    assert!(error.contains("label 0 in each of 2 pairs") && !error.contains("--unlabelled"), "{error}");
+}
+
+#[test]
 fn an_export_says_what_it_lacks() {
     let server = Server::script(|_, seen| match answer(seen) {
         (0 | 4, _) => Reply::status(400, "{\"error\": \"not today\"}"),
@@ -119,8 +155,13 @@ fn an_export_says_what_it_lacks() {
     fixture.run().unwrap();
     let (ledger, judge) = fixture.ledger();
     let foreign = |to: &str| {
-        let wanted =
-            Export { target: Target::named(to).unwrap(), split: "test", graded: false, renumber: false };
+        let wanted = Export {
+            target: Target::named(to).unwrap(),
+            split: "test",
+            graded: false,
+            renumber: false,
+            grades: Grades::Refuse,
+        };
         let exported = export(&ledger, judge, &wanted, &fixture.path(to)).unwrap();
         assert_eq!(exported.unlabelled, 2);
         exported.foreign
@@ -146,7 +187,13 @@ fn grades_are_exported_where_the_guideline_has_them() {
     let (ledger, judge) = fixture.ledger();
     let out = fixture.path("qrels");
     let target = Target::named("trec-qrels").unwrap();
-    export(&ledger, judge, &Export { target, split: "test", graded: true, renumber: false }, &out).unwrap();
+    export(
+        &ledger,
+        judge,
+        &Export { target, split: "test", graded: true, renumber: false, grades: Grades::Refuse },
+        &out,
+    )
+    .unwrap();
     let grades: Vec<String> = fs::read_to_string(out)
         .unwrap()
         .lines()
@@ -165,8 +212,13 @@ fn an_export_keeps_languages_and_tells_queries_apart_by_their_ids() {
     fixture.run().unwrap();
     let (ledger, judge) = fixture.ledger();
     let written = |to: &str| -> Vec<Value> {
-        let wanted =
-            Export { target: Target::named(to).unwrap(), split: "test", graded: false, renumber: false };
+        let wanted = Export {
+            target: Target::named(to).unwrap(),
+            split: "test",
+            graded: false,
+            renumber: false,
+            grades: Grades::Refuse,
+        };
         export(&ledger, judge, &wanted, &fixture.path(to)).unwrap();
         let text = fs::read_to_string(fixture.path(to)).unwrap();
         match text.starts_with('[') {

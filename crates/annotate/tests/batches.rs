@@ -198,6 +198,37 @@ fn the_budget_of_a_whole_batch_is_set_aside_before_it_is_sent() {
 }
 
 #[test]
+fn a_batch_that_costs_more_than_was_set_aside_is_the_last() {
+    for usage in [
+        json!({"prompt_tokens": 14_000, "completion_tokens": 400}),
+        json!({"prompt_tokens": 0, "completion_tokens": 0}),
+    ] {
+        let is_over = usage["prompt_tokens"] != 0;
+        let (server, books) = provider(
+            move |body, _| {
+                let mut answer = honest(body).1;
+                answer["usage"] = usage.clone();
+                Fate::Answered(answer)
+            },
+            no_trouble,
+        );
+        let mut fixture = fixture(36, &server);
+        fixture.entries[2] = "[budget]\ntokens = 30000".into();
+        let error = fixture.run().unwrap_err().to_string();
+        let expected = if is_over { "the server counts" } else { "the budget does not suffice" };
+        assert!(error.contains(expected), "{error}");
+        let (ledger, _) = fixture.ledger();
+        let [spent, unconfirmed] = ledger.spent().unwrap();
+        let books = books.lock().unwrap();
+        let questions: usize = books.batches.iter().map(|batch| batch.questions.len()).sum();
+        match is_over {
+            true => assert_eq!((books.batches.len(), spent.tokens), (1, 14_400 * questions as u64)),
+            false => assert!(spent == unconfirmed && spent.tokens <= 30_000, "{spent}"),
+        }
+    }
+}
+
+#[test]
 fn a_refused_key_stops_everything_and_a_refused_batch_is_listed() {
     let (server, _) =
         provider(|body, _| Fate::Answered(honest(body).1), |_, _| Some(Reply::status(401, "{}")));

@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use fixture::{Asked, Fixture, model};
 use quarry_annotate::ledger::{GeneratedStatus, NewCode, Writer};
 use quarry_annotate::{AnnotateError, Event, Export, Report};
-use quarry_corpus::dataset::convert::Target;
+use quarry_corpus::dataset::convert::{Grades, Target};
 use serde_json::{Value, json};
 use support::{Reply, Server, completion};
 
@@ -108,7 +108,8 @@ fn code_is_written_judged_and_repaired_for_queries_without_an_answer() {
 
     let write = |to: &str| {
         let out = fixture.path(to);
-        let export = |target| Export { target, split: "test", graded: false, renumber: false };
+        let export =
+            |target| Export { target, split: "test", graded: false, renumber: false, grades: Grades::Refuse };
         quarry_annotate::export(&ledger, judge, &export(Target::named(to).unwrap()), &out).unwrap();
         out
     };
@@ -172,7 +173,7 @@ fn generated_code_is_exported_for_listed_queries_without_an_answer() {
     let exported = |name: &str| {
         let (ledger, judge) = fixture.ledger(&plan);
         let (target, out) = (Target::named("cosqa-plus").unwrap(), fixture.path(name));
-        let wanted = Export { target, split: "test", graded: false, renumber: false };
+        let wanted = Export { target, split: "test", graded: false, renumber: false, grades: Grades::Refuse };
         quarry_annotate::export(&ledger, judge, &wanted, &out).unwrap();
         let pairs: Vec<Value> = serde_json::from_str(&fs::read_to_string(out).unwrap()).unwrap();
         let of = |pair: &Value| ["query-idx", "code-idx"].map(|name| pair[name].as_i64().unwrap());

@@ -99,6 +99,66 @@ fn a_wait_beyond_the_deadline_ends_the_run_and_fails_no_pair() {
     assert_eq!((counts(&judging).spent.tokens, counts(&judging).reasons), (0, Vec::new()));
 }
 
+/// What a server counts for every answer.
+fn counting(usage: serde_json::Value) -> Server {
+    Server::script(move |_, seen| {
+        let (_, mut body) = answer(seen);
+        body["usage"] = usage.clone();
+        Reply::ok(body)
+    })
+}
+
+#[test]
+fn a_server_that_counts_nothing_uses_the_budget_up() {
+    let server = counting(json!({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}));
+    let mut fixture = Fixture::new(100, &server.url());
+    fixture.entries[2] = "[budget]\ntokens = 20000".to_owned();
+    let error = fixture.run().unwrap_err().to_string();
+    assert!(error.contains("the budget does not suffice"), "{error}");
+    let (ledger, _) = fixture.ledger();
+    let [spent, unconfirmed] = ledger.spent().unwrap();
+    assert!(spent == unconfirmed && (15_000..=20_000).contains(&spent.tokens), "{spent}");
+    assert!(server.count() < 20, "{}", server.count());
+}
+
+#[test]
+fn a_server_that_counts_more_than_it_was_sent_is_sent_nothing_more() {
+    let server = counting(json!({"prompt_tokens": 14_000, "completion_tokens": 400}));
+    let mut fixture = Fixture::new(100, &server.url());
+    fixture.entries = [String::new(), "concurrency = 8".into(), "[budget]\ntokens = 20000".into()];
+    let error = fixture.run().unwrap_err().to_string();
+    assert!(error.contains("the server counts 14400 tokens") && error.contains("20000 tokens"), "{error}");
+    let asked = server.count();
+    // Eight fit at the same time; those that were under way are booked as they are counted.
+    assert!(asked <= 8, "{asked}");
+    let (ledger, _) = fixture.ledger();
+    let [spent, unconfirmed] = ledger.spent().unwrap();
+    assert_eq!((spent.tokens, unconfirmed.tokens), (14_400 * asked as u64, 0));
+    drop(ledger);
+    // Without a limit there is none to keep.
+    fixture.entries[2].clear();
+    fixture.run().unwrap();
+    fixture.check_labels(100);
+}
+
+/// A gateway that is away for a moment keeps one pair waiting, and not all.
+#[test]
+fn a_temporary_redirect_ends_no_run() {
+    let server = Server::script(|_, seen| match answer(seen) {
+        (4, _) => Reply::Status(307, "location: http://127.0.0.1:9/v1\r\n".to_owned(), String::new()),
+        (_, body) => Reply::ok(body),
+    });
+    let mut fixture = Fixture::new(9, &server.url());
+    fixture.entries[1] = "attempts = 2".to_owned();
+    let report = Report::new(fixture.run().unwrap());
+    assert_eq!((report.waiting, report.reasons.len()), (1, 1));
+    assert!(report.reasons[0].0.contains("status 307") && report.reasons[0].0.contains("`base_url`"));
+    // One that is not temporary says that the API is elsewhere.
+    let server = Server::replies([Reply::status(308, "")]);
+    let error = Fixture::new(9, &server.url()).run().unwrap_err().to_string();
+    assert!(error.contains("status 308") && server.count() <= 8, "{error}");
+}
+
 #[test]
 fn absurd_counts_of_tokens_leave_a_ledger_that_can_be_read() {
     for usage in [

@@ -18,7 +18,7 @@ use quarry_annotate::ledger::{Decided, Writer};
 use quarry_annotate::{
     AnnotateError, Event, Export, IsolatedPrograms, Judging, Outcome, Plan, Report, audit,
 };
-use quarry_corpus::dataset::convert::Target;
+use quarry_corpus::dataset::convert::{Grades, Target};
 use quarry_sandbox::{Limits, Program, Sandbox};
 use serde_json::{Value, json};
 use support::{Reply, Server, completion};
@@ -367,7 +367,7 @@ fn a_folder_that_was_exported_holds_pairs_again() {
     let (ledger, judge) = fixture.ledger();
     let export = |to: &str| {
         let target = Target::named(to).unwrap();
-        let export = Export { target, split: "test", graded: false, renumber: false };
+        let export = Export { target, split: "test", graded: false, renumber: false, grades: Grades::Refuse };
         quarry_annotate::export(&ledger, judge, &export, &fixture.path(to)).unwrap();
         let text = fixture.plan().text.replace("pairs.jsonl", to).replace("plan.ledger", "other.ledger");
         fs::write(fixture.path("plan.toml"), text).unwrap();
@@ -428,6 +428,29 @@ fn an_id_of_a_query_or_a_code_stands_for_one_text() {
         let (ledger, judge) = fixture.ledger();
         assert_eq!(ledger.counts(judge, &fixture.plan().judge).unwrap().pairs, 1);
     }
+}
+
+#[test]
+fn the_same_code_may_be_there_in_two_languages() {
+    let server = honest();
+    let mut fixture = Fixture::new(0, &server.url());
+    fixture.entries[0] = "judge = 'screener'".to_owned();
+    let of = |language: &str| json!({"query": "q", "code": "subject1", "language": language});
+    fixture.write_pairs(&[of("javascript"), of("typescript"), of("js")]);
+    assert_eq!(fixture.run().unwrap().pairs, 2);
+    // In another order it is the same.
+    fixture.write_pairs(&[of("typescript"), of("javascript")]);
+    assert_eq!((fixture.run().unwrap().pairs, server.count()), (2, 2));
+    // Whoever gives it an id is told what that stands for.
+    let with_id = |language: &str, number: usize| {
+        let mut pair = of(language);
+        (pair["id"], pair["code_id"]) = (json!(format!("p{number}")), json!("c"));
+        pair
+    };
+    fixture.write_pairs(&[with_id("javascript", 1), with_id("typescript", 2)]);
+    let error = fixture.run().unwrap_err().to_string();
+    let expected = "pair p2: its code id stands for the same code in another language in pair p1 (\"javascript\", here \"typescript\")";
+    assert!(error.contains(expected) && !error.contains("another text"), "{error}");
 }
 
 #[test]

@@ -271,7 +271,8 @@ fn tests_from_the_query_cost_an_adapter() {
     assert_eq!(changed(&options), [("yes", "no", 1)]);
     let beside = options.beside_plain.unwrap();
     assert_eq!((beside.pairs, beside.calls, beside.tokens, beside.runs), (2, 2, 220, 0));
-    assert!((beside.dollars - 2.0 * (100.0 + 20.0) / 1e6).abs() < 1e-12, "{}", beside.dollars);
+    let dollars = beside.dollars.unwrap();
+    assert!((dollars - 2.0 * (100.0 + 20.0) / 1e6).abs() < 1e-12, "{dollars}");
     assert_eq!(beside.accuracy, Some([1.0, 0.5]));
     assert_eq!(runs, [("failed".to_owned(), 1), ("passed".to_owned(), 1)].into());
 }

@@ -19,6 +19,7 @@ use quarry_corpus::formats::FormatError;
 use quarry_corpus::formats::source::Source;
 
 use crate::pairs;
+pub use convert::GradesArg;
 
 /// Arguments of `quarry data`.
 #[derive(Debug, Args)]

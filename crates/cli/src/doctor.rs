@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
 use clap::{Args, ColorChoice};
 use indicatif::HumanBytes;
-use quarry_corpus::walk::{self, Listing, SkipReason};
+use quarry_corpus::walk::{self, Listing, SkipReason, WalkOptions};
 use quarry_embed::Embedder;
 use quarry_index::{Index, OpenOptions, Stale, Status, Update, expected_bytes};
 #[cfg(target_os = "linux")]
@@ -19,7 +19,7 @@ use quarry_source::languages;
 use quarry_text::counted;
 use serde::Serialize;
 
-use crate::index::SourceArgs;
+use crate::index::{IGNORED, SourceArgs};
 use crate::output;
 use crate::settings::{self, Settings};
 use crate::terminal::Terminal;
@@ -100,12 +100,20 @@ fn checks(source: &SourceArgs) -> Vec<Check> {
     checks.push(tree);
     if let Some(listing) = &listing {
         checks.push(known_languages(listing));
-        checks.push(watching(&source.path));
+        checks.push(watching(&source.path, &found(source, &settings)));
     }
     let (loads, model) = model(source, &settings);
     checks.push(loads);
     let options = source.options(&settings);
     if let (Some(listing), Ok(status)) = (&listing, Index::status(&source.path, &options)) {
+        let of_others = |path: &PathBuf| {
+            Check::warning(
+                "index",
+                format!("{} {IGNORED}", path.display()),
+                "remove it, or `quarry index --local`",
+            )
+        };
+        checks.extend(status.ignored.iter().map(of_others));
         checks.push(index(source, &status, &options, model));
         checks.extend(storage(&status, listing));
     }
@@ -149,8 +157,14 @@ fn settings_files(root: &Path) -> (Vec<Check>, Settings) {
     }
 }
 
+/// Which files a search finds.
+fn found(source: &SourceArgs, settings: &Settings) -> WalkOptions {
+    let options = source.options(settings);
+    Index::found(&source.path, &options).unwrap_or_else(|_| options.walk.over(&options.defaults))
+}
+
 fn tree(source: &SourceArgs, settings: &Settings) -> (Check, Option<Listing>) {
-    let listing = match walk::list(&source.path, &source.options(settings).walk) {
+    let listing = match walk::list(&source.path, &found(source, settings)) {
         Ok(listing) => listing,
         Err(error) => {
             return (
@@ -199,8 +213,8 @@ fn known_languages(listing: &Listing) -> Check {
     }
 }
 
-fn watching(root: &Path) -> Check {
-    let n_folders = walk::folders(root).map_or(0, |folders| folders.len());
+fn watching(root: &Path, options: &WalkOptions) -> Check {
+    let n_folders = walk::folders(root, options).map_or(0, |folders| folders.len());
     let Some(limit) = watch::folder_limit() else {
         return Check::ok("watch", counted(n_folders, "directory"));
     };

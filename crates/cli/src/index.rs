@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use quarry_corpus::walk::{WalkOptions, count_by_reason};
+use quarry_corpus::walk::{WalkChoice, WalkOptions, count_by_reason};
 use quarry_embed::Embedder;
-use quarry_index::{Event, Index, LOCAL_FOLDER, OpenOptions, Opened, Outdated, Stale, Update};
+use quarry_index::{Event, Index, OpenOptions, Opened, Outdated, Stale, Update};
 use quarry_text::counted;
 use serde::Serialize;
 
@@ -34,6 +34,17 @@ pub struct SourceArgs {
     /// Skip files larger than this, such as 500kB or 2M [default: 1000000; in an indexed folder what it was indexed with]
     #[arg(long, value_name = "BYTES", value_parser = byte_size::parse)]
     max_bytes: Option<u64>,
+    /// Find hidden files too; `quarry index --hidden` has all searches of PATH find them [--no-hidden: do not]
+    #[arg(long, overrides_with = "no_hidden")]
+    hidden: bool,
+    #[arg(long, overrides_with = "hidden", hide = true)]
+    no_hidden: bool,
+    /// Find files too that .gitignore, .ignore and .quarryignore leave out; `quarry index --no-ignore` has all searches of
+    /// PATH find them [--ignore: do not]
+    #[arg(long, overrides_with = "ignore")]
+    no_ignore: bool,
+    #[arg(long, overrides_with = "no_ignore", hide = true)]
+    ignore: bool,
 }
 
 /// Arguments of `quarry index`.
@@ -78,15 +89,14 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
     let mut options = source.options(&settings);
     // Whoever names a path here wants it to have an index of its own.
     options.enclosing = false;
+    options.remember = true;
     options.update = if args.rebuild { Update::Anew } else { Update::Required };
-    if args.local {
-        if !source.path.is_dir() {
-            bail!(
-                "{}: not a directory, so that no index can lie in it; name one, or leave out --local",
-                source.path.display()
-            );
-        }
-        options.folder = Some(source.path.join(LOCAL_FOLDER));
+    options.local = args.local;
+    if args.local && !source.path.is_dir() {
+        bail!(
+            "{}: not a directory, so that no index can lie in it; name one, or leave out --local",
+            source.path.display()
+        );
     }
     let opened = source.open_as(&options, source.load_model(&settings)?)?;
     let summary = Summary::new(&source.path, &opened, start.elapsed());
@@ -144,9 +154,17 @@ impl SourceArgs {
 
     /// Where the index is and what it is made of.
     pub fn options(&self, settings: &Settings) -> OpenOptions {
-        let max_bytes = self.max_bytes.or_else(|| settings.get(|layer| layer.max_bytes));
-        let max_bytes = max_bytes.unwrap_or_else(|| WalkOptions::default().max_bytes);
-        OpenOptions { folder: self.index.clone(), walk: WalkOptions { max_bytes }, ..OpenOptions::default() }
+        let said = |yes: bool, no: bool| (yes || no).then_some(yes);
+        let walk = WalkChoice {
+            max_bytes: self.max_bytes,
+            hidden: said(self.hidden, self.no_hidden),
+            ignored: said(self.no_ignore, self.ignore),
+        };
+        // What is remembered comes before the settings.
+        let of_settings =
+            WalkChoice { max_bytes: settings.get(|layer| layer.max_bytes), ..WalkChoice::default() };
+        let defaults = of_settings.over(&WalkOptions::default());
+        OpenOptions { folder: self.index.clone(), walk, defaults, ..OpenOptions::default() }
     }
 
     /// The model that the command line, else a settings file, names.
@@ -178,10 +196,21 @@ impl SourceArgs {
     }
 }
 
+/// Says that what is in the place of an index in a tree is left alone.
+pub fn tell_ignored(path: &Path) {
+    output::note_once(&format!("{} {IGNORED}; `quarry index --local` makes one there", path.display()));
+}
+
+/// Why an index in a tree is not used.
+pub const IGNORED: &str = "was not made by this user on this machine and is not used";
+
 fn show(bar: &ProgressBar, event: &Event) {
     let (name, done, total) = match event {
-        Event::Stale(Stale::Missing | Stale::Requested | Stale::Files(_) | Stale::Model(_)) => return,
+        Event::Stale(
+            Stale::Missing | Stale::Requested | Stale::Files(_) | Stale::Choice | Stale::Model(_),
+        ) => return,
         Event::Stale(reason) => return bar.suspend(|| output::note(&format!("{reason}; building it anew"))),
+        Event::Ignored(path) => return bar.suspend(|| tell_ignored(path)),
         Event::Waiting => {
             return bar.suspend(|| output::note("another process is building this index; waiting for it"));
         }

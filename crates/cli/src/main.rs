@@ -43,7 +43,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 ///
 /// Exit codes: 0 found or done, 1 nothing good enough found, 2 error.
 #[derive(Debug, Parser)]
-#[command(name = "quarry", version)]
+#[command(name = "quarry", version = concat!(env!("CARGO_PKG_VERSION"), " (", env!("QUARRY_BUILD"), ")"))]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use quarry_corpus::walk;
+use quarry_index::Index;
 use quarry_server::{Searched, Workspace};
 
-use crate::index::SourceArgs;
+use crate::index::{SourceArgs, tell_ignored};
 use crate::log::{self, Record};
 use crate::settings::Settings;
 
@@ -26,6 +27,7 @@ pub fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
     walk::base_folder(&args.source.path)?;
     let settings = Settings::load(&args.source.path)?;
     let (options, model) = (args.source.options(&settings), args.source.load_model(&settings)?);
+    Index::ignored(&args.source.path, &options)?.iter().for_each(|path| tell_ignored(path));
     let root = args.source.path.clone();
     let record = move |searched: &Searched| {
         let results = searched.results.iter().map(|unit| (unit.path.as_str(), unit.start_line));

@@ -1,10 +1,12 @@
 //! What commands print and write: results and JSON to stdout, everything else to stderr.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -129,15 +131,35 @@ pub fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "quarry: {}", harmless(text));
 }
 
+/// As [`note`], but only once however often the same is to be said.
+pub fn note_once(text: &str) {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned()) {
+        note(text);
+    }
+}
+
 /// Prints an error and its causes to stderr.
 pub fn print_error(error: &anyhow::Error) {
-    note(&format!("{error:#}"));
+    note(&with_causes(error.chain()));
 }
 
 /// Prints that something was done in spite of an error to stderr, with the error and its causes.
 pub fn warn(what: &str, error: &(dyn std::error::Error + 'static)) {
-    let causes: Vec<String> = anyhow::Chain::new(error).map(ToString::to_string).collect();
-    note(&format!("{what}: {}", causes.join(": ")));
+    note(&format!("{what}: {}", with_causes(anyhow::Chain::new(error))));
+}
+
+/// An error with its causes. Some errors name their cause themselves, which is not repeated.
+fn with_causes(chain: anyhow::Chain<'_>) -> String {
+    let mut text = String::new();
+    for cause in chain.map(ToString::to_string).filter(|cause| !cause.is_empty()) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// Milliseconds, to the microsecond.
@@ -282,5 +304,23 @@ mod tests {
         let escaped = harmless_json(&json);
         assert!(!escaped.contains(speaks_to_terminals), "{escaped}");
         assert_eq!(serde_json::from_str::<String>(&escaped).unwrap(), value);
+    }
+
+    #[test]
+    fn a_cause_that_its_error_names_is_told_once() {
+        let told = |error: anyhow::Error| with_causes(error.chain());
+        let full = || anyhow::Error::new(io::Error::other("no space left"));
+        assert_eq!(
+            told(full().context("a.json cannot be written")),
+            "a.json cannot be written: no space left"
+        );
+        assert_eq!(
+            told(full().context("cannot write: no space left; make room")),
+            "cannot write: no space left; make room"
+        );
+        assert_eq!(
+            told(full().context("the cache").context("the plan")),
+            "the plan: the cache: no space left"
+        );
     }
 }

@@ -13,7 +13,7 @@ use quarry_index::{Index, IndexStatus, Status};
 use quarry_text::counted;
 use serde::Serialize;
 
-use crate::index::SourceArgs;
+use crate::index::{SourceArgs, tell_ignored};
 use crate::output;
 use crate::results::kind_name;
 use crate::settings::Settings;
@@ -38,6 +38,9 @@ struct Answer {
     part: String,
     /// Folder of the index.
     index: PathBuf,
+    /// What is in the place of an index and is not used, because this user has not made it on this machine.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ignored: Vec<PathBuf>,
     fresh: bool,
     /// Why it is not fresh.
     reason: Option<String>,
@@ -73,6 +76,7 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.source.path)?;
     let status = Index::status(&args.source.path, &args.source.options(&settings))?;
     let there = status.index.is_some();
+    status.ignored.iter().for_each(|path| tell_ignored(path));
     if args.json {
         output::print_json(&view(status))?;
     } else {
@@ -86,6 +90,7 @@ fn view(status: Status) -> Answer {
         root: status.root,
         part: status.part,
         index: status.folder,
+        ignored: status.ignored,
         fresh: status.stale.is_none(),
         reason: status.stale.map(|reason| reason.to_string()),
         holds: status.index.map(|index| Holds {

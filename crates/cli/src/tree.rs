@@ -22,7 +22,8 @@ impl Tree {
     /// # Errors
     /// When there is nothing at `path` any more.
     pub fn new(path: &Path, index: Index) -> anyhow::Result<Self> {
-        let base = walk::base_folder(path)?;
+        let path = walk::resolved(path);
+        let base = walk::base_folder(&path)?;
         let root = base.canonicalize().with_context(|| format!("cannot find {}", base.display()))?;
         Ok(Self { index, root, base: from_here(base, env::current_dir().ok().as_deref()) })
     }

@@ -17,7 +17,7 @@ use anyhow::Context;
 use clap::{Args, value_parser};
 use notify::event::{EventKind, ModifyKind};
 use notify::{ErrorKind, Event, RecommendedWatcher, RecursiveMode, Watcher};
-use quarry_corpus::walk;
+use quarry_corpus::walk::{self, WalkOptions};
 use quarry_index::{Index, OpenOptions, Update};
 use quarry_text::counted;
 
@@ -99,7 +99,8 @@ pub fn run(mut args: WatchArgs) -> anyhow::Result<ExitCode> {
         Some(seconds) => Changes::Polled(Duration::from_secs(seconds)),
         None => Changes::told(sender, index),
     };
-    changes.follow(root);
+    let walk = Index::found(root, &options)?;
+    changes.follow(root, &walk);
     let (opened, took) = refresh()?;
     tell(&Summary::new(root, &opened, took))?;
     output::note(&changes.announcement());
@@ -111,7 +112,7 @@ pub fn run(mut args: WatchArgs) -> anyhow::Result<ExitCode> {
             None => break,
         }
         // Before looking for changes, so that none falls between.
-        changes.follow(root);
+        changes.follow(root, &walk);
         match refresh() {
             Ok((opened, took)) => {
                 problem.clear();
@@ -199,10 +200,10 @@ impl Changes {
     }
 
     /// Watches the folders that are there now.
-    fn follow(&mut self, root: &Path) {
+    fn follow(&mut self, root: &Path, options: &WalkOptions) {
         let Self::Told(watched) = self else { return };
         // A tree that has gone is waited for.
-        let there: BTreeSet<PathBuf> = walk::folders(root).unwrap_or_default().into_iter().collect();
+        let there: BTreeSet<PathBuf> = walk::folders(root, options).unwrap_or_default().into_iter().collect();
         if let Err(error) = watched.follow(there) {
             *self = Self::polled_because(error);
         }

@@ -202,7 +202,7 @@ fn bad_arguments_are_refused_by_the_tool() {
 }
 
 #[test]
-fn what_is_no_message_is_answered_and_logged() {
+fn what_is_not_a_message_is_answered_and_logged() {
     let mut server = Server::start();
     for line in ["garbage", "{", "\u{0}\u{1}", &"[".repeat(100_000), "{\"jsonrpc\":\"2.0\"}}"] {
         let (code, id, _) = server.error_of(line);

@@ -48,6 +48,44 @@ fn languages_globs_and_kinds_narrow_a_search() {
 }
 
 #[test]
+fn headers_belong_to_c_and_to_cpp() {
+    let fixture = Fixture::new();
+    fixture.write("tree/plain.h", "int frobnicate(int value);\n");
+    fixture.write("tree/class.h", "namespace a {\nclass Frobnicate { public: int value; };\n}\n");
+    fixture.write("tree/frobnicate.c", "int frobnicate(int value) {\n    return value;\n}\n");
+    fixture.write("tree/frobnicate.cpp", "int frobnicate(double value) {\n    return 0;\n}\n");
+    let found = |language: &str| {
+        let answer =
+            fixture.json(&["search", "frobnicate", "-t", language, "-l", "--json", "--threshold", "0"]);
+        let mut paths: Vec<String> = paths(&answer).into_iter().map(str::to_owned).collect();
+        paths.sort_unstable();
+        paths
+    };
+    assert_eq!(found("c"), ["class.h", "frobnicate.c", "plain.h"]);
+    assert_eq!(found("cpp"), ["class.h", "frobnicate.cpp", "plain.h"]);
+}
+
+#[test]
+fn utf_16_is_text() {
+    let fixture = Fixture::new();
+    let source =
+        "def öffnen():\n    pass\n\n\ndef vernageln(tür):\n    nagel = 'spitz 🔨'\n    return nagel\n";
+    let units = std::iter::once(0xfeff).chain(source.encode_utf16());
+    fs::write(fixture.path("tree/wide.py"), units.flat_map(u16::to_le_bytes).collect::<Vec<u8>>()).unwrap();
+    let text = stdout(&fixture.run(&["search", "vernageln", "--lines", "0", "-k", "1"]));
+    let expected = " 1. wide.py:5  function vernageln\n       5 │ def vernageln(tür):\n       6 │     nagel = 'spitz 🔨'\n       7 │     return nagel\n";
+    assert_eq!(text, expected);
+    assert!(stdout(&fixture.run(&["search", "-e", "spitz"])).contains("       6 │     nagel = 'spitz 🔨'"));
+    let again = fixture.json(&["index", "--json"]);
+    assert_eq!((&again["built"], &again["embedded_units"]), (&false.into(), &0.into()));
+    // Vectors of another model are made from the file, which is read again.
+    assert_eq!(fixture.json(&["index", "--json", "--rebuild"])["built"], true);
+    let snippet =
+        fixture.json(&["search", "vernageln", "--json", "-k", "1"])["results"][0]["snippet"].clone();
+    assert!(snippet.as_str().unwrap().contains("vernageln(tür)"), "{snippet}");
+}
+
+#[test]
 fn paths_come_once_each() {
     let fixture = shop();
     let output = fixture.run(&["search", "total prices cart", "-l"]);

@@ -28,6 +28,22 @@ fn every_command_explains_itself() {
 }
 
 #[test]
+fn the_version_names_the_build() {
+    let fixture = Fixture::new();
+    for option in ["--version", "-V"] {
+        let text = stdout(&fixture.run(&[option]));
+        let (version, build) = text.trim().strip_suffix(')').unwrap().split_once(" (").unwrap();
+        assert_eq!(version, concat!("quarry ", env!("CARGO_PKG_VERSION")));
+        // The commit is not known everywhere, as in an archive that git did not make.
+        let target = build.split_once(", ").map_or(build, |(commit, target)| {
+            assert!(commit.len() == 12 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()), "{text}");
+            target
+        });
+        assert!(target.contains(std::env::consts::ARCH), "{text}");
+    }
+}
+
+#[test]
 fn languages_have_names_and_extensions() {
     let fixture = Fixture::new();
     let answer = fixture.json(&["languages", "--json"]);

@@ -258,6 +258,61 @@ fn a_path_in_an_indexed_tree_uses_its_index() {
 }
 
 #[test]
+fn what_an_index_was_told_holds_until_it_is_told_otherwise() {
+    let fixture = Fixture::new();
+    let large = format!("def frobnicate():\n    pass\n{}", "# Filler.\n".repeat(200_000));
+    fixture.write("tree/large.py", &large);
+    fixture.write("tree/.hidden/secret.py", "def frobnicate_hidden():\n    pass\n");
+    fixture.write("tree/out/made.py", "def frobnicate_ignored():\n    pass\n");
+    fixture.write("tree/.gitignore", "out\n");
+    let found = |options: &[&str]| {
+        let arguments =
+            ["search", "frobnicate", "-l", "--json", "--threshold", "0", "-g", "!net.py", "-g", "!http/**"];
+        let answer = fixture.json(&[&arguments, options].concat());
+        let results = answer["results"].as_array().unwrap().iter();
+        let mut paths: Vec<String> =
+            results.map(|result| result["path"].as_str().unwrap().to_owned()).collect();
+        paths.sort_unstable();
+        paths
+    };
+    let (large, hidden, ignored) = ("large.py", ".hidden/secret.py", "out/made.py");
+    assert_eq!(found(&[]), [""; 0]);
+    // What a search is told holds for it alone, and undoes nothing.
+    assert_eq!(found(&["--max-bytes", "10M"]), [large]);
+    assert_eq!(found(&[]), [""; 0]);
+    assert_eq!(found(&["--hidden"]), [hidden]);
+    assert_eq!(found(&["--no-ignore"]), [ignored]);
+    assert_eq!(found(&["--hidden", "--no-ignore", "--max-bytes", "10M"]), [hidden, large, ignored]);
+    assert_eq!(fixture.json(&["status", "--json"])["fresh"], true);
+    // What `quarry index` is told holds for all, and the index holds nothing else.
+    assert_eq!(fixture.json(&["index", "--json", "--max-bytes", "10000000"])["files"], 3);
+    assert_eq!(found(&[]), [large]);
+    assert_eq!(fixture.json(&["index", "--json"])["built"], false);
+    fixture.run(&["index", "--hidden", "--no-ignore"]);
+    assert_eq!(found(&[]), [hidden, large, ignored]);
+    assert_eq!(found(&["--no-hidden", "--max-bytes", "1M"]), [ignored]);
+    assert_eq!(found(&["--ignore"]), [hidden, large]);
+    assert_eq!(fixture.json(&["index", "--json"])["built"], false, "no search has undone it");
+    assert_eq!(
+        fixture.json(&["index", "--json", "--no-hidden", "--ignore", "--max-bytes", "1M"])["files"],
+        2
+    );
+    assert_eq!(found(&[]), [""; 0]);
+}
+
+#[test]
+fn a_file_that_is_named_is_searched_even_if_it_is_ignored() {
+    let fixture = Fixture::new();
+    fixture.write("tree/.hidden.py", "def frobnicate():\n    pass\n");
+    fixture.write("tree/out/made.py", "def frobnicate():\n    pass\n");
+    fixture.write("tree/.gitignore", "out\n");
+    fixture.run(&["index"]);
+    for path in [".hidden.py", "out/made.py"] {
+        assert_eq!(stdout(&fixture.run(&["search", "frobnicate", path, "-l"])), format!("{path}\n"));
+    }
+}
+
+#[test]
 fn an_index_can_lie_in_the_tree() {
     let fixture = Fixture::new();
     fixture.run(&["index", "--local"]);

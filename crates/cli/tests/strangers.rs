@@ -8,7 +8,7 @@ mod fixture;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use fixture::{Fixture, stderr, stdout};
@@ -31,7 +31,7 @@ fn run(fixture: &Fixture, arguments: &[&str]) -> Output {
         };
     }
     let to = |name: &str| fs::File::create(fixture.path(name)).unwrap();
-    let mut child = shell.stdout(to("stdout")).stderr(to("stderr")).spawn().unwrap();
+    let mut child = shell.stdin(Stdio::null()).stdout(to("stdout")).stderr(to("stderr")).spawn().unwrap();
     let start = Instant::now();
     let status = loop {
         match child.try_wait().unwrap() {
@@ -168,4 +168,86 @@ fn settings_of_a_tree_name_nothing_outside_of_it() {
     fs::File::create(fixture.path("tree/huge.py")).unwrap().set_len(1 << 40).unwrap();
     let message = stderr(&run(&fixture, &["search", "socket"]));
     assert!(message.contains("allow 67108864 at most"), "{message}");
+}
+
+/// The names of an index, and of what its writer makes first.
+const MEMBERS: [&str; 6] =
+    ["manifest.json", "manifest.copy.json", "manifest.json.new", ".gitignore", "lock", "part-1"];
+
+#[test]
+fn an_index_in_a_tree_cannot_have_other_files_written() {
+    let fixture = Fixture::new();
+    fixture.write("home/rc", "mine");
+    fs::create_dir_all(fixture.path("tree/.quarry")).unwrap();
+    for name in MEMBERS {
+        symlink("../../home/rc", fixture.path("tree/.quarry").join(name)).unwrap();
+    }
+    let mut commands: Vec<&[&str]> = vec![
+        &["search", "socket"],
+        &["search", "socket", "http"],
+        &["similar", "net.py:1"],
+        &["search", "-e", "dial"],
+        &["status"],
+        &["doctor"],
+        &["index"],
+        &["mcp"],
+        &["config"],
+    ];
+    commands.push(&["search", "socket", "--index", ".quarry"]);
+    for command in commands {
+        let output = run(&fixture, command);
+        let message = format!("{}{}", stdout(&output), stderr(&output));
+        assert_eq!(fs::read_to_string(fixture.path("home/rc")).unwrap(), "mine", "{command:?}");
+        for name in MEMBERS {
+            let link = fs::read_link(fixture.path("tree/.quarry").join(name));
+            assert_eq!(link.unwrap(), Path::new("../../home/rc"), "{command:?}");
+        }
+        let is_named = command.contains(&"--index");
+        // A server whose client is gone at once ends as it likes.
+        if command[0] != "mcp" {
+            assert_eq!(output.status.code() == Some(2), is_named, "{command:?}: {message}");
+        }
+        // What does not touch an index has nothing to say about it.
+        if !matches!(command[0], "config") && command.last() != Some(&"http") {
+            assert!(
+                message.contains("made by this user on this machine")
+                    || message.contains("this user made on this machine"),
+                "{command:?}: {message}"
+            );
+        }
+    }
+    // Whoever asks for an index in the tree gets one, in which no link is left.
+    finds_the_socket(&run(&fixture, &["search", "open a socket"]));
+    let output = run(&fixture, &["index", "--local"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(fs::read_to_string(fixture.path("home/rc")).unwrap(), "mine");
+    let output = run(&fixture, &["search", "open a socket"]);
+    finds_the_socket(&output);
+    assert_eq!(stderr(&output), "");
+    // The one that another user finds there is not read.
+    let mut command = fixture.command(&["search", "open a socket"]);
+    let output = command.env("XDG_STATE_HOME", fixture.path("others")).output().unwrap();
+    finds_the_socket(&output);
+    assert!(stderr(&output).contains(".quarry was not made by this user"), "{}", stderr(&output));
+}
+
+#[test]
+fn an_index_that_waits_or_does_not_end_is_left_alone() {
+    let fixture = Fixture::new();
+    for what in ["pipe", "/dev/zero", "sparse"] {
+        let folder = fixture.path("tree/.quarry");
+        fs::create_dir_all(&folder).unwrap();
+        for name in MEMBERS {
+            put(&folder.join(name), what, Path::new(""));
+        }
+        finds_the_socket(&run(&fixture, &["search", "open a socket"]));
+        run(&fixture, &["mcp"]);
+        for command in [&["status"][..], &["doctor"], &["index"]] {
+            assert_eq!(run(&fixture, command).status.code(), Some(0), "{what} {command:?}");
+        }
+        fs::remove_dir_all(&folder).unwrap();
+        put(&folder, what, Path::new(""));
+        finds_the_socket(&run(&fixture, &["search", "open a socket"]));
+        fs::remove_file(&folder).unwrap();
+    }
 }

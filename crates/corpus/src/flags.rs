@@ -4,7 +4,8 @@ use bitflags::bitflags;
 use quarry_source::Language;
 
 bitflags! {
-    /// What else a file is, beside being code: search puts such files lower.
+    /// What else a file is, beside being code. Search puts such files lower, but for those that it leaves out
+    /// ([`FileFlags::LEFT_OUT`]).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct FileFlags: u32 {
         /// Tests other code.
@@ -21,6 +22,12 @@ bitflags! {
         const TYPE_STUB = 1 << 5;
         /// Only passes on what other files define.
         const REEXPORT = 1 << 6;
+        /// Of a hidden name, or below a folder of one.
+        const HIDDEN = 1 << 7;
+        /// Left out by an ignore file, or below a folder that is.
+        const IGNORED = 1 << 8;
+        /// What is neither listed nor found unless somebody asks for it.
+        const LEFT_OUT = Self::HIDDEN.bits() | Self::IGNORED.bits();
     }
 }
 

@@ -13,6 +13,7 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use quarry_files::{Directory, EntryKind};
 
+use crate::flags::FileFlags;
 use crate::walk::{IGNORE_FILE, SkipReason, Skipped};
 
 /// Bytes of the largest ignore file that is read.
@@ -68,15 +69,15 @@ impl IgnoreRules {
         rules
     }
 
-    /// Whether what is called `path`, relative to the tree, is left out: a hidden name is, unless a rule lets it through.
-    /// What lies in a directory that is left out is not asked about.
-    pub fn excludes(&self, path: &Path, is_directory: bool, is_hidden: bool) -> bool {
+    /// Why what is called `path`, relative to the tree, is left out, as some of [`FileFlags::LEFT_OUT`]; empty where it
+    /// is not. A hidden name is, unless a rule lets it through. Of what lies in a directory only its own name counts.
+    pub fn left_out(&self, path: &Path, is_directory: bool, is_hidden: bool) -> FileFlags {
         let level = self.level(path.parent().unwrap_or(Path::new("")));
-        match self.matched(&level, &self.base.join(path), is_directory) {
-            Match::Ignore(()) => true,
-            Match::Whitelist(()) => false,
-            Match::None => is_hidden,
-        }
+        let matched = self.matched(&level, &self.base.join(path), is_directory);
+        let mut flags = FileFlags::empty();
+        flags.set(FileFlags::HIDDEN, is_hidden && !matched.is_whitelist());
+        flags.set(FileFlags::IGNORED, matched.is_ignore());
+        flags
     }
 
     /// Ignore files that were not read, and why.

@@ -4,11 +4,11 @@
 //! reading it; [`read`] then judges the content.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::UNIX_EPOCH;
 
 use ignore::{DirEntry, WalkBuilder, WalkState};
@@ -33,16 +33,90 @@ pub const MAX_FILE_BYTES: u64 = 1 << 30;
 /// Longest `#!` line.
 const SCRIPT_LINE_BYTES: u64 = 256;
 
+/// What version control keeps for itself is not listed, whatever is asked for.
+const NEVER_LISTED: [&str; 5] = [".git", ".hg", ".svn", ".jj", ".bzr"];
+
 /// What to list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct WalkOptions {
-    /// Greater files are skipped; 1,000,000 bytes by default, above which sources are nearly always generated.
+    /// Larger files are skipped; 1,000,000 bytes by default, above which sources are nearly always generated.
     pub max_bytes: u64,
+    /// Whether hidden files are listed; not by default.
+    pub hidden: bool,
+    /// Whether files are listed that ignore files leave out; not by default.
+    pub ignored: bool,
 }
 
 impl Default for WalkOptions {
     fn default() -> Self {
-        Self { max_bytes: 1_000_000 }
+        Self { max_bytes: 1_000_000, hidden: false, ignored: false }
+    }
+}
+
+impl WalkOptions {
+    /// Whether a file of this length and with these flags is listed.
+    #[must_use]
+    pub fn lists(&self, bytes: u64, flags: FileFlags) -> bool {
+        bytes <= self.max_bytes && self.left_out().intersection(flags).is_empty()
+    }
+
+    /// What is listed by either.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        Self {
+            max_bytes: self.max_bytes.max(other.max_bytes),
+            hidden: self.hidden || other.hidden,
+            ignored: self.ignored || other.ignored,
+        }
+    }
+
+    /// Whether all is listed that somebody asks for by name.
+    #[must_use]
+    pub fn covers(&self, asked: WalkChoice) -> bool {
+        self.union(&asked.over(self)) == *self
+    }
+
+    /// The files that are not listed.
+    fn left_out(&self) -> FileFlags {
+        let mut flags = FileFlags::LEFT_OUT;
+        flags.set(FileFlags::HIDDEN, !self.hidden);
+        flags.set(FileFlags::IGNORED, !self.ignored);
+        flags
+    }
+}
+
+/// What somebody says of [`WalkOptions`]; nothing by default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WalkChoice {
+    /// [`WalkOptions::max_bytes`].
+    pub max_bytes: Option<u64>,
+    /// [`WalkOptions::hidden`].
+    pub hidden: Option<bool>,
+    /// [`WalkOptions::ignored`].
+    pub ignored: Option<bool>,
+}
+
+impl WalkChoice {
+    /// What this says, and what the other says where this says nothing.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            max_bytes: self.max_bytes.or(other.max_bytes),
+            hidden: self.hidden.or(other.hidden),
+            ignored: self.ignored.or(other.ignored),
+        }
+    }
+
+    /// The options of this, with defaults where it says nothing.
+    #[must_use]
+    pub fn over(self, defaults: &WalkOptions) -> WalkOptions {
+        WalkOptions {
+            max_bytes: self.max_bytes.unwrap_or(defaults.max_bytes),
+            hidden: self.hidden.unwrap_or(defaults.hidden),
+            ignored: self.ignored.unwrap_or(defaults.ignored),
+        }
     }
 }
 
@@ -61,12 +135,47 @@ pub struct Listing {
 pub struct ListedFile {
     /// Path relative to the root, `/` between its parts.
     pub path: String,
-    /// Length.
-    pub bytes: u64,
-    /// Time of the last modification, in nanoseconds since 1970 (0 where the file system does not tell).
-    pub modified_ns: u64,
+    /// What tells without reading it whether it is as it was.
+    pub stamp: Stamp,
     /// Its language, from its name; where two languages share it, the text decides (`quarry_source::language_for`).
     pub language: Language,
+    /// Which of [`FileFlags::LEFT_OUT`] it has.
+    pub flags: FileFlags,
+}
+
+/// What a file system says of a file that would be another after a change, as git compares it. What it does not say is 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// Length.
+    pub bytes: u64,
+    /// Time of the last modification, in nanoseconds since 1970, which programs can set at will.
+    pub modified_ns: u64,
+    /// Time of the last change of the file or of what is said of it, in nanoseconds since 1970, which they cannot.
+    pub changed_ns: u64,
+    /// Number of the file in its file system: another one where a file took the place of this one.
+    pub inode: u64,
+}
+
+impl Stamp {
+    /// That of a file.
+    #[must_use]
+    pub fn of(metadata: &Metadata) -> Self {
+        let (changed_ns, inode) = change_and_inode(metadata);
+        Self { bytes: metadata.len(), modified_ns: modified_ns(metadata), changed_ns, inode }
+    }
+}
+
+#[cfg(unix)]
+fn change_and_inode(metadata: &Metadata) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt;
+
+    let nanoseconds = i128::from(metadata.ctime()) * 1_000_000_000 + i128::from(metadata.ctime_nsec());
+    (u64::try_from(nanoseconds).unwrap_or_default(), metadata.ino())
+}
+
+#[cfg(not(unix))]
+fn change_and_inode(_: &Metadata) -> (u64, u64) {
+    (0, 0)
 }
 
 /// A file that was left out.
@@ -132,8 +241,9 @@ pub enum WalkError {
 }
 
 /// Lists a tree in parallel. Ignore files (`.gitignore`, `.ignore`, [`IGNORE_FILE`]) are read as git reads its own,
-/// inside and outside of a checkout; hidden files are left out and symbolic links are not followed. A file as
-/// `root` is a tree of that one file, its path being its name ([`resolved`]).
+/// inside and outside of a checkout; hidden files are left out like ignored ones, unless they are asked for, and symbolic
+/// links are not followed. A file as `root` is a tree of that one file, its path being its name ([`resolved`]), whatever
+/// rules there are.
 ///
 /// # Errors
 /// When `root` is missing or unreadable. What is unreadable below it is listed as skipped.
@@ -141,7 +251,7 @@ pub fn list(root: &Path, options: &WalkOptions) -> Result<Listing, WalkError> {
     let root = &*resolved(root);
     let base = base_folder(root)?;
     let directory = open(base)?;
-    let rules = Arc::new(IgnoreRules::new(base));
+    let rules = Arc::new(Rules::new(base, options));
     let (sender, receiver) = mpsc::channel();
     walker(root, base, &rules).build_parallel().run(|| {
         let (sender, directory) = (sender.clone(), &directory);
@@ -156,10 +266,14 @@ pub fn list(root: &Path, options: &WalkOptions) -> Result<Listing, WalkError> {
         })
     });
     drop(sender);
-    let mut listing = Listing { skipped: rules.refused(), ..Listing::default() };
+    let mut listing = Listing { skipped: rules.ignore_files.refused(), ..Listing::default() };
+    let let_through = rules.let_through();
     for found in receiver {
         match found {
-            Ok(file) => listing.files.push(file),
+            Ok(file) => {
+                let flags = flags_below(&let_through, Path::new(&file.path));
+                listing.files.push(ListedFile { flags, ..file });
+            }
             Err(skipped) => listing.skipped.push(skipped),
         }
     }
@@ -174,25 +288,25 @@ pub fn list(root: &Path, options: &WalkOptions) -> Result<Listing, WalkError> {
 ///
 /// # Errors
 /// When `root` is missing or unreadable. What is unreadable below it is left out.
-pub fn folders(root: &Path) -> Result<Vec<PathBuf>, WalkError> {
+pub fn folders(root: &Path, options: &WalkOptions) -> Result<Vec<PathBuf>, WalkError> {
     let base = base_folder(root)?;
     if base != root {
         return Ok(vec![base.to_owned()]);
     }
-    let walk = walker(root, base, &Arc::new(IgnoreRules::new(base))).build();
+    let walk = walker(root, base, &Arc::new(Rules::new(base, options))).build();
     Ok(walk.flatten().filter(is_folder).map(DirEntry::into_path).collect())
 }
 
 /// Number of files below `root` that [`list`] does not see because an ignore file or a hidden name excludes them.
 /// For explaining an empty listing: it walks everything.
 #[must_use]
-pub fn count_excluded(root: &Path) -> usize {
+pub fn count_excluded(root: &Path, options: &WalkOptions) -> usize {
     let count = |builder: &WalkBuilder| {
         let is_file = |entry: &DirEntry| entry.file_type().is_some_and(|kind| kind.is_file());
         builder.build().flatten().filter(is_file).count()
     };
     let Ok(base) = base_folder(root) else { return 0 };
-    let seen = count(&walker(root, base, &Arc::new(IgnoreRules::new(base))));
+    let seen = count(&walker(root, base, &Arc::new(Rules::new(base, options))));
     count(WalkBuilder::new(root).standard_filters(false)).saturating_sub(seen)
 }
 
@@ -248,34 +362,83 @@ pub struct Content {
 /// # Errors
 /// The reason why the file is left out after all.
 pub fn read(base: &Directory, file: &ListedFile) -> Result<Content, SkipReason> {
-    let bytes =
-        read_file(base, &file.path, file.bytes).map_err(|error| SkipReason::Unreadable(error.to_string()))?;
+    let bytes = read_file(base, &file.path, file.stamp.bytes)
+        .map_err(|error| SkipReason::Unreadable(error.to_string()))?;
     let head = &bytes[..bytes.len().min(HEAD_BYTES)];
     if head.contains(&0) {
         return Err(SkipReason::Binary);
     }
-    let flags = path_flags(&file.path) | text_flags(head, file.language);
+    let flags = file.flags | path_flags(&file.path) | text_flags(head, file.language);
     Ok(Content { bytes, flags })
 }
 
-/// Reads at most `limit` bytes of a file of a tree.
+/// Reads at most `limit` bytes of a file of a tree, as it is indexed: UTF-16 with a byte order mark becomes UTF-8.
 ///
 /// # Errors
 /// When it cannot be read, is not a regular file, or a link leads to it.
 pub fn read_file(base: &Directory, path: &str, limit: u64) -> io::Result<Vec<u8>> {
-    quarry_files::read_start(base.file(Path::new(path))?, limit)
+    Ok(from_utf16(quarry_files::read_start(base.file(Path::new(path))?, limit)?))
+}
+
+/// UTF-8 of UTF-16 that begins with a byte order mark, which is left out; anything else as it is.
+fn from_utf16(bytes: Vec<u8>) -> Vec<u8> {
+    let (units, decode): (&[u8], fn([u8; 2]) -> u16) = match bytes.as_slice() {
+        [0xff, 0xfe, units @ ..] => (units, u16::from_le_bytes),
+        [0xfe, 0xff, units @ ..] => (units, u16::from_be_bytes),
+        _ => return bytes,
+    };
+    let (units, _) = units.as_chunks::<2>();
+    let characters = char::decode_utf16(units.iter().map(|&unit| decode(unit)));
+    characters.map(|found| found.unwrap_or(char::REPLACEMENT_CHARACTER)).collect::<String>().into_bytes()
+}
+
+/// What a walk leaves out.
+struct Rules {
+    ignore_files: IgnoreRules,
+    left_out: FileFlags,
+    /// Names that the rules leave out and the options let through, and why they are left out otherwise.
+    let_through: Mutex<HashMap<PathBuf, FileFlags>>,
+}
+
+impl Rules {
+    fn new(base: &Path, options: &WalkOptions) -> Self {
+        let left_out = options.left_out();
+        Self { ignore_files: IgnoreRules::new(base), left_out, let_through: Mutex::default() }
+    }
+
+    /// Whether to look at an entry that is called `path`.
+    fn let_in(&self, path: PathBuf, entry: &DirEntry) -> bool {
+        if NEVER_LISTED.iter().any(|name| entry.file_name() == *name) {
+            return false;
+        }
+        let flags = self.ignore_files.left_out(&path, is_folder(entry), is_hidden(entry));
+        let is_in = !flags.intersects(self.left_out);
+        if is_in && !flags.is_empty() {
+            self.let_through.lock().unwrap_or_else(PoisonError::into_inner).insert(path, flags);
+        }
+        is_in
+    }
+
+    fn let_through(&self) -> HashMap<PathBuf, FileFlags> {
+        std::mem::take(&mut *self.let_through.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The flags of a path and of the folders that it lies in.
+fn flags_below(flags: &HashMap<PathBuf, FileFlags>, path: &Path) -> FileFlags {
+    if flags.is_empty() {
+        return FileFlags::empty();
+    }
+    path.ancestors().filter_map(|above| flags.get(above).copied()).collect()
 }
 
 /// What is in a tree, but for what the rules leave out.
-fn walker(root: &Path, base: &Path, rules: &Arc<IgnoreRules>) -> WalkBuilder {
+fn walker(root: &Path, base: &Path, rules: &Arc<Rules>) -> WalkBuilder {
     let (base, rules) = (base.to_owned(), Arc::clone(rules));
     let mut builder = WalkBuilder::new(root);
     builder.standard_filters(false).filter_entry(move |entry| {
         // What was named is what is wanted.
-        entry.depth() == 0 || {
-            let path = relative_path(&base, entry.path());
-            !rules.excludes(&path, is_folder(entry), is_hidden(entry))
-        }
+        entry.depth() == 0 || rules.let_in(relative_path(&base, entry.path()), entry)
     });
     builder
 }
@@ -328,9 +491,9 @@ fn classify(
     let Some(utf8) = path.to_str() else { return Err(skip(SkipReason::NotUtf8)) };
     Ok(ListedFile {
         path: if cfg!(windows) { utf8.replace('\\', "/") } else { utf8.to_owned() },
-        bytes: metadata.len(),
-        modified_ns: modified_ns(&metadata),
+        stamp: Stamp::of(&metadata),
         language,
+        flags: FileFlags::empty(),
     })
 }
 
@@ -421,7 +584,91 @@ mod tests {
         assert_eq!(paths(&listing), ["a/z.py", "b.py"]);
         assert_eq!(skipped(&listing), []);
         // All but the two listed: three sources and the ignore files themselves.
-        assert_eq!(count_excluded(folder.path()), 5);
+        assert_eq!(count_excluded(folder.path(), &WalkOptions::default()), 5);
+    }
+
+    #[test]
+    fn hidden_and_ignored_files_are_listed_where_asked_for() {
+        let folder = tree(&[
+            ("a.py", "x = 1"),
+            (".b.py", "x = 1"),
+            (".ci/check.py", "x = 1"),
+            (".kept/c.py", "x = 1"),
+            ("out/d.py", "x = 1"),
+            ("out/.e.py", "x = 1"),
+            (".cache/f.py", "x = 1"),
+            ("g.py", "x = 1"),
+            (".git/hooks/h.py", "x = 1"),
+            ("sub/.git/i.py", "x = 1"),
+            (".gitignore", "out/\n.cache\ng.py\n!.kept\n"),
+        ]);
+        let (none, hidden, ignored) = (FileFlags::empty(), FileFlags::HIDDEN, FileFlags::IGNORED);
+        let all = [
+            (".b.py", hidden),
+            (".cache/f.py", hidden | ignored),
+            (".ci/check.py", hidden),
+            (".kept/c.py", none),
+            ("a.py", none),
+            ("g.py", ignored),
+            ("out/.e.py", hidden | ignored),
+            ("out/d.py", ignored),
+        ];
+        for (is_hidden, is_ignored) in [(false, false), (true, false), (false, true), (true, true)] {
+            let options = WalkOptions { hidden: is_hidden, ignored: is_ignored, ..WalkOptions::default() };
+            let listing = list(folder.path(), &options).unwrap();
+            let found: Vec<_> = listing.files.iter().map(|file| (file.path.as_str(), file.flags)).collect();
+            let expected: Vec<_> = all.into_iter().filter(|(_, flags)| options.lists(5, *flags)).collect();
+            assert_eq!(found, expected, "{options:?}");
+            assert_eq!(expected.len(), [2, 4, 4, 8][usize::from(is_hidden) + 2 * usize::from(is_ignored)]);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_named_is_listed_whatever_the_rules() {
+        let folder = tree(&[(".hidden.py", "x = 1"), ("out.py", "x = 1"), (".gitignore", "*.py\n")]);
+        for name in [".hidden.py", "out.py"] {
+            let listing = list(&folder.path().join(name), &WalkOptions::default()).unwrap();
+            assert_eq!(paths(&listing), [name]);
+            assert_eq!(listing.files[0].flags, FileFlags::empty());
+        }
+    }
+
+    #[test]
+    fn options_are_those_that_are_given_over_the_others() {
+        let given = WalkChoice { max_bytes: Some(5), hidden: Some(false), ignored: None };
+        let remembered = WalkChoice { max_bytes: Some(7), hidden: Some(true), ignored: Some(true) };
+        let options = given.or(remembered).over(&WalkOptions::default());
+        assert_eq!(options, WalkOptions { max_bytes: 5, hidden: false, ignored: true });
+        let both = options.union(&WalkOptions { hidden: true, ..WalkOptions::default() });
+        assert_eq!(both, WalkOptions { max_bytes: 1_000_000, hidden: true, ignored: true });
+        assert!(options.lists(5, FileFlags::IGNORED | FileFlags::TEST));
+        assert!(!options.lists(6, FileFlags::empty()) && !options.lists(5, FileFlags::HIDDEN));
+    }
+
+    #[test]
+    fn utf_16_with_a_mark_is_text() {
+        let encoded = |text: &str, big: bool| -> Vec<u8> {
+            let units = std::iter::once(0xfeff).chain(text.encode_utf16());
+            units.flat_map(|unit| if big { unit.to_be_bytes() } else { unit.to_le_bytes() }).collect()
+        };
+        let folder = tree(&[("a.py", "")]);
+        let directory = open(folder.path()).unwrap();
+        let check = |bytes: &[u8], expected: Result<&str, SkipReason>| {
+            fs::write(folder.path().join("a.py"), bytes).unwrap();
+            let listing = list(folder.path(), &WalkOptions::default()).unwrap();
+            let found = read(&directory, &listing.files[0]).map(|content| content.bytes);
+            assert_eq!(found, expected.map(|text| text.as_bytes().to_vec()), "{bytes:?}");
+        };
+        let text = "# größer, 名前, \u{1f600}\nx = 1\n";
+        for big in [false, true] {
+            check(&encoded(text, big), Ok(text));
+            check(&[encoded("x", big), vec![7]].concat(), Ok("x"));
+            check(&[&encoded("x", big)[..2], &[0xd8, 0xd8]].concat(), Ok("\u{fffd}"));
+        }
+        check(&encoded("x", false)[2..], Err(SkipReason::Binary));
+        // The mark of UTF-32 begins like that of UTF-16.
+        check(b"\xff\xfe\0\0x\0\0\0", Err(SkipReason::Binary));
+        check(b"\xef\xbb\xbfx", Ok("\u{feff}x"));
     }
 
     #[test]
@@ -432,18 +679,21 @@ mod tests {
             (".git/x", ""),
             (".gitignore", "target/\n"),
         ]);
-        let mut found = folders(folder.path()).unwrap();
+        let mut found = folders(folder.path(), &WalkOptions::default()).unwrap();
         found.sort_unstable();
         assert_eq!(found, ["", "a", "a/b"].map(|path| folder.path().join(path)));
-        assert_eq!(folders(&folder.path().join("a/b/z.py")).unwrap(), [folder.path().join("a/b")]);
-        assert!(folders(&folder.path().join("none")).is_err());
+        assert_eq!(
+            folders(&folder.path().join("a/b/z.py"), &WalkOptions::default()).unwrap(),
+            [folder.path().join("a/b")]
+        );
+        assert!(folders(&folder.path().join("none"), &WalkOptions::default()).is_err());
     }
 
     #[test]
     fn says_what_was_left_out_and_why() {
         let folder =
             tree(&[("big.py", "x = 11111"), ("data.bin2", "x"), ("nul.py", "x\0"), ("ok.py", "x = 1")]);
-        let listing = list(folder.path(), &WalkOptions { max_bytes: 5 }).unwrap();
+        let listing = list(folder.path(), &WalkOptions { max_bytes: 5, ..WalkOptions::default() }).unwrap();
         assert_eq!(paths(&listing), ["nul.py", "ok.py"]);
         let expected = [("big.py", &SkipReason::TooLarge), ("data.bin2", &SkipReason::UnknownLanguage)];
         assert_eq!(skipped(&listing), expected);

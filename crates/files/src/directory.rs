@@ -44,6 +44,8 @@ pub(crate) trait Handle: Sized {
     fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()>;
     fn remove_file(&self, name: &OsStr) -> io::Result<()>;
     fn remove_directory(&self, name: &OsStr) -> io::Result<()>;
+    /// Takes it from others, as far as that is ours to do.
+    fn make_private(&self);
 }
 
 /// What a file is opened for.
@@ -233,6 +235,26 @@ impl<H: Handle> DirectoryAt<H> {
         around.directory(Path::new(&name))
     }
 
+    /// Opens a directory below this one, and makes it, for this user alone, where there is none.
+    ///
+    /// # Errors
+    /// When something else is there, or a link leads to it.
+    pub fn directory_or_new(&self, relative: &Path) -> io::Result<Self> {
+        let mut found = self.clone();
+        for name in names(relative)?.into_iter().map(Path::new) {
+            found = match found.create_directory(name) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => found.directory(name)?,
+                made => made?,
+            };
+        }
+        Ok(found)
+    }
+
+    /// Takes the directory from others who could look into it. Where that is not ours to do, nothing is lost.
+    pub fn make_private(&self) {
+        self.handle.make_private();
+    }
+
     /// Gives a file in this directory another name in it, in place of what has that name.
     ///
     /// # Errors
@@ -382,6 +404,9 @@ mod tests {
         inner.rename("x", "y").unwrap();
         assert_eq!(read(&tree, "new/y").unwrap(), "12");
         assert!(inner.rename("y", "../y").is_err() && inner.rename("a/b", "c").is_err());
+        tree.directory_or_new(Path::new("new/one/two")).unwrap();
+        tree.directory_or_new(Path::new("new/one")).unwrap().create_file(Path::new("two/x")).unwrap();
+        assert!(tree.directory_or_new(Path::new("new/y")).is_err());
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;

@@ -83,4 +83,7 @@ impl directory::Handle for Handle {
     fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
         fs::remove_dir(self.0.join(name))
     }
+
+    /// Where files have no modes, what the user's own directories allow holds.
+    fn make_private(&self) {}
 }

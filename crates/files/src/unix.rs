@@ -7,7 +7,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, mkdirat, openat, renameat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, fchmod, fstat, mkdirat, openat, renameat, statat, unlinkat,
+};
 
 use crate::directory::{self, Access, Entry, EntryKind};
 
@@ -85,5 +87,12 @@ impl directory::Handle for Handle {
 
     fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
         Ok(unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
+    }
+
+    fn make_private(&self) {
+        let is_open_to_others = |mode: Mode| mode.intersects(Mode::RWXG | Mode::RWXO);
+        if fstat(&self.0).is_ok_and(|found| is_open_to_others(Mode::from_raw_mode(found.st_mode))) {
+            let _ = fchmod(&self.0, Mode::RWXU);
+        }
     }
 }

@@ -2,11 +2,10 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use quarry_corpus::walk::{self, FileFlags, ListedFile, Skipped};
+use quarry_corpus::walk::{self, FileFlags, ListedFile, Skipped, WalkOptions};
 use quarry_files::Directory;
 use quarry_source::{Language, Unit};
 use rayon::prelude::*;
@@ -15,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::changes::content_hash;
 use crate::lexical::{LexicalIndex, LexicalText, Terms};
 use crate::rules::{self, place};
-use crate::table::{FileRecord, NewUnit, PartBuilder, PartSize, UnitRecord};
+use crate::table::{FileRecord, NewUnit, PartBuilder, PartSize, UnitRecord, open_folder};
 use crate::{Error, Event};
 
 pub(crate) const LEXICAL_FOLDER: &str = "lexical";
@@ -63,12 +62,12 @@ struct Prepared<'a> {
 
 /// Cuts a list of files into the lists of parts: as many as there are threads, within limits of size.
 pub(crate) fn batches<'f, 'a>(files: &'f [&'a ListedFile]) -> Vec<&'f [&'a ListedFile]> {
-    let total: u64 = files.iter().map(|file| file.bytes).sum();
+    let total: u64 = files.iter().map(|file| file.stamp.bytes).sum();
     let wanted = total.div_ceil(rayon::current_num_threads() as u64).clamp(MIN_PART_BYTES, MAX_PART_BYTES);
     let mut batches = Vec::new();
     let (mut start, mut bytes) = (0, 0);
     for (at, file) in files.iter().enumerate() {
-        bytes += file.bytes;
+        bytes += file.stamp.bytes;
         if bytes >= wanted {
             batches.push(&files[start..=at]);
             (start, bytes) = (at + 1, 0);
@@ -89,7 +88,7 @@ pub(crate) fn batches<'f, 'a>(files: &'f [&'a ListedFile]) -> Vec<&'f [&'a Liste
 pub(crate) fn write_parts(
     base: &Directory,
     batches: &[&[&ListedFile]],
-    index: &Path,
+    index: &Directory,
     names: &[String],
     first: u16,
     events: &(dyn Fn(Event) + Sync),
@@ -153,6 +152,7 @@ fn prepare<'a>(base: &Directory, file: &'a ListedFile) -> Prepared<'a> {
                 folder: place.folder,
                 doc: &unit.doc,
                 body: Cow::Owned(body(&bytes, &unit)),
+                symbol: rules::symbol(unit.kind, &unit.name, &unit.signature),
             });
             (unit, hash, terms)
         })
@@ -174,8 +174,13 @@ fn body(bytes: &[u8], unit: &Unit) -> String {
     body
 }
 
-fn write_part(prepared: Vec<Prepared>, index: &Path, name: &str, part: u16) -> Result<WrittenPart, Error> {
-    let folder = index.join(name);
+fn write_part(
+    prepared: Vec<Prepared>,
+    index: &Directory,
+    name: &str,
+    part: u16,
+) -> Result<WrittenPart, Error> {
+    let folder = open_folder(index, name)?;
     let mut builder = PartBuilder::new(part);
     let (mut skipped, mut texts) = (Vec::new(), Vec::new());
     for file in prepared {
@@ -195,9 +200,10 @@ fn write_part(prepared: Vec<Prepared>, index: &Path, name: &str, part: u16) -> R
         }
         skipped.extend(file.skipped);
     }
-    let lexical = folder.join(LEXICAL_FOLDER);
-    fs::create_dir(&lexical).map_err(|source| Error::io("create", &lexical, source))?;
-    LexicalIndex::create(&lexical, texts)?;
+    let lexical = folder.create_directory(LEXICAL_FOLDER.as_ref());
+    let lexical =
+        lexical.map_err(|source| Error::io("create", &folder.path().join(LEXICAL_FOLDER), source))?;
+    LexicalIndex::create(lexical, texts)?;
     let size = builder.write(&folder, name.to_owned())?;
     Ok(WrittenPart { size, files: builder.files, hashes: builder.hashes, skipped })
 }
@@ -207,7 +213,7 @@ fn position(byte: usize) -> Result<u32, Error> {
 }
 
 /// Says what a tree holds instead of sources.
-pub(crate) fn nothing_to_index(root: &Path, skipped: &[Skipped]) -> Error {
+pub(crate) fn nothing_to_index(root: &Path, walk: &WalkOptions, skipped: &[Skipped]) -> Error {
     let mut by_reason: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for Skipped { path, reason } in skipped {
         by_reason.entry(reason.to_string()).or_default().push(path);
@@ -216,9 +222,9 @@ pub(crate) fn nothing_to_index(root: &Path, skipped: &[Skipped]) -> Error {
         .into_iter()
         .map(|(reason, paths)| format!("skipped {} {reason} (such as {})", paths.len(), paths[0]))
         .collect();
-    match walk::count_excluded(root) {
+    match walk::count_excluded(root, walk) {
         0 => {}
-        n => reasons.push(format!("{n} hidden or excluded by ignore files")),
+        n => reasons.push(format!("{n} hidden or ignored (--hidden and --no-ignore let them in)")),
     }
     let reason = if reasons.is_empty() { "it holds no files".to_owned() } else { reasons.join(", ") };
     Error::NothingToIndex { root: root.to_owned(), reason }

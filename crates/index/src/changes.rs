@@ -1,6 +1,6 @@
 //! What has become of a tree since its index was made.
 
-use quarry_corpus::walk::{self, ListedFile, Listing};
+use quarry_corpus::walk::{self, FileFlags, ListedFile, Listing, Stamp};
 use quarry_files::Directory;
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
@@ -9,8 +9,8 @@ use crate::Changes;
 use crate::folder::Manifest;
 use crate::table::Table;
 
-/// How long before an index was made a file must have been modified for its time to prove that it is the same: a
-/// later change may have the same time. File systems that count whole seconds, or two of them, need the longer one.
+/// How long before an index was made a file must have been changed for its time to prove that it is the same: a later
+/// change may have the same time. File systems that count whole seconds, or two of them, need the longer one.
 const CLOCK_STEP_NS: u64 = 50_000_000;
 const COARSE_CLOCK_STEP_NS: u64 = 2_000_000_000;
 
@@ -28,8 +28,16 @@ pub(crate) fn content_hash(bytes: &[u8]) -> u64 {
     xxh3_64(bytes).max(1)
 }
 
-/// Compares by length and time of modification, and by content where the time differs or proves nothing. A file that
-/// could not be read has changed when it can.
+/// Whether what a file system says of a file proves that it is as it was when a tree was listed at `looked_ns`. The time
+/// of modification can be set, and of two changes within a step of the clock nobody knows the second one.
+fn is_proven(was: &Stamp, is: &Stamp, looked_ns: u64) -> bool {
+    let last_ns = if is.changed_ns > 0 { is.changed_ns } else { is.modified_ns };
+    let step = if last_ns % 1_000_000_000 == 0 { COARSE_CLOCK_STEP_NS } else { CLOCK_STEP_NS };
+    was == is && last_ns.saturating_add(step) < looked_ns
+}
+
+/// Compares by what the file system says, and by content where that differs or proves nothing, but of the same length. A
+/// file that could not be read has changed when it can.
 pub(crate) fn compare(table: &Table, manifest: &Manifest, base: &Directory, listing: &Listing) -> Comparison {
     let looked_ns = manifest.looked_ns;
     let mut changes = Changes::default();
@@ -55,15 +63,15 @@ pub(crate) fn compare(table: &Table, manifest: &Manifest, base: &Directory, list
     changes.removed += table.files.len().saturating_sub(next);
     let judge = |(file, row): (&ListedFile, &Option<usize>)| {
         let Some(record) = row.map(|row| &table.files[row]) else { return (false, false) };
-        if record.bytes != file.bytes {
+        if record.bytes != file.stamp.bytes || record.flags().intersection(FileFlags::LEFT_OUT) != file.flags
+        {
             return (false, false);
         }
-        let read = || walk::read_file(base, &file.path, file.bytes);
+        let read = || walk::read_file(base, &file.path, file.stamp.bytes);
         if record.hash == 0 && manifest.is_unreadable(&file.path) {
             return (read().is_err(), false);
         }
-        let step = if file.modified_ns % 1_000_000_000 == 0 { COARSE_CLOCK_STEP_NS } else { CLOCK_STEP_NS };
-        if record.modified_ns == file.modified_ns && file.modified_ns.saturating_add(step) < looked_ns {
+        if is_proven(&record.stamp(), &file.stamp, looked_ns) {
             return (true, false);
         }
         let same = read().is_ok_and(|bytes| content_hash(&bytes) == record.hash);
@@ -75,5 +83,43 @@ pub(crate) fn compare(table: &Table, manifest: &Manifest, base: &Directory, list
         same: rows.into_iter().zip(&judged).map(|(row, (same, _))| row.filter(|_| *same)).collect(),
         changes,
         has_read: judged.iter().any(|(_, read)| *read),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_old_and_equal_stamp_proves_anything() {
+        const SECOND: u64 = 1_000_000_000;
+        let looked_ns = 100 * SECOND;
+        let was = Stamp { bytes: 5, modified_ns: 9 * SECOND + 1, changed_ns: 10 * SECOND + 1, inode: 7 };
+        assert!(is_proven(&was, &was, looked_ns));
+        for is in [
+            Stamp { modified_ns: 9 * SECOND, ..was },
+            Stamp { changed_ns: 11 * SECOND, ..was },
+            Stamp { inode: 8, ..was },
+        ] {
+            assert!(!is_proven(&was, &is, looked_ns), "{is:?}");
+        }
+        // A time of modification can be set to any.
+        let set = Stamp { modified_ns: 200 * SECOND, ..was };
+        assert!(is_proven(&set, &set, looked_ns));
+        for (changed_ns, expected) in [
+            (looked_ns - 51_000_000, true),
+            (looked_ns - 49_000_000, false),
+            (looked_ns + 1, false),
+            (98 * SECOND, false),
+            (97 * SECOND, true),
+        ] {
+            let recent = Stamp { changed_ns, ..was };
+            assert_eq!(is_proven(&recent, &recent, looked_ns), expected, "{changed_ns}");
+        }
+        // Where the system knows neither, the time of modification is what there is.
+        let plain = |modified_ns| Stamp { modified_ns, changed_ns: 0, inode: 0, ..was };
+        assert!(is_proven(&plain(9 * SECOND), &plain(9 * SECOND), looked_ns));
+        assert!(!is_proven(&plain(9 * SECOND), &plain(8 * SECOND), looked_ns));
+        assert!(!is_proven(&plain(looked_ns - 1), &plain(looked_ns - 1), looked_ns));
     }
 }

@@ -1,7 +1,6 @@
 //! Vectors of units: those of one model for all that have none, and those that a new part takes over.
 
 use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
 use std::sync::Arc;
 
 use quarry_corpus::walk;
@@ -26,7 +25,7 @@ const BATCH: usize = 1024;
 /// # Errors
 /// When a file is not as it was written.
 pub(crate) fn open(
-    index: &Path,
+    index: &Directory,
     parts: &[PartSize],
     numbering: &Arc<Numbering>,
     model: &str,
@@ -45,21 +44,27 @@ pub(crate) fn open(
 ///
 /// # Errors
 /// When the file is not as it was written.
-fn of_model(index: &Path, part: &PartSize, model: &str) -> Result<Option<VectorMatrix>, Error> {
+fn of_model(index: &Directory, part: &PartSize, model: &str) -> Result<Option<VectorMatrix>, Error> {
     let Some(file) = part.vectors.get(model) else { return Ok(None) };
-    let folder = part.folder(index);
+    let folder = part.folder(index)?;
     file.check(&folder)?;
-    VectorMatrix::open(&file.path(&folder), part.units).map(Some)
+    VectorMatrix::open(&folder, file.path(), part.units).map(Some)
 }
 
 /// Writes vectors of a model to a new file, which counts from the next manifest on.
 ///
 /// # Errors
 /// When the folder cannot be written.
-fn write(index: &Path, part: &mut PartSize, model: &str, generation: &str, rows: &Rows) -> Result<(), Error> {
-    let folder = part.folder(index);
+fn write(
+    index: &Directory,
+    part: &mut PartSize,
+    model: &str,
+    generation: &str,
+    rows: &Rows,
+) -> Result<(), Error> {
+    let folder = part.folder(index)?;
     let name = format!("{VECTORS}{:016x}-{generation}", xxh3_64(model.as_bytes()));
-    rows.write(&folder.join(&name))?;
+    rows.write(&folder, &name)?;
     part.vectors.insert(model.to_owned(), StoredFile::of(&folder, name)?);
     Ok(())
 }
@@ -86,7 +91,7 @@ type Save<'a> = &'a dyn Fn(&Manifest) -> Result<(), Error>;
 /// # Errors
 /// When the model fails or the folder cannot be written.
 pub(crate) fn complete(
-    (index, base): (&Path, &Directory),
+    (index, base): (&Directory, &Directory),
     table: &Table,
     manifest: &mut Manifest,
     vectors: &mut UnitVectors,
@@ -153,7 +158,7 @@ fn is_of(table: &Table, units: &[(usize, usize)], row: usize, text: &str) -> boo
 /// # Errors
 /// When a file cannot be written.
 pub(crate) fn take_over(
-    index: &Path,
+    index: &Directory,
     former: &[PartSize],
     new: &mut [WrittenPart],
     generation: &str,

@@ -19,7 +19,7 @@ const INDEX_BYTES_PER_SOURCE_BYTE: f64 = 1.2;
 /// Bytes that an index of some files takes on disk, about.
 #[must_use]
 pub fn expected_bytes(listing: &Listing) -> u64 {
-    let bytes: u64 = listing.files.iter().map(|file| file.bytes).sum();
+    let bytes: u64 = listing.files.iter().map(|file| file.stamp.bytes).sum();
     (bytes as f64 * INDEX_BYTES_PER_SOURCE_BYTE) as u64
 }
 
@@ -67,6 +67,18 @@ pub enum Error {
     /// The folder named for the index holds something else.
     #[error("{}: not an index folder and not empty; name a new or empty folder", .0.display())]
     ForeignFolder(PathBuf),
+    /// The folder named for the index lies in the tree, and holds what this machine has not made.
+    #[error(
+        "{}: not an index that this user made on this machine, and it lies in the tree, which comes from others; \
+         remove it, or name another folder",
+        .0.display()
+    )]
+    ForeignIndex(PathBuf),
+    /// The user has no folder for state, so that an index in a tree could not be known again.
+    #[error(
+        "no state folder is known for this user, where an index in a tree must be recorded; set XDG_STATE_HOME or HOME"
+    )]
+    NoStateFolder,
     /// A file of the index is not as it was written.
     #[error("{}: {problem}", path.display())]
     Corrupt {

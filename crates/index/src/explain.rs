@@ -85,7 +85,7 @@ impl Index {
     pub fn explain(&self, request: &SearchRequest, hits: &[Hit]) -> Result<Vec<Explanation>, Error> {
         let (features, candidates) = self.features(request)?;
         let signals = self.signals(request)?;
-        let is_symbol = signals.query(request).symbol().is_some();
+        let is_symbol = signals.query().symbol().is_some();
         let best = candidates.iter().map(|(hit, _)| hit.parts.rules).fold(f32::MIN_POSITIVE, f32::max);
         let features_of: HashMap<usize, UnitFeatures> =
             candidates.into_iter().map(|(hit, features)| (hit.unit, features)).collect();
@@ -148,17 +148,20 @@ fn explain_rules(words: Explanation, ranking: &Ranking, is_symbol: bool, hit: &H
         let found = Explanation::leaf("match", found.powf(ranking.name_power));
         Explanation::product(name, [Explanation::leaf("weight", weight), found])
     };
-    let sum = vec![
+    let matches = vec![
         words,
         rule("place", ranking.place_weight, hit.parts.place),
         rule("name", ranking.name_weight, hit.parts.name),
-        Explanation::leaf("definition", ranking.definition_score(hit.parts.defines, is_symbol)),
     ];
+    let by_kind = Explanation::product(
+        "by kind of code",
+        [Explanation::sum("before factors", matches), Explanation::leaf("kind of code", hit.parts.demotion)],
+    );
+    let definition = Explanation::leaf("definition", ranking.definition_score(&hit.parts, is_symbol));
     Explanation::product(
         "score",
         [
-            Explanation::sum("before factors", sum),
-            Explanation::leaf("kind of code", hit.parts.demotion),
+            Explanation::sum("before repetition", vec![by_kind, definition]),
             Explanation::leaf("repetition", hit.parts.repetition),
         ],
     )
@@ -261,7 +264,7 @@ mod tests {
                 assert!(hits.len() > 4 && explanations.len() == hits.len());
                 for (hit, explanation) in hits.iter().zip(&explanations) {
                     check_combines(explanation, hit.score);
-                    let words = &explanation.parts[0].parts[0];
+                    let words = &explanation.parts[0].parts[0].parts[0].parts[0];
                     check_combines(words, hit.parts.words);
                     let lexical = &words.parts[0].parts[0].parts[0];
                     check_combines(&lexical.parts[1].parts[0], hit.parts.lexical);

@@ -2,14 +2,14 @@
 
 use ignore::overrides::{Override, OverrideBuilder};
 use quarry_corpus::walk::FileFlags;
-use quarry_source::{UnitKind, language_called};
+use quarry_source::{Language, UnitKind, language_called};
 
 use crate::Error;
 
 /// What a search is narrowed to; the default lets everything through.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    languages: Vec<String>,
+    languages: Vec<Language>,
     kinds: Vec<UnitKind>,
     globs: Option<Override>,
     without: FileFlags,
@@ -17,7 +17,8 @@ pub struct Filter {
 
 impl Filter {
     /// Units of any of `languages` and any of `kinds`, in files that `globs` let through; an empty list lets all
-    /// through. Languages go by what people call them ([`language_called`]). Globs are those of gitignore, relative to the root:
+    /// through. Languages go by what people call them ([`language_called`]), and have the files whose extension is of
+    /// several languages, such as headers of C, whatever is in them. Globs are those of gitignore, relative to the root:
     /// one that begins with `!` excludes, and where any does not, only what such a one matches is left. The last one
     /// that matches a file counts.
     ///
@@ -26,11 +27,7 @@ impl Filter {
     pub fn new(languages: &[String], kinds: &[UnitKind], globs: &[String]) -> Result<Self, Error> {
         let languages = languages
             .iter()
-            .map(|name| {
-                language_called(name)
-                    .map(|language| language.name().to_owned())
-                    .ok_or_else(|| Error::unknown_language(name))
-            })
+            .map(|name| language_called(name).ok_or_else(|| Error::unknown_language(name)))
             .collect::<Result<_, Error>>()?;
         let globs = if globs.is_empty() {
             None
@@ -61,8 +58,12 @@ impl Filter {
     /// Whether units of a file may be found; `path` is relative to the root, `language` a language's name.
     #[must_use]
     pub fn file(&self, path: &str, language: &str, flags: FileFlags) -> bool {
+        let extension = || path.rsplit_once('.').map_or("", |(_, extension)| extension);
+        let is_of = |wanted: &Language| {
+            wanted.name() == language || wanted.shared_extensions().iter().any(|shared| shared == extension())
+        };
         !self.without.intersects(flags)
-            && (self.languages.is_empty() || self.languages.iter().any(|name| name == language))
+            && (self.languages.is_empty() || self.languages.iter().any(is_of))
             && self.globs.as_ref().is_none_or(|globs| !globs.matched(path, false).is_ignore())
     }
 
@@ -95,6 +96,16 @@ mod tests {
         assert!(python.file("a.py", "python", FileFlags::empty()));
         assert!(!python.file("a.rs", "rust", FileFlags::empty()));
         assert!(filter(&["RS"], &[]).unwrap().file("a.rs", "rust", FileFlags::empty()));
+        let c = filter(&["c"], &[]).unwrap();
+        for (path, language, is_in) in [
+            ("a.c", "c", true),
+            ("a.h", "c", true),
+            ("a.h", "cpp", true),
+            ("a.hpp", "cpp", false),
+            ("h", "cpp", false),
+        ] {
+            assert_eq!(c.file(path, language, FileFlags::empty()), is_in, "{path} {language}");
+        }
     }
 
     #[test]

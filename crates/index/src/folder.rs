@@ -1,7 +1,7 @@
 //! The folder of an index: generations, the manifest that names the valid one, and the writer's lock.
 //!
 //! ```text
-//! manifest.json       names the generation and its parts; replaced by one rename
+//! manifest.json       names the generation and its parts, and ends with its checksum; replaced by one rename
 //! manifest.copy.json  the same, for what can be saved if the manifest is damaged
 //! lock                held by the writer; readers take no lock
 //! generation-7/       the valid one: files, units
@@ -12,24 +12,29 @@
 //!
 //! A file that a manifest names is never written again. The manifest has its length, time and hash, so that a damaged
 //! one is found before it is searched; the index is then built anew, but for the vectors that are whole.
+//!
+//! All of it is opened below the folder, where no link is followed, and is for this user alone. Of a folder in a tree
+//! nothing is read that is not sealed with the key of its record ([`Records`]).
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::{File, TryLockError};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
-use quarry_corpus::walk::{SkipReason, Skipped, WalkOptions};
+use quarry_corpus::walk::{SkipReason, Skipped, WalkChoice, WalkOptions};
+use quarry_files::{Directory, EntryKind, create_private_directory};
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-use crate::storage::{StoredFile, replace_file, write_file};
-use crate::table::{PartSize, TableSize};
+use crate::records::{Key, Records};
+use crate::storage::{ASIDE, StoredFile, replace_file};
+use crate::table::{PartSize, TableSize, open_folder};
 use crate::{Error, Stale};
 
 /// Version of everything below the folder; another one is rebuilt, never read.
-pub(crate) const FORMAT: u32 = 5;
+pub(crate) const FORMAT: u32 = 9;
 
 /// Version of this program.
 pub(crate) const PROGRAM: &str = env!("CARGO_PKG_VERSION");
@@ -43,12 +48,25 @@ const PART: &str = "part-";
 /// Beginning of the names of files with vectors.
 pub(crate) const VECTORS: &str = "vectors-";
 
+/// Bytes of the largest manifest that is read: one that names some millions of files that were left out.
+const MAX_MANIFEST_BYTES: u64 = 1 << 30;
+
+/// Characters of a tree's name that the name of its folder in the cache begins with: names have 255 bytes at most.
+const MAX_NAME_CHARS: usize = 50;
+
+/// Folders in folders of an index, which has three.
+const MAX_DEPTH: usize = 8;
+
+/// Where in the user's cache the indexes are.
+pub(crate) const CACHED_INDEXES: &str = "index";
+
+/// How often a lock is taken again because the folder was removed meanwhile.
+const MAX_LOCKS: usize = 10;
+
 /// What the valid generation is and was made from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     pub format: u32,
-    /// Of all else in it.
-    pub checksum: u64,
     pub generation: String,
     /// Canonical path of the tree.
     pub root: String,
@@ -56,6 +74,8 @@ pub(crate) struct Manifest {
     pub program: String,
     /// Which files were indexed.
     pub walk: WalkOptions,
+    /// Which of them are found where nobody says it: what the index was told by name.
+    pub remembered: WalkChoice,
     /// Ids of the models that units have vectors of.
     pub models: Vec<String>,
     pub size: TableSize,
@@ -73,11 +93,11 @@ impl Manifest {
     ///
     /// # Errors
     /// When one is not.
-    pub fn check(&self, index: &Path) -> Result<(), Error> {
-        let generation = index.join(&self.generation);
+    pub fn check(&self, index: &Directory) -> Result<(), Error> {
+        let generation = open_folder(index, &self.generation)?;
         self.files.iter().try_for_each(|file| file.check(&generation))?;
         self.parts.iter().try_for_each(|part| {
-            let folder = part.folder(index);
+            let folder = part.folder(index)?;
             part.files.iter().try_for_each(|file| file.check(&folder))
         })
     }
@@ -86,10 +106,6 @@ impl Manifest {
     pub fn is_unreadable(&self, path: &str) -> bool {
         let place = self.skipped.binary_search_by(|file| file.path.as_str().cmp(path));
         place.is_ok_and(|place| matches!(self.skipped[place].reason, SkipReason::Unreadable(_)))
-    }
-
-    fn checksum(&self) -> Result<u64, serde_json::Error> {
-        Ok(xxh3_64(&serde_json::to_vec(&Self { checksum: 0, ..self.clone() })?))
     }
 }
 
@@ -107,37 +123,145 @@ struct PartName {
     name: String,
 }
 
+/// Where an index is, or will be.
 #[derive(Debug, Clone)]
-pub(crate) struct IndexFolder(PathBuf);
+pub(crate) struct IndexFolder {
+    at: At,
+}
+
+#[derive(Debug, Clone)]
+enum At {
+    /// In the user's own folders, or where the user says.
+    User(PathBuf),
+    /// In the tree that is indexed, which strangers may have written to.
+    Tree {
+        /// Canonical.
+        tree: PathBuf,
+        relative: PathBuf,
+        records: Records,
+    },
+}
 
 /// Held while writing; dropping it lets the next writer in.
-pub(crate) struct WriterLock(
-    #[expect(dead_code, reason = "the lock lives as long as the file is open")] File,
-);
+pub(crate) struct WriterLock {
+    /// Where to write.
+    pub directory: Directory,
+    /// Seals the manifest; none where nobody else writes.
+    key: Option<Key>,
+    #[expect(dead_code, reason = "the lock lives as long as the file is open")]
+    file: File,
+}
 
 impl IndexFolder {
-    pub fn new(path: PathBuf) -> Self {
-        Self(path)
+    /// The folder that a user named for the index of a tree (canonical).
+    ///
+    /// # Errors
+    /// When it is in the tree, and holds something that this machine has not made.
+    pub fn named(path: &Path, tree: &Path, records: Records) -> Result<Self, Error> {
+        let Some(relative) = below(tree, path) else { return Ok(Self::of_user(path.to_owned())) };
+        let folder = Self::in_tree(tree, relative, records);
+        let is_empty = || match folder.open() {
+            Ok(directory) => directory.names().is_ok_and(|names| names.is_empty()),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        };
+        if folder.key().is_none() && !is_empty() {
+            return Err(Error::ForeignIndex(path.to_owned()));
+        }
+        Ok(folder)
+    }
+
+    /// A folder that only this user writes to.
+    pub fn of_user(path: PathBuf) -> Self {
+        Self { at: At::User(path) }
+    }
+
+    /// A folder in a tree (canonical), at a relative path.
+    pub fn in_tree(tree: &Path, relative: PathBuf, records: Records) -> Self {
+        Self { at: At::Tree { tree: tree.to_owned(), relative, records } }
     }
 
     /// The folder for a tree in the user's cache: the tree's name, and a hash of its canonical path.
-    ///
-    /// # Errors
-    /// When the user has no cache folder.
-    pub fn in_cache(canonical_root: &Path) -> Result<Self, Error> {
-        let cache = dirs::cache_dir().ok_or(Error::NoCacheFolder)?;
+    pub fn in_cache(cache: &Path, canonical_root: &Path) -> Self {
         let name = canonical_root.file_name().unwrap_or(OsStr::new("root")).to_string_lossy();
+        let name: String = name.chars().take(MAX_NAME_CHARS).collect();
         let hash = xxh3_64(canonical_root.as_os_str().as_encoded_bytes());
-        Ok(Self(cache.join("quarry").join("index").join(format!("{name}-{hash:016x}"))))
+        Self::of_user(cache.join(CACHED_INDEXES).join(format!("{name}-{hash:016x}")))
     }
 
-    pub fn path(&self) -> &Path {
-        &self.0
+    /// Where it is.
+    pub fn path(&self) -> PathBuf {
+        match &self.at {
+            At::User(path) => path.clone(),
+            At::Tree { tree, relative, .. } => tree.join(relative),
+        }
+    }
+
+    /// Opens it. In a tree no part of its path may be a link.
+    ///
+    /// # Errors
+    /// When it is missing or something else.
+    pub fn open(&self) -> io::Result<Directory> {
+        match &self.at {
+            At::User(path) => Directory::open(path),
+            At::Tree { tree, relative, .. } => Directory::open(tree)?.directory(relative),
+        }
+    }
+
+    /// Opens it, and looks whether the files are there that a manifest names.
+    ///
+    /// # Errors
+    /// When they are not as they were written.
+    pub fn open_checked(&self, manifest: &Manifest) -> Result<Directory, Error> {
+        let directory = self.open().map_err(|source| Error::io("open", &self.path(), source))?;
+        manifest.check(&directory)?;
+        Ok(directory)
+    }
+
+    fn open_or_make(&self) -> io::Result<Directory> {
+        match &self.at {
+            At::User(path) => {
+                create_private_directory(path)?;
+                Directory::open(path)
+            }
+            At::Tree { tree, relative, .. } => Directory::open(tree)?.directory_or_new(relative),
+        }
+    }
+
+    /// The key of the record of an index in a tree.
+    fn key(&self) -> Option<Key> {
+        match &self.at {
+            At::User(_) => None,
+            At::Tree { records, .. } => records.key(&self.path()),
+        }
+    }
+
+    /// Whether it may be read: it is where only this user writes, or this machine sealed what is there.
+    pub fn is_trusted(&self) -> bool {
+        if matches!(self.at, At::User(_)) {
+            return true;
+        }
+        let (Some(key), Ok(directory)) = (self.key(), self.open()) else { return false };
+        let is_sealed = |name: &str| {
+            let bytes = directory.read(name.as_ref(), MAX_MANIFEST_BYTES);
+            bytes.is_ok_and(|bytes| verified(&bytes, Some(&key)).is_some())
+        };
+        is_sealed(MANIFEST_FILE) || is_sealed(COPY_FILE)
+    }
+
+    /// Whether something is in its place, be it an index or not.
+    pub fn is_there(&self) -> bool {
+        match &self.at {
+            At::User(path) => path.symlink_metadata().is_ok(),
+            At::Tree { tree, relative, .. } => {
+                Directory::open(tree).and_then(|tree| tree.entry(relative)).is_ok()
+            }
+        }
     }
 
     /// Whether it holds an index, of whatever version.
     pub fn has_manifest(&self) -> bool {
-        self.0.join(MANIFEST_FILE).is_file()
+        let manifest = self.open().and_then(|directory| directory.entry(MANIFEST_FILE.as_ref()));
+        manifest.is_ok_and(|found| found.kind == EntryKind::File)
     }
 
     /// The manifest.
@@ -155,20 +279,23 @@ impl IndexFolder {
 
     fn read(&self, name: &str) -> Result<Manifest, Stale> {
         let broken = |problem: &dyn fmt::Display| Stale::Broken(format!("{name}: {problem}"));
-        let bytes = match fs::read(self.0.join(name)) {
+        let read = self.open().and_then(|directory| directory.read(name.as_ref(), MAX_MANIFEST_BYTES));
+        let bytes = match read {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Stale::Missing),
             Err(error) => return Err(broken(&error)),
             Ok(bytes) => bytes,
         };
-        let header: ManifestHeader = serde_json::from_slice(&bytes).map_err(|error| broken(&error))?;
-        if header.format != FORMAT {
-            return Err(Stale::Format(header.format));
+        let is_of_user = matches!(self.at, At::User(_));
+        let key = self.key();
+        let json = if is_of_user || key.is_some() { verified(&bytes, key.as_ref()) } else { None };
+        let format = header(&bytes).map_err(|error| broken(&error))?.format;
+        // Other formats may end otherwise.
+        if format != FORMAT && (is_of_user || json.is_some()) {
+            return Err(Stale::Format(format));
         }
-        let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|error| broken(&error))?;
-        if manifest.checksum().map_err(|error| broken(&error))? != manifest.checksum {
-            return Err(broken(&"other values than were written"));
-        }
-        // A name with separators could lead out of the folder.
+        let Some(json) = json else { return Err(broken(&"other values than were written")) };
+        let manifest: Manifest = serde_json::from_slice(json).map_err(|error| broken(&error))?;
+        // A name with separators could lead elsewhere.
         let names = manifest.parts.iter().map(|part| (&part.name, PART));
         for (name, prefix) in names.chain([(&manifest.generation, GENERATION)]) {
             if number(OsStr::new(name), prefix).is_none() {
@@ -183,10 +310,12 @@ impl IndexFolder {
     /// # Errors
     /// When the folder cannot be read.
     pub fn size_and_time(&self) -> Result<(u64, SystemTime), Error> {
-        let failed = |source| Error::io("read", &self.0, source);
-        let made =
-            fs::metadata(self.0.join(MANIFEST_FILE)).and_then(|file| file.modified()).map_err(failed)?;
-        Ok((bytes_below(&self.0).map_err(failed)?, made))
+        let read = || {
+            let directory = self.open()?;
+            let made = directory.file(MANIFEST_FILE.as_ref())?.metadata()?.modified()?;
+            Ok((bytes_below(&directory, 0)?, made))
+        };
+        read().map_err(|source| Error::io("read", &self.path(), source))
     }
 
     /// Makes the folder where there is none, and takes the writer's lock; calls `waiting` when another process has
@@ -194,18 +323,24 @@ impl IndexFolder {
     ///
     /// # Errors
     /// When the folder cannot be written, or holds something other than an index.
-    pub fn lock(&self, waiting: impl FnOnce()) -> Result<WriterLock, Error> {
-        let failed = |source| Error::io("lock", &self.0.join(LOCK_FILE), source);
-        let file = self.lock_file()?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(fs::TryLockError::WouldBlock) => {
-                waiting();
-                file.lock().map_err(failed)?;
+    pub fn lock(&self, waiting: impl Fn()) -> Result<WriterLock, Error> {
+        let path = self.path().join(LOCK_FILE);
+        let failed = |source| Error::io("lock", &path, source);
+        for _ in 0..MAX_LOCKS {
+            let (directory, file, is_new) = self.lock_file()?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    waiting();
+                    file.lock().map_err(failed)?;
+                }
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
-            Err(fs::TryLockError::Error(error)) => return Err(failed(error)),
+            if self.is_current(&file) {
+                return self.locked(directory, file, is_new);
+            }
         }
-        Ok(WriterLock(file))
+        Err(failed(io::Error::other("it is removed whenever it is taken")))
     }
 
     /// Takes the writer's lock if nobody has it.
@@ -213,32 +348,63 @@ impl IndexFolder {
     /// # Errors
     /// As [`lock`](Self::lock).
     pub fn try_lock(&self) -> Result<Option<WriterLock>, Error> {
-        let file = self.lock_file()?;
-        Ok(file.try_lock().is_ok().then_some(WriterLock(file)))
-    }
-
-    fn lock_file(&self) -> Result<File, Error> {
-        fs::create_dir_all(&self.0).map_err(|source| Error::io("create", &self.0, source))?;
-        let lock = self.0.join(LOCK_FILE);
-        if !lock.exists() {
-            let entries = fs::read_dir(&self.0).map_err(|source| Error::io("list", &self.0, source))?;
-            let mut entries = entries.flatten();
-            // Another writer may have made its files since.
-            if entries.any(|entry| !is_ours(&entry.file_name())) {
-                return Err(Error::ForeignFolder(self.0.clone()));
-            }
-            // An index inside of a working tree is neither committed nor indexed.
-            write_file(&self.0.join(GITIGNORE_FILE), &[b"*\n"])?;
+        let (directory, file, is_new) = self.lock_file()?;
+        if file.try_lock().is_err() || !self.is_current(&file) {
+            return Ok(None);
         }
-        let open = File::options().create(true).append(true).open(&lock);
-        open.map_err(|source| Error::io("open", &lock, source))
+        self.locked(directory, file, is_new).map(Some)
     }
 
+    fn locked(&self, directory: Directory, file: File, is_new: bool) -> Result<WriterLock, Error> {
+        directory.make_private();
+        // An index inside of a working tree is neither committed nor indexed.
+        if is_new {
+            replace_file(&directory, GITIGNORE_FILE, &[b"*\n"])?;
+        }
+        let key = match &self.at {
+            At::User(_) => None,
+            At::Tree { records, .. } => Some(records.make(&self.path())?),
+        };
+        Ok(WriterLock { directory, key, file })
+    }
+
+    /// Whether a lock is still the one of the folder: whoever removes an index has held its lock.
+    fn is_current(&self, file: &File) -> bool {
+        let same = || {
+            let there = self.open()?.file(LOCK_FILE.as_ref())?;
+            Ok::<_, io::Error>(
+                same_file::Handle::from_file(file.try_clone()?)? == same_file::Handle::from_file(there)?,
+            )
+        };
+        same().unwrap_or(false)
+    }
+
+    /// The folder, the file of its lock, and whether nothing of ours was there.
+    fn lock_file(&self) -> Result<(Directory, File, bool), Error> {
+        let path = self.path();
+        let directory = self.open_or_make().map_err(|source| Error::io("create", &path, source))?;
+        // In a tree a lock alone is no proof of anything.
+        let is_new = directory.entry(LOCK_FILE.as_ref()).is_err()
+            || (matches!(self.at, At::Tree { .. }) && self.key().is_none());
+        if is_new {
+            let names = directory.names().map_err(|source| Error::io("list", &path, source))?;
+            // Another writer may have made its files since.
+            if !names.iter().all(|name| is_ours(name)) {
+                return Err(Error::ForeignFolder(path));
+            }
+        }
+        let file = directory.append_file(LOCK_FILE.as_ref());
+        let file = file.map_err(|source| Error::io("open", &path.join(LOCK_FILE), source))?;
+        Ok((directory, file, is_new))
+    }
+}
+
+impl WriterLock {
     /// Makes an empty folder for a new generation and returns its name.
     ///
     /// # Errors
     /// When the folder cannot be written.
-    pub fn start_generation(&self, _lock: &WriterLock) -> Result<String, Error> {
+    pub fn start_generation(&self) -> Result<String, Error> {
         Ok(self.make_folders(GENERATION, 1)?.remove(0))
     }
 
@@ -246,7 +412,7 @@ impl IndexFolder {
     ///
     /// # Errors
     /// When the folder cannot be written.
-    pub fn start_parts(&self, n: usize, _lock: &WriterLock) -> Result<Vec<String>, Error> {
+    pub fn start_parts(&self, n: usize) -> Result<Vec<String>, Error> {
         self.make_folders(PART, n)
     }
 
@@ -255,26 +421,27 @@ impl IndexFolder {
         let last = names.iter().filter_map(|name| number(name, prefix)).max().unwrap_or(0);
         let make = |number: u64| {
             let name = format!("{prefix}{number}");
-            let path = self.0.join(&name);
-            fs::create_dir(&path).map_err(|source| Error::io("create", &path, source))?;
+            let made = self.directory.create_directory(name.as_ref());
+            made.map_err(|source| Error::io("create", &self.directory.path().join(&name), source))?;
             Ok(name)
         };
-        (last + 1..).take(n).map(make).collect()
+        (last.saturating_add(1)..).take(n).map(make).collect()
     }
 
     /// Makes a finished generation the valid one, and removes all others.
     ///
     /// # Errors
     /// When the manifest cannot be replaced; the former generation is then still valid.
-    pub fn publish(&self, manifest: &Manifest, _lock: &WriterLock) -> Result<(), Error> {
-        let path = self.0.join(MANIFEST_FILE);
-        let json = manifest
-            .checksum()
-            .and_then(|checksum| serde_json::to_vec_pretty(&Manifest { checksum, ..manifest.clone() }));
-        let json = json.map_err(|error| Error::io("write", &path, error.into()))?;
-        replace_file(&path, &[&json])?;
+    pub fn publish(&self, manifest: &Manifest) -> Result<(), Error> {
+        let failed = |error: serde_json::Error| {
+            Error::io("write", &self.directory.path().join(MANIFEST_FILE), error.into())
+        };
+        let mut written = serde_json::to_vec_pretty(manifest).map_err(failed)?;
+        let checksum = checksum(&written, self.key.as_ref());
+        written.extend(format!("\n{checksum}\n").bytes());
+        replace_file(&self.directory, MANIFEST_FILE, &[&written])?;
         // Without it there is only less to save.
-        let _ = fs::write(self.0.join(COPY_FILE), &json);
+        let _ = replace_file(&self.directory, COPY_FILE, &[&written]);
         let parts = manifest.parts.iter().map(|part| part.name.as_str());
         self.remove_all_but(&parts.chain([manifest.generation.as_str()]).collect::<Vec<_>>());
         manifest.parts.iter().for_each(|part| self.remove_old_vectors(part));
@@ -282,9 +449,9 @@ impl IndexFolder {
     }
 
     /// Removes what a writer left that died.
-    pub fn remove_unfinished(&self, _lock: &WriterLock) {
+    pub fn remove_unfinished(&self) {
         // A manifest of another version still protects its generation.
-        let header = |name| serde_json::from_slice::<ManifestHeader>(&fs::read(self.0.join(name)).ok()?).ok();
+        let header = |name: &str| header(&self.directory.read(name.as_ref(), MAX_MANIFEST_BYTES).ok()?).ok();
         let keep = header(MANIFEST_FILE).or_else(|| header(COPY_FILE));
         let names = |header: ManifestHeader| {
             header.parts.into_iter().map(|part| part.name).chain([header.generation]).collect::<Vec<_>>()
@@ -295,12 +462,11 @@ impl IndexFolder {
 
     /// Removes vectors of a part that later ones have replaced, or that a writer left that died.
     fn remove_old_vectors(&self, part: &PartSize) {
-        let folder = part.folder(&self.0);
-        let kept: Vec<PathBuf> = part.vectors.values().map(|file| file.path(&folder)).collect();
-        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let is_vectors = entry.file_name().to_string_lossy().starts_with(VECTORS);
-            if is_vectors && !kept.contains(&entry.path()) {
-                let _ = fs::remove_file(entry.path());
+        let Ok(folder) = part.folder(&self.directory) else { return };
+        for name in folder.names().unwrap_or_default() {
+            let is_vectors = name.to_string_lossy().starts_with(VECTORS);
+            if is_vectors && !part.vectors.values().any(|file| name == file.path()) {
+                let _ = folder.remove_file(name.as_ref());
             }
         }
     }
@@ -309,24 +475,81 @@ impl IndexFolder {
     fn remove_all_but(&self, keep: &[&str]) {
         for name in self.written().unwrap_or_default() {
             if !keep.iter().any(|kept| name == *kept) {
-                let _ = fs::remove_dir_all(self.0.join(name));
+                let _ = self.directory.remove_all(&name);
             }
         }
     }
 
     /// Names of the folders of generations and parts.
     fn written(&self) -> Result<Vec<OsString>, Error> {
-        let entries = fs::read_dir(&self.0).map_err(|source| Error::io("list", &self.0, source))?;
-        Ok(entries.flatten().map(|entry| entry.file_name()).filter(|name| is_written(name)).collect())
+        let names = self.directory.names();
+        let names = names.map_err(|source| Error::io("list", self.directory.path(), source))?;
+        Ok(names.into_iter().filter(|name| is_written(name)).collect())
     }
 }
 
+/// The part of a path that lies in a tree (canonical); none if it leads elsewhere. Links count up to the tree, and in it
+/// they are names like others.
+fn below(tree: &Path, path: &Path) -> Option<PathBuf> {
+    let absolute = std::path::absolute(path).ok()?;
+    let mut at = PathBuf::new();
+    let mut relative: Option<PathBuf> = None;
+    for part in absolute.components() {
+        match (part, &mut relative) {
+            (Component::ParentDir, inner) => {
+                if !inner.as_mut().is_some_and(PathBuf::pop) {
+                    relative = None;
+                    at.pop();
+                }
+            }
+            (Component::CurDir, _) => {}
+            (part, Some(inner)) => inner.push(part),
+            (part, None) => {
+                at.push(part);
+                at = at.canonicalize().unwrap_or(at);
+            }
+        }
+        if relative.is_none() {
+            relative = at.strip_prefix(tree).ok().map(Path::to_owned);
+        }
+    }
+    relative
+}
+
+/// What a manifest file begins with, if it ends with the checksum of that.
+fn verified<'a>(file: &'a [u8], key: Option<&Key>) -> Option<&'a [u8]> {
+    let rest = file.strip_suffix(b"\n")?;
+    let end = rest.iter().rposition(|&byte| byte == b'\n')?;
+    let (json, found) = (&rest[..end], std::str::from_utf8(&rest[end + 1..]).ok()?);
+    let is_whole = match key {
+        Some(key) => key.is_seal(found, json),
+        None => checksum(json, None) == found,
+    };
+    is_whole.then_some(json)
+}
+
+/// What shows that something is as it was written, and with a key by whom.
+fn checksum(written: &[u8], key: Option<&Key>) -> String {
+    key.map_or_else(|| format!("{:032x}", xxh3_128(written)), |key| key.seal(written))
+}
+
+/// What every version begins a manifest with.
+fn header(file: &[u8]) -> Result<ManifestHeader, serde_json::Error> {
+    ManifestHeader::deserialize(&mut serde_json::Deserializer::from_slice(file))
+}
+
 /// Files that a writer removes meanwhile are left out.
-fn bytes_below(folder: &Path) -> io::Result<u64> {
+fn bytes_below(directory: &Directory, depth: usize) -> io::Result<u64> {
     let mut bytes = 0;
-    for entry in fs::read_dir(folder)?.flatten() {
-        let Ok(metadata) = entry.metadata() else { continue };
-        bytes += if metadata.is_dir() { bytes_below(&entry.path()).unwrap_or(0) } else { metadata.len() };
+    for name in directory.names()? {
+        let name = Path::new(&name);
+        let Ok(found) = directory.entry(name) else { continue };
+        bytes += match found.kind {
+            EntryKind::Directory if depth < MAX_DEPTH => {
+                directory.directory(name).and_then(|inner| bytes_below(&inner, depth + 1)).unwrap_or(0)
+            }
+            _ => found.bytes,
+        };
     }
     Ok(bytes)
 }
@@ -340,5 +563,10 @@ fn is_written(name: &OsStr) -> bool {
 }
 
 fn is_ours(name: &OsStr) -> bool {
-    [MANIFEST_FILE, COPY_FILE, LOCK_FILE, GITIGNORE_FILE].map(OsStr::new).contains(&name) || is_written(name)
+    let Some(name) = name.to_str() else { return false };
+    let files = [MANIFEST_FILE, COPY_FILE, LOCK_FILE, GITIGNORE_FILE];
+    files.contains(&name.strip_suffix(ASIDE).unwrap_or(name)) || is_written(OsStr::new(name))
 }
+
+#[cfg(test)]
+mod tests;

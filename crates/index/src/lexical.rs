@@ -5,21 +5,25 @@
 //! score of *every* text, and the same for groups of texts (files).
 
 mod fields;
+mod segment_folder;
+mod symbols;
 mod terms;
 
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use quarry_files::Directory;
 use quarry_text::TermRules;
 use rayon::prelude::*;
-use tantivy::directory::{Directory, MmapDirectory, RamDirectory};
+use tantivy::directory::RamDirectory;
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::postings::BlockSegmentPostings;
 use tantivy::schema::{Field, IndexRecordOption, Schema, TextFieldIndexing, TextOptions};
 use tantivy::tokenizer::TokenizerManager;
 use tantivy::{InvertedIndexReader, SegmentReader, TantivyDocument, Term};
 
+use self::segment_folder::SegmentFolder;
+use self::symbols::SymbolReader;
 use self::terms::TermSplitter;
 pub(crate) use self::terms::Terms;
 use crate::Error;
@@ -27,6 +31,9 @@ use crate::table::{N_FIELDS, Numbering, PartUnits};
 
 /// Names of the fields, in the order that every array by field follows.
 pub const FIELDS: [&str; N_FIELDS] = ["name", "file", "folder", "doc", "body"];
+
+/// Name of the field that no score counts: what a text defines, folded.
+const SYMBOL_FIELD: &str = "symbol";
 
 /// Memory for the terms of a segment before it must be written.
 const WRITER_BYTES: usize = 64 << 20;
@@ -47,6 +54,9 @@ pub struct LexicalText<'a> {
     pub doc: &'a str,
     /// The source without `doc`.
     pub body: Cow<'a, str>,
+    /// The symbol that the text defines, as it is written; empty if it defines none. It is looked up, and counts in no
+    /// score.
+    pub symbol: &'a str,
 }
 
 impl<'a> LexicalText<'a> {
@@ -94,6 +104,7 @@ struct Part {
     n_documents: usize,
     /// In the order of [`FIELDS`].
     fields: Vec<FieldReader>,
+    symbols: SymbolReader,
 }
 
 struct FieldReader {
@@ -159,9 +170,8 @@ impl LexicalIndex {
     ///
     /// # Errors
     /// When the folder cannot be written.
-    pub(crate) fn create(folder: &Path, texts: impl IntoIterator<Item = Terms>) -> Result<(), Error> {
-        let directory = MmapDirectory::open(folder).map_err(tantivy::TantivyError::from)?;
-        write(directory, texts)
+    pub(crate) fn create(folder: Directory, texts: impl IntoIterator<Item = Terms>) -> Result<(), Error> {
+        write(SegmentFolder(folder), texts)
     }
 
     /// Opens the parts that [`create`](Self::create) wrote, in the order of the numbering. `sizes` are those of
@@ -170,20 +180,20 @@ impl LexicalIndex {
     /// # Errors
     /// When a folder does not hold a part of the numbering's size.
     pub(crate) fn open(
-        folders: &[PathBuf],
+        folders: Vec<Directory>,
         numbering: &Arc<Numbering>,
         sizes: &FieldSizes,
     ) -> Result<Self, Error> {
-        let open = |(folder, units): (&PathBuf, &PartUnits)| {
-            let directory = MmapDirectory::open(folder).map_err(tantivy::TantivyError::from)?;
-            let part = Part::open(directory)?;
+        let open = |(folder, units): (Directory, &PartUnits)| {
+            let path = folder.path().to_owned();
+            let part = Part::open(SegmentFolder(folder))?;
             if part.n_documents == units.len() {
                 return Ok(part);
             }
             let problem = format!("{} texts where {} belong", part.n_documents, units.len());
-            Err(Error::corrupt(folder, problem))
+            Err(Error::corrupt(&path, problem))
         };
-        let parts = folders.iter().zip(&numbering.parts).map(open).collect::<Result<_, Error>>()?;
+        let parts = folders.into_iter().zip(&numbering.parts).map(open).collect::<Result<_, Error>>()?;
         Ok(Self { mean_lengths: sizes.mean_lengths(), parts, numbering: Arc::clone(numbering) })
     }
 
@@ -238,7 +248,7 @@ impl LexicalIndex {
 }
 
 impl Part {
-    fn open(directory: impl Directory) -> Result<Self, Error> {
+    fn open(directory: impl tantivy::Directory) -> Result<Self, Error> {
         let index = tantivy::Index::open(directory)?;
         // Not through a reader, which takes a lock and so needs a folder that can be written.
         let segments = index.searchable_segments()?;
@@ -257,7 +267,9 @@ impl Part {
                 })
             })
             .collect::<Result<_, tantivy::TantivyError>>()?;
-        Ok(Self { n_documents: segment.max_doc() as usize, fields })
+        let field = index.schema().get_field(SYMBOL_FIELD)?;
+        let symbols = SymbolReader { field, postings: segment.inverted_index(field)? };
+        Ok(Self { n_documents: segment.max_doc() as usize, fields, symbols })
     }
 }
 
@@ -444,12 +456,17 @@ pub(crate) fn has_terms(n_terms: &[u32; N_FIELDS]) -> [u32; N_FIELDS] {
 }
 
 /// Writes one segment, so that a text's number is its place in `texts`.
-fn write(directory: impl Directory, texts: impl IntoIterator<Item = Terms>) -> Result<(), Error> {
+fn write(directory: impl tantivy::Directory, texts: impl IntoIterator<Item = Terms>) -> Result<(), Error> {
     let mut schema = Schema::builder();
     let indexing =
         TextFieldIndexing::default().set_tokenizer(TOKENIZER).set_index_option(IndexRecordOption::WithFreqs);
     let options = TextOptions::default().set_indexing_options(indexing);
     let fields = FIELDS.map(|name| schema.add_text_field(name, options.clone()));
+    let whole = TextFieldIndexing::default()
+        .set_tokenizer(TOKENIZER)
+        .set_index_option(IndexRecordOption::Basic)
+        .set_fieldnorms(false);
+    let symbol = schema.add_text_field(SYMBOL_FIELD, TextOptions::default().set_indexing_options(whole));
     let tokenizers = TokenizerManager::new();
     tokenizers.register(TOKENIZER, TermSplitter::default());
     let mut writer = tantivy::Index::builder()
@@ -458,7 +475,8 @@ fn write(directory: impl Directory, texts: impl IntoIterator<Item = Terms>) -> R
         .single_segment_index_writer(directory, WRITER_BYTES)?;
     for text in texts {
         let mut document = TantivyDocument::new();
-        for (field, value) in fields.iter().zip(text.fields).filter(|(_, value)| !value.is_empty()) {
+        let values = fields.iter().zip(text.fields).chain([(&symbol, text.symbol)]);
+        for (field, value) in values.filter(|(_, value)| !value.is_empty()) {
             document.add_field_value(*field, &tantivy::schema::OwnedValue::Str(value));
         }
         writer.add_document(document)?;
@@ -545,16 +563,16 @@ mod tests {
         let mut sizes = FieldSizes::default();
         all.iter().for_each(|terms| sizes.add(&terms.n_terms, &has_terms(&terms.n_terms)));
         // In two parts, of which the second comes first, with a text that is gone.
-        let parts = [folder.path().join("a"), folder.path().join("b")];
-        parts.iter().for_each(|part| std::fs::create_dir(part).unwrap());
-        LexicalIndex::create(&parts[0], [all[2].clone(), Terms::of(&LexicalText::body("a csv file"))])
+        let directory = Directory::open(folder.path()).unwrap();
+        let parts = ["a", "b"].map(|name| directory.create_directory(name.as_ref()).unwrap());
+        LexicalIndex::create(parts[0].clone(), [all[2].clone(), Terms::of(&LexicalText::body("a csv file"))])
             .unwrap();
-        LexicalIndex::create(&parts[1], [all[0].clone(), all[1].clone()]).unwrap();
+        LexicalIndex::create(parts[1].clone(), [all[0].clone(), all[1].clone()]).unwrap();
         let numbering = Numbering {
             n_units: 3,
             parts: vec![PartUnits::Each(vec![2, PartUnits::GONE]), PartUnits::Run(0..2)],
         };
-        let on_disk = LexicalIndex::open(&parts, &Arc::new(numbering), &sizes).unwrap();
+        let on_disk = LexicalIndex::open(parts.to_vec(), &Arc::new(numbering), &sizes).unwrap();
         let in_memory = LexicalIndex::in_memory(texts.map(LexicalText::body)).unwrap();
         assert_eq!(on_disk.len(), 3);
         let scores =
@@ -578,6 +596,9 @@ mod tests {
     fn an_empty_folder_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let none = Arc::new(Numbering { n_units: 0, parts: vec![PartUnits::Run(0..0)] });
-        assert!(LexicalIndex::open(&[folder.path().to_owned()], &none, &FieldSizes::default()).is_err());
+        assert!(
+            LexicalIndex::open(vec![Directory::open(folder.path()).unwrap()], &none, &FieldSizes::default())
+                .is_err()
+        );
     }
 }

@@ -17,6 +17,9 @@ pub mod intent;
 pub mod lexical;
 mod open;
 mod place;
+mod reach;
+mod records;
+mod respelling;
 pub mod rules;
 mod search;
 pub mod snippet;
@@ -31,7 +34,9 @@ pub use confidence::{DEFAULT_THRESHOLD, Evidence};
 pub use error::{Error, expected_bytes};
 pub use explain::{Combination, Explanation};
 pub use filter::Filter;
-pub use open::{BuildReport, Changes, Event, Index, OpenOptions, Opened, Outdated, Stale, Update};
+pub use open::{
+    BuildReport, Changes, Event, Index, OpenOptions, Opened, Outdated, Stale, Update, UserFolders,
+};
 pub use place::LOCAL_FOLDER;
 pub use search::{Hit, Ranking, ScoreParts, SearchRequest, SearchResponse};
 pub use status::{IndexStatus, Status};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use quarry_corpus::walk::{self, Listing, Skipped, WalkOptions};
+use quarry_corpus::walk::{self, Skipped, WalkChoice, WalkOptions};
 use quarry_embed::Embedder;
 use quarry_files::Directory;
 use quarry_text::counted;
@@ -17,7 +17,8 @@ use crate::changes::{Comparison, compare};
 use crate::folder::{FORMAT, IndexFolder, Manifest, PROGRAM, WriterLock};
 use crate::lexical::{FieldSizes, LexicalIndex};
 use crate::place::{Place, Places, Scope};
-use crate::table::Table;
+use crate::reach::Reach;
+use crate::table::{PartSize, Table, open_folder};
 use crate::update::{self, Former, FormerFiles, Tree, left_out};
 use crate::vectors::UnitVectors;
 use crate::{Error, complete};
@@ -26,21 +27,61 @@ use crate::{Error, complete};
 #[derive(Debug, Clone)]
 pub struct OpenOptions {
     /// The folder of the index, which is then one of the very path that is opened. By default the nearest index counts:
-    /// the one in the tree ([`LOCAL_FOLDER`](crate::LOCAL_FOLDER)) or in the user's cache, of the path or of a folder
-    /// around it.
+    /// the one in the tree ([`LOCAL_FOLDER`](crate::LOCAL_FOLDER)), if this user made it on this machine, or in the
+    /// user's cache, of the path or of a folder around it.
     pub folder: Option<PathBuf>,
+    /// Whether the index is to lie in the tree, where it is found again; it is then one of the very path too.
+    pub local: bool,
     /// Whether an index of a folder around the path may be used (the default), which then finds only what lies in the
-    /// path. It is kept as it was made: `walk` does not count.
+    /// path. It is kept as it was made, and does not answer where it lacks files that `walk` asks for.
     pub enclosing: bool,
     /// When the index is brought up to date.
     pub update: Update,
-    /// Which files are indexed.
-    pub walk: WalkOptions,
+    /// Which files are to be found, as far as somebody says it now.
+    pub walk: WalkChoice,
+    /// Which files are found where neither `walk` nor the index says so.
+    pub defaults: WalkOptions,
+    /// Whether the index is to remember `walk`, for those who do not say it, and to hold those files alone.
+    pub remember: bool,
+    /// Where the user's own folders are.
+    pub user: UserFolders,
+}
+
+/// Folders of the user's, which strangers do not write to; by default those that the system knows.
+#[derive(Debug, Clone)]
+pub struct UserFolders {
+    /// For what can be made again: indexes.
+    pub cache: Option<PathBuf>,
+    /// For what is known of this machine: which indexes in trees it made.
+    pub state: Option<PathBuf>,
+}
+
+impl Default for UserFolders {
+    fn default() -> Self {
+        Self { cache: quarry_files::cache_directory(), state: quarry_files::state_directory() }
+    }
+}
+
+impl UserFolders {
+    /// Both in one folder.
+    #[must_use]
+    pub fn below(folder: &Path) -> Self {
+        Self { cache: Some(folder.join("cache")), state: Some(folder.join("state")) }
+    }
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { folder: None, enclosing: true, update: Update::default(), walk: WalkOptions::default() }
+        Self {
+            folder: None,
+            local: false,
+            enclosing: true,
+            update: Update::default(),
+            walk: WalkChoice::default(),
+            defaults: WalkOptions::default(),
+            remember: false,
+            user: UserFolders::default(),
+        }
     }
 }
 
@@ -65,6 +106,8 @@ pub enum Update {
 pub enum Event<'a> {
     /// The index that was found is not used, for this reason.
     Stale(&'a Stale),
+    /// What is in the place of an index in the tree is left alone: this user has not made it on this machine.
+    Ignored(&'a Path),
     /// Another process is writing this index; its end is waited for.
     Waiting,
     /// A file was read and cut into units.
@@ -92,6 +135,8 @@ pub enum Stale {
     Requested,
     /// Files changed, came or went.
     Files(Changes),
+    /// Other files are asked for than those that it was made of.
+    Choice,
     /// It is of another folder, which this path names.
     Root(String),
     /// It was made by a version of this program that writes this other format.
@@ -107,7 +152,7 @@ pub enum Stale {
 /// How a tree differs from its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Changes {
-    /// Files of another size or time of modification.
+    /// Files with another content.
     pub changed: usize,
     /// Files that the index does not know.
     pub new: usize,
@@ -140,6 +185,7 @@ impl fmt::Display for Stale {
             Self::Missing => write!(f, "there is no index yet"),
             Self::Requested => write!(f, "a new index was asked for"),
             Self::Files(changes) => write!(f, "{changes}"),
+            Self::Choice => write!(f, "other files were asked for"),
             Self::Root(root) => write!(f, "the index is of another folder, {root}"),
             Self::Format(format) => write!(f, "the index has format {format}, this program writes {FORMAT}"),
             Self::Program(version) => write!(f, "the index was made by version {version}, this is {PROGRAM}"),
@@ -155,6 +201,8 @@ pub struct Index {
     pub(crate) base: PathBuf,
     /// What is searched.
     pub(crate) scope: Scope,
+    /// Which of the files that it holds are found.
+    pub(crate) found: WalkOptions,
     pub(crate) table: Table,
     pub(crate) lexical: LexicalIndex,
     pub(crate) dense: Option<Dense>,
@@ -217,7 +265,8 @@ impl Index {
     ) -> Result<Opened, Error> {
         let root = &*walk::resolved(root);
         let shown = walk::base_folder(root)?;
-        let Places { enclosing, own } = Places::of(root, options)?;
+        let Places { enclosing, own, ignored } = Places::of(root, options)?;
+        ignored.iter().for_each(|path| events(Event::Ignored(path)));
         let open = |place: &Place| {
             let canonical = place.canonical.to_string_lossy();
             let base = &walk::open(walk::base_folder(&place.root)?)?;
@@ -304,20 +353,34 @@ impl Newest {
 
 impl Wanted<'_> {
     fn open_or_build(&self, options: &OpenOptions, events: &(dyn Fn(Event) + Sync)) -> Result<Opened, Error> {
-        let Place { root, folder, scope, .. } = self.place;
+        let manifest = self.place.folder.manifest().ok();
+        let reach = Reach::of(options, manifest.as_ref(), !self.place.scope.is_all());
+        let known = manifest.map(|manifest| manifest.remembered).unwrap_or_default();
+        let remembered = if options.remember { options.walk.or(known) } else { known };
+        let mut opened = self.open_with(options, (&reach.held, remembered), events)?;
+        opened.index.found = reach.found;
+        Ok(opened)
+    }
+
+    /// Opens the index of the files of `walk`, and has it remember what it is told.
+    fn open_with(
+        &self,
+        options: &OpenOptions,
+        (walk, remembered): (&WalkOptions, WalkChoice),
+        events: &(dyn Fn(Event) + Sync),
+    ) -> Result<Opened, Error> {
+        let Place { root, folder, .. } = self.place;
         let as_it_is = |newest: Newest| Opened { index: newest.index, built: None, outdated: None };
         if options.update == Update::Never {
             let no_index = |reason| Error::NoIndex { root: root.clone(), reason };
             return self.open_newest().map(as_it_is).map_err(no_index);
         }
         let looked_ns = now_ns();
-        // A tree around the path is listed as it was when it was indexed.
-        let made = if scope.is_all() { None } else { folder.manifest().ok() };
-        let walk = made.map_or_else(|| options.walk.clone(), |manifest| manifest.walk);
-        let listing = &walk::list(root, &walk)?;
-        let tree = Tree { root, base: self.base, canonical: self.canonical, walk: &walk, listing, looked_ns };
+        let listing = &walk::list(root, walk)?;
+        let (base, canonical) = (self.base, self.canonical);
+        let tree = Tree { root, base, canonical, walk, remembered, listing, looked_ns };
         let is_anew = options.update == Update::Anew;
-        let work = match self.look(listing, is_anew) {
+        let work = match self.look(&tree, is_anew) {
             Ok((newest, comparison)) => {
                 if comparison.has_read {
                     // What was learnt by reading is worth noting, but an index that cannot be written is as good.
@@ -329,7 +392,7 @@ impl Wanted<'_> {
         };
         let (lock, work) = match folder.lock(|| events(Event::Waiting)) {
             // The writer that was waited for may have done it.
-            Ok(lock) if !work.usable.is_of(folder) => match self.look(listing, is_anew) {
+            Ok(lock) if !work.usable.is_of(folder) => match self.look(&tree, is_anew) {
                 Ok((newest, _)) => return Ok(as_it_is(newest)),
                 Err(work) => (Ok(lock), work),
             },
@@ -339,7 +402,7 @@ impl Wanted<'_> {
             events(Event::Stale(&work.reason));
             let built = self.build(&tree, &work, &lock, events);
             if built.is_err() {
-                folder.remove_unfinished(&lock);
+                lock.remove_unfinished();
             }
             built
         });
@@ -351,10 +414,10 @@ impl Wanted<'_> {
             (Err(error), Work { reason, usable: Usable::Files(newest, _) })
                 if error.is_of_storage() && options.update == Update::IfPossible =>
             {
-                let outdated = Some(Outdated { reason, error: error.in_folder(folder.path(), listing) });
+                let outdated = Some(Outdated { reason, error: error.in_folder(&folder.path(), listing) });
                 Ok(Opened { index: newest.index, built: None, outdated })
             }
-            (Err(error), _) => Err(error.in_folder(folder.path(), listing)),
+            (Err(error), _) => Err(error.in_folder(&folder.path(), listing)),
         }
     }
 
@@ -367,24 +430,23 @@ impl Wanted<'_> {
         lock: &WriterLock,
         events: &(dyn Fn(Event) + Sync),
     ) -> Result<(Index, Vec<Skipped>, usize), Error> {
-        let folder = &self.place.folder;
-        folder.remove_unfinished(lock);
+        lock.remove_unfinished();
         // The vectors of other models are still what they were.
         let model = self.model();
         let is_carried = |id: &str| work.reason != Stale::Requested || model != Some(id);
         let former = work.usable.former();
-        let mut manifest = update::write_generation(tree, former, folder, lock, is_carried, events)?;
-        let mut index = self.open(&manifest)?;
+        let mut manifest = update::write_generation(tree, former, lock, is_carried, events)?;
+        let mut index = self.open(&lock.directory, &manifest)?;
         let is_new = |id: &&str| !manifest.models.iter().any(|known| known == id);
         if let Some(id) = model.filter(is_new) {
             manifest.models.push(id.to_owned());
         }
         // Vectors that take long to make are kept as they come, where nothing else changes.
         let is_addition = matches!(work.reason, Stale::Model(_));
-        let save = |manifest: &Manifest| if is_addition { folder.publish(manifest, lock) } else { Ok(()) };
+        let save = |manifest: &Manifest| if is_addition { lock.publish(manifest) } else { Ok(()) };
         let n_embedded = match &mut index.dense {
             Some(Dense { embedder, matrix }) => complete::complete(
-                (folder.path(), self.base),
+                (&lock.directory, self.base),
                 &index.table,
                 &mut manifest,
                 matrix,
@@ -394,7 +456,7 @@ impl Wanted<'_> {
             )?,
             None => 0,
         };
-        folder.publish(&manifest, lock)?;
+        lock.publish(&manifest)?;
         Ok((index, left_out(tree.listing, &manifest.skipped), n_embedded))
     }
 
@@ -403,18 +465,20 @@ impl Wanted<'_> {
     }
 
     /// The index, if it is what is wanted, else what there is to do; with `is_anew` that is everything. Takes no lock.
-    fn look(&self, listing: &Listing, is_anew: bool) -> Result<(Newest, Comparison), Work> {
+    fn look(&self, tree: &Tree, is_anew: bool) -> Result<(Newest, Comparison), Work> {
         let newest = self.open_newest().map_err(|reason| {
             let usable = self.place.folder.manifest_or_copy();
             let usable = usable.map_or(Usable::Nothing, |manifest| Usable::Vectors(Box::new(manifest)));
             Work { reason, usable }
         })?;
-        let mut comparison = compare(&newest.index.table, &newest.manifest, self.base, listing);
+        let mut comparison = compare(&newest.index.table, &newest.manifest, self.base, tree.listing);
         let reason = if is_anew {
             comparison.same.fill(None);
             Stale::Requested
         } else if comparison.changes.total() > 0 {
             Stale::Files(comparison.changes)
+        } else if newest.manifest.walk != *tree.walk || newest.manifest.remembered != tree.remembered {
+            Stale::Choice
         } else if let Some(model) = self.missing_model(&newest) {
             Stale::Model(model)
         } else {
@@ -437,7 +501,8 @@ impl Wanted<'_> {
             if let Some(reason) = mismatch(&manifest, self.canonical) {
                 return Err(reason);
             }
-            match manifest.check(self.place.folder.path()).and_then(|()| self.open(&manifest)) {
+            let opened = self.place.folder.open_checked(&manifest);
+            match opened.and_then(|directory| self.open(&directory, &manifest)) {
                 Ok(index) => return Ok(Newest { index, manifest }),
                 // A writer may have replaced the manifest between two steps of opening what it names.
                 Err(_) if last.as_ref() != Some(&manifest) => last = Some(manifest),
@@ -452,22 +517,21 @@ impl Wanted<'_> {
         let Some(lock) = folder.try_lock()? else { return Ok(()) };
         if folder.manifest().is_ok_and(|manifest| manifest == newest.manifest) {
             let former = Some(newest.former(comparison));
-            let manifest = update::write_generation(tree, former, folder, &lock, |_| true, &|_| {})?;
-            folder.publish(&manifest, &lock)?;
+            let manifest = update::write_generation(tree, former, &lock, |_| true, &|_| {})?;
+            lock.publish(&manifest)?;
         }
         Ok(())
     }
 
-    fn open(&self, manifest: &Manifest) -> Result<Index, Error> {
-        let folder = self.place.folder.path();
+    fn open(&self, folder: &Directory, manifest: &Manifest) -> Result<Index, Error> {
         let Manifest { generation, size, parts, .. } = manifest;
         let table = Table::open(folder, generation, *size, parts)?;
         let numbering = Arc::new(table.numbering(parts));
         let mut sizes = FieldSizes::default();
         table.files.iter().for_each(|file| sizes.add(&file.n_terms, &file.n_texts));
-        let folders: Vec<PathBuf> =
-            parts.iter().map(|part| folder.join(&part.name).join(LEXICAL_FOLDER)).collect();
-        let lexical = LexicalIndex::open(&folders, &numbering, &sizes)?;
+        let of_part = |part: &PartSize| open_folder(&part.folder(folder)?, LEXICAL_FOLDER);
+        let folders = parts.iter().map(of_part).collect::<Result<_, Error>>()?;
+        let lexical = LexicalIndex::open(folders, &numbering, &sizes)?;
         let dense = match &self.embedder {
             Some(embedder) => {
                 let (id, dimension) = (embedder.id(), embedder.dimension());
@@ -480,7 +544,8 @@ impl Wanted<'_> {
         let units_of_files = table.units_of_files();
         let file_lengths = table.files.iter().map(|file| file.bytes as f32).collect();
         let (base, scope) = (self.shown.to_owned(), self.place.scope.clone());
-        Ok(Index { base, scope, table, lexical, dense, file_of_unit, units_of_files, file_lengths })
+        let found = manifest.walk;
+        Ok(Index { base, scope, found, table, lexical, dense, file_of_unit, units_of_files, file_lengths })
     }
 }
 

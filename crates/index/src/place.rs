@@ -1,17 +1,17 @@
 //! Which index answers for a path, and which part of it.
 //!
 //! An index that is named (`--index`) is one of the path itself. Otherwise the nearest index counts: that of the path, else
-//! of the folder around it, and so on upwards. At each of them the index in the tree (`.quarry/`) comes before the
-//! one in the user's cache. An index of a folder around the path answers only if it holds a file of it, which it does
+//! of the folder around it, and so on upwards. At each of them the index in the tree (`.quarry/`), if this machine made
+//! it, comes before the one in the user's cache. An index of a folder around the path answers only if it holds a file of it, which it does
 //! not where the path is ignored there; if none does, the path gets an index of its own.
 
 use std::borrow::Cow;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use quarry_corpus::walk;
 
 use crate::folder::IndexFolder;
+use crate::records::Records;
 use crate::table::Table;
 use crate::{Error, OpenOptions};
 
@@ -35,6 +35,8 @@ pub(crate) struct Places {
     pub enclosing: Vec<Place>,
     /// Of the path itself, which may have none yet.
     pub own: Place,
+    /// What is in the place of an index in a tree, and was not made by this user on this machine.
+    pub ignored: Vec<PathBuf>,
 }
 
 /// The part of a tree that a path names: by default all of it.
@@ -50,37 +52,55 @@ impl Places {
     /// Those of `root`.
     ///
     /// # Errors
-    /// When `root` is missing, or the user has no cache folder.
+    /// When `root` is missing, the user has no cache folder, or names a folder with an index of somebody else's.
     pub fn of(root: &Path, options: &OpenOptions) -> Result<Self, Error> {
         let canonical = root.canonicalize().map_err(|source| Error::io("read", root, source))?;
-        let folder = match (&options.folder, local(&canonical)) {
-            (Some(path), _) => IndexFolder::new(path.clone()),
-            (None, Some(folder)) => folder,
-            (None, None) => IndexFolder::in_cache(&canonical)?,
+        let records = Records::new(options.user.state.as_deref());
+        let cache = options.user.cache.as_deref();
+        let in_cache = |tree: &Path| cache.map(|cache| IndexFolder::in_cache(cache, tree));
+        let mut ignored = Vec::new();
+        // The index in a tree, if it may be read.
+        let mut local = |tree: &Path, is_ignored: fn(&IndexFolder) -> bool| {
+            let folder = IndexFolder::in_tree(tree, LOCAL_FOLDER.into(), records.clone());
+            if !folder.is_trusted() {
+                ignored.extend(is_ignored(&folder).then(|| folder.path()));
+                return None;
+            }
+            Some(folder)
+        };
+        let folder = match &options.folder {
+            Some(path) => IndexFolder::named(path, strangers(&canonical), records.clone())?,
+            None if options.local => IndexFolder::in_tree(&canonical, LOCAL_FOLDER.into(), records.clone()),
+            None => match local(&canonical, IndexFolder::is_there) {
+                Some(folder) => folder,
+                None => in_cache(&canonical).ok_or(Error::NoCacheFolder)?,
+            },
         };
         let mut enclosing = Vec::new();
-        if options.enclosing && options.folder.is_none() && !folder.has_manifest() {
+        if options.enclosing && options.folder.is_none() && !options.local && !folder.has_manifest() {
             for around in canonical.ancestors().skip(1) {
                 let Some(scope) = Scope::of(&canonical, around) else { continue };
-                let folder = match local(around).filter(IndexFolder::has_manifest) {
-                    Some(folder) => folder,
-                    None => IndexFolder::in_cache(around)?,
+                let folder = local(around, IndexFolder::has_manifest).or_else(|| in_cache(around));
+                let covers = |folder: &IndexFolder| {
+                    folder.manifest().map_or(true, |manifest| manifest.walk.covers(options.walk))
                 };
-                if folder.has_manifest() {
+                let folder = folder.filter(|folder| folder.has_manifest() && covers(folder));
+                if let Some(folder) = folder {
                     let root = around.to_owned();
                     enclosing.push(Place { canonical: root.clone(), root, folder, scope });
                 }
             }
         }
         let own = Place { root: root.to_owned(), canonical, folder, scope: Scope::default() };
-        Ok(Self { enclosing, own })
+        Ok(Self { enclosing, own, ignored })
     }
 }
 
-/// The folder for the index in a tree, if there is one. A link could lead out of the tree.
-fn local(root: &Path) -> Option<IndexFolder> {
-    let folder = root.join(LOCAL_FOLDER);
-    fs::symlink_metadata(&folder).is_ok_and(|found| found.is_dir()).then(|| IndexFolder::new(folder))
+/// The folder that came from strangers with a path (canonical): the repository around it, or else the folder itself.
+fn strangers(path: &Path) -> &Path {
+    let is_repository = |folder: &&Path| folder.join(".git").symlink_metadata().is_ok();
+    let repository = path.ancestors().find(is_repository);
+    repository.or_else(|| walk::base_folder(path).ok()).unwrap_or(path)
 }
 
 impl Scope {
@@ -128,6 +148,8 @@ impl Scope {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

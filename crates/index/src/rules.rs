@@ -38,7 +38,7 @@ impl<'a> Query<'a> {
 }
 
 /// Like identifiers, but with the `$` that some languages allow.
-fn symbol_words(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn symbol_words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$')).filter(|word| !word.is_empty())
 }
 
@@ -110,11 +110,17 @@ pub fn place_match(query: &Query, path: &str) -> PlaceMatch {
     PlaceMatch { stem: name_match(query, stem), directory: name_match(query, parent) }
 }
 
-/// Whether the query is a symbol that the unit defines, or mentions it by a word that only symbols are.
+/// Whether a longer query mentions a symbol by a word that only symbols are.
 #[must_use]
-pub fn defines(query: &Query, kind: UnitKind, name: &str) -> bool {
-    let name = last_part(name);
-    is_definition(kind) && (query.symbol() == Some(name) || query.mentions().any(|word| word == name))
+pub fn mentions(query: &Query, symbol: &str) -> bool {
+    query.mentions().any(|word| word == symbol)
+}
+
+/// The symbol that a unit defines; empty if it defines none. The later parts of a long definition have its name, but no
+/// signature.
+#[must_use]
+pub fn symbol<'a>(kind: UnitKind, name: &'a str, signature: &str) -> &'a str {
+    if is_definition(kind) && !signature.is_empty() { last_part(name) } else { "" }
 }
 
 /// Whether a unit defines something, rather than being prose or what lies between definitions.
@@ -158,7 +164,8 @@ pub fn place(path: &str) -> Place<'_> {
 #[must_use]
 pub fn demotion(flags: FileFlags, is_helper: bool, ranking: &Ranking) -> f32 {
     let test = if flags.contains(FileFlags::TEST) { ranking.test } else { 1.0 };
-    let others = if flags.difference(FileFlags::TEST).is_empty() { 1.0 } else { ranking.demotion };
+    let others = flags.difference(FileFlags::TEST | FileFlags::LEFT_OUT);
+    let others = if others.is_empty() { 1.0 } else { ranking.demotion };
     test.min(others) * if is_helper { ranking.private } else { 1.0 }
 }
 
@@ -289,16 +296,28 @@ mod tests {
     }
 
     #[test]
-    fn a_symbol_is_found_where_it_is_defined() {
-        let of = |text, kind, name: &str| with_query(text, |query| defines(query, kind, name));
-        assert!(of("GsonBuilder", UnitKind::Type, "GsonBuilder"));
-        assert!(of("Rack::Builder", UnitKind::Type, "Rack.Builder"));
-        assert!(of("reader.close()", UnitKind::Method, "JsonReader.close"));
-        assert!(!of("GsonBuilder", UnitKind::Type, "Gson"));
-        assert!(!of("GsonBuilder", UnitKind::Module, "GsonBuilder"));
-        // In a longer query only what no plain word can be.
-        assert!(of("how GsonBuilder is configured", UnitKind::Type, "GsonBuilder"));
-        assert!(!of("close the reader", UnitKind::Method, "JsonReader.close"));
+    fn a_definition_has_a_symbol() {
+        assert_eq!(symbol(UnitKind::Method, "JsonReader.close", "void close()"), "close");
+        assert_eq!(symbol(UnitKind::Method, "JsonReader.close", ""), "");
+        assert_eq!(symbol(UnitKind::Section, "Closing", "Closing"), "");
+    }
+
+    #[test]
+    fn the_symbol_is_the_last_word_of_a_query_that_is_one() {
+        let of = |text| with_query(text, |query| query.symbol().map(str::to_owned));
+        assert_eq!(of("GsonBuilder").as_deref(), Some("GsonBuilder"));
+        assert_eq!(of("Rack::Builder").as_deref(), Some("Builder"));
+        assert_eq!(of("reader.close()").as_deref(), Some("close"));
+        assert_eq!(of("close the reader"), None);
+    }
+
+    #[test]
+    fn a_longer_query_mentions_what_no_plain_word_can_be() {
+        let of = |text, symbol: &str| with_query(text, |query| mentions(query, symbol));
+        assert!(of("how GsonBuilder is configured", "GsonBuilder"));
+        assert!(!of("how GsonBuilder is configured", "Gson"));
+        assert!(!of("close the reader", "close"));
+        assert!(!of("GsonBuilder", "GsonBuilder"));
     }
 
     #[test]
@@ -307,6 +326,7 @@ mod tests {
         let of = |flags, is_helper| demotion(flags, is_helper, &ranking);
         assert_eq!(of(FileFlags::empty(), false), 1.0);
         assert_eq!(of(FileFlags::GENERATED, false), 0.5);
+        assert_eq!(of(FileFlags::LEFT_OUT, false), 1.0, "whoever sees it has asked for it");
         assert_eq!(of(FileFlags::TEST | FileFlags::GENERATED, false), 0.25);
         assert_eq!(of(FileFlags::empty(), true), 0.9);
         assert_eq!(of(FileFlags::GENERATED, true), 0.45);

@@ -15,6 +15,7 @@ use crate::intent::{
     self, Model, NameMatches, QueryFeatures, QueryMatches, Shares, UnitFeatures, UnitMatches,
 };
 use crate::lexical::{Bm25f, Groups, Scores};
+use crate::respelling::Reading;
 use crate::rules::{self, PlaceMatch, Query};
 use crate::table::{FileRecord, UnitRecord};
 use crate::{Error, Evidence, Filter, Index};
@@ -52,9 +53,9 @@ pub struct SearchRequest<'a> {
 ///   is that of its best unit; both sums are over the best unit's, so that they are at most 1;
 /// - the [rules](crate::rules), each times its weight;
 ///
-/// and is then multiplied with what [`rules::demotion`], [`rules::fold`] and [`rules::diversify`] say. That is the score
-/// of the rules; with `function_share` above 0 it is mixed with that of questions about behavior, as
-/// [`intent`](crate::intent) describes. The defaults are
+/// and is multiplied with what [`rules::demotion`] says, which the weight of a definition is added to, and then with
+/// what [`rules::fold`] and [`rules::diversify`] say. That is the score of the rules; with `function_share` above 0 it
+/// is mixed with that of questions about behavior, as [`intent`](crate::intent) describes. The defaults are
 /// what `quarry eval tune` chooses on the repository-search development set and on `bench/repo-queries.tsv` together, or
 /// what hardly differs from it; `docs/ranking.md` has the figures.
 #[derive(Debug, Clone, PartialEq)]
@@ -122,6 +123,8 @@ pub struct SearchResponse {
     pub confidence: f32,
     /// What the confidence is made of.
     pub evidence: Evidence,
+    /// The query as it was answered, if that is not what was typed: with its symbols as they are written in the code.
+    pub read_as: Option<String>,
 }
 
 /// A unit that was found.
@@ -164,8 +167,10 @@ pub struct ScoreParts {
     pub place: f32,
     /// [`rules::unit_match`].
     pub name: f32,
-    /// [`rules::defines`].
+    /// Whether it defines the symbol that the query is, or one that it mentions ([`rules::mentions`]).
     pub defines: bool,
+    /// How exactly that symbol is spelled as its name: 1, or less in another case or with a letter missing.
+    pub exactness: f32,
     /// What the sum is multiplied with for what kind of code it is: [`rules::demotion`].
     pub demotion: f32,
     /// What it is multiplied with further for better units of the same file and for being a near-duplicate of one.
@@ -184,6 +189,14 @@ pub struct ScoreParts {
     pub function_factor: f32,
 }
 
+/// What is found out about a query beside its candidates.
+struct Found {
+    /// Share of its terms that occur in the index.
+    known: f32,
+    /// As [`SearchResponse::read_as`].
+    read_as: Option<String>,
+}
+
 /// A unit that may be a result.
 struct Candidate {
     unit: usize,
@@ -195,6 +208,7 @@ struct Candidate {
 
 /// What a query finds in every unit and file that may be found; 0 for the others.
 pub(crate) struct Signals {
+    pub reading: Reading,
     pub terms: Vec<String>,
     /// BM25F of units and of files.
     pub lexical: Scores,
@@ -213,9 +227,9 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// The query with the weights of its terms.
-    pub fn query<'a>(&'a self, request: &SearchRequest<'a>) -> Query<'a> {
-        Query { text: request.query, terms: &self.terms, weights: &self.lexical.idf }
+    /// The query as it was read, with the weights of its terms.
+    pub fn query(&self) -> Query<'_> {
+        Query { text: &self.reading.text, terms: &self.terms, weights: &self.lexical.idf }
     }
 }
 
@@ -225,7 +239,7 @@ impl Index {
     /// # Errors
     /// When the query has no word, the model fails, or the index cannot be read.
     pub fn search(&self, request: &SearchRequest) -> Result<SearchResponse, Error> {
-        let (candidates, evidence_known) = self.score_candidates(request)?;
+        let (candidates, Found { known, read_as }) = self.score_candidates(request)?;
         let hits: Vec<Hit> = candidates
             .into_iter()
             .take(request.limit)
@@ -236,17 +250,17 @@ impl Index {
         let evidence = Evidence {
             dense: self.dense.as_ref().map(|_| maximum(|parts| parts.dense)),
             coverage: maximum(|parts| parts.coverage),
-            known: evidence_known,
+            known,
         };
         let confidence = if hits.is_empty() { 0.0 } else { evidence.confidence() };
-        Ok(SearchResponse { hits, confidence, evidence })
+        Ok(SearchResponse { hits, confidence, evidence, read_as })
     }
 
-    /// Candidates, best first, and the share of the query's terms that occur in the index.
-    fn score_candidates(&self, request: &SearchRequest) -> Result<(Vec<Candidate>, f32), Error> {
+    /// Candidates, best first.
+    fn score_candidates(&self, request: &SearchRequest) -> Result<(Vec<Candidate>, Found), Error> {
         let signals = self.signals(request)?;
         let ranking = &request.ranking;
-        let query = signals.query(request);
+        let query = signals.query();
         let places = self.place_matches(&query, &signals.candidates);
         let parts = self.parts_by_rules(&signals, &query, ranking, &places);
         let is_symbol = query.symbol().is_some();
@@ -280,7 +294,9 @@ impl Index {
         if ranking.function_share > 0.0 && !is_symbol {
             self.mix(&mut candidates, &signals, &query, ranking, &places);
         }
-        Ok((candidates, signals.lexical.known))
+        let text = signals.reading.text;
+        let read_as = (text != request.query).then_some(text);
+        Ok((candidates, Found { known: signals.lexical.known, read_as }))
     }
 
     /// What is known of each candidate before any of them is compared with another.
@@ -291,7 +307,8 @@ impl Index {
         ranking: &Ranking,
         places: &HashMap<u32, PlaceMatch>,
     ) -> HashMap<usize, ScoreParts> {
-        let Signals { lexical, dense, candidates, words, best: scale, .. } = signals;
+        let Signals { reading, lexical, dense, candidates, words, best: scale, .. } = signals;
+        let is_symbol = query.symbol().is_some();
         let most: f32 = lexical.idf.iter().sum::<f32>() * (ranking.bm25f.k1 + 1.0);
         let is_private = |record: &UnitRecord| {
             rules::is_private(self.table.text(record.name), self.table.text(record.signature))
@@ -305,6 +322,12 @@ impl Index {
         let parts = |unit: usize, words: f32| {
             let record = &self.table.units[unit];
             let name = self.table.text(record.name);
+            let exactness = if is_symbol {
+                reading.definitions.get(&unit).copied()
+            } else {
+                let symbol = rules::symbol(record.kind(), name, self.table.text(record.signature));
+                rules::mentions(query, symbol).then_some(1.0)
+            };
             ScoreParts {
                 lexical: lexical.texts[unit],
                 dense: dense[unit],
@@ -312,9 +335,8 @@ impl Index {
                 words: words / scale,
                 place: places[&record.file].whole(),
                 name: rules::unit_match(query, record.kind(), name),
-                // The later parts of a long definition have its name, but no signature.
-                defines: !self.table.text(record.signature).is_empty()
-                    && rules::defines(query, record.kind(), name),
+                defines: exactness.is_some(),
+                exactness: exactness.unwrap_or_default(),
                 demotion: rules::demotion(
                     self.flags(record),
                     with_public.contains(&record.file) && is_private(record),
@@ -441,7 +463,7 @@ impl Index {
         let request = SearchRequest { ranking, ..request.clone() };
         let (mut candidates, _) = self.score_candidates(&request)?;
         let signals = self.signals(&request)?;
-        let query = signals.query(&request);
+        let query = signals.query();
         let places = self.place_matches(&query, &signals.candidates);
         let features = self.query_features(&candidates, &signals, &query, &places);
         self.set_features(&mut candidates, &signals);
@@ -453,15 +475,17 @@ impl Index {
 
     /// What words and meaning say of units and files, before any rule.
     pub(crate) fn signals(&self, request: &SearchRequest) -> Result<Signals, Error> {
-        let terms = query_terms(request.query);
-        if terms.is_empty() {
+        if query_terms(request.query).is_empty() {
             return Err(Error::EmptyQuery);
         }
+        let allowed = self.allowed(request.filter);
+        let reading = self.read_query(request.query, allowed.as_deref())?;
+        let terms = query_terms(&reading.text);
         let ranking = &request.ranking;
         let groups = Groups { of_text: &self.file_of_unit, lengths: &self.file_lengths };
         let score_dense = || match &self.dense {
             Some(dense) => {
-                let vectors = dense.embedder.embed_queries(&[request.query])?;
+                let vectors = dense.embedder.embed_queries(&[reading.text.as_str()])?;
                 Ok::<_, Error>((dense.matrix.similarities(&vectors.values), ranking.dense_weight))
             }
             None => Ok((vec![0.0; self.n_units()], 0.0)),
@@ -469,7 +493,6 @@ impl Index {
         let (lexical, dense) =
             rayon::join(|| self.lexical.scores(&terms, &ranking.bm25f, groups), score_dense);
         let (mut lexical, (mut dense, dense_weight)) = (lexical?, dense?);
-        let allowed = self.allowed(request.filter);
         hide(&mut lexical.texts, allowed.as_deref());
         hide(&mut dense, allowed.as_deref());
         let dense_of_files = self.best_of_files(&dense);
@@ -480,10 +503,17 @@ impl Index {
             let is_allowed = allowed.as_ref().is_none_or(|allowed| allowed[unit]);
             if is_allowed { fusion.score(lexical.texts[unit], dense[unit]) + file } else { 0.0 }
         };
-        let (candidates, words): (Vec<usize>, Vec<f32>) =
-            best(self.n_units(), N_CANDIDATES.max(request.limit), words).into_iter().unzip();
+        let mut found = best(self.n_units(), N_CANDIDATES.max(request.limit), words);
+        // The definition of a symbol that others use all the time may be none of the best by its words.
+        if !found.iter().any(|(unit, _)| reading.definitions.contains_key(unit)) {
+            let mut others: Vec<(usize, f32)> =
+                reading.definitions.keys().map(|&unit| (unit, words(unit))).collect();
+            others.sort_unstable_by(better_first);
+            found.extend(others.into_iter().take(N_CANDIDATES));
+        }
+        let (candidates, words): (Vec<usize>, Vec<f32>) = found.into_iter().unzip();
         let best = greatest(&words);
-        Ok(Signals { terms, lexical, dense, dense_of_files, dense_weight, candidates, words, best })
+        Ok(Signals { reading, terms, lexical, dense, dense_of_files, dense_weight, candidates, words, best })
     }
 
     /// Ranks units by how alike they are to the one at a line (1-based) of a file (path relative to the root), which
@@ -523,7 +553,7 @@ impl Index {
             units.into_iter().map(|(unit, score)| self.hit(unit, score, part(score))).collect();
         let first = hits.first().map_or(0.0, |hit| hit.parts.dense);
         let evidence = Evidence { dense: Some(first), coverage: 0.0, known: 1.0 };
-        Ok(SearchResponse { hits, confidence: first, evidence })
+        Ok(SearchResponse { hits, confidence: first, evidence, read_as: None })
     }
 
     /// The unit at a line (1-based) of a file (path relative to the root), with a score of 0: of several the last
@@ -541,11 +571,12 @@ impl Index {
 
     /// Which units a filter lets through, of the part of the tree that is searched; none if that is all of them.
     fn allowed(&self, filter: &Filter) -> Option<Vec<bool>> {
-        if filter.is_empty() && self.scope.is_all() {
+        let is_found = |file: &FileRecord| self.found.lists(file.bytes, file.flags());
+        if filter.is_empty() && self.scope.is_all() && self.table.files.iter().all(is_found) {
             return None;
         }
         let file = |file: &FileRecord| {
-            let path = self.scope.relative(self.table.text(file.path));
+            let path = self.scope.relative(self.table.text(file.path)).filter(|_| is_found(file));
             path.is_some_and(|path| filter.file(path, self.table.text(file.language), file.flags()))
         };
         let files: Vec<bool> = self.table.files.iter().map(file).collect();
@@ -572,7 +603,8 @@ impl Index {
     /// When the file cannot be read.
     pub fn source(&self, hit: &Hit) -> Result<String, Error> {
         let record = &self.table.units[hit.unit];
-        let bytes = self.read_start(&hit.path, record.end_byte.into())?;
+        // What is UTF-16 in the file has at most twice the bytes there.
+        let bytes = self.read_start(&hit.path, 2 * u64::from(record.end_byte) + 2)?;
         // Shorter than recorded if it changed since.
         let unit = bytes.get(record.start_byte as usize..record.end_byte as usize).unwrap_or_default();
         Ok(String::from_utf8_lossy(unit).into_owned())
@@ -655,17 +687,14 @@ impl Ranking {
     fn score(&self, parts: &ScoreParts, is_symbol: bool) -> f32 {
         let names = self.place_weight * parts.place.powf(self.name_power)
             + self.name_weight * parts.name.powf(self.name_power);
-        let sum = parts.words + names + self.definition_score(parts.defines, is_symbol);
-        sum * parts.demotion
+        // A definition that was asked for by its name is meant, whatever kind of code it is in.
+        (parts.words + names) * parts.demotion + self.definition_score(parts, is_symbol)
     }
 
     /// What a unit gets that defines a symbol of the query, or the symbol that the query is.
-    pub(crate) fn definition_score(&self, defines: bool, is_symbol: bool) -> f32 {
-        match (defines, is_symbol) {
-            (true, true) => self.definition,
-            (true, false) => self.mention,
-            (false, _) => 0.0,
-        }
+    pub(crate) fn definition_score(&self, parts: &ScoreParts, is_symbol: bool) -> f32 {
+        let weight = if is_symbol { self.definition } else { self.mention };
+        parts.exactness * weight
     }
 }
 

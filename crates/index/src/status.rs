@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use quarry_corpus::walk::{self, Skipped};
+use quarry_corpus::walk::{self, Skipped, WalkOptions};
 use quarry_source::UnitKind;
 
 use crate::changes::compare;
 use crate::folder::FORMAT;
 use crate::open::mismatch;
 use crate::place::{Place, Places};
+use crate::reach::Reach;
 use crate::table::{KINDS, Table};
 use crate::update::left_out;
 use crate::{Error, Index, OpenOptions, Stale};
@@ -28,6 +29,9 @@ pub struct Status {
     pub format: u32,
     /// What the index holds; none where there is none that can be read.
     pub index: Option<IndexStatus>,
+    /// What is in the place of an index in the tree, or in one around it, and is left alone: this user has not made it on
+    /// this machine.
+    pub ignored: Vec<PathBuf>,
     /// Why the next search would build or refresh it; none when it is fresh. A search with a model that the index does
     /// not have ([`IndexStatus::models`]) embeds the units for it.
     pub stale: Option<Stale>,
@@ -65,20 +69,40 @@ impl Index {
     pub fn status(root: &Path, options: &OpenOptions) -> Result<Status, Error> {
         let root = &*walk::resolved(root);
         walk::base_folder(root)?;
-        let Places { enclosing, own } = Places::of(root, options)?;
+        let Places { enclosing, own, ignored } = Places::of(root, options)?;
         for place in &enclosing {
             let status = Self::status_at(place, options)?;
             if status.index.as_ref().is_some_and(|index| index.files_in_part > 0) {
-                return Ok(status);
+                return Ok(Status { ignored, ..status });
             }
         }
-        Self::status_at(&own, options)
+        Ok(Status { ignored, ..Self::status_at(&own, options)? })
+    }
+
+    /// What is in the place of an index in the tree at `root`, or in one around it, and is left alone, because this user has
+    /// not made it on this machine. Looks at nothing else.
+    ///
+    /// # Errors
+    /// As [`status`](Self::status).
+    pub fn ignored(root: &Path, options: &OpenOptions) -> Result<Vec<PathBuf>, Error> {
+        Ok(Places::of(&walk::resolved(root), options)?.ignored)
+    }
+
+    /// Which files a search of `root` finds.
+    ///
+    /// # Errors
+    /// As [`status`](Self::status).
+    pub fn found(root: &Path, options: &OpenOptions) -> Result<WalkOptions, Error> {
+        let Places { enclosing, own, .. } = Places::of(&walk::resolved(root), options)?;
+        let place = enclosing.first().unwrap_or(&own);
+        Ok(Reach::of(options, place.folder.manifest().ok().as_ref(), !place.scope.is_all()).found)
     }
 
     fn status_at(place: &Place, options: &OpenOptions) -> Result<Status, Error> {
         let Place { root, canonical, folder, scope } = place;
         let mut status = Status {
-            folder: folder.path().to_owned(),
+            folder: folder.path(),
+            ignored: Vec::new(),
             format: FORMAT,
             index: None,
             stale: None,
@@ -89,13 +113,12 @@ impl Index {
             Ok(manifest) => manifest,
             Err(reason) => return Ok(Status { stale: Some(reason), ..status }),
         };
-        let index = folder.path();
-        let open = || Table::open(index, &manifest.generation, manifest.size, &manifest.parts);
-        let table = match manifest.check(index).and_then(|()| open()) {
+        let open = |index| Table::open(&index, &manifest.generation, manifest.size, &manifest.parts);
+        let table = match folder.open_checked(&manifest).and_then(open) {
             Ok(table) => table,
             Err(error) => return Ok(Status { stale: Some(Stale::Broken(error.to_string())), ..status }),
         };
-        let listing = walk::list(root, if scope.is_all() { &options.walk } else { &manifest.walk })?;
+        let listing = walk::list(root, &Reach::of(options, Some(&manifest), !scope.is_all()).held)?;
         let base = &walk::open(walk::base_folder(root)?)?;
         status.stale = mismatch(&manifest, &canonical.to_string_lossy()).or_else(|| {
             let changes = compare(&table, &manifest, base, &listing).changes;

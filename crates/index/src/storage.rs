@@ -2,17 +2,19 @@
 //!
 //! Records are in the machine's own byte order: an index is a cache of one machine.
 
-use std::fs::{self, File};
+use std::fs::{File, Metadata};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use memmap2::{Mmap, MmapOptions};
 use quarry_corpus::walk;
+use quarry_files::{Directory, EntryKind};
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::Error;
 
@@ -29,14 +31,15 @@ impl<T: AnyBitPattern + NoUninit> Column<T> {
     ///
     /// # Errors
     /// When the file cannot be read or does not hold `expected` records.
-    pub fn open(path: &Path, expected: usize) -> Result<Self, Error> {
-        let file = File::open(path).map_err(|source| Error::io("open", path, source))?;
-        let bytes = file.metadata().map_err(|source| Error::io("read", path, source))?.len();
+    pub fn open(directory: &Directory, name: &str, expected: usize) -> Result<Self, Error> {
+        let path = directory.path().join(name);
+        let file = directory.file(name.as_ref()).map_err(|source| Error::io("open", &path, source))?;
+        let bytes = file.metadata().map_err(|source| Error::io("read", &path, source))?.len();
         if bytes != (expected * size_of::<T>()) as u64 {
             let problem = format!("{bytes} bytes where {expected} records of {} belong", size_of::<T>());
-            return Err(Error::corrupt(path, problem));
+            return Err(Error::corrupt(&path, problem));
         }
-        Self::part_of(&file, path, 0, expected)
+        Self::part_of(&file, &path, 0, expected)
     }
 
     /// Maps `expected` records from byte `start` of a file that is known to hold them.
@@ -57,8 +60,8 @@ impl<T: AnyBitPattern + NoUninit> Column<T> {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn write(path: &Path, records: &[T]) -> Result<(), Error> {
-        write_file(path, &[bytemuck::cast_slice(records)])
+    pub fn write(directory: &Directory, name: &str, records: &[T]) -> Result<(), Error> {
+        write_file(directory, name, &[bytemuck::cast_slice(records)])
     }
 }
 
@@ -80,6 +83,9 @@ impl<T: AnyBitPattern> Deref for Column<T> {
     }
 }
 
+/// End of the name of a file that will replace another one.
+pub(crate) const ASIDE: &str = ".new";
+
 /// A file of an index as it was written, to tell one that was damaged since.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StoredFile {
@@ -87,6 +93,8 @@ pub(crate) struct StoredFile {
     path: String,
     bytes: u64,
     modified_ns: u64,
+    /// Drawn for this file, so that nobody who has not read the manifest can make another one of the same hash.
+    seed: u64,
     hash: u64,
 }
 
@@ -95,38 +103,41 @@ impl StoredFile {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn of(folder: &Path, path: String) -> Result<Self, Error> {
-        let file = folder.join(&path);
-        let read = || Ok((fs::read(&file)?, fs::metadata(&file)?));
-        let (bytes, metadata) = read().map_err(|source| Error::io("read", &file, source))?;
-        let modified_ns = walk::modified_ns(&metadata);
-        Ok(Self { path, bytes: bytes.len() as u64, modified_ns, hash: xxh3_64(&bytes) })
+    pub fn of(folder: &Directory, path: String) -> Result<Self, Error> {
+        let (metadata, bytes) = read(folder, &path)?;
+        let seed = RandomState::new().hash_one(&path);
+        Ok(Self {
+            path,
+            bytes: bytes.len() as u64,
+            modified_ns: walk::modified_ns(&metadata),
+            seed,
+            hash: xxh3_64_with_seed(&bytes, seed),
+        })
     }
 
     /// Takes down all files below a folder.
     ///
     /// # Errors
     /// When one cannot be read.
-    pub fn all(folder: &Path) -> Result<Vec<Self>, Error> {
+    pub fn all(folder: &Directory) -> Result<Vec<Self>, Error> {
         let mut files = Vec::new();
         let mut folders = vec![String::new()];
         while let Some(inner) = folders.pop() {
-            let failed = |source| Error::io("list", &folder.join(&inner), source);
-            for entry in fs::read_dir(folder.join(&inner)).map_err(failed)? {
-                let entry = entry.map_err(failed)?;
-                let path = format!("{inner}{}", entry.file_name().to_string_lossy());
-                match entry.file_type().map_err(failed)?.is_dir() {
-                    true => folders.push(format!("{path}/")),
-                    false => files.push(Self::of(folder, path)?),
+            let failed = |source| Error::io("list", &folder.path().join(&inner), source);
+            for name in folder.directory(inner.as_ref()).and_then(|inner| inner.names()).map_err(failed)? {
+                let path = format!("{inner}{}", name.to_string_lossy());
+                match folder.entry(path.as_ref()).map_err(failed)?.kind {
+                    EntryKind::Directory => folders.push(format!("{path}/")),
+                    _ => files.push(Self::of(folder, path)?),
                 }
             }
         }
         Ok(files)
     }
 
-    /// Where it is.
-    pub fn path(&self, folder: &Path) -> PathBuf {
-        folder.join(&self.path)
+    /// Where it is, relative to the folder.
+    pub fn path(&self) -> &str {
+        &self.path
     }
 
     /// Looks whether it still is as it was written. It is read only if the time of its last modification is another
@@ -134,46 +145,72 @@ impl StoredFile {
     ///
     /// # Errors
     /// When it is not.
-    pub fn check(&self, folder: &Path) -> Result<(), Error> {
-        let path = self.path(folder);
+    pub fn check(&self, folder: &Directory) -> Result<(), Error> {
+        let path = folder.path().join(&self.path);
         let failed = |source| Error::io("read", &path, source);
-        let metadata = fs::metadata(&path).map_err(failed)?;
+        let file = folder.file(self.path.as_ref()).map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
         if metadata.len() != self.bytes {
             return Err(Error::corrupt(
                 &path,
                 format!("{} bytes where {} were written", metadata.len(), self.bytes),
             ));
         }
-        if walk::modified_ns(&metadata) != self.modified_ns
-            && xxh3_64(&fs::read(&path).map_err(failed)?) != self.hash
-        {
-            return Err(Error::corrupt(&path, "other bytes than were written"));
+        if walk::modified_ns(&metadata) != self.modified_ns {
+            let bytes = quarry_files::read_whole(file, self.bytes).map_err(failed)?;
+            if xxh3_64_with_seed(&bytes, self.seed) != self.hash {
+                return Err(Error::corrupt(&path, "other bytes than were written"));
+            }
         }
         Ok(())
     }
 }
 
-/// Writes the pieces of a file and waits until the disk has it.
+fn read(folder: &Directory, path: &str) -> Result<(Metadata, Vec<u8>), Error> {
+    let read = || {
+        let file = folder.file(path.as_ref())?;
+        Ok((file.metadata()?, quarry_files::read_start(file, u64::MAX)?))
+    };
+    read().map_err(|source| Error::io("read", &folder.path().join(path), source))
+}
+
+/// Writes the pieces of a new file and waits until the disk has it.
 ///
 /// # Errors
 /// When the file cannot be written.
-pub(crate) fn write_file(path: &Path, pieces: &[&[u8]]) -> Result<(), Error> {
+pub(crate) fn write_file(directory: &Directory, name: &str, pieces: &[&[u8]]) -> Result<(), Error> {
     let write = || -> io::Result<()> {
-        let mut file = File::create(path)?;
+        let mut file = directory.create_file(name.as_ref())?;
         pieces.iter().try_for_each(|piece| file.write_all(piece))?;
         file.sync_all()
     };
-    write().map_err(|source| Error::io("write", path, source))
+    write().map_err(|source| Error::io("write", &directory.path().join(name), source))
 }
 
 /// Replaces a file by one rename, so that a reader sees the old content or the new, never a mixture.
 ///
 /// # Errors
 /// When the folder cannot be written.
-pub(crate) fn replace_file(path: &Path, pieces: &[&[u8]]) -> Result<(), Error> {
-    let aside = path.with_extension("new");
-    write_file(&aside, pieces)?;
-    fs::rename(&aside, path).map_err(|source| Error::io("replace", path, source))
+pub(crate) fn replace_file(directory: &Directory, name: &str, pieces: &[&[u8]]) -> Result<(), Error> {
+    let aside = format!("{name}{ASIDE}");
+    match directory.remove_all(aside.as_ref()) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(Error::io("remove", &directory.path().join(aside), error));
+        }
+        _ => {}
+    }
+    write_file(directory, &aside, pieces)?;
+    let renamed = directory.rename(&aside, name);
+    renamed.map_err(|source| Error::io("replace", &directory.path().join(name), source))
+}
+
+/// Maps a file of an index as a whole.
+///
+/// # Errors
+/// When it cannot be mapped.
+pub(crate) fn map_all(file: &File) -> io::Result<Mmap> {
+    let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+    map(file, 0, length)
 }
 
 #[allow(unsafe_code, reason = "a map is unsafe because others can change the file below it")]
@@ -185,31 +222,39 @@ fn map(file: &File, start: usize, length: usize) -> io::Result<Mmap> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+
+    fn directory() -> (tempfile::TempDir, Directory) {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::open(folder.path()).unwrap();
+        (folder, directory)
+    }
 
     #[test]
     fn records_survive_the_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("numbers");
-        Column::write(&path, &[1_u64, 2, 3]).unwrap();
-        assert_eq!(&*Column::<u64>::open(&path, 3).unwrap(), [1, 2, 3]);
-        assert!(matches!(Column::<u64>::open(&path, 2), Err(Error::Corrupt { .. })));
-        assert!(matches!(Column::<u64>::open(&folder.path().join("none"), 2), Err(Error::Io { .. })));
+        let (_folder, directory) = directory();
+        Column::write(&directory, "numbers", &[1_u64, 2, 3]).unwrap();
+        assert_eq!(&*Column::<u64>::open(&directory, "numbers", 3).unwrap(), [1, 2, 3]);
+        assert!(matches!(Column::<u64>::open(&directory, "numbers", 2), Err(Error::Corrupt { .. })));
+        assert!(matches!(Column::<u64>::open(&directory, "none", 2), Err(Error::Io { .. })));
     }
 
     #[test]
     fn a_damaged_file_is_told_from_a_copy() {
-        let folder = tempfile::tempdir().unwrap();
+        let (folder, directory) = directory();
         let (path, inner) = (folder.path().join("a"), folder.path().join("b/c"));
         fs::create_dir(folder.path().join("b")).unwrap();
         fs::write(&path, "abc").unwrap();
         fs::write(&inner, "abc").unwrap();
-        let files = StoredFile::all(folder.path()).unwrap();
+        let files = StoredFile::all(&directory).unwrap();
         let is_whole = |path: &Path| {
-            let file = files.iter().find(|file| file.path(folder.path()) == path).unwrap();
-            file.check(folder.path()).is_ok()
+            let file = files.iter().find(|file| folder.path().join(file.path()) == path).unwrap();
+            file.check(&directory).is_ok()
         };
         assert!(files.len() == 2 && is_whole(&path) && is_whole(&inner));
+        assert_ne!(files[0].hash, files[1].hash, "of the same bytes");
         let touch = || {
             let time = std::time::SystemTime::now() + std::time::Duration::from_secs(9);
             File::options().append(true).open(&path).unwrap().set_modified(time).unwrap();
@@ -227,9 +272,18 @@ mod tests {
 
     #[test]
     fn no_records_need_no_map() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("none");
-        Column::<u32>::write(&path, &[]).unwrap();
-        assert!(Column::<u32>::open(&path, 0).unwrap().is_empty());
+        let (_folder, directory) = directory();
+        Column::<u32>::write(&directory, "none", &[]).unwrap();
+        assert!(Column::<u32>::open(&directory, "none", 0).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_file_is_replaced_whatever_has_its_place() {
+        let (folder, directory) = directory();
+        fs::write(folder.path().join("a"), "old").unwrap();
+        fs::create_dir(folder.path().join("a.new")).unwrap();
+        replace_file(&directory, "a", &[b"ne", b"w"]).unwrap();
+        assert_eq!(fs::read_to_string(folder.path().join("a")).unwrap(), "new");
+        assert_eq!(directory.names().unwrap(), ["a"]);
     }
 }

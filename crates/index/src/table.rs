@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 
 use bytemuck::{Pod, Zeroable};
-use quarry_corpus::walk::{FileFlags, ListedFile};
+use quarry_corpus::walk::{FileFlags, ListedFile, Stamp};
+use quarry_files::Directory;
 use quarry_source::{Language, UnitKind};
 
 use crate::Error;
@@ -51,7 +51,9 @@ pub(crate) struct UnitRecord {
 #[repr(C)]
 pub(crate) struct FileRecord {
     pub bytes: u64,
-    pub modified_ns: u64,
+    modified_ns: u64,
+    changed_ns: u64,
+    inode: u64,
     /// Hash of the content; 0 where it could not be read.
     pub hash: u64,
     pub path: Text,
@@ -130,23 +132,31 @@ pub(crate) struct PartSize {
 
 impl PartSize {
     /// Its folder.
-    pub fn folder(&self, index: &Path) -> PathBuf {
-        index.join(&self.name)
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn folder(&self, index: &Directory) -> Result<Directory, Error> {
+        open_folder(index, &self.name)
     }
 
     /// Maps the hashes of its rows.
     ///
     /// # Errors
     /// When the file is not as it was written.
-    pub fn hashes(&self, index: &Path) -> Result<Column<u128>, Error> {
-        let folder = self.folder(index);
-        let path = folder.join(HASHES_FILE);
-        self.files
-            .iter()
-            .filter(|file| file.path(&folder) == path)
-            .try_for_each(|file| file.check(&folder))?;
-        Column::open(&path, self.units)
+    pub fn hashes(&self, index: &Directory) -> Result<Column<u128>, Error> {
+        let folder = self.folder(index)?;
+        let mut files = self.files.iter().filter(|file| file.path() == HASHES_FILE);
+        files.try_for_each(|file| file.check(&folder))?;
+        Column::open(&folder, HASHES_FILE, self.units)
     }
+}
+
+/// A folder of an index.
+///
+/// # Errors
+/// When it is not there.
+pub(crate) fn open_folder(index: &Directory, name: &str) -> Result<Directory, Error> {
+    index.directory(name.as_ref()).map_err(|source| Error::io("open", &index.path().join(name), source))
 }
 
 /// Which unit is in which row of which part.
@@ -194,19 +204,25 @@ impl Table {
     ///
     /// # Errors
     /// When the folders do not hold a table of this size, or a record points outside of it.
-    pub fn open(index: &Path, generation: &str, size: TableSize, parts: &[PartSize]) -> Result<Self, Error> {
-        let folder = index.join(generation);
+    pub fn open(
+        index: &Directory,
+        generation: &str,
+        size: TableSize,
+        parts: &[PartSize],
+    ) -> Result<Self, Error> {
+        let folder = open_folder(index, generation)?;
         let strings = |part: &PartSize| {
-            let path = part.folder(index).join(STRINGS_FILE);
-            let column = Column::open(&path, part.string_bytes)?;
+            let inner = part.folder(index)?;
+            let column = Column::open(&inner, STRINGS_FILE, part.string_bytes)?;
             match std::str::from_utf8(&column) {
                 Ok(_) => Ok(column),
-                Err(error) => Err(Error::corrupt(&path, error.to_string())),
+                Err(error) => Err(Error::corrupt(&inner.path().join(STRINGS_FILE), error.to_string())),
             }
         };
+        let folder_path = folder.path();
         let table = Self {
-            files: Column::open(&folder.join(FILES_FILE), size.files)?,
-            units: Column::open(&folder.join(UNITS_FILE), size.units)?,
+            files: Column::open(&folder, FILES_FILE, size.files)?,
+            units: Column::open(&folder, UNITS_FILE, size.units)?,
             strings: parts.iter().map(strings).collect::<Result<_, Error>>()?,
             hashes: parts.iter().map(|part| part.hashes(index)).collect::<Result<_, Error>>()?,
         };
@@ -218,7 +234,10 @@ impl Table {
         let bad_file =
             table.files.iter().position(|file| whole(file.path).and(whole(file.language)).is_none());
         if let Some(row) = bad_file {
-            return Err(Error::corrupt(&folder.join(FILES_FILE), format!("record {row} points nowhere")));
+            return Err(Error::corrupt(
+                &folder_path.join(FILES_FILE),
+                format!("record {row} points nowhere"),
+            ));
         }
         let bad_unit = table.units.iter().position(|unit| {
             unit.file as usize >= size.files
@@ -227,7 +246,10 @@ impl Table {
                 || kind_of(unit.kind).is_none()
         });
         if let Some(row) = bad_unit {
-            return Err(Error::corrupt(&folder.join(UNITS_FILE), format!("record {row} points nowhere")));
+            return Err(Error::corrupt(
+                &folder_path.join(UNITS_FILE),
+                format!("record {row} points nowhere"),
+            ));
         }
         Ok(table)
     }
@@ -318,6 +340,22 @@ impl UnitRecord {
 }
 
 impl FileRecord {
+    /// What the file system said of the file.
+    pub fn stamp(&self) -> Stamp {
+        let &Self { bytes, modified_ns, changed_ns, inode, .. } = self;
+        Stamp { bytes, modified_ns, changed_ns, inode }
+    }
+
+    /// Takes down what the file system says of the file now.
+    pub fn set_stamp(&mut self, stamp: Stamp) {
+        Stamp {
+            bytes: self.bytes,
+            modified_ns: self.modified_ns,
+            changed_ns: self.changed_ns,
+            inode: self.inode,
+        } = stamp;
+    }
+
     pub fn flags(&self) -> FileFlags {
         FileFlags::from_bits_truncate(self.flags)
     }
@@ -360,13 +398,13 @@ impl TableBuilder {
     ///
     /// # Errors
     /// When the folder cannot be written.
-    pub fn write(&self, folder: &Path) -> Result<TableSize, Error> {
+    pub fn write(&self, folder: &Directory) -> Result<TableSize, Error> {
         // Unit numbers are of 32 bits, the last of which stands for none.
         if self.units.len() >= u32::MAX as usize {
             return Err(Error::TooLarge);
         }
-        Column::write(&folder.join(FILES_FILE), &self.files)?;
-        Column::write(&folder.join(UNITS_FILE), &self.units)?;
+        Column::write(folder, FILES_FILE, &self.files)?;
+        Column::write(folder, UNITS_FILE, &self.units)?;
         Ok(TableSize { files: self.files.len(), units: self.units.len() })
     }
 }
@@ -389,8 +427,10 @@ impl PartBuilder {
     ) -> Result<(), Error> {
         let (path, language) = (self.push_text(&file.path)?, self.push_text(language.name())?);
         let record = FileRecord {
-            bytes: file.bytes,
-            modified_ns: file.modified_ns,
+            bytes: file.stamp.bytes,
+            modified_ns: file.stamp.modified_ns,
+            changed_ns: file.stamp.changed_ns,
+            inode: file.stamp.inode,
             hash,
             path,
             language,
@@ -432,9 +472,9 @@ impl PartBuilder {
     ///
     /// # Errors
     /// When the folder cannot be written.
-    pub fn write(&self, folder: &Path, name: String) -> Result<PartSize, Error> {
-        Column::write(&folder.join(STRINGS_FILE), &self.strings)?;
-        Column::write(&folder.join(HASHES_FILE), &self.hashes)?;
+    pub fn write(&self, folder: &Directory, name: String) -> Result<PartSize, Error> {
+        Column::write(folder, STRINGS_FILE, &self.strings)?;
+        Column::write(folder, HASHES_FILE, &self.hashes)?;
         Ok(PartSize {
             name,
             units: self.hashes.len(),

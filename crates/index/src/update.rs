@@ -9,15 +9,15 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use quarry_corpus::walk::{ListedFile, Listing, Skipped, WalkOptions};
+use quarry_corpus::walk::{ListedFile, Listing, Skipped, WalkChoice, WalkOptions};
 use quarry_files::Directory;
 
 use crate::build::{self, MAX_PART_BYTES};
 use crate::changes::Comparison;
 use crate::complete;
-use crate::folder::{FORMAT, IndexFolder, Manifest, PROGRAM, WriterLock};
+use crate::folder::{FORMAT, Manifest, PROGRAM, WriterLock};
 use crate::storage::StoredFile;
-use crate::table::{PartSize, Table, TableBuilder};
+use crate::table::{PartSize, Table, TableBuilder, open_folder};
 use crate::{Error, Event};
 
 /// An index as it was.
@@ -42,6 +42,8 @@ pub(crate) struct Tree<'a> {
     pub canonical: &'a str,
     /// What it was listed with.
     pub walk: &'a WalkOptions,
+    /// What the index is to remember.
+    pub remembered: WalkChoice,
     pub listing: &'a Listing,
     /// When it was listed, in nanoseconds since 1970.
     pub looked_ns: u64,
@@ -55,7 +57,6 @@ pub(crate) struct Tree<'a> {
 pub(crate) fn write_generation(
     tree: &Tree,
     former: Option<Former>,
-    folder: &IndexFolder,
     lock: &WriterLock,
     is_carried: impl Fn(&str) -> bool,
     events: &(dyn Fn(Event) + Sync),
@@ -79,9 +80,9 @@ pub(crate) fn write_generation(
     let pairs = || tree.listing.files.iter().zip(&same);
     let read: Vec<&ListedFile> = pairs().filter(|(_, row)| row.is_none()).map(|(file, _)| file).collect();
     let batches = build::batches(&read);
-    let names = folder.start_parts(batches.len(), lock)?;
+    let names = lock.start_parts(batches.len())?;
     let first = part_number(kept.len())?;
-    let mut parts = build::write_parts(tree.base, &batches, folder.path(), &names, first, events)?;
+    let mut parts = build::write_parts(tree.base, &batches, &lock.directory, &names, first, events)?;
     let of_kept = |file: &Skipped| {
         let place = tree.listing.files.binary_search_by(|listed| listed.path.cmp(&file.path));
         place.is_ok_and(|place| same[place].is_some())
@@ -98,7 +99,7 @@ pub(crate) fn write_generation(
     for (file, row) in pairs() {
         if let (Some(FormerFiles { table, .. }), &Some(row)) = (files, row) {
             let mut record = table.files[row];
-            record.modified_ns = file.modified_ns;
+            record.set_stamp(file.stamp);
             let number = numbers[&record.part()];
             builder.push(record, &table.units[ranges[row].clone()], number)?;
         } else if let Some(((record, units), number)) = new.next() {
@@ -106,20 +107,20 @@ pub(crate) fn write_generation(
         }
     }
     if builder.is_empty() {
-        return Err(build::nothing_to_index(tree.root, &left_out(tree.listing, &skipped)));
+        return Err(build::nothing_to_index(tree.root, tree.walk, &left_out(tree.listing, &skipped)));
     }
-    let generation = folder.start_generation(lock)?;
-    let generation_folder = folder.path().join(&generation);
+    let generation = lock.start_generation()?;
+    let generation_folder = open_folder(&lock.directory, &generation)?;
     let size = builder.write(&generation_folder)?;
-    complete::take_over(folder.path(), former_parts, &mut parts, &generation, &is_carried)?;
+    complete::take_over(&lock.directory, former_parts, &mut parts, &generation, &is_carried)?;
     let models = former.map_or(&[][..], |former| &former.manifest.models).iter();
     Ok(Manifest {
         format: FORMAT,
-        checksum: 0,
         generation,
         root: tree.canonical.to_owned(),
         program: PROGRAM.to_owned(),
-        walk: tree.walk.clone(),
+        walk: *tree.walk,
+        remembered: tree.remembered,
         models: models.filter(|model| is_carried(model)).cloned().collect(),
         size,
         files: StoredFile::all(&generation_folder)?,
@@ -155,8 +156,8 @@ fn kept_files(tree: &Tree, parts: &[PartSize], former: FormerFiles) -> Vec<Optio
     let mut new_bytes = 0;
     for (file, row) in tree.listing.files.iter().zip(&same) {
         match row {
-            Some(row) => live[table.files[*row].part()] += file.bytes,
-            None => new_bytes += file.bytes,
+            Some(row) => live[table.files[*row].part()] += file.stamp.bytes,
+            None => new_bytes += file.stamp.bytes,
         }
     }
     let mut smallest_first: Vec<usize> = (0..live.len()).collect();

@@ -1,10 +1,9 @@
 //! Dense search: an exact scan over int8 vectors.
 
-use std::fs::File;
-use std::path::Path;
 use std::sync::Arc;
 
 use quarry_embed::Vectors;
+use quarry_files::Directory;
 use rayon::prelude::*;
 use simsimd::SpatialSimilarity;
 
@@ -76,8 +75,9 @@ impl VectorMatrix {
     ///
     /// # Errors
     /// When the file does not hold `n_rows` rows.
-    pub(crate) fn open(path: &Path, n_rows: usize) -> Result<Self, Error> {
-        let file = File::open(path).map_err(|source| Error::io("open", path, source))?;
+    pub(crate) fn open(directory: &Directory, name: &str, n_rows: usize) -> Result<Self, Error> {
+        let path = &directory.path().join(name);
+        let file = directory.file(name.as_ref()).map_err(|source| Error::io("open", path, source))?;
         let bytes = file.metadata().map_err(|source| Error::io("read", path, source))?.len() as usize;
         let n_factor_bytes = n_rows * size_of::<f32>();
         let dimension = bytes.saturating_sub(n_factor_bytes) / n_rows.max(1);
@@ -201,8 +201,9 @@ impl Rows {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn write(&self, path: &Path) -> Result<(), Error> {
-        replace_file(path, &[bytemuck::cast_slice(&self.factors), bytemuck::cast_slice(&self.values)])
+    pub fn write(&self, directory: &Directory, name: &str) -> Result<(), Error> {
+        let pieces = [bytemuck::cast_slice(&self.factors), bytemuck::cast_slice(&self.values)];
+        replace_file(directory, name, &pieces)
     }
 }
 
@@ -266,12 +267,12 @@ mod tests {
         let memory = VectorMatrix::in_memory(&vectors);
         let mut rows = Rows::missing(32, 5);
         (0..5).for_each(|row| rows.copy(row, &memory, row));
-        let path = folder.path().join("vectors");
-        rows.write(&path).unwrap();
-        let mapped = VectorMatrix::open(&path, 5).unwrap();
+        let directory = Directory::open(folder.path()).unwrap();
+        rows.write(&directory, "vectors").unwrap();
+        let mapped = VectorMatrix::open(&directory, "vectors", 5).unwrap();
         let query = &vectors.values[32..64];
         assert_eq!(mapped.similarities(query), memory.similarities(query));
-        assert!(VectorMatrix::open(&path, 7).is_err());
+        assert!(VectorMatrix::open(&directory, "vectors", 7).is_err());
     }
 
     #[test]

@@ -259,6 +259,38 @@ fn a_touched_file_is_not_indexed_again() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_change_that_keeps_length_and_time_is_seen() {
+    let fixture = Fixture::new(&[("net.py", CONNECT), ("header.py", PARSE)]);
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    let set_back = |path: &Path| {
+        let file = fs::File::options().append(true).open(path).unwrap();
+        file.set_modified(long_ago).unwrap();
+    };
+    let (path, aside) = (fixture.root().join("net.py"), fixture.folder.path().join("aside"));
+    let settle = || {
+        // Until the time of the last change proves something.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        assert!(fixture.open().built.is_none());
+    };
+    let changed = Stale::Files(Changes { changed: 1, ..Changes::default() });
+    set_back(&path);
+    fixture.open();
+    settle();
+    fixture.write("net.py", &CONNECT.replace("dial", "dyal"));
+    set_back(&path);
+    check_rebuilt(&fixture.open(), &changed);
+    assert_eq!(paths(&search(&fixture.open().index, "dyal")), ["net.py"]);
+    // One that takes its place, made long ago as well.
+    fs::write(&aside, CONNECT.replace("dial", "dual")).unwrap();
+    set_back(&aside);
+    settle();
+    fs::rename(&aside, &path).unwrap();
+    check_rebuilt(&fixture.open(), &changed);
+    assert_eq!(paths(&search(&fixture.open().index, "dual")), ["net.py"]);
+}
+
+#[test]
 fn a_manifest_of_another_version_is_rebuilt() {
     let fixture = Fixture::new(&[("net.py", CONNECT)]);
     fixture.open();
@@ -478,6 +510,27 @@ fn definitions_come_before_uses_and_tests_come_late() {
     assert_eq!(paths(&hits)[0], "pool.py");
     let rank = |path: &str| hits.iter().position(|hit| hit.path == path).unwrap();
     assert!(rank("pool.py") < rank("tests/test_pool.py"));
+}
+
+#[test]
+fn a_symbol_is_found_however_it_is_typed() {
+    let fixture = Fixture::new(&[
+        ("header.py", "def parseHTTPHeader(line):\n    return line.split(':')\n"),
+        ("pool.py", "class ConnectionPool:\n    size = 1\n"),
+        ("use.py", "def use(line):\n    return parseHTTPHeader(line), ConnectionPool(line)\n"),
+    ]);
+    let index = fixture.open().index;
+    for (typed, path) in [
+        ("parsehttpheader", "header.py"),
+        ("parse_http_header", "header.py"),
+        ("parseHTPHeader", "header.py"),
+        ("parsehttpheadr", "header.py"),
+        ("connectionpool", "pool.py"),
+        ("ConectionPool", "pool.py"),
+    ] {
+        let hits = search(&index, typed);
+        assert_eq!(paths(&hits)[0], path, "{typed}");
+    }
 }
 
 #[test]

@@ -7,35 +7,69 @@ use std::path::{Path, PathBuf};
 
 use quarry_index::{
     Changes, Error, Filter, Index, LOCAL_FOLDER, OpenOptions, Opened, Ranking, SearchRequest, Stale, Update,
+    UserFolders,
 };
 
 const CONNECT: &str = "def connect(host):\n    return dial(host)\n";
 const PARSE: &str = "def parse_header(line):\n    return line.split(':')\n";
 
-/// A tree with an index in `.quarry`, so that no test touches the user's cache.
-fn tree() -> tempfile::TempDir {
-    let tree = tempfile::tempdir().unwrap();
-    write(tree.path(), "net.py", CONNECT);
-    write(tree.path(), "http/header.py", PARSE);
-    write(tree.path(), "http/client/net.py", CONNECT);
-    fs::create_dir(tree.path().join(LOCAL_FOLDER)).unwrap();
-    let own = OpenOptions { enclosing: false, ..OpenOptions::default() };
-    Index::open_or_build(tree.path(), &own, None, &|_| {}).unwrap();
-    tree
+/// A tree with an index in `.quarry`, and folders of its own for whatever else a user has.
+struct Fixture {
+    folder: tempfile::TempDir,
+}
+
+impl Fixture {
+    /// Without an index.
+    fn bare() -> Self {
+        let fixture = Self { folder: tempfile::tempdir().unwrap() };
+        write(&fixture.path(), "net.py", CONNECT);
+        write(&fixture.path(), "http/header.py", PARSE);
+        write(&fixture.path(), "http/client/net.py", CONNECT);
+        fixture
+    }
+
+    fn new() -> Self {
+        let fixture = Self::bare();
+        fixture.index_in(&fixture.path()).unwrap();
+        fixture
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join("tree")
+    }
+
+    fn options(&self) -> OpenOptions {
+        OpenOptions { user: UserFolders::below(self.folder.path()), ..OpenOptions::default() }
+    }
+
+    /// Makes an index in a tree.
+    fn index_in(&self, path: &Path) -> Result<Opened, Error> {
+        let options = OpenOptions { local: true, update: Update::Required, ..self.options() };
+        Index::open_or_build(path, &options, None, &|_| {})
+    }
+
+    fn open_as(&self, path: &Path, update: Update) -> Result<Opened, Error> {
+        Index::open_or_build(path, &OpenOptions { update, ..self.options() }, None, &|_| {})
+    }
+
+    fn open(&self, path: &Path) -> Opened {
+        self.open_as(path, Update::IfPossible).unwrap()
+    }
+
+    /// The folder that the index of a path lies in.
+    fn place(&self, path: &Path) -> PathBuf {
+        Index::status(path, &self.options()).unwrap().folder
+    }
+
+    fn ignored(&self, path: &Path) -> Vec<PathBuf> {
+        Index::ignored(path, &self.options()).unwrap()
+    }
 }
 
 fn write(root: &Path, path: &str, content: &str) {
     let path = root.join(path);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, content).unwrap();
-}
-
-fn open_as(path: &Path, update: Update) -> Result<Opened, Error> {
-    Index::open_or_build(path, &OpenOptions { update, ..OpenOptions::default() }, None, &|_| {})
-}
-
-fn open(path: &Path) -> Opened {
-    open_as(path, Update::IfPossible).unwrap()
 }
 
 fn paths_with(index: &Index, query: &str, filter: &Filter) -> Vec<String> {
@@ -50,17 +84,13 @@ fn paths(index: &Index, query: &str) -> Vec<String> {
     paths_with(index, query, &Filter::default())
 }
 
-/// The folder that the index of a path lies in.
-fn place(path: &Path) -> PathBuf {
-    Index::status(path, &OpenOptions::default()).unwrap().folder
-}
-
 #[test]
 fn a_path_in_an_indexed_tree_uses_its_index_and_finds_what_is_below() {
-    let tree = tree();
-    open(tree.path());
-    let sub = tree.path().join("http");
-    let Opened { index, built, .. } = open(&sub);
+    let fixture = Fixture::new();
+    let tree = fixture.path();
+    fixture.open(&tree);
+    let sub = tree.join("http");
+    let Opened { index, built, .. } = fixture.open(&sub);
     assert!(built.is_none());
     assert_eq!(paths(&index, "connect"), ["client/net.py"]);
     assert_eq!(paths(&index, "header"), ["header.py"]);
@@ -74,80 +104,176 @@ fn a_path_in_an_indexed_tree_uses_its_index_and_finds_what_is_below() {
     // Globs are relative to the path as well.
     let filter = Filter::new(&[], &[], &["/client/**".to_owned()]).unwrap();
     assert_eq!(paths_with(&index, "connect", &filter), ["client/net.py"]);
-    assert_eq!(paths(&open(&sub.join("client/net.py")).index, "connect host"), ["net.py"]);
+    assert_eq!(paths(&fixture.open(&sub.join("client/net.py")).index, "connect host"), ["net.py"]);
     // What is new in the path is new in the tree.
     write(&sub, "proxy.py", CONNECT);
-    let built = open(&sub).built.unwrap();
+    let built = fixture.open(&sub).built.unwrap();
     assert_eq!(built.reason, Stale::Files(Changes { new: 1, ..Changes::default() }));
-    assert_eq!(paths(&open(&sub).index, "connect"), ["client/net.py", "proxy.py"]);
-    assert_eq!(paths(&open(tree.path()).index, "connect").len(), 3);
+    assert_eq!(paths(&fixture.open(&sub).index, "connect"), ["client/net.py", "proxy.py"]);
+    assert_eq!(paths(&fixture.open(&tree).index, "connect").len(), 3);
 }
 
 #[test]
 fn the_nearest_index_counts() {
-    let tree = tree();
-    open(tree.path());
-    let sub = tree.path().join("http");
-    let whole = Index::status(&sub.join("client"), &OpenOptions::default()).unwrap();
-    let root = tree.path().canonicalize().unwrap();
-    assert_eq!((whole.root, whole.part.as_str()), (root.clone(), "http/client"));
+    let fixture = Fixture::new();
+    let tree = fixture.path();
+    fixture.open(&tree);
+    let sub = tree.join("http");
+    let whole = Index::status(&sub.join("client"), &fixture.options()).unwrap();
+    assert_eq!((whole.root, whole.part.as_str()), (tree.clone(), "http/client"));
     assert_eq!(whole.index.unwrap().files_in_part, 1);
 
-    // A folder for an index that holds none yet is not nearer.
+    // A folder with the name of one for an index is none.
     fs::create_dir(sub.join(LOCAL_FOLDER)).unwrap();
-    assert_eq!(place(&sub.join("client")), root.join(LOCAL_FOLDER));
-    let own = OpenOptions { enclosing: false, ..OpenOptions::default() };
-    assert_eq!(Index::open_or_build(&sub, &own, None, &|_| {}).unwrap().index.n_files(), 2);
-    assert_eq!(place(&sub.join("client")), root.join("http").join(LOCAL_FOLDER));
-    assert_eq!(place(tree.path()), root.join(LOCAL_FOLDER));
+    assert_eq!(fixture.place(&sub.join("client")), tree.join(LOCAL_FOLDER));
+    assert_eq!(fixture.index_in(&sub).unwrap().index.n_files(), 2);
+    assert_eq!(fixture.place(&sub.join("client")), tree.join("http").join(LOCAL_FOLDER));
+    assert_eq!(fixture.place(&tree), tree.join(LOCAL_FOLDER));
 
     // An index that is named is one of the very path.
     let named = tempfile::tempdir().unwrap();
-    let options = OpenOptions { folder: Some(named.path().join("index")), ..OpenOptions::default() };
+    let options = OpenOptions { folder: Some(named.path().join("index")), ..fixture.options() };
     let client = Index::open_or_build(&sub.join("client"), &options, None, &|_| {}).unwrap();
     assert_eq!((client.index.n_files(), client.built.unwrap().reason), (1, Stale::Missing));
 }
 
 #[test]
 fn a_path_that_the_tree_ignores_does_not_use_its_index() {
-    let tree = tree();
-    write(tree.path(), ".gitignore", "http/\n");
-    open(tree.path());
-    let ignored = tree.path().join("http");
-    assert_eq!(place(&ignored).parent().unwrap().file_name().unwrap(), "index");
-    fs::create_dir(ignored.join(LOCAL_FOLDER)).unwrap();
-    assert_eq!(paths(&open(&ignored).index, "connect"), ["client/net.py"]);
+    let fixture = Fixture::new();
+    let tree = fixture.path();
+    write(&tree, ".gitignore", "http/\n");
+    fixture.open(&tree);
+    let ignored = tree.join("http");
+    assert_eq!(fixture.place(&ignored).parent().unwrap(), fixture.folder.path().join("cache/index"));
+    assert_eq!(paths(&fixture.open(&ignored).index, "connect"), ["client/net.py"]);
 }
 
 #[test]
 fn an_index_in_the_tree_is_neither_committed_nor_indexed() {
-    let tree = tree();
-    assert_eq!(open(tree.path()).index.n_files(), 3);
-    let local = tree.path().join(LOCAL_FOLDER);
+    let fixture = Fixture::new();
+    let tree = fixture.path();
+    assert_eq!(fixture.open(&tree).index.n_files(), 3);
+    let local = tree.join(LOCAL_FOLDER);
     assert_eq!(fs::read_to_string(local.join(".gitignore")).unwrap(), "*\n");
-    assert!(open(tree.path()).built.is_none());
+    assert!(fixture.open(&tree).built.is_none());
 }
 
 #[test]
 #[cfg(unix)]
 fn a_link_is_no_folder_for_an_index() {
-    let tree = tree();
-    let elsewhere = tempfile::tempdir().unwrap();
-    fs::remove_dir_all(tree.path().join(LOCAL_FOLDER)).unwrap();
-    std::os::unix::fs::symlink(elsewhere.path(), tree.path().join(LOCAL_FOLDER)).unwrap();
-    assert_ne!(place(tree.path()).file_name().unwrap(), LOCAL_FOLDER);
+    let fixture = Fixture::new();
+    let tree = fixture.path();
+    let local = tree.join(LOCAL_FOLDER);
+    fs::rename(&local, fixture.folder.path().join("elsewhere")).unwrap();
+    std::os::unix::fs::symlink("../elsewhere", &local).unwrap();
+    assert_ne!(fixture.place(&tree), local);
+    assert_eq!(fixture.ignored(&tree), [local]);
+    assert!(fixture.index_in(&tree).is_err());
+}
+
+#[test]
+#[cfg(unix)]
+fn a_link_to_a_file_is_the_file_that_it_leads_to() {
+    let fixture = Fixture::bare();
+    let link = fixture.folder.path().join("link.py");
+    std::os::unix::fs::symlink("tree/net.py", &link).unwrap();
+    let index = fixture.open(&link).index;
+    assert_eq!(paths(&index, "connect"), ["net.py"]);
+    assert_eq!(index.text("net.py").unwrap(), CONNECT);
+}
+
+#[test]
+fn only_what_this_machine_made_is_an_index_of_a_tree() {
+    let fixture = Fixture::bare();
+    let tree = fixture.path();
+    let local = tree.join(LOCAL_FOLDER);
+    assert_eq!(fixture.ignored(&tree), [PathBuf::new(); 0]);
+    fs::create_dir(&local).unwrap();
+    assert_eq!(fixture.ignored(&tree), [local.clone()]);
+    assert!(fixture.place(&tree).starts_with(fixture.folder.path().join("cache")));
+    // One that is asked for is made in its place, and found again.
+    fixture.index_in(&tree).unwrap();
+    assert!(fixture.open(&tree).built.is_none());
+    assert_eq!((fixture.place(&tree), fixture.ignored(&tree)), (local.clone(), Vec::new()));
+
+    // Another user, or another machine, has not made it.
+    let other =
+        OpenOptions { user: UserFolders::below(&fixture.folder.path().join("other")), ..fixture.options() };
+    assert_eq!(Index::ignored(&tree, &other).unwrap(), [local.clone()]);
+    assert_ne!(Index::status(&tree, &other).unwrap().folder, local);
+    // Not even one that is named, but a new one is.
+    let named = |path: &Path| OpenOptions { folder: Some(path.to_owned()), ..other.clone() };
+    let opened = Index::open_or_build(&tree, &named(&local), None, &|_| {});
+    assert!(matches!(opened, Err(Error::ForeignIndex(_))));
+    for _ in 0..2 {
+        Index::open_or_build(&tree, &named(&tree.join("new/index")), None, &|_| {}).unwrap();
+    }
+    // Where nothing can be recorded none is made in a tree.
+    let nobody = UserFolders { state: None, ..fixture.options().user };
+    let options = OpenOptions { user: nobody, ..named(&tree.join("newer")) };
+    let error = Index::open_or_build(&tree, &options, None, &|_| {}).err().unwrap();
+    assert!(format!("{:?}", error).contains("NoStateFolder"), "{error:?}");
+
+    // What has been moved is of no tree that this machine knows.
+    let moved = fixture.folder.path().canonicalize().unwrap().join("moved");
+    fs::rename(&tree, &moved).unwrap();
+    assert_eq!(fixture.ignored(&moved), [moved.join(LOCAL_FOLDER)]);
+    // Its place can be taken, with nothing of what was in it.
+    assert_eq!(
+        fixture.index_in(&moved).unwrap().built.unwrap().reason,
+        Stale::Broken("manifest.json: other values than were written".to_owned())
+    );
+    // But not where something else is in it.
+    write(&moved.join("http"), ".quarry/notes.txt", "mine");
+    assert!(matches!(
+        fixture.index_in(&moved.join("http")),
+        Err(Error::IndexFolder { .. } | Error::ForeignFolder(_))
+    ));
+}
+
+#[test]
+fn another_manifest_in_its_place_is_not_ours() {
+    let fixture = Fixture::new();
+    let tree = fixture.path();
+    let local = tree.join(LOCAL_FOLDER);
+    let manifest = local.join("manifest.json");
+    // A damaged one is made anew from the copy.
+    let ours = fs::read(&manifest).unwrap();
+    fs::write(&manifest, "{}").unwrap();
+    assert!(matches!(fixture.open(&tree).built.unwrap().reason, Stale::Broken(_)));
+    // The same as somebody else would write it: of the same tree, whole, with a checksum, and of any format.
+    let strangers = Fixture::bare();
+    let user = UserFolders::below(strangers.folder.path());
+    let options =
+        OpenOptions { folder: Some(strangers.folder.path().join("index")), user, ..OpenOptions::default() };
+    Index::open_or_build(&tree, &options, None, &|_| {}).unwrap();
+    let theirs = fs::read(strangers.folder.path().join("index/manifest.json")).unwrap();
+    let newer = String::from_utf8(theirs.clone()).unwrap().replacen("\"format\": ", "\"format\": 9", 1);
+    for content in [&theirs[..], newer.as_bytes(), b"", b"{", &ours[..ours.len() / 2]] {
+        for name in ["manifest.json", "manifest.copy.json"] {
+            fs::write(local.join(name), content).unwrap();
+        }
+        assert_eq!(fixture.ignored(&tree), [local.clone()]);
+        assert!(fixture.open(&tree).index.n_files() == 3);
+        assert_eq!(fs::read(&manifest).unwrap(), content);
+    }
+    // Our own of before is as good as it was.
+    fs::write(&manifest, &ours).unwrap();
+    assert_eq!(fixture.ignored(&tree), [PathBuf::new(); 0]);
+    assert_eq!(fixture.open(&tree).index.n_files(), 3);
 }
 
 #[test]
 fn an_index_that_cannot_be_written_still_answers() {
-    let tree = tree();
-    open(tree.path());
-    write(tree.path(), "new.py", CONNECT);
+    let fixture = Fixture::new();
+    let tree = fixture.path();
+    fixture.open(&tree);
+    write(&tree, "new.py", CONNECT);
     // Not even the superuser can write to this lock.
-    let lock = tree.path().join(LOCAL_FOLDER).join("lock");
+    let lock = tree.join(LOCAL_FOLDER).join("lock");
     fs::remove_file(&lock).unwrap();
     fs::create_dir(&lock).unwrap();
-    let Opened { index, built, outdated } = open(tree.path());
+    let Opened { index, built, outdated } = fixture.open(&tree);
     assert_eq!(paths(&index, "connect"), ["http/client/net.py", "net.py"]);
     let outdated = outdated.unwrap();
     assert!(built.is_none());
@@ -156,7 +282,7 @@ fn an_index_that_cannot_be_written_still_answers() {
     assert!(message.contains("cannot write the index folder") && message.contains("--index"), "{message}");
     assert!(message.contains(".quarry"), "{message}");
     // Who asks for it to be brought up to date is told that it is not.
-    assert!(matches!(open_as(tree.path(), Update::Required), Err(Error::IndexFolder { .. })));
+    assert!(matches!(fixture.open_as(&tree, Update::Required), Err(Error::IndexFolder { .. })));
     fs::remove_dir(&lock).unwrap();
-    assert_eq!(paths(&open(tree.path()).index, "connect").len(), 3);
+    assert_eq!(paths(&fixture.open(&tree).index, "connect").len(), 3);
 }

@@ -2,7 +2,8 @@
 //!
 //! A call reserves its worst case before it is sent. What it turned out to cost is then booked in the place of the
 //! reservation; a call of which that is not known is booked at its worst case. So what is booked and what is reserved
-//! never add up to more than the limits.
+//! add up to no more than the limits, unless a server counts more than a call could take. That is booked too, as it may
+//! be on the bill, and from then on nothing is reserved: only calls that are under way at that moment can exceed a limit.
 
 use std::fmt;
 use std::ops::{Add, AddAssign};
@@ -89,14 +90,6 @@ impl Price {
         }
     }
 
-    /// Whether a call that may cost `worst` can have used so much. A server that counts more than it was asked for is
-    /// believed, as it may bill that too, up to ten times the worst case in tokens and in money; beyond that its count
-    /// means nothing.
-    pub(crate) fn is_credible(&self, usage: Usage, worst: Cost) -> bool {
-        let cost = self.of(usage);
-        cost.tokens <= worst.tokens.saturating_mul(10) && cost.money <= worst.money.times(10)
-    }
-
     /// What providers take for a token of a batch: half, rounded up to 10⁻¹² dollars.
     pub fn in_batch(&self) -> Self {
         Self { input: self.input.half(), output: self.output.half() }
@@ -131,11 +124,23 @@ impl Cost {
         self += other;
         self
     }
+
+    /// The price in dollars; `None` for tokens without a price, about which nothing is known rather than that they are
+    /// free.
+    pub fn dollars(&self) -> Option<f64> {
+        (self.money > Money::default() || self.tokens == 0).then(|| self.money.dollars())
+    }
+
+    /// Whether it is more than `other`, in tokens or in money.
+    fn exceeds(&self, other: Self) -> bool {
+        self.tokens > other.tokens || self.money > other.money
+    }
 }
 
 impl fmt::Display for Cost {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} tokens, {}", self.tokens, self.money)
+        write!(formatter, "{} tokens", self.tokens)?;
+        if self.money > Money::default() { write!(formatter, ", {}", self.money) } else { Ok(()) }
     }
 }
 
@@ -177,26 +182,47 @@ pub struct Limits {
 }
 
 impl Limits {
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
     fn allow(&self, cost: Cost) -> bool {
         self.tokens.is_none_or(|limit| cost.tokens <= limit)
             && self.money.is_none_or(|limit| cost.money <= limit)
     }
 }
 
-/// The worst case of a call does not fit into what is left.
+/// Why a call cannot be paid for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the budget does not suffice for the next call: {spent} are spent, it may cost {worst}, and the limit is {}; raise \
-     the limit, or lower `max_output_tokens` of what is asked",
-    describe(.limits)
-)]
-pub struct Exhausted {
-    /// The limits.
-    pub limits: Limits,
-    /// What is booked.
-    pub spent: Cost,
-    /// What the call might have cost.
-    pub worst: Cost,
+pub enum BudgetError {
+    /// The worst case of the call does not fit into what is left.
+    #[error(
+        "the budget does not suffice for the next call: {spent} are spent, it may cost {worst}, and the limit is {}; \
+         raise the limit, or lower `max_output_tokens` of what is asked",
+        describe(.limits)
+    )]
+    Exhausted {
+        /// The limits.
+        limits: Limits,
+        /// What is booked.
+        spent: Cost,
+        /// What the call might have cost.
+        worst: Cost,
+    },
+    /// A server counted more for an earlier call than was reserved for it, so that no limit can be kept.
+    #[error(
+        "the server counts {counted} for a call that was reserved {reserved}, so that the limit of {} cannot be kept, \
+         and nothing more is sent; check how the server counts, or remove the limit",
+        describe(.limits)
+    )]
+    Overrun {
+        /// The limits.
+        limits: Limits,
+        /// What was counted, and is booked.
+        counted: Cost,
+        /// What was reserved.
+        reserved: Cost,
+    },
 }
 
 fn describe(limits: &Limits) -> String {
@@ -227,21 +253,28 @@ pub struct Budget {
 
 #[derive(Debug, Default)]
 struct Books {
-    spending: Mutex<Spending>,
+    state: Mutex<State>,
     changed: Condvar,
 }
 
+#[derive(Debug, Default)]
+struct State {
+    spending: Spending,
+    /// What was counted for the first call that cost more than was reserved for it, and what was reserved.
+    overrun: Option<(Cost, Cost)>,
+}
+
 impl Books {
-    fn lock(&self) -> MutexGuard<'_, Spending> {
-        self.spending.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Budget {
     /// A budget with `limits`, of which `spent` is gone already, by an earlier run say.
     pub fn new(limits: Limits, spent: Cost) -> Self {
-        let spending = Spending { spent, ..Spending::default() };
-        Self { limits, books: Arc::new(Books { spending: Mutex::new(spending), changed: Condvar::new() }) }
+        let state = State { spending: Spending { spent, ..Spending::default() }, overrun: None };
+        Self { limits, books: Arc::new(Books { state: Mutex::new(state), changed: Condvar::new() }) }
     }
 
     /// The limits.
@@ -251,33 +284,53 @@ impl Budget {
 
     /// What is spent and reserved now.
     pub fn spending(&self) -> Spending {
-        *self.books.lock()
+        self.books.lock().spending
     }
 
     /// Sets `worst` aside. Where it does not fit beside what calls under way have reserved, waits for them, at most
     /// until `deadline`: most cost less than their worst case.
     ///
     /// # Errors
-    /// [`Exhausted`] where it does not fit beside what is booked, or nothing became free in time.
-    pub fn reserve(&self, worst: Cost, deadline: Instant) -> Result<Reservation, Exhausted> {
-        let mut spending = self.books.lock();
+    /// [`BudgetError`] where it does not fit beside what is booked, nothing became free in time, or no limit can be kept.
+    pub fn reserve(&self, worst: Cost, deadline: Instant) -> Result<Reservation, BudgetError> {
+        let limits = self.limits;
+        let mut state = self.books.lock();
         loop {
-            if self.limits.allow(spending.spent.plus(spending.reserved).plus(worst)) {
-                spending.reserved += worst;
+            self.check(&state)?;
+            let Spending { spent, reserved, .. } = state.spending;
+            if limits.allow(spent.plus(reserved).plus(worst)) {
+                state.spending.reserved += worst;
                 return Ok(Reservation { books: Arc::clone(&self.books), worst, settled: false });
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            if !self.limits.allow(spending.spent.plus(worst)) || left.is_zero() {
-                return Err(Exhausted { limits: self.limits, spent: spending.spent, worst });
+            if !limits.allow(spent.plus(worst)) || left.is_zero() {
+                return Err(BudgetError::Exhausted { limits, spent, worst });
             }
-            let waited = self.books.changed.wait_timeout(spending, left);
-            spending = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let waited = self.books.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Whether calls may still be sent, for which a reservation was made a while ago.
+    ///
+    /// # Errors
+    /// [`BudgetError::Overrun`] where no limit can be kept any more.
+    pub(crate) fn check_overrun(&self) -> Result<(), BudgetError> {
+        self.check(&self.books.lock())
+    }
+
+    fn check(&self, state: &State) -> Result<(), BudgetError> {
+        match state.overrun {
+            Some((counted, reserved)) if !self.limits.is_none() => {
+                Err(BudgetError::Overrun { limits: self.limits, counted, reserved })
+            }
+            _ => Ok(()),
         }
     }
 
     /// Sets aside again what counts as spent for calls of an earlier run that turn out to be under way still.
     pub fn reopen(&self, worst: Cost) -> Reservation {
-        let mut spending = self.books.lock();
+        let spending = &mut self.books.lock().spending;
         spending.spent = spending.spent.minus(worst);
         spending.reserved += worst;
         Reservation { books: Arc::clone(&self.books), worst, settled: false }
@@ -293,7 +346,8 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Books what the call cost. It may be more than the worst case, where a server counts so.
+    /// Books what the call cost. Where a server counts more than was reserved, a budget with a limit reserves nothing
+    /// from then on.
     pub fn settle(mut self, cost: Cost) {
         self.close(cost, Cost::default(), 1);
     }
@@ -305,12 +359,16 @@ impl Reservation {
 
     fn close(&mut self, cost: Cost, unconfirmed: Cost, calls: u64) {
         self.settled = true;
-        let mut spending = self.books.lock();
+        let mut state = self.books.lock();
+        let spending = &mut state.spending;
         spending.reserved = spending.reserved.minus(self.worst);
         spending.spent += cost;
         spending.unconfirmed += unconfirmed;
         spending.calls += calls;
-        drop(spending);
+        if cost.exceeds(self.worst) {
+            state.overrun.get_or_insert((cost, self.worst));
+        }
+        drop(state);
         self.books.changed.notify_all();
     }
 }
@@ -357,7 +415,7 @@ mod tests {
         drop(budget.reserve(cost(60), soon()).unwrap());
         assert_eq!(budget.spending().unconfirmed, cost(60));
         let refused = budget.reserve(cost(41), soon()).unwrap_err();
-        assert_eq!(refused.spent, cost(60));
+        assert!(matches!(refused, BudgetError::Exhausted { spent, .. } if spent == cost(60)));
         assert!(refused.to_string().contains("100 tokens"), "{refused}");
         budget.reserve(cost(40), soon()).unwrap().release();
         budget.reserve(cost(40), soon()).unwrap().settle(cost(7));
@@ -365,6 +423,52 @@ mod tests {
             budget.spending(),
             Spending { spent: cost(67), unconfirmed: cost(60), reserved: cost(0), calls: 2 }
         );
+    }
+
+    #[test]
+    fn a_server_that_counts_more_than_was_reserved_is_sent_nothing_more() {
+        let budget = Budget::new(Limits { tokens: Some(1000), money: None }, Cost::default());
+        let [first, second] = [(); 2].map(|()| budget.reserve(cost(100), soon()).unwrap());
+        first.settle(cost(100));
+        budget.check_overrun().unwrap();
+        let waiting = budget.reserve(cost(800), soon()).unwrap();
+        thread::scope(|scope| {
+            let next = scope.spawn(|| budget.reserve(cost(100), soon()).map(Reservation::release));
+            thread::sleep(Duration::from_millis(20));
+            // Dearer than reserved, with no more tokens.
+            let counted = Cost { tokens: 100, money: Money(301) };
+            second.settle(counted);
+            let refused = next.join().unwrap().unwrap_err();
+            assert!(
+                matches!(refused, BudgetError::Overrun { counted: told, .. } if told == counted),
+                "{refused}"
+            );
+        });
+        assert!(budget.check_overrun().is_err());
+        waiting.settle(cost(900));
+        assert_eq!(budget.spending().spent.tokens, 1100, "what was under way is booked");
+        let refused = budget.reserve(cost(0), soon()).unwrap_err().to_string();
+        assert!(
+            refused.contains("100 tokens, $0.000000 for") && refused.contains("1000 tokens"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn without_a_limit_there_is_nothing_to_exceed() {
+        let budget = Budget::default();
+        budget.reserve(cost(10), soon()).unwrap().settle(cost(20));
+        budget.reserve(cost(10), soon()).unwrap().settle(cost(10));
+        assert_eq!(budget.spending().spent, cost(30));
+    }
+
+    #[test]
+    fn tokens_without_a_price_are_not_said_to_be_free() {
+        let unpriced = Cost { tokens: 7, money: Money::default() };
+        assert_eq!((unpriced.to_string().as_str(), unpriced.dollars()), ("7 tokens", None));
+        let priced = Cost { tokens: 7, money: Money::from_dollars(0.5).unwrap() };
+        assert_eq!((priced.to_string().as_str(), priced.dollars()), ("7 tokens, $0.500000", Some(0.5)));
+        assert_eq!(Cost::default().dollars(), Some(0.0));
     }
 
     #[test]

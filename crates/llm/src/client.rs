@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::budget::{Booked, Budget, Cost};
+use crate::budget::{Booked, Budget, BudgetError, Cost};
 use crate::error::{Failure, LlmError, beginning};
 use crate::key::ApiKey;
 use crate::pace::{self, Ending, Limiter, NoTurn};
@@ -192,16 +192,16 @@ impl Client {
         watch: Watch<'_>,
     ) -> Result<ChatAnswer, LlmError> {
         let call = wire::chat_call(&self.endpoint, request);
-        let (provider, price) = (self.endpoint.settings.provider, self.endpoint.price);
-        let worst = price.of(call.worst);
-        let answer = |body: &str| wire::chat_answer(provider, body, |usage| price.is_credible(usage, worst));
+        let answer = |body: &str| wire::chat_answer(self.endpoint.settings.provider, body);
         let key = self.request(&call, call.body.clone());
         if let Some((stored, origin)) = self.stored(&key)? {
             let stored = answer(&stored.to_string()).map_err(|problem| self.unusable(0, problem))?;
             return Ok(ChatAnswer { origin, ..stored });
         }
         let (body, answer) = self.send(&call, answer, booked, watch)?;
-        self.store(&key, &parsed(&body));
+        if self.keeps_answers() {
+            self.store(&key, &parsed(&body));
+        }
         Ok(answer)
     }
 
@@ -345,8 +345,14 @@ impl Client {
 
     /// Keeps an answer that came in a batch where those of [`Client::chat`] are kept, in the cache and the recording.
     pub fn keep(&self, request: &ChatRequest, body: &str) {
-        let call = wire::chat_call(&self.endpoint, request);
-        self.store(&self.request(&call, call.body.clone()), &parsed(body));
+        if self.keeps_answers() {
+            let call = wire::chat_call(&self.endpoint, request);
+            self.store(&self.request(&call, call.body.clone()), &parsed(body));
+        }
+    }
+
+    fn keeps_answers(&self) -> bool {
+        self.cache.is_some() || self.recorder.is_some()
     }
 
     /// Why answers cannot be kept in the cache or the recording any more, if that is so. What was answered is given out
@@ -483,19 +489,20 @@ impl Client {
                 };
                 self.failed(attempt - 1, failure)
             })?;
-            let reservation = self
-                .budget
-                .reserve(worst, deadline)
-                .map_err(|exhausted| LlmError::Budget { endpoint: self.name(), exhausted })?;
+            let reservation = self.budget.reserve(worst, deadline).map_err(|problem| self.unpaid(problem))?;
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 reservation.release();
                 return Err(self.failed(attempt - 1, late(last)));
             }
             // Other calls may have ended meanwhile.
-            let wanted = match self.check_kept() {
+            let may_be_sent = || {
+                self.check_kept()?;
+                self.budget.check_overrun().map_err(|problem| self.unpaid(problem))
+            };
+            let wanted = match may_be_sent() {
                 Ok(()) if is_over() || !sending() => Err(self.failed(attempt - 1, Failure::Withdrawn)),
-                kept => kept,
+                checked => checked,
             };
             if let Err(error) = wanted {
                 reservation.release();
@@ -506,9 +513,7 @@ impl Client {
             let failure = match answer {
                 Ok(answer) => {
                     // What the server counted is what it bills, whether or not the rest can be used.
-                    let usage = wire::usage(&answer, call.worst.output_tokens > 0)
-                        .filter(|usage| self.endpoint.price.is_credible(*usage, worst));
-                    match usage {
+                    match wire::usage(&answer, call.worst.output_tokens > 0) {
                         Some(usage) => {
                             let cost = self.endpoint.price.of(usage);
                             *booked += Booked::counted(cost);
@@ -558,6 +563,10 @@ impl Client {
             last = Some(failure);
         }
         Err(self.failed(u32::MAX, late(last)))
+    }
+
+    fn unpaid(&self, problem: BudgetError) -> LlmError {
+        LlmError::Budget { endpoint: self.name(), problem }
     }
 
     fn failed(&self, attempts: u32, failure: Failure) -> LlmError {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::Exhausted;
+use crate::budget::BudgetError;
 
 /// Why there is no answer. No text in it holds a key.
 #[derive(Debug, thiserror::Error)]
@@ -35,12 +35,12 @@ pub enum LlmError {
         failure: Failure,
     },
     /// The call might cost more than is left.
-    #[error("{endpoint}: {exhausted}")]
+    #[error("{endpoint}: {problem}")]
     Budget {
         /// Address and model.
         endpoint: String,
         /// What was asked for and what is left.
-        exhausted: Exhausted,
+        problem: BudgetError,
     },
     /// A recording has no answer to a request.
     #[error(
@@ -164,8 +164,9 @@ impl Failure {
     /// Whether another attempt may fare better.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
+            // A temporary redirect is not followed, and gone when it has passed.
             Self::Status { status, quota_used_up, .. } => {
-                !quota_used_up && matches!(status, 408 | 409 | 425 | 429 | 500..=599)
+                !quota_used_up && matches!(status, 302 | 303 | 307 | 408 | 409 | 425 | 429 | 500..=599)
             }
             Self::TimedOut { .. } | Self::Unreachable { .. } | Self::Broken { .. } | Self::Answer { .. } => {
                 true

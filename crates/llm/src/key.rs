@@ -1,8 +1,11 @@
 //! The credential of an endpoint, which is sent and never shown.
 
 use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
 
 use crate::error::LlmError;
+use crate::spelling::Spelling;
 
 /// A plain word that is shorter, such as `none`, `ollama` or `not-needed`, is what servers without keys are given: it
 /// guards nothing, and taking it out of texts would mangle them.
@@ -41,6 +44,8 @@ fn looks_like_key(name: &str) -> bool {
 pub struct ApiKey {
     secret: String,
     variable: String,
+    /// How it may stand in texts; none for a word that is no key.
+    spellings: Arc<[Spelling]>,
 }
 
 impl ApiKey {
@@ -80,7 +85,9 @@ impl ApiKey {
                  needs no key, name no variable, or put a word such as `none` into it",
             ));
         }
-        Ok(Self { secret: secret.to_owned(), variable: variable.to_owned() })
+        let is_guarded = !is_word(secret) || secret.len() >= SHORTEST_WORD;
+        let spellings = if is_guarded { Spelling::all(secret) } else { Vec::new() };
+        Ok(Self { secret: secret.to_owned(), variable: variable.to_owned(), spellings: spellings.into() })
     }
 
     /// The name of the environment variable that the key came from.
@@ -94,37 +101,24 @@ impl ApiKey {
 
     /// Whether `text` holds the key.
     pub(crate) fn is_in(&self, text: &str) -> bool {
-        self.find(text).is_some()
+        self.spellings.iter().any(|spelling| spelling.places(text).next().is_some())
     }
 
     /// `text` with the name of the variable in the place of the key. Servers repeat keys in error messages.
     pub(crate) fn redact(&self, text: &str) -> String {
-        let (mut redacted, mut rest) = (String::with_capacity(text.len()), text);
-        while let Some((begin, end)) = self.find(rest) {
-            redacted.push_str(&rest[..begin]);
-            redacted.push_str(&format!("[{}]", self.variable));
-            rest = &rest[end..];
+        let mut places: Vec<Range<usize>> =
+            self.spellings.iter().flat_map(|spelling| spelling.places(text)).collect();
+        places.sort_unstable_by_key(|place| place.start);
+        let (mut redacted, mut done) = (String::with_capacity(text.len()), 0);
+        for Range { start, end } in places {
+            // Two spellings may overlap.
+            if start >= done {
+                redacted.push_str(&text[done..start]);
+                redacted.push_str(&format!("[{}]", self.variable));
+            }
+            done = done.max(end);
         }
-        redacted + rest
-    }
-
-    /// Where the key begins and ends in `text`, however servers spell it: as it is, or with characters as `\u002B` in
-    /// JSON, in JSON inside of JSON, as `%2B` in addresses or as `&#43;` in HTML. Backslashes do not count, as writers
-    /// of JSON put them before `"`, `\` and `/`. A word in the place of a key is found nowhere.
-    fn find(&self, text: &str) -> Option<(usize, usize)> {
-        let key: Vec<u8> = self.secret.bytes().filter(|&byte| !is_skipped(byte)).collect();
-        if key.is_empty() || is_word(&self.secret) && self.secret.len() < SHORTEST_WORD {
-            return None;
-        }
-        let bytes = text.as_bytes();
-        // What is skipped before a key belongs to its first character, or a lone backslash would be left.
-        let may_begin = |at: usize| {
-            (bytes[at] == key[0] || matches!(bytes[at], b'%' | b'&') || is_skipped(bytes[at]))
-                && (at == 0 || !is_skipped(bytes[at - 1]))
-        };
-        (0..bytes.len())
-            .filter(|&begin| may_begin(begin))
-            .find_map(|begin| end_of(&key, bytes, begin).map(|end| (begin, end)))
+        redacted + &text[done..]
     }
 }
 
@@ -133,60 +127,6 @@ fn is_word(secret: &str) -> bool {
     let is_in_word = |c: char| c.is_ascii_alphabetic() || matches!(c, '-' | '_');
     let has = |kind: fn(&char) -> bool| secret.chars().any(|c| kind(&c));
     secret.chars().all(is_in_word) && !(has(char::is_ascii_lowercase) && has(char::is_ascii_uppercase))
-}
-
-/// Backslashes, and what stands between letters in texts of two bytes a letter.
-fn is_skipped(byte: u8) -> bool {
-    matches!(byte, b'\\' | 0)
-}
-
-/// Where `key` ends in `bytes` if it begins at `at`, each character in any spelling.
-fn end_of(key: &[u8], bytes: &[u8], mut at: usize) -> Option<usize> {
-    let Some((&wanted, rest)) = key.split_first() else { return Some(at) };
-    let (mut is_after_backslash, mut skipped_escapes) = (false, 0);
-    loop {
-        let byte = *bytes.get(at)?;
-        if is_skipped(byte) {
-            (at, is_after_backslash) = (at + 1, true);
-            continue;
-        }
-        if byte == wanted
-            && let Some(end) = end_of(rest, bytes, at + 1)
-        {
-            return Some(end);
-        }
-        match escaped(&bytes[at..], is_after_backslash) {
-            Some((found, length)) if found == wanted => return end_of(rest, bytes, at + length),
-            // No writer puts many in a row, and whoever sends nothing else must not keep us busy.
-            Some((found, length)) if is_skipped(found) && skipped_escapes < 16 => {
-                (at, is_after_backslash, skipped_escapes) = (at + length, true, skipped_escapes + 1);
-            }
-            _ => return None,
-        }
-    }
-}
-
-/// The character that an escape at the beginning of `bytes` stands for, and the length of the escape.
-fn escaped(bytes: &[u8], is_after_backslash: bool) -> Option<(u8, usize)> {
-    let number = |digits: &[u8], radix: u32| {
-        let is_number = !digits.is_empty() && digits.iter().all(|digit| char::from(*digit).is_digit(radix));
-        let digits = std::str::from_utf8(digits).ok().filter(|_| is_number)?;
-        u8::from_str_radix(digits.trim_start_matches('0'), radix).ok()
-    };
-    match bytes {
-        [b'u', rest @ ..] if is_after_backslash => Some((number(rest.get(..4)?, 16)?, 5)),
-        [b'%', rest @ ..] => Some((number(rest.get(..2)?, 16)?, 3)),
-        [b'&', b'#', rest @ ..] => {
-            // No character that a key can hold has more digits, with a few zeros before them.
-            let length = rest.iter().take(8).position(|&byte| byte == b';')?;
-            let found = match &rest[..length] {
-                [b'x' | b'X', digits @ ..] => number(digits, 16)?,
-                digits => number(digits, 10)?,
-            };
-            Some((found, length + 3))
-        }
-        _ => None,
-    }
 }
 
 impl fmt::Debug for ApiKey {
@@ -204,7 +144,10 @@ impl fmt::Display for ApiKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine;
+    use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
     use proptest::prelude::*;
+    use serde_json::json;
 
     #[test]
     fn a_key_shows_its_variable_only() {
@@ -238,11 +181,78 @@ mod tests {
         ] {
             assert_eq!(key.redact(&format!("my {spelling}, ä")), "my [K], ä", "{spelling}");
         }
+        for spelling in [
+            "SK-A+B/0123456789",
+            r"\x73\x6b-a\x2Bb/0123456789",
+            r"\\x73k-a\u{2b}b\U0000002f0123456789",
+            r"\163k-a\53b\0570123456789",
+            "sk-a%252Bb%252F0123456789",
+            "sk-\u{200b}a+b\u{feff}/01234\u{2060}56789",
+            r"sk-\u200ba+b/0123456789",
+            "sk-%E2%80%8Ba+b/0123456789",
+            "sk-&#8203;a+b/0123456789",
+            "sk-a+b/01234\n    56789",
+            r"sk-a+b/01234\r\n\t56789",
+            "s k - a + b / 0 1 2 3 4 5 6 7 8 9",
+            "736b2d612b622f30313233343536373839",
+            "736B2D612B622F30313233343536373839",
+            "73 6b 2d 61 2b 62 2f 30 31 32 33 34 35 36 37 38 39",
+            "0x73, 0x6b, 0x2d, 0x61, 0x2b, 0x62, 0x2f, 0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39",
+            "73:6b:2d:61:2b:62:2f:30:31:32:33:34:35:36:37:38:39",
+        ] {
+            assert_eq!(key.redact(&format!("my {spelling}, ä")), "my [K], ä", "{spelling}");
+        }
         let json = r#"{"message": "line\n\u0073k-a\u002Bb\/0123456789\\"}"#;
         let shown: serde_json::Value = serde_json::from_str(&key.redact(json)).unwrap();
         assert_eq!(shown["message"], "line\n[K]\\");
         for other in [r"sk-a\u002Cb/0123456789", "sk-au002Bb/0123456789", "sk-a%2", "sk-a&#43", r"sk-a\u00"] {
             assert_eq!(key.redact(other), other);
+        }
+    }
+
+    #[test]
+    fn a_key_in_base64_is_hidden_whatever_stands_around_it() {
+        let key = ApiKey::new("K", "sk-a+b/0123456789?>~").unwrap();
+        for whole in
+            ["KEY", "Bearer KEY", "user:KEY", "u:KEY", "us:KEY", ":KEY", "KEY:", "{\"key\":\"KEY\"}", "KEY\n"]
+        {
+            let plain = whole.replace("KEY", key.expose());
+            for encoded in [STANDARD.encode(&plain), URL_SAFE_NO_PAD.encode(&plain)] {
+                for text in [
+                    format!("Authorization: Basic {encoded}; ä"),
+                    json!(["a\n", encoded, "é"]).to_string(),
+                    format!("{{\"a\": \"line\\n{}\"}}", encoded.replace('/', "\\/").replace('+', "\\u002b")),
+                ] {
+                    let shown = key.redact(&text);
+                    assert!(
+                        shown.contains("[K]") && !shown.contains(&encoded[4..encoded.len() - 4]),
+                        "{shown}"
+                    );
+                    if text.starts_with(['[', '{']) {
+                        serde_json::from_str::<serde_json::Value>(&shown).unwrap();
+                    }
+                }
+            }
+            let encoded = STANDARD.encode(&plain);
+            let (first, rest) = encoded.split_at(9);
+            assert!(key.is_in(&format!("{first}\n {rest}")), "{whole}");
+        }
+        let other = STANDARD.encode("Bearer sk-a+b/0123456780?>~");
+        assert_eq!(key.redact(&other), other);
+    }
+
+    #[test]
+    fn what_is_no_spelling_of_the_key_stays() {
+        let key = ApiKey::new("K", "sk-a+b/0123456789").unwrap();
+        let long = format!("sk-a+b/{}0123456789", " ".repeat(1000));
+        for text in [
+            "sk-a+b/01234-56789",
+            "sk-a+b/012345678",
+            "736b2d612b622f303132333435363738",
+            "sk_a+b/0123456789",
+            &long,
+        ] {
+            assert_eq!(key.redact(text), text);
         }
     }
 

@@ -24,13 +24,14 @@ mod pace;
 mod request;
 mod retry;
 mod settings;
+mod spelling;
 mod store;
 pub mod structured;
 mod transport;
 mod wire;
 
 pub use batch::Batches;
-pub use budget::{Booked, Budget, Cost, Limits, Money, Spending, Usage};
+pub use budget::{Booked, Budget, BudgetError, Cost, Limits, Money, Spending, Usage};
 pub use client::{Client, Estimate, Watch};
 pub use error::{Failure, LlmError};
 pub use key::ApiKey;

@@ -37,6 +37,14 @@ struct Exchange {
     response: Value,
 }
 
+/// The same of what others hold, to be written.
+#[derive(Serialize)]
+struct ExchangeRef<'a> {
+    #[serde(flatten)]
+    request: &'a Request,
+    response: &'a Value,
+}
+
 /// What is written and removed again to see that answers can be stored: white space, which means nothing in a recording.
 const PROBE: [u8; 4096] = [b' '; 4096];
 
@@ -107,13 +115,13 @@ impl Cache {
     /// Stores an answer. It is on the disk when this returns, and never half of it.
     pub(crate) fn put(&self, request: &Request, response: &Value) -> Result<(), LlmError> {
         let path = self.file(&request.key());
-        let exchange = Exchange { request: request.clone(), response: response.clone() };
         let write = || -> io::Result<()> {
-            let text = serde_json::to_string(&exchange)?;
+            let text = serde_json::to_string(&ExchangeRef { request, response })?;
             let folder = path.parent().unwrap_or(&self.folder);
             fs::create_dir_all(folder)?;
             let mut file = tempfile::NamedTempFile::new_in(folder)?;
-            file.write_all(format!("{}\n{text}", hash(&text)).as_bytes())?;
+            file.write_all(format!("{}\n", hash(&text)).as_bytes())?;
+            file.write_all(text.as_bytes())?;
             file.as_file().sync_all()?;
             file.persist(&path)?;
             Ok(())
@@ -159,9 +167,9 @@ impl Recorder {
     }
 
     pub(crate) fn put(&self, request: &Request, response: &Value) -> Result<(), LlmError> {
-        let exchange = Exchange { request: request.clone(), response: response.clone() };
         let write = || -> io::Result<()> {
-            let line = format!("{}\n", serde_json::to_string(&exchange)?);
+            let mut line = serde_json::to_string(&ExchangeRef { request, response })?;
+            line.push('\n');
             let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
             locked(&file, || append(&file, line.as_bytes()))
         };

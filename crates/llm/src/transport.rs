@@ -1,7 +1,7 @@
 //! One attempt of a call, and how it is made: over HTTP, unless somebody else carries it.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Read};
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
@@ -12,8 +12,14 @@ use crate::key::ApiKey;
 use crate::settings::{Address, KEY_IN_ADDRESS, LONGEST, Provider};
 use crate::wire::server_message;
 
-/// The longest answer that is read, in bytes: 256 vectors of 4096 values are about 20 MB.
-const LONGEST_BODY: u64 = 256 << 20;
+/// The longest answer that is read, in bytes: 512 vectors of 4096 values are about 40 MB.
+const LONGEST_ANSWER: u64 = 64 << 20;
+
+/// The longest file with the answers of a batch.
+const LONGEST_FILE: u64 = 256 << 20;
+
+/// What is read of a body that comes with an error: enough for any message.
+const LONGEST_ERROR: u64 = 1 << 20;
 
 /// The most time for a connection to come about. A server that is there accepts at once.
 const CONNECT: Duration = Duration::from_secs(15);
@@ -94,7 +100,7 @@ impl HttpTransport {
     }
 
     fn failure(&self, error: Error, timeout: Duration) -> Failure {
-        let problem = self.hide(&error.to_string());
+        let problem = self.hide(error.to_string());
         match error {
             Error::Timeout(Timeout::Resolve | Timeout::Connect)
             | Error::HostNotFound
@@ -110,12 +116,22 @@ impl HttpTransport {
                 Failure::Unreachable { problem }
             }
             Error::Timeout(_) => Failure::TimedOut { seconds: timeout.as_secs_f64() },
+            Error::BodyExceedsLimit(limit) => Failure::Answer {
+                problem: format!(
+                    "it has more than {} MiB, the most that is read; ask for less at once (`embedding_batch`)",
+                    limit >> 20
+                ),
+            },
             _ => Failure::Broken { problem },
         }
     }
 
-    fn hide(&self, text: &str) -> String {
-        self.key.as_ref().map_or_else(|| text.to_owned(), |key| key.redact(text))
+    /// The text without the key, and the same text where it holds none.
+    fn hide(&self, text: String) -> String {
+        match &self.key {
+            Some(key) if key.is_in(&text) => key.redact(&text),
+            _ => text,
+        }
     }
 }
 
@@ -177,19 +193,28 @@ impl HttpTransport {
         let status = response.status().as_u16();
         let header = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
         let retry_after = header.and_then(|value| parse_retry_after(value, SystemTime::now()));
-        let bytes = response.body_mut().with_config().limit(LONGEST_BODY).read_to_vec();
         if !(200..300).contains(&status) {
             // What is told apart by the status alone needs no body, and some servers cut it.
-            let text = String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned();
-            let text = self.hide(text.strip_prefix('\u{feff}').unwrap_or(&text));
+            let mut bytes = Vec::new();
+            let _ = response.body_mut().as_reader().take(LONGEST_ERROR).read_to_end(&mut bytes);
+            let text = self.hide(without_mark(String::from_utf8_lossy(&bytes).into_owned()));
             return Err(self.refusal(status, retry_after, &text));
         }
-        let bytes = bytes.map_err(failure)?;
+        let longest = if content.is_some() { LONGEST_ANSWER } else { LONGEST_FILE };
+        // A body may be large: there is one copy of it, unless it holds the key.
+        let bytes = response.body_mut().with_config().limit(longest).read_to_vec().map_err(failure)?;
         let text = String::from_utf8(bytes)
             .map_err(|_| Failure::Answer { problem: "the body is not UTF-8".to_owned() })?;
-        // Some servers put a byte order mark before JSON.
-        Ok(self.hide(text.strip_prefix('\u{feff}').unwrap_or(&text)))
+        Ok(self.hide(without_mark(text)))
     }
+}
+
+/// Some servers put a byte order mark before JSON.
+fn without_mark(mut text: String) -> String {
+    if text.starts_with('\u{feff}') {
+        text.drain(..'\u{feff}'.len_utf8());
+    }
+    text
 }
 
 /// `Retry-After` is a number of seconds or a date (RFC 9110, section 10.2.3); a date that is past means now.

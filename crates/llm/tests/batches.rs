@@ -13,19 +13,12 @@ use batches::{Fate, provider};
 use quarry_llm::batch::{Brought, Found, Sent, State, Trace, Until};
 use quarry_llm::{ApiKey, Batches, ChatRequest, Client, Failure, LlmError, Provider, Settings};
 use serde_json::{Value, json};
-use support::{Reply, Seen, Server, completion};
+use support::{Reply, SECRET, Seen, Server, completion};
 
-const SECRET: &str = "sk-do-not-show/this";
 const BOTH: [Provider; 2] = [Provider::OpenaiCompatible, Provider::Anthropic];
 
 fn settings(provider: Provider, server: &Server) -> Settings {
-    Settings {
-        timeout_seconds: 2.0,
-        attempts: 3,
-        input_price: Some(1.0),
-        output_price: Some(10.0),
-        ..Settings::new(provider, &server.url(), "m")
-    }
+    Settings { provider, timeout_seconds: 2.0, ..support::settings(server) }
 }
 
 fn batches(provider: Provider, server: &Server) -> Until<'static> {
@@ -81,7 +74,7 @@ fn answers_come_for_half_the_price() {
         assert_eq!(batches.state(&id).unwrap(), State::Ended);
         let brought = brought(&batches, &id);
         assert_eq!((brought[0].name.as_str(), brought.len()), (questions[1].0.as_str(), 2));
-        let (answer, cost) = batches.read(brought[0].body.as_ref().unwrap(), batches.worst(&questions[1].1));
+        let (answer, cost) = batches.read(brought[0].body.as_ref().unwrap());
         let cost = cost.unwrap();
         assert_eq!((answer.unwrap().text.as_str(), cost.tokens), ("b\n\"c\"!", 16));
         // 12 for half a millionth of a dollar and 4 for five of them.
@@ -123,8 +116,7 @@ fn what_fails_expires_or_comes_twice_is_told() {
         assert!(of("failed")[0].as_ref().unwrap_err().contains("bad luck"), "{:?}", of("failed"));
         assert!(of("expired")[0].as_ref().unwrap_err().contains("expired"));
         assert_eq!((of("missing").len(), of("cut").len(), of("twice").len()), (0, 0, 2));
-        let (unreadable, cost) =
-            batches.read(of("empty")[0].as_ref().unwrap(), batches.worst(&questions[0].1));
+        let (unreadable, cost) = batches.read(of("empty")[0].as_ref().unwrap());
         assert!(unreadable.is_err() && cost.is_none());
     }
 }
@@ -259,10 +251,10 @@ fn a_page_in_the_place_of_answers_is_no_answer() {
 fn a_count_that_cannot_be_is_none() {
     let server = ended("");
     let batches = batches(Provider::Openai, &server);
-    let worst = batches.worst(&ChatRequest::new("a", 100));
-    let read = |input: u64| batches.read(&completion("yes", input, 10).to_string(), worst);
-    assert_eq!(read(worst.tokens).1.unwrap().tokens, worst.tokens + 10);
-    for absurd in [worst.tokens * 10, u64::MAX] {
+    let read = |input: u64| batches.read(&completion("yes", input, 10).to_string());
+    let worst = batches.worst(&ChatRequest::new("a", 100)).tokens;
+    assert_eq!(read(worst).1.unwrap().tokens, worst + 10, "what exceeds the worst case may be billed");
+    for absurd in [0, u64::MAX] {
         let (answer, cost) = read(absurd);
         assert_eq!((answer.unwrap().usage, cost), (None, None));
     }

@@ -7,35 +7,15 @@ mod support;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use quarry_llm::{
-    ApiKey, Booked, Cache, ChatAnswer, ChatRequest, Client, Cost, Failure, LlmError, Provider, Recorder,
-    Settings, Usage, Watch,
+    ApiKey, Booked, Budget, BudgetError, Cache, ChatAnswer, ChatRequest, Client, Cost, Failure, Limits,
+    LlmError, Provider, Recorder, Settings, Usage, Watch,
 };
 use serde_json::{Value, json};
-use support::{Reply, Server, completion, embeddings};
-
-const SECRET: &str = "abc+DEF/0123456789";
-
-fn settings(server: &Server) -> Settings {
-    Settings {
-        timeout_seconds: 5.0,
-        deadline_seconds: 20.0,
-        attempts: 3,
-        input_price: Some(1.0),
-        output_price: Some(10.0),
-        ..Settings::new(Provider::OpenaiCompatible, &server.url(), "m")
-    }
-}
-
-fn client(server: &Server) -> Client {
-    Client::with_key(settings(server), Some(ApiKey::new("TEST_KEY", SECRET).unwrap())).unwrap()
-}
-
-fn question() -> ChatRequest {
-    ChatRequest::new("Is it so?", 100)
-}
+use support::{Reply, SECRET, Server, client, completion, embeddings, question, settings};
 
 /// The key as .NET writes it into JSON.
 fn escaped() -> String {
@@ -62,7 +42,7 @@ fn a_key_that_comes_back_in_escapes_is_in_nothing_that_goes_out() {
         }
     });
     let folder = tempfile::tempdir().unwrap();
-    let client = client(&server).with_cache(Cache::open(folder.path()).unwrap());
+    let client = client(settings(&server)).with_cache(Cache::open(folder.path()).unwrap());
     let client = client.with_recording(&folder.path().join("recording.jsonl")).unwrap();
     let error = client.chat(&question()).unwrap_err();
     assert!(error.to_string().contains("provided: [TEST_KEY]"), "{error}");
@@ -71,20 +51,21 @@ fn a_key_that_comes_back_in_escapes_is_in_nothing_that_goes_out() {
     client.embed(&["one"]).unwrap();
     let shown = format!("{error:?} {answer:?} {}", contents(folder.path()));
     assert!(shown.matches("[TEST_KEY]").count() >= 4, "{shown}");
-    for part in [SECRET, &escaped(), "DEF"] {
+    for part in [SECRET, &escaped(), "do-not"] {
         assert!(!shown.contains(part), "{part}: {shown}");
     }
 }
 
 #[test]
 fn an_address_that_holds_the_key_is_refused() {
-    for address in
-        [format!("http://localhost/v1/{SECRET}"), "http://localhost/abc%2BDEF%2f0123456789/".to_owned()]
-    {
+    for address in [
+        format!("http://localhost/v1/{SECRET}"),
+        format!("http://localhost/{}/", SECRET.replace('+', "%2B").replace('/', "%2f")),
+    ] {
         let settings = Settings::new(Provider::OpenaiCompatible, &address, "m");
         let error = Client::with_key(settings, Some(ApiKey::new("TEST_KEY", SECRET).unwrap())).unwrap_err();
         assert!(
-            error.to_string().contains("`base_url` holds a key") && !error.to_string().contains("DEF"),
+            error.to_string().contains("`base_url` holds a key") && !error.to_string().contains("show"),
             "{error}"
         );
     }
@@ -103,7 +84,7 @@ fn a_key_in_the_place_of_its_name_is_not_shown() {
 fn no_wish_to_wait_is_too_long_to_be_told() {
     for wish in ["10000000000000000000", "1e19", "18446744073709549568", "Fri, 31 Dec 9999 23:59:59 GMT"] {
         let server = Server::replies([Reply::Status(429, format!("retry-after: {wish}\r\n"), String::new())]);
-        let client = client(&server);
+        let client = client(settings(&server));
         for _ in 0..2 {
             let error = client.chat(&question()).unwrap_err();
             let asked = matches!(error, LlmError::Failed { failure: Failure::AskedToWait { .. }, .. });
@@ -142,29 +123,33 @@ fn a_wait_ends_when_nobody_wants_the_answer() {
 #[test]
 fn what_is_not_wanted_when_its_turn_comes_is_not_sent() {
     let server = Server::replies([Reply::ok(completion("yes", 1, 1))]);
-    let (answer, booked, _) = ask_until(&client(&server), &|| true);
+    let (answer, booked, _) = ask_until(&client(settings(&server)), &|| true);
     assert!(answer.is_err());
     assert_eq!((booked, server.count()), (Booked::default(), 0));
 }
 
+/// An answer with this usage.
+fn used(usage: Value) -> Reply {
+    let mut body = completion("yes", 0, 0);
+    body["usage"] = usage;
+    Reply::ok(body)
+}
+
 #[test]
-fn usage_that_is_missing_or_cannot_be_is_booked_at_its_worst() {
-    let used = |usage: Value| {
-        let mut body = completion("yes", 0, 0);
-        body["usage"] = usage;
-        Reply::ok(body)
-    };
+fn usage_that_is_missing_zero_or_cannot_be_is_booked_at_its_worst() {
     let of = |input: u64, output: u64| Some(Usage { input_tokens: input, output_tokens: output });
     for (usage, expected) in [
         (json!({"prompt_tokens": 100.0, "completion_tokens": 250.0, "total_tokens": 350.0}), of(100, 250)),
         (json!({"prompt_tokens": 100}), None),
         (json!({"prompt_tokens": 100, "completion_tokens": -5}), None),
-        (json!({"prompt_tokens": 10_000_000, "completion_tokens": 10}), None),
+        (json!({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}), None),
+        (json!({"prompt_tokens": 0, "completion_tokens": 5}), None),
+        (json!({"prompt_tokens": 5, "completion_tokens": 0}), None),
         (json!({"prompt_tokens": 10, "completion_tokens": 9_000_000_000_000u64}), None),
         (json!({"prompt_tokens": u64::MAX, "completion_tokens": u64::MAX}), None),
     ] {
         let server = Server::replies([used(usage.clone())]);
-        let client = client(&server);
+        let client = client(settings(&server));
         let worst = client.estimate_chat(&[question()]).unwrap().worst;
         let (answer, booked, _) = ask_until(&client, &|| false);
         assert_eq!(answer.unwrap().usage, expected, "{usage}");
@@ -181,11 +166,94 @@ fn usage_that_is_missing_or_cannot_be_is_booked_at_its_worst() {
     }
 }
 
+/// A server that counts nine times what a call can take, however many ask at the same time.
+#[test]
+fn only_calls_under_way_exceed_a_budget_whose_server_counts_more_than_it_was_sent() {
+    let limit = 20_000;
+    for is_embedding in [false, true] {
+        let server = Server::script(move |_, seen| match is_embedding {
+            false => used(json!({"prompt_tokens": 9_000, "completion_tokens": 100})),
+            true => {
+                let mut body = embeddings(&seen.body);
+                body["usage"] = json!({"prompt_tokens": 9_000});
+                Reply::ok(body)
+            }
+        });
+        let settings = Settings { concurrency: 8, embedding_batch: 1, ..settings(&server) };
+        let budget = Budget::new(Limits { tokens: Some(limit), money: None }, Cost::default());
+        let client = client(settings).with_budget(budget).unwrap();
+        let ask = |number: usize| match is_embedding {
+            false => client.chat(&ChatRequest::new(format!("question {number}"), 100)).map(drop),
+            true => client.embed(&[&format!("text {number}")]).map(drop),
+        };
+        let refused: Vec<LlmError> = thread::scope(|scope| {
+            let ask = |thread: usize| {
+                move || (0..10).filter_map(|number| ask(10 * thread + number).err()).collect()
+            };
+            let asking: Vec<_> = (0..8).map(|thread| scope.spawn(ask(thread))).collect();
+            asking
+                .into_iter()
+                .flat_map(|asking: thread::ScopedJoinHandle<'_, Vec<_>>| asking.join().unwrap())
+                .collect()
+        });
+        let overrun =
+            |error: &LlmError| matches!(error, LlmError::Budget { problem: BudgetError::Overrun { .. }, .. });
+        assert!(
+            refused.iter().all(overrun) && refused[0].to_string().contains("the server counts 9"),
+            "{refused:?}"
+        );
+        assert_eq!(refused.len() + server.count(), 80);
+        assert!(server.count() <= 8, "only what was under way: {}", server.count());
+        assert_eq!(
+            client.budget().spending().spent.tokens % 9_000 / 100,
+            if is_embedding { 0 } else { server.count() as u64 }
+        );
+        assert!(client.budget().spending().spent.tokens >= 9_000 * server.count() as u64, "it is booked");
+    }
+}
+
+#[test]
+fn a_server_that_counts_nothing_uses_the_budget_up() {
+    for is_embedding in [false, true] {
+        let server = Server::script(move |_, seen| match is_embedding {
+            false => used(json!({"prompt_tokens": 0, "completion_tokens": 0})),
+            true => {
+                let mut body = embeddings(&seen.body);
+                body["usage"] = json!({"prompt_tokens": 0, "total_tokens": 0});
+                Reply::ok(body)
+            }
+        });
+        let budget = Budget::new(Limits { tokens: Some(5_000), money: None }, Cost::default());
+        let client = client(settings(&server)).with_budget(budget).unwrap();
+        let error = (0..100).find_map(|number| match is_embedding {
+            false => client.chat(&ChatRequest::new(format!("question {number}"), 100)).err(),
+            true => client.embed(&[&format!("text {number}")]).err(),
+        });
+        assert!(
+            matches!(error, Some(LlmError::Budget { problem: BudgetError::Exhausted { .. }, .. })),
+            "{error:?}"
+        );
+        let spending = client.budget().spending();
+        assert!(spending.spent == spending.unconfirmed && spending.spent.tokens > 4_000, "{spending:?}");
+    }
+}
+
+#[test]
+fn no_body_is_read_without_end() {
+    let long = "x".repeat(65 << 20);
+    for (status, attempts, expected) in [(400, 1, "status 400: xxx"), (200, 1, "it has more than 64 MiB")] {
+        let server = Server::replies([Reply::status(status, &long)]);
+        let client = client(Settings { attempts, ..settings(&server) });
+        let error = client.chat(&question()).unwrap_err().to_string();
+        assert!(error.contains(expected) && error.len() < 1000, "{error}");
+    }
+}
+
 #[test]
 fn a_mark_before_json_is_no_part_of_it() {
     let body = [b"\xef\xbb\xbf", completion("yes", 3, 4).to_string().as_bytes()].concat();
     let server = Server::replies([Reply::Bytes(body)]);
-    let client = client(&server);
+    let client = client(settings(&server));
     assert_eq!(client.chat(&question()).unwrap().text, "yes");
     assert_eq!(client.budget().spending().spent.tokens, 7);
 }
@@ -207,7 +275,10 @@ fn an_answer_that_cannot_be_kept_is_given_out_and_the_last() {
     let server = Server::replies([Reply::ok(completion("yes", 12, 3))]);
     let folder = tempfile::tempdir().unwrap();
     let (cache, recording) = (folder.path().join("cache"), folder.path().join("recording.jsonl"));
-    let client = client(&server).with_cache(Cache::open(&cache).unwrap()).with_recording(&recording).unwrap();
+    let client = client(settings(&server))
+        .with_cache(Cache::open(&cache).unwrap())
+        .with_recording(&recording)
+        .unwrap();
     // From now on there is nothing to read, and nowhere to write.
     fs::remove_dir_all(&cache).unwrap();
     std::os::unix::fs::symlink(folder.path().join("nowhere"), &cache).unwrap();

@@ -1,8 +1,9 @@
 //! The server: reaching it, reaching it again, and the streams that must be there.
 
+use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::context::CreateStreamErrorKind;
@@ -13,6 +14,7 @@ use percent_encoding::percent_decode_str;
 use tokio::runtime::Runtime;
 
 use crate::error::QueueError;
+use crate::lock;
 use crate::subject::{ALL_REPLIES, ALL_TASKS, REPLIES, TASKS};
 
 /// How long tasks and replies that nobody fetches are kept.
@@ -44,6 +46,8 @@ struct Inner {
     address: String,
     stop: Arc<AtomicBool>,
     notice: Notice,
+    /// What was told already of what is told once.
+    told: Mutex<HashSet<String>>,
 }
 
 impl fmt::Debug for Connection {
@@ -122,7 +126,8 @@ impl Connection {
             let replies = patient.stream(&context, &replies_config()).await?;
             Ok((client, context, tasks, replies))
         })?;
-        Ok(Self(Arc::new(Inner { runtime, client, context, tasks, replies, address, stop, notice })))
+        let told = Mutex::default();
+        Ok(Self(Arc::new(Inner { runtime, client, context, tasks, replies, address, stop, notice, told })))
     }
 
     /// Host and port of the server.
@@ -133,6 +138,13 @@ impl Connection {
     /// Tells the user something.
     pub fn tell(&self, text: &str) {
         (self.0.notice)(text);
+    }
+
+    /// Tells the user something, unless that was told before.
+    pub(crate) fn tell_once(&self, text: &str) {
+        if lock(&self.0.told).insert(text.to_owned()) {
+            self.tell(text);
+        }
     }
 
     /// Whether the user wants no more.

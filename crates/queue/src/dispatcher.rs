@@ -4,13 +4,13 @@
 //! on the way, a task is never forgotten: who waits for it looks again every few seconds, for the reply and whether the
 //! task is still there.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream::message::StreamMessage;
-use async_nats::jetstream::stream::{DeleteMessageErrorKind, LastRawMessageErrorKind};
+use async_nats::jetstream::stream::LastRawMessageErrorKind;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::sync::Notify;
@@ -76,7 +76,6 @@ struct Waiting {
     tasks: HashMap<String, Vec<Arc<Waiter>>>,
     /// When a task of a kind was begun the last time.
     begun: HashMap<String, Instant>,
-    told: HashSet<String>,
 }
 
 #[derive(Debug)]
@@ -150,9 +149,11 @@ impl Dispatcher {
     /// Removes the stored reply of a task, which its owner has in safety now.
     pub fn settle(&self, name: &str) {
         let Some(sequence) = lock(&self.stored).remove(name) else { return };
-        let replies = self.connection.replies().clone();
+        let context = self.connection.context().clone();
         // If this is lost, the reply lies there until the queue is cleared.
-        self.connection.runtime().spawn(async move { replies.delete_message(sequence).await });
+        self.connection.runtime().spawn(async move {
+            let _ = message::remove(&context, subject::REPLIES, sequence).await;
+        });
     }
 
     /// Removes every task and reply of the queue, when all is done.
@@ -203,7 +204,7 @@ impl Dispatcher {
                         Some(kind::FAILED) => return Ok(Reply::Failed(reply.payload.to_vec())),
                         Some(kind::GIVEN_BACK) => {
                             returns += 1;
-                            self.tell_once(&format!("{} was given back: {}", task.about, text()));
+                            self.connection.tell_once(&format!("{} was given back: {}", task.about, text()));
                             if returns >= MAX_RETURNS {
                                 return Ok(Reply::Lost(format!(
                                     "{returns} workers gave it back, the last: {}",
@@ -248,7 +249,7 @@ impl Dispatcher {
             () = stopped => {}
         }
         if !waiter.begun.load(Ordering::SeqCst) && lock(&self.waiting).is_neglected(&task.kind) {
-            self.connection.tell(&format!(
+            self.connection.tell_once(&format!(
                 "no worker has begun {} for {} s; the workers are busy, or none is there that can do it",
                 task.about,
                 NOBODY.as_secs()
@@ -307,12 +308,8 @@ impl Dispatcher {
                         }
                         Err(error) => return Err(Trouble::Passing(error.to_string())),
                     };
-                    match tasks.delete_message(last).await {
-                        Ok(_) => {}
-                        // A worker was faster.
-                        Err(error) if matches!(error.kind(), DeleteMessageErrorKind::JetStream(_)) => {}
-                        Err(error) => return Err(Trouble::Passing(error.to_string())),
-                    }
+                    // A worker may be faster.
+                    message::remove(self.connection.context(), subject::TASKS, last).await?;
                 }
             })
             .await
@@ -332,12 +329,6 @@ impl Dispatcher {
     async fn forget(&self, task: &Task) -> Result<(), QueueError> {
         self.remove_tasks(&self.subject(task)).await?;
         self.remove_replies(&subject::reply(&self.queue, &task.name)).await
-    }
-
-    fn tell_once(&self, text: &str) {
-        if lock(&self.waiting).told.insert(text.to_owned()) {
-            self.connection.tell(text);
-        }
     }
 }
 
@@ -366,10 +357,10 @@ impl Waiting {
         answer
     }
 
-    /// Whether the user is to be told now that nobody does tasks of this kind.
+    /// Whether the user is to be told that nobody does tasks of this kind.
     fn is_neglected(&mut self, kind: &str) -> bool {
         let last = self.begun.entry(kind.to_owned()).or_insert_with(Instant::now);
-        last.elapsed() >= NOBODY && self.told.insert(kind.to_owned())
+        last.elapsed() >= NOBODY
     }
 }
 

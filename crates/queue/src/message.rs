@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use async_nats::header::{HeaderMap, HeaderName};
-use async_nats::jetstream;
 use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::message::{PublishMessage, StreamMessage};
-use async_nats::jetstream::stream::DirectGetErrorKind;
-
+use async_nats::jetstream::response::Response;
+use async_nats::jetstream::stream::{DeleteStatus, DirectGetErrorKind};
+use async_nats::jetstream::{self, Context};
 use bytes::Bytes;
+use serde_json::json;
 
 use crate::connection::{Connection, Trouble};
 use crate::error::QueueError;
@@ -78,6 +79,23 @@ pub(crate) async fn publish(
         _ if description().is_some_and(|text| text.contains("per subject")) => Refused::AlreadyThere,
         _ => Refused::Other(error.to_string()),
     })
+}
+
+/// Removes a message from the stream of this name, where it is there still.
+///
+/// The server is told not to overwrite it, as it does by default: a server of version 2.9 that overwrote messages and was
+/// killed then counts what its stream holds in a wrong way when it starts again, and says of messages that it stores from
+/// then on that there are none.
+pub(crate) async fn remove(context: &Context, stream: &str, sequence: u64) -> Result<(), Trouble> {
+    let request = json!({"seq": sequence, "no_erase": true});
+    let answer = context.request(format!("STREAM.MSG.DELETE.{stream}"), &request).await;
+    match answer {
+        Ok(Response::<DeleteStatus>::Ok(_)) => Ok(()),
+        // It is gone.
+        Ok(Response::Err { error }) if error.code() != 503 => Ok(()),
+        Ok(Response::Err { error }) => Err(Trouble::Passing(error.to_string())),
+        Err(error) => Err(Trouble::Passing(error.to_string())),
+    }
 }
 
 /// The reply that is stored under `subject`.

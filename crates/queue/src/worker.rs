@@ -1,6 +1,5 @@
 //! The side that does work: it takes tasks, holds their leases while it does them, and stores the replies.
 
-use std::collections::HashSet;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -77,14 +76,8 @@ pub fn serve(
     for kind in groups.iter().flat_map(|group| &group.kinds) {
         subject::check(kind)?;
     }
-    let worker = Worker {
-        connection,
-        protocol,
-        lease: lease.max(SHORTEST_LEASE),
-        work,
-        ended: Mutex::default(),
-        told: Mutex::default(),
-    };
+    let worker =
+        Worker { connection, protocol, lease: lease.max(SHORTEST_LEASE), work, ended: Mutex::default() };
     thread::scope(|scope| {
         let worker = &worker;
         for group in groups {
@@ -114,7 +107,6 @@ struct Worker<'a> {
     work: Work<'a>,
     /// Why it cannot go on.
     ended: Mutex<Option<QueueError>>,
-    told: Mutex<HashSet<String>>,
 }
 
 /// A task that the server leases to this worker, for as long as this is there.
@@ -136,12 +128,6 @@ impl Worker<'_> {
 
     fn end(&self, error: QueueError) {
         lock(&self.ended).get_or_insert(error);
-    }
-
-    fn tell_once(&self, text: &str) {
-        if lock(&self.told).insert(text.to_owned()) {
-            self.connection.tell(text);
-        }
     }
 
     /// Takes tasks of a kind when there are threads that have nothing to do, and no more of them.
@@ -239,7 +225,8 @@ impl Worker<'_> {
         let task = Task { delivery, queue, name };
         let protocol = delivery.headers.as_ref().and_then(|headers| headers.get(message::PROTOCOL));
         let Some(protocol) = protocol else {
-            self.tell_once(&format!("{}: a message that is no task is set aside", delivery.subject));
+            self.connection
+                .tell_once(&format!("{}: a message that is no task is set aside", delivery.subject));
             runtime.block_on(self.acknowledge(&task));
             return Ok(());
         };
@@ -249,7 +236,7 @@ impl Worker<'_> {
                  all machines",
                 self.protocol
             );
-            self.tell_once(&problem);
+            self.connection.tell_once(&problem);
             runtime.block_on(self.reply(&task, kind::GIVEN_BACK, problem.into()))?;
             // Others may be able to do it.
             runtime.block_on(self.connection.pause(Duration::from_secs(1)));

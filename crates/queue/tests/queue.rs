@@ -5,7 +5,7 @@
 mod support;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -361,6 +361,39 @@ fn a_server_that_is_killed_and_started_again_loses_nothing() {
     });
     dispatcher.clear().unwrap();
     assert_eq!(stored(&nats), [0, 0]);
+}
+
+/// A server of version 2.9 that was killed after it had overwritten a message said of a message that it had just stored
+/// under the same subject that there was none.
+#[test]
+fn a_reply_is_found_whose_predecessor_was_removed_before_the_server_was_killed() {
+    let Some(mut nats) = Nats::start() else { return };
+    let (worker, _) = echo(&nats);
+    let (connection, _) = connect(&nats);
+    let dispatcher = Arc::new(Dispatcher::new(&connection, "q", PROTOCOL).unwrap());
+    let ask = {
+        let dispatcher = Arc::clone(&dispatcher);
+        move |number: usize| {
+            assert_eq!(dispatcher.submit(&task(number), 1).unwrap(), done(&number.to_string()));
+        }
+    };
+    (1..=3).for_each(&ask);
+    nats.restart(Duration::ZERO);
+    ask(4);
+    dispatcher.settle("n2");
+    let end = Instant::now() + Duration::from_secs(60);
+    while stored(&nats)[1] > 3 {
+        assert!(Instant::now() < end, "the reply is still there");
+        thread::sleep(Duration::from_millis(20));
+    }
+    nats.restart(Duration::ZERO);
+    let (ended, ending) = mpsc::channel();
+    thread::spawn(move || {
+        [1, 2, 3, 4].into_iter().for_each(ask);
+        ended.send(()).unwrap();
+    });
+    ending.recv_timeout(Duration::from_secs(60)).expect("a reply is not found");
+    worker.end().unwrap();
 }
 
 #[test]

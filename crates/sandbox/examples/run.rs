@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{} after {:.1?}", provided.packages.join(", "), start.elapsed());
         provided.add_to(&mut program);
     }
-    let outcome = open(Isolation::Bubblewrap)?.run(&program, &runner.limits(&Limits::default()))?;
+    let outcome = runner.run(open(Isolation::Bubblewrap)?.as_ref(), &program, &Limits::default())?;
     println!("{}", outcome.stdout.text());
     println!("{}", outcome.stderr.text());
     println!(

@@ -1,7 +1,8 @@
 //! Isolation by containers, run by Podman.
 
 use std::fs;
-use std::io::{PipeWriter, Read, Write};
+use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use sha2::{Digest, Sha256};
 
 use crate::account::Account;
@@ -42,8 +43,12 @@ pub struct Podman {
 const PROFILES: [&str; 2] = ["/etc/containers/seccomp.json", "/usr/share/containers/seccomp.json"];
 
 /// The first program of a container: unpacks the files of the program when they come, then runs it and waits. It is
-/// process 1, with whose end the kernel ends all others.
-const SCRIPT: &str = "tar -xf - <&3 || exit 125; exec 3<&-; \"$@\" </dev/null; exit $?";
+/// process 1, with whose end the kernel ends all others. What the program writes goes to this process without a detour:
+/// Podman would put its own words among it, and waits for its monitor, which is behind when there is much of it.
+const SCRIPT: &str = "tar -xf - <&3 || exit 125; exec </dev/null >&4 2>&5 3<&- 4>&- 5>&-; \"$@\"; exit $?";
+
+/// The statuses by which Podman says that it failed itself; programs may have them too.
+const OWN_STATUSES: RangeInclusive<i32> = 125..=127;
 
 /// How long a container has to start.
 const START_TIME: Duration = Duration::from_secs(60);
@@ -163,7 +168,8 @@ impl Podman {
         // Its descriptor when Podman reads it; programs do not get this one.
         add("security-opt", &format!("seccomp=/proc/self/fd/{profile}"));
         add("security-opt", "mask=/sys:/run:/dev/mqueue");
-        add("preserve-fds", if report.is_some() { "2" } else { "1" });
+        // Those of `SCRIPT`, and the program's report.
+        add("preserve-fds", if report.is_some() { "4" } else { "3" });
         add("log-driver", "none");
         let id = self.user.id().unwrap_or(1000);
         add("user", &format!("{id}:{id}"));
@@ -296,22 +302,24 @@ impl Sandbox for Podman {
         let name = format!("quarry-sandbox-{}-{number}", std::process::id());
         let container = Container { podman: self, name };
 
-        let [stdout, stderr, go] = [pipe()?, pipe()?, pipe()?];
+        let [stdout, stderr, go, own] = [pipe()?, pipe()?, pipe()?, pipe()?];
         let mut descriptors = Descriptors::default();
+        // As `SCRIPT` numbers them; the last one is for Podman alone.
         descriptors.add(go.0);
+        descriptors.add(stdout.1);
+        descriptors.add(stderr.1);
         let report = program.reports.then(|| descriptors.add_report()).transpose()?;
         let profile = descriptors.add_content(&self.seccomp)?;
         let mut command = self.command(&[]);
         let options = self.options(&container.name, program, limits, report.as_ref(), &profile);
-        command.args(options).stdout(stdout.1).stderr(stderr.1);
+        command.args(options).stdout(Stdio::null()).stderr(own.1);
         let mut child = spawn(command, descriptors, Vec::new())?;
         let Some(first) = self.wait_for_first(&container.name, &child)? else {
             let _ = child.kill();
             let _ = child.wait();
-            let mut detail = Vec::new();
-            let _ = stderr.0.take(4096).read_to_end(&mut detail);
-            return Err(said(&detail));
+            return Err(said(&available(own.0)));
         };
+        let process = pidfd_open(first, PidfdFlags::empty()).ok();
         let mut account = Account::observe(first).unwrap_or_else(|| {
             Account::Watchdog(Watchdog::new(first, limits.memory_bytes, Sight::default()))
         });
@@ -323,7 +331,10 @@ impl Sandbox for Podman {
             pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).map_err(Error::io("watch podman"))?;
         let kill = || {
             let is_over = wait_for([Some(engine.as_fd())], Duration::ZERO).is_ok_and(|[is_over]| is_over);
-            if !is_over {
+            // Podman takes its time, and is needed where the process is another user's.
+            let is_killed =
+                process.as_ref().is_some_and(|process| pidfd_send_signal(process, Signal::KILL).is_ok());
+            if !is_over && !is_killed {
                 let _ = self.ask(&["kill", "--signal", "KILL", &container.name]);
             }
         };
@@ -332,7 +343,12 @@ impl Sandbox for Podman {
         if !removed.status.success() {
             return Err(said(&removed.stderr));
         }
-        let (mut outcome, _) = supervised?;
+        let (mut outcome, status) = supervised?;
+        // Nothing that the program writes comes here.
+        let detail = available(own.0);
+        if status.code().is_some_and(|code| OWN_STATUSES.contains(&code)) && !detail.is_empty() {
+            return Err(said(&detail));
+        }
         // A cgroup that goes with its container may be gone before it is seen what happened in it.
         let is_killed = outcome.ended == Ended::Exited { code: 128 + libc::SIGKILL };
         if is_killed && outcome.peak_memory_bytes >= limits.memory_bytes / 10 * 9 {
@@ -346,6 +362,15 @@ impl Sandbox for Podman {
 fn send(mut pipe: PipeWriter, files: &[u8]) {
     // It may be gone already, which its status tells.
     let _ = pipe.write_all(files);
+}
+
+/// What is in a pipe now, or the beginning of it.
+fn available(mut pipe: PipeReader) -> Vec<u8> {
+    let mut text = vec![0; 4096];
+    let is_there = wait_for([Some(pipe.as_fd())], Duration::ZERO).is_ok_and(|[is_there]| is_there);
+    let length = if is_there { pipe.read(&mut text).unwrap_or_default() } else { 0 };
+    text.truncate(length);
+    text
 }
 
 fn said(text: &[u8]) -> Error {

@@ -1,4 +1,4 @@
-//! How the programs of a language are started.
+//! How the programs of a language are compiled and started.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::{Error, Limits, Program, SEARCH_PATH, find_executable};
+use crate::{Ended, Error, Limits, Outcome, Program, SEARCH_PATH, Sandbox, find_executable};
+
+/// The most bytes that a compiled program may have.
+const MAX_COMPILED_BYTES: usize = 64 << 20;
 
 /// How the programs of a language are started. Which there are is data: `runners.toml`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -28,18 +31,48 @@ pub struct Runner {
     remedy: Option<String>,
     #[serde(default)]
     least: Least,
+    /// What makes of the source what is run, if that is a step of its own.
+    #[serde(default)]
+    compile: Option<Compile>,
 }
 
-/// What a compiler or interpreter takes, beside the programs; 0 where that is not worth saying.
+/// A step that comes before a program runs.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Compile {
+    /// What must be installed.
+    executable: String,
+    /// The command, which writes the compiled program to its standard output.
+    command: Vec<String>,
+    environment: BTreeMap<String, String>,
+    /// The name of the compiled program in the work folder, where it takes the place of the source.
+    file: String,
+    wall_seconds: u64,
+    cpu_seconds: u64,
+    least: Least,
+}
+
+/// What a compiler or interpreter takes up, beside the programs; 0 where that is not worth saying. Time is not among it:
+/// the limits on that are for whoever waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Least {
-    wall_seconds: u64,
-    cpu_seconds: u64,
     memory_mib: u64,
     processes: u64,
     file_mib: u64,
     folder_mib: u64,
+}
+
+impl Least {
+    fn raise(self, limits: &Limits) -> Limits {
+        Limits {
+            memory_bytes: limits.memory_bytes.max(self.memory_mib << 20),
+            processes: limits.processes.max(self.processes),
+            file_bytes: limits.file_bytes.max(self.file_mib << 20),
+            folder_bytes: limits.folder_bytes.max(self.folder_mib << 20),
+            ..limits.clone()
+        }
+    }
 }
 
 static RUNNERS: LazyLock<BTreeMap<String, Runner>> =
@@ -94,30 +127,65 @@ impl Runner {
 
     /// What it takes to run programs.
     pub(crate) fn executable(&self) -> &str {
-        self.command.first().map_or("", String::as_str)
-    }
-
-    /// These limits, raised to what the compiler or interpreter itself takes.
-    pub fn limits(&self, limits: &Limits) -> Limits {
-        let Least { wall_seconds, cpu_seconds, memory_mib, processes, file_mib, folder_mib } = self.least;
-        Limits {
-            wall_time: limits.wall_time.max(Duration::from_secs(wall_seconds)),
-            cpu_time: limits.cpu_time.max(Duration::from_secs(cpu_seconds)),
-            memory_bytes: limits.memory_bytes.max(memory_mib << 20),
-            processes: limits.processes.max(processes),
-            file_bytes: limits.file_bytes.max(file_mib << 20),
-            folder_bytes: limits.folder_bytes.max(folder_mib << 20),
-            ..limits.clone()
+        match &self.compile {
+            Some(compile) => &compile.executable,
+            None => self.command.first().map_or("", String::as_str),
         }
     }
 
-    /// A program of one source file.
+    /// A program of one source file, for [`Runner::run`].
     pub fn program(&self, source: &str) -> Program {
         Program {
             command: self.command.clone(),
             files: vec![(self.file.clone(), source.as_bytes().to_vec())],
             environment: self.environment.clone().into_iter().collect(),
             ..Program::default()
+        }
+    }
+
+    /// Runs a program of the language within these limits, those on space raised to what its interpreter takes. What
+    /// has to be compiled is compiled before, in a run of its own with limits of its own; where that fails, its outcome
+    /// is the program's.
+    ///
+    /// # Errors
+    /// When the program could not be started.
+    pub fn run(&self, sandbox: &dyn Sandbox, program: &Program, limits: &Limits) -> Result<Outcome, Error> {
+        let own = self.least.raise(limits);
+        let Some(compile) = &self.compile else { return sandbox.run(program, &own) };
+        let compiler = Program {
+            command: compile.command.clone(),
+            environment: compile.environment.clone().into_iter().collect(),
+            ..program.clone()
+        };
+        let mut compiled = sandbox.run(&compiler, &compile.limits(limits))?;
+        if compiled.ended != (Ended::Exited { code: 0 }) {
+            compiled.stdout = Default::default();
+            compiled.stderr.bytes.truncate(limits.output_bytes);
+            return Ok(compiled);
+        }
+        if compiled.stdout.is_truncated() {
+            let (bytes, most) = (compiled.stdout.total_bytes, MAX_COMPILED_BYTES);
+            return Err(Error::Program(format!("compiled, it has {bytes} bytes, more than {most}")));
+        }
+        let mut program = program.clone();
+        program.files.retain(|(path, _)| *path != self.file);
+        program.files.push((compile.file.clone(), compiled.stdout.bytes));
+        let outcome = sandbox.run(&program, &own)?;
+        Ok(Outcome {
+            wall_time: compiled.wall_time + outcome.wall_time,
+            cpu_time: compiled.cpu_time + outcome.cpu_time,
+            ..outcome
+        })
+    }
+}
+
+impl Compile {
+    fn limits(&self, limits: &Limits) -> Limits {
+        Limits {
+            wall_time: Duration::from_secs(self.wall_seconds),
+            cpu_time: Duration::from_secs(self.cpu_seconds),
+            output_bytes: MAX_COMPILED_BYTES,
+            ..self.least.raise(limits)
         }
     }
 }

@@ -72,13 +72,63 @@ fn each_language_runs_where_it_is_installed() {
         let mut program = runner.program(source);
         program.files.push(("data/number.txt".to_owned(), b"42\n".to_vec()));
         for sandbox in [&counted, &watched] {
-            let limits = runner.limits(&patient());
-            let outcome = sandbox.run(&program, &limits).unwrap();
+            let limits = patient();
+            let outcome = runner.run(sandbox, &program, &limits).unwrap();
             assert_eq!(outcome.stdout.text(), "42\n", "{language}: {outcome:?} {}", outcome.stderr.text());
             assert_eq!(outcome.ended, Ended::Exited { code: 0 }, "{language}");
             let peak = outcome.peak_memory_bytes;
             assert!(peak < limits.memory_bytes / 4 * 3, "{language}, {}: {peak}", outcome.memory_bound);
         }
+    }
+}
+
+/// Interpreters and compilers that take long get no more time for a program than it was given.
+#[test]
+fn no_language_runs_for_longer_than_it_may() {
+    let Ok(sandbox) = Bubblewrap::open() else { return skipped("bubblewrap does not work here") };
+    let endless = [
+        ("go", "package main\nfunc main() { for {} }"),
+        ("java", "class Main { public static void main(String[] a) { while (true) {} } }"),
+        ("javascript", "while (true) {}"),
+        ("php", "<?php while (true) {}"),
+        ("python", "while True: pass"),
+        ("r", "while (TRUE) {}"),
+        ("ruby", "loop {}"),
+        ("typescript", "while (true) {}"),
+    ];
+    assert!(endless.iter().map(|(language, _)| *language).eq(Runner::names()));
+    let limits = Limits { wall_time: Duration::from_secs(3), ..patient() };
+    for (language, source) in endless {
+        let runner = Runner::named(language).unwrap();
+        if let Some(problem) = runner.problem() {
+            skipped(&format!("{language} is not tested: {problem}"));
+            continue;
+        }
+        let outcome = runner.run(&sandbox, &runner.program(source), &limits).unwrap();
+        assert_eq!(outcome.ended, Ended::WallTime, "{language}: {}", outcome.stderr.text());
+        // Compiling may take a while on a machine that is busy, and has its own limit.
+        let most = if language == "go" { 90 } else { 15 };
+        assert!(outcome.wall_time < Duration::from_secs(most), "{language}: {:?}", outcome.wall_time);
+    }
+}
+
+#[test]
+fn what_does_not_compile_does_not_run() {
+    let runner = Runner::named("go").unwrap();
+    if let Some(problem) = runner.problem() {
+        return skipped(&format!("Go is not tested: {problem}"));
+    }
+    for sandbox in sandboxes() {
+        let run = |source: &str| runner.run(sandbox.as_ref(), &runner.program(source), &patient()).unwrap();
+        let outcome = run("package main\nfunc main() { nothing() }");
+        assert!(matches!(outcome.ended, Ended::Exited { code } if code != 0), "{outcome:?}");
+        assert!(
+            outcome.stderr.text().contains("main.go:2:") && outcome.stdout.bytes.is_empty(),
+            "{outcome:?}"
+        );
+        let outcome = run("package main\nfunc main() { panic(\"no\") }");
+        assert_eq!(outcome.ended, Ended::Exited { code: 2 }, "{}", outcome.stderr.text());
+        assert!(outcome.stderr.text().contains("panic: no"), "{outcome:?}");
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) enum Line {
     Batch(Vec<Message>),
 }
 
-/// A message, or what becomes of something that is none.
+/// A message, or what becomes of something that is not a message.
 #[derive(Debug)]
 pub(crate) enum Message {
     Good(Box<ClientJsonRpcMessage>),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_a_parse_error() {
+    fn what_is_not_json_is_a_parse_error() {
         for line in ["garbage", "{", "{\"jsonrpc\":\"2.0\"}}", "\"\\ud800\"", "\u{0}\u{1}"] {
             check(line, -32700, Value::Null, "not JSON");
         }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_an_invalid_request() {
+    fn what_is_not_a_message_is_an_invalid_request() {
         for line in ["1", "null", "\"x\"", "[]"] {
             check(line, -32600, Value::Null, "");
         }

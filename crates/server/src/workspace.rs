@@ -72,7 +72,7 @@ impl Progress {
     fn of(event: &Event) -> Option<Self> {
         let half = |done: &usize, total: &usize| *done as f64 / (*total).max(1) as f64 / 2.0;
         let (share, message) = match event {
-            Event::Stale(_) => return None,
+            Event::Stale(_) | Event::Ignored(_) => return None,
             Event::Waiting => (0.0, "another process is building this index; waiting for it"),
             Event::Read { done, total } => (half(done, total), "reading files for the index"),
             Event::Embedded { done, total } => (0.5 + half(done, total), "embedding units for the index"),
@@ -269,7 +269,7 @@ impl Workspace {
     }
 
     fn listing(&self) -> Result<Listing, ToolError> {
-        Ok(walk::list(&self.root, &self.options.walk)?)
+        Ok(walk::list(&self.root, &Index::found(&self.root, &self.options)?)?)
     }
 
     /// The absolute paths that a caller may know the root by: with and without symbolic links resolved.
@@ -336,12 +336,12 @@ mod tests {
 
     #[test]
     fn what_is_read_of_the_results_of_a_search_is_observed() {
-        let folder = tempfile::tempdir().unwrap();
+        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let source = "def connect(host):\n    return dial(host)\n\n\ndef close(socket):\n    socket.shut()\n";
         fs::write(folder.path().join("net.py"), source).unwrap();
         fs::write(folder.path().join("other.py"), "def unrelated():\n    return 1\n").unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let (root, index) = (folder.path().to_owned(), folder.path().join(".index"));
+        let (root, index) = (folder.path().to_owned(), elsewhere.path().join("index"));
         let options = OpenOptions { folder: Some(index), ..OpenOptions::default() };
         let observed = Arc::clone(&seen);
         let workspace = Workspace::new(root, options, Arc::new(StaticModel::builtin()))

@@ -85,6 +85,14 @@ impl Language {
         &self.0.file.extensions
     }
 
+    /// Out of [`Self::extensions`], or of those of another language, what files of either may have: `h` of C and C++.
+    pub fn shared_extensions(self) -> &'static [String] {
+        let mut shared = ENTRIES.iter().filter_map(|entry| Some((entry, entry.file.shared.as_ref()?)));
+        shared
+            .find(|(entry, shared)| entry.file.name == self.name() || shared.language == self.name())
+            .map_or(&[], |(_, shared)| &shared.extensions)
+    }
+
     /// Whole names of its files.
     pub fn file_names(self) -> &'static [String] {
         &self.0.file.file_names
@@ -375,6 +383,13 @@ mod tests {
         check("ecmascript", "", None);
         check("photo.png", "\u{fffd}PNG", None);
         check("", "", None);
+    }
+
+    #[test]
+    fn headers_are_of_c_and_of_cpp() {
+        let shared = |name| language_named(name).unwrap().shared_extensions();
+        assert_eq!((shared("c"), shared("cpp")), (&["h".to_owned()][..], &["h".to_owned()][..]));
+        assert!(shared("rust").is_empty());
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use rust_stemmers::{Algorithm, Stemmer};
 
+use crate::script::{is_unspaced, runs_by_script};
+use crate::spelling::to_american;
 use crate::{identifiers, is_language_name, is_stop_word, parts};
 
 /// How a text becomes terms. The default is that of search; what else there is shows what each step brings.
@@ -24,9 +26,10 @@ impl Default for TermRules {
 
 impl TermRules {
     /// Calls `emit` with each term of a text, in order, and the byte range that it was read from: every part of an
-    /// identifier, lower-cased and reduced to its English stem, and after the parts of an identifier of several the
-    /// whole of it, lower-cased, without `_` and unstemmed (`read_csv`, `readCSV` and `ReadCsv` all give `read`,
-    /// `csv`, `readcsv`).
+    /// identifier, lower-cased, in American spelling and reduced to its English stem, and after the parts of an
+    /// identifier of several the whole of it, lower-cased, without `_` and unstemmed (`read_csv`, `readCSV` and
+    /// `ReadCsv` all give `read`, `csv`, `readcsv`). Of a script that puts no spaces between words, every character
+    /// and every two that follow each other are terms.
     pub fn terms(self, text: &str, mut emit: impl FnMut(&str, Range<usize>)) {
         let stemmer = self.stems.then(|| Stemmer::create(Algorithm::English));
         let offset = |part: &str| part.as_ptr() as usize - text.as_ptr() as usize;
@@ -34,23 +37,43 @@ impl TermRules {
         for identifier in identifiers(text) {
             whole.clear();
             let mut n_parts = 0;
+            let mut is_spaced = true;
             for part in parts(identifier) {
-                lower_case(part, &mut lower);
-                whole.push_str(&lower);
                 n_parts += 1;
-                if self.parts {
-                    let start = offset(part);
-                    let term = stemmer.as_ref().map_or(Cow::Borrowed(lower.as_str()), |to| to.stem(&lower));
-                    emit(&term, start..start + part.len());
+                for (run, run_is_unspaced) in runs_by_script(part) {
+                    let start = offset(run);
+                    if run_is_unspaced && self.parts {
+                        is_spaced = false;
+                        characters_and_pairs(run, |term, at| emit(term, start + at.start..start + at.end));
+                        continue;
+                    }
+                    lower_case(run, &mut lower);
+                    whole.push_str(&lower);
+                    if self.parts {
+                        self.normalize(&mut lower);
+                        let term =
+                            stemmer.as_ref().map_or(Cow::Borrowed(lower.as_str()), |to| to.stem(&lower));
+                        emit(&term, start..start + run.len());
+                    }
                 }
             }
-            if n_parts > 1 || n_parts == 1 && !self.parts {
+            if is_spaced && (n_parts > 1 || n_parts == 1 && !self.parts) {
                 let start = offset(identifier);
                 let is_word = n_parts == 1;
+                if is_word {
+                    self.normalize(&mut whole);
+                }
                 let stemmer = stemmer.as_ref().filter(|_| is_word);
                 let term = stemmer.map_or(Cow::Borrowed(whole.as_str()), |to| to.stem(&whole));
                 emit(&term, start..start + identifier.len());
             }
+        }
+    }
+
+    /// Spells a word as it is to be stemmed.
+    fn normalize(self, word: &mut String) {
+        if self.stems {
+            to_american(word);
         }
     }
 
@@ -62,6 +85,10 @@ impl TermRules {
         let (mut all, mut telling, mut languages): (Vec<String>, Vec<String>, Vec<String>) =
             Default::default();
         self.terms(query, |term, at| {
+            // Of two characters or more the pairs say it all.
+            if is_character_of_run(query, &at) {
+                return;
+            }
             let word = &query[at];
             let mut list = vec![&mut all];
             if !is_stop_word(word) {
@@ -97,6 +124,31 @@ pub fn query_terms(query: &str) -> Vec<String> {
     TermRules::default().query_terms(query)
 }
 
+/// What is the same of a symbol however it is written: its letters and digits in lower case (`parsehttpheader` of
+/// `parseHTTPHeader` and `parse_http_header`).
+#[must_use]
+pub fn folded(symbol: &str) -> String {
+    symbol.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+/// Calls `emit` with each character of `run`, and with each two that follow each other, in the order of their beginnings.
+fn characters_and_pairs(run: &str, mut emit: impl FnMut(&str, Range<usize>)) {
+    let ends = |from: usize| run[from..].char_indices().map(move |(at, c)| from + at + c.len_utf8());
+    for (start, _) in run.char_indices() {
+        for end in ends(start).take(2) {
+            emit(&run[start..end], start..end);
+        }
+    }
+}
+
+/// Whether a range of `text` is one character of a script without spaces, with another one beside it.
+fn is_character_of_run(text: &str, at: &Range<usize>) -> bool {
+    let mut characters = text[at.clone()].chars();
+    let is_single = characters.next().is_some_and(is_unspaced) && characters.next().is_none();
+    let beside = [text[..at.start].chars().next_back(), text[at.end..].chars().next()];
+    is_single && beside.into_iter().flatten().any(is_unspaced)
+}
+
 /// Replaces the content of `out` with `text` in lower case.
 pub fn lower_case(text: &str, out: &mut String) {
     out.clear();
@@ -125,6 +177,54 @@ mod tests {
             assert_eq!(terms(name), expected, "{name}");
         }
         assert_eq!(terms("reading reads Read"), ["read", "read", "read"]);
+    }
+
+    #[test]
+    fn symbols_are_the_same_however_they_are_written() {
+        for symbol in [
+            "parseHTTPHeader",
+            "parse_http_header",
+            "PARSE_HTTP_HEADER",
+            "parsehttpheader",
+            "$parseHttpHeader",
+        ] {
+            assert_eq!(folded(symbol), "parsehttpheader");
+        }
+        assert_eq!(folded("__"), "");
+    }
+
+    #[test]
+    fn british_and_american_spellings_are_one() {
+        for (british, american) in
+            [("parseColour", "parse_color"), ("initialised", "initializing"), ("isCancelled", "is_canceled")]
+        {
+            assert_eq!(terms(british)[0], terms(american)[0]);
+            assert_eq!(
+                query_terms(british).iter().find(|term| terms(american).contains(term)).is_some(),
+                true
+            );
+        }
+        assert_eq!(query_terms("colour behaviour"), query_terms("color behavior"));
+    }
+
+    #[test]
+    fn scripts_without_spaces_are_read_in_pairs() {
+        assert_eq!(terms("解析请求"), ["解", "解析", "析", "析请", "请", "请求", "求"]);
+        assert_eq!(terms("锁 HTTP请求 x"), ["锁", "http", "请", "请求", "求", "x"]);
+        assert_eq!(terms("長さ_max"), ["長", "長さ", "さ", "max"]);
+        assert_eq!(terms("요청을 보내다").len(), 5 + 5);
+        assert_eq!(query_terms("解析请求"), ["解析", "析请", "请求"]);
+        assert_eq!(query_terms("锁"), ["锁"]);
+        assert_eq!(query_terms("parse请求"), ["pars", "请求"]);
+        // Scripts with spaces are read as words.
+        assert_eq!(terms("длина строки"), ["длина", "строки"]);
+        let mut ranges = Vec::new();
+        let text = "x 请求";
+        lexical_terms(text, |term, at| {
+            assert_eq!(term, &text[at.clone()]);
+            ranges.push(at);
+        });
+        assert_eq!(ranges, [0..1, 2..5, 2..8, 5..8]);
     }
 
     #[test]

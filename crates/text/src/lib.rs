@@ -11,9 +11,11 @@
 mod lexical;
 mod nearest;
 mod plural;
+mod script;
+mod spelling;
 mod stop_words;
 
-pub use lexical::{TermRules, lexical_terms, lower_case, query_terms};
+pub use lexical::{TermRules, folded, lexical_terms, lower_case, query_terms};
 pub use nearest::nearest;
 pub use plural::{counted, plural};
 pub use stop_words::{is_language_name, is_stop_word};

@@ -6,12 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
-use std::ops::Range;
 
 use quarry_sandbox::{Ended, Outcome, Program};
-use quarry_source::{Check, CheckKind, Function, checks, functions, language_called};
+use quarry_source::{Function, functions, language_called};
 use serde::Deserialize;
 
+use super::sites::{Site, SiteKind, sites};
 use super::{Assertions, MAX_REPORTS};
 use crate::language::Language;
 
@@ -21,16 +21,16 @@ use crate::language::Language;
 pub(crate) struct Reporting {
     /// Calls that return only if they hold; `*` stands for anything.
     #[serde(default)]
-    calls: Vec<String>,
+    pub(super) calls: Vec<String>,
     /// Calls that tell whether their first argument is true.
     #[serde(default)]
-    conditions: Vec<String>,
+    pub(super) conditions: Vec<String>,
     /// The same for each of their arguments.
     #[serde(default)]
-    all_conditions: Vec<String>,
+    pub(super) all_conditions: Vec<String>,
     /// Conditions of branches that are none of an assertion.
     #[serde(default)]
-    not: Vec<String>,
+    pub(super) not: Vec<String>,
     /// The file in `reporters`.
     reporter: String,
     /// What it is called in the work folder; where it is empty, the reporter stands at the end of the program.
@@ -42,7 +42,7 @@ pub(crate) struct Reporting {
     brackets: bool,
     /// What a file of the language begins with.
     #[serde(default)]
-    opening: String,
+    pub(super) opening: String,
     /// What is put at the beginning of the function `main`.
     #[serde(default)]
     begin: String,
@@ -57,7 +57,7 @@ pub(crate) struct Reporting {
     environment: BTreeMap<String, String>,
     /// Words of programs that may have assertions where these cannot be seen.
     #[serde(default)]
-    elsewhere: Vec<String>,
+    pub(super) elsewhere: Vec<String>,
     /// What the output holds where the program could not be read, beside the name that is drawn.
     #[serde(default)]
     unread: Vec<String>,
@@ -76,63 +76,6 @@ const REPORTERS: [(&str, &str); 7] = [
     ("python.py", include_str!("reporters/python.py")),
     ("r.R", include_str!("reporters/r.R")),
     ("ruby.rb", include_str!("reporters/ruby.rb")),
-];
-
-/// What the part of a program says that an assertion failed, or that ends it for that, in lower case.
-const FAILURES: [&str; 22] = [
-    "fail",
-    "raise",
-    "throw",
-    "panic(",
-    "abort",
-    "die(",
-    "die ",
-    "stop(",
-    "errorf(",
-    "fatal",
-    "mismatch",
-    "incorrect",
-    "wrong",
-    "not ok",
-    "os.exit(1",
-    "sys.exit(1",
-    "process.exit(1",
-    "system.exit(1",
-    " exit(1",
-    "quit(status = 1",
-    "✗",
-    "❌",
-];
-
-/// What names of functions begin with that hold tests, in lower case and without `_`.
-const TESTS: [&str; 4] = ["main", "runall", "runtest", "test"];
-
-/// The same for those that check one thing.
-const ASSERTIONS: [&str; 3] = ["assert", "expect", "should"];
-
-/// Names of functions that check one thing; and what follows them in longer names.
-const CHECKS: [&str; 4] = ["check", "ensure", "must", "verify"];
-const CHECKED: [&str; 20] = [
-    "",
-    "all",
-    "approx",
-    "case",
-    "close",
-    "condition",
-    "eq",
-    "equal",
-    "equals",
-    "error",
-    "false",
-    "is",
-    "near",
-    "output",
-    "raises",
-    "result",
-    "same",
-    "that",
-    "throws",
-    "true",
 ];
 
 /// A program that reports its assertions.
@@ -245,13 +188,6 @@ fn without_frames(output: &str, file: &str) -> String {
     kept
 }
 
-/// Whether a program may evaluate an assertion, as far as can be said without running it.
-pub(crate) fn may_assert(language: &str, source: &str) -> bool {
-    let Some(reporting) = Language::named(language).map(Language::reporting) else { return true };
-    reporting.elsewhere.iter().any(|word| source.contains(word.as_str()))
-        || !sites(language, source, "", reporting).is_empty()
-}
-
 /// Whether a text comes before or behind what it is put to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Side {
@@ -284,27 +220,6 @@ fn with(source: &str, insertions: &Insertions) -> String {
     text + &source[copied..]
 }
 
-/// What is wrapped, and in which function of the reporter.
-struct Site {
-    bytes: Range<usize>,
-    line: u32,
-    kind: SiteKind,
-    /// Whether it stands in a function that others call to assert something.
-    is_called: bool,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum SiteKind {
-    /// A condition that holds where it is true.
-    Holds,
-    /// A condition that holds where it is not.
-    Denied,
-    /// A call that returns only if it holds.
-    Returns,
-    /// A call whose value is entered, and left without an error only if it holds.
-    Entered,
-}
-
 fn insertions(sites: Vec<Site>, reporting: &Reporting, name: &str) -> Insertions {
     let prefix = reporting.prefix.replace("{q}", name);
     let (open, close) = if reporting.brackets { ("(", ")") } else { ("", "") };
@@ -322,155 +237,12 @@ fn insertions(sites: Vec<Site>, reporting: &Reporting, name: &str) -> Insertions
     insertions
 }
 
-/// The assertions of a program, but for those of the code under test, in the order in which they stand there.
-fn sites(language: &str, source: &str, code: &str, reporting: &Reporting) -> Vec<Site> {
-    let Some(known) = language_called(language) else { return Vec::new() };
-    let squeezed = |text: &str, function: &Function| -> String {
-        text[function.body.clone()].split_whitespace().collect()
-    };
-    // Code is given without what a file of it begins with.
-    let code = if code.contains(reporting.opening.trim()) {
-        code.to_owned()
-    } else {
-        format!("{}{code}", reporting.opening)
-    };
-    let subjects: Vec<(String, String)> = functions(known, code.as_bytes())
-        .into_iter()
-        .map(|function| (function.name.clone(), squeezed(&code, &function)))
-        .collect();
-    let defined = functions(known, source.as_bytes());
-    // Tests may have a `main` where the code has one too.
-    let is_subject = |function: &Function| {
-        let same_name = subjects.iter().filter(|(name, _)| *name == function.name);
-        let is_other = |body: &String| is_checker(&function.name) && *body != squeezed(source, function);
-        same_name.into_iter().any(|(_, body)| !is_other(body))
-    };
-    let around = |bytes: &Range<usize>| {
-        let bytes = bytes.clone();
-        defined.iter().filter(move |function| within(&bytes, &function.bytes))
-    };
-    let found: Vec<Check> = checks(known, source.as_bytes())
-        .into_iter()
-        .filter(|check| !around(&check.bytes).any(is_subject))
-        .collect();
-    let site = |bytes: &Range<usize>, line: u32, kind: SiteKind| {
-        let is_called = around(bytes).any(|function| is_assertion(&function.name));
-        Site { bytes: bytes.clone(), line, kind, is_called }
-    };
-    // What the language or a library asserts.
-    let mut sites = Vec::new();
-    let mut own: Vec<(&Function, Site)> = Vec::new();
-    for Check { kind, bytes, line } in &found {
-        match kind {
-            CheckKind::Assertion => sites.push(site(bytes, *line, SiteKind::Holds)),
-            CheckKind::Call { name, arguments, is_entered } => {
-                let is_one = |names: &[String]| names.iter().any(|pattern| matches(pattern, name));
-                let kind = if *is_entered { SiteKind::Entered } else { SiteKind::Returns };
-                let is_plain = |argument: &&Range<usize>| !source[(*argument).clone()].starts_with("...");
-                let n_conditions = if is_one(&reporting.conditions) { 1 } else { usize::MAX };
-                if let Some(function) = defined.iter().find(|function| function.name == *name) {
-                    if is_assertion(name) && tells_failure(&source[function.body.clone()]) {
-                        own.push((function, site(bytes, *line, SiteKind::Returns)));
-                    }
-                } else if is_one(&reporting.calls) {
-                    sites.push(site(bytes, *line, kind));
-                } else if is_one(&reporting.conditions) || is_one(&reporting.all_conditions) {
-                    let conditions = arguments.iter().take(n_conditions).filter(is_plain);
-                    let line = |at: usize| line + source[bytes.start..at].matches('\n').count() as u32;
-                    sites.extend(
-                        conditions.map(|condition| site(condition, line(condition.start), SiteKind::Holds)),
-                    );
-                }
-            }
-            CheckKind::Branch { .. } => {}
-        }
-    }
-    // What the program asserts by itself: the innermost branches, in functions that check something, of which one part
-    // says that something failed.
-    for Check { kind, bytes, line } in found.iter().rev() {
-        let CheckKind::Branch { then, otherwise, whole } = kind else { continue };
-        let condition = &source[bytes.clone()];
-        if around(whole).next_back().is_some_and(|function| !is_checker(&function.name))
-            || sites.iter().any(|site| within(&site.bytes, whole) && !within(&site.bytes, bytes))
-            || reporting.not.iter().any(|not| condition.contains(not.as_str()))
-        {
-            continue;
-        }
-        let fails =
-            |part: &Option<Range<usize>>| part.clone().is_some_and(|part| tells_failure(&source[part]));
-        match (fails(then), fails(otherwise)) {
-            (true, false) => sites.push(site(bytes, *line, SiteKind::Denied)),
-            (false, true) => sites.push(site(bytes, *line, SiteKind::Holds)),
-            _ => {}
-        }
-    }
-    // What the program's own assertions check is seen there, or else whether they return.
-    let unseen: Vec<Site> = (own.into_iter())
-        .filter(|(function, _)| !sites.iter().any(|site| within(&site.bytes, &function.body)))
-        .map(|(_, site)| site)
-        .collect();
-    sites.extend(unseen);
-    sites.sort_by_key(|site| (site.bytes.start, std::cmp::Reverse(site.bytes.end)));
-    sites.dedup_by(|a, b| a.bytes == b.bytes);
-    sites
-}
-
 /// Where the body of the first function named `main` begins, behind its bracket.
 fn main(language: &str, source: &str) -> Option<usize> {
     let functions = functions(language_called(language)?, source.as_bytes());
     let is_main =
         |function: &&Function| function.name == "main" && source[function.body.clone()].starts_with('{');
     functions.iter().find(is_main).map(|main| main.body.start + 1)
-}
-
-fn within(inner: &Range<usize>, outer: &Range<usize>) -> bool {
-    outer.start <= inner.start && inner.end <= outer.end
-}
-
-/// Whether a function of this name is there to check something.
-fn is_checker(name: &str) -> bool {
-    let plain = plain(name);
-    is_assertion(name) || TESTS.iter().any(|beginning| plain.starts_with(beginning))
-}
-
-/// Whether a function of this name is there to check one thing.
-fn is_assertion(name: &str) -> bool {
-    let plain = plain(name);
-    let is_check = |word: &&str| plain.strip_prefix(word).is_some_and(|rest| CHECKED.contains(&rest));
-    ASSERTIONS.iter().any(|beginning| plain.starts_with(beginning)) || CHECKS.iter().any(is_check)
-}
-
-/// A name in lower case, without what joins its words.
-fn plain(name: &str) -> String {
-    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
-}
-
-fn tells_failure(text: &str) -> bool {
-    let text = text.to_lowercase();
-    FAILURES.iter().any(|failure| text.contains(failure))
-}
-
-/// Whether a name is as a pattern says, in which `*` stands for anything but, unless the pattern has one too, a bracket.
-fn matches(pattern: &str, name: &str) -> bool {
-    if name.contains('(') && !pattern.contains('(') {
-        return false;
-    }
-    let mut parts = pattern.split('*');
-    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
-    let mut parts = parts.peekable();
-    if parts.peek().is_none() {
-        return rest.is_empty();
-    }
-    while let Some(part) = parts.next() {
-        if parts.peek().is_none() {
-            return rest.ends_with(part);
-        }
-        match rest.split_once(part) {
-            Some((_, behind)) => rest = behind,
-            None => return false,
-        }
-    }
-    true
 }
 
 #[cfg(test)]
@@ -572,44 +344,6 @@ mod tests {
         let code = "def main():\n    assert a\n";
         assert_eq!(rewritten("python", code, code), code);
         assert!(rewritten("python", "def main():\n    assert b\n", code).contains("q_t"));
-    }
-
-    #[test]
-    fn names_tell_what_checks() {
-        for name in [
-            "main",
-            "test_sum",
-            "TestSum",
-            "run_tests",
-            "assertEqual",
-            "check",
-            "check_equal",
-            "$check",
-            "verify",
-        ] {
-            assert!(is_checker(name), "{name}");
-        }
-        for name in ["check_input", "validate", "sum", "verifyPassword", "ensure_path"] {
-            assert!(!is_checker(name), "{name}");
-        }
-        assert!(!is_assertion("main") && is_assertion("expect_that"));
-    }
-
-    #[test]
-    fn patterns_match_names() {
-        for (pattern, name, expected) in [
-            ("assert", "assert", true),
-            ("assert", "assert.ok", false),
-            ("assert.*", "assert.ok", true),
-            ("*.assert*", "self.assertTrue", true),
-            ("*.assert*", "assertTrue", false),
-            ("*.must_*", "x.y.must_equal", true),
-            ("assert.*", "assert.rejects(p).catch", false),
-            ("expect(*", "expect(x).to.equal", true),
-            ("a*b*c", "a-c", false),
-        ] {
-            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
-        }
     }
 
     #[test]

@@ -8,30 +8,52 @@ use crate::pair::Pair;
 
 /// What is wrong with the ids of the texts of a pair. It is enough to look at the first pair that has such an id.
 fn clash(transaction: &Transaction<'_>, pair: &Pair) -> rusqlite::Result<Option<String>> {
-    for (what, of, texts, select) in [
+    for (what, of, text, language, select) in [
         (
             "its query id",
             &pair.query_id,
-            [&pair.query, ""],
+            &pair.query,
+            "",
             "SELECT id, query, '' FROM pairs WHERE query_id = ?1 ORDER BY pair LIMIT 1",
         ),
         (
             "its code id",
             &pair.code_id,
-            [&pair.code, &pair.language],
+            &pair.code,
+            pair.language.as_str(),
             "SELECT id, code, language FROM pairs WHERE code_id = ?1 ORDER BY pair LIMIT 1",
         ),
     ] {
         let mut select = transaction.prepare_cached(select)?;
         let found = select.query_row([of], |row| {
-            let known = [row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str()?];
-            Ok((row.get::<_, String>(0)?, known != texts))
+            Ok((row.get::<_, String>(0)?, row.get_ref(1)?.as_str()? == text, row.get::<_, String>(2)?))
         });
-        if let Some((known, true)) = found.optional()? {
-            return Ok(Some(format!("pair {}: {what} stands for another text in pair {known}", pair.id)));
-        }
+        let problem = match found.optional()? {
+            Some((known, false, _)) => format!("{what} stands for another text in pair {known}"),
+            Some((known, true, other)) if other != language => {
+                format!(
+                    "{what} stands for the same code in another language in pair {known} ({other:?}, here {language:?})"
+                )
+            }
+            _ => continue,
+        };
+        return Ok(Some(format!("pair {}: {problem}", pair.id)));
     }
     Ok(None)
+}
+
+/// Tells a code without an id of its own from the same text in another language, which the ledger has already.
+fn tell_apart(transaction: &Transaction<'_>, pair: &mut Pair) -> rusqlite::Result<()> {
+    if pair.code_id != Pair::id_of(&[&pair.code]) {
+        return Ok(());
+    }
+    let mut select =
+        transaction.prepare_cached("SELECT language FROM pairs WHERE code_id = ?1 ORDER BY pair LIMIT 1")?;
+    let known = select.query_row([&pair.code_id], |row| row.get::<_, String>(0)).optional()?;
+    if known.is_some_and(|language| language != pair.language) {
+        pair.code_id = Pair::id_of(&[&pair.language, &pair.code]);
+    }
+    Ok(())
 }
 
 impl Writer {
@@ -70,7 +92,8 @@ impl Writer {
                 "SELECT EXISTS (SELECT 1 FROM pairs WHERE id = ?1 AND content = ?2 AND query_id = ?3 AND code_id = ?4)",
             )?;
             let mut clashes = Vec::new();
-            for pair in pairs {
+            for mut pair in pairs {
+                tell_apart(transaction, &mut pair)?;
                 if let Some(found) = clash(transaction, &pair)? {
                     clashes.push(found);
                     continue;
@@ -79,7 +102,7 @@ impl Writer {
                 let content = pair.content();
                 insert.execute(params![id, query_id, query, code_id, code, language, label, content, list])?;
                 if !find.query_row(params![id, content, query_id, code_id], |row| row.get::<_, bool>(0))? {
-                    clashes.push(format!("pair {id} is there with another text or other ids"));
+                    clashes.push(format!("pair {id} is there with another text, language or ids"));
                     continue;
                 }
                 let is_new = enlist.execute(params![id, content, query_id, code_id, list])? > 0;

@@ -96,6 +96,15 @@ pub fn import(
     if rows.is_empty() {
         return Err(wrong(vec![(1, "expected the rows of a form, found none".to_owned())]));
     }
+    if !rows.iter().any(|row| row.cells.contains_key("label")) {
+        let found: Vec<&str> = rows[0].cells.keys().map(String::as_str).collect();
+        let problem = format!(
+            "expected a column label, which holds what people say, found the columns {}; restore its name, or name the \
+             form that was filled in",
+            found.join(", ")
+        );
+        return Err(wrong(vec![(1, problem)]));
+    }
     let (forms, taken, blank) = check(writer.ledger(), &rows, options)?.map_err(wrong)?;
 
     let mut imported = Imported { filled: taken.len(), blank, ..Imported::default() };

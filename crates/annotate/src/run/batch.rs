@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use quarry_llm::batch::{Brought, Found, MAX_BYTES, MAX_QUESTIONS, Sent, State, Trace, Until};
-use quarry_llm::budget::{Exhausted, Reservation};
+use quarry_llm::budget::{BudgetError, Reservation};
 use quarry_llm::{Batches, Booked, ChatRequest, Cost, LlmError};
 
 use super::waiting::{InFlight, lock};
@@ -43,7 +43,7 @@ pub(super) struct Rounds<'a> {
     /// Pairs that are not gone on with in this run.
     given_up: Mutex<HashSet<i64>>,
     /// Why no more can be sent in this round.
-    exhausted: Mutex<Option<Exhausted>>,
+    unpaid: Mutex<Option<BudgetError>>,
     reading: InFlight,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn run(
         set_aside: Mutex::default(),
         failures: Mutex::default(),
         given_up: Mutex::default(),
-        exhausted: Mutex::default(),
+        unpaid: Mutex::default(),
         reading: InFlight::default(),
     };
     for open in rounds.open()? {
@@ -91,16 +91,16 @@ pub(super) fn run(
         judging.pass(stop, progress, Some(&rounds))?;
         let rest = std::mem::take(&mut *lock(&rounds.filling));
         rounds.send(rest.questions)?;
-        let exhausted = lock(&rounds.exhausted).take();
-        match (rounds.open()?.is_empty(), exhausted) {
+        let unpaid = lock(&rounds.unpaid).take();
+        match (rounds.open()?.is_empty(), unpaid) {
             // What was not even taken is sent again, until that was often enough.
             (true, None) if rounds.n_failures() > n_failures => {
                 rounds.sleep(pause)?;
                 pause = (pause * 3 / 2).min(LONGEST_PAUSE);
             }
             (true, None) => return Ok(()),
-            (true, Some(exhausted)) => {
-                return Err(LlmError::Budget { endpoint: judging.client.name(), exhausted }.into());
+            (true, Some(problem)) => {
+                return Err(LlmError::Budget { endpoint: judging.client.name(), problem }.into());
             }
             (false, _) => rounds.wait()?,
         }
@@ -116,7 +116,7 @@ impl Rounds<'_> {
     pub(super) fn collect(&self, pair: i64, name: &str, request: ChatRequest) -> Result<(), AnnotateError> {
         let mut filling = lock(&self.filling);
         let is_known = filling.names.contains(name) || self.judging.writer.ledger().is_in_batch(name)?;
-        if is_known || lock(&self.exhausted).is_some() {
+        if is_known || lock(&self.unpaid).is_some() {
             return Ok(());
         }
         filling.bytes += self.batches.bytes(&request);
@@ -147,8 +147,8 @@ impl Rounds<'_> {
             worst.iter().for_each(|&cost| sum += cost);
             match client.budget().reserve(sum, Instant::now()) {
                 Ok(reservation) => break reservation,
-                Err(exhausted) => {
-                    *lock(&self.exhausted) = Some(exhausted);
+                Err(problem) => {
+                    *lock(&self.unpaid) = Some(problem);
                     questions.truncate(questions.len() / 2);
                     worst.truncate(questions.len());
                 }
@@ -349,7 +349,7 @@ impl Rounds<'_> {
             Ok(body) => body,
             Err(reason) => return fail(Booked::default(), &reason),
         };
-        let (answer, cost) = self.batches.read(&body, call.worst);
+        let (answer, cost) = self.batches.read(&body);
         let booked = cost.map_or_else(|| Booked::worst(call.worst), Booked::counted);
         let answer = match answer {
             Ok(answer) => answer,

@@ -46,14 +46,26 @@ pub struct ConvertArgs {
     paths: Vec<PathBuf>,
 }
 
+/// Which of several grades for one query and document counts.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum GradesArg {
+pub enum GradesArg {
     /// Different ones are an error
     Refuse,
     Max,
     Min,
     /// Rounded to a whole number
     Mean,
+}
+
+impl From<GradesArg> for Grades {
+    fn from(rule: GradesArg) -> Self {
+        match rule {
+            GradesArg::Refuse => Self::Refuse,
+            GradesArg::Max => Self::Max,
+            GradesArg::Min => Self::Min,
+            GradesArg::Mean => Self::Mean,
+        }
+    }
 }
 
 /// Converts.
@@ -71,12 +83,7 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
         tokens: args.tokens,
         language: args.language.clone(),
         unlabelled: args.unlabelled,
-        grades: match args.grades {
-            GradesArg::Refuse => Grades::Refuse,
-            GradesArg::Max => Grades::Max,
-            GradesArg::Min => Grades::Min,
-            GradesArg::Mean => Grades::Mean,
-        },
+        grades: args.grades.into(),
         renumber: args.renumber,
     };
     let sources = args.inputs.sources(&inputs)?;

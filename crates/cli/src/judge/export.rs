@@ -10,6 +10,7 @@ use quarry_corpus::dataset::convert::Target;
 use quarry_text::counted;
 
 use super::PlanArgs;
+use crate::data::GradesArg;
 use crate::output;
 
 /// Arguments of `quarry judge export`.
@@ -32,6 +33,9 @@ pub struct ExportArgs {
     /// Number queries and codes anew
     #[arg(long)]
     renumber: bool,
+    /// Which of several labels for one query and code counts
+    #[arg(long, value_name = "RULE", default_value = "refuse")]
+    grades: GradesArg,
 }
 
 /// Runs `quarry judge export`.
@@ -44,7 +48,13 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
         let known: Vec<&str> = Target::names().collect();
         anyhow!("--to {}: expected one of {}", args.to, known.join(", "))
     })?;
-    let export = Export { target, split: &args.split, graded: args.graded, renumber: args.renumber };
+    let export = Export {
+        target,
+        split: &args.split,
+        graded: args.graded,
+        renumber: args.renumber,
+        grades: args.grades.into(),
+    };
     let exported = quarry_annotate::export(&ledger, judge, &export, &args.out)?;
     lines(&exported, target).iter().for_each(|line| output::note(line));
     Ok(ExitCode::SUCCESS)

@@ -26,7 +26,7 @@ pub fn run(args: &WorkArgs) -> anyhow::Result<ExitCode> {
     ));
     if args.dry_run {
         if args.json {
-            let worst = json!({"tokens": worst.tokens, "dollars": worst.money.dollars()});
+            let worst = json!({"tokens": worst.tokens, "dollars": worst.dollars()});
             output::print_json(&json!({"queries": queries, "open": open, "worst_of_first_calls": worst}))?;
         }
         return Ok(ExitCode::SUCCESS);

@@ -54,7 +54,7 @@ fn progress_bar(n_pairs: u64) -> ProgressBar {
 
 fn json_of(estimate: &Estimate, judging: &Judging) -> serde_json::Value {
     let Estimate { pairs, first, programs, typical } = estimate;
-    let cost = |cost: &Cost| json!({"tokens": cost.tokens, "dollars": cost.money.dollars()});
+    let cost = |cost: &Cost| json!({"tokens": cost.tokens, "dollars": cost.dollars()});
     let (tokens, money) = judging.left();
     json!({
         "pairs": pairs,

@@ -95,9 +95,9 @@ fn one_line(text: &str) -> String {
     output::printable(&shown).into_owned()
 }
 
-/// A part of a text, with its title.
+/// A part of a text, with its title. Either may hold what files and servers say.
 fn part(text: &mut String, title: &str, body: &str) {
-    let _ = writeln!(text, "\n── {title}");
+    let _ = writeln!(text, "\n── {}", output::printable(title));
     let body = output::harmless(body);
     if !body.trim().is_empty() {
         let _ = writeln!(text, "{}", body.trim_end());
@@ -107,7 +107,8 @@ fn part(text: &mut String, title: &str, body: &str) {
 /// What is judged.
 fn beginning(story: &Story) -> String {
     let pair = &story.pair;
-    let mut text = format!("pair {} (query {}, code {})\n", pair.id, pair.query_id, pair.code_id);
+    let [id, query, code] = [&pair.id, &pair.query_id, &pair.code_id].map(|id| output::printable(id));
+    let mut text = format!("pair {id} (query {query}, code {code})\n");
     part(&mut text, "query", &pair.query);
     part(&mut text, &format!("code, {}", pair.language), &pair.code);
     text
@@ -199,7 +200,7 @@ fn people(replies: &[PairReply]) -> String {
     let mut part = |title: &str, body: &str| part(&mut text, title, body);
     for PairReply { person, date, guideline, tests, label, comment, run } in replies {
         let tests = if *tests { "with tests" } else { "without tests" };
-        part(&output::printable(&format!("{person}, {date}, {tests}: {label} ({guideline})")), comment);
+        part(&format!("{person}, {date}, {tests}: {label} ({guideline})"), comment);
         if let Some(run) = run {
             run_parts(&mut part, run, false);
         }

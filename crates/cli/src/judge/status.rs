@@ -165,7 +165,8 @@ fn text(status: &Status<'_>) -> String {
         [("per clear pair", &report.per_pair.clear), ("per unclear pair", &report.per_pair.unclear)]
     {
         if per.pairs > 0 {
-            line(name, format!("{:.0} tokens, ${:.6}, {:.2} s", per.tokens, per.dollars, per.seconds));
+            let dollars = in_dollars(per.dollars);
+            line(name, format!("{:.0} tokens{dollars}, {:.2} s", per.tokens, per.seconds));
         }
     }
     line("cost of all answers", format!("{} in {}", report.cost, counted(report.answers, "answer")));
@@ -251,6 +252,11 @@ fn wrapped(text: &str) -> Vec<String> {
     lines
 }
 
+/// What something costs, behind its tokens; nothing where no price is known.
+fn in_dollars(dollars: Option<f64>) -> String {
+    dollars.map_or(String::new(), |dollars| format!(", ${dollars:.6}"))
+}
+
 fn percent(share: Option<f64>) -> String {
     share.map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share))
 }
@@ -283,11 +289,11 @@ fn write_options(text: &mut String, options: &Options) {
     for added in &options.added {
         let _ = writeln!(
             text,
-            "  {:<26} {}, {}, ${:.6}; {}; {:.2} s",
+            "  {:<26} {}, {}{}; {}; {:.2} s",
             added.option.replace('_', " "),
             counted(added.calls, "call"),
             counted(added.tokens, "token"),
-            added.dollars,
+            in_dollars(added.dollars),
             counted(added.runs, "run"),
             added.seconds
         );
@@ -301,8 +307,13 @@ fn write_options(text: &mut String, options: &Options) {
     };
     let _ = writeln!(
         text,
-        "  {:<26} {:+} calls, {:+} tokens, {:+.6} dollars, {:+} runs, on the {} pairs that both judged",
-        "together", beside.calls, beside.tokens, beside.dollars, beside.runs, beside.pairs
+        "  {:<26} {:+} calls, {:+} tokens{}, {:+} runs, on the {} pairs that both judged",
+        "together",
+        beside.calls,
+        beside.tokens,
+        beside.dollars.map_or(String::new(), |dollars| format!(", {dollars:+.6} dollars")),
+        beside.runs,
+        beside.pairs
     );
     let changed: u64 = beside.changed.iter().map(|(_, _, number)| number).sum();
     let _ = writeln!(text, "  {:<26} {changed}", "labels changed");

@@ -146,8 +146,14 @@ fn write(
             return Err(FormatError::File {
                 path: out.to_owned(),
                 expected: format!("something to write as {}", format.name),
-                found: "no record that it can hold".into(),
-                remedy: "name the files that have it too; pairs without label want --unlabelled".into(),
+                found: match negatives {
+                    0 => "no record that it can hold".into(),
+                    _ => format!("label 0 in each of {negatives} pairs, and it holds matches only"),
+                },
+                remedy: match negatives {
+                    0 => "name the files that have it too; pairs without label want --unlabelled".into(),
+                    _ => "choose a format that holds both, with --to".into(),
+                },
             });
         }
         // Joining nothing would add a slash.
@@ -171,8 +177,12 @@ fn unfit(out: &Path, record: &Record) -> FormatError {
         path: out.to_owned(),
         expected: "records that the format can hold".into(),
         found,
-        remedy: "some formats need a label (--unlabelled gives one) or whole numbers as ids (--renumber makes them)"
-            .into(),
+        remedy: match record {
+            Record::Pair(pair) if pair.label.is_none() => {
+                "some formats need a label; --unlabelled gives one to pairs without".into()
+            }
+            _ => "some formats need whole numbers as ids; --renumber makes them".into(),
+        },
     }
 }
 

@@ -63,7 +63,8 @@ pub fn sources(paths: &[PathBuf], wanted: &str, split: &str) -> Result<Vec<Sourc
                 } else {
                     format!("the splits {}", splits.join(", "))
                 },
-                remedy: "choose one with --split, or name the files".into(),
+                remedy: "name the files of one of them, or choose it with --split where the command has that"
+                    .into(),
             });
         }
         sources.append(&mut found);

@@ -14,6 +14,8 @@ pub(crate) struct Terms {
     /// Each term with [`TERM_END`] after it.
     pub fields: [String; N_FIELDS],
     pub n_terms: [u32; N_FIELDS],
+    /// The symbol that it defines, folded, likewise; empty if it defines none.
+    pub symbol: String,
 }
 
 impl Terms {
@@ -24,6 +26,10 @@ impl Terms {
 
     pub fn by(rules: TermRules, text: &LexicalText) -> Self {
         let mut terms = Self::default();
+        terms.symbol = quarry_text::folded(text.symbol);
+        if !terms.symbol.is_empty() {
+            terms.symbol.push(TERM_END);
+        }
         for (field, value) in text.fields().into_iter().enumerate() {
             rules.terms(value, |term, _| {
                 terms.fields[field].push_str(term);

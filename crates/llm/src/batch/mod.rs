@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::budget::{Cost, Price, Usage};
+use crate::budget::{Cost, Price};
 use crate::error::{Failure, LlmError};
 use crate::key::ApiKey;
 use crate::pace::sleep;
@@ -160,13 +160,10 @@ impl Batches {
         self.endpoint.settings.timeout_seconds
     }
 
-    /// What the body of an answer says, and what it costs, where it says that and it can be: its question may cost
-    /// `worst`.
-    pub fn read(&self, body: &str, worst: Cost) -> (Result<ChatAnswer, String>, Option<Cost>) {
-        let price = self.price();
-        let is_credible = |usage: Usage| price.is_credible(usage, worst);
-        let cost = wire::usage(body, true).filter(|usage| is_credible(*usage)).map(|usage| price.of(usage));
-        (wire::chat_answer(self.endpoint.settings.provider, body, is_credible), cost)
+    /// What the body of an answer says, and what it costs, where it says that and it can be.
+    pub fn read(&self, body: &str) -> (Result<ChatAnswer, String>, Option<Cost>) {
+        let cost = wire::usage(body, true).map(|usage| self.price().of(usage));
+        (wire::chat_answer(self.endpoint.settings.provider, body), cost)
     }
 
     /// To be asked until `is_over`.

@@ -3,6 +3,7 @@
 mod anthropic;
 mod openai;
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -72,27 +73,30 @@ pub(crate) fn embedding_call(endpoint: &Endpoint, texts: &[&str]) -> Option<Call
     }
 }
 
-/// The chat answer in `body`, with its usage if that `is_credible`; or what is wrong with it.
-pub(crate) fn chat_answer(
-    provider: Provider,
-    body: &str,
-    is_credible: impl Fn(Usage) -> bool,
-) -> Result<ChatAnswer, String> {
-    let mut answer = match provider {
+/// The chat answer in `body`, or what is wrong with it.
+pub(crate) fn chat_answer(provider: Provider, body: &str) -> Result<ChatAnswer, String> {
+    match provider {
         Provider::Anthropic => anthropic::chat_answer(body),
         Provider::Openai | Provider::OpenaiCompatible => openai::chat_answer(body),
-    }?;
-    answer.usage = answer.usage.filter(|usage| is_credible(*usage));
-    Ok(answer)
+    }
 }
 
 pub(crate) use openai::{embedding_answer, embedding_body};
 
-/// The tokens that `body` says were used, whatever else is wrong with it. It says nothing where a part is missing or is
-/// no count; only a model that `writes` nothing needs not say how much it wrote.
+/// The most tokens in one direction that a count of one call can mean; what is more is a mistake of the server's, and no
+/// sum of such numbers would mean anything.
+const MOST_TOKENS: u64 = 1_000_000_000;
+
+/// The tokens that `body` says were used, whatever else is wrong with it. It says nothing where a part is missing, is no
+/// count, or is zero, as no request is empty and no server writes for nothing; only a model that `writes` nothing needs
+/// not say how much it wrote.
 pub(crate) fn usage(body: &str, writes: bool) -> Option<Usage> {
-    let body: Value = serde_json::from_str(body).ok()?;
-    let usage = body.get("usage")?;
+    // The rest of a body may be large, and is not kept.
+    #[derive(Deserialize)]
+    struct Used {
+        usage: Value,
+    }
+    let Used { usage } = serde_json::from_str(body).ok()?;
     // The first of these members that is there. One that is there and no count makes all of it worthless.
     let count = |names: &[&str]| -> Option<Option<u64>> {
         let found = names.iter().find_map(|name| usage.get(name).filter(|value| !value.is_null()));
@@ -102,10 +106,13 @@ pub(crate) fn usage(body: &str, writes: bool) -> Option<Usage> {
     let cached = [count(&["cache_creation_input_tokens"])?, count(&["cache_read_input_tokens"])?];
     let cached = cached.into_iter().flatten().fold(0, u64::saturating_add);
     let output_tokens = count(&["completion_tokens", "output_tokens"])?;
-    Some(Usage {
+    let usage = Usage {
         input_tokens: count(&["prompt_tokens", "input_tokens"])??.saturating_add(cached),
         output_tokens: if writes { output_tokens? } else { output_tokens.unwrap_or(0) },
-    })
+    };
+    let is_told = |tokens: u64| (1..=MOST_TOKENS).contains(&tokens);
+    let wrote = is_told(usage.output_tokens) || !writes && usage.output_tokens == 0;
+    (is_told(usage.input_tokens) && wrote).then_some(usage)
 }
 
 /// A number that counts something; some servers write it with a point.
@@ -148,7 +155,13 @@ mod tests {
         for (given, expected) in [
             (json!({"prompt_tokens": 100, "completion_tokens": 250}), Some((100, 250))),
             (json!({"prompt_tokens": 100.0, "completion_tokens": 250.0}), Some((100, 250))),
-            (json!({"input_tokens": 1, "output_tokens": 0, "cache_read_input_tokens": null}), Some((1, 0))),
+            (json!({"input_tokens": 1, "output_tokens": 2, "cache_read_input_tokens": null}), Some((1, 2))),
+            (json!({"input_tokens": 0, "output_tokens": 2, "cache_read_input_tokens": 3}), Some((3, 2))),
+            (json!({"prompt_tokens": 0, "completion_tokens": 0}), None),
+            (json!({"prompt_tokens": 0, "completion_tokens": 2}), None),
+            (json!({"prompt_tokens": 1, "completion_tokens": 0}), None),
+            (json!({"prompt_tokens": 1_000_000_000, "completion_tokens": 2}), Some((1_000_000_000, 2))),
+            (json!({"prompt_tokens": 1_000_000_001, "completion_tokens": 2}), None),
             (json!({"input_tokens": 1, "output_tokens": 2, "cache_read_input_tokens": 3}), Some((4, 2))),
             (json!({"input_tokens": 1, "output_tokens": 2, "cache_read_input_tokens": -3}), None),
             (json!({"prompt_tokens": 100}), None),
@@ -164,5 +177,6 @@ mod tests {
         }
         assert_eq!(read(json!({"prompt_tokens": 5}), false), Some((5, 0)), "embeddings");
         assert_eq!(read(json!({"prompt_tokens": 5, "completion_tokens": -1}), false), None);
+        assert_eq!(read(json!({"prompt_tokens": 0}), false), None);
     }
 }

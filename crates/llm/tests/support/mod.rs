@@ -8,7 +8,32 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use quarry_llm::{ApiKey, ChatRequest, Client, Provider, Settings};
 use serde_json::{Value, json};
+
+/// A key with characters that are written in several ways.
+pub const SECRET: &str = "sk-do-not+show/this";
+
+/// Short waits, and a price.
+pub fn settings(server: &Server) -> Settings {
+    Settings {
+        timeout_seconds: 5.0,
+        deadline_seconds: 20.0,
+        attempts: 3,
+        input_price: Some(1.0),
+        output_price: Some(10.0),
+        ..Settings::new(Provider::OpenaiCompatible, &server.url(), "m")
+    }
+}
+
+/// With [`SECRET`] as its key.
+pub fn client(settings: Settings) -> Client {
+    Client::with_key(settings, Some(ApiKey::new("TEST_KEY", SECRET).unwrap())).unwrap()
+}
+
+pub fn question() -> ChatRequest {
+    ChatRequest::new("Is it so?", 100)
+}
 
 /// What the server does with one request.
 #[derive(Clone)]

@@ -162,7 +162,8 @@ pub struct Study {
     pub preferences: Vec<PreferenceRow>,
     /// What people say of generated code.
     pub reviews: Vec<ReviewRow>,
-    /// Pairs on which people disagree, or a judge disagrees with their majority.
+    /// Pairs on which people disagree, or a judge disagrees with their majority; where there is no majority, pairs on which
+    /// any two annotators disagree.
     pub disagreements: Vec<Disagreement>,
 }
 
@@ -306,21 +307,24 @@ impl Labels<'_> {
         let of = |pair: &LabelledPair, criterion: Criterion| {
             let majority = self.majority(pair, criterion);
             let said = |place: &usize| pair.labels.get(place)?.under(criterion);
-            let mut distinct: Vec<bool> =
-                experts.iter().filter_map(|voice| pair.said_by(voice, criterion)).collect();
-            distinct.sort_unstable();
-            distinct.dedup();
-            let others = |place: usize| {
-                majority.is_some() && said(&place).is_some_and(|label| Some(label) != majority)
+            let is_judge = |place: &usize| matches!(self.annotators[*place], Annotator::Judge { .. });
+            let differ = |labels: &[bool]| labels.contains(&true) && labels.contains(&false);
+            let (judges, people): (Vec<usize>, Vec<usize>) = (0..self.annotators.len()).partition(is_judge);
+            let judges: Vec<bool> = judges.iter().filter_map(said).collect();
+            // Without a majority, who counts for it does not matter.
+            let people: Vec<bool> = match majority {
+                Some(_) => experts.iter().filter_map(|voice| pair.said_by(voice, criterion)).collect(),
+                None => people.iter().filter_map(said).collect(),
             };
-            let disputed = distinct.len() > 1
-                || (0..self.annotators.len())
-                    .any(|place| matches!(self.annotators[place], Annotator::Judge { .. }) && others(place));
+            let disputed = match majority {
+                Some(majority) => differ(&people) || judges.contains(&!majority),
+                None => differ(&[people.clone(), judges].concat()),
+            };
             disputed.then(|| Disagreement {
                 pair: pair.id.clone(),
                 criterion,
                 majority,
-                among_people: distinct.len() > 1,
+                among_people: differ(&people),
                 labels: pair
                     .labels
                     .iter()

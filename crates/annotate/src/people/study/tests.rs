@@ -164,6 +164,39 @@ fn pairs_on_which_people_disagree_are_removed_and_listed() {
 }
 
 #[test]
+fn pairs_without_a_majority_are_listed_where_any_two_disagree() {
+    let judge = |name: &str| Annotator::Judge { name: name.to_owned() };
+    let person = |name: &str, tests| Annotator::Person { name: name.to_owned(), tests };
+    let annotators =
+        vec![person("ann", false), person("bob", true), person("cyd", true), judge("x"), judge("y")];
+    let pair = |id: &str, said: &[(usize, bool)]| LabelledPair {
+        id: id.to_owned(),
+        file: Some(true),
+        labels: said
+            .iter()
+            .map(|(place, yes)| (*place, Label { exact: Some(*yes), ..Label::default() }))
+            .collect(),
+    };
+    let pairs = vec![
+        pair("only judges, who agree", &[(3, true), (4, true)]),
+        pair("only judges", &[(3, true), (4, false)]),
+        pair("nobody of those who count, and judges", &[(0, true), (3, false)]),
+        pair("nobody of those who count, who agrees", &[(0, false), (4, false)]),
+        pair("a tie", &[(1, true), (2, false)]),
+    ];
+    let listed = |annotators: &[Annotator], pairs: &[LabelledPair]| {
+        let gathered =
+            Gathered { annotators: annotators.to_vec(), pairs: pairs.to_vec(), ..Gathered::default() };
+        let disagreements = Study::new(&gathered, &options()).disagreements;
+        assert!(disagreements.iter().all(|pair| pair.majority.is_none()));
+        disagreements.into_iter().map(|pair| (pair.pair, pair.among_people)).collect::<Vec<_>>()
+    };
+    let expected =
+        [("only judges", false), ("nobody of those who count, and judges", false), ("a tie", true)];
+    assert_eq!(listed(&annotators, &pairs), expected.map(|(pair, people)| (pair.to_owned(), people)));
+}
+
+#[test]
 fn a_label_counts_only_under_what_it_speaks_of() {
     let mut gathered = gathered();
     for pair in &mut gathered.pairs {

@@ -1,0 +1,136 @@
+//! Which texts define a symbol, however it is written, and which symbols are spelled almost like it.
+
+use std::collections::BTreeMap;
+
+use tantivy::postings::Postings;
+use tantivy::query::FuzzyTermQuery;
+use tantivy::schema::{Field, IndexRecordOption};
+use tantivy::{InvertedIndexReader, TERMINATED, Term};
+
+use super::{LexicalIndex, Part};
+use crate::Error;
+use crate::table::PartUnits;
+
+/// Letters of a word for which others are looked for that are spelled almost like it: fewer leave too many, more are
+/// no word.
+const NEAR_LETTERS: std::ops::RangeInclusive<usize> = 4..=100;
+
+impl LexicalIndex {
+    /// The texts that define a symbol, which is given as [`quarry_text::folded`] does.
+    ///
+    /// # Errors
+    /// When the postings cannot be read.
+    pub(crate) fn definitions(&self, folded: &str) -> Result<Vec<usize>, Error> {
+        let mut texts = Vec::new();
+        for (part, units) in self.parts.iter().zip(&self.numbering.parts) {
+            let term = Term::from_field_text(part.symbols.field, folded);
+            let postings = part.symbols.postings.read_postings(&term, IndexRecordOption::Basic);
+            let postings = postings.map_err(tantivy::TantivyError::from)?;
+            texts.extend(postings.into_iter().flat_map(|postings| texts_of(postings, units)));
+        }
+        Ok(texts)
+    }
+
+    /// The symbols, folded, that become `folded` by adding, leaving out or changing one letter or by swapping two that
+    /// stand beside each other, with the texts that define them. None for a word that is too short to tell.
+    ///
+    /// # Errors
+    /// When the postings cannot be read.
+    pub(crate) fn near_symbols(&self, folded: &str) -> Result<BTreeMap<String, Vec<usize>>, Error> {
+        let mut found: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        if !NEAR_LETTERS.contains(&folded.chars().count()) {
+            return Ok(found);
+        }
+        for (part, units) in self.parts.iter().zip(&self.numbering.parts) {
+            let symbols = &part.symbols;
+            let automaton =
+                FuzzyTermQuery::new(Term::from_field_text(symbols.field, folded), 1, true).automaton()?;
+            let near = symbols.postings.terms().search(automaton).into_stream();
+            let mut near = near.map_err(tantivy::TantivyError::from)?;
+            while let Some((symbol, information)) = near.next() {
+                let postings =
+                    symbols.postings.read_postings_from_terminfo(information, IndexRecordOption::Basic);
+                let postings = postings.map_err(tantivy::TantivyError::from)?;
+                let texts = found.entry(String::from_utf8_lossy(symbol).into_owned()).or_default();
+                texts.extend(texts_of(postings, units));
+            }
+        }
+        found.retain(|_, texts| !texts.is_empty());
+        Ok(found)
+    }
+
+    /// Whether a term occurs in any text, or did in one that is gone.
+    ///
+    /// # Errors
+    /// When the dictionaries cannot be read.
+    pub(crate) fn has_term(&self, term: &str) -> Result<bool, Error> {
+        for Part { fields, .. } in &self.parts {
+            // Most words stand in a body.
+            for reader in fields.iter().rev() {
+                let information = reader.postings.get_term_info(&Term::from_field_text(reader.field, term));
+                if information.map_err(tantivy::TantivyError::from)?.is_some() {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Where the symbols of a part are defined.
+pub(super) struct SymbolReader {
+    pub field: Field,
+    pub postings: std::sync::Arc<InvertedIndexReader>,
+}
+
+/// The texts in which a term stands, without those that are gone.
+fn texts_of(mut postings: impl Postings, units: &PartUnits) -> Vec<usize> {
+    let mut texts = Vec::new();
+    while postings.doc() != TERMINATED {
+        texts.extend(units.unit(postings.doc() as usize));
+        postings.advance();
+    }
+    texts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lexical::LexicalText;
+
+    fn index(symbols: &[&'static str]) -> LexicalIndex {
+        let text = |symbol: &&'static str| LexicalText { name: symbol, symbol, ..LexicalText::default() };
+        LexicalIndex::in_memory(symbols.iter().map(text)).unwrap()
+    }
+
+    #[test]
+    fn a_symbol_is_found_however_it_is_written() {
+        let index = index(&["parseHTTPHeader", "other", "parse_http_header", ""]);
+        assert_eq!(index.definitions("parsehttpheader").unwrap(), [0, 2]);
+        assert_eq!(index.definitions("parse").unwrap(), [0_usize; 0]);
+        assert_eq!(index.definitions("").unwrap(), [0_usize; 0]);
+    }
+
+    #[test]
+    fn near_symbols_are_one_change_away() {
+        let index = index(&["parseHeader", "parse_headers", "parserHeader", "read", "PARSE_HEADER"]);
+        let near = |folded: &str| index.near_symbols(folded).unwrap().into_iter().collect::<Vec<_>>();
+        let header = || ("parseheader".to_owned(), vec![0, 4]);
+        for typed in ["pareheader", "parseheeader", "parsehaeder", "parsehfader"] {
+            assert_eq!(near(typed), [header()], "{typed}");
+        }
+        let expected = [header(), ("parseheaders".to_owned(), vec![1]), ("parserheader".to_owned(), vec![2])];
+        assert_eq!(near("parseheader"), expected);
+        assert_eq!(near("parsheaer"), []);
+        // Too short and too long to tell.
+        assert_eq!(near("rea"), []);
+        assert_eq!(near(&"x".repeat(100_000)), []);
+    }
+
+    #[test]
+    fn a_term_is_known_in_whatever_field() {
+        let index = index(&["parseHeader"]);
+        assert!(index.has_term("parseheader").unwrap() && index.has_term("header").unwrap());
+        assert!(!index.has_term("headers").unwrap());
+    }
+}

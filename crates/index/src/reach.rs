@@ -1,0 +1,84 @@
+//! Which files an index holds, and which of them a search finds.
+//!
+//! What `quarry index` is told is remembered and holds until it is told otherwise; what a search is told holds for that
+//! search. An index holds whatever anybody has asked for since it was last made by name, so that two searches that ask
+//! for different files do not undo each other's work: each finds what it asks for among the files that are there.
+
+use quarry_corpus::walk::{WalkChoice, WalkOptions};
+
+use crate::OpenOptions;
+use crate::folder::Manifest;
+
+/// Files of a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reach {
+    /// What the index holds.
+    pub held: WalkOptions,
+    /// What is found of it.
+    pub found: WalkOptions,
+}
+
+impl Reach {
+    /// Of an index with this manifest, where there is one; of an index of a tree around the path that is asked for, which
+    /// is kept as it was made, if `is_part`.
+    pub fn of(options: &OpenOptions, manifest: Option<&Manifest>, is_part: bool) -> Self {
+        Self::beside(options, manifest.map(|manifest| (manifest.walk, manifest.remembered)), is_part)
+    }
+
+    /// Of an index that holds and remembers something.
+    fn beside(options: &OpenOptions, known: Option<(WalkOptions, WalkChoice)>, is_part: bool) -> Self {
+        let remembered = options.walk.or(known.map(|(_, remembered)| remembered).unwrap_or_default());
+        let found = remembered.over(&options.defaults);
+        let held = match known {
+            Some((held, _)) if is_part => held,
+            Some((held, _)) if !options.remember => held.union(&found),
+            _ => found,
+        };
+        Self { held, found }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(hidden: Option<bool>, remember: bool) -> OpenOptions {
+        let walk = WalkChoice { hidden, ..WalkChoice::default() };
+        OpenOptions { walk, remember, ..OpenOptions::default() }
+    }
+
+    #[track_caller]
+    fn check(options: &OpenOptions, held: Option<bool>, remembered: Option<bool>, expected: (bool, bool)) {
+        let held = held.map(|hidden| WalkOptions { hidden, ..WalkOptions::default() });
+        let remembered = asked(remembered, true).walk;
+        let reach = Reach::beside(options, held.map(|held| (held, remembered)), false);
+        assert_eq!((reach.held.hidden, reach.found.hidden), expected);
+    }
+
+    #[test]
+    fn what_was_remembered_holds_until_something_else_is_said() {
+        let nothing = asked(None, false);
+        check(&nothing, None, None, (false, false));
+        check(&nothing, Some(true), Some(true), (true, true));
+        check(&nothing, Some(true), None, (true, false));
+        let no = asked(Some(false), false);
+        check(&no, Some(true), Some(true), (true, false));
+        let yes = asked(Some(true), false);
+        check(&yes, Some(false), None, (true, true));
+        check(&yes, None, None, (true, true));
+    }
+
+    #[test]
+    fn an_index_that_is_made_by_name_holds_what_was_said_and_nothing_else() {
+        check(&asked(None, true), Some(true), None, (false, false));
+        check(&asked(None, true), Some(false), Some(true), (true, true));
+        check(&asked(Some(false), true), Some(true), Some(true), (false, false));
+    }
+
+    #[test]
+    fn an_index_around_a_path_is_kept_as_it_is() {
+        let held = WalkOptions { max_bytes: 500, ..WalkOptions::default() };
+        let reach = Reach::beside(&asked(None, false), Some((held, WalkChoice::default())), true);
+        assert_eq!(reach, Reach { held, found: WalkOptions::default() });
+    }
+}

@@ -1,0 +1,291 @@
+//! Indexes in trees of strangers: whatever takes the place of a file of theirs, nothing outside is written, read or
+//! waited for.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use quarry_embed::{Embedder, StaticModel};
+use quarry_index::{Error, Index, LOCAL_FOLDER, OpenOptions, Opened, Update, UserFolders};
+
+/// A stranger's tree, a user's own files beside it, and the user's folders.
+struct Fixture {
+    folder: tempfile::TempDir,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let fixture = Self { folder: tempfile::tempdir().unwrap() };
+        fs::create_dir_all(fixture.tree()).unwrap();
+        fs::write(fixture.tree().join("a.py"), "def connect(host):\n    return dial(host)\n").unwrap();
+        fs::create_dir_all(fixture.home().join("empty")).unwrap();
+        fs::create_dir_all(fixture.home().join("full")).unwrap();
+        fs::write(fixture.home().join("rc"), "mine").unwrap();
+        fs::write(fixture.home().join("full/notes"), "mine too").unwrap();
+        fixture
+    }
+
+    fn tree(&self) -> PathBuf {
+        self.folder.path().join("tree")
+    }
+
+    fn local(&self) -> PathBuf {
+        self.tree().join(LOCAL_FOLDER)
+    }
+
+    fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    fn options(&self) -> OpenOptions {
+        OpenOptions { user: UserFolders::below(self.folder.path()), ..OpenOptions::default() }
+    }
+
+    fn open_as(&self, options: &OpenOptions) -> Result<Opened, Error> {
+        let model: Arc<dyn Embedder> = Arc::new(StaticModel::builtin());
+        Index::open_or_build(&self.tree(), options, Some(model), &|_| {})
+    }
+
+    fn open(&self) -> Result<Opened, Error> {
+        self.open_as(&self.options())
+    }
+
+    /// Makes the index in the tree, as its user asks for it.
+    fn index_in_tree(&self) -> Result<Opened, Error> {
+        self.open_as(&OpenOptions { local: true, update: Update::Required, ..self.options() })
+    }
+
+    /// Something to do for whoever writes an index.
+    fn change(&self) {
+        let path = self.tree().join("a.py");
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(path, format!("{text}\n\ndef another():\n    return connect('here')\n")).unwrap();
+    }
+}
+
+/// Everything below a folder: files with what is in them, directories, and where links lead.
+fn contents(folder: &Path) -> BTreeMap<PathBuf, String> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let (path, kind) = (entry.path(), entry.file_type().unwrap());
+        if kind.is_dir() {
+            found.extend(contents(&path));
+            found.insert(path, "a directory".to_owned());
+        } else if kind.is_symlink() {
+            found.insert(path.clone(), format!("{:?}", fs::read_link(&path).unwrap()));
+        } else if kind.is_file() && entry.metadata().unwrap().len() < 1 << 20 {
+            found.insert(path.clone(), String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned());
+        } else {
+            found.insert(path, "something without end".to_owned());
+        }
+    }
+    found
+}
+
+/// Everything in an index, relative to its folder.
+fn members(folder: &Path) -> Vec<PathBuf> {
+    contents(folder).into_keys().map(|path| path.strip_prefix(folder).unwrap().to_owned()).collect()
+}
+
+fn remove(path: &Path) {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(path).unwrap(),
+        Ok(_) => fs::remove_file(path).unwrap(),
+        Err(_) => {}
+    }
+}
+
+fn pipe(path: &Path) {
+    let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+    rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, 0).unwrap();
+}
+
+/// What a stranger can put anywhere in a tree.
+const PLANTED: [&str; 9] =
+    ["rc", "empty", "full", "full/notes", "nowhere", "/dev/zero", "pipe", "sparse", "directory"];
+
+fn plant(what: &str, path: &Path, home: &Path) {
+    remove(path);
+    if let Some(around) = path.parent().filter(|around| fs::symlink_metadata(around).is_err()) {
+        fs::create_dir_all(around).unwrap();
+    }
+    match what {
+        "pipe" => pipe(path),
+        "sparse" => fs::File::create(path).unwrap().set_len(1 << 40).unwrap(),
+        "directory" => fs::create_dir(path).unwrap(),
+        "/dev/zero" => symlink(what, path).unwrap(),
+        what => symlink(home.join(what), path).unwrap(),
+    }
+}
+
+#[test]
+fn an_index_that_came_with_the_tree_is_left_alone() {
+    let fixture = Fixture::new();
+    let mine = contents(&fixture.home());
+    let names = [
+        "manifest.json",
+        "manifest.copy.json",
+        "manifest.json.new",
+        ".gitignore",
+        "lock",
+        "part-1",
+        "generation-1",
+    ];
+    for what in PLANTED {
+        for name in names {
+            plant(what, &fixture.local().join(name), &fixture.home());
+        }
+        let theirs = members(&fixture.local());
+        assert_eq!(fixture.open().unwrap().index.n_files(), 1, "{what}");
+        fixture.change();
+        fixture.open().unwrap();
+        assert_eq!(members(&fixture.local()), theirs, "{what}");
+        assert_eq!(contents(&fixture.home()), mine, "{what}");
+        remove(&fixture.local());
+    }
+    for what in PLANTED {
+        plant(what, &fixture.local(), &fixture.home());
+        assert_eq!(fixture.open().unwrap().index.n_files(), 1, "{what}");
+        let options = OpenOptions { folder: Some(fixture.local()), ..fixture.options() };
+        if what != "directory" {
+            assert!(fixture.open_as(&options).is_err(), "{what}");
+            assert!(fixture.index_in_tree().is_err(), "{what}");
+        }
+        assert_eq!(contents(&fixture.home()), mine, "{what}");
+    }
+}
+
+#[test]
+fn whatever_takes_the_place_of_a_file_of_ours_leads_nowhere() {
+    let fixture = Fixture::new();
+    let mine = contents(&fixture.home());
+    fixture.index_in_tree().unwrap();
+    for what in ["rc", "empty", "nowhere", "pipe"] {
+        for member in members(&fixture.local()) {
+            plant(what, &fixture.local().join(&member), &fixture.home());
+            // What is damaged is made anew, or else the cache is used.
+            assert_eq!(fixture.open().unwrap().index.n_files(), 1, "{what} {member:?}");
+            fixture.change();
+            let made = fixture.index_in_tree();
+            assert_eq!(contents(&fixture.home()), mine, "{what} {member:?}");
+            if made.is_err() {
+                remove(&fixture.local());
+                fixture.index_in_tree().unwrap();
+            }
+        }
+    }
+    // The next names that a writer would take.
+    for what in PLANTED {
+        for name in [
+            "manifest.json.new",
+            "manifest.copy.json.new",
+            "part-2",
+            "part-3",
+            "generation-2",
+            "generation-3",
+        ] {
+            plant(what, &fixture.local().join(name), &fixture.home());
+        }
+        fixture.change();
+        fixture.index_in_tree().unwrap();
+        assert_eq!(contents(&fixture.home()), mine, "{what}");
+        assert!(fixture.open().unwrap().built.is_none(), "{what}");
+    }
+}
+
+#[test]
+fn a_hard_link_to_a_file_of_ours_is_not_written_through() {
+    let fixture = Fixture::new();
+    fixture.index_in_tree().unwrap();
+    let rc = fixture.home().join("rc");
+    fs::set_permissions(&rc, fs::Permissions::from_mode(0o644)).unwrap();
+    let names = ["manifest.json", "manifest.copy.json", "manifest.json.new", ".gitignore", "lock"];
+    for name in names {
+        let path = fixture.local().join(name);
+        remove(&path);
+        fs::hard_link(&rc, &path).unwrap();
+        fixture.change();
+        let _ = fixture.open();
+        let _ = fixture.index_in_tree();
+        assert_eq!(fs::read_to_string(&rc).unwrap(), "mine", "{name}");
+        assert_eq!(fs::metadata(&rc).unwrap().permissions().mode() & 0o777, 0o644, "{name}");
+        remove(&fixture.local());
+        fixture.index_in_tree().unwrap();
+    }
+}
+
+#[test]
+fn a_folder_that_is_swapped_for_a_link_again_and_again_is_not_left() {
+    let fixture = Fixture::new();
+    let mine = contents(&fixture.home());
+    let (local, aside, link) = (fixture.local(), fixture.tree().join(".aside"), fixture.tree().join(".link"));
+    fixture.index_in_tree().unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                symlink(fixture.home().join("empty"), &link).unwrap();
+                let _ = fs::rename(&local, &aside);
+                let _ = fs::rename(&link, &local);
+                let _ = fs::remove_file(&local);
+                let _ = fs::rename(&aside, &local);
+                let _ = fs::remove_file(&link);
+                // A writer may have begun a new one meanwhile.
+                let _ = fs::remove_dir_all(&aside);
+            }
+        });
+        for _ in 0..60 {
+            fixture.change();
+            let _ = fixture.index_in_tree();
+            let _ = fixture.open();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(contents(&fixture.home()), mine);
+}
+
+#[test]
+fn a_path_into_the_tree_does_not_go_through_its_links() {
+    let fixture = Fixture::new();
+    let mine = contents(&fixture.home());
+    symlink(fixture.home().join("empty"), fixture.tree().join("out")).unwrap();
+    // By whichever way the tree is named.
+    symlink("tree", fixture.folder.path().join("alias")).unwrap();
+    for tree in ["tree", "alias", "home/../tree", "tree/../alias"] {
+        for index in ["out", "out/index", "out/../out/index"] {
+            let folder = fixture.folder.path().join(tree).join(index);
+            let options = OpenOptions { folder: Some(folder), ..fixture.options() };
+            let error = fixture.open_as(&OpenOptions { update: Update::Required, ..options }).err().unwrap();
+            assert!(matches!(error, Error::IndexFolder { .. } | Error::ForeignIndex(_)), "{error:?}");
+        }
+    }
+    assert_eq!(contents(&fixture.home()), mine);
+}
+
+#[test]
+fn nobody_else_reads_an_index() {
+    let fixture = Fixture::new();
+    fixture.open().unwrap();
+    fixture.index_in_tree().unwrap();
+    // One of before, when others could read it.
+    fs::set_permissions(fixture.local(), fs::Permissions::from_mode(0o755)).unwrap();
+    fixture.change();
+    fixture.open().unwrap();
+    for folder in [fixture.local(), fixture.folder.path().join("cache"), fixture.folder.path().join("state")]
+    {
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&folder), 0o700, "{folder:?}");
+        let paths: Vec<PathBuf> = contents(&folder).into_keys().collect();
+        assert!(paths.len() > 3 || folder.ends_with("state"), "{paths:?}");
+        for path in paths {
+            let expected = if path.is_dir() { 0o700 } else { 0o600 };
+            assert_eq!(mode(&path), expected, "{path:?}");
+        }
+    }
+}

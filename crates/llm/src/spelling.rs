@@ -1,0 +1,244 @@
+//! A secret in a text, however it is written there.
+//!
+//! Servers, gateways and models repeat keys as they are, as JSON, HTML or addresses escape them, in base64 and in
+//! hexadecimal, in another case, broken over lines or with characters between that nobody sees. All of that is found,
+//! also in JSON inside of JSON. What is reversed, encrypted, compressed, cut into parts or told in words is not.
+
+use std::iter;
+use std::ops::Range;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+
+/// The most characters between two characters of a secret that are passed over, and the most meanings that a place in a
+/// text may have: whoever sends nothing else must not keep us busy.
+const MAX_SKIPPED: usize = 64;
+
+/// One way to write a secret: a sequence of bytes, each of which may be escaped.
+pub(crate) struct Spelling {
+    bytes: Vec<u8>,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// In any case.
+    Plain,
+    /// In any case, with separators between.
+    Hexadecimal,
+    /// A part of a longer word.
+    Base64,
+}
+
+impl Spelling {
+    /// The ways to write `secret`, which is of ASCII without white space.
+    pub(crate) fn all(secret: &str) -> Vec<Self> {
+        // Writers of JSON put backslashes before other characters, so that they are passed over everywhere.
+        let plain: Vec<u8> = secret.bytes().filter(|byte| *byte != b'\\').collect();
+        let digits: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let mut all = vec![
+            Self { bytes: plain, kind: Kind::Plain },
+            Self { bytes: digits.into_bytes(), kind: Kind::Hexadecimal },
+        ];
+        for before in 0..3 {
+            let text = base64_within(secret, before);
+            let for_addresses = text.replace('+', "-").replace('/', "_");
+            if for_addresses != text {
+                all.push(Self { bytes: for_addresses.into_bytes(), kind: Kind::Base64 });
+            }
+            all.push(Self { bytes: text.into_bytes(), kind: Kind::Base64 });
+        }
+        all.retain(|spelling| !spelling.bytes.is_empty());
+        all
+    }
+
+    /// The places where `text` has it, in their order.
+    pub(crate) fn places<'t>(&'t self, text: &'t str) -> impl Iterator<Item = Range<usize>> + 't {
+        let bytes = text.as_bytes();
+        let mut from = 0;
+        iter::from_fn(move || {
+            let begins = (from..bytes.len()).filter(|&begin| self.may_begin(bytes, begin));
+            let found = { begins }.find_map(|begin| self.end(text, begin).map(|end| begin..end))?;
+            let place = if self.kind == Kind::Base64 { word_around(bytes, found) } else { found };
+            from = place.end;
+            Some(place)
+        })
+    }
+
+    /// Whether it is worth a closer look at this place.
+    fn may_begin(&self, bytes: &[u8], at: usize) -> bool {
+        // What is passed over before a secret belongs to its first character, or a lone backslash would be left.
+        if at > 0 && is_mark(bytes[at - 1]) {
+            return false;
+        }
+        let is_second = |next: &u8| {
+            !next.is_ascii_alphanumeric() || self.bytes.get(1).is_none_or(|second| self.is(*next, *second))
+        };
+        matches!(bytes[at], b'%' | b'&')
+            || is_mark(bytes[at])
+            || self.is(bytes[at], self.bytes[0]) && bytes.get(at + 1).is_none_or(is_second)
+    }
+
+    fn is(&self, byte: u8, wanted: u8) -> bool {
+        byte == wanted || self.kind != Kind::Base64 && byte.eq_ignore_ascii_case(&wanted)
+    }
+
+    /// Where it ends if it begins at `begin`.
+    fn end(&self, text: &str, begin: usize) -> Option<usize> {
+        let mut places = vec![begin];
+        for (number, &wanted) in self.bytes.iter().enumerate() {
+            let mut next = Vec::new();
+            for &place in &places {
+                self.step(text, begin, place, (number > 0).then_some(number), wanted, &mut next);
+            }
+            next.sort_unstable();
+            next.dedup();
+            next.truncate(MAX_SKIPPED);
+            if next.is_empty() {
+                return None;
+            }
+            places = next;
+        }
+        places.last().copied()
+    }
+
+    /// Adds the places behind `wanted`, which may come after characters that are passed over. Before the first one of a
+    /// secret, these are backslashes alone.
+    fn step(
+        &self,
+        text: &str,
+        begin: usize,
+        place: usize,
+        number: Option<usize>,
+        wanted: u8,
+        next: &mut Vec<usize>,
+    ) {
+        let bytes = text.as_bytes();
+        let mut open = vec![place];
+        for count in 0..MAX_SKIPPED {
+            let Some(&at) = open.get(count) else { return };
+            let Some(&byte) = bytes.get(at) else { continue };
+            let mut pass = |to: usize| {
+                if !open.contains(&to) {
+                    open.push(to);
+                }
+            };
+            if self.is(byte, wanted) {
+                next.push(at + 1);
+            }
+            let is_after_backslash = at > begin && bytes[at - 1] == b'\\';
+            if let Some((found, length)) = escaped(&bytes[at..], is_after_backslash) {
+                match u8::try_from(found) {
+                    Ok(found) if self.is(found, wanted) => next.push(at + length),
+                    Ok(found) if is_mark(found) => pass(at + length),
+                    _ if number.is_some() && char::from_u32(found).is_some_and(is_passed_over) => {
+                        pass(at + length)
+                    }
+                    // A byte of a longer character.
+                    Ok(128..) if number.is_some() && byte == b'%' => pass(at + length),
+                    _ => {}
+                }
+            }
+            if is_mark(byte) {
+                pass(at + 1);
+            } else if number.is_some() {
+                match text.get(at..).and_then(|rest| rest.chars().next()) {
+                    Some(c) if is_passed_over(c) => pass(at + c.len_utf8()),
+                    Some('n' | 'r' | 't') if is_after_backslash => pass(at + 1),
+                    _ => {}
+                }
+            }
+            // Between two bytes of two digits each.
+            if self.kind == Kind::Hexadecimal && number.is_some_and(|number| number.is_multiple_of(2)) {
+                match &bytes[at..] {
+                    [b':' | b'-' | b',', ..] => pass(at + 1),
+                    [b'0', b'x' | b'X', ..] => pass(at + 2),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// The characters that the base64 of any text has where that holds `secret` after a number of bytes of which three leave
+/// `before`; without those that depend on what stands around it.
+fn base64_within(secret: &str, before: usize) -> String {
+    let text = STANDARD_NO_PAD.encode([vec![0; before], secret.as_bytes().to_vec()].concat());
+    let bits = 8 * (before + secret.len());
+    text[(8 * before).div_ceil(6)..bits / 6].to_owned()
+}
+
+/// The base64 that `found` is a part of: the rest tells some bits of the secret, and who else is in it.
+fn word_around(bytes: &[u8], found: Range<usize>) -> Range<usize> {
+    let is_inner =
+        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_');
+    let mut start = found.start - bytes[..found.start].iter().rev().take_while(|byte| is_inner(byte)).count();
+    // What follows a backslash belongs to that.
+    if start < found.start && start > 0 && bytes[start - 1] == b'\\' {
+        let length = match bytes[start] {
+            b'u' => 5,
+            b'x' => 3,
+            _ => 1,
+        };
+        start = found.start.min(start + length);
+    }
+    let end = found.end + bytes[found.end..].iter().take_while(|byte| is_inner(byte)).count();
+    start..end
+}
+
+/// Backslashes, and what stands between letters in texts of two bytes a letter.
+fn is_mark(byte: u8) -> bool {
+    matches!(byte, b'\\' | 0)
+}
+
+/// What may stand within a secret and change nothing of how it looks: white space, where it is broken, and characters
+/// that nobody sees.
+fn is_passed_over(c: char) -> bool {
+    c.is_whitespace()
+        || c.is_control()
+        || matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}')
+        || matches!(c, '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
+        || matches!(c, '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// The character that an escape at the beginning of `bytes` stands for, and the length of the escape.
+fn escaped(bytes: &[u8], is_after_backslash: bool) -> Option<(u32, usize)> {
+    let number = |digits: &[u8], radix: u32| {
+        let is_number = !digits.is_empty() && digits.iter().all(|digit| char::from(*digit).is_digit(radix));
+        let digits = std::str::from_utf8(digits).ok().filter(|_| is_number)?;
+        u32::from_str_radix(digits, radix).ok()
+    };
+    let until = |rest: &[u8], end: u8| rest.iter().take(10).position(|&byte| byte == end);
+    match bytes {
+        // The percent sign itself may be escaped.
+        [b'%', rest @ ..] => {
+            let mut length = 1;
+            while rest.get(length - 1..length + 1) == Some(b"25") && rest.len() >= length + 3 {
+                length += 2;
+            }
+            Some((number(rest.get(length - 1..length + 1)?, 16)?, length + 2))
+        }
+        [b'&', b'#', rest @ ..] => {
+            let length = until(rest, b';')?;
+            let found = match &rest[..length] {
+                [b'x' | b'X', digits @ ..] => number(digits, 16)?,
+                digits => number(digits, 10)?,
+            };
+            Some((found, length + 3))
+        }
+        _ if !is_after_backslash => None,
+        [b'u', b'{', rest @ ..] => {
+            let length = until(rest, b'}')?;
+            Some((number(&rest[..length], 16)?, length + 3))
+        }
+        [b'u', rest @ ..] => Some((number(rest.get(..4)?, 16)?, 5)),
+        [b'U', rest @ ..] => Some((number(rest.get(..8)?, 16)?, 9)),
+        [b'x', rest @ ..] => Some((number(rest.get(..2)?, 16)?, 3)),
+        [b'0'..=b'7', ..] => {
+            let digits = bytes.iter().take(3).take_while(|byte| matches!(byte, b'0'..=b'7')).count();
+            Some((number(&bytes[..digits], 8)?, digits))
+        }
+        _ => None,
+    }
+}

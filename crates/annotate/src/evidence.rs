@@ -180,9 +180,9 @@ impl Run {
         isolation: &str,
     ) -> Self {
         let kept = |output: &Captured| {
-            let output = output.text();
-            let output = instrumented.map_or(output.clone(), |instrumented| instrumented.restored(&output));
-            both_ends(&output, MAX_OUTPUT_BYTES)
+            let text = output.text();
+            let text = instrumented.map_or(text.clone(), |instrumented| instrumented.restored(&text));
+            kept(&text, output.total_bytes.saturating_sub(output.bytes.len() as u64))
         };
         Self {
             program,
@@ -321,12 +321,10 @@ impl Run {
     }
 }
 
-/// What is kept of a stream: both ends, or its beginning where the sandbox has no more of it.
-fn kept(stream: &Captured) -> String {
-    let text = stream.text();
-    let more = stream.total_bytes.saturating_sub(stream.bytes.len() as u64);
+/// What is kept of a stream: both ends, or its beginning where the sandbox left out `more` bytes after it.
+fn kept(text: &str, more: u64) -> String {
     if more == 0 {
-        return both_ends(&text, MAX_OUTPUT_BYTES);
+        return both_ends(text, MAX_OUTPUT_BYTES);
     }
     let head = text.floor_char_boundary(MAX_OUTPUT_BYTES);
     format!("{}\n{}", &text[..head], left_out(more + (text.len() - head) as u64))

@@ -29,11 +29,15 @@ fn formula(Explanation { name, value, combination, parts }: &Explanation) -> Str
         Some(Combination::Sum) => (" + ", Some(0.0)),
         Some(Combination::Product) => (" × ", None),
         Some(Combination::Quotient) => (" / ", None),
+        // The exponential of their difference.
+        Some(Combination::Softmax) => (" − ", None),
     };
     let parts = parts.iter().filter(|part| Some(part.value) != nothing);
     let parts: Vec<String> = parts.map(|part| format!("{:.3} {}", part.value, part.name)).collect();
     if parts.is_empty() {
         format!("{name} {value:.3}")
+    } else if *combination == Some(Combination::Softmax) {
+        format!("{name} {value:.3} = exp({})", parts.join(sign))
     } else {
         format!("{name} {value:.3} = {}", parts.join(sign))
     }

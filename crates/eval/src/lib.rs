@@ -23,6 +23,7 @@ mod error;
 pub mod evaluation;
 pub mod method;
 pub mod metrics;
+mod optimize;
 pub mod own_repository;
 pub mod plan;
 pub mod protocol;

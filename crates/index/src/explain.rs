@@ -1,12 +1,14 @@
 //! What a score is made of: a tree whose numbers combine to it.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 
 use crate::fusion::greatest;
+use crate::intent::{Model, QUERY_FEATURES, QueryFeatures, UNIT_FEATURES, UnitFeatures};
 use crate::lexical::FIELDS;
-use crate::rules::Query;
 use crate::search::Signals;
-use crate::{Error, Hit, Index, Ranking, SearchRequest};
+use crate::{Error, Hit, Index, Ranking, ScoreParts, SearchRequest};
 
 /// A number and what it comes from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -33,6 +35,8 @@ pub enum Combination {
     Product,
     /// The first one over the second.
     Quotient,
+    /// The exponential of the first one less the second, which is the logarithm of the sum over all candidates.
+    Softmax,
 }
 
 impl Combination {
@@ -44,6 +48,7 @@ impl Combination {
             Self::Sum => values.sum(),
             Self::Product => values.product(),
             Self::Quotient => values.next().unwrap_or_default() / values.product::<f32>(),
+            Self::Softmax => (values.next().unwrap_or_default() - values.sum::<f32>()).exp(),
         }
     }
 }
@@ -78,12 +83,19 @@ impl Index {
     /// # Errors
     /// As those of the search.
     pub fn explain(&self, request: &SearchRequest, hits: &[Hit]) -> Result<Vec<Explanation>, Error> {
+        let (features, candidates) = self.features(request)?;
         let signals = self.signals(request)?;
-        let query =
-            Query { text: &signals.reading.text, terms: &signals.terms, weights: &signals.lexical.idf };
+        let is_symbol = signals.query().symbol().is_some();
+        let best = candidates.iter().map(|(hit, _)| hit.parts.rules).fold(f32::MIN_POSITIVE, f32::max);
+        let features_of: HashMap<usize, UnitFeatures> =
+            candidates.into_iter().map(|(hit, features)| (hit.unit, features)).collect();
         let explain = |hit: &Hit| {
             let words = self.explain_words(&signals, &request.ranking, hit)?;
-            Ok(explain_rules(words, &request.ranking, query.symbol().is_some(), hit))
+            let rules = explain_rules(words, &request.ranking, is_symbol, hit);
+            if is_symbol || request.ranking.function_share == 0.0 {
+                return Ok(rules);
+            }
+            Ok(explain_mixture(rules, best, &features, &features_of[&hit.unit], &hit.parts))
         };
         hits.iter().map(explain).collect()
     }
@@ -151,6 +163,58 @@ fn explain_rules(words: Explanation, ranking: &Ranking, is_symbol: bool, hit: &H
         [
             Explanation::sum("before repetition", vec![by_kind, definition]),
             Explanation::leaf("repetition", hit.parts.repetition),
+        ],
+    )
+}
+
+/// The rules and what speaks for an answer to a question about behavior, mixed as [`crate::intent`] describes.
+fn explain_mixture(
+    rules: Explanation,
+    best: f32,
+    query: &QueryFeatures,
+    unit: &UnitFeatures,
+    parts: &ScoreParts,
+) -> Explanation {
+    let model = Model::builtin();
+    let terms = |names: &[&'static str], weights: &[f32], features: &[f32]| {
+        let term = |((name, weight), feature): ((&&'static str, &f32), &f32)| {
+            Explanation::product(
+                name,
+                [Explanation::leaf("weight", *weight), Explanation::leaf("value", *feature)],
+            )
+        };
+        names.iter().zip(weights).zip(features).map(term).filter(|term| term.value != 0.0).collect::<Vec<_>>()
+    };
+    let share = |score: Explanation, share: f32| {
+        let all = Explanation::leaf("of all candidates", score.value - share.ln());
+        Explanation::new("share", Combination::Softmax, vec![score, all])
+    };
+    let mut odds = terms(&QUERY_FEATURES, &model.query, query);
+    odds.push(Explanation::leaf("intercept", model.intercept));
+    odds.push(Explanation::leaf("file odds", model.file_odds.ln()));
+    let mut file_probability = Explanation::leaf("probability of a file", parts.file_probability);
+    // What the number comes from, for reading: a logistic function of their sum.
+    file_probability.parts = vec![Explanation::sum("log-odds", odds)];
+    let sharpened = Explanation::product(
+        "rules",
+        [
+            Explanation::leaf("sharpness", model.sharpness),
+            Explanation::quotient("of the best one", rules, Explanation::leaf("best", best)),
+        ],
+    );
+    let behavior = Explanation::sum("behavior", terms(&UNIT_FEATURES, &model.unit, unit));
+    Explanation::sum(
+        "score",
+        vec![
+            Explanation::product("as a file", [file_probability, share(sharpened, parts.file_share)]),
+            Explanation::product(
+                "as a function",
+                [
+                    Explanation::leaf("probability of a function", 1.0 - parts.file_probability),
+                    share(behavior, parts.function_share),
+                    Explanation::leaf("kind of code, repetition", parts.function_factor),
+                ],
+            ),
         ],
     )
 }

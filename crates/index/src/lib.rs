@@ -13,6 +13,7 @@ mod explain;
 mod filter;
 mod folder;
 pub mod fusion;
+pub mod intent;
 pub mod lexical;
 mod open;
 mod place;

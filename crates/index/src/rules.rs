@@ -72,25 +72,42 @@ pub fn name_match(query: &Query, name: &str) -> f32 {
     (found / total * n_matched as f32 / n_words as f32).sqrt()
 }
 
-/// How well the name of a unit matches the query: [`name_match`] of the last part of its qualified name, halved for
-/// functions, because a query in plain words has more often the name of a type's subject in it than of a function's;
-/// 0 for what has no name of its own.
+/// [`name_match`] of the last part of the qualified name of a definition; 0 for what has no name of its own.
+#[must_use]
+pub fn own_name_match(query: &Query, kind: UnitKind, name: &str) -> f32 {
+    if is_definition(kind) { name_match(query, last_part(name)) } else { 0.0 }
+}
+
+/// How well the name of a unit matches the query: [`own_name_match`], halved for functions, because a query in plain
+/// words has more often the name of a type's subject in it than of a function's.
 #[must_use]
 pub fn unit_match(query: &Query, kind: UnitKind, name: &str) -> f32 {
-    match kind {
-        UnitKind::Type => name_match(query, last_part(name)),
-        UnitKind::Function | UnitKind::Method => name_match(query, last_part(name)) / 2.0,
-        UnitKind::Module | UnitKind::Section => 0.0,
+    own_name_match(query, kind, name) * if kind == UnitKind::Type { 1.0 } else { 0.5 }
+}
+
+/// How well the place of a file matches the query.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PlaceMatch {
+    /// [`name_match`] of the file's stem.
+    pub stem: f32,
+    /// [`name_match`] of the name of its directory.
+    pub directory: f32,
+}
+
+impl PlaceMatch {
+    /// Both in one: the stem counts four times as much as the directory.
+    #[must_use]
+    pub fn whole(self) -> f32 {
+        0.8 * self.stem + 0.2 * self.directory
     }
 }
 
-/// How well the place of a file matches the query: [`name_match`] of the file's stem, and a fifth of it for the
-/// folder's name. `stem` and `folder` are those of [`place`].
+/// How well the place of a file matches the query. What is its stem and what its directory is said by [`place`].
 #[must_use]
-pub fn place_match(query: &Query, path: &str) -> f32 {
+pub fn place_match(query: &Query, path: &str) -> PlaceMatch {
     let Place { stem, folder } = place(path);
     let parent = folder.rsplit_once('/').map_or(folder, |(_, parent)| parent);
-    0.8 * name_match(query, stem) + 0.2 * name_match(query, parent)
+    PlaceMatch { stem: name_match(query, stem), directory: name_match(query, parent) }
 }
 
 /// Whether a longer query mentions a symbol by a word that only symbols are.
@@ -261,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_path_matches_by_its_stem_and_a_little_by_its_folder() {
-        let of = |path: &str| with_query("json", |query| place_match(query, path));
+        let of = |path: &str| with_query("json", |query| place_match(query, path).whole());
         let close =
             |found: f32, expected: f32| assert!((found - expected).abs() < 1e-6, "{found} {expected}");
         close(of("src/json.rs"), 0.8);

@@ -11,9 +11,12 @@ use quarry_text::query_terms;
 use rayon::prelude::*;
 
 use crate::fusion::{Fusion, convex_combination, greatest};
+use crate::intent::{
+    self, Model, NameMatches, QueryFeatures, QueryMatches, Shares, UnitFeatures, UnitMatches,
+};
 use crate::lexical::{Bm25f, Groups, Scores};
 use crate::respelling::Reading;
-use crate::rules::{self, Query};
+use crate::rules::{self, PlaceMatch, Query};
 use crate::table::{FileRecord, UnitRecord};
 use crate::{Error, Evidence, Filter, Index};
 
@@ -51,7 +54,8 @@ pub struct SearchRequest<'a> {
 /// - the [rules](crate::rules), each times its weight;
 ///
 /// and is multiplied with what [`rules::demotion`] says, which the weight of a definition is added to, and then with
-/// what [`rules::fold`] and [`rules::diversify`] say. The defaults are
+/// what [`rules::fold`] and [`rules::diversify`] say. That is the score of the rules; with `function_share` above 0 it
+/// is mixed with that of questions about behavior, as [`intent`](crate::intent) describes. The defaults are
 /// what `quarry eval tune` chooses on the repository-search development set and on `bench/repo-queries.tsv` together, or
 /// what hardly differs from it; `docs/ranking.md` has the figures.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,6 +87,9 @@ pub struct Ranking {
     pub repetition: f32,
     /// Factor for a near-duplicate of a better unit, 0 to 1.
     pub duplicate: f32,
+    /// How far a query is taken for a question about behavior where it reads like one, 0 (never: the rules alone rank)
+    /// to 1 (as likely as [`Model::file_probability`] says).
+    pub function_share: f32,
 }
 
 impl Default for Ranking {
@@ -101,6 +108,7 @@ impl Default for Ranking {
             private: 0.99,
             repetition: 0.65,
             duplicate: 0.0,
+            function_share: 1.0,
         }
     }
 }
@@ -167,6 +175,35 @@ pub struct ScoreParts {
     pub demotion: f32,
     /// What it is multiplied with further for better units of the same file and for being a near-duplicate of one.
     pub repetition: f32,
+    /// The score by the rules, all of the above.
+    pub rules: f32,
+    /// The probability that the query wants a file, 0 to 1; 1 where the rules alone rank.
+    pub file_probability: f32,
+    /// The unit's share if a file is wanted: of a softmax over the scores by the rules, 0 to 1.
+    pub file_share: f32,
+    /// [`Model::function_score`].
+    pub function: f32,
+    /// The unit's share if a function is wanted: of a softmax over `function`, 0 to 1.
+    pub function_share: f32,
+    /// What that share is multiplied with for generated code and the like and for being a near-duplicate.
+    pub function_factor: f32,
+}
+
+/// What is found out about a query beside its candidates.
+struct Found {
+    /// Share of its terms that occur in the index.
+    known: f32,
+    /// As [`SearchResponse::read_as`].
+    read_as: Option<String>,
+}
+
+/// A unit that may be a result.
+struct Candidate {
+    unit: usize,
+    score: f32,
+    parts: ScoreParts,
+    /// All 0 until they are needed.
+    features: UnitFeatures,
 }
 
 /// What a query finds in every unit and file that may be found; 0 for the others.
@@ -189,19 +226,90 @@ pub(crate) struct Signals {
     pub best: f32,
 }
 
+impl Signals {
+    /// The query as it was read, with the weights of its terms.
+    pub fn query(&self) -> Query<'_> {
+        Query { text: &self.reading.text, terms: &self.terms, weights: &self.lexical.idf }
+    }
+}
+
 impl Index {
     /// Ranks the units of the index for a query. Deterministic: equal indexes give equal responses.
     ///
     /// # Errors
     /// When the query has no word, the model fails, or the index cannot be read.
     pub fn search(&self, request: &SearchRequest) -> Result<SearchResponse, Error> {
-        let Signals { reading, terms, lexical, dense, candidates, words, best: scale, .. } =
-            self.signals(request)?;
+        let (candidates, Found { known, read_as }) = self.score_candidates(request)?;
+        let hits: Vec<Hit> = candidates
+            .into_iter()
+            .take(request.limit)
+            .map(|candidate| self.hit(candidate.unit, candidate.score, candidate.parts))
+            .collect();
+        let maximum =
+            |part: fn(&ScoreParts) -> f32| hits.iter().map(|hit| part(&hit.parts)).fold(0.0, f32::max);
+        let evidence = Evidence {
+            dense: self.dense.as_ref().map(|_| maximum(|parts| parts.dense)),
+            coverage: maximum(|parts| parts.coverage),
+            known,
+        };
+        let confidence = if hits.is_empty() { 0.0 } else { evidence.confidence() };
+        Ok(SearchResponse { hits, confidence, evidence, read_as })
+    }
+
+    /// Candidates, best first.
+    fn score_candidates(&self, request: &SearchRequest) -> Result<(Vec<Candidate>, Found), Error> {
+        let signals = self.signals(request)?;
         let ranking = &request.ranking;
-        let query = Query { text: &reading.text, terms: &terms, weights: &lexical.idf };
+        let query = signals.query();
+        let places = self.place_matches(&query, &signals.candidates);
+        let parts = self.parts_by_rules(&signals, &query, ranking, &places);
+        let is_symbol = query.symbol().is_some();
+        let mut scored: Vec<(u32, usize, f32)> = signals
+            .candidates
+            .iter()
+            .map(|unit| (self.file_of_unit[*unit], *unit, ranking.score(&parts[unit], is_symbol)))
+            .collect();
+        if ranking.duplicate < 1.0 {
+            rules::fold(&mut scored, ranking.duplicate, N_FOLDED, |a, b| self.are_alike(a, b));
+        }
+        let folded: HashMap<usize, f32> = scored.iter().map(|&(_, unit, score)| (unit, score)).collect();
+        let over = |score: f32, of: f32| if of > 0.0 { score / of } else { 1.0 };
+        let mut candidates: Vec<Candidate> = rules::diversify(scored, ranking.repetition)
+            .into_iter()
+            .map(|(_, unit, score)| {
+                let alone = ranking.score(&parts[&unit], is_symbol);
+                // Tests are among the features of a question about behavior.
+                let flags = self.flags(&self.table.units[unit]).difference(FileFlags::TEST);
+                let demotion = if flags.is_empty() { 1.0 } else { ranking.demotion };
+                let parts = ScoreParts {
+                    repetition: over(score, alone),
+                    rules: score,
+                    file_probability: 1.0,
+                    function_factor: over(folded[&unit], alone) * demotion,
+                    ..parts[&unit]
+                };
+                Candidate { unit, score, parts, features: UnitFeatures::default() }
+            })
+            .collect();
+        if ranking.function_share > 0.0 && !is_symbol {
+            self.mix(&mut candidates, &signals, &query, ranking, &places);
+        }
+        let text = signals.reading.text;
+        let read_as = (text != request.query).then_some(text);
+        Ok((candidates, Found { known: signals.lexical.known, read_as }))
+    }
+
+    /// What is known of each candidate before any of them is compared with another.
+    fn parts_by_rules(
+        &self,
+        signals: &Signals,
+        query: &Query,
+        ranking: &Ranking,
+        places: &HashMap<u32, PlaceMatch>,
+    ) -> HashMap<usize, ScoreParts> {
+        let Signals { reading, lexical, dense, candidates, words, best: scale, .. } = signals;
         let is_symbol = query.symbol().is_some();
         let most: f32 = lexical.idf.iter().sum::<f32>() * (ranking.bm25f.k1 + 1.0);
-        let places = self.place_matches(&query, &candidates);
         let is_private = |record: &UnitRecord| {
             rules::is_private(self.table.text(record.name), self.table.text(record.signature))
         };
@@ -214,60 +322,155 @@ impl Index {
         let parts = |unit: usize, words: f32| {
             let record = &self.table.units[unit];
             let name = self.table.text(record.name);
-            let mut flags = self.table.file_of(record).flags();
-            flags.set(FileFlags::TEST, flags.contains(FileFlags::TEST) || record.is_test());
             let exactness = if is_symbol {
                 reading.definitions.get(&unit).copied()
             } else {
                 let symbol = rules::symbol(record.kind(), name, self.table.text(record.signature));
-                rules::mentions(&query, symbol).then_some(1.0)
+                rules::mentions(query, symbol).then_some(1.0)
             };
             ScoreParts {
                 lexical: lexical.texts[unit],
                 dense: dense[unit],
                 coverage: (lexical.texts[unit] / most).min(1.0),
                 words: words / scale,
-                place: places[&record.file],
-                name: rules::unit_match(&query, record.kind(), name),
+                place: places[&record.file].whole(),
+                name: rules::unit_match(query, record.kind(), name),
                 defines: exactness.is_some(),
                 exactness: exactness.unwrap_or_default(),
                 demotion: rules::demotion(
-                    flags,
+                    self.flags(record),
                     with_public.contains(&record.file) && is_private(record),
                     ranking,
                 ),
                 repetition: 1.0,
+                ..ScoreParts::default()
             }
         };
-        let parts: HashMap<usize, ScoreParts> =
-            candidates.iter().zip(words).map(|(&unit, words)| (unit, parts(unit, words))).collect();
-        let mut scored: Vec<(u32, usize, f32)> = candidates
-            .iter()
-            .map(|unit| (self.file_of_unit[*unit], *unit, ranking.score(&parts[unit], is_symbol)))
-            .collect();
-        if ranking.duplicate < 1.0 {
-            rules::fold(&mut scored, ranking.duplicate, N_FOLDED, |a, b| self.are_alike(a, b));
+        candidates.iter().zip(words).map(|(&unit, &words)| (unit, parts(unit, words))).collect()
+    }
+
+    /// What a unit's file is, and whether it is test code.
+    fn flags(&self, record: &UnitRecord) -> FileFlags {
+        let mut flags = self.table.file_of(record).flags();
+        flags.set(FileFlags::TEST, flags.contains(FileFlags::TEST) || record.is_test());
+        flags
+    }
+
+    /// Mixes the scores of the rules with those of questions about behavior, and sorts by the mixture.
+    fn mix(
+        &self,
+        candidates: &mut [Candidate],
+        signals: &Signals,
+        query: &Query,
+        ranking: &Ranking,
+        places: &HashMap<u32, PlaceMatch>,
+    ) {
+        let model = Model::builtin();
+        let file_probability =
+            model.file_probability(&self.query_features(candidates, signals, query, places));
+        let file_probability = 1.0 - ranking.function_share * (1.0 - file_probability);
+        self.set_features(candidates, signals);
+        let rules: Vec<f32> = candidates.iter().map(|candidate| candidate.parts.rules).collect();
+        let features: Vec<UnitFeatures> = candidates.iter().map(|candidate| candidate.features).collect();
+        let Shares { file, function } = model.shares(&rules, &features);
+        for ((candidate, file_share), function_share) in candidates.iter_mut().zip(file).zip(function) {
+            let parts = &mut candidate.parts;
+            parts.file_probability = file_probability;
+            parts.file_share = file_share;
+            parts.function = model.function_score(&candidate.features);
+            parts.function_share = function_share;
+            candidate.score =
+                intent::mixture(file_probability, file_share, function_share * parts.function_factor);
         }
-        let ranked = rules::diversify(scored, ranking.repetition);
-        let hits: Vec<Hit> = ranked
-            .into_iter()
-            .take(request.limit)
-            .map(|(_, unit, score)| {
-                let alone = ranking.score(&parts[&unit], is_symbol);
-                let repetition = if alone > 0.0 { score / alone } else { 1.0 };
-                self.hit(unit, score, ScoreParts { repetition, ..parts[&unit] })
-            })
-            .collect();
-        let greatest_part =
-            |part: fn(&ScoreParts) -> f32| hits.iter().map(|hit| part(&hit.parts)).fold(0.0, f32::max);
-        let evidence = Evidence {
-            dense: self.dense.as_ref().map(|_| greatest_part(|parts| parts.dense)),
-            coverage: greatest_part(|parts| parts.coverage),
-            known: lexical.known,
+        candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.unit.cmp(&b.unit)));
+    }
+
+    /// What the query looks like and how well the names among the candidates match it.
+    fn query_features(
+        &self,
+        candidates: &[Candidate],
+        signals: &Signals,
+        query: &Query,
+        places: &HashMap<u32, PlaceMatch>,
+    ) -> QueryFeatures {
+        let maximum = |values: &mut dyn Iterator<Item = f32>| values.fold(0.0, f32::max);
+        let own_name = |candidate: &Candidate| {
+            let record = &self.table.units[candidate.unit];
+            (record.kind(), rules::own_name_match(query, record.kind(), self.table.text(record.name)))
         };
-        let confidence = if hits.is_empty() { 0.0 } else { evidence.confidence() };
-        let read_as = (reading.text != request.query).then_some(reading.text);
-        Ok(SearchResponse { hits, confidence, evidence, read_as })
+        let names: Vec<(UnitKind, f32)> = candidates.iter().map(own_name).collect();
+        let of_types = names.iter().filter(|(kind, _)| *kind == UnitKind::Type);
+        let matches = QueryMatches {
+            known: signals.lexical.known,
+            coverage: maximum(&mut candidates.iter().map(|candidate| candidate.parts.coverage)),
+            cosine: maximum(&mut candidates.iter().map(|candidate| candidate.parts.dense)),
+            names: NameMatches {
+                stem: maximum(&mut places.values().map(|place| place.stem)),
+                directory: maximum(&mut places.values().map(|place| place.directory)),
+                type_name: maximum(&mut of_types.map(|(_, found)| *found)),
+                name: maximum(&mut names.iter().map(|(_, found)| *found)),
+            },
+        };
+        intent::query_features(query.text, &matches)
+    }
+
+    /// Gives candidates their features.
+    fn set_features(&self, candidates: &mut [Candidate], signals: &Signals) {
+        let Signals { lexical, dense, dense_of_files, .. } = signals;
+        let best = [&lexical.texts, dense, &lexical.groups, dense_of_files].map(|scores| greatest(scores));
+        let mut order: Vec<usize> = (0..candidates.len()).collect();
+        order.sort_by(|&a, &b| {
+            let (a, b) = (&candidates[a], &candidates[b]);
+            b.parts.words.total_cmp(&a.parts.words).then(a.unit.cmp(&b.unit))
+        });
+        let mut in_file: HashMap<u32, usize> = HashMap::new();
+        let mut ranks = vec![0; candidates.len()];
+        for number in order {
+            let seen = in_file.entry(self.file_of_unit[candidates[number].unit]).or_default();
+            ranks[number] = *seen;
+            *seen += 1;
+        }
+        for (candidate, rank_in_file) in candidates.iter_mut().zip(ranks) {
+            let record = &self.table.units[candidate.unit];
+            let file = self.file_of_unit[candidate.unit];
+            candidate.features = UnitMatches {
+                lexical_share: lexical.texts[candidate.unit] / best[0],
+                dense_share: dense[candidate.unit].max(0.0) / best[1],
+                file_lexical_share: lexical.groups[file as usize] / best[2],
+                file_dense_share: dense_of_files[file as usize].max(0.0) / best[3],
+                coverage: candidate.parts.coverage,
+                kind: record.kind(),
+                is_test: self.flags(record).contains(FileFlags::TEST),
+                defines: candidate.parts.defines,
+                lines: record.end_line.saturating_sub(record.start_line) + 1,
+                rank_in_file,
+                in_file: in_file[&file],
+            }
+            .features();
+        }
+    }
+
+    /// What a query looks like, and its candidates with their features, in the order of the scores of the rules, for
+    /// fitting a [`Model`].
+    ///
+    /// # Errors
+    /// As those of a search.
+    pub fn features(
+        &self,
+        request: &SearchRequest,
+    ) -> Result<(QueryFeatures, Vec<(Hit, UnitFeatures)>), Error> {
+        let ranking = Ranking { function_share: 0.0, ..request.ranking.clone() };
+        let request = SearchRequest { ranking, ..request.clone() };
+        let (mut candidates, _) = self.score_candidates(&request)?;
+        let signals = self.signals(&request)?;
+        let query = signals.query();
+        let places = self.place_matches(&query, &signals.candidates);
+        let features = self.query_features(&candidates, &signals, &query, &places);
+        self.set_features(&mut candidates, &signals);
+        let hit = |candidate: Candidate| {
+            (self.hit(candidate.unit, candidate.score, candidate.parts), candidate.features)
+        };
+        Ok((features, candidates.into_iter().map(hit).collect()))
     }
 
     /// What words and meaning say of units and files, before any rule.
@@ -449,7 +652,7 @@ impl Index {
     }
 
     /// [`rules::place_match`] of the files of some units.
-    fn place_matches(&self, query: &Query, units: &[usize]) -> HashMap<u32, f32> {
+    fn place_matches(&self, query: &Query, units: &[usize]) -> HashMap<u32, PlaceMatch> {
         let mut matches = HashMap::new();
         for &unit in units {
             let file = self.file_of_unit[unit];

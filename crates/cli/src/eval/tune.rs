@@ -1,16 +1,18 @@
 //! `quarry eval tune`: choosing the weights of the ranking, and what each of its parts is worth.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use quarry_corpus::formats::repo_search::{self as format, Repository};
 use quarry_eval::method::Method;
 use quarry_eval::repo_search::calibration::{self, Decision, Kind, Sample};
+use quarry_eval::repo_search::intent;
 use quarry_eval::repo_search::tuning::{self, Ablated, CrossValidation, PARAMETERS};
 use quarry_eval::repo_search::{Indexes, indexed_folder};
 use quarry_eval::significance::mean;
 use quarry_index::confidence::Weights;
+use quarry_index::intent::Model;
 use quarry_text::counted;
 use serde::Serialize;
 
@@ -31,6 +33,10 @@ pub struct TuneArgs {
     /// Say only what each part of the ranking as it is brings, and choose nothing
     #[arg(long)]
     ablation: bool,
+    /// Fit the weights that tell questions about files from questions about functions and rank the latter, cross-validate
+    /// them by repository and by table, write them to FILE, and choose nothing else
+    #[arg(long, value_name = "FILE", conflicts_with = "ablation")]
+    intent: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -91,6 +97,11 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
         &models,
         |name| output::note(&format!("indexed {name}")),
     )?;
+    if let Some(path) = &args.intent {
+        let of_table = |(number, table): (usize, &Vec<Repository>)| vec![number; table.len()];
+        let table_of: Vec<usize> = tables.iter().enumerate().flat_map(of_table).collect();
+        return fit_intent(args, &indexes.questions(&table_of)?, path);
+    }
     let scores = indexes.scores(&indexes.ranking)?;
     let default: Vec<f64> = scores.strata().iter().map(|values| mean(&[values])).collect();
     // Each table counts the same, however many repositories it has.
@@ -123,6 +134,34 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
         confidence: confidence(&indexes.samples()?, repositories.len(), *method != Method::Bm25),
     };
     if args.json { output::print_json(&report) } else { Ok(output::print(&text(&report))?) }
+}
+
+/// Fits the mixture of rankings and writes it.
+fn fit_intent(args: &TuneArgs, questions: &[intent::Question], path: &Path) -> anyhow::Result<()> {
+    let fitted = intent::cross_validate(questions, Model::builtin());
+    let text = serde_json::to_string_pretty(&fitted.model)? + "\n";
+    output::write_text(path, &text)?;
+    if args.json {
+        return output::print_json(&fitted);
+    }
+    let mut out = String::from(
+        "NDCG@10, mean over repositories; the last two columns with weights that were fitted without the repository, and \
+         without its table as well\n\n   rules  in use  without repository  without table\n",
+    );
+    for (path, table) in args.tables.iter().zip(&fitted.tables) {
+        let intent::TableScores { rules, in_use, without_repository, without_table } = table;
+        let _ = writeln!(
+            out,
+            "  {rules:.4}  {in_use:.4}              {without_repository:.4}         {without_table:.4}  {}",
+            path.display()
+        );
+    }
+    let _ = writeln!(
+        out,
+        "\nfile or function: ROC AUC {:.3} without the repository, {:.3} without its table as well",
+        fitted.gate_roc_auc, fitted.gate_roc_auc_without_table
+    );
+    Ok(output::print(&out)?)
 }
 
 fn confidence(samples: &[Sample], n_repositories: usize, with_model: bool) -> Confidence {

@@ -5,6 +5,7 @@
 //! search knows that it has found nothing.
 
 pub mod calibration;
+pub mod intent;
 pub mod tuning;
 
 use self::calibration::Sample;
@@ -49,13 +50,17 @@ impl From<quarry_index::Hit> for Place {
 /// one of them. A result may serve several targets; the value is at most 1 even so.
 #[must_use]
 pub fn ndcg(results: &[Place], targets: &[Target]) -> f64 {
-    let mut hits: Vec<Hit> = targets
-        .iter()
-        .filter_map(|target| results.iter().position(|result| lies_in(result, target)))
-        .map(|index| Hit::new(index + 1, 1))
-        .collect();
+    let rank =
+        |target: &Target| results.iter().position(|result| lies_in(result, target)).map(|index| index + 1);
+    ndcg_of_ranks(targets.iter().filter_map(rank), targets.len())
+}
+
+/// NDCG at [`K`] of targets that are found at some ranks (from 1), of `n_targets` of grade 1; at most 1 even where
+/// several share a rank.
+fn ndcg_of_ranks(ranks: impl Iterator<Item = usize>, n_targets: usize) -> f64 {
+    let mut hits: Vec<Hit> = ranks.map(|rank| Hit::new(rank, 1)).collect();
     hits.sort_unstable_by_key(|hit| hit.rank);
-    rank::ndcg(&hits, &vec![1; targets.len()], Some(K), Gain::Linear).min(1.0)
+    rank::ndcg(&hits, &vec![1; n_targets], Some(K), Gain::Linear).min(1.0)
 }
 
 /// Whether a result is of the file of a target and, where it has lines, holds one of them.
@@ -211,7 +216,7 @@ impl<'a> Indexes<'a> {
                 });
             }
         }
-        let dense_only = Ranking { dense_weight: 1.0, ..Ranking::default() };
+        let dense_only = Ranking { dense_weight: 1.0, function_share: 0.0, ..Ranking::default() };
         let (embedder, ranking) = match method {
             Method::Bm25 => (None, Ranking::default()),
             Method::Hybrid => (Some(load.load(ModelName::Builtin)?), Ranking::default()),

@@ -38,7 +38,7 @@ macro_rules! parameter {
 }
 
 /// The numbers of a [`Ranking`] that are chosen, in the order in which they are gone through.
-pub const PARAMETERS: [Parameter; 13] = [
+pub const PARAMETERS: [Parameter; 14] = [
     parameter!(dense_weight, 0.0, [0.0, 0.35, 0.5, 0.65, 0.8]),
     parameter!(file_weight, 0.0, [0.0, 0.25, 0.5, 0.75, 1.0]),
     parameter!(place_weight, 0.0, [0.0, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0]),
@@ -52,6 +52,7 @@ pub const PARAMETERS: [Parameter; 13] = [
     parameter!(repetition, 1.0, [0.35, 0.5, 0.65, 0.8, 1.0]),
     parameter!(duplicate, 1.0, [0.0, 0.5, 1.0]),
     parameter!(bm25f.k1, 1.2, [0.9, 1.2, 1.5]),
+    parameter!(function_share, 0.0, [0.0, 0.5, 1.0]),
 ];
 
 /// Rounds through all parameters; a further one changes nothing or next to nothing.

@@ -1,0 +1,343 @@
+//! Fitting the mixture of rankings that [`quarry_index::intent`] describes.
+//!
+//! Questions whose targets are whole files teach what a question about a file looks like, those of the category
+//! `function` what one about behavior does; all whose targets have lines teach what speaks for a function. Each table
+//! counts the same, however many questions it has.
+
+use std::collections::BTreeMap;
+
+use quarry_corpus::formats::repo_search::RepositoryQuery;
+use quarry_index::intent::{
+    Model, QUERY_FEATURES, QueryFeatures, Shares, UNIT_FEATURES, UnitFeatures, mixture,
+};
+use quarry_index::{Filter, SearchRequest};
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::{Indexes, K, Place, lies_in, ndcg_of_ranks};
+use crate::EvalError;
+use crate::metrics::classification;
+use crate::optimize::minimize;
+use crate::significance::mean;
+
+/// The category of questions about behavior.
+const FUNCTION: &str = "function";
+
+/// Weight of the squared weights, over standardized features: of the gate and of the ranking of functions. Chosen
+/// once; halving or doubling them changes cross-validated figures in the third digit.
+const GATE_PENALTY: f64 = 0.6;
+const RANKING_PENALTY: f64 = 0.03;
+
+/// A question with what a search finds for it.
+pub struct Question {
+    /// Number of its table.
+    pub table: usize,
+    /// Short name of its repository.
+    pub repository: String,
+    wants_file: Option<bool>,
+    has_lines: bool,
+    n_targets: usize,
+    features: QueryFeatures,
+    candidates: Vec<Candidate>,
+}
+
+struct Candidate {
+    features: UnitFeatures,
+    rules: f32,
+    function_factor: f32,
+    /// Numbers of the targets that it lies in.
+    targets: Vec<usize>,
+}
+
+impl Question {
+    /// NDCG@10 of the candidates by the rules alone, or by a mixture with a model.
+    #[must_use]
+    pub fn ndcg(&self, model: Option<&Model>) -> f64 {
+        let mut order: Vec<usize> = (0..self.candidates.len()).collect();
+        // A name is looked up, not described.
+        let is_symbol = self.features[1] == 1.0;
+        if let Some(model) = model.filter(|_| !is_symbol) {
+            let scores = self.scores(model);
+            // Stable, so that equal ones stay in the order of the rules.
+            order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+        }
+        let rank_of = |target: usize| {
+            order.iter().position(|&at| self.candidates[at].targets.contains(&target)).map(|at| at + 1)
+        };
+        ndcg_of_ranks((0..self.n_targets).filter_map(rank_of), self.n_targets)
+    }
+
+    fn scores(&self, model: &Model) -> Vec<f32> {
+        let (rules, features): (Vec<f32>, Vec<UnitFeatures>) =
+            self.candidates.iter().map(|candidate| (candidate.rules, candidate.features)).unzip();
+        let Shares { file, function } = model.shares(&rules, &features);
+        let probability = model.file_probability(&self.features);
+        let score = |((candidate, file), function): ((&Candidate, f32), f32)| {
+            mixture(probability, file, function * candidate.function_factor)
+        };
+        self.candidates.iter().zip(file).zip(function).map(score).collect()
+    }
+}
+
+impl Indexes<'_> {
+    /// Asks all questions that have an answer; `table_of` has the number of the table of each repository.
+    ///
+    /// # Errors
+    /// When a search fails.
+    pub fn questions(&self, table_of: &[usize]) -> Result<Vec<Question>, EvalError> {
+        let of_repository = |(entry, &table): (&super::Entry, &usize)| {
+            let answered = entry.repository.queries.iter().filter(|query| !query.targets.is_empty());
+            answered.filter_map(|query| entry.question(table, query).transpose()).collect()
+        };
+        let questions: Result<Vec<Vec<Question>>, EvalError> =
+            self.entries.par_iter().zip(table_of).map(of_repository).collect();
+        Ok(questions?.into_iter().flatten().collect())
+    }
+}
+
+impl super::Entry<'_> {
+    fn question(&self, table: usize, query: &RepositoryQuery) -> Result<Option<Question>, EvalError> {
+        let filter = Filter::default();
+        let request = SearchRequest {
+            query: &query.text,
+            limit: K,
+            ranking: quarry_index::Ranking::default(),
+            filter: &filter,
+        };
+        let (features, found) = match self.index.features(&request) {
+            Ok(found) => found,
+            Err(quarry_index::Error::EmptyQuery) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let candidate = |(hit, features): (quarry_index::Hit, UnitFeatures)| {
+            let (rules, function_factor) = (hit.parts.rules, hit.parts.function_factor);
+            let place = Place::from(hit);
+            let targets = query.targets.iter().enumerate().filter(|(_, target)| lies_in(&place, target));
+            Candidate {
+                features,
+                rules,
+                function_factor,
+                targets: targets.map(|(number, _)| number).collect(),
+            }
+        };
+        let has_lines = query.targets.iter().all(|target| target.lines.is_some());
+        let is_file = query.targets.iter().all(|target| target.lines.is_none());
+        Ok(Some(Question {
+            table,
+            repository: self.repository.name.clone(),
+            wants_file: match query.category.as_str() {
+                FUNCTION => Some(false),
+                _ if is_file => Some(true),
+                _ => None,
+            },
+            has_lines,
+            n_targets: query.targets.len(),
+            features,
+            candidates: found.into_iter().map(candidate).collect(),
+        }))
+    }
+}
+
+/// Mean and standard deviation of each feature.
+struct Scale<const N: usize> {
+    mean: [f64; N],
+    deviation: [f64; N],
+}
+
+impl<const N: usize> Scale<N> {
+    fn of<'a>(rows: impl Iterator<Item = &'a [f32; N]> + Clone) -> Self {
+        let n = rows.clone().count().max(1) as f64;
+        let mut mean = [0.0; N];
+        rows.clone().for_each(|row| (0..N).for_each(|at| mean[at] += f64::from(row[at]) / n));
+        let mut deviation = [0.0; N];
+        rows.for_each(|row| {
+            (0..N).for_each(|at| deviation[at] += (f64::from(row[at]) - mean[at]).powi(2) / n);
+        });
+        // A feature that never changes says nothing: whatever its weight is, it is divided by a lot.
+        Self {
+            mean,
+            deviation: deviation.map(|variance| if variance > 1e-12 { variance.sqrt() } else { 1e6 }),
+        }
+    }
+
+    fn apply(&self, row: &[f32; N]) -> [f64; N] {
+        std::array::from_fn(|at| (f64::from(row[at]) - self.mean[at]) / self.deviation[at])
+    }
+}
+
+/// What each question weighs: all of a table 1 together.
+fn weights(questions: &[&Question]) -> Vec<f64> {
+    let mut counts: BTreeMap<usize, f64> = BTreeMap::new();
+    questions.iter().for_each(|question| *counts.entry(question.table).or_default() += 1.0);
+    questions.iter().map(|question| 1.0 / counts[&question.table]).collect()
+}
+
+/// Fits a model to questions, with `file_odds` and `sharpness` as they are in `base`. Both parts are convex, so that
+/// equal questions give equal models.
+#[must_use]
+pub fn fit<'a>(questions: impl Iterator<Item = &'a Question> + Clone, base: &Model) -> Model {
+    let (intercept, query) = fit_gate(&questions.clone().collect::<Vec<_>>());
+    let unit = fit_ranking(&questions.filter(|question| question.has_lines).collect::<Vec<_>>());
+    Model { intercept, query, unit, ..base.clone() }
+}
+
+/// The logistic regression of whether a question wants a file.
+fn fit_gate(questions: &[&Question]) -> (f32, QueryFeatures) {
+    const N: usize = QUERY_FEATURES.len();
+    let known: Vec<&Question> =
+        questions.iter().copied().filter(|question| question.wants_file.is_some()).collect();
+    let scale = Scale::of(known.iter().map(|question| &question.features));
+    let rows: Vec<([f64; N], f64, f64)> = known
+        .iter()
+        .zip(weights(&known))
+        .map(|(question, weight)| {
+            let wants_file = f64::from(u8::from(question.wants_file == Some(true)));
+            (scale.apply(&question.features), wants_file, weight * 5.0)
+        })
+        .collect();
+    let found = minimize(vec![0.0; N + 1], |at| {
+        let mut value = GATE_PENALTY * 2.5 * at[..N].iter().map(|weight| weight * weight).sum::<f64>();
+        let mut gradient: Vec<f64> = at
+            .iter()
+            .enumerate()
+            .map(|(n, weight)| if n < N { GATE_PENALTY * 5.0 * weight } else { 0.0 })
+            .collect();
+        for (row, wants_file, weight) in &rows {
+            let sum = at[N] + row.iter().zip(at).map(|(value, weight)| value * weight).sum::<f64>();
+            // ln(1 + e^sum) without overflow.
+            value += weight * (sum.max(0.0) + (-sum.abs()).exp().ln_1p() - wants_file * sum);
+            let error = weight * (1.0 / (1.0 + (-sum).exp()) - wants_file);
+            row.iter().zip(&mut gradient).for_each(|(value, by)| *by += error * value);
+            gradient[N] += error;
+        }
+        (value, gradient)
+    });
+    let raw: [f64; N] = std::array::from_fn(|at| found[at] / scale.deviation[at]);
+    let intercept = found[N] - (0..N).map(|at| raw[at] * scale.mean[at]).sum::<f64>();
+    (intercept as f32, raw.map(|weight| weight as f32))
+}
+
+/// The listwise softmax regression (Cao et al., *Learning to Rank: From Pairwise Approach to Listwise Approach*, 2007,
+/// with the top-one probability) of candidates that lie in a target among all of a question.
+fn fit_ranking(questions: &[&Question]) -> UnitFeatures {
+    const N: usize = UNIT_FEATURES.len();
+    let is_right = |candidate: &Candidate| !candidate.targets.is_empty();
+    let found: Vec<&Question> =
+        questions.iter().copied().filter(|question| question.candidates.iter().any(is_right)).collect();
+    let scale = Scale::of(found.iter().flat_map(|question| &question.candidates).map(|unit| &unit.features));
+    let lists: Vec<(Vec<([f64; N], bool)>, f64)> = found
+        .iter()
+        .zip(weights(&found))
+        .map(|(question, weight)| {
+            let row = |candidate: &Candidate| (scale.apply(&candidate.features), is_right(candidate));
+            (question.candidates.iter().map(row).collect(), weight)
+        })
+        .collect();
+    let found = minimize(vec![0.0; N], |at| {
+        let mut value = RANKING_PENALTY / 2.0 * at.iter().map(|weight| weight * weight).sum::<f64>();
+        let mut gradient: Vec<f64> = at.iter().map(|weight| RANKING_PENALTY * weight).collect();
+        for (rows, weight) in &lists {
+            let scores: Vec<f64> =
+                rows.iter().map(|(row, _)| row.iter().zip(at).map(|(value, by)| value * by).sum()).collect();
+            let maximum = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let (mut all, mut right) = (0.0, 0.0);
+            for (score, (_, is_right)) in scores.iter().zip(rows) {
+                let share = (score - maximum).exp();
+                all += share;
+                right += if *is_right { share } else { 0.0 };
+            }
+            // Underflow of the right ones would be an infinite loss.
+            let right = right.max(f64::MIN_POSITIVE);
+            value += weight * (all.ln() - right.ln());
+            for (score, (row, is_right)) in scores.iter().zip(rows) {
+                let share = (score - maximum).exp();
+                let error = weight * (share / all - if *is_right { share / right } else { 0.0 });
+                row.iter().zip(&mut gradient).for_each(|(value, by)| *by += error * value);
+            }
+        }
+        (value, gradient)
+    });
+    std::array::from_fn(|at| (found[at] / scale.deviation[at]) as f32)
+}
+
+/// NDCG@10 of one table, a mean over its repositories.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TableScores {
+    /// By the rules alone.
+    pub rules: f64,
+    /// With the model in use.
+    pub in_use: f64,
+    /// Each repository asked with a model that was fitted without it.
+    pub without_repository: f64,
+    /// Each repository asked with a model that was fitted without it and without the table.
+    pub without_table: f64,
+}
+
+/// What fitting gives.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Fitted {
+    /// By table.
+    pub tables: Vec<TableScores>,
+    /// Area under the curve of the gate between questions about files and about behavior, for repositories left out.
+    pub gate_roc_auc: f64,
+    /// The same with the tables of the repositories left out, too: how far the gate knows questions rather than who
+    /// wrote them.
+    pub gate_roc_auc_without_table: f64,
+    /// The model that all questions give.
+    pub model: Model,
+}
+
+/// Fits the model, and says what it is worth on repositories and on tables that it was not fitted to.
+#[must_use]
+pub fn cross_validate(questions: &[Question], base: &Model) -> Fitted {
+    let n_tables = questions.iter().map(|question| question.table + 1).max().unwrap_or(0);
+    let mut groups: BTreeMap<(usize, &str), Vec<&Question>> = BTreeMap::new();
+    for question in questions {
+        groups.entry((question.table, &question.repository)).or_default().push(question);
+    }
+    let groups: Vec<((usize, &str), Vec<&Question>)> = groups.into_iter().collect();
+    let asked: Vec<(usize, [f64; 4], Vec<(bool, f64, f64)>)> = groups
+        .par_iter()
+        .map(|((table, repository), own)| {
+            let without_repository =
+                fit(questions.iter().filter(|question| question.repository != *repository), base);
+            let without_table = fit(
+                questions.iter().filter(|other| other.repository != *repository && other.table != *table),
+                base,
+            );
+            let models = [None, Some(Model::builtin()), Some(&without_repository), Some(&without_table)];
+            let scores = models
+                .map(|model| mean(&[&own.iter().map(|question| question.ndcg(model)).collect::<Vec<f64>>()]));
+            let gate = own.iter().filter_map(|question| {
+                let probability = |model: &Model| f64::from(model.file_probability(&question.features));
+                question
+                    .wants_file
+                    .map(|is_file| (is_file, probability(&without_repository), probability(&without_table)))
+            });
+            (*table, scores, gate.collect())
+        })
+        .collect();
+    let tables = (0..n_tables)
+        .map(|table| {
+            let column = |at: usize| {
+                let of_table = asked.iter().filter(|(of, ..)| *of == table);
+                mean(&[&of_table.map(|(_, scores, _)| scores[at]).collect::<Vec<f64>>()])
+            };
+            TableScores {
+                rules: column(0),
+                in_use: column(1),
+                without_repository: column(2),
+                without_table: column(3),
+            }
+        })
+        .collect();
+    let gate = || asked.iter().flat_map(|(_, _, gate)| gate);
+    let labels: Vec<bool> = gate().map(|(is_file, ..)| *is_file).collect();
+    let auc = |scores: Vec<f64>| classification::roc_auc(&labels, &scores).unwrap_or(0.5);
+    Fitted {
+        tables,
+        gate_roc_auc: auc(gate().map(|(_, probability, _)| *probability).collect()),
+        gate_roc_auc_without_table: auc(gate().map(|(_, _, probability)| *probability).collect()),
+        model: fit(questions.iter(), base),
+    }
+}

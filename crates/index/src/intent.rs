@@ -1,0 +1,366 @@
+//! What a query wants, a file or a function, and the ranking that follows from it.
+//!
+//! Questions that a file answers ("JSON decoding", `Router`) name a subject; the [rules](crate::rules) about names and
+//! paths find it. Questions that one function answers describe behavior, and those rules mislead there. So a unit's
+//! score is the probability that it is meant, as a mixture of two experts (Jacobs et al., *Adaptive Mixtures of Local
+//! Experts*, 1991): with the probability of [`Model::file_probability`] it is drawn by a softmax over the scores of
+//! the rules, else by a softmax over those of [`Model::function_score`]. Both are linear in named features; their
+//! weights are data (`crates/index/ranking.json`), which `quarry eval tune` fits.
+
+use std::sync::LazyLock;
+
+use quarry_source::UnitKind;
+use quarry_text::is_stop_word;
+use serde::{Deserialize, Serialize};
+
+/// Names of the features of a query, in the order of [`QueryFeatures`].
+pub const QUERY_FEATURES: [&str; 17] = [
+    "log_words",
+    "single_word",
+    "symbols",
+    "stop_words",
+    "question_mark",
+    "question_word",
+    "articles",
+    "capitals",
+    "known",
+    "max_coverage",
+    "max_cosine",
+    "max_stem",
+    "max_type_name",
+    "max_name",
+    "max_directory",
+    "max_stem_squared",
+    "max_type_name_squared",
+];
+
+/// What a query looks like and how well names match it, each about 0 to 1 but for the logarithm.
+pub type QueryFeatures = [f32; QUERY_FEATURES.len()];
+
+/// Names of the features of a unit, in the order of [`UnitFeatures`].
+pub const UNIT_FEATURES: [&str; 13] = [
+    "lexical_share",
+    "dense_share",
+    "file_lexical_share",
+    "file_dense_share",
+    "coverage",
+    "function",
+    "method",
+    "type",
+    "test",
+    "defines",
+    "log_lines",
+    "rank_in_file",
+    "log_in_file",
+];
+
+/// What speaks for a unit as the answer to a question about behavior.
+pub type UnitFeatures = [f32; UNIT_FEATURES.len()];
+
+/// How well names among the candidates match a query; each is the maximum of a
+/// [`name_match`](crate::rules::name_match), 0 to 1.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct NameMatches {
+    /// Of the stems of files.
+    pub stem: f32,
+    /// Of the names of directories.
+    pub directory: f32,
+    /// Of the own names of types.
+    pub type_name: f32,
+    /// Of the own names of all definitions.
+    pub name: f32,
+}
+
+/// What a search found out about a query as a whole, each 0 to 1.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct QueryMatches {
+    /// Share of its terms, by weight, that occur in the index.
+    pub known: f32,
+    /// Maximum coverage of a candidate.
+    pub coverage: f32,
+    /// Maximum cosine of a candidate.
+    pub cosine: f32,
+    /// How well names match.
+    pub names: NameMatches,
+}
+
+/// Words that a question begins with.
+const QUESTION_WORDS: [&str; 11] =
+    ["how", "why", "what", "where", "when", "which", "who", "does", "do", "is", "can"];
+
+/// The features of a query, from its text and from what a search found.
+#[must_use]
+pub fn query_features(text: &str, matches: &QueryMatches) -> QueryFeatures {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let plain: Vec<String> =
+        words.iter().map(|word| word.trim_matches(['?', ',', '.']).to_lowercase()).collect();
+    let share = |count: usize| count as f32 / words.len().max(1) as f32;
+    let flag = |value: bool| f32::from(u8::from(value));
+    let NameMatches { stem, directory, type_name, name } = matches.names;
+    [
+        (words.len().max(1) as f32).ln(),
+        flag(words.len() == 1),
+        share(words.iter().filter(|word| is_written_as_symbol(word)).count()),
+        share(plain.iter().filter(|word| is_stop_word(word)).count()),
+        flag(text.contains('?')),
+        flag(plain.first().is_some_and(|word| QUESTION_WORDS.contains(&word.as_str()))),
+        share(plain.iter().filter(|word| ["a", "an", "the"].contains(&word.as_str())).count()),
+        share(words.iter().skip(1).filter(|word| word.starts_with(char::is_uppercase)).count()),
+        matches.known,
+        matches.coverage,
+        matches.cosine,
+        stem,
+        type_name,
+        name,
+        directory,
+        stem * stem,
+        type_name * type_name,
+    ]
+}
+
+/// Whether a word is written as names in code are and prose is not: `camelCase`, `snake_case`, `a::b`, `a.b`, `f()`,
+/// `ABC`, or in backticks.
+fn is_written_as_symbol(word: &str) -> bool {
+    let pairs = || word.chars().zip(word.chars().skip(1));
+    let dotted = || {
+        pairs()
+            .zip(word.chars().skip(2))
+            .any(|((a, b), c)| b == '.' && a.is_alphanumeric() && c.is_alphanumeric())
+    };
+    word.contains(['_', '`'])
+        || word.contains("::")
+        || word.contains("()")
+        || pairs().any(|(a, b)| b.is_uppercase() && a.is_alphabetic())
+        || dotted()
+}
+
+/// What a search found of a unit.
+#[derive(Debug, Clone, Copy)]
+pub struct UnitMatches {
+    /// BM25F over that of the best unit.
+    pub lexical_share: f32,
+    /// Cosine over that of the best unit, at least 0.
+    pub dense_share: f32,
+    /// BM25F of its file over that of the best file.
+    pub file_lexical_share: f32,
+    /// Best cosine of its file over that of the best file, at least 0.
+    pub file_dense_share: f32,
+    /// BM25F over the maximum that the query's terms can reach.
+    pub coverage: f32,
+    /// What it is.
+    pub kind: UnitKind,
+    /// Whether it is test code.
+    pub is_test: bool,
+    /// Whether it defines a symbol of the query.
+    pub defines: bool,
+    /// Its lines, at least 1.
+    pub lines: u32,
+    /// Candidates of its file with a better score of words and meaning.
+    pub rank_in_file: usize,
+    /// Candidates of its file, itself included.
+    pub in_file: usize,
+}
+
+impl UnitMatches {
+    /// The features of the unit.
+    #[must_use]
+    pub fn features(&self) -> UnitFeatures {
+        let flag = |value: bool| f32::from(u8::from(value));
+        [
+            self.lexical_share,
+            self.dense_share,
+            self.file_lexical_share,
+            self.file_dense_share,
+            self.coverage,
+            flag(self.kind == UnitKind::Function),
+            flag(self.kind == UnitKind::Method),
+            flag(self.kind == UnitKind::Type),
+            flag(self.is_test),
+            flag(self.defines),
+            (self.lines.max(1) as f32).ln(),
+            self.rank_in_file as f32,
+            (self.in_file.max(1) as f32).ln(),
+        ]
+    }
+}
+
+/// The weights of the mixture.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    /// What the odds of a file are multiplied with, above 1 because a file that is missed costs more: its questions
+    /// have several right answers.
+    pub file_odds: f32,
+    /// What the scores of the rules, over the best one's, are multiplied with before the softmax.
+    pub sharpness: f32,
+    /// Log-odds of a file where every feature is 0.
+    pub intercept: f32,
+    /// Weights of [`QUERY_FEATURES`], by name.
+    #[serde(with = "by_name")]
+    pub query: QueryFeatures,
+    /// Weights of [`UNIT_FEATURES`], by name.
+    #[serde(with = "by_name")]
+    pub unit: UnitFeatures,
+}
+
+impl Model {
+    /// The model that search uses.
+    #[must_use]
+    pub fn builtin() -> &'static Self {
+        static BUILTIN: LazyLock<Model> = LazyLock::new(|| {
+            // A test reads the file, so that it cannot be wrong in a release.
+            serde_json::from_str(include_str!("../ranking.json"))
+                .unwrap_or_else(|error| unreachable!("crates/index/ranking.json: {error}"))
+        });
+        &BUILTIN
+    }
+
+    /// The probability that a file is wanted rather than a function, 0 to 1.
+    #[must_use]
+    pub fn file_probability(&self, features: &QueryFeatures) -> f32 {
+        let log_odds = self.intercept + dot(&self.query, features) + self.file_odds.ln();
+        1.0 / (1.0 + (-log_odds).exp())
+    }
+
+    /// The score of a unit as the answer to a question about behavior: a log-probability up to a constant of the
+    /// query.
+    #[must_use]
+    pub fn function_score(&self, features: &UnitFeatures) -> f32 {
+        dot(&self.unit, features)
+    }
+
+    /// The shares of candidates by their scores of the rules and by their features.
+    #[must_use]
+    pub fn shares(&self, rules: &[f32], features: &[UnitFeatures]) -> Shares {
+        let best = rules.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
+        let sharpened: Vec<f32> = rules.iter().map(|score| self.sharpness * score / best).collect();
+        let scores: Vec<f32> = features.iter().map(|features| self.function_score(features)).collect();
+        Shares { file: softmax(&sharpened), function: softmax(&scores) }
+    }
+}
+
+/// The share of each candidate, in their order, each kind adding up to 1.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shares {
+    /// If a file is wanted.
+    pub file: Vec<f32>,
+    /// If a function is wanted.
+    pub function: Vec<f32>,
+}
+
+/// The score of a unit by its two shares, the probability being that of a file.
+#[must_use]
+pub fn mixture(file_probability: f32, file_share: f32, function_share: f32) -> f32 {
+    file_probability * file_share + (1.0 - file_probability) * function_share
+}
+
+fn dot(weights: &[f32], features: &[f32]) -> f32 {
+    weights.iter().zip(features).map(|(weight, feature)| weight * feature).sum()
+}
+
+/// Weights as an object whose keys are the names of the features; the number of weights says which.
+mod by_name {
+    use std::collections::BTreeMap;
+
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{QUERY_FEATURES, UNIT_FEATURES};
+
+    fn names<const N: usize>() -> &'static [&'static str] {
+        if N == QUERY_FEATURES.len() { &QUERY_FEATURES } else { &UNIT_FEATURES }
+    }
+
+    pub(super) fn serialize<S: Serializer, const N: usize>(
+        weights: &[f32; N],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        names::<N>().iter().zip(weights).collect::<BTreeMap<_, _>>().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>, const N: usize>(
+        deserializer: D,
+    ) -> Result<[f32; N], D::Error> {
+        let mut weights: BTreeMap<String, f32> = BTreeMap::deserialize(deserializer)?;
+        let mut values = [0.0; N];
+        for (value, name) in values.iter_mut().zip(names::<N>()) {
+            *value =
+                weights.remove(*name).ok_or_else(|| D::Error::custom(format!("no weight for {name}")))?;
+        }
+        match weights.into_keys().next() {
+            Some(name) => Err(D::Error::custom(format!("{name} is not a feature"))),
+            None => Ok(values),
+        }
+    }
+}
+
+const _: () =
+    assert!(QUERY_FEATURES.len() != UNIT_FEATURES.len(), "by_name tells them apart by their number");
+
+/// The share of each score in a softmax over all of them; all scores must be finite.
+#[must_use]
+pub fn softmax(scores: &[f32]) -> Vec<f32> {
+    let maximum = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let mut shares: Vec<f32> = scores.iter().map(|score| (score - maximum).exp()).collect();
+    let sum: f32 = shares.iter().sum();
+    shares.iter_mut().for_each(|share| *share /= sum);
+    shares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_builtin_weights_can_be_read_and_written_back() {
+        let model = Model::builtin();
+        let text = serde_json::to_string(model).unwrap();
+        assert_eq!(*model, serde_json::from_str(&text).unwrap());
+        let without = text.replacen("\"known\"", "\"unknown\"", 1);
+        let error = serde_json::from_str::<Model>(&without).unwrap_err().to_string();
+        assert!(error.contains("no weight for known"), "{error}");
+    }
+
+    #[test]
+    fn a_name_asks_for_a_file_and_a_description_for_a_function() {
+        let matches = |stem| QueryMatches {
+            known: 1.0,
+            coverage: 0.5,
+            cosine: 0.5,
+            names: NameMatches { stem, type_name: stem, name: stem, directory: 0.0 },
+        };
+        let probability =
+            |text, stem| Model::builtin().file_probability(&query_features(text, &matches(stem)));
+        assert!(probability("JSON Decoder", 1.0) > 0.8);
+        assert!(probability("wait a little longer after each failed try", 0.2) < 0.4);
+        assert!(probability("JSON Decoder", 1.0) > probability("JSON Decoder", 0.2));
+    }
+
+    #[test]
+    fn words_are_written_as_symbols_or_not() {
+        for symbol in ["readCsv", "read_csv", "Gson::Builder", "os.path", "close()", "HTTP", "`x`"] {
+            assert!(is_written_as_symbol(symbol), "{symbol}");
+        }
+        for word in ["Read", "csv", "file.", "don't", "", "é", "a"] {
+            assert!(!is_written_as_symbol(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn shares_add_up_to_one_whatever_the_scores() {
+        for scores in [vec![0.0, 1.0, 2.0], vec![500.0, -500.0], vec![-1e30, -1e30]] {
+            assert!((softmax(&scores).iter().sum::<f32>() - 1.0).abs() < 1e-6, "{scores:?}");
+        }
+        assert!(softmax(&[]).is_empty());
+        let shares = softmax(&[2.0_f32.ln(), 1.0_f32.ln()]);
+        assert!((shares[0] - 2.0 / 3.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn no_text_gives_anything_but_finite_features() {
+        for text in ["", " ", "?", "..", "`", "日本語", "a\u{0301}"] {
+            let features = query_features(text, &QueryMatches::default());
+            assert!(features.iter().all(|value| value.is_finite()), "{text:?} {features:?}");
+        }
+    }
+}

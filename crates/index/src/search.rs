@@ -1,6 +1,5 @@
 //! From a query to ranked units.
 
-use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -11,12 +10,11 @@ use quarry_text::query_terms;
 use rayon::prelude::*;
 
 use crate::fusion::{Fusion, convex_combination, greatest};
-use crate::intent::{
-    self, Model, NameMatches, QueryFeatures, QueryMatches, Shares, UnitFeatures, UnitMatches,
-};
+use crate::intent::UnitFeatures;
 use crate::lexical::{Bm25f, Groups, Scores};
 use crate::respelling::Reading;
 use crate::rules::{self, PlaceMatch, Query};
+use crate::selection::{best, better_first, hide};
 use crate::table::{FileRecord, UnitRecord};
 use crate::{Error, Evidence, Filter, Index};
 
@@ -26,8 +24,7 @@ const N_CANDIDATES: usize = 200;
 /// Of them, those among which near-duplicates are looked for.
 const N_FOLDED: usize = 50;
 
-/// Units and files that one thread looks at: enough to pay for handing them out.
-const UNITS_PER_TASK: usize = 1 << 15;
+/// Files that one thread looks at: enough to pay for handing them out.
 const FILES_PER_TASK: usize = 1 << 12;
 
 /// Cosine from which on two units of one name say the same.
@@ -190,7 +187,7 @@ pub struct ScoreParts {
 }
 
 /// What is found out about a query beside its candidates.
-struct Found {
+pub(crate) struct Found {
     /// Share of its terms that occur in the index.
     known: f32,
     /// As [`SearchResponse::read_as`].
@@ -198,12 +195,12 @@ struct Found {
 }
 
 /// A unit that may be a result.
-struct Candidate {
-    unit: usize,
-    score: f32,
-    parts: ScoreParts,
+pub(crate) struct Candidate {
+    pub unit: usize,
+    pub score: f32,
+    pub parts: ScoreParts,
     /// All 0 until they are needed.
-    features: UnitFeatures,
+    pub features: UnitFeatures,
 }
 
 /// What a query finds in every unit and file that may be found; 0 for the others.
@@ -257,7 +254,7 @@ impl Index {
     }
 
     /// Candidates, best first.
-    fn score_candidates(&self, request: &SearchRequest) -> Result<(Vec<Candidate>, Found), Error> {
+    pub(crate) fn score_candidates(&self, request: &SearchRequest) -> Result<(Vec<Candidate>, Found), Error> {
         let signals = self.signals(request)?;
         let ranking = &request.ranking;
         let query = signals.query();
@@ -350,127 +347,10 @@ impl Index {
     }
 
     /// What a unit's file is, and whether it is test code.
-    fn flags(&self, record: &UnitRecord) -> FileFlags {
+    pub(crate) fn flags(&self, record: &UnitRecord) -> FileFlags {
         let mut flags = self.table.file_of(record).flags();
         flags.set(FileFlags::TEST, flags.contains(FileFlags::TEST) || record.is_test());
         flags
-    }
-
-    /// Mixes the scores of the rules with those of questions about behavior, and sorts by the mixture.
-    fn mix(
-        &self,
-        candidates: &mut [Candidate],
-        signals: &Signals,
-        query: &Query,
-        ranking: &Ranking,
-        places: &HashMap<u32, PlaceMatch>,
-    ) {
-        let model = Model::builtin();
-        let file_probability =
-            model.file_probability(&self.query_features(candidates, signals, query, places));
-        let file_probability = 1.0 - ranking.function_share * (1.0 - file_probability);
-        self.set_features(candidates, signals);
-        let rules: Vec<f32> = candidates.iter().map(|candidate| candidate.parts.rules).collect();
-        let features: Vec<UnitFeatures> = candidates.iter().map(|candidate| candidate.features).collect();
-        let Shares { file, function } = model.shares(&rules, &features);
-        for ((candidate, file_share), function_share) in candidates.iter_mut().zip(file).zip(function) {
-            let parts = &mut candidate.parts;
-            parts.file_probability = file_probability;
-            parts.file_share = file_share;
-            parts.function = model.function_score(&candidate.features);
-            parts.function_share = function_share;
-            candidate.score =
-                intent::mixture(file_probability, file_share, function_share * parts.function_factor);
-        }
-        candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.unit.cmp(&b.unit)));
-    }
-
-    /// What the query looks like and how well the names among the candidates match it.
-    fn query_features(
-        &self,
-        candidates: &[Candidate],
-        signals: &Signals,
-        query: &Query,
-        places: &HashMap<u32, PlaceMatch>,
-    ) -> QueryFeatures {
-        let maximum = |values: &mut dyn Iterator<Item = f32>| values.fold(0.0, f32::max);
-        let own_name = |candidate: &Candidate| {
-            let record = &self.table.units[candidate.unit];
-            (record.kind(), rules::own_name_match(query, record.kind(), self.table.text(record.name)))
-        };
-        let names: Vec<(UnitKind, f32)> = candidates.iter().map(own_name).collect();
-        let of_types = names.iter().filter(|(kind, _)| *kind == UnitKind::Type);
-        let matches = QueryMatches {
-            known: signals.lexical.known,
-            coverage: maximum(&mut candidates.iter().map(|candidate| candidate.parts.coverage)),
-            cosine: maximum(&mut candidates.iter().map(|candidate| candidate.parts.dense)),
-            names: NameMatches {
-                stem: maximum(&mut places.values().map(|place| place.stem)),
-                directory: maximum(&mut places.values().map(|place| place.directory)),
-                type_name: maximum(&mut of_types.map(|(_, found)| *found)),
-                name: maximum(&mut names.iter().map(|(_, found)| *found)),
-            },
-        };
-        intent::query_features(query.text, &matches)
-    }
-
-    /// Gives candidates their features.
-    fn set_features(&self, candidates: &mut [Candidate], signals: &Signals) {
-        let Signals { lexical, dense, dense_of_files, .. } = signals;
-        let best = [&lexical.texts, dense, &lexical.groups, dense_of_files].map(|scores| greatest(scores));
-        let mut order: Vec<usize> = (0..candidates.len()).collect();
-        order.sort_by(|&a, &b| {
-            let (a, b) = (&candidates[a], &candidates[b]);
-            b.parts.words.total_cmp(&a.parts.words).then(a.unit.cmp(&b.unit))
-        });
-        let mut in_file: HashMap<u32, usize> = HashMap::new();
-        let mut ranks = vec![0; candidates.len()];
-        for number in order {
-            let seen = in_file.entry(self.file_of_unit[candidates[number].unit]).or_default();
-            ranks[number] = *seen;
-            *seen += 1;
-        }
-        for (candidate, rank_in_file) in candidates.iter_mut().zip(ranks) {
-            let record = &self.table.units[candidate.unit];
-            let file = self.file_of_unit[candidate.unit];
-            candidate.features = UnitMatches {
-                lexical_share: lexical.texts[candidate.unit] / best[0],
-                dense_share: dense[candidate.unit].max(0.0) / best[1],
-                file_lexical_share: lexical.groups[file as usize] / best[2],
-                file_dense_share: dense_of_files[file as usize].max(0.0) / best[3],
-                coverage: candidate.parts.coverage,
-                kind: record.kind(),
-                is_test: self.flags(record).contains(FileFlags::TEST),
-                defines: candidate.parts.defines,
-                lines: record.end_line.saturating_sub(record.start_line) + 1,
-                rank_in_file,
-                in_file: in_file[&file],
-            }
-            .features();
-        }
-    }
-
-    /// What a query looks like, and its candidates with their features, in the order of the scores of the rules, for
-    /// fitting a [`Model`].
-    ///
-    /// # Errors
-    /// As those of a search.
-    pub fn features(
-        &self,
-        request: &SearchRequest,
-    ) -> Result<(QueryFeatures, Vec<(Hit, UnitFeatures)>), Error> {
-        let ranking = Ranking { function_share: 0.0, ..request.ranking.clone() };
-        let request = SearchRequest { ranking, ..request.clone() };
-        let (mut candidates, _) = self.score_candidates(&request)?;
-        let signals = self.signals(&request)?;
-        let query = signals.query();
-        let places = self.place_matches(&query, &signals.candidates);
-        let features = self.query_features(&candidates, &signals, &query, &places);
-        self.set_features(&mut candidates, &signals);
-        let hit = |candidate: Candidate| {
-            (self.hit(candidate.unit, candidate.score, candidate.parts), candidate.features)
-        };
-        Ok((features, candidates.into_iter().map(hit).collect()))
     }
 
     /// What words and meaning say of units and files, before any rule.
@@ -652,7 +532,7 @@ impl Index {
     }
 
     /// [`rules::place_match`] of the files of some units.
-    fn place_matches(&self, query: &Query, units: &[usize]) -> HashMap<u32, PlaceMatch> {
+    pub(crate) fn place_matches(&self, query: &Query, units: &[usize]) -> HashMap<u32, PlaceMatch> {
         let mut matches = HashMap::new();
         for &unit in units {
             let file = self.file_of_unit[unit];
@@ -663,7 +543,7 @@ impl Index {
         matches
     }
 
-    fn hit(&self, unit: usize, score: f32, parts: ScoreParts) -> Hit {
+    pub(crate) fn hit(&self, unit: usize, score: f32, parts: ScoreParts) -> Hit {
         let record = &self.table.units[unit];
         let file = self.table.file_of(record);
         let path = self.table.text(file.path);
@@ -695,73 +575,5 @@ impl Ranking {
     pub(crate) fn definition_score(&self, parts: &ScoreParts, is_symbol: bool) -> f32 {
         let weight = if is_symbol { self.definition } else { self.mention };
         parts.exactness * weight
-    }
-}
-
-/// Sets the scores to 0 that belong to units that are not allowed.
-fn hide(scores: &mut [f32], allowed: Option<&[bool]>) {
-    let hidden = scores.iter_mut().zip(allowed.into_iter().flatten()).filter(|(_, allowed)| !**allowed);
-    hidden.for_each(|(score, _)| *score = 0.0);
-}
-
-/// Puts the greater score first, of equal ones the first unit.
-fn better_first(a: &(usize, f32), b: &(usize, f32)) -> Ordering {
-    b.1.total_cmp(&a.1).then(a.0.cmp(&b.0))
-}
-
-/// Of the first `n_units` units the `n` with the greatest scores above 0, with these, in no order; of equal ones at the
-/// border the first.
-fn best(n_units: usize, n: usize, score: impl Fn(usize) -> f32 + Sync) -> Vec<(usize, f32)> {
-    let cut = |mut units: Vec<(usize, f32)>| {
-        if n < units.len() {
-            units.select_nth_unstable_by(n, better_first);
-            units.truncate(n);
-        }
-        units
-    };
-    let best_of = |task: usize| {
-        let mut best: Vec<(usize, f32)> = Vec::new();
-        // Whenever twice as many are found as are wanted, the least that is wanted becomes the bar for what follows.
-        let mut bar = 0.0;
-        for unit in task * UNITS_PER_TASK..n_units.min((task + 1) * UNITS_PER_TASK) {
-            let score = score(unit);
-            if score > bar {
-                best.push((unit, score));
-                if best.len() / 2 >= n.max(1) {
-                    best = cut(best);
-                    bar = best.iter().map(|(_, score)| *score).fold(f32::INFINITY, f32::min);
-                }
-            }
-        }
-        best
-    };
-    let tasks = (0..n_units.div_ceil(UNITS_PER_TASK)).into_par_iter();
-    cut(tasks.map(best_of).reduce(Vec::new, |a, b| cut([a, b].concat())))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_best_are_those_above_the_rest() {
-        let sorted = |scores: &[f32], n| {
-            let mut best = best(scores.len(), n, |unit| scores[unit]);
-            best.sort_unstable_by_key(|(unit, _)| *unit);
-            assert!(best.iter().all(|&(unit, score)| score == scores[unit]));
-            best.into_iter().map(|(unit, _)| unit).collect::<Vec<_>>()
-        };
-        assert_eq!(sorted(&[0.1, 0.0, 0.5, 0.3, -1.0], 2), [2, 3]);
-        assert_eq!(sorted(&[0.1, 0.0, 0.5], 10), [0, 2]);
-        assert_eq!(sorted(&[0.5, 0.5, 0.5], 2), [0, 1]);
-        assert_eq!(sorted(&[0.5], 0), [0; 0]);
-        assert_eq!(sorted(&[0.5], usize::MAX), [0]);
-        // Over several tasks, with scores that many share.
-        let scores: Vec<f32> = (0..2 * UNITS_PER_TASK + 5).map(|unit| (unit * 37 % 101) as f32).collect();
-        let mut expected: Vec<usize> = (0..scores.len()).collect();
-        expected.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
-        expected.truncate(1000);
-        expected.sort_unstable();
-        assert_eq!(sorted(&scores, 1000), expected);
     }
 }

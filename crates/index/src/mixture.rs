@@ -1,0 +1,133 @@
+//! The mixture of [`crate::intent`], for the candidates of a search.
+
+use std::collections::HashMap;
+
+use quarry_corpus::walk::FileFlags;
+use quarry_source::UnitKind;
+
+use crate::fusion::greatest;
+use crate::intent::{
+    self, Model, NameMatches, QueryFeatures, QueryMatches, Shares, UnitFeatures, UnitMatches,
+};
+use crate::rules::{self, PlaceMatch, Query};
+use crate::search::{Candidate, Signals};
+use crate::{Error, Hit, Index, Ranking, SearchRequest};
+
+impl Index {
+    /// Mixes the scores of the rules with those of questions about behavior, and sorts by the mixture.
+    pub(crate) fn mix(
+        &self,
+        candidates: &mut [Candidate],
+        signals: &Signals,
+        query: &Query,
+        ranking: &Ranking,
+        places: &HashMap<u32, PlaceMatch>,
+    ) {
+        let model = Model::builtin();
+        let file_probability =
+            model.file_probability(&self.query_features(candidates, signals, query, places));
+        let file_probability = 1.0 - ranking.function_share * (1.0 - file_probability);
+        self.set_features(candidates, signals);
+        let rules: Vec<f32> = candidates.iter().map(|candidate| candidate.parts.rules).collect();
+        let features: Vec<UnitFeatures> = candidates.iter().map(|candidate| candidate.features).collect();
+        let Shares { file, function } = model.shares(&rules, &features);
+        for ((candidate, file_share), function_share) in candidates.iter_mut().zip(file).zip(function) {
+            let parts = &mut candidate.parts;
+            parts.file_probability = file_probability;
+            parts.file_share = file_share;
+            parts.function = model.function_score(&candidate.features);
+            parts.function_share = function_share;
+            candidate.score =
+                intent::mixture(file_probability, file_share, function_share * parts.function_factor);
+        }
+        candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.unit.cmp(&b.unit)));
+    }
+
+    /// What the query looks like and how well the names among the candidates match it.
+    fn query_features(
+        &self,
+        candidates: &[Candidate],
+        signals: &Signals,
+        query: &Query,
+        places: &HashMap<u32, PlaceMatch>,
+    ) -> QueryFeatures {
+        let maximum = |values: &mut dyn Iterator<Item = f32>| values.fold(0.0, f32::max);
+        let own_name = |candidate: &Candidate| {
+            let record = &self.table.units[candidate.unit];
+            (record.kind(), rules::own_name_match(query, record.kind(), self.table.text(record.name)))
+        };
+        let names: Vec<(UnitKind, f32)> = candidates.iter().map(own_name).collect();
+        let of_types = names.iter().filter(|(kind, _)| *kind == UnitKind::Type);
+        let matches = QueryMatches {
+            known: signals.lexical.known,
+            coverage: maximum(&mut candidates.iter().map(|candidate| candidate.parts.coverage)),
+            cosine: maximum(&mut candidates.iter().map(|candidate| candidate.parts.dense)),
+            names: NameMatches {
+                stem: maximum(&mut places.values().map(|place| place.stem)),
+                directory: maximum(&mut places.values().map(|place| place.directory)),
+                type_name: maximum(&mut of_types.map(|(_, found)| *found)),
+                name: maximum(&mut names.iter().map(|(_, found)| *found)),
+            },
+        };
+        intent::query_features(query.text, &matches)
+    }
+
+    /// Gives candidates their features.
+    fn set_features(&self, candidates: &mut [Candidate], signals: &Signals) {
+        let Signals { lexical, dense, dense_of_files, .. } = signals;
+        let best = [&lexical.texts, dense, &lexical.groups, dense_of_files].map(|scores| greatest(scores));
+        let mut order: Vec<usize> = (0..candidates.len()).collect();
+        order.sort_by(|&a, &b| {
+            let (a, b) = (&candidates[a], &candidates[b]);
+            b.parts.words.total_cmp(&a.parts.words).then(a.unit.cmp(&b.unit))
+        });
+        let mut in_file: HashMap<u32, usize> = HashMap::new();
+        let mut ranks = vec![0; candidates.len()];
+        for number in order {
+            let seen = in_file.entry(self.file_of_unit[candidates[number].unit]).or_default();
+            ranks[number] = *seen;
+            *seen += 1;
+        }
+        for (candidate, rank_in_file) in candidates.iter_mut().zip(ranks) {
+            let record = &self.table.units[candidate.unit];
+            let file = self.file_of_unit[candidate.unit];
+            candidate.features = UnitMatches {
+                lexical_share: lexical.texts[candidate.unit] / best[0],
+                dense_share: dense[candidate.unit].max(0.0) / best[1],
+                file_lexical_share: lexical.groups[file as usize] / best[2],
+                file_dense_share: dense_of_files[file as usize].max(0.0) / best[3],
+                coverage: candidate.parts.coverage,
+                kind: record.kind(),
+                is_test: self.flags(record).contains(FileFlags::TEST),
+                defines: candidate.parts.defines,
+                lines: record.end_line.saturating_sub(record.start_line) + 1,
+                rank_in_file,
+                in_file: in_file[&file],
+            }
+            .features();
+        }
+    }
+
+    /// What a query looks like, and its candidates with their features, in the order of the scores of the rules, for
+    /// fitting a [`Model`].
+    ///
+    /// # Errors
+    /// As those of a search.
+    pub fn features(
+        &self,
+        request: &SearchRequest,
+    ) -> Result<(QueryFeatures, Vec<(Hit, UnitFeatures)>), Error> {
+        let ranking = Ranking { function_share: 0.0, ..request.ranking.clone() };
+        let request = SearchRequest { ranking, ..request.clone() };
+        let (mut candidates, _) = self.score_candidates(&request)?;
+        let signals = self.signals(&request)?;
+        let query = signals.query();
+        let places = self.place_matches(&query, &signals.candidates);
+        let features = self.query_features(&candidates, &signals, &query, &places);
+        self.set_features(&mut candidates, &signals);
+        let hit = |candidate: Candidate| {
+            (self.hit(candidate.unit, candidate.score, candidate.parts), candidate.features)
+        };
+        Ok((features, candidates.into_iter().map(hit).collect()))
+    }
+}

@@ -2,12 +2,13 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod pretended;
+
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use quarry_annotate::ledger::{GeneratedStatus, NewCode, Place, Writer};
 use quarry_annotate::people::study::{JudgeOf, Options, Study, Truth, gather};
@@ -15,55 +16,12 @@ use quarry_annotate::people::{
     AnswersOptions, Guideline, Import, Imported, Sampling, export_answers, export_generated, export_pairs,
     import, open_ledger,
 };
-use quarry_annotate::{
-    AnnotateError, EXECUTABLE_RULES, Outcome, Plan, Programs, Run, RunResult, TestProgram, Verdict, audit,
-};
+use quarry_annotate::{AnnotateError, EXECUTABLE_RULES, Outcome, Plan, Programs, RunResult, Verdict, audit};
 use quarry_eval::significance::Bootstrap;
-use quarry_sandbox::{Ended, Limits};
+use quarry_sandbox::Limits;
 use serde_json::{Map, Value, json};
 
-/// Ends every program well, but for those that say that they fail.
-struct Pretended;
-
-impl Programs for Pretended {
-    fn run(&self, program: TestProgram, _: &str, _: &Limits) -> Result<Run, AnnotateError> {
-        // What is asked for can be had, but for `nowhere`.
-        let missing =
-            program.source.split("import ").skip(1).filter_map(|rest| rest.split_whitespace().next());
-        let missing = missing.map(str::to_owned).find(|name| !program.packages.contains(name));
-        if program.packages.iter().any(|name| name == "nowhere") {
-            return Ok(Run::unavailable(program, "there is none".to_owned()));
-        }
-        let fails = missing.is_some() || program.source.contains("fails");
-        let stderr = match missing {
-            Some(name) => {
-                format!("Traceback (most recent call last):\nModuleNotFoundError: No module named '{name}'")
-            }
-            None => "AssertionError".to_owned(),
-        };
-        Ok(Run {
-            ended: Ended::Exited { code: i32::from(fails) },
-            stdout: String::new(),
-            stderr: if fails { stderr } else { String::new() },
-            assertions: None,
-            wall_time: Duration::from_millis(1),
-            cpu_time: Duration::from_millis(1),
-            peak_memory_bytes: 1,
-            isolation: "pretended".to_owned(),
-            provided: Ok(program.packages.clone()),
-            program,
-        })
-    }
-}
-
-/// The same, but nothing is left of a program.
-struct Emptied;
-
-impl Programs for Emptied {
-    fn run(&self, program: TestProgram, code: &str, limits: &Limits) -> Result<Run, AnnotateError> {
-        Pretended.run(TestProgram { source: String::new(), ..program }, code, limits)
-    }
-}
+use self::pretended::{Emptied, Pretended};
 
 struct Fixture {
     folder: tempfile::TempDir,

@@ -117,7 +117,7 @@ fn a_server_that_counts_nothing_uses_the_budget_up() {
     assert!(error.contains("the budget does not suffice"), "{error}");
     let (ledger, _) = fixture.ledger();
     let [spent, unconfirmed] = ledger.spent().unwrap();
-    assert!(spent == unconfirmed && (15_000..=20_000).contains(&spent.tokens), "{spent}");
+    assert!(spent == unconfirmed && spent.tokens > 0 && spent.tokens <= 20_000, "{spent}");
     assert!(server.count() < 20, "{}", server.count());
 }
 

@@ -296,6 +296,11 @@ fn people_label_before_any_model_does() {
     let text = fs::read_to_string(&form).unwrap();
     fs::write(&form, text.replace(",\"\",\"\",\"\"\n", ",\"yes\",\"2\",\"\"\n")).unwrap();
     check_error(&judge(&["people", "import"], &[form.to_str().unwrap()]), "give --by NAME");
+    // A table whose labels stand elsewhere.
+    let renamed = fixture.path("renamed.csv");
+    fs::write(&renamed, text.replacen("label", "my label", 1)).unwrap();
+    let import = judge(&["people", "import"], &[renamed.to_str().unwrap(), "--by", "ann"]);
+    check_error(&import, ":1: expected a column label, which holds what people say");
     for by in ["ann", "bob"] {
         let import = judge(&["people", "import"], &[form.to_str().unwrap(), "--by", by]);
         assert!(import.status.success() && stderr(&import).contains("3 new"), "{}", stderr(&import));

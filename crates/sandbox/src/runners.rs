@@ -155,6 +155,8 @@ impl Runner {
         let compiler = Program {
             command: compile.command.clone(),
             environment: compile.environment.clone().into_iter().collect(),
+            // What it reports is about a program that runs.
+            reports: false,
             ..program.clone()
         };
         let mut compiled = sandbox.run(&compiler, &compile.limits(limits))?;

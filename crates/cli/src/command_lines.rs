@@ -1,5 +1,6 @@
 //! Tests of the command line as a whole: what the documentation says to type can be typed, and options may stand
 //! anywhere.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -154,7 +154,7 @@ mod tests {
         };
         for color in [false, true] {
             let terminal = Terminal { color, links: false };
-            let text = format_hit(&hit, terminal, |line| vec![0..line.len().min(3)]);
+            let text = format_hit(&hit, terminal, |line| std::iter::once(0..line.len().min(3)).collect());
             let plain = anstream::adapter::strip_str(&text).to_string();
             let expected = concat!(
                 " 1. a\\n\\u{1b}[2Jb.py:7  function f\\u{9b}31m\n    def f(\\u{202e})\n",
@@ -169,7 +169,7 @@ mod tests {
     fn a_line_is_cut_at_its_limit_with_its_matches() {
         let long = "x".repeat(MAX_LINE_CHARS + 5);
         let terminal = Terminal { color: true, links: false };
-        let text = terminal.highlight(&long, &[MAX_LINE_CHARS - 1..MAX_LINE_CHARS + 3]);
+        let text = terminal.highlight(&long, std::slice::from_ref(&(MAX_LINE_CHARS - 1..MAX_LINE_CHARS + 3)));
         let plain = anstream::adapter::strip_str(&text).to_string();
         assert_eq!(plain, format!("{}…", &long[..MAX_LINE_CHARS]));
     }

@@ -180,7 +180,7 @@ fn options_find_tests_that_prove_nothing_and_say_what_that_costs() {
         "{generation}"
     );
     assert!(stdout(&generate(&[])).contains("in round 1"));
-    assert!(stdout(&fixture.run(&["judge", "status", "one.toml"])).contains("for 1 queries"));
+    assert!(stdout(&fixture.run(&["judge", "status", "one.toml"])).contains("for 1 query"));
     let out = fixture.path("labels");
     let export = fixture.run(&["judge", "export", "one.toml", out.to_str().unwrap(), "--to", "beir"]);
     assert!(export.status.success(), "{}", stderr(&export));

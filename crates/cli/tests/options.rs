@@ -238,7 +238,7 @@ fn an_explanation_names_the_parts_of_each_score() {
     let answer = fixture.json(&["search", "total prices", "--json", "--explain", "-k", "1"]);
     let result = &answer["results"][0];
     assert_eq!(result["explanation"]["value"], result["score"]);
-    assert_eq!(result["explanation"]["combination"], "product");
+    assert_eq!(result["explanation"]["combination"], "sum");
     let answer = fixture.json(&["search", "total prices", "--json"]);
     assert!(answer["results"][0]["parts"]["lexical"].as_f64().unwrap() > 0.0);
 }

@@ -382,11 +382,12 @@ pub fn read_file(base: &Directory, path: &str, limit: u64) -> io::Result<Vec<u8>
 
 /// UTF-8 of UTF-16 that begins with a byte order mark, which is left out; anything else as it is.
 fn from_utf16(bytes: Vec<u8>) -> Vec<u8> {
-    let (units, decode): (&[u8], fn([u8; 2]) -> u16) = match bytes.as_slice() {
-        [0xff, 0xfe, units @ ..] => (units, u16::from_le_bytes),
-        [0xfe, 0xff, units @ ..] => (units, u16::from_be_bytes),
+    let (units, is_little_endian) = match bytes.as_slice() {
+        [0xff, 0xfe, units @ ..] => (units, true),
+        [0xfe, 0xff, units @ ..] => (units, false),
         _ => return bytes,
     };
+    let decode = if is_little_endian { u16::from_le_bytes } else { u16::from_be_bytes };
     let (units, _) = units.as_chunks::<2>();
     let characters = char::decode_utf16(units.iter().map(|&unit| decode(unit)));
     characters.map(|found| found.unwrap_or(char::REPLACEMENT_CHARACTER)).collect::<String>().into_bytes()

@@ -55,6 +55,7 @@ fn make_private(file: &File) {
 fn make_private(_: &File) {}
 
 #[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;

@@ -95,7 +95,9 @@ impl Index {
             if is_symbol || request.ranking.function_share == 0.0 {
                 return Ok(rules);
             }
-            Ok(explain_mixture(rules, best, &features, &features_of[&hit.unit], &hit.parts))
+            let mixture = explain_mixture(rules, best, &features, &features_of[&hit.unit], &hit.parts);
+            // To the last digit the one that was found.
+            Ok(Explanation { value: hit.score, ..mixture })
         };
         hits.iter().map(explain).collect()
     }
@@ -264,7 +266,14 @@ mod tests {
                 assert!(hits.len() > 4 && explanations.len() == hits.len());
                 for (hit, explanation) in hits.iter().zip(&explanations) {
                     check_combines(explanation, hit.score);
-                    let words = &explanation.parts[0].parts[0].parts[0].parts[0];
+                    let rules = match explanation.parts.as_slice() {
+                        [file, function] if function.name == "as a function" => {
+                            &file.parts[1].parts[0].parts[1].parts[0]
+                        }
+                        _ => explanation,
+                    };
+                    check_combines(rules, hit.parts.rules);
+                    let words = &rules.parts[0].parts[0].parts[0].parts[0];
                     check_combines(words, hit.parts.words);
                     let lexical = &words.parts[0].parts[0].parts[0];
                     check_combines(&lexical.parts[1].parts[0], hit.parts.lexical);

@@ -392,6 +392,14 @@ impl IndexFolder {
             if !names.iter().all(|name| is_ours(name)) {
                 return Err(Error::ForeignFolder(path));
             }
+            // Links and pipes are nobody's index.
+            for name in names.iter().map(Path::new) {
+                let is_index = |kind| matches!(kind, EntryKind::File | EntryKind::Directory);
+                if directory.entry(name).is_ok_and(|entry| !is_index(entry.kind)) {
+                    let removed = directory.remove_file(name);
+                    removed.map_err(|source| Error::io("remove", &path.join(name), source))?;
+                }
+            }
         }
         let file = directory.append_file(LOCK_FILE.as_ref());
         let file = file.map_err(|source| Error::io("open", &path.join(LOCK_FILE), source))?;

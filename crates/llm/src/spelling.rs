@@ -114,45 +114,46 @@ impl Spelling {
         next: &mut Vec<usize>,
     ) {
         let bytes = text.as_bytes();
-        let mut open = vec![place];
+        // With whether an escaped backslash stands before.
+        let mut open = vec![(place, false)];
         for count in 0..MAX_SKIPPED {
-            let Some(&at) = open.get(count) else { return };
+            let Some(&(at, is_escaped)) = open.get(count) else { return };
             let Some(&byte) = bytes.get(at) else { continue };
-            let mut pass = |to: usize| {
-                if !open.contains(&to) {
-                    open.push(to);
+            let mut pass = |to: usize, is_escaped: bool| {
+                if !open.contains(&(to, is_escaped)) {
+                    open.push((to, is_escaped));
                 }
             };
             if self.is(byte, wanted) {
                 next.push(at + 1);
             }
-            let is_after_backslash = at > begin && bytes[at - 1] == b'\\';
+            let is_after_backslash = is_escaped || at > begin && bytes[at - 1] == b'\\';
             if let Some((found, length)) = escaped(&bytes[at..], is_after_backslash) {
                 match u8::try_from(found) {
                     Ok(found) if self.is(found, wanted) => next.push(at + length),
-                    Ok(found) if is_mark(found) => pass(at + length),
+                    Ok(found) if is_mark(found) => pass(at + length, found == b'\\'),
                     _ if number.is_some() && char::from_u32(found).is_some_and(is_passed_over) => {
-                        pass(at + length)
+                        pass(at + length, false)
                     }
                     // A byte of a longer character.
-                    Ok(128..) if number.is_some() && byte == b'%' => pass(at + length),
+                    Ok(128..) if number.is_some() && byte == b'%' => pass(at + length, false),
                     _ => {}
                 }
             }
             if is_mark(byte) {
-                pass(at + 1);
+                pass(at + 1, false);
             } else if number.is_some() {
                 match text.get(at..).and_then(|rest| rest.chars().next()) {
-                    Some(c) if is_passed_over(c) => pass(at + c.len_utf8()),
-                    Some('n' | 'r' | 't') if is_after_backslash => pass(at + 1),
+                    Some(c) if is_passed_over(c) => pass(at + c.len_utf8(), false),
+                    Some('n' | 'r' | 't') if is_after_backslash => pass(at + 1, false),
                     _ => {}
                 }
             }
             // Between two bytes of two digits each.
             if self.kind == Kind::Hexadecimal && number.is_some_and(|number| number.is_multiple_of(2)) {
                 match &bytes[at..] {
-                    [b':' | b'-' | b',', ..] => pass(at + 1),
-                    [b'0', b'x' | b'X', ..] => pass(at + 2),
+                    [b':' | b'-' | b',', ..] => pass(at + 1, false),
+                    [b'0', b'x' | b'X', ..] => pass(at + 2, false),
                     _ => {}
                 }
             }

@@ -199,10 +199,7 @@ mod tests {
             [("parseColour", "parse_color"), ("initialised", "initializing"), ("isCancelled", "is_canceled")]
         {
             assert_eq!(terms(british)[0], terms(american)[0]);
-            assert_eq!(
-                query_terms(british).iter().find(|term| terms(american).contains(term)).is_some(),
-                true
-            );
+            assert!(query_terms(british).iter().any(|term| terms(american).contains(term)));
         }
         assert_eq!(query_terms("colour behaviour"), query_terms("color behavior"));
     }

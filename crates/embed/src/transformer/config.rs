@@ -265,6 +265,9 @@ fn read_modules(path: &Path, modules: &[Module]) -> Result<(PathBuf, Option<Path
         ["Transformer", "Pooling"] | ["Transformer", "Pooling", "Normalize"] => {
             let folder = |module: &Module| {
                 let inner = Path::new(&module.path);
+                if inner.as_os_str().is_empty() {
+                    return Ok(path.to_owned());
+                }
                 if inner.components().all(|part| matches!(part, Component::Normal(_))) {
                     return Ok(path.join(inner));
                 }

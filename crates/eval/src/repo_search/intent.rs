@@ -220,12 +220,14 @@ fn fit_gate(questions: &[&Question]) -> (f32, QueryFeatures) {
 /// The listwise softmax regression (Cao et al., *Learning to Rank: From Pairwise Approach to Listwise Approach*, 2007,
 /// with the top-one probability) of candidates that lie in a target among all of a question.
 fn fit_ranking(questions: &[&Question]) -> UnitFeatures {
+    /// Candidates with whether each is right, and what the question weighs.
+    type List = (Vec<([f64; N], bool)>, f64);
     const N: usize = UNIT_FEATURES.len();
     let is_right = |candidate: &Candidate| !candidate.targets.is_empty();
     let found: Vec<&Question> =
         questions.iter().copied().filter(|question| question.candidates.iter().any(is_right)).collect();
     let scale = Scale::of(found.iter().flat_map(|question| &question.candidates).map(|unit| &unit.features));
-    let lists: Vec<(Vec<([f64; N], bool)>, f64)> = found
+    let lists: Vec<List> = found
         .iter()
         .zip(weights(&found))
         .map(|(question, weight)| {
@@ -287,6 +289,10 @@ pub struct Fitted {
     pub model: Model,
 }
 
+/// The table of a repository's questions, their mean NDCG@10 by each of four models, and of each question that the gate
+/// knows whether it wants a file, and the probabilities that two models give that.
+type Asked = (usize, [f64; 4], Vec<(bool, f64, f64)>);
+
 /// Fits the model, and says what it is worth on repositories and on tables that it was not fitted to.
 #[must_use]
 pub fn cross_validate(questions: &[Question], base: &Model) -> Fitted {
@@ -296,7 +302,7 @@ pub fn cross_validate(questions: &[Question], base: &Model) -> Fitted {
         groups.entry((question.table, &question.repository)).or_default().push(question);
     }
     let groups: Vec<((usize, &str), Vec<&Question>)> = groups.into_iter().collect();
-    let asked: Vec<(usize, [f64; 4], Vec<(bool, f64, f64)>)> = groups
+    let asked: Vec<Asked> = groups
         .par_iter()
         .map(|((table, repository), own)| {
             let without_repository =

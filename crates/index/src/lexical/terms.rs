@@ -25,8 +25,7 @@ impl Terms {
     }
 
     pub fn by(rules: TermRules, text: &LexicalText) -> Self {
-        let mut terms = Self::default();
-        terms.symbol = quarry_text::folded(text.symbol);
+        let mut terms = Self { symbol: quarry_text::folded(text.symbol), ..Self::default() };
         if !terms.symbol.is_empty() {
             terms.symbol.push(TERM_END);
         }

@@ -390,7 +390,7 @@ fn says_why_there_is_nothing_to_index() {
         Fixture::new(&[("a.unknown-kind", "x"), (".gitignore", "hidden.py\n"), ("hidden.py", CONNECT)]);
     let error = fixture.open_with(None).err().unwrap().to_string();
     assert!(error.contains("nothing to index"), "{error}");
-    assert!(error.contains("a.unknown-kind") && error.contains("2 hidden or excluded"), "{error}");
+    assert!(error.contains("a.unknown-kind") && error.contains("2 hidden or ignored"), "{error}");
 }
 
 #[test]

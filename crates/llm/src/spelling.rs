@@ -59,7 +59,15 @@ impl Spelling {
         iter::from_fn(move || {
             let begins = (from..bytes.len()).filter(|&begin| self.may_begin(bytes, begin));
             let found = { begins }.find_map(|begin| self.end(text, begin).map(|end| begin..end))?;
-            let place = if self.kind == Kind::Base64 { word_around(bytes, found) } else { found };
+            let place = match self.kind {
+                Kind::Plain => found,
+                Kind::Hexadecimal => {
+                    let before = &bytes[from..found.start];
+                    let prefix = if before.ends_with(b"0x") || before.ends_with(b"0X") { 2 } else { 0 };
+                    found.start - prefix..found.end
+                }
+                Kind::Base64 => word_around(bytes, found),
+            };
             from = place.end;
             Some(place)
         })

@@ -31,7 +31,7 @@ ANSWERED = [
     ("search", {"query": "IndexFolder.lock", "languages": ["rust"], "max_tokens": 200}, "IndexFolder.lock"),
     ("search", {"query": "lock", "path": "crates", "globs": ["folder.rs"]}, FILE),
     ("search", {"query": "knitting patterns for woollen mittens"}, "Try"),
-    ("similar", {"path": FILE, "line": 110, "k": 3}, "Most like " + FILE),
+    ("similar", {"path": FILE, "line": 128, "k": 3}, "Most like " + FILE),
     ("read_unit", {"path": FILE, "name": "IndexFolder.lock"}, "pub fn lock"),
     ("read_unit", {"path": str(ROOT / FILE), "line": 1, "max_tokens": 200}, FILE),
 ]

@@ -134,7 +134,8 @@ def main(quarry, kills=100, seed=7):
                 took *= 1.1
                 killed += 1
             number = draw.randrange(FILES)
-            found = search(quarry, tree, index, f"marker_{number}_{versions[number]}", "--no-index-update")
+            only = ("--no-index-update", "-g", f"file_{number}.py")
+            found = search(quarry, tree, index, f"marker_{number}_{versions[number]}", *only)
             if not any(r["name"].startswith(f"marker_{number}_") for r in found):
                 sys.exit(f"kill {kill}: no state of file_{number}.py is in the index: {[r['name'] for r in found]}")
         stop.set()

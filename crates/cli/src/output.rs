@@ -64,7 +64,7 @@ pub fn print(text: &str) -> io::Result<()> {
     print_bytes(text.as_bytes())
 }
 
-/// Prints paths, each with a text and `end` after it; as [`print`] does, but as they are whatever stdout is if they end
+/// Prints paths, each with a text and `end` after it; as [`print()`] does, but as they are whatever stdout is if they end
 /// with NUL, which only programs read.
 ///
 /// # Errors

@@ -85,7 +85,7 @@ pub struct Ranking {
     /// Factor for a near-duplicate of a better unit, 0 to 1.
     pub duplicate: f32,
     /// How far a query is taken for a question about behavior where it reads like one, 0 (never: the rules alone rank)
-    /// to 1 (as likely as [`Model::file_probability`] says).
+    /// to 1 (as likely as [`file_probability`](crate::intent::Model::file_probability) says).
     pub function_share: f32,
 }
 
@@ -178,7 +178,7 @@ pub struct ScoreParts {
     pub file_probability: f32,
     /// The unit's share if a file is wanted: of a softmax over the scores by the rules, 0 to 1.
     pub file_share: f32,
-    /// [`Model::function_score`].
+    /// [`function_score`](crate::intent::Model::function_score).
     pub function: f32,
     /// The unit's share if a function is wanted: of a softmax over `function`, 0 to 1.
     pub function_share: f32,

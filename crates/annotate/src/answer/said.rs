@@ -2,7 +2,7 @@
 //!
 //! Models put `name: value` into JSON, lists, fences and emphasis; and some repeat the form that was asked for, weigh
 //! alternatives, change their mind, or are cut off. So every place counts in which an answer gives a name a value, and
-//! a value is whole only where nothing else stands in its place: `0 | 1`, `"0" or "1"` and `0,5` are no values.
+//! a value is whole only where nothing else stands in its place: `0 | 1`, `"0" or "1"` and `0,5` are not values.
 
 use std::borrow::Cow;
 
@@ -108,7 +108,7 @@ pub(super) fn given(
 pub(super) fn without_thoughts(text: &str) -> &str {
     match text.split_once("</think>") {
         Some((_, answer)) => answer,
-        // What was thought, and cut off, is no answer.
+        // What was thought, and cut off, is not an answer.
         None if text.trim_start().starts_with("<think>") => "",
         None => text,
     }
@@ -169,7 +169,7 @@ fn is_dress(c: char) -> bool {
     c.is_whitespace() || "\"'`*_[](){}“”‘’«»".contains(c)
 }
 
-/// What stands around a text and is no part of it.
+/// What stands around a text and is not part of it.
 fn is_around_text(c: char) -> bool {
     c.is_whitespace() || ",;\"'`*[]{}()“”".contains(c)
 }

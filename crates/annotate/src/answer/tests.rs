@@ -331,7 +331,7 @@ proptest! {
         prop_assert_eq!(program(&fenced, python).unwrap(), format!("{}\n", body.trim()));
     }
 
-    /// An answer that gives the verdict two values is no label, however it is dressed.
+    /// An answer that gives the verdict two values is not a label, however it is dressed.
     #[test]
     fn two_values_are_none(
         first in value(), second in value(), form in prop::sample::select(vec!["fields", "json"]),

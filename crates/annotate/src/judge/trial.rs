@@ -240,7 +240,7 @@ impl Trials<'_, '_> {
     /// Runs the program of `run` with another candidate of the query in the place of the code.
     fn compare(&self, run: &Run, known: &mut Known<'_>) -> Result<&'static str, Halt> {
         let Pair { code, language, rival, .. } = self.pair;
-        // What went on after an assertion that did not hold is no other case here.
+        // What went on after an assertion that did not hold is not another case here.
         let result = |run: &Run| match run.result(self.language) {
             RunResult::Swallowed => RunResult::Failed,
             result => result,

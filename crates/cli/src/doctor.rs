@@ -292,10 +292,10 @@ fn storage(status: &Status, listing: &Listing) -> Vec<Check> {
             format!("{place} cannot be written ({error}); the index is searched as it is"),
             "name a folder of your own with --index for one that follows the files",
         ),
-        Err(error) => Check::broken(
+        Err(error) => Check::warning(
             "folder",
-            format!("{place} cannot be written ({error})"),
-            "name another one with --index",
+            format!("{place} cannot be written ({error}); each search indexes anew, in memory"),
+            "set XDG_CACHE_HOME, or name a directory of your own with --index",
         ),
     };
     let space = match fs4::available_space(folder) {

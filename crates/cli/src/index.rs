@@ -189,10 +189,22 @@ impl SourceArgs {
         let opened = Index::open_or_build(&self.path, options, Some(model), &|event| show(&bar, &event));
         bar.finish_and_clear();
         let opened = opened?;
-        if let Some(Outdated { reason, error }) = &opened.outdated {
-            output::warn(&format!("searching the index as it was ({reason})"), error);
-        }
+        tell_unwritten(&opened);
         Ok(opened)
+    }
+}
+
+/// Says that an index could not be written, why, and what is searched instead.
+pub fn tell_unwritten(opened: &Opened) {
+    if let Some(Outdated { reason, error }) = &opened.outdated {
+        output::warn_once(&format!("searching the index as it was ({reason})"), error);
+    }
+    if let Some(error) = &opened.unsaved {
+        output::warn_once(
+            "the index is in memory and is lost when this command ends; set XDG_CACHE_HOME, or name a directory with \
+             --index, to keep it",
+            error,
+        );
     }
 }
 

@@ -7,7 +7,7 @@ use quarry_corpus::walk;
 use quarry_index::Index;
 use quarry_server::{Searched, Workspace};
 
-use crate::index::{SourceArgs, tell_ignored};
+use crate::index::{SourceArgs, tell_ignored, tell_unwritten};
 use crate::log::{self, Record};
 use crate::settings::Settings;
 
@@ -33,6 +33,7 @@ pub fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
         let results = searched.results.iter().map(|unit| (unit.path.as_str(), unit.start_line));
         log::append(|| Record::new("mcp", &root, &searched.query, results, searched.opened));
     };
-    quarry_server::serve_stdio(Workspace::new(args.source.path, options, model).with_observer(record))?;
+    let workspace = Workspace::new(args.source.path, options, model);
+    quarry_server::serve_stdio(workspace.with_observer(record).with_opened(tell_unwritten))?;
     Ok(ExitCode::SUCCESS)
 }

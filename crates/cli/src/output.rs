@@ -144,9 +144,9 @@ pub fn print_error(error: &anyhow::Error) {
     note(&with_causes(error.chain()));
 }
 
-/// Prints that something was done in spite of an error to stderr, with the error and its causes.
-pub fn warn(what: &str, error: &(dyn std::error::Error + 'static)) {
-    note(&format!("{what}: {}", with_causes(anyhow::Chain::new(error))));
+/// Prints once that something was done in spite of an error to stderr, with the error and its causes.
+pub fn warn_once(what: &str, error: &(dyn std::error::Error + 'static)) {
+    note_once(&format!("{what}: {}", with_causes(anyhow::Chain::new(error))));
 }
 
 /// An error with its causes. Some errors name their cause themselves, which is not repeated.

@@ -4,7 +4,7 @@ mod fixture;
 
 use std::fs;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 
 use fixture::{Fixture, check_error, stderr, stdout};
 use serde_json::Value;
@@ -332,9 +332,17 @@ fn without_space_the_former_index_answers() {
         (0..n).map(|i| format!("def frobnicate_{i}(x):\n    return x + {i}\n\n")).collect::<String>()
     };
     fixture.write("tree/many.py", &functions(200));
-    let nothing = fixture.run_without_space(&["search", "socket", "--threshold", "0"]);
+    // It fills up in the middle of the build: nothing is left behind, and the index is in memory.
+    let first = fixture.run_without_space(&["search", "open a socket", "-l", "-k", "1"]);
+    assert_eq!((first.status.code(), stdout(&first).as_str()), (Some(0), "net.py\n"), "{}", stderr(&first));
+    let place = fs::read_dir(fixture.path("cache/quarry/index")).unwrap().next().unwrap().unwrap().path();
+    let left = |name: &str| fs::read_dir(&place).unwrap().any(|entry| entry.unwrap().file_name() == name);
+    assert!(left("lock") && !left("manifest.json") && !left("part-1") && !left("generation-1"));
+    let named = fixture.path("named");
+    let index = ["--index", named.to_str().unwrap()];
+    let nothing = fixture.run_without_space(&[&["search", "socket"], &index[..]].concat());
     check_error(&nothing, "cannot write the index folder");
-    for words in ["make room there", "MB", "cache/quarry/index/tree-"] {
+    for words in ["make room there", "MB", "named"] {
         assert!(stderr(&nothing).contains(words), "{}", stderr(&nothing));
     }
     fixture.run(&["index"]);
@@ -346,4 +354,46 @@ fn without_space_the_former_index_answers() {
     assert_eq!(answer["results"][0]["path"], "net.py");
     check_error(&fixture.run_without_space(&["index"]), "make room there");
     assert_eq!(fixture.json(&["index", "--json"])["files"], 4);
+}
+
+/// Runs the binary with a cache that it cannot make, because a file is in its way.
+#[track_caller]
+fn run_without_cache(fixture: &Fixture, arguments: &[&str]) -> Output {
+    fixture.write("file", "");
+    fixture.command(arguments).env("XDG_CACHE_HOME", fixture.path("file/cache")).output().unwrap()
+}
+
+#[test]
+fn without_a_cache_the_index_is_in_memory() {
+    let fixture = Fixture::new();
+    let expected = stdout(&fixture.run(&["search", "open a socket"]));
+    let output = run_without_cache(&fixture, &["search", "open a socket"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(stdout(&output), expected);
+    let warning = stderr(&output);
+    assert_eq!(warning.lines().count(), 1, "{warning}");
+    for words in ["in memory", "cannot write the index folder", "file/cache", "XDG_CACHE_HOME", "--index"] {
+        assert!(warning.contains(words), "{words}: {warning}");
+    }
+    let similar = run_without_cache(&fixture, &["similar", "net.py:1", "-l", "--threshold", "0"]);
+    assert_eq!(stdout(&similar), "http/header.py\n", "{}", stderr(&similar));
+    // What is asked to make or keep an index fails, and so does what is not to make one.
+    check_error(&run_without_cache(&fixture, &["index"]), "cannot write the index folder");
+    let as_it_is = run_without_cache(&fixture, &["search", "socket", "--no-index-update"]);
+    check_error(&as_it_is, "there is no index yet");
+    let doctor = run_without_cache(&fixture, &["doctor"]);
+    assert!(stdout(&doctor).contains("in memory"), "{}", stdout(&doctor));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn where_nothing_can_be_made_the_index_is_in_memory() {
+    let fixture = Fixture::new();
+    for home in ["/proc/nonexistent", "/proc/self"] {
+        let mut command = fixture.command(&["search", "open a socket", "-l", "-k", "1"]);
+        command.env_remove("XDG_CACHE_HOME").env_remove("XDG_STATE_HOME").env("HOME", home);
+        let output = command.output().unwrap();
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "net.py\n"), "{home}");
+        assert!(stderr(&output).contains("in memory"), "{}", stderr(&output));
+    }
 }

@@ -39,6 +39,15 @@ pub(crate) fn hash_of(embedding_text: &str) -> u128 {
     xxh3_128(embedding_text.as_bytes())
 }
 
+/// A part that was made, and is yet to be kept.
+pub(crate) struct NewPart {
+    pub records: PartBuilder,
+    /// Of each row.
+    pub texts: Vec<Terms>,
+    /// Files that turned out not to be sources, or could not be read.
+    pub skipped: Vec<Skipped>,
+}
+
 /// A part that was written, with the records of its files.
 pub(crate) struct WrittenPart {
     pub size: PartSize,
@@ -80,8 +89,7 @@ pub(crate) fn batches<'f, 'a>(files: &'f [&'a ListedFile]) -> Vec<&'f [&'a Liste
 }
 
 /// Reads files and writes a part for each batch of them; `names` are the names of their empty folders, `first` the
-/// number of the first one. Every file has its record, those that turn out not to be sources without units, so that
-/// the table can tell whether the tree is still the same.
+/// number of the first one.
 ///
 /// # Errors
 /// When a folder cannot be written.
@@ -93,25 +101,41 @@ pub(crate) fn write_parts(
     first: u16,
     events: &(dyn Fn(Event) + Sync),
 ) -> Result<Vec<WrittenPart>, Error> {
+    make_parts(base, batches, first, &|number, part| part.write(index, &names[number]), events)
+}
+
+/// Reads files, makes a part of each batch of them and has `keep` keep it, which also gets the number of the batch; `first`
+/// is the number of the first part. Every file has its record, those that turn out not to be sources without units, so
+/// that the table can tell whether the tree is still the same.
+///
+/// # Errors
+/// When a part is too large, or cannot be kept.
+pub(crate) fn make_parts<T: Send>(
+    base: &Directory,
+    batches: &[&[&ListedFile]],
+    first: u16,
+    keep: &(dyn Fn(usize, NewPart) -> Result<T, Error> + Sync),
+    events: &(dyn Fn(Event) + Sync),
+) -> Result<Vec<T>, Error> {
     let total = batches.iter().map(|batch| batch.len()).sum();
     let done = AtomicUsize::new(0);
-    let write = |(number, (batch, name)): (usize, (&&[&ListedFile], &String))| {
+    let make = |(number, batch): (usize, &&[&ListedFile])| {
         let part = u16::try_from(usize::from(first) + number).map_err(|_| Error::TooLarge)?;
         let read = |file| {
             let prepared = prepare(base, file);
             events(Event::Read { done: done.fetch_add(1, Ordering::Relaxed) + 1, total });
             prepared
         };
-        write_part(batch.par_iter().copied().map(read).collect(), index, name, part)
+        keep(number, NewPart::of(batch.par_iter().copied().map(read).collect(), part)?)
     };
-    let mut written = Vec::with_capacity(batches.len());
-    let all: Vec<_> = batches.iter().zip(names).enumerate().collect();
+    let mut made = Vec::with_capacity(batches.len());
+    let all: Vec<_> = batches.iter().enumerate().collect();
     // A thread that waits for its batch takes up another one: in rounds, so that memory holds few at a time.
     for round in all.chunks(rayon::current_num_threads()) {
-        let parts: Vec<_> = round.par_iter().map(|&work| write(work)).collect::<Result<_, Error>>()?;
-        written.extend(parts);
+        let parts: Vec<_> = round.par_iter().map(|&work| make(work)).collect::<Result<_, Error>>()?;
+        made.extend(parts);
     }
-    Ok(written)
+    Ok(made)
 }
 
 fn prepare<'a>(base: &Directory, file: &'a ListedFile) -> Prepared<'a> {
@@ -174,38 +198,39 @@ fn body(bytes: &[u8], unit: &Unit) -> String {
     body
 }
 
-fn write_part(
-    prepared: Vec<Prepared>,
-    index: &Directory,
-    name: &str,
-    part: u16,
-) -> Result<WrittenPart, Error> {
-    let folder = open_folder(index, name)?;
-    let mut builder = PartBuilder::new(part);
-    let (mut skipped, mut texts) = (Vec::new(), Vec::new());
-    for file in prepared {
-        builder.push_file(file.file, file.language, file.flags, file.hash)?;
-        for (unit, hash, terms) in file.units {
-            let new = NewUnit {
-                hash,
-                kind: unit.kind,
-                is_test: unit.is_test,
-                name: &unit.name,
-                signature: &unit.signature,
-                lines: (unit.start_line, unit.end_line),
-                bytes: position(unit.bytes.start)?..position(unit.bytes.end)?,
-            };
-            builder.push_unit(&new, &terms.n_terms)?;
-            texts.push(terms);
+impl NewPart {
+    fn of(prepared: Vec<Prepared>, part: u16) -> Result<Self, Error> {
+        let mut new = Self { records: PartBuilder::new(part), texts: Vec::new(), skipped: Vec::new() };
+        for file in prepared {
+            new.records.push_file(file.file, file.language, file.flags, file.hash)?;
+            for (unit, hash, terms) in file.units {
+                let record = NewUnit {
+                    hash,
+                    kind: unit.kind,
+                    is_test: unit.is_test,
+                    name: &unit.name,
+                    signature: &unit.signature,
+                    lines: (unit.start_line, unit.end_line),
+                    bytes: position(unit.bytes.start)?..position(unit.bytes.end)?,
+                };
+                new.records.push_unit(&record, &terms.n_terms)?;
+                new.texts.push(terms);
+            }
+            new.skipped.extend(file.skipped);
         }
-        skipped.extend(file.skipped);
+        Ok(new)
     }
-    let lexical = folder.create_directory(LEXICAL_FOLDER.as_ref());
-    let lexical =
-        lexical.map_err(|source| Error::io("create", &folder.path().join(LEXICAL_FOLDER), source))?;
-    LexicalIndex::create(lexical, texts)?;
-    let size = builder.write(&folder, name.to_owned())?;
-    Ok(WrittenPart { size, files: builder.files, hashes: builder.hashes, skipped })
+
+    fn write(self, index: &Directory, name: &str) -> Result<WrittenPart, Error> {
+        let Self { records, texts, skipped } = self;
+        let folder = open_folder(index, name)?;
+        let lexical = folder.create_directory(LEXICAL_FOLDER.as_ref());
+        let lexical =
+            lexical.map_err(|source| Error::io("create", &folder.path().join(LEXICAL_FOLDER), source))?;
+        LexicalIndex::create(lexical, texts)?;
+        let size = records.write(&folder, name.to_owned())?;
+        Ok(WrittenPart { size, files: records.files, hashes: records.hashes, skipped })
+    }
 }
 
 fn position(byte: usize) -> Result<u32, Error> {

@@ -99,8 +99,31 @@ pub(crate) fn complete(
     save: Save,
     events: &(dyn Fn(Event) + Sync),
 ) -> Result<usize, Error> {
+    let keep = |part: usize, rows: Rows| {
+        let written = &mut manifest.parts[part];
+        write(index, written, embedder.id(), &manifest.generation, &rows)?;
+        let matrix = of_model(index, written, embedder.id())?;
+        save(manifest)?;
+        Ok(matrix.unwrap_or_else(|| rows.into_matrix()))
+    };
+    embed(base, table, vectors, embedder, keep, events)
+}
+
+/// Embeds all units without a vector, part by part, each of which `keep` keeps and makes a matrix of; returns their number.
+/// The texts come from the tree at `base`; a file that has changed since it was indexed is left out.
+///
+/// # Errors
+/// When the model fails or `keep` does.
+pub(crate) fn embed(
+    base: &Directory,
+    table: &Table,
+    vectors: &mut UnitVectors,
+    embedder: &dyn Embedder,
+    mut keep: impl FnMut(usize, Rows) -> Result<VectorMatrix, Error>,
+    events: &(dyn Fn(Event) + Sync),
+) -> Result<usize, Error> {
     let of_parts: Vec<_> =
-        (0..manifest.parts.len()).map(|part| missing(vectors, part).collect::<Vec<_>>()).collect();
+        (0..vectors.parts.len()).map(|part| missing(vectors, part).collect::<Vec<_>>()).collect();
     let total = of_parts.iter().map(Vec::len).sum();
     let (mut done, mut n_embedded) = (0, 0);
     for (part, missing) in of_parts.into_iter().enumerate().filter(|(_, missing)| !missing.is_empty()) {
@@ -119,12 +142,7 @@ pub(crate) fn complete(
             n_embedded += texts.len();
             events(Event::Embedded { done, total });
         }
-        let written = &mut manifest.parts[part];
-        write(index, written, embedder.id(), &manifest.generation, &rows)?;
-        if let Some(matrix) = of_model(index, written, embedder.id())? {
-            vectors.parts[part] = matrix;
-        }
-        save(manifest)?;
+        vectors.parts[part] = keep(part, rows)?;
     }
     Ok(n_embedded)
 }

@@ -153,12 +153,12 @@ impl Error {
 
     /// Whether a file of the index could not be written, rather than anything else.
     pub(crate) fn is_of_storage(&self) -> bool {
-        matches!(self, Self::Io { .. } | Self::Lexical(_))
+        matches!(self, Self::Io { .. } | Self::Lexical(_) | Self::NoCacheFolder)
     }
 
     /// What fails while an index of some files is written says which folder is at fault.
     pub(crate) fn in_folder(self, path: &Path, listing: &Listing) -> Self {
-        if !self.is_of_storage() {
+        if !self.is_of_storage() || matches!(self, Self::NoCacheFolder) {
             return self;
         }
         Self::IndexFolder { path: path.to_owned(), needed: expected_bytes(listing), source: Box::new(self) }

@@ -140,6 +140,8 @@ enum At {
         relative: PathBuf,
         records: Records,
     },
+    /// The user has no cache: there is none, and none can be made.
+    Nowhere,
 }
 
 /// Held while writing; dropping it lets the next writer in.
@@ -175,6 +177,11 @@ impl IndexFolder {
         Self { at: At::User(path) }
     }
 
+    /// That of a user without a cache.
+    pub fn nowhere() -> Self {
+        Self { at: At::Nowhere }
+    }
+
     /// A folder in a tree (canonical), at a relative path.
     pub fn in_tree(tree: &Path, relative: PathBuf, records: Records) -> Self {
         Self { at: At::Tree { tree: tree.to_owned(), relative, records } }
@@ -188,10 +195,11 @@ impl IndexFolder {
         Self::of_user(cache.join(CACHED_INDEXES).join(format!("{name}-{hash:016x}")))
     }
 
-    /// Where it is.
+    /// Where it is; empty for nowhere.
     pub fn path(&self) -> PathBuf {
         match &self.at {
             At::User(path) => path.clone(),
+            At::Nowhere => PathBuf::new(),
             At::Tree { tree, relative, .. } => tree.join(relative),
         }
     }
@@ -203,6 +211,7 @@ impl IndexFolder {
     pub fn open(&self) -> io::Result<Directory> {
         match &self.at {
             At::User(path) => Directory::open(path),
+            At::Nowhere => Err(io::ErrorKind::NotFound.into()),
             At::Tree { tree, relative, .. } => Directory::open(tree)?.directory(relative),
         }
     }
@@ -224,14 +233,15 @@ impl IndexFolder {
                 Directory::open(path)
             }
             At::Tree { tree, relative, .. } => Directory::open(tree)?.directory_or_new(relative),
+            At::Nowhere => Err(io::ErrorKind::NotFound.into()),
         }
     }
 
     /// The key of the record of an index in a tree.
     fn key(&self) -> Option<Key> {
         match &self.at {
-            At::User(_) => None,
             At::Tree { records, .. } => records.key(&self.path()),
+            At::User(_) | At::Nowhere => None,
         }
     }
 
@@ -252,6 +262,7 @@ impl IndexFolder {
     pub fn is_there(&self) -> bool {
         match &self.at {
             At::User(path) => path.symlink_metadata().is_ok(),
+            At::Nowhere => false,
             At::Tree { tree, relative, .. } => {
                 Directory::open(tree).and_then(|tree| tree.entry(relative)).is_ok()
             }
@@ -281,7 +292,9 @@ impl IndexFolder {
         let broken = |problem: &dyn fmt::Display| Stale::Broken(format!("{name}: {problem}"));
         let read = self.open().and_then(|directory| directory.read(name.as_ref(), MAX_MANIFEST_BYTES));
         let bytes = match read {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Stale::Missing),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Err(Stale::Missing);
+            }
             Err(error) => return Err(broken(&error)),
             Ok(bytes) => bytes,
         };
@@ -362,8 +375,8 @@ impl IndexFolder {
             replace_file(&directory, GITIGNORE_FILE, &[b"*\n"])?;
         }
         let key = match &self.at {
-            At::User(_) => None,
             At::Tree { records, .. } => Some(records.make(&self.path())?),
+            At::User(_) | At::Nowhere => None,
         };
         Ok(WriterLock { directory, key, file })
     }
@@ -381,6 +394,9 @@ impl IndexFolder {
 
     /// The folder, the file of its lock, and whether nothing of ours was there.
     fn lock_file(&self) -> Result<(Directory, File, bool), Error> {
+        if matches!(self.at, At::Nowhere) {
+            return Err(Error::NoCacheFolder);
+        }
         let path = self.path();
         let directory = self.open_or_make().map_err(|source| Error::io("create", &path, source))?;
         // In a tree a lock alone is no proof of anything.

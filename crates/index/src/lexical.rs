@@ -100,7 +100,7 @@ pub struct LexicalIndex {
 }
 
 /// A segment of tantivy's.
-struct Part {
+pub(crate) struct Part {
     n_documents: usize,
     /// In the order of [`FIELDS`].
     fields: Vec<FieldReader>,
@@ -152,7 +152,6 @@ impl LexicalIndex {
         rules: TermRules,
         texts: impl IntoIterator<Item = LexicalText<'a>>,
     ) -> Result<Self, Error> {
-        let directory = RamDirectory::create();
         let (mut n_texts, mut sizes) = (0, FieldSizes::default());
         let terms = texts.into_iter().map(|text| {
             let terms = Terms::by(rules, &text);
@@ -160,10 +159,9 @@ impl LexicalIndex {
             sizes.add(&terms.n_terms, &has_terms(&terms.n_terms));
             terms
         });
-        write(directory.clone(), terms)?;
-        let mean_lengths = sizes.mean_lengths();
+        let part = Part::in_memory(terms)?;
         let numbering = Arc::new(Numbering { n_units: n_texts, parts: vec![PartUnits::Run(0..n_texts)] });
-        Ok(Self { mean_lengths, parts: vec![Part::open(directory)?], numbering })
+        Ok(Self::of(vec![part], &numbering, &sizes))
     }
 
     /// Writes the part of an index that holds some texts into an empty folder.
@@ -194,7 +192,12 @@ impl LexicalIndex {
             Err(Error::corrupt(&path, problem))
         };
         let parts = folders.into_iter().zip(&numbering.parts).map(open).collect::<Result<_, Error>>()?;
-        Ok(Self { mean_lengths: sizes.mean_lengths(), parts, numbering: Arc::clone(numbering) })
+        Ok(Self::of(parts, numbering, sizes))
+    }
+
+    /// Of parts in the order of the numbering. `sizes` are those of all texts that are numbered.
+    pub(crate) fn of(parts: Vec<Part>, numbering: &Arc<Numbering>, sizes: &FieldSizes) -> Self {
+        Self { mean_lengths: sizes.mean_lengths(), parts, numbering: Arc::clone(numbering) }
     }
 
     /// Number of texts.
@@ -248,6 +251,16 @@ impl LexicalIndex {
 }
 
 impl Part {
+    /// Some texts, indexed in memory.
+    ///
+    /// # Errors
+    /// When they hold more than memory does.
+    pub fn in_memory(texts: impl IntoIterator<Item = Terms>) -> Result<Self, Error> {
+        let directory = RamDirectory::create();
+        write(directory.clone(), texts)?;
+        Self::open(directory)
+    }
+
     fn open(directory: impl tantivy::Directory) -> Result<Self, Error> {
         let index = tantivy::Index::open(directory)?;
         // Not through a reader, which takes a lock and so needs a folder that can be written.

@@ -15,6 +15,7 @@ mod folder;
 pub mod fusion;
 pub mod intent;
 pub mod lexical;
+mod memory;
 mod mixture;
 mod open;
 mod place;

@@ -15,7 +15,8 @@ use serde::Serialize;
 use crate::build::LEXICAL_FOLDER;
 use crate::changes::{Comparison, compare};
 use crate::folder::{FORMAT, IndexFolder, Manifest, PROGRAM, WriterLock};
-use crate::lexical::{FieldSizes, LexicalIndex};
+use crate::lexical::LexicalIndex;
+use crate::memory::{self, Origin};
 use crate::place::{Place, Places, Scope};
 use crate::reach::Reach;
 use crate::table::{PartSize, Table, open_folder};
@@ -85,6 +86,13 @@ impl Default for OpenOptions {
     }
 }
 
+impl OpenOptions {
+    /// Whether the index may be in memory alone, because nobody has said where it is to be.
+    fn may_be_in_memory(&self) -> bool {
+        self.update == Update::IfPossible && self.folder.is_none() && !self.local
+    }
+}
+
 /// When an index is brought up to date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Update {
@@ -92,7 +100,8 @@ pub enum Update {
     /// tree is not looked at.
     Never,
     /// Where files have changed. If the folder of the index cannot be written, the index is opened as it is
-    /// ([`Opened::outdated`]).
+    /// ([`Opened::outdated`]); where there is none to open, it is built in memory ([`Opened::unsaved`]), unless
+    /// [`OpenOptions`] say where it has to be.
     #[default]
     IfPossible,
     /// Where files have changed; it is an error if the folder of the index cannot be written.
@@ -206,6 +215,8 @@ pub struct Index {
     pub(crate) table: Table,
     pub(crate) lexical: LexicalIndex,
     pub(crate) dense: Option<Dense>,
+    /// What it was made from, if it is in memory alone.
+    pub(crate) in_memory: Option<Origin>,
     /// The file of each unit, the units of each file and its bytes, for scoring files.
     pub(crate) file_of_unit: Vec<u32>,
     pub(crate) units_of_files: Vec<Range<usize>>,
@@ -225,6 +236,8 @@ pub struct Opened {
     pub built: Option<BuildReport>,
     /// Why it is not up to date; none when it is, or was not to be.
     pub outdated: Option<Outdated>,
+    /// Why it is in memory alone, and so was built for this opening only: its folder cannot be written.
+    pub unsaved: Option<Error>,
 }
 
 /// Why an index was opened as it is although files have changed.
@@ -274,7 +287,11 @@ impl Index {
             wanted.open_or_build(options, events)
         };
         for place in &enclosing {
-            let opened = open(place)?;
+            let opened = match open(place) {
+                // Of the tree around it the path would need a part only, which an index of its own has.
+                Err(Error::IndexFolder { .. }) if options.update == Update::IfPossible => continue,
+                opened => opened?,
+            };
             if place.scope.n_files(&opened.index.table) > 0 {
                 return Ok(opened);
             }
@@ -370,7 +387,8 @@ impl Wanted<'_> {
         events: &(dyn Fn(Event) + Sync),
     ) -> Result<Opened, Error> {
         let Place { root, folder, .. } = self.place;
-        let as_it_is = |newest: Newest| Opened { index: newest.index, built: None, outdated: None };
+        let as_it_is =
+            |newest: Newest| Opened { index: newest.index, built: None, outdated: None, unsaved: None };
         if options.update == Update::Never {
             let no_index = |reason| Error::NoIndex { root: root.clone(), reason };
             return self.open_newest().map(as_it_is).map_err(no_index);
@@ -409,15 +427,26 @@ impl Wanted<'_> {
         match (built, work) {
             (Ok((index, skipped, n_embedded)), Work { reason, .. }) => {
                 let built = Some(BuildReport { reason, skipped, n_embedded });
-                Ok(Opened { index, built, outdated: None })
+                Ok(Opened { index, built, outdated: None, unsaved: None })
             }
             (Err(error), Work { reason, usable: Usable::Files(newest, _) })
                 if error.is_of_storage() && options.update == Update::IfPossible =>
             {
                 let outdated = Some(Outdated { reason, error: error.in_folder(&folder.path(), listing) });
-                Ok(Opened { index: newest.index, built: None, outdated })
+                Ok(Opened { index: newest.index, built: None, outdated, unsaved: None })
             }
-            (Err(error), _) => Err(error.in_folder(&folder.path(), listing)),
+            (Err(error), Work { reason, .. }) => {
+                let is_of_storage = error.is_of_storage();
+                let error = error.in_folder(&folder.path(), listing);
+                if !is_of_storage || !options.may_be_in_memory() || !self.place.scope.is_all() {
+                    return Err(error);
+                }
+                let made = memory::build(&tree, self.embedder.clone(), events)?;
+                let (skipped, n_embedded) = (made.skipped, made.n_embedded);
+                let index = self.index(made.table, made.lexical, made.dense, Some(made.origin));
+                let built = Some(BuildReport { reason, skipped, n_embedded });
+                Ok(Opened { index, built, outdated: None, unsaved: Some(error) })
+            }
         }
     }
 
@@ -526,12 +555,10 @@ impl Wanted<'_> {
     fn open(&self, folder: &Directory, manifest: &Manifest) -> Result<Index, Error> {
         let Manifest { generation, size, parts, .. } = manifest;
         let table = Table::open(folder, generation, *size, parts)?;
-        let numbering = Arc::new(table.numbering(parts));
-        let mut sizes = FieldSizes::default();
-        table.files.iter().for_each(|file| sizes.add(&file.n_terms, &file.n_texts));
+        let numbering = Arc::new(table.numbering());
         let of_part = |part: &PartSize| open_folder(&part.folder(folder)?, LEXICAL_FOLDER);
         let folders = parts.iter().map(of_part).collect::<Result<_, Error>>()?;
-        let lexical = LexicalIndex::open(folders, &numbering, &sizes)?;
+        let lexical = LexicalIndex::open(folders, &numbering, &table.field_sizes())?;
         let dense = match &self.embedder {
             Some(embedder) => {
                 let (id, dimension) = (embedder.id(), embedder.dimension());
@@ -540,12 +567,29 @@ impl Wanted<'_> {
             }
             None => None,
         };
-        let file_of_unit = table.units.iter().map(|unit| unit.file).collect();
-        let units_of_files = table.units_of_files();
-        let file_lengths = table.files.iter().map(|file| file.bytes as f32).collect();
-        let (base, scope) = (self.shown.to_owned(), self.place.scope.clone());
-        let found = manifest.walk;
-        Ok(Index { base, scope, found, table, lexical, dense, file_of_unit, units_of_files, file_lengths })
+        Ok(self.index(table, lexical, dense, None))
+    }
+
+    fn index(
+        &self,
+        table: Table,
+        lexical: LexicalIndex,
+        dense: Option<Dense>,
+        in_memory: Option<Origin>,
+    ) -> Index {
+        Index {
+            base: self.shown.to_owned(),
+            scope: self.place.scope.clone(),
+            // Set by whoever knows what is asked for.
+            found: WalkOptions::default(),
+            file_of_unit: table.units.iter().map(|unit| unit.file).collect(),
+            units_of_files: table.units_of_files(),
+            file_lengths: table.files.iter().map(|file| file.bytes as f32).collect(),
+            table,
+            lexical,
+            dense,
+            in_memory,
+        }
     }
 }
 

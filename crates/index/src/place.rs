@@ -52,7 +52,7 @@ impl Places {
     /// Those of `root`.
     ///
     /// # Errors
-    /// When `root` is missing, the user has no cache folder, or names a folder with an index of somebody else's.
+    /// When `root` is missing, or the user names a folder with an index of somebody else's.
     pub fn of(root: &Path, options: &OpenOptions) -> Result<Self, Error> {
         let canonical = root.canonicalize().map_err(|source| Error::io("read", root, source))?;
         let records = Records::new(options.user.state.as_deref());
@@ -73,7 +73,7 @@ impl Places {
             None if options.local => IndexFolder::in_tree(&canonical, LOCAL_FOLDER.into(), records.clone()),
             None => match local(&canonical, IndexFolder::is_there) {
                 Some(folder) => folder,
-                None => in_cache(&canonical).ok_or(Error::NoCacheFolder)?,
+                None => in_cache(&canonical).unwrap_or_else(IndexFolder::nowhere),
             },
         };
         let mut enclosing = Vec::new();

@@ -100,6 +100,9 @@ impl Index {
 
     fn status_at(place: &Place, options: &OpenOptions) -> Result<Status, Error> {
         let Place { root, canonical, folder, scope } = place;
+        if folder.path().as_os_str().is_empty() {
+            return Err(Error::NoCacheFolder);
+        }
         let mut status = Status {
             folder: folder.path(),
             ignored: Vec::new(),

@@ -9,7 +9,7 @@ use quarry_files::Directory;
 use quarry_source::{Language, UnitKind};
 
 use crate::Error;
-use crate::lexical::has_terms;
+use crate::lexical::{FieldSizes, has_terms};
 use crate::storage::{Column, StoredFile};
 
 const UNITS_FILE: &str = "units";
@@ -254,9 +254,25 @@ impl Table {
         Ok(table)
     }
 
+    /// Of the files of new parts, which follow each other.
+    ///
+    /// # Errors
+    /// When there are too many.
+    pub fn in_memory(parts: Vec<PartBuilder>) -> Result<Self, Error> {
+        let mut builder = TableBuilder::default();
+        for part in &parts {
+            part.files.iter().try_for_each(|(file, units)| builder.push(*file, units, part.part))?;
+        }
+        builder.check_size()?;
+        let (strings, hashes) =
+            parts.into_iter().map(|part| (part.strings.into(), part.hashes.into())).unzip();
+        Ok(Self { files: builder.files.into(), units: builder.units.into(), strings, hashes })
+    }
+
     /// Where the units are.
-    pub fn numbering(&self, parts: &[PartSize]) -> Numbering {
-        let mut runs: Vec<Option<Range<usize>>> = vec![Some(0..0); parts.len()];
+    pub fn numbering(&self) -> Numbering {
+        let n_rows = || self.hashes.iter().map(|hashes| hashes.len());
+        let mut runs: Vec<Option<Range<usize>>> = vec![Some(0..0); self.hashes.len()];
         for (unit, record) in self.units.iter().enumerate() {
             let (part, row) = record.place();
             let run = &mut runs[part];
@@ -266,12 +282,12 @@ impl Table {
                 _ => None,
             };
         }
-        let whole = runs.into_iter().zip(parts).map(|(run, part)| run.filter(|run| run.len() == part.units));
-        let mut numbers: Vec<PartUnits> = whole
-            .zip(parts)
-            .map(|(run, part)| match run {
+        let mut numbers: Vec<PartUnits> = runs
+            .into_iter()
+            .zip(n_rows())
+            .map(|(run, n_rows)| match run.filter(|run| run.len() == n_rows) {
                 Some(run) => PartUnits::Run(run),
-                None => PartUnits::Each(vec![PartUnits::GONE; part.units]),
+                None => PartUnits::Each(vec![PartUnits::GONE; n_rows]),
             })
             .collect();
         if numbers.iter().any(|part| matches!(part, PartUnits::Each(_))) {
@@ -283,6 +299,13 @@ impl Table {
             }
         }
         Numbering { n_units: self.units.len(), parts: numbers }
+    }
+
+    /// How much text all units have.
+    pub fn field_sizes(&self) -> FieldSizes {
+        let mut sizes = FieldSizes::default();
+        self.files.iter().for_each(|file| sizes.add(&file.n_terms, &file.n_texts));
+        sizes
     }
 
     /// The units of each file, in the order of the files.
@@ -394,15 +417,17 @@ impl TableBuilder {
         self.units.is_empty()
     }
 
+    /// Unit numbers are of 32 bits, the last of which stands for none.
+    fn check_size(&self) -> Result<(), Error> {
+        if self.units.len() < u32::MAX as usize { Ok(()) } else { Err(Error::TooLarge) }
+    }
+
     /// Writes the table into a folder.
     ///
     /// # Errors
     /// When the folder cannot be written.
     pub fn write(&self, folder: &Directory) -> Result<TableSize, Error> {
-        // Unit numbers are of 32 bits, the last of which stands for none.
-        if self.units.len() >= u32::MAX as usize {
-            return Err(Error::TooLarge);
-        }
+        self.check_size()?;
         Column::write(folder, FILES_FILE, &self.files)?;
         Column::write(folder, UNITS_FILE, &self.units)?;
         Ok(TableSize { files: self.files.len(), units: self.units.len() })

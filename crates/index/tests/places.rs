@@ -4,7 +4,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use quarry_embed::{Embedder, StaticModel};
 use quarry_index::{
     Changes, Error, Filter, Index, LOCAL_FOLDER, OpenOptions, Opened, Ranking, SearchRequest, Stale, Update,
     UserFolders,
@@ -273,7 +275,7 @@ fn an_index_that_cannot_be_written_still_answers() {
     let lock = tree.join(LOCAL_FOLDER).join("lock");
     fs::remove_file(&lock).unwrap();
     fs::create_dir(&lock).unwrap();
-    let Opened { index, built, outdated } = fixture.open(&tree);
+    let Opened { index, built, outdated, .. } = fixture.open(&tree);
     assert_eq!(paths(&index, "connect"), ["http/client/net.py", "net.py"]);
     let outdated = outdated.unwrap();
     assert!(built.is_none());
@@ -285,4 +287,76 @@ fn an_index_that_cannot_be_written_still_answers() {
     assert!(matches!(fixture.open_as(&tree, Update::Required), Err(Error::IndexFolder { .. })));
     fs::remove_dir(&lock).unwrap();
     assert_eq!(paths(&fixture.open(&tree).index, "connect").len(), 3);
+}
+
+/// Options of a user whose cache is where something else is.
+fn without_cache(fixture: &Fixture) -> OpenOptions {
+    let blocked = fixture.folder.path().join("blocked");
+    fs::write(&blocked, "").unwrap();
+    let user =
+        UserFolders { cache: Some(blocked.join("cache")), ..UserFolders::below(fixture.folder.path()) };
+    OpenOptions { user, ..OpenOptions::default() }
+}
+
+fn ranked(index: &Index, query: &str) -> Vec<(String, u32, f32)> {
+    let request = SearchRequest { query, limit: 10, ranking: Ranking::default(), filter: &Filter::default() };
+    let hits = index.search(&request).unwrap().hits;
+    hits.into_iter().map(|hit| (hit.path, hit.start_line, hit.score)).collect()
+}
+
+#[test]
+fn without_a_cache_the_index_is_in_memory_and_answers_alike() {
+    let fixture = Fixture::bare();
+    let tree = fixture.path();
+    let model: Arc<dyn Embedder> = Arc::new(StaticModel::builtin());
+    let saved = Index::open_or_build(&tree, &fixture.options(), Some(model.clone()), &|_| {}).unwrap();
+    assert!(saved.unsaved.is_none() && !saved.index.is_current_in_memory());
+    let nowhere = UserFolders { cache: None, state: None };
+    for options in [without_cache(&fixture), OpenOptions { user: nowhere, ..OpenOptions::default() }] {
+        let opened = Index::open_or_build(&tree, &options, Some(model.clone()), &|_| {}).unwrap();
+        let message = opened.unsaved.unwrap().to_string();
+        assert!(message.contains("--index"), "{message}");
+        assert_eq!(opened.built.unwrap().n_embedded, 3);
+        for query in ["connect to a host", "parse_header", "split a line at colons"] {
+            assert_eq!(ranked(&opened.index, query), ranked(&saved.index, query), "{query}");
+        }
+        assert!(opened.index.is_current_in_memory());
+        // Parts of the tree and single files as well.
+        let part = Index::open_or_build(&tree.join("http/header.py"), &options, None, &|_| {}).unwrap();
+        assert!(part.unsaved.is_some());
+        assert_eq!(paths(&part.index, "header"), ["header.py"]);
+        // Who asks for an index on disk is told that there is none.
+        for update in [Update::Required, Update::Anew, Update::Never] {
+            let options = OpenOptions { update, ..options.clone() };
+            assert!(Index::open_or_build(&tree, &options, None, &|_| {}).is_err(), "{update:?}");
+        }
+    }
+    let opened = Index::open_or_build(&tree, &without_cache(&fixture), None, &|_| {}).unwrap();
+    write(&tree, "new.py", PARSE);
+    assert!(!opened.index.is_current_in_memory());
+}
+
+#[test]
+fn a_folder_that_was_named_and_cannot_be_written_is_an_error() {
+    let fixture = Fixture::bare();
+    let options = without_cache(&fixture);
+    let named = OpenOptions { folder: options.user.cache.clone(), ..options };
+    let opened = Index::open_or_build(&fixture.path(), &named, None, &|_| {});
+    assert!(matches!(opened.err(), Some(Error::IndexFolder { .. })));
+}
+
+#[test]
+fn an_index_around_a_path_that_cannot_be_made_again_leaves_the_path_to_its_own() {
+    let fixture = Fixture::new();
+    let tree = fixture.path();
+    // Of another program, and nobody can write to it.
+    let local = tree.join(LOCAL_FOLDER);
+    for name in ["manifest.json", "manifest.copy.json"] {
+        fs::write(local.join(name), "{").unwrap();
+    }
+    fs::remove_file(local.join("lock")).unwrap();
+    fs::create_dir(local.join("lock")).unwrap();
+    let opened = fixture.open(&tree.join("http"));
+    assert!(opened.unsaved.is_none());
+    assert_eq!(paths(&opened.index, "connect"), ["client/net.py"]);
 }

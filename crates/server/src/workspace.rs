@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quarry_corpus::walk::{self, Listing, count_by_reason};
 use quarry_embed::Embedder;
 use quarry_index::{
-    DEFAULT_THRESHOLD, Event, Filter, Hit, Index, OpenOptions, Ranking, SearchRequest, SearchResponse,
-    Status, snippet,
+    DEFAULT_THRESHOLD, Event, Filter, Hit, Index, OpenOptions, Opened, Ranking, SearchRequest,
+    SearchResponse, Status, snippet,
 };
 use quarry_source::{UnitKind, extract};
 use quarry_text::{counted, query_terms};
@@ -24,13 +24,26 @@ use crate::tools::{Call, ReadUnit, Search, Similar};
 /// A source tree, its index, and the model that it is searched with.
 ///
 /// It holds nothing open: every call compares the tree with the index and refreshes that where files have changed,
-/// which costs little where none has, and sees what other processes have indexed.
+/// which costs little where none has, and sees what other processes have indexed. Only an index that can be written
+/// nowhere is held in memory, and made anew when files have changed.
 pub struct Workspace {
     root: PathBuf,
     options: OpenOptions,
     embedder: Arc<dyn Embedder>,
     observer: Option<Box<Observer>>,
     last_search: Mutex<Option<Searched>>,
+    opened: Option<Box<OpenedObserver>>,
+    in_memory: Mutex<Option<InMemory>>,
+}
+
+/// Is told of each index that was opened.
+type OpenedObserver = dyn Fn(&Opened) + Send + Sync;
+
+/// An index that cannot be written.
+struct InMemory {
+    index: Arc<Index>,
+    /// Why.
+    reason: String,
 }
 
 /// Is told of searches and of what is read of their results.
@@ -103,13 +116,27 @@ impl Workspace {
     /// The tree at `root`. Nothing is read or indexed before the first call.
     #[must_use]
     pub fn new(root: PathBuf, options: OpenOptions, embedder: Arc<dyn Embedder>) -> Self {
-        Self { root, options, embedder, observer: None, last_search: Mutex::new(None) }
+        Self {
+            root,
+            options,
+            embedder,
+            observer: None,
+            last_search: Mutex::new(None),
+            opened: None,
+            in_memory: Mutex::new(None),
+        }
     }
 
     /// Tells `observer` of each search, and once more when one of its results is read.
     #[must_use]
     pub fn with_observer(self, observer: impl Fn(&Searched) + Send + Sync + 'static) -> Self {
         Self { observer: Some(Box::new(observer)), ..self }
+    }
+
+    /// Tells `opened` of each index that was opened, and so of what kept it from being written.
+    #[must_use]
+    pub fn with_opened(self, opened: impl Fn(&Opened) + Send + Sync + 'static) -> Self {
+        Self { opened: Some(Box::new(opened)), ..self }
     }
 
     /// Answers a call. Blocks while the index is built, by this process or another one, and reports on that.
@@ -219,6 +246,9 @@ impl Workspace {
     }
 
     fn index_status(&self) -> Result<Answer, ToolError> {
+        if let Some(InMemory { index, reason }) = &*self.in_memory() {
+            return Ok(self.status_in_memory(index, reason));
+        }
         let Status { root, part, index, stale, .. } = Index::status(&self.root, &self.options)?;
         let root = root.to_string_lossy().into_owned();
         let reason = stale.map(|reason| reason.to_string());
@@ -262,10 +292,44 @@ impl Workspace {
         Ok(Answer { text, structured: Some(structured) })
     }
 
-    fn index(&self, report: Report) -> Result<Index, ToolError> {
+    fn status_in_memory(&self, index: &Index, reason: &str) -> Answer {
+        let root = self.root.canonicalize().unwrap_or_else(|_| self.root.clone());
+        let root = root.to_string_lossy();
+        let (units, files) = (counted(index.n_units(), "unit"), counted(index.n_files(), "file"));
+        let model = self.embedder.id();
+        let text = format!(
+            "{root}: {units} in {files}, held in memory while this server runs: {reason}\nmodel: {model}\n"
+        );
+        let structured = json!({
+            "root": root,
+            "indexed": true,
+            "in_memory": reason,
+            "files": index.n_files(),
+            "units": index.n_units(),
+            "model": model,
+        });
+        Answer { text, structured: Some(structured) }
+    }
+
+    fn index(&self, report: Report) -> Result<Arc<Index>, ToolError> {
+        // Not locked while the tree is looked at or indexed, so that other calls can be answered.
+        let held = self.in_memory().as_ref().map(|held| Arc::clone(&held.index));
+        if let Some(index) = held.filter(|index| index.is_current_in_memory()) {
+            return Ok(index);
+        }
         let embedder = Some(Arc::clone(&self.embedder));
         let events = |event: Event| Progress::of(&event).into_iter().for_each(report);
-        Ok(Index::open_or_build(&self.root, &self.options, embedder, &events)?.index)
+        let opened = Index::open_or_build(&self.root, &self.options, embedder, &events)?;
+        self.opened.iter().for_each(|tell| tell(&opened));
+        let Opened { index, unsaved, .. } = opened;
+        let index = Arc::new(index);
+        *self.in_memory() =
+            unsaved.map(|error| InMemory { index: Arc::clone(&index), reason: error.to_string() });
+        Ok(index)
+    }
+
+    fn in_memory(&self) -> MutexGuard<'_, Option<InMemory>> {
+        self.in_memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn listing(&self) -> Result<Listing, ToolError> {
@@ -322,6 +386,7 @@ mod tests {
     use std::fs;
 
     use quarry_embed::StaticModel;
+    use quarry_index::UserFolders;
 
     use super::*;
 
@@ -332,6 +397,39 @@ mod tests {
         assert_eq!(share(Event::Embedded { done: 1, total: 2 }), Some(0.75));
         assert_eq!(share(Event::Embedded { done: 0, total: 0 }), Some(0.5));
         assert_eq!(share(Event::Waiting), Some(0.0));
+    }
+
+    #[test]
+    fn an_index_that_cannot_be_written_is_made_once_and_again_when_files_change() {
+        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(folder.path().join("net.py"), "def connect(host):\n    return dial(host)\n").unwrap();
+        let blocked = elsewhere.path().join("file");
+        fs::write(&blocked, "").unwrap();
+        let options = OpenOptions { user: UserFolders::below(&blocked), ..OpenOptions::default() };
+        let opened = Arc::new(Mutex::new(0));
+        let count = Arc::clone(&opened);
+        let workspace = Workspace::new(folder.path().to_owned(), options, Arc::new(StaticModel::builtin()))
+            .with_opened(move |opened: &Opened| {
+                assert!(opened.unsaved.is_some());
+                *count.lock().unwrap() += 1;
+            });
+        let call = |name: &str, arguments: Value| {
+            let Value::Object(arguments) = arguments else { return String::new() };
+            let call = Call::new(name, arguments).unwrap().unwrap();
+            workspace.answer(&call, &|_| {}).unwrap().text
+        };
+        for _ in 0..2 {
+            assert!(call("search", json!({"query": "connect to a host"})).contains("net.py:1"));
+        }
+        let status = call("index_status", json!({}));
+        assert!(
+            status.contains("1 unit in 1 file, held in memory") && status.contains("cannot write"),
+            "{status}"
+        );
+        assert_eq!(*opened.lock().unwrap(), 1);
+        fs::write(folder.path().join("new.py"), "def listen(port):\n    return bind(port)\n").unwrap();
+        assert!(call("search", json!({"query": "listen on a port"})).contains("new.py:1"));
+        assert_eq!(*opened.lock().unwrap(), 2);
     }
 
     #[test]

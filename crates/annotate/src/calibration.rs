@@ -1,10 +1,10 @@
 //! Whether the confidence of a judge can be believed, by the labels of people.
 
-use quarry_eval::calibration::{
+use quarry_metrics::calibration::{
     Bin, Binning, area_under_risk_coverage, brier_score, expected_calibration_error, reliability,
     risk_coverage,
 };
-use quarry_eval::recalibration::{Recalibration, cross_validated};
+use quarry_metrics::recalibration::{Recalibration, cross_validated};
 use quarry_text::counted;
 use serde::Serialize;
 

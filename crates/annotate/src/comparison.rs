@@ -1,6 +1,6 @@
 //! Judges beside one another: the members of a majority, and a judge with options beside the one without.
 
-use quarry_eval::agreement::{Level, krippendorff_alpha, percent_agreement};
+use quarry_metrics::agreement::{Level, krippendorff_alpha, percent_agreement};
 use serde::Serialize;
 
 use crate::error::AnnotateError;

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::{Args, ColorChoice};
 use indicatif::HumanBytes;
-use quarry_corpus::walk::{self, Listing, SkipReason, WalkOptions};
 use quarry_embed::Embedder;
 use quarry_index::{Index, OpenOptions, Stale, Status, Update, expected_bytes};
 #[cfg(target_os = "linux")]
 use quarry_sandbox::{MemoryBound, Runner, SEARCH_PATH};
 use quarry_source::languages;
 use quarry_text::counted;
+use quarry_walk::{self as walk, Listing, SkipReason, WalkOptions};
 use serde::Serialize;
 
 use crate::index::{IGNORED, SourceArgs};

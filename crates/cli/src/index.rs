@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use quarry_corpus::walk::{WalkChoice, WalkOptions, count_by_reason};
 use quarry_embed::Embedder;
 use quarry_index::{Event, Index, OpenOptions, Opened, Outdated, Stale, Update};
 use quarry_text::counted;
+use quarry_walk::{WalkChoice, WalkOptions, count_by_reason};
 use serde::Serialize;
 
 use crate::settings::Settings;

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use quarry_corpus::walk;
 use quarry_index::Index;
 use quarry_server::{Searched, Workspace};
+use quarry_walk as walk;
 
 use crate::index::{SourceArgs, tell_ignored, tell_unwritten};
 use crate::log::{self, Record};

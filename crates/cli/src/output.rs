@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
-use quarry_eval::significance::Interval;
+use quarry_metrics::significance::Interval;
 use serde::Serialize;
 use tempfile::NamedTempFile;
 

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ColorChoice};
-use quarry_corpus::walk::FileFlags;
 use quarry_index::{Explanation, Filter, Hit, ScoreParts, snippet};
 use quarry_source::UnitKind;
+use quarry_walk::FileFlags;
 use serde::Serialize;
 
 use crate::explain;

@@ -13,9 +13,9 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use clap::{ColorChoice, ValueEnum};
-use quarry_corpus::walk::{self, WalkOptions};
 use quarry_files::{Directory, EntryKind};
 use quarry_text::nearest;
+use quarry_walk::{self as walk, WalkOptions};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::de::DeTable;
 

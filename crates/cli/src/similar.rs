@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use quarry_corpus::walk;
 use quarry_index::{Explanation, Hit, Update};
+use quarry_walk as walk;
 use serde::Serialize;
 
 use crate::index::SourceArgs;

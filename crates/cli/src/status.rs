@@ -8,9 +8,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use indicatif::{HumanBytes, HumanDuration};
-use quarry_corpus::walk::{Skipped, count_by_reason};
 use quarry_index::{Index, IndexStatus, Status};
 use quarry_text::counted;
+use quarry_walk::{Skipped, count_by_reason};
 use serde::Serialize;
 
 use crate::index::{SourceArgs, tell_ignored};

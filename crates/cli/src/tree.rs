@@ -4,8 +4,8 @@ use std::env;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::Context;
-use quarry_corpus::walk;
 use quarry_index::Index;
+use quarry_walk as walk;
 
 /// The index that answers for a path of the command line.
 pub struct Tree {

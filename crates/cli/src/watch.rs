@@ -17,9 +17,9 @@ use anyhow::Context;
 use clap::{Args, value_parser};
 use notify::event::{EventKind, ModifyKind};
 use notify::{ErrorKind, Event, RecommendedWatcher, RecursiveMode, Watcher};
-use quarry_corpus::walk::{self, WalkOptions};
 use quarry_index::{Index, OpenOptions, Update};
 use quarry_text::counted;
+use quarry_walk::{self as walk, WalkOptions};
 
 use crate::index::{SourceArgs, Summary};
 use crate::output;

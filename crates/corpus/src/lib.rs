@@ -1,9 +1,6 @@
-//! Walks source trees, reads their history and data set files.
+//! Reads data set files, the history of repositories, and documented functions out of source trees.
 
 pub mod dataset;
-mod flags;
 pub mod formats;
 pub mod git;
-mod ignore_files;
 pub mod pairs;
-pub mod walk;

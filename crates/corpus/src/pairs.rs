@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::walk::{FileFlags, WalkError, WalkOptions, base_folder, list, open, read, resolved};
+use quarry_walk::{FileFlags, WalkError, WalkOptions, base_folder, list, open, read, resolved};
 
 /// Words of a summary that is worth asking.
 const SUMMARY_WORDS: std::ops::RangeInclusive<usize> = 3..=40;

@@ -1,10 +1,9 @@
-//! Embeds text: the static model in the binary, transformers, and models behind an API; and compares the vectors.
+//! Embeds text: the static model in the binary, and transformers; and compares the vectors.
 
 mod cache;
 mod many;
 pub mod nearest;
 mod precomputed;
-mod remote;
 pub mod static_model;
 pub mod transformer;
 pub mod vocabulary;
@@ -15,7 +14,6 @@ use std::path::Path;
 pub use cache::CachedEmbedder;
 pub use many::{Side, embed_many};
 pub use precomputed::read_vectors;
-pub use remote::{Prefixes, RemoteModel};
 pub use static_model::StaticModel;
 pub use transformer::{TokenCutter, TransformerModel};
 
@@ -90,7 +88,7 @@ pub enum EmbedError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A model behind an API gave no vectors.
+    /// A model that a server runs gave no vectors.
     #[error(transparent)]
-    Remote(quarry_llm::LlmError),
+    Remote(Box<dyn std::error::Error + Send + Sync>),
 }

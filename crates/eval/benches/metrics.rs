@@ -5,8 +5,8 @@
 
 use quarry_corpus::formats::{qrels, run};
 use quarry_eval::evaluation::{Conventions, evaluate_run};
-use quarry_eval::metrics::Measure;
-use quarry_eval::significance::mean;
+use quarry_metrics::Measure;
+use quarry_metrics::significance::mean;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;

@@ -1,48 +1,9 @@
 /// Why something could not be evaluated.
 #[derive(Debug, thiserror::Error)]
 pub enum EvalError {
-    /// A score that has no place in any order.
-    #[error(
-        "the score of document number {position} is not a number: expected numbers only; mend the method"
-    )]
-    NotANumber {
-        /// Place of the document among those scored, from 0.
-        position: usize,
-    },
-    /// A scorer that does not fit its documents.
-    #[error("expected one score for each of {documents} documents, found {scores}; mend the method")]
-    ScoreCount {
-        /// Number of documents.
-        documents: usize,
-        /// Number of scores.
-        scores: usize,
-    },
-    /// Nothing to take a mean of.
-    #[error("expected at least one query to average over, found none: {remedy}")]
-    NoQueries {
-        /// What to do.
-        remedy: &'static str,
-    },
-    /// Values that a bootstrap cannot take.
-    #[error("expected finite values of the same shape on both sides, found {found}")]
-    Values {
-        /// What is wrong with them.
-        found: String,
-    },
-    /// Probabilities that are none, or that have no outcomes.
-    #[error("expected one outcome for each probability between 0 and 1, and at least one, found {found}")]
-    Forecasts {
-        /// What is wrong with them.
-        found: String,
-    },
-    /// A measure's name that is not known.
-    #[error(
-        "expected a measure (mrr, mmrr, map, ndcg, all also as mrr@K, recall@K, precision@K, hit_rate@K, success@K, judged@K, r_precision, bpref, rbp.P, with K from 1 and P such as 95), found {found:?}"
-    )]
-    UnknownMeasure {
-        /// The name.
-        found: String,
-    },
+    /// Nothing that could be measured.
+    #[error(transparent)]
+    Metrics(#[from] quarry_metrics::MetricsError),
     /// A method's name that is not known.
     #[error(
         "expected a method: bow, bm25, bm25-lucene, overlap, static, hybrid, the path of a model, api:MODEL, \
@@ -188,7 +149,7 @@ pub enum EvalError {
     },
     /// A tree cannot be listed.
     #[error(transparent)]
-    Walk(#[from] quarry_corpus::walk::WalkError),
+    Walk(#[from] quarry_walk::WalkError),
     /// A model failed.
     #[error(transparent)]
     Embed(#[from] quarry_embed::EmbedError),

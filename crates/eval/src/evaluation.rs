@@ -2,16 +2,17 @@
 
 use crate::EvalError;
 use crate::method::{QUERIES_PER_BATCH, Scorer};
-use crate::metrics::abstention::{Confidence, normalized_area_under_abstention};
-use crate::metrics::{Gain, Measure};
-use crate::ranking::{Ranking, TiePolicy, rank_judged};
-use crate::significance::{
-    Bootstrap, Interval, PairedComparison, compare_paired, correct_together, mean, mean_interval,
-};
 use quarry_corpus::formats::Query;
 use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::qrels::Qrels;
 use quarry_corpus::formats::run::{Found, Run};
+use quarry_metrics::MetricsError;
+use quarry_metrics::abstention::{Confidence, normalized_area_under_abstention};
+use quarry_metrics::ranking::{Ranking, TiePolicy, rank_judged};
+use quarry_metrics::significance::{
+    Bootstrap, Interval, PairedComparison, compare_paired, correct_together, mean, mean_interval,
+};
+use quarry_metrics::{Gain, Measure};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -207,9 +208,10 @@ pub fn evaluate_run(
         .collect::<Result<_, EvalError>>()?;
     let (queries, confidences): (Vec<_>, Vec<_>) = evaluated.into_iter().unzip();
     if queries.is_empty() {
-        return Err(EvalError::NoQueries {
+        return Err(MetricsError::NoQueries {
             remedy: "the run holds no query of the qrels; check that they belong together",
-        });
+        }
+        .into());
     }
     Ok(Evaluation { measures: measures.to_vec(), queries, confidences })
 }
@@ -240,7 +242,9 @@ pub fn evaluate_method(
     let judged: Vec<(&String, &BTreeMap<String, i32>)> =
         benchmark.qrels.iter().filter(|(_, judged)| conventions.queries.counts(judged, true)).collect();
     if judged.is_empty() {
-        return Err(EvalError::NoQueries { remedy: "no query has a relevant document; check the qrels" });
+        return Err(
+            MetricsError::NoQueries { remedy: "no query has a relevant document; check the qrels" }.into()
+        );
     }
     let mut queries = Vec::with_capacity(judged.len());
     let mut confidences = Vec::with_capacity(judged.len());
@@ -334,7 +338,7 @@ fn compare_two(
     bootstrap: &Bootstrap,
 ) -> Result<Comparison, EvalError> {
     if a.measures != b.measures {
-        return Err(EvalError::Values { found: "different measures".into() });
+        return Err(MetricsError::Values { found: "different measures".into() }.into());
     }
     let of_b: HashMap<&str, &[f64]> =
         b.queries.iter().map(|(query, values)| (query.as_str(), values.as_slice())).collect();
@@ -389,7 +393,10 @@ mod tests {
         assert_eq!(reciprocal_ranks(&both), [("1", 0.5), ("2", 0.0)]);
         let with_positive = Conventions { queries: QuerySet::WithPositive, ..Conventions::default() };
         assert_eq!(reciprocal_ranks(&evaluate(RUN, with_positive).unwrap()), [("1", 0.5), ("3", 0.0)]);
-        assert!(matches!(evaluate("9 Q0 a 1 1 t", Conventions::default()), Err(EvalError::NoQueries { .. })));
+        assert!(matches!(
+            evaluate("9 Q0 a 1 1 t", Conventions::default()),
+            Err(EvalError::Metrics(MetricsError::NoQueries { .. }))
+        ));
     }
 
     #[test]
@@ -482,7 +489,7 @@ mod tests {
         let c = evaluate("3 Q0 c 1 1 t\n", conventions).unwrap();
         assert!(matches!(
             compare(&a, &[b, c], None, &Bootstrap::default()),
-            Err(EvalError::NoQueries { .. })
+            Err(EvalError::Metrics(MetricsError::NoQueries { .. }))
         ));
     }
 }

@@ -6,8 +6,8 @@
 //! of the data set, its languages, the version of the library and the emissions; nAUC where it is not defined.
 
 use crate::evaluation::Evaluation;
-use crate::metrics::Measure;
 use quarry_corpus::formats::FormatError;
+use quarry_metrics::Measure;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -167,7 +167,7 @@ pub fn parse(text: &str, path: &Path) -> Result<Vec<Results>, FormatError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::abstention::Confidence;
+    use quarry_metrics::abstention::Confidence;
 
     /// Two queries; the n-th measure is n/100 for the first and 0 for the second.
     fn evaluation(format: ResultFormat) -> Evaluation {

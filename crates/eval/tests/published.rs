@@ -1,8 +1,8 @@
 //! Numbers of the papers that follow from others of their numbers, and those that do not.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
-use quarry_eval::agreement::{Variance, average_variance, cronbach_alpha};
 use quarry_eval::protocol::{generalisation, reliability};
+use quarry_metrics::agreement::{Variance, average_variance, cronbach_alpha};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use quarry_corpus::walk::{self, FileFlags, ListedFile, Skipped, WalkOptions};
 use quarry_files::Directory;
 use quarry_source::{Language, Unit};
+use quarry_walk::{self as walk, FileFlags, ListedFile, Skipped, WalkOptions};
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_128;
 

@@ -1,7 +1,7 @@
 //! What has become of a tree since its index was made.
 
-use quarry_corpus::walk::{self, FileFlags, ListedFile, Listing, Stamp};
 use quarry_files::Directory;
+use quarry_walk::{self as walk, FileFlags, ListedFile, Listing, Stamp};
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use quarry_corpus::walk;
 use quarry_embed::Embedder;
 use quarry_files::Directory;
+use quarry_walk as walk;
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -1,9 +1,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use quarry_corpus::walk::Listing;
 use quarry_source::languages;
 use quarry_text::nearest;
+use quarry_walk::Listing;
 use tantivy::TantivyError;
 use tantivy::directory::error::OpenWriteError;
 
@@ -28,7 +28,7 @@ pub fn expected_bytes(listing: &Listing) -> u64 {
 pub enum Error {
     /// The tree cannot be listed.
     #[error(transparent)]
-    Walk(#[from] quarry_corpus::walk::WalkError),
+    Walk(#[from] quarry_walk::WalkError),
     /// The model failed.
     #[error(transparent)]
     Embed(#[from] quarry_embed::EmbedError),

@@ -1,8 +1,8 @@
 //! Which units a search may find.
 
 use ignore::overrides::{Override, OverrideBuilder};
-use quarry_corpus::walk::FileFlags;
 use quarry_source::{Language, UnitKind, language_called};
+use quarry_walk::FileFlags;
 
 use crate::Error;
 

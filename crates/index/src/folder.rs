@@ -23,8 +23,8 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
-use quarry_corpus::walk::{SkipReason, Skipped, WalkChoice, WalkOptions};
 use quarry_files::{Directory, EntryKind, create_private_directory};
+use quarry_walk::{SkipReason, Skipped, WalkChoice, WalkOptions};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 

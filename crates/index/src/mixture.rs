@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use quarry_corpus::walk::FileFlags;
 use quarry_source::UnitKind;
+use quarry_walk::FileFlags;
 
 use crate::fusion::greatest;
 use crate::intent::{

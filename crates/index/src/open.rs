@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use quarry_corpus::walk::{self, Skipped, WalkChoice, WalkOptions};
 use quarry_embed::Embedder;
 use quarry_files::Directory;
 use quarry_text::counted;
+use quarry_walk::{self as walk, Skipped, WalkChoice, WalkOptions};
 use serde::Serialize;
 
 use crate::build::LEXICAL_FOLDER;

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use quarry_corpus::walk;
+use quarry_walk as walk;
 
 use crate::folder::IndexFolder;
 use crate::records::Records;

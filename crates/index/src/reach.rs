@@ -4,7 +4,7 @@
 //! search. An index holds whatever anybody has asked for since it was last made by name, so that two searches that ask
 //! for different files do not undo each other's work: each finds what it asks for among the files that are there.
 
-use quarry_corpus::walk::{WalkChoice, WalkOptions};
+use quarry_walk::{WalkChoice, WalkOptions};
 
 use crate::OpenOptions;
 use crate::folder::Manifest;

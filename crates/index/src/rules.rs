@@ -5,9 +5,9 @@
 
 use std::collections::HashMap;
 
-use quarry_corpus::walk::FileFlags;
 use quarry_source::UnitKind;
 use quarry_text::{identifiers, lexical_terms, parts};
+use quarry_walk::FileFlags;
 
 use crate::Ranking;
 

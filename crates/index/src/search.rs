@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::PathBuf;
 
-use quarry_corpus::walk::{self, FileFlags};
 use quarry_source::UnitKind;
 use quarry_text::query_terms;
+use quarry_walk::{self as walk, FileFlags};
 use rayon::prelude::*;
 
 use crate::fusion::{Fusion, convex_combination, greatest};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use quarry_corpus::walk::{self, Skipped, WalkOptions};
 use quarry_source::UnitKind;
+use quarry_walk::{self as walk, Skipped, WalkOptions};
 
 use crate::changes::compare;
 use crate::folder::FORMAT;

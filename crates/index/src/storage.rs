@@ -11,8 +11,8 @@ use std::path::Path;
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use memmap2::{Mmap, MmapOptions};
-use quarry_corpus::walk;
 use quarry_files::{Directory, EntryKind};
+use quarry_walk as walk;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 

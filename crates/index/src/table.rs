@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
-use quarry_corpus::walk::{FileFlags, ListedFile, Stamp};
 use quarry_files::Directory;
 use quarry_source::{Language, UnitKind};
+use quarry_walk::{FileFlags, ListedFile, Stamp};
 
 use crate::Error;
 use crate::lexical::{FieldSizes, has_terms};

@@ -9,8 +9,8 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use quarry_corpus::walk::{ListedFile, Listing, Skipped, WalkChoice, WalkOptions};
 use quarry_files::Directory;
+use quarry_walk::{ListedFile, Listing, Skipped, WalkChoice, WalkOptions};
 
 use crate::build::{self, MAX_PART_BYTES};
 use crate::changes::Comparison;

@@ -101,7 +101,7 @@ pub enum ToolError {
     },
     /// The tree cannot be listed.
     #[error(transparent)]
-    Walk(#[from] quarry_corpus::walk::WalkError),
+    Walk(#[from] quarry_walk::WalkError),
     /// The index cannot be built or searched.
     #[error(transparent)]
     Index(#[from] quarry_index::Error),

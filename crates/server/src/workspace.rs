@@ -5,7 +5,6 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use quarry_corpus::walk::{self, Listing, count_by_reason};
 use quarry_embed::Embedder;
 use quarry_index::{
     DEFAULT_THRESHOLD, Event, Filter, Hit, Index, OpenOptions, Opened, Ranking, SearchRequest,
@@ -13,6 +12,7 @@ use quarry_index::{
 };
 use quarry_source::{UnitKind, extract};
 use quarry_text::{counted, query_terms};
+use quarry_walk::{self as walk, Listing, count_by_reason};
 use serde_json::{Value, json};
 
 use crate::ToolError;

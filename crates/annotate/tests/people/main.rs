@@ -17,7 +17,7 @@ use quarry_annotate::people::{
     import, open_ledger,
 };
 use quarry_annotate::{AnnotateError, EXECUTABLE_RULES, Outcome, Plan, Programs, RunResult, Verdict, audit};
-use quarry_eval::significance::Bootstrap;
+use quarry_metrics::significance::Bootstrap;
 use quarry_sandbox::Limits;
 use serde_json::{Map, Value, json};
 

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use anyhow::bail;
 use clap::Args;
 use quarry_corpus::formats::table::{Ratings, Table};
-use quarry_eval::agreement::{Agreement, Level, NumericAgreement, NumericPairAgreement};
-use quarry_eval::significance::Bootstrap;
+use quarry_metrics::agreement::{Agreement, Level, NumericAgreement, NumericPairAgreement};
+use quarry_metrics::significance::Bootstrap;
 use quarry_text::counted;
 use serde::Serialize;
 

@@ -12,11 +12,11 @@ use quarry_corpus::formats::run::write_ranking;
 use quarry_corpus::formats::{beir, run as run_format};
 use quarry_eval::EvalError;
 use quarry_eval::evaluation::{Conventions, Evaluation, Summary, evaluate_method, evaluate_run};
-use quarry_eval::metrics::Measure;
-use quarry_eval::ranking::best_first;
-use quarry_eval::report::Table;
 use quarry_eval::result_file::{self, About, ResultFormat};
-use quarry_eval::significance::Bootstrap;
+use quarry_metrics::Measure;
+use quarry_metrics::ranking::best_first;
+use quarry_metrics::significance::Bootstrap;
+use quarry_metrics::table::Table;
 use quarry_text::counted;
 use serde::Serialize;
 

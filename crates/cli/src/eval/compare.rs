@@ -10,9 +10,9 @@ use quarry_corpus::formats::qrels::Qrels;
 use quarry_corpus::formats::run::{Found, Run};
 use quarry_corpus::formats::{beir, qrels, run as run_format};
 use quarry_eval::evaluation::{self, Conventions, Evaluation, evaluate_run, most_moved};
-use quarry_eval::metrics::Measure;
-use quarry_eval::report::Table;
-use quarry_eval::significance::{Bootstrap, PairedComparison};
+use quarry_metrics::Measure;
+use quarry_metrics::significance::{Bootstrap, PairedComparison};
+use quarry_metrics::table::Table;
 use quarry_text::counted;
 use serde::Serialize;
 

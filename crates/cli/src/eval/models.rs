@@ -7,11 +7,12 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::Args;
 use quarry_corpus::formats::Document;
-use quarry_embed::{CachedEmbedder, EmbedError, Embedder, Prefixes, RemoteModel};
+use quarry_embed::{CachedEmbedder, EmbedError, Embedder};
 use quarry_eval::EvalError;
 use quarry_eval::method::{ApiModel, ChatModel, ModelName, ModelSource, Scorer};
 use quarry_eval::plan::Input;
 use quarry_llm::{Budget, Cache, Client, Cost, Limits, LlmError, Money, Provider, Recording, Settings};
+use quarry_remote::{Prefixes, RemoteModel};
 use quarry_text::counted;
 use toml::Table;
 
@@ -127,6 +128,11 @@ fn settings(table: &Table, model: &str) -> Result<Settings, LlmError> {
     table.try_into().map_err(|error| LlmError::Settings { problem: error.to_string().trim().to_owned() })
 }
 
+/// A server that could not be asked for vectors.
+fn remote(error: LlmError) -> EmbedError {
+    EmbedError::Remote(error.into())
+}
+
 impl Models {
     /// The same models, of which no vector is kept.
     pub fn without_cache(self) -> Self {
@@ -143,7 +149,7 @@ impl Models {
             ModelName::Builtin => self.builtin.as_deref(),
             ModelName::Path(path) => Some(path),
             ModelName::Api(api) => {
-                let client = self.api_client(api).map_err(EmbedError::Remote)?;
+                let client = self.api_client(api).map_err(remote)?;
                 let prefixes =
                     Prefixes { query: api.query_prefix.clone(), document: api.document_prefix.clone() };
                 return Ok(Arc::new(RemoteModel::new(client, prefixes)?));
@@ -169,8 +175,7 @@ impl Models {
     /// # Errors
     /// When the settings are wrong, or the recording cannot be read.
     pub fn api_identity(&self, api: &ApiModel) -> Result<String, EvalError> {
-        let Settings { provider, base_url, dimensions, .. } =
-            self.api_settings(api).map_err(EmbedError::Remote)?;
+        let Settings { provider, base_url, dimensions, .. } = self.api_settings(api).map_err(remote)?;
         Ok(format!("{provider:?} {base_url} {dimensions:?} {}", self.recording_identity()?))
     }
 
@@ -179,7 +184,7 @@ impl Models {
     /// # Errors
     /// As [`Models::api_identity`].
     pub fn chat_identity(&self, chat: &ChatModel) -> Result<String, EvalError> {
-        let settings = settings(&self.endpoint, &chat.model).map_err(EmbedError::Remote)?;
+        let settings = settings(&self.endpoint, &chat.model).map_err(remote)?;
         Ok(format!("{:?} {} {}", settings.provider, settings.base_url, self.recording_identity()?))
     }
 

@@ -9,14 +9,14 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
-use quarry_eval::metrics::Measure;
 use quarry_eval::protocol::{
     Discrepancy, Fold, Options, Outcome, PROTOCOLS, Part, Protocol, Request, Role, Sampling, Values,
     discrepancy, protocol, reliability as reliability_of, run as run_protocol,
 };
-use quarry_eval::ranking::TiePolicy;
-use quarry_eval::report::{Layout, Table};
-use quarry_eval::significance::{Bootstrap, Interval, mean_interval};
+use quarry_metrics::Measure;
+use quarry_metrics::ranking::TiePolicy;
+use quarry_metrics::significance::{Bootstrap, Interval, mean_interval};
+use quarry_metrics::table::{Layout, Table};
 use serde::{Deserialize, Serialize};
 
 use super::arguments::{BootstrapArgs, MethodArgs, OutputArgs, by_name};

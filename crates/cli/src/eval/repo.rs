@@ -21,7 +21,7 @@ use quarry_eval::own_repository::{
     Asked, LabelledQuery, Options, Proxy, Questions, export, own_questions, questions, tree,
 };
 use quarry_eval::repo_search::indexed_folder;
-use quarry_eval::significance::{Bootstrap, mean};
+use quarry_metrics::significance::{Bootstrap, mean};
 use quarry_text::counted;
 use serde::Serialize;
 

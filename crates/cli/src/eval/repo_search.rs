@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 use quarry_corpus::formats::repo_search as format;
 use quarry_eval::repo_search;
-use quarry_eval::report::Table;
-use quarry_eval::significance::{Bootstrap, Interval};
+use quarry_metrics::significance::{Bootstrap, Interval};
+use quarry_metrics::table::Table;
 use serde::Serialize;
 
 use super::arguments::{BootstrapArgs, MethodArgs, OutputArgs};

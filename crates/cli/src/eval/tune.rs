@@ -10,9 +10,9 @@ use quarry_eval::repo_search::calibration::{self, Decision, Kind, Sample};
 use quarry_eval::repo_search::intent;
 use quarry_eval::repo_search::tuning::{self, Ablated, CrossValidation, PARAMETERS};
 use quarry_eval::repo_search::{Indexes, indexed_folder};
-use quarry_eval::significance::mean;
 use quarry_index::confidence::Weights;
 use quarry_index::intent::Model;
+use quarry_metrics::significance::mean;
 use quarry_text::counted;
 use serde::Serialize;
 

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use clap::Args;
 use quarry_corpus::formats::table::Table;
-use quarry_eval::calibration::{
+use quarry_metrics::calibration::{
     Bin, Binning, Selective, area_under_risk_coverage, brier_score, check_forecasts,
     expected_calibration_error, reliability, risk_coverage,
 };
-use quarry_eval::metrics::classification::{
+use quarry_metrics::classification::{
     ClassScores, accuracy, average_precision, class_scores, macro_f1, roc_auc,
 };
-use quarry_eval::significance::{McNemar, mcnemar};
+use quarry_metrics::significance::{McNemar, mcnemar};
 use serde::Serialize;
 
 use super::arguments::by_name;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use quarry_annotate::ledger::Pace;
 use quarry_annotate::{EXECUTABLE_RULES, Ledger, Members, Options, Plan, Report};
-use quarry_eval::agreement::{Level, krippendorff_alpha};
+use quarry_metrics::agreement::{Level, krippendorff_alpha};
 use quarry_text::counted;
 use serde::Serialize;
 

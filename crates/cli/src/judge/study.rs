@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 use quarry_annotate::people::study::{JudgeOf, Options, Study, Truth, gather};
 use quarry_annotate::{EXECUTABLE_RULES, Ledger, Plan};
-use quarry_eval::report::Layout;
+use quarry_metrics::table::Layout;
 
 use crate::eval::arguments::{BootstrapArgs, LayoutArgs, by_name};
 use crate::output;

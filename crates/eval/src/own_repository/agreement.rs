@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::Proxy;
-use crate::agreement::{kendall_tau_b, spearman};
-use crate::significance::{Bootstrap, Interval, resampled_interval};
+use quarry_metrics::agreement::{kendall_tau_b, spearman};
+use quarry_metrics::significance::{Bootstrap, Interval, resampled_interval};
 
 /// Fewest questions of a proxy in a repository for which its order of methods counts.
 pub const MIN_QUESTIONS: usize = 10;

@@ -31,9 +31,9 @@ use self::commits::CommitQuestions;
 use self::tree::{Functions, SourceFile};
 use self::view::View;
 use crate::EvalError;
-use crate::metrics::{Gain, rank};
-use crate::ranking::Hit;
 use crate::repo_search::{K, Place, lies_in};
+use quarry_metrics::ranking::Hit;
+use quarry_metrics::{Gain, rank};
 
 /// Where questions come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -9,7 +9,8 @@ use super::variants::Variant;
 use super::view::View;
 use super::{Asked, Proxy};
 use crate::EvalError;
-use crate::significance::{
+use quarry_metrics::MetricsError;
+use quarry_metrics::significance::{
     Bootstrap, Interval, PairedComparison, compare_paired, correct_together, mean, mean_interval,
 };
 
@@ -139,7 +140,7 @@ pub fn report(
     bootstrap: &Bootstrap,
 ) -> Result<Report, EvalError> {
     let [default, _, ..] = variants else {
-        return Err(EvalError::Values { found: "fewer than two methods".into() });
+        return Err(MetricsError::Values { found: "fewer than two methods".into() }.into());
     };
     struct Compared {
         /// Best first.
@@ -159,12 +160,12 @@ pub fn report(
                 to_default: values[1..]
                     .iter()
                     .map(|of_variant| compare(&values[0], of_variant))
-                    .collect::<Result<_, EvalError>>()?,
+                    .collect::<Result<_, _>>()?,
                 best_and_next: compare(&values[order[1]], &values[order[0]])?,
                 order,
             })
         })
-        .collect::<Result<Vec<_>, EvalError>>()?;
+        .collect::<Result<Vec<_>, MetricsError>>()?;
     correct_together(
         compared
             .iter_mut()

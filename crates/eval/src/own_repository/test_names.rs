@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use quarry_corpus::walk::FileFlags;
 use quarry_source::{Call, Unit};
 use quarry_text::{identifiers, lexical_terms, parts, query_terms};
+use quarry_walk::FileFlags;
 
 use super::docstrings::says_only;
 use super::tree::{Function, Functions, SourceFile, is_function, own_name};

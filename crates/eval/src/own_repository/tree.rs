@@ -6,9 +6,9 @@ use std::path::Path;
 use quarry_corpus::dataset::near::NearIndex;
 use quarry_corpus::formats::repo_search::Target;
 use quarry_corpus::pairs::{MIN_CODE_WORDS, cut_out};
-use quarry_corpus::walk::{self, FileFlags, WalkError, WalkOptions};
 use quarry_source::{Call, Language, Limits, Unit, UnitKind, extract_with_references};
 use quarry_text::identifiers;
+use quarry_walk::{self as walk, FileFlags, WalkError, WalkOptions};
 use rayon::prelude::*;
 
 /// Similarity from which on two functions count as one.

@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use crate::EvalError;
 use crate::repo_search::tuning::PARAMETERS;
+use quarry_metrics::MetricsError;
 
 /// Parameters of the ranking that are no rules.
 const NO_RULES: [&str; 3] = ["dense_weight", "file_weight", "bm25f.k1"];
@@ -108,10 +109,11 @@ impl Default for Terms {
 /// # Errors
 /// When the table is wrong, which a test sees.
 pub fn variants(has_model: bool) -> Result<Vec<Variant>, EvalError> {
-    let wrong = |found: String| EvalError::Values { found };
+    let wrong = |found: String| MetricsError::Values { found };
     let table: Table = toml::from_str(TABLE).map_err(|error| wrong(error.to_string()))?;
     let entries = table.variant.into_iter().filter(|entry| has_model || entry.model.is_none());
-    entries.map(|entry| variant(entry).map_err(wrong)).collect()
+    let variants: Result<_, MetricsError> = entries.map(|entry| variant(entry).map_err(wrong)).collect();
+    Ok(variants?)
 }
 
 fn variant(entry: Entry) -> Result<Variant, String> {

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::tree::{SourceFile, is_function, own_name};
-use quarry_corpus::walk::FileFlags;
+use quarry_walk::FileFlags;
 
 /// What is hidden. Lines keep their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord, Serialize)]

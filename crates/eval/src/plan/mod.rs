@@ -22,7 +22,8 @@ pub use run::{Event, Locations};
 use crate::EvalError;
 use crate::method::Method;
 use crate::protocol::{Options, PROTOCOLS, Protocol, protocol};
-use crate::significance::Bootstrap;
+use quarry_metrics::MetricsError;
+use quarry_metrics::significance::Bootstrap;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -181,7 +182,7 @@ impl DatasetPlan {
         if self.options.measures.is_empty() && takes_measures {
             let measures = self.measures.iter().map(|name| name.parse());
             self.options.measures = measures
-                .collect::<Result<_, EvalError>>()
+                .collect::<Result<_, MetricsError>>()
                 .map_err(|error| format!("{:?}: {error}", self.name))?;
         }
         Ok(())

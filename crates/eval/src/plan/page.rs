@@ -1,7 +1,7 @@
 //! Results as a page of markdown.
 
 use super::{DatasetResults, PartResults, Results};
-use crate::report::{Layout, Table};
+use quarry_metrics::table::{Layout, Table};
 use std::fmt::Write;
 
 impl Results {

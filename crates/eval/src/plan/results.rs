@@ -2,13 +2,13 @@
 
 use super::{Cell, DatasetPlan, Input, Plan, Reference};
 use crate::EvalError;
-use crate::calibration::{Bin, Binning, reliability};
 use crate::evaluation::most_moved;
 use crate::protocol::{Outcome, Part, Values, discrepancy};
-use crate::significance::{
+use crate::slices::Property;
+use quarry_metrics::calibration::{Bin, Binning, reliability};
+use quarry_metrics::significance::{
     Bootstrap, Interval, PairedDifference, holm, mean, mean_interval, paired_difference,
 };
-use crate::slices::Property;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

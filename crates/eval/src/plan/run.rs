@@ -4,13 +4,13 @@ use super::{Answer, Cell, DatasetPlan, Identity, Input, Paths, Plan, Program, Ra
 use crate::EvalError;
 use crate::evaluation::Evaluation;
 use crate::method::{Corpus, LoadModel, Method};
-use crate::metrics::abstention::Confidence;
 use crate::protocol::{self, Outcome, Part, Request};
 use crate::repo_search::{self, RepositoryScores};
 use crate::slices::{self, Languages, Property};
 use quarry_corpus::formats::Query;
 use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::repo_search as table;
+use quarry_metrics::abstention::Confidence;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

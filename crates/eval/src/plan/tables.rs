@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use quarry_text::counted;
 
 use super::{DatasetResults, PartResults, Reference, Results, Slices};
-use crate::report::Table;
+use quarry_metrics::table::Table;
 
 impl Results {
     /// How the numbers of a data set's tables are to be read.

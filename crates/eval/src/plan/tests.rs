@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::method::ModelName;
-use crate::report::{self, Layout};
+use crate::report;
 use quarry_embed::{EmbedError, Embedder, Vectors};
+use quarry_metrics::table::Layout;
 use std::fs;
 use std::sync::Arc;
 

@@ -6,12 +6,12 @@ use super::request::Request;
 use super::{Outcome, Part, Predictions, Protocol, Role};
 use crate::EvalError;
 use crate::evaluation::{Evaluation, evaluate_method};
-use crate::metrics::Measure;
-use crate::metrics::abstention::Confidence;
-use crate::metrics::rank::reciprocal_rank;
-use crate::ranking::{Hit, TiePolicy};
 use quarry_corpus::dataset::convert;
 use quarry_corpus::formats::{FormatError, Record};
+use quarry_metrics::Measure;
+use quarry_metrics::abstention::Confidence;
+use quarry_metrics::rank::reciprocal_rank;
+use quarry_metrics::ranking::{Hit, TiePolicy};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 

@@ -5,12 +5,13 @@ use super::{BENCHMARK, Outcome, Part, Protocol};
 use crate::EvalError;
 use crate::evaluation::Evaluation;
 use crate::method::Scorer;
-use crate::metrics::Measure;
-use crate::metrics::abstention::Confidence;
-use crate::ranking::{TiePolicy, rank_judged};
 use quarry_corpus::dataset::convert;
 use quarry_corpus::dataset::distractors::{self, sample};
 use quarry_corpus::formats::{Document, FormatError, Query};
+use quarry_metrics::Measure;
+use quarry_metrics::MetricsError;
+use quarry_metrics::abstention::Confidence;
+use quarry_metrics::ranking::{TiePolicy, rank_judged};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
@@ -113,9 +114,10 @@ pub(super) fn rank(
         evaluation.confidences.push(Confidence::new(&scores));
     }
     if evaluation.queries.is_empty() {
-        return Err(EvalError::NoQueries {
+        return Err(MetricsError::NoQueries {
             remedy: "no query has a relevant document; check the judgements",
-        });
+        }
+        .into());
     }
     Ok(Part::rankings(name, documents.len(), evaluation))
 }

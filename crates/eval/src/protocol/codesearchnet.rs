@@ -8,13 +8,14 @@ use super::{Outcome, Part, Protocol, Role};
 use crate::EvalError;
 use crate::evaluation::{Evaluation, evaluate_method};
 use crate::method::{Corpus, QUERIES_PER_BATCH};
-use crate::metrics::Measure;
-use crate::metrics::abstention::Confidence;
-use crate::ranking::{TiePolicy, best_first, rank_judged};
 use quarry_corpus::dataset::numpy_random::shuffled;
 use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::qrels::Qrels;
 use quarry_corpus::formats::{Document, FormatError, Pair, Query, Record};
+use quarry_metrics::Measure;
+use quarry_metrics::MetricsError;
+use quarry_metrics::abstention::Confidence;
+use quarry_metrics::ranking::{TiePolicy, best_first, rank_judged};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Pairs a batch in CodeSearchNet.
@@ -59,9 +60,10 @@ fn csn_mrr(request: &Request<'_>) -> Result<Outcome, EvalError> {
         let mut of_seed = BTreeMap::new();
         for (direction, evaluation) in evaluations {
             if evaluation.queries.is_empty() {
-                return Err(EvalError::NoQueries {
+                return Err(MetricsError::NoQueries {
                     remedy: "no pair is labelled as a match; name a file of matches",
-                });
+                }
+                .into());
             }
             let part = Part::rankings(format!("{direction}, seed {seed}"), size, evaluation);
             of_seed.extend(
@@ -215,9 +217,10 @@ fn csn99_ndcg(request: &Request<'_>) -> Result<Outcome, EvalError> {
         figures.insert(format!("{language}: share of relevant ones"), covered(|relevance| relevance > 0.0));
         for (convention, evaluation) in evaluations {
             if evaluation.queries.is_empty() {
-                return Err(EvalError::NoQueries {
+                return Err(MetricsError::NoQueries {
                     remedy: "nothing is annotated as relevant; check the annotations",
-                });
+                }
+                .into());
             }
             let part = Part::rankings(format!("{language}, {convention}"), documents.len(), evaluation);
             let mean = figures.entry(format!("mean over languages, {convention}: ndcg")).or_default();

@@ -4,16 +4,17 @@ use super::candidates::over_seeds;
 use super::request::Request;
 use super::{Outcome, Part, Protocol, Role};
 use crate::EvalError;
-use crate::agreement::{Variance, average_variance, cronbach_alpha};
 use crate::evaluation::{Conventions, Evaluation, Unjudged, evaluate_method, values};
-use crate::metrics::Measure;
-use crate::metrics::abstention::Confidence;
-use crate::ranking::{TiePolicy, rank_judged};
 use quarry_corpus::dataset::convert;
 use quarry_corpus::dataset::split::{self, deal};
 use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::qrels::Qrels;
 use quarry_corpus::formats::run as run_format;
+use quarry_metrics::Measure;
+use quarry_metrics::MetricsError;
+use quarry_metrics::abstention::Confidence;
+use quarry_metrics::agreement::{Variance, average_variance, cronbach_alpha};
+use quarry_metrics::ranking::{TiePolicy, rank_judged};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 const ROLES: &[Role] = &[
@@ -221,7 +222,9 @@ fn folded(
         let dealt: HashMap<&str, usize> = benchmark.qrels.keys().map(String::as_str).zip(dealt).collect();
         let evaluation = only(&all, |query| dealt[query] == fold as usize);
         if evaluation.queries.is_empty() {
-            return Err(EvalError::NoQueries { remedy: "the fold has no query; measure all, or another" });
+            return Err(
+                MetricsError::NoQueries { remedy: "the fold has no query; measure all, or another" }.into()
+            );
         }
         let name = format!("{}, seed {seed}", folds[fold as usize].name);
         parts.push(Part::rankings(name, n_documents, evaluation));

@@ -4,13 +4,13 @@ use super::request::Request;
 use super::{BENCHMARK, Outcome, Part, Protocol, Role};
 use crate::EvalError;
 use crate::evaluation::evaluate_method;
-use crate::metrics::Measure;
-use crate::metrics::rank::reciprocal_rank;
-use crate::ranking::{Hit, TiePolicy};
-use crate::significance::mean;
 use quarry_corpus::dataset::convert;
 use quarry_corpus::formats::Query;
 use quarry_corpus::formats::beir::Benchmark;
+use quarry_metrics::Measure;
+use quarry_metrics::rank::reciprocal_rank;
+use quarry_metrics::ranking::{Hit, TiePolicy};
+use quarry_metrics::significance::mean;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 

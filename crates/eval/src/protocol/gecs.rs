@@ -8,10 +8,10 @@ use super::request::{Request, Sampling};
 use super::{Outcome, Part, Protocol, Role, Values, Verdicts};
 use crate::EvalError;
 use crate::method::{Corpus, Scorer};
-use crate::metrics::Measure;
 use quarry_corpus::dataset::distractors::{different_mismatches, draw, mismatches};
 use quarry_corpus::dataset::python_random::PythonRandom;
 use quarry_corpus::formats::{Document, Pair, Query};
+use quarry_metrics::Measure;
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 

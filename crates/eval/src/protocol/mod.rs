@@ -22,7 +22,7 @@ pub use outcome::{Outcome, Part, Predictions, Values, Verdict, Verdicts};
 pub use request::{Fold, Observe, Options, PrepareMethod, Request, Sampling};
 
 use crate::EvalError;
-use crate::metrics::Measure;
+use quarry_metrics::Measure;
 
 /// A way to measure.
 #[derive(Debug)]

@@ -3,8 +3,9 @@
 use super::Request;
 use crate::EvalError;
 use crate::evaluation::Evaluation;
-use crate::metrics::classification::{accuracy, average_precision, class_scores, macro_f1, roc_auc};
-use crate::significance::mean;
+use quarry_metrics::MetricsError;
+use quarry_metrics::classification::{accuracy, average_precision, class_scores, macro_f1, roc_auc};
+use quarry_metrics::significance::mean;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -194,11 +195,11 @@ impl Verdicts {
     ) -> Result<Self, EvalError> {
         let pairs = scored.into_iter().enumerate().map(|(position, (pair, truth, score))| {
             if score.is_nan() {
-                return Err(EvalError::NotANumber { position });
+                return Err(MetricsError::NotANumber { position });
             }
             Ok(Verdict { pair, truth, score, prediction: score > threshold })
         });
-        Ok(Self { threshold, pairs: pairs.collect::<Result<_, _>>()? })
+        Ok(Self { threshold, pairs: pairs.collect::<Result<_, MetricsError>>()? })
     }
 
     fn means(&self) -> BTreeMap<String, f64> {
@@ -226,8 +227,8 @@ impl Verdicts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Measure;
-    use crate::metrics::abstention::Confidence;
+    use quarry_metrics::Measure;
+    use quarry_metrics::abstention::Confidence;
 
     #[test]
     fn a_part_has_means_and_the_values_that_they_are_of() {

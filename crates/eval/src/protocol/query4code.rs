@@ -4,12 +4,12 @@ use super::request::Request;
 use super::{Outcome, Part, Protocol, Role};
 use crate::EvalError;
 use crate::evaluation::evaluate_method;
-use crate::metrics::Measure;
-use crate::ranking::TiePolicy;
 use quarry_corpus::dataset::convert;
 use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::qrels::Qrels;
 use quarry_corpus::formats::{Document, FormatError, Query, Record};
+use quarry_metrics::Measure;
+use quarry_metrics::ranking::TiePolicy;
 use std::collections::HashMap;
 
 pub(super) static QUERY4CODE: Protocol = Protocol {

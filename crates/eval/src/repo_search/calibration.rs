@@ -9,7 +9,7 @@ use quarry_index::Evidence;
 use quarry_index::confidence::Weights;
 use serde::Serialize;
 
-use crate::metrics::classification;
+use quarry_metrics::classification;
 
 /// What found answers count beside holding back questions that have none, of 1: sending somebody away from what is
 /// there costs more than showing hints. Both kinds of such questions count the same.

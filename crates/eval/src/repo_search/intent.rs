@@ -16,9 +16,9 @@ use serde::Serialize;
 
 use super::{Indexes, K, Place, lies_in, ndcg_of_ranks};
 use crate::EvalError;
-use crate::metrics::classification;
 use crate::optimize::minimize;
-use crate::significance::mean;
+use quarry_metrics::classification;
+use quarry_metrics::significance::mean;
 
 /// The category of questions about behavior.
 const FUNCTION: &str = "function";

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{Entry, Indexes};
 use crate::EvalError;
-use crate::significance::mean;
+use quarry_metrics::significance::mean;
 
 /// A number in a ranking that can be chosen.
 pub struct Parameter {

@@ -1,10 +1,10 @@
 //! The results of a plan as one HTML file, which needs no other.
 
 use super::chart::{self, Bar, Series};
-use super::table::Table;
 use crate::plan::{DatasetResults, Moved, PartResults, Results};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use pulldown_cmark::{Event, Parser};
+use quarry_metrics::table::Table;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");

@@ -1,8 +1,6 @@
-//! What people read: tables in several forms, and a page with charts.
+//! What people read: a page with tables and charts.
 
 mod chart;
 mod html;
-mod table;
 
 pub use html::page;
-pub use table::{Layout, Table};

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use quarry_corpus::walk::SkipReason;
 use quarry_embed::{EmbedError, Embedder, Vectors};
 use quarry_index::{
     Changes, Error, Event, Filter, Hit, Index, OpenOptions, Opened, Ranking, SearchRequest, Stale, Update,
 };
 use quarry_source::UnitKind;
+use quarry_walk::SkipReason;
 
 /// Embeds a text as the sum of a direction for each of its words, and counts the documents.
 struct WordHashes {

@@ -1,10 +1,10 @@
 //! Agreement of people, and of each annotator with their majority and with the labels of the file.
 
-use quarry_eval::agreement::{
+use quarry_metrics::agreement::{
     Level, krippendorff_alpha, krippendorff_alpha_by_blocks, krippendorff_interval, percent_agreement,
 };
-use quarry_eval::metrics::classification::{ClassScores, class_scores};
-use quarry_eval::significance::Interval;
+use quarry_metrics::classification::{ClassScores, class_scores};
+use quarry_metrics::significance::Interval;
 use serde::Serialize;
 
 use super::{Annotator, LabelledPair, Labels, Ratings, Share, Voice};

@@ -13,9 +13,9 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use quarry_eval::agreement::Level;
-use quarry_eval::agreement::krippendorff_by_unit;
-use quarry_eval::significance::{Bootstrap, Interval, resampled_interval, wilson_interval};
+use quarry_metrics::agreement::Level;
+use quarry_metrics::agreement::krippendorff_by_unit;
+use quarry_metrics::significance::{Bootstrap, Interval, resampled_interval, wilson_interval};
 use serde::{Deserialize, Serialize};
 
 use crate::criterion::Criterion;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quarry_eval::agreement::{Level, kendall_tau_b, krippendorff_alpha, pearson};
-use quarry_eval::significance::{Interval, mcnemar, resampled_interval};
+use quarry_metrics::agreement::{Level, kendall_tau_b, krippendorff_alpha, pearson};
+use quarry_metrics::significance::{Interval, mcnemar, resampled_interval};
 use serde::Serialize;
 
 use super::gather::{Gathered, Scale, Scored, Vote, Work};

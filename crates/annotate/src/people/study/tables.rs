@@ -1,7 +1,7 @@
 //! A study as tables, with what the papers print.
 
-use quarry_eval::report::Table;
-use quarry_eval::significance::Interval;
+use quarry_metrics::significance::Interval;
+use quarry_metrics::table::Table;
 
 use super::{Against, AgainstFile, AnnotatorRow, Disagreement, ScoreRow, Share, Study, condition};
 use crate::criterion::Criterion;

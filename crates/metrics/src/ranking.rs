@@ -1,6 +1,6 @@
 //! Where the judged documents stand.
 
-use crate::EvalError;
+use crate::MetricsError;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -88,12 +88,12 @@ pub fn rank_judged<Id: Ord, Score: PartialOrd + Copy>(
     scores: &[Score],
     judged: &[(usize, i32)],
     ties: TiePolicy,
-) -> Result<Ranking, EvalError> {
+) -> Result<Ranking, MetricsError> {
     if ids.len() != scores.len() {
-        return Err(EvalError::ScoreCount { documents: ids.len(), scores: scores.len() });
+        return Err(MetricsError::ScoreCount { documents: ids.len(), scores: scores.len() });
     }
     if let Some(position) = scores.iter().position(|score| score.partial_cmp(score).is_none()) {
-        return Err(EvalError::NotANumber { position });
+        return Err(MetricsError::NotANumber { position });
     }
     let grade = |position: usize| {
         judged.binary_search_by_key(&position, |&(position, _)| position).map_or(-1, |place| judged[place].1)
@@ -173,12 +173,12 @@ fn places<Score: PartialOrd + Copy>(scores: &[Score], distinct: &[Score]) -> Vec
 ///
 /// # Errors
 /// When `ids` and `scores` differ in length, or a score is NaN.
-pub fn best_first<Id: Ord>(ids: &[Id], scores: &[f32]) -> Result<Vec<usize>, EvalError> {
+pub fn best_first<Id: Ord>(ids: &[Id], scores: &[f32]) -> Result<Vec<usize>, MetricsError> {
     if ids.len() != scores.len() {
-        return Err(EvalError::ScoreCount { documents: ids.len(), scores: scores.len() });
+        return Err(MetricsError::ScoreCount { documents: ids.len(), scores: scores.len() });
     }
     if let Some(position) = scores.iter().position(|score| score.is_nan()) {
-        return Err(EvalError::NotANumber { position });
+        return Err(MetricsError::NotANumber { position });
     }
     let mut positions: Vec<usize> = (0..ids.len()).collect();
     // `partial_cmp` so that -0 equals 0, as in `rank_judged`.
@@ -235,9 +235,9 @@ mod tests {
     #[test]
     fn what_cannot_be_ranked_is_refused() {
         let error = rank_judged(&["a", "b"], &[1.0, f64::NAN], &[], TiePolicy::DocidDesc).unwrap_err();
-        assert!(matches!(error, EvalError::NotANumber { position: 1 }));
+        assert!(matches!(error, MetricsError::NotANumber { position: 1 }));
         let error = rank_judged(&["a", "b"], &[1.0], &[], TiePolicy::DocidDesc).unwrap_err();
-        assert!(matches!(error, EvalError::ScoreCount { documents: 2, scores: 1 }));
+        assert!(matches!(error, MetricsError::ScoreCount { documents: 2, scores: 1 }));
         assert!(best_first(&["a"], &[f32::NAN]).is_err());
         assert!(best_first(&["a"], &[]).is_err());
     }

@@ -3,7 +3,7 @@
 //! A forecast is a probability that something holds, and whether it held. Values are finite; lists have the same
 //! length and are not empty, which [`check_forecasts`] sees to.
 
-use crate::EvalError;
+use crate::MetricsError;
 use crate::significance::quantile;
 use serde::{Deserialize, Serialize};
 
@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 /// # Errors
 /// Without forecasts, when there are more probabilities than outcomes or fewer, or with a probability outside of 0
 /// to 1.
-pub fn check_forecasts(probabilities: &[f64], outcomes: &[bool]) -> Result<(), EvalError> {
+pub fn check_forecasts(probabilities: &[f64], outcomes: &[bool]) -> Result<(), MetricsError> {
     if probabilities.is_empty() || probabilities.len() != outcomes.len() {
         let found = format!("{} probabilities and {} outcomes", probabilities.len(), outcomes.len());
-        return Err(EvalError::Forecasts { found });
+        return Err(MetricsError::Forecasts { found });
     }
     match probabilities.iter().find(|probability| !(0.0..=1.0).contains(*probability)) {
-        Some(probability) => Err(EvalError::Forecasts { found: probability.to_string() }),
+        Some(probability) => Err(MetricsError::Forecasts { found: probability.to_string() }),
         None => Ok(()),
     }
 }

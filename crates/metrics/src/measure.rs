@@ -1,10 +1,10 @@
 //! Names of the metrics of a ranking.
 
-use super::rank::{
+use crate::MetricsError;
+use crate::rank::{
     Gain, average_precision, bpref, hit_rate_at, judged_at, multi_choice_reciprocal_rank, ndcg, precision_at,
     r_precision, rank_biased_precision, recall_at, reciprocal_rank,
 };
-use crate::EvalError;
 use crate::ranking::Ranking;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -113,10 +113,10 @@ impl fmt::Display for Measure {
 }
 
 impl FromStr for Measure {
-    type Err = EvalError;
+    type Err = MetricsError;
 
-    fn from_str(name: &str) -> Result<Self, EvalError> {
-        let unknown = || EvalError::UnknownMeasure { found: name.to_owned() };
+    fn from_str(name: &str) -> Result<Self, MetricsError> {
+        let unknown = || MetricsError::UnknownMeasure { found: name.to_owned() };
         if let Some(digits) = name.strip_prefix("rbp.") {
             let percent = match digits.as_bytes() {
                 [tens @ b'0'..=b'9'] => 10 * (tens - b'0'),
@@ -147,9 +147,9 @@ impl FromStr for Measure {
 }
 
 impl TryFrom<String> for Measure {
-    type Error = EvalError;
+    type Error = MetricsError;
 
-    fn try_from(name: String) -> Result<Self, EvalError> {
+    fn try_from(name: String) -> Result<Self, MetricsError> {
         name.parse()
     }
 }

@@ -4,7 +4,7 @@
 //! within their stratum. One stratum gives the plain mean over queries; a stratum a repository gives the mean over
 //! repositories.
 
-use crate::EvalError;
+use crate::MetricsError;
 use serde::{Deserialize, Serialize};
 
 /// How to draw.
@@ -73,7 +73,7 @@ pub fn mean(strata: &[&[f64]]) -> f64 {
 ///
 /// # Errors
 /// Without a stratum, with an empty one, or with a value that is not finite.
-pub fn mean_interval(strata: &[&[f64]], bootstrap: &Bootstrap) -> Result<Interval, EvalError> {
+pub fn mean_interval(strata: &[&[f64]], bootstrap: &Bootstrap) -> Result<Interval, MetricsError> {
     check_values(strata)?;
     Ok(interval(resampled_means(strata, bootstrap), bootstrap.confidence))
 }
@@ -91,11 +91,11 @@ pub fn paired_difference(
     a: &[&[f64]],
     b: &[&[f64]],
     bootstrap: &Bootstrap,
-) -> Result<PairedDifference, EvalError> {
+) -> Result<PairedDifference, MetricsError> {
     check_values(a)?;
     check_values(b)?;
     if !a.iter().map(|values| values.len()).eq(b.iter().map(|values| values.len())) {
-        return Err(EvalError::Values { found: "different numbers of queries".into() });
+        return Err(MetricsError::Values { found: "different numbers of queries".into() });
     }
     let differences: Vec<Vec<f64>> =
         a.iter().zip(b).map(|(a, b)| a.iter().zip(*b).map(|(a, b)| b - a).collect()).collect();
@@ -115,12 +115,12 @@ pub fn paired_difference(
     })
 }
 
-fn check_values(strata: &[&[f64]]) -> Result<(), EvalError> {
+fn check_values(strata: &[&[f64]]) -> Result<(), MetricsError> {
     if strata.is_empty() || strata.iter().any(|values| values.is_empty()) {
-        return Err(EvalError::NoQueries { remedy: "check that queries and judgements belong together" });
+        return Err(MetricsError::NoQueries { remedy: "check that queries and judgements belong together" });
     }
     match strata.iter().copied().flatten().find(|value| !value.is_finite()) {
-        Some(value) => Err(EvalError::Values { found: value.to_string() }),
+        Some(value) => Err(MetricsError::Values { found: value.to_string() }),
         None => Ok(()),
     }
 }
@@ -251,10 +251,10 @@ mod tests {
     #[test]
     fn what_has_no_mean_is_refused() {
         let bootstrap = Bootstrap::default();
-        assert!(matches!(mean_interval(&[], &bootstrap), Err(EvalError::NoQueries { .. })));
-        assert!(matches!(mean_interval(&[&[1.0], &[]], &bootstrap), Err(EvalError::NoQueries { .. })));
+        assert!(matches!(mean_interval(&[], &bootstrap), Err(MetricsError::NoQueries { .. })));
+        assert!(matches!(mean_interval(&[&[1.0], &[]], &bootstrap), Err(MetricsError::NoQueries { .. })));
         for value in [f64::NAN, f64::INFINITY] {
-            assert!(matches!(mean_interval(&[&[1.0, value]], &bootstrap), Err(EvalError::Values { .. })));
+            assert!(matches!(mean_interval(&[&[1.0, value]], &bootstrap), Err(MetricsError::Values { .. })));
             assert!(paired_difference(&[&[1.0]], &[&[value]], &bootstrap).is_err());
         }
         assert!(paired_difference(&[&[1.0]], &[&[1.0, 2.0]], &bootstrap).is_err());

@@ -1,9 +1,7 @@
 //! A model behind an API for embeddings.
 
+use quarry_embed::{EmbedError, Embedder, Vectors};
 use quarry_llm::Client;
-
-use crate::transformer::numeric::normalise;
-use crate::{EmbedError, Embedder, Vectors};
 
 /// What is put in front of texts, for models that were trained with a mark on each side.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -29,8 +27,12 @@ impl RemoteModel {
     /// # Errors
     /// When the server does not answer, or the answer is none.
     pub fn new(client: Client, prefixes: Prefixes) -> Result<Self, EmbedError> {
-        let dimension =
-            client.embed(&["dimension"]).map_err(EmbedError::Remote)?.vectors.first().map_or(0, Vec::len);
+        let dimension = client
+            .embed(&["dimension"])
+            .map_err(|error| EmbedError::Remote(error.into()))?
+            .vectors
+            .first()
+            .map_or(0, Vec::len);
         let mut id = client.name();
         if prefixes != Prefixes::default() {
             id += &format!(", {:?} before queries, {:?} before documents", prefixes.query, prefixes.document);
@@ -42,10 +44,11 @@ impl RemoteModel {
         let said = |text: &&&str| !text.trim().is_empty();
         let sent: Vec<String> = texts.iter().filter(said).map(|text| format!("{prefix}{text}")).collect();
         let sent: Vec<&str> = sent.iter().map(String::as_str).collect();
-        let mut answers = self.client.embed(&sent).map_err(EmbedError::Remote)?.vectors.into_iter();
+        let mut answers =
+            self.client.embed(&sent).map_err(|error| EmbedError::Remote(error.into()))?.vectors.into_iter();
         let mut values = Vec::with_capacity(texts.len() * self.dimension);
         for text in texts {
-            let mut row =
+            let row =
                 if said(&text) { answers.next().unwrap_or_default() } else { vec![0.0; self.dimension] };
             if row.len() != self.dimension {
                 return Err(EmbedError::Model {
@@ -58,10 +61,11 @@ impl RemoteModel {
                     ),
                 });
             }
-            normalise(&mut row);
             values.extend(row);
         }
-        Ok(Vectors { dimension: self.dimension, values })
+        let mut vectors = Vectors { dimension: self.dimension, values };
+        vectors.normalise();
+        Ok(vectors)
     }
 }
 

@@ -14,7 +14,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use quarry_files::{Directory, EntryKind};
 
 use crate::flags::FileFlags;
-use crate::walk::{IGNORE_FILE, SkipReason, Skipped};
+use crate::{IGNORE_FILE, SkipReason, Skipped};
 
 /// Bytes of the largest ignore file that is read.
 const MAX_BYTES: u64 = 1 << 20;

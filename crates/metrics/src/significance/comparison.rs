@@ -5,7 +5,7 @@ use super::{
     Bootstrap, McNemar, PairedDifference, Power, Test, effect_size, holm, mcnemar,
     minimum_detectable_difference, paired_difference, paired_t, randomisation, wilcoxon,
 };
-use crate::EvalError;
+use crate::MetricsError;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ pub fn compare_paired(
     b: &[f64],
     n_planned: usize,
     bootstrap: &Bootstrap,
-) -> Result<PairedComparison, EvalError> {
+) -> Result<PairedComparison, MetricsError> {
     let difference = paired_difference(&[a], &[b], bootstrap)?;
     let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| b - a).collect();
     let binary = a.iter().chain(b).all(|value| [0.0, 1.0].contains(value));

@@ -3,6 +3,9 @@
 //! Listing looks at names and metadata only, so that a caller can compare a tree with an earlier listing without
 //! reading it; [`read`] then judges the content.
 
+mod flags;
+mod ignore_files;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, Metadata};

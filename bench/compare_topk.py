@@ -2,7 +2,7 @@
 """Times the exact nearest vectors of many queries beside NumPy with its BLAS, in one run on the same threads.
 
     pip install numpy==2.3.5
-    cargo bench -p quarry-embed --bench nearest --no-run      # names the program NEAREST_BENCH
+    cargo bench -p quarry-transformer --bench nearest --no-run      # names the program NEAREST_BENCH
     python3 bench/compare_topk.py NEAREST_BENCH [--documents 1000000] [--queries 500] [--dimension 384] [--k 100]
 
 NumPy multiplies the matrices, picks the best with argpartition and sorts them; both programs hold the vectors in

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use quarry_embed::{EmbedError, Embedder, StaticModel, TransformerModel};
+use quarry_embed::{EmbedError, Embedder, StaticModel};
+use quarry_transformer::TransformerModel;
 
 /// Name of the file that holds a static model in the folder that `quarry train static` writes.
 const STATIC_MODEL_FILE: &str = "model.bin";

@@ -9,10 +9,10 @@ use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use quarry_corpus::formats::write::NewDirectories;
 use quarry_embed::static_model::write_model;
-use quarry_embed::transformer::TransformerModel;
 use quarry_text::counted;
 use quarry_train::static_model::{Progress, Settings, VocabularySize, choose, train};
 use quarry_train::{Pair, Teacher, read_pairs};
+use quarry_transformer::TransformerModel;
 
 use crate::output;
 

@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-use crate::transformer::config::failed;
 use crate::{EmbedError, Embedder, Side, Vectors};
 
 /// What every file begins with. The number changes with the layout, and where a model with the same weights gives other
@@ -44,12 +43,12 @@ impl CachedEmbedder {
         let open = |side| {
             let name = format!("{}.vectors", file_name(embedder.id(), side));
             let store = Store::open(folder.join(name), embedder.id(), embedder.dimension());
-            store
-                .map(Mutex::new)
-                .map_err(|error| failed(folder, "cannot keep vectors; name another folder", error))
+            store.map(Mutex::new).map_err(|error| {
+                EmbedError::model_file(folder, "cannot keep vectors; name another folder", error)
+            })
         };
         fs::create_dir_all(folder)
-            .map_err(|error| failed(folder, "cannot be made, to keep vectors in", error))?;
+            .map_err(|error| EmbedError::model_file(folder, "cannot be made, to keep vectors in", error))?;
         Ok(Self { queries: open("queries")?, documents: open("documents")?, embedder })
     }
 

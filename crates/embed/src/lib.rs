@@ -1,21 +1,17 @@
-//! Embeds text: the static model in the binary, and transformers; and compares the vectors.
+//! Embeds text: what an embedder is, the static model in the binary, and a cache for the vectors of others.
 
 mod cache;
 mod many;
-pub mod nearest;
-mod precomputed;
 pub mod static_model;
-pub mod transformer;
 pub mod vocabulary;
 
+use std::error::Error;
 use std::io;
 use std::path::Path;
 
 pub use cache::CachedEmbedder;
 pub use many::{Side, embed_many};
-pub use precomputed::read_vectors;
 pub use static_model::StaticModel;
-pub use transformer::{TokenCutter, TransformerModel};
 
 /// A matrix of row vectors, one row a text, L2-normalised (a zero row where the text held nothing known), unless it is
 /// said otherwise.
@@ -36,7 +32,26 @@ impl Vectors {
 
     /// Scales every row to length 1; a row of zeros stays as it is.
     pub fn normalise(&mut self) {
-        self.values.chunks_mut(self.dimension.max(1)).for_each(transformer::numeric::normalise);
+        self.values.chunks_mut(self.dimension.max(1)).for_each(normalise);
+    }
+}
+
+/// Partial sums of [`normalise`], in an order that no compiler changes.
+const LANES: usize = 16;
+
+/// Scales a vector to length 1; a vector of zeros stays as it is.
+pub fn normalise(vector: &mut [f32]) {
+    let (chunks, rest) = vector.as_chunks::<LANES>();
+    let mut lanes = [0.0f32; LANES];
+    for chunk in chunks {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *lane += value * value;
+        }
+    }
+    let squares = lanes.iter().sum::<f32>() + rest.iter().map(|value| value * value).sum::<f32>();
+    let length = squares.sqrt();
+    if length > 0.0 {
+        vector.iter_mut().for_each(|value| *value /= length);
     }
 }
 
@@ -61,8 +76,11 @@ pub trait Embedder: Send + Sync {
 /// Bytes of the largest file of a model, or of vectors, that is read.
 const MAX_FILE_BYTES: u64 = 16 << 30;
 
-/// Reads a file of a model: a regular one, which ends.
-fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+/// Reads a file of a model, or of vectors: a regular one, which ends.
+///
+/// # Errors
+/// When it cannot be read, is not a regular file, or is too large.
+pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     quarry_files::read_regular(path, MAX_FILE_BYTES)
 }
 
@@ -86,9 +104,40 @@ pub enum EmbedError {
         problem: String,
         /// What the step reported.
         #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: Box<dyn Error + Send + Sync>,
     },
     /// A model that a server runs gave no vectors.
     #[error(transparent)]
-    Remote(Box<dyn std::error::Error + Send + Sync>),
+    Remote(Box<dyn Error + Send + Sync>),
+}
+
+impl EmbedError {
+    /// A file or folder of a model that is broken.
+    pub fn model(path: &Path, problem: impl Into<String>) -> Self {
+        Self::Model { path: path.display().to_string(), problem: problem.into() }
+    }
+
+    /// A model file on which a deeper step failed.
+    pub fn model_file(path: &Path, problem: &str, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::ModelFile {
+            path: path.display().to_string(),
+            problem: problem.to_owned(),
+            source: source.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn normalise_keeps_zeros() {
+        let mut vector = [3.0, 0.0, -4.0];
+        normalise(&mut vector);
+        assert_eq!(vector, [0.6, 0.0, -0.8]);
+        let mut zeros = [0.0; 3];
+        normalise(&mut zeros);
+        assert_eq!(zeros, [0.0; 3]);
+    }
 }

@@ -8,9 +8,9 @@ use std::sync::Mutex;
 
 use clap::Args;
 use quarry_corpus::dataset::describe::{Census, Comparison, Description, Length, Lengths, Texts};
-use quarry_embed::TokenCutter;
 use quarry_text::counted;
 use quarry_text::{identifiers, parts};
+use quarry_transformer::TokenCutter;
 use serde_json::json;
 
 use super::Inputs;

@@ -3,13 +3,13 @@
 use super::Scorer;
 use crate::EvalError;
 use quarry_corpus::formats::{Document, Query};
-use quarry_embed::nearest::{self, Neighbour};
 use quarry_embed::{Embedder, Vectors};
 use quarry_index::Ranking;
 use quarry_index::fusion::convex_combination;
 use quarry_index::lexical::{Groups, LexicalIndex, LexicalText};
 use quarry_index::vectors::VectorMatrix;
 use quarry_text::query_terms;
+use quarry_transformer::nearest::{self, Neighbour};
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -15,7 +15,7 @@ use tokenizers::{AddedToken, PostProcessor, Tokenizer, TruncationParams};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::numeric::Activation;
-use crate::EmbedError;
+use quarry_embed::EmbedError;
 
 /// A sentence-transformers folder, or a plain Hugging Face one, read and checked except for its weights.
 pub struct Folder {
@@ -69,20 +69,6 @@ pub enum Pooling {
     Max,
 }
 
-/// A model folder or file that is not as it must be.
-pub fn model_error(path: &Path, problem: impl Into<String>) -> EmbedError {
-    EmbedError::Model { path: path.display().to_string(), problem: problem.into() }
-}
-
-/// A model file on which a deeper step failed.
-pub fn failed(path: &Path, problem: &str, source: impl Into<Box<dyn Error + Send + Sync>>) -> EmbedError {
-    EmbedError::ModelFile {
-        path: path.display().to_string(),
-        problem: problem.to_owned(),
-        source: source.into(),
-    }
-}
-
 /// Runs a step of another crate on a model file. Both `tokenizers` and candle's pickle reader panic on some files that
 /// are damaged; that becomes an error too.
 pub fn guarded<T, E: Into<Box<dyn Error + Send + Sync>>>(
@@ -91,8 +77,8 @@ pub fn guarded<T, E: Into<Box<dyn Error + Send + Sync>>>(
     step: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, EmbedError> {
     match catch_unwind(AssertUnwindSafe(step)) {
-        Ok(result) => result.map_err(|error| failed(path, problem, error)),
-        Err(_) => Err(model_error(path, problem)),
+        Ok(result) => result.map_err(|error| EmbedError::model_file(path, problem, error)),
+        Err(_) => Err(EmbedError::model(path, problem)),
     }
 }
 
@@ -210,7 +196,10 @@ impl Folder {
     /// When a file is missing or cannot be parsed, or when it asks for what is not supported; the error names it.
     pub fn read(path: &Path, hash: &mut Xxh3) -> Result<Folder, EmbedError> {
         if !path.is_dir() {
-            return Err(model_error(path, "is no folder; expected a sentence-transformers model folder"));
+            return Err(EmbedError::model(
+                path,
+                "is no folder; expected a sentence-transformers model folder",
+            ));
         }
         let mut reader = Reader { hash };
         let modules: Option<Vec<Module>> = reader.optional(&path.join("modules.json"))?;
@@ -273,7 +262,7 @@ fn read_modules(path: &Path, modules: &[Module]) -> Result<(PathBuf, Option<Path
                 }
                 let problem =
                     format!("names the folder {:?}; expected one in the folder of the model", module.path);
-                Err(model_error(&file, problem))
+                Err(EmbedError::model(&file, problem))
             };
             Ok((folder(&modules[0])?, Some(folder(&modules[1])?)))
         }
@@ -283,7 +272,7 @@ fn read_modules(path: &Path, modules: &[Module]) -> Result<(PathBuf, Option<Path
                 Some(name) => format!("asks for a module {name}, which is not supported"),
                 None => format!("lists the modules {names:?}"),
             };
-            Err(model_error(
+            Err(EmbedError::model(
                 &file,
                 format!("{problem}; expected Transformer, Pooling and, if any, Normalize"),
             ))
@@ -297,7 +286,7 @@ fn last_segment(name: &str) -> &str {
 
 impl BertConfig {
     fn check(self, path: &Path) -> Result<Shape, EmbedError> {
-        let wrong = |problem: String| Err(model_error(path, problem));
+        let wrong = |problem: String| Err(EmbedError::model(path, problem));
         let first_position = match self.model_type.as_str() {
             "bert" => 0,
             // These number positions from behind the padding token, which has a position of its own.
@@ -368,7 +357,7 @@ impl BertConfig {
 
 impl PoolingConfig {
     fn check(self, path: &Path, hidden: usize) -> Result<Pooling, EmbedError> {
-        let wrong = |problem: String| Err(model_error(path, problem));
+        let wrong = |problem: String| Err(EmbedError::model(path, problem));
         if self.word_embedding_dimension != hidden {
             return wrong(format!(
                 "pools vectors of {} columns, expected the {hidden} of the transformer's config.json; use the files \
@@ -425,15 +414,15 @@ fn read_tokenizer(
         (vocabulary, tokenizer)
     } else {
         let problem = "has neither tokenizer.json nor vocab.txt; save the model's tokenizer into it";
-        return Err(model_error(folder, problem));
+        return Err(EmbedError::model(folder, problem));
     };
 
     if sentence_config.do_lower_case {
         let mut normalizers = vec![Lowercase.into()];
         normalizers.extend(tokenizer.get_normalizer().cloned());
-        tokenizer
-            .with_normalizer(Some(NormalizerWrapper::from(Sequence::new(normalizers))))
-            .map_err(|error| failed(&path, "cannot be made to lower its input's case", error))?;
+        tokenizer.with_normalizer(Some(NormalizerWrapper::from(Sequence::new(normalizers)))).map_err(
+            |error| EmbedError::model_file(&path, "cannot be made to lower its input's case", error),
+        )?;
     }
     let n_positions = shape.n_positions - shape.first_position;
     let max_tokens = match (sentence_config.max_seq_length, config.model_max_length) {
@@ -453,24 +442,24 @@ fn read_tokenizer(
     if max_tokens <= n_special {
         let problem =
             format!("cuts texts at {max_tokens} tokens; expected more than the {n_special} special tokens");
-        return Err(model_error(folder, problem));
+        return Err(EmbedError::model(folder, problem));
     }
     tokenizer
         .with_padding(None)
         .with_truncation(Some(TruncationParams { max_length: max_tokens, ..TruncationParams::default() }))
-        .map_err(|error| failed(&path, "cannot cut texts at the model's limit", error))?;
+        .map_err(|error| EmbedError::model_file(&path, "cannot cut texts at the model's limit", error))?;
     Ok(tokenizer)
 }
 
 /// The tokenizer of a BERT model that comes with a list of tokens only, one a line.
 fn word_piece(path: &Path, config: &TokenizerConfig) -> Result<Tokenizer, EmbedError> {
-    let model = WordPiece::from_file(&path.to_string_lossy())
-        .build()
-        .map_err(|error| failed(path, "makes no WordPiece tokenizer; expected a token a line", error))?;
+    let model = WordPiece::from_file(&path.to_string_lossy()).build().map_err(|error| {
+        EmbedError::model_file(path, "makes no WordPiece tokenizer; expected a token a line", error)
+    })?;
     let mut tokenizer = Tokenizer::new(model);
     let special = |token: &str| {
         let id = tokenizer.token_to_id(token).ok_or_else(|| {
-            model_error(path, format!("holds no line {token}; expected the vocabulary of a BERT model"))
+            EmbedError::model(path, format!("holds no line {token}; expected the vocabulary of a BERT model"))
         })?;
         Ok((token.to_owned(), id))
     };
@@ -483,7 +472,7 @@ fn word_piece(path: &Path, config: &TokenizerConfig) -> Result<Tokenizer, EmbedE
     tokenizer
         .with_normalizer(Some(normalizer))
         .and_then(|tokenizer| tokenizer.add_special_tokens(special))
-        .map_err(|error| failed(path, "makes no WordPiece tokenizer", error))?;
+        .map_err(|error| EmbedError::model_file(path, "makes no WordPiece tokenizer", error))?;
     Ok(tokenizer)
 }
 
@@ -495,7 +484,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// The bytes of a file, `None` where there is no such file.
     fn bytes(&mut self, path: &Path) -> Result<Option<Vec<u8>>, EmbedError> {
-        match crate::read_file(path) {
+        match quarry_embed::read_file(path) {
             Ok(bytes) => {
                 // The length keeps bytes from moving between neighbouring files unseen.
                 self.hash.update(&(bytes.len() as u64).to_le_bytes());
@@ -503,18 +492,19 @@ impl Reader<'_> {
                 Ok(Some(bytes))
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(failed(path, "cannot be read", error)),
+            Err(error) => Err(EmbedError::model_file(path, "cannot be read", error)),
         }
     }
 
     fn optional<T: DeserializeOwned>(&mut self, path: &Path) -> Result<Option<T>, EmbedError> {
         let Some(bytes) = self.bytes(path)? else { return Ok(None) };
         let problem = "does not hold the JSON expected here; copy it again from the model's source";
-        serde_json::from_slice(&bytes).map(Some).map_err(|error| failed(path, problem, error))
+        serde_json::from_slice(&bytes).map(Some).map_err(|error| EmbedError::model_file(path, problem, error))
     }
 
     fn required<T: DeserializeOwned>(&mut self, path: &Path) -> Result<T, EmbedError> {
-        self.optional(path)?
-            .ok_or_else(|| model_error(path, "is missing; copy it from the model's source into the folder"))
+        self.optional(path)?.ok_or_else(|| {
+            EmbedError::model(path, "is missing; copy it from the model's source into the folder")
+        })
     }
 }

@@ -9,7 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device, Tensor};
-use quarry_embed::{Embedder, Side, TransformerModel, Vectors, embed_many};
+use quarry_embed::{Embedder, Side, Vectors, embed_many};
+use quarry_transformer::TransformerModel;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -4,7 +4,8 @@
 use std::error::Error;
 use std::io::{BufRead, Write};
 
-use quarry_embed::{Embedder, TransformerModel};
+use quarry_embed::Embedder;
+use quarry_transformer::TransformerModel;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

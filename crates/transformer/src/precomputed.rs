@@ -8,8 +8,7 @@ use candle_core::safetensors::BufferedSafetensors;
 use candle_core::{DType, Device};
 use npyz::{NpyFile, Order};
 
-use crate::transformer::config::{failed, model_error};
-use crate::{EmbedError, Vectors};
+use quarry_embed::{EmbedError, Vectors};
 
 /// What a file of vectors has to be.
 const EXPECTED: &str = "expected one matrix of 32- or 64-bit floats, row by row, a row a text; write it with \
@@ -24,19 +23,24 @@ pub fn read_vectors(path: &Path) -> Result<Vectors, EmbedError> {
     let vectors = match path.extension().and_then(|extension| extension.to_str()) {
         Some("npy") => read_npy(path)?,
         Some("safetensors") => read_safetensors(path)?,
-        _ => return Err(model_error(path, "expected a file of vectors, .npy or .safetensors; name it so")),
+        _ => {
+            return Err(EmbedError::model(
+                path,
+                "expected a file of vectors, .npy or .safetensors; name it so",
+            ));
+        }
     };
     if let Some(place) = vectors.values.iter().position(|value| !value.is_finite()) {
         let row = place / vectors.dimension.max(1);
         let problem =
             format!("row {row} (from 0) holds {}, expected finite values; mend it", vectors.values[place]);
-        return Err(model_error(path, problem));
+        return Err(EmbedError::model(path, problem));
     }
     Ok(vectors)
 }
 
 fn read_npy(path: &Path) -> Result<Vectors, EmbedError> {
-    let unreadable = |error: io::Error| failed(path, "cannot be read as .npy", error);
+    let unreadable = |error: io::Error| EmbedError::model_file(path, "cannot be read as .npy", error);
     let file = File::open(path).map_err(unreadable)?;
     let length = file.metadata().map_err(unreadable)?.len();
     let file = NpyFile::new(BufReader::new(file)).map_err(unreadable)?;
@@ -65,8 +69,10 @@ fn read_npy(path: &Path) -> Result<Vectors, EmbedError> {
 }
 
 fn read_safetensors(path: &Path) -> Result<Vectors, EmbedError> {
-    let unreadable = |error: candle_core::Error| failed(path, "cannot be read as safetensors", error);
-    let bytes = crate::read_file(path).map_err(|error| failed(path, "cannot be read", error))?;
+    let unreadable =
+        |error: candle_core::Error| EmbedError::model_file(path, "cannot be read as safetensors", error);
+    let bytes = quarry_embed::read_file(path)
+        .map_err(|error| EmbedError::model_file(path, "cannot be read", error))?;
     let file = BufferedSafetensors::new(bytes).map_err(unreadable)?;
     let names: Vec<String> = file.tensors().into_iter().map(|(name, _)| name).collect();
     let [name] = &names[..] else { return Err(found(path, &format!("{} tensors", names.len()))) };
@@ -92,7 +98,7 @@ fn matrix(path: &Path, rows: usize, dimension: usize, values: Vec<f32>) -> Resul
 }
 
 fn found(path: &Path, found: &str) -> EmbedError {
-    model_error(path, format!("{EXPECTED}; found {found}"))
+    EmbedError::model(path, format!("{EXPECTED}; found {found}"))
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@
 //! Prints one JSON object: the median of the repeats in seconds, and the vector of the first text.
 #![allow(clippy::print_stdout, reason = "a program for another one to read")]
 
-use quarry_embed::{Embedder, TransformerModel};
+use quarry_embed::Embedder;
+use quarry_transformer::TransformerModel;
 use std::path::Path;
 use std::time::Instant;
 

@@ -1,25 +1,29 @@
-//! Embeds text with a BERT encoder from a sentence-transformers folder.
+//! Embeds text with a BERT encoder from a sentence-transformers folder; reads the vectors of other programs, and compares
+//! 32-bit vectors exactly.
 //!
 //! A text becomes tokens, the tokens go through the encoder, and the pooled vector is L2-normalised, as
 //! sentence-transformers does it. Everything is computed in 32-bit floats on the CPU, a batch a core.
 
-pub(crate) mod config;
+mod config;
 mod encoder;
-pub(crate) mod numeric;
+pub mod nearest;
+mod numeric;
+mod precomputed;
 mod tokens;
 mod weights;
 
+pub use precomputed::read_vectors;
 pub use tokens::TokenCutter;
 
 use std::ops::Range;
 use std::path::Path;
 
+use config::{Folder, Pooling, guarded};
+use quarry_embed::{EmbedError, Embedder, Vectors};
 use rayon::prelude::*;
 use tokenizers::Tokenizer;
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::{EmbedError, Embedder, Vectors};
-use config::{Folder, Pooling, guarded, model_error};
 use encoder::Encoder;
 use weights::Weights;
 
@@ -85,7 +89,7 @@ impl TransformerModel {
         })?;
         let ids = encoding.get_ids();
         match ids.iter().find(|id| **id as usize >= self.encoder.n_tokens()) {
-            Some(id) => Err(model_error(
+            Some(id) => Err(EmbedError::model(
                 path,
                 format!(
                     "has a tokenizer that gives token {id}, but weights for {} tokens only; use the tokenizer of the \
@@ -152,7 +156,7 @@ fn pool(pooling: Pooling, hidden: usize, texts: &[Vec<u32>], states: &[f32]) -> 
             }
         }
         // The mean is the sum but for a factor, which this takes out.
-        numeric::normalise(row);
+        quarry_embed::normalise(row);
     }
     pooled
 }

@@ -11,7 +11,8 @@ use std::path::Path;
 
 use candle_core::{Device, Tensor};
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
-use quarry_embed::{Embedder, TransformerModel};
+use quarry_embed::Embedder;
+use quarry_transformer::TransformerModel;
 
 const HIDDEN: usize = 384;
 const INTERMEDIATE: usize = 1536;

@@ -114,14 +114,6 @@ pub fn add_to_rows(values: &mut [f32], addend: &[f32]) {
     Arch::new().dispatch(AddToRows { values, addend });
 }
 
-/// Scales `vector` to length 1; a vector of zeros stays as it is.
-pub fn normalise(vector: &mut [f32]) {
-    let length = sum(vector, |value| value * value).sqrt();
-    if length > 0.0 {
-        vector.iter_mut().for_each(|value| *value /= length);
-    }
-}
-
 // What `dispatch` runs must be inlined whole into the function that it compiles for an instruction set. Closures
 // cannot ask for that, so the loops are methods of the structs below.
 
@@ -431,15 +423,5 @@ mod tests {
         let values = [0.0; 5];
         let view = Strided { values: &values, row_stride: 3, column_stride: 1 };
         multiply(Output::Replace, &mut [0.0; 9], 3, view, view, [3, 3, 3]);
-    }
-
-    #[test]
-    fn normalise_keeps_zeros() {
-        let mut vector = [3.0, 0.0, -4.0];
-        normalise(&mut vector);
-        assert_eq!(vector, [0.6, 0.0, -0.8]);
-        let mut zeros = [0.0; 3];
-        normalise(&mut zeros);
-        assert_eq!(zeros, [0.0; 3]);
     }
 }

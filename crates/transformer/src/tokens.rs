@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use tokenizers::Tokenizer;
 
 use super::config::guarded;
-use crate::EmbedError;
+use quarry_embed::EmbedError;
 
 /// Cuts texts into tokens, whole: nothing is cut off, filled up or put around them.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl TokenCutter {
         let problem =
             "expected the tokenizer.json of a model; check the path, or save the model's tokenizer again";
         let mut tokenizer = guarded(path, problem, || {
-            let bytes = crate::read_file(path)?;
+            let bytes = quarry_embed::read_file(path)?;
             Tokenizer::from_bytes(bytes)
         })?;
         guarded(path, problem, || tokenizer.with_truncation(None).map(drop))?;

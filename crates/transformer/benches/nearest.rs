@@ -4,7 +4,7 @@
 //! Prints one JSON object: the median of the repeats in seconds, and the positions that were found.
 #![allow(clippy::print_stdout, reason = "a program for another one to read")]
 
-use quarry_embed::{nearest, read_vectors};
+use quarry_transformer::{nearest, read_vectors};
 use std::path::Path;
 use std::time::Instant;
 

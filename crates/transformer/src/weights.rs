@@ -6,8 +6,8 @@ use candle_core::safetensors::BufferedSafetensors;
 use candle_core::{DType, Device, Tensor, pickle::PthTensors};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::config::{failed, guarded, model_error};
-use crate::EmbedError;
+use super::config::guarded;
+use quarry_embed::EmbedError;
 
 /// A checkpoint file whose tensors are read by name, each checked against the shape that the reader expects.
 pub struct Weights {
@@ -37,9 +37,12 @@ impl Weights {
     pub fn open(folder: &Path, hash: &mut Xxh3) -> Result<Weights, EmbedError> {
         let path = folder.join("model.safetensors");
         let (path, source) = if path.is_file() {
-            let bytes = crate::read_file(&path).map_err(|error| failed(&path, "cannot be read", error))?;
+            let bytes = quarry_embed::read_file(&path)
+                .map_err(|error| EmbedError::model_file(&path, "cannot be read", error))?;
             hash.update(&bytes);
-            let damaged = |error| failed(&path, "is no complete safetensors file; copy it again", error);
+            let damaged = |error| {
+                EmbedError::model_file(&path, "is no complete safetensors file; copy it again", error)
+            };
             let source = Source::Safetensors(Box::new(BufferedSafetensors::new(bytes).map_err(damaged)?));
             (path, source)
         } else {
@@ -47,9 +50,10 @@ impl Weights {
             if !path.is_file() {
                 let problem =
                     "has neither model.safetensors nor pytorch_model.bin; copy the model's weights into it";
-                return Err(model_error(folder, problem));
+                return Err(EmbedError::model(folder, problem));
             }
-            let bytes = crate::read_file(&path).map_err(|error| failed(&path, "cannot be read", error))?;
+            let bytes = quarry_embed::read_file(&path)
+                .map_err(|error| EmbedError::model_file(&path, "cannot be read", error))?;
             hash.update(&bytes);
             let source = Source::Pickle(guarded(&path, DAMAGED, || PthTensors::new(&path, None))?);
             (path, source)
@@ -79,14 +83,14 @@ impl Weights {
                     "holds no tensor {name}, which config.json asks for; expected the weights of the model that \
                      config.json describes"
                 );
-                model_error(&self.path, problem)
+                EmbedError::model(&self.path, problem)
             })?;
         if found != shape {
             let problem = format!(
                 "holds {name} with shape {found:?}, expected {shape:?} from config.json; use the two files of one \
                  model"
             );
-            return Err(model_error(&self.path, problem));
+            return Err(EmbedError::model(&self.path, problem));
         }
         let values = match &self.source {
             Source::Safetensors(source) => {
@@ -103,7 +107,7 @@ impl Weights {
         }?;
         if !values.iter().all(|value| value.is_finite()) {
             let problem = format!("holds NaN or infinity in {name}; train or copy the model again");
-            return Err(model_error(&self.path, problem));
+            return Err(EmbedError::model(&self.path, problem));
         }
         Ok(values)
     }

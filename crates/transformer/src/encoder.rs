@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::config::Shape;
 use super::numeric::{LANES, Output, Strided, add_to_rows, layer_norm_rows, multiply, softmax_rows};
 use super::weights::Weights;
-use crate::EmbedError;
+use quarry_embed::EmbedError;
 
 /// Weights of an encoder.
 pub struct Encoder {

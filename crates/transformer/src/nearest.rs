@@ -7,8 +7,8 @@ use std::cmp::Ordering;
 
 use rayon::prelude::*;
 
-use crate::Vectors;
-use crate::transformer::numeric::{Output, Strided, multiply};
+use crate::numeric::{Output, Strided, multiply};
+use quarry_embed::Vectors;
 
 /// Documents, and queries, whose products are made at once: half a megabyte of them, and as much of documents.
 const BLOCK_DOCUMENTS: usize = 512;

@@ -13,7 +13,7 @@ const N_FUNCTIONS: usize = 20_000;
 const SOURCES: [&str; 3] = [
     include_str!("../src/static_model.rs"),
     include_str!("../src/vocabulary.rs"),
-    include_str!("../src/transformer/encoder.rs"),
+    include_str!("../src/cache.rs"),
 ];
 
 fn functions() -> Vec<String> {

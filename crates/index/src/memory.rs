@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use quarry_corpus::walk::{self, ListedFile, Skipped};
 use quarry_embed::Embedder;
+use quarry_walk::{self as walk, ListedFile, Skipped};
 
 use crate::build::{NewPart, batches, make_parts, nothing_to_index};
 use crate::changes::compare;

@@ -1,5 +1,6 @@
 //! The `quarry` command: parses, dispatches, and turns errors into messages and exit codes.
 
+mod agent;
 mod byte_size;
 #[cfg(all(test, target_os = "linux"))]
 mod command_lines;
@@ -63,6 +64,8 @@ enum Command {
     Watch(watch::WatchArgs),
     /// Serve search to coding agents over the Model Context Protocol on stdin and stdout
     Mcp(mcp::McpArgs),
+    /// Add Quarry to the settings of coding agents, or remove it
+    Agent(agent::AgentArgs),
     /// Say what is indexed, what was left out and why, and whether it is fresh
     Status(status::StatusArgs),
     /// Look for what keeps search from working here, and say what to do
@@ -104,6 +107,7 @@ fn main() -> ExitCode {
         Command::Watch(args) => watch::run(args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Mcp(args) => mcp::run(args),
+        Command::Agent(args) => agent::run(&args),
         Command::Languages(args) => languages::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Completions(args) => completions::run(&args, Cli::command()),

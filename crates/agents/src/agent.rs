@@ -1,0 +1,292 @@
+//! Which agents there are, and where what is written goes.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::edit::{Content, Format};
+
+/// The instructions, by name.
+const TEXTS: [(&str, &str); 3] = [
+    ("mcp", include_str!("../instructions/mcp.md")),
+    ("command-line", include_str!("../instructions/command-line.md")),
+    ("continue-server", include_str!("../instructions/continue-server.yaml")),
+];
+
+/// For whom something is installed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// For the user, in all projects.
+    User,
+    /// For all who work on a project.
+    Project,
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::User => "user",
+            Self::Project => "project",
+        })
+    }
+}
+
+/// A coding agent.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Agent {
+    /// Its name on the command line.
+    pub name: String,
+    /// Its name for people.
+    pub title: String,
+    found: String,
+    #[serde(rename = "target")]
+    targets: Vec<Target>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Target {
+    scope: Scope,
+    path: String,
+    entry: Option<Entry>,
+    item: Option<Item>,
+    file: Option<String>,
+    block: Option<String>,
+    #[serde(default)]
+    front: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    format: Format,
+    at: Vec<String>,
+    value: Value,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Item {
+    at: String,
+    value: String,
+}
+
+/// Where paths and commands lead on this machine.
+#[derive(Debug, Clone)]
+pub struct Environment {
+    /// The user's home directory.
+    pub home: PathBuf,
+    /// The user's directory of settings, as the system has it.
+    pub config: PathBuf,
+    /// The project's directory.
+    pub project: PathBuf,
+    /// How agents start Quarry.
+    pub command: String,
+    /// Variables of the environment; empty ones count as not set.
+    pub variables: HashMap<String, String>,
+}
+
+/// What goes where.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Placed {
+    pub(crate) path: PathBuf,
+    pub(crate) content: Content,
+}
+
+#[derive(Deserialize)]
+struct Table {
+    agent: Vec<Agent>,
+}
+
+/// All agents that are known, in the order of the table.
+#[must_use]
+pub fn agents() -> &'static [Agent] {
+    static AGENTS: LazyLock<Vec<Agent>> = LazyLock::new(|| {
+        // A test reads the table, which is part of the program.
+        toml::from_str::<Table>(include_str!("agents.toml")).map(|table| table.agent).unwrap_or_default()
+    });
+    &AGENTS
+}
+
+impl Agent {
+    /// Whether it seems to be installed here.
+    #[must_use]
+    pub fn is_found(&self, environment: &Environment) -> bool {
+        environment.path(&self.found).exists()
+    }
+
+    /// The scopes in which something can be installed for it.
+    #[must_use]
+    pub fn scopes(&self) -> Vec<Scope> {
+        let mut scopes: Vec<Scope> = self.targets.iter().map(|target| target.scope).collect();
+        scopes.sort_unstable();
+        scopes.dedup();
+        scopes
+    }
+
+    /// The files that are written in a scope.
+    #[must_use]
+    pub fn paths(&self, scope: Scope, environment: &Environment) -> Vec<PathBuf> {
+        self.placed(scope, environment).into_iter().map(|placed| placed.path).collect()
+    }
+
+    pub(crate) fn placed(&self, scope: Scope, environment: &Environment) -> Vec<Placed> {
+        let targets = self.targets.iter().filter(|target| target.scope == scope);
+        let placed = |target: &Target| {
+            Some(Placed { path: environment.path(&target.path), content: target.content(environment)? })
+        };
+        targets.filter_map(placed).collect()
+    }
+}
+
+impl Target {
+    /// None where it names no content, or an unknown text, which a test sees.
+    fn content(&self, environment: &Environment) -> Option<Content> {
+        let text = |name: &str| {
+            let (_, text) = TEXTS.iter().find(|(known, _)| *known == name)?;
+            Some(environment.fill(&format!("{}{text}", self.front)))
+        };
+        match self {
+            Self { entry: Some(Entry { format, at, value }), .. } => {
+                let value = environment.fill_value(value);
+                Some(Content::Entry { format: *format, at: at.clone(), value })
+            }
+            Self { item: Some(Item { at, value }), .. } => {
+                Some(Content::Item { at: at.clone(), value: environment.fill(value) })
+            }
+            Self { file: Some(name), .. } => Some(Content::File { text: text(name)? }),
+            Self { block: Some(name), .. } => Some(Content::Block { text: text(name)? }),
+            _ => None,
+        }
+    }
+}
+
+impl Environment {
+    fn variable(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// A path of the table.
+    fn path(&self, template: &str) -> PathBuf {
+        let (base, rest) = match template.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
+            Some(("project", rest)) => (self.project.clone(), rest),
+            Some(("config", rest)) => (self.config.clone(), rest),
+            Some(("xdg", rest)) => (self.xdg(), rest),
+            Some((choice, rest)) => {
+                let (variable, default) = choice.split_once('|').unwrap_or((choice, "~"));
+                (self.variable(variable).map_or_else(|| self.path(default), PathBuf::from), rest)
+            }
+            None => match template.strip_prefix('~') {
+                Some(rest) => (self.home.clone(), rest),
+                None => (PathBuf::from(template), ""),
+            },
+        };
+        // Joining nothing would add a slash.
+        match rest.trim_start_matches('/') {
+            "" => base,
+            rest => base.join(rest),
+        }
+    }
+
+    fn xdg(&self) -> PathBuf {
+        let set = self.variable("XDG_CONFIG_HOME").map(Path::new).filter(|path| path.is_absolute());
+        set.map_or_else(|| self.home.join(".config"), Path::to_owned)
+    }
+
+    fn fill(&self, text: &str) -> String {
+        text.replace("{command}", &self.command)
+            .replace("{project}", &self.project.to_string_lossy())
+            .replace("{home}", &self.home.to_string_lossy())
+    }
+
+    fn fill_value(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.fill(text)),
+            Value::Array(items) => items.iter().map(|item| self.fill_value(item)).collect(),
+            Value::Object(object) => {
+                object.iter().map(|(name, value)| (name.clone(), self.fill_value(value))).collect()
+            }
+            other => other.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment() -> Environment {
+        Environment {
+            home: "/home/me".into(),
+            config: "/home/me/.config".into(),
+            project: "/work".into(),
+            command: "quarry".into(),
+            variables: HashMap::from([
+                ("CODEX_HOME".into(), "/codex".into()),
+                ("EMPTY".into(), String::new()),
+            ]),
+        }
+    }
+
+    #[test]
+    fn the_table_is_whole() {
+        let table: Table = toml::from_str(include_str!("agents.toml")).unwrap();
+        assert!(table.agent.len() >= 15, "{}", table.agent.len());
+        let mut names: Vec<&str> = table.agent.iter().map(|agent| agent.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), table.agent.len());
+        for agent in &table.agent {
+            for target in &agent.targets {
+                let kinds = [
+                    target.entry.is_some(),
+                    target.item.is_some(),
+                    target.file.is_some(),
+                    target.block.is_some(),
+                ];
+                assert_eq!(kinds.into_iter().filter(|is| *is).count(), 1, "{}: {}", agent.name, target.path);
+                let content = target.content(&environment()).unwrap();
+                let text = serde_json::to_string(&content).unwrap();
+                assert!(!text.contains("{command}") && !text.contains("{project}"), "{text}");
+                let path = environment().path(&target.path);
+                assert!(
+                    path.is_absolute() && !path.to_string_lossy().contains(['{', '}', '~', '|']),
+                    "{path:?}"
+                );
+                assert_eq!(path.starts_with("/work"), target.scope == Scope::Project, "{path:?}");
+            }
+            // A server without instructions is worth something, and so are instructions for a command; nothing is not.
+            for scope in agent.scopes() {
+                assert!(!agent.placed(scope, &environment()).is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn the_instructions_say_when_which_search_is_better() {
+        for (name, text) in TEXTS.iter().filter(|(_, text)| text.starts_with('#')) {
+            let text = text.to_lowercase();
+            assert!(
+                text.contains("grep") && !text.contains("never") && !text.contains("instead of grep"),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn paths_are_filled_in() {
+        let path = |template: &str| environment().path(template).display().to_string();
+        assert_eq!(path("~/.x/y"), "/home/me/.x/y");
+        assert_eq!(path("{xdg}/zed"), "/home/me/.config/zed");
+        assert_eq!(path("{project}/.mcp.json"), "/work/.mcp.json");
+        assert_eq!(path("{CODEX_HOME|~/.codex}/config.toml"), "/codex/config.toml");
+        assert_eq!(path("{EMPTY|~/.codex}/config.toml"), "/home/me/.codex/config.toml");
+        assert_eq!(path("{CLAUDE_CONFIG_DIR|~}/.claude.json"), "/home/me/.claude.json");
+    }
+}

@@ -1,0 +1,317 @@
+//! Putting something into a text of settings, and taking it out again, with all else left as it is.
+
+mod block;
+mod json;
+mod toml;
+mod yaml;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The name of an entry.
+pub(crate) const NAME: &str = "quarry";
+
+/// Why an edit is given up that would change what else a text means.
+const UNSAFE: &str = "it is written in a way that cannot be edited safely";
+
+/// What is put into a file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Content {
+    /// An entry called `quarry`.
+    Entry {
+        /// How the file is written.
+        format: Format,
+        /// The names that lead to the table that it is in.
+        at: Vec<String>,
+        /// The entry.
+        value: Value,
+    },
+    /// An item of a list in a YAML file.
+    Item {
+        /// The name of the list.
+        at: String,
+        /// The item.
+        value: String,
+    },
+    /// A marked block at the end of a Markdown file.
+    Block {
+        /// What is between the marks.
+        text: String,
+    },
+    /// All of a file.
+    File {
+        /// What is in it.
+        text: String,
+    },
+}
+
+/// How a file of settings is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// JSON, with comments and trailing commas where the agent allows them.
+    Json,
+    /// TOML.
+    Toml,
+    /// YAML.
+    Yaml,
+}
+
+/// What a text has in the place of a content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Present {
+    /// Nothing.
+    No,
+    /// The very content.
+    Same,
+    /// Something else of that name.
+    Other,
+}
+
+impl Content {
+    /// What tells contents of one file from each other.
+    pub(crate) fn slot(&self) -> String {
+        match self {
+            Self::Entry { at, .. } => format!("entry {}", at.join("\0")),
+            Self::Item { at, value } => format!("item {at}\0{value}"),
+            Self::Block { .. } => "block".to_owned(),
+            Self::File { .. } => "file".to_owned(),
+        }
+    }
+
+    /// What a text has in the place of this.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub(crate) fn presence(&self, text: &str) -> Result<Present, String> {
+        let found = match self {
+            Self::File { text: own } => Some(own == text),
+            Self::Block { text: own } => {
+                // Whatever its lines end with.
+                block::find(text)?.map(|range| text[range].replace('\r', "") == block::lines(own, ""))
+            }
+            Self::Item { at, value } => yaml::has_item(text, at, value)?.map(|()| true),
+            Self::Entry { format, at, value } => {
+                let whole = format.parse(text)?;
+                at.iter()
+                    .try_fold(&whole, |table, name| table.get(name))
+                    .and_then(|table| table.get(NAME).map(|found| found == value))
+            }
+        };
+        Ok(match found {
+            None => Present::No,
+            Some(true) => Present::Same,
+            Some(false) => Present::Other,
+        })
+    }
+
+    /// The text with this in it. It has nothing in its place before.
+    ///
+    /// # Errors
+    /// What is in the way.
+    pub(crate) fn insert(&self, text: &str) -> Result<String, String> {
+        // Programs on Windows put it first; it is not part of what is edited.
+        let (mark, text) = split_mark(text);
+        let edited = match self {
+            Self::File { text } => text.clone(),
+            Self::Block { text: own } => block::insert(text, own),
+            Self::Item { at, value } => yaml::insert_item(text, at, value)?,
+            Self::Entry { format, at, value } => {
+                let mut expected = format.parse(text)?;
+                let edited = match format {
+                    Format::Json => json::insert(text, at, value)?,
+                    Format::Toml => toml::insert(text, at, value)?,
+                    Format::Yaml => yaml::insert(text, at, value)?,
+                };
+                put(&mut expected, at, value.clone())
+                    .ok_or("a name on the way to the entry stands for no table")?;
+                check(*format, &edited, &expected)?;
+                edited
+            }
+        };
+        Ok(format!("{mark}{edited}"))
+    }
+
+    /// The text without this, which is in it; of the tables around an entry the last `n_made` go too where nothing else
+    /// is in them.
+    ///
+    /// # Errors
+    /// What is in the way.
+    pub(crate) fn remove(&self, text: &str, n_made: usize) -> Result<String, String> {
+        let (mark, text) = split_mark(text);
+        let edited = match self {
+            Self::File { .. } => String::new(),
+            Self::Block { .. } => block::remove(text)?,
+            Self::Item { at, value } => yaml::remove_item(text, at, value)?,
+            Self::Entry { format, at, .. } => {
+                let mut expected = format.parse(text)?;
+                take(&mut expected, at);
+                let mut edited = match format {
+                    Format::Json => json::remove(text, at, NAME)?,
+                    Format::Toml => toml::remove(text, at)?,
+                    Format::Yaml => yaml::remove(text, at, NAME)?,
+                };
+                // A table that nothing is in is null in YAML, and not there in TOML.
+                let expected = without_empty(expected, at);
+                let mut found = format.parse(&edited)?;
+                if without_empty(found.clone(), at) != expected {
+                    return Err(UNSAFE.to_owned());
+                }
+                for n_outer in (0..at.len()).rev().take(n_made) {
+                    let (outer, name) = (&at[..n_outer], &at[n_outer]);
+                    let around = outer.iter().try_fold(&found, |table, name| table.get(name));
+                    let is_empty =
+                        |value: &Value| value.is_null() || value.as_object().is_some_and(Map::is_empty);
+                    if !around.and_then(|table| table.get(name)).is_some_and(is_empty) {
+                        break;
+                    }
+                    edited = match format {
+                        Format::Json => json::remove(&edited, outer, name)?,
+                        Format::Yaml => yaml::remove(&edited, outer, name)?,
+                        Format::Toml => edited,
+                    };
+                    found = format.parse(&edited)?;
+                }
+                edited
+            }
+        };
+        Ok(format!("{mark}{edited}"))
+    }
+
+    /// Whether two texts say the same, but for empty tables on the way to an entry.
+    pub(crate) fn means_the_same(&self, a: &str, b: &str) -> bool {
+        let Self::Entry { format, at, .. } = self else { return a.trim_end() == b.trim_end() };
+        match (format.parse(a), format.parse(b)) {
+            (Ok(a), Ok(b)) => without_empty(a, at) == without_empty(b, at),
+            _ => false,
+        }
+    }
+
+    /// How many of the tables around an entry a text has not.
+    pub(crate) fn n_missing(&self, text: &str) -> usize {
+        let Self::Entry { format, at, .. } = self else { return 0 };
+        let Ok(whole) = format.parse(text) else { return 0 };
+        let mut table = Some(&whole);
+        at.iter()
+            .filter(|name| {
+                table = table.and_then(|table| table.get(name.as_str()));
+                table.is_none()
+            })
+            .count()
+    }
+
+    /// Whether a text that was written for this alone has nothing left in it.
+    pub(crate) fn is_nothing(&self, text: &str) -> bool {
+        let text = split_mark(text).1;
+        match self {
+            Self::Entry { format, .. } => {
+                format.parse(text).is_ok_and(|value| value.as_object().is_none_or(Map::is_empty))
+            }
+            Self::Item { .. } => {
+                yaml::parse(text).is_ok_and(|value| value.as_object().is_none_or(Map::is_empty))
+            }
+            Self::Block { .. } | Self::File { .. } => text.trim().is_empty(),
+        }
+    }
+
+    /// What somebody would add by hand.
+    pub(crate) fn by_hand(&self) -> String {
+        match self {
+            Self::Entry { format: Format::Toml, at, value } => {
+                toml::table(at, value, "\n").trim().replace('\n', " ")
+            }
+            Self::Entry { at, value, .. } => {
+                let mut whole = Value::Object(Map::new());
+                put(&mut whole, at, value.clone());
+                whole.to_string()
+            }
+            Self::Item { at, value } => format!("{at}: [{value}]"),
+            Self::Block { .. } | Self::File { .. } => {
+                "the instructions that `quarry agent install --dry-run` shows".to_owned()
+            }
+        }
+    }
+}
+
+impl Format {
+    /// What a text means; an empty object where it says nothing.
+    fn parse(self, text: &str) -> Result<Value, String> {
+        let text = split_mark(text).1;
+        match self {
+            Self::Json => json::parse(text),
+            Self::Toml => toml::parse(text),
+            Self::Yaml => yaml::parse(text),
+        }
+    }
+}
+
+/// Checks that an edited text means what it should, and nothing else.
+fn check(format: Format, edited: &str, expected: &Value) -> Result<(), String> {
+    match format.parse(edited) {
+        Ok(found) if found == *expected => Ok(()),
+        _ => Err(UNSAFE.to_owned()),
+    }
+}
+
+/// Puts the entry where it belongs. None where a name on the way stands for something else than a table.
+fn put(whole: &mut Value, at: &[String], value: Value) -> Option<()> {
+    let mut table = whole;
+    for name in at {
+        table = table.as_object_mut()?.entry(name).or_insert_with(|| Value::Object(Map::new()));
+        // A name without a value, in YAML.
+        if table.is_null() {
+            *table = Value::Object(Map::new());
+        }
+    }
+    table.as_object_mut()?.insert(NAME.to_owned(), value);
+    Some(())
+}
+
+/// Takes the entry out.
+fn take(whole: &mut Value, at: &[String]) {
+    let mut table = Some(whole);
+    for name in at {
+        table = table.and_then(|table| table.get_mut(name));
+    }
+    if let Some(table) = table.and_then(Value::as_object_mut) {
+        table.remove(NAME);
+    }
+}
+
+/// A value without the tables on a way that nothing is in.
+fn without_empty(mut value: Value, at: &[String]) -> Value {
+    for (n_outer, name) in at.iter().enumerate().rev() {
+        let outer = at[..n_outer].iter().try_fold(&mut value, |table, name| table.get_mut(name));
+        let Some(outer) = outer.and_then(Value::as_object_mut) else { continue };
+        if outer
+            .get(name)
+            .is_some_and(|table| table.is_null() || table.as_object().is_some_and(Map::is_empty))
+        {
+            outer.remove(name);
+        }
+    }
+    value
+}
+
+fn split_mark(text: &str) -> (&str, &str) {
+    match text.strip_prefix('\u{feff}') {
+        Some(rest) => ("\u{feff}", rest),
+        None => ("", text),
+    }
+}
+
+/// How lines of a text end.
+fn line_end(text: &str) -> &'static str {
+    if text.contains("\r\n") { "\r\n" } else { "\n" }
+}
+
+/// The white space that the line of a place begins with.
+fn indentation(text: &str, at: usize) -> &str {
+    let line = text[..at].rfind('\n').map_or(0, |end| end + 1);
+    let line = &text[line..at];
+    &line[..line.len() - line.trim_start_matches([' ', '\t']).len()]
+}
+
+#[cfg(test)]
+mod tests;

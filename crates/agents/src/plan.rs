@@ -1,0 +1,338 @@
+//! What installing and uninstalling change.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Slot;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use similar::TextDiff;
+
+use crate::agent::Placed;
+use crate::edit::{Content, Present};
+use crate::receipt::{Receipt, Receipts, hash};
+use crate::splice::Splice;
+use crate::{Agent, Environment, Error, Scope, file};
+
+/// Lines around a change that a diff shows.
+const CONTEXT: usize = 3;
+
+/// A file that changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The file.
+    pub path: PathBuf,
+    /// Its text before; none where there is no file.
+    pub before: Option<String>,
+    /// Its text after; none where it is removed.
+    pub after: Option<String>,
+    inside: Option<PathBuf>,
+}
+
+/// Something that is worth a word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Note {
+    /// It was there already.
+    Already(PathBuf),
+    /// Somebody else wrote what is there, or changed it: it is left alone.
+    LeftAlone(PathBuf),
+    /// Another agent still needs it.
+    Shared(PathBuf, String),
+    /// There is nothing of it left.
+    Gone(PathBuf),
+    /// Nothing was installed for an agent.
+    NotInstalled(String),
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Already(path) => write!(formatter, "{}: is there already", path.display()),
+            Self::LeftAlone(path) => write!(
+                formatter,
+                "{}: what is called quarry there is not as `quarry agent install` wrote it, and is left alone",
+                path.display()
+            ),
+            Self::Shared(path, agents) => write!(formatter, "{}: stays for {agents}", path.display()),
+            Self::Gone(path) => write!(formatter, "{}: nothing of it is left", path.display()),
+            Self::NotInstalled(agent) => write!(formatter, "{agent}: nothing was installed here"),
+        }
+    }
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub struct Plan {
+    /// The files that change.
+    pub changes: Vec<Change>,
+    /// What is worth a word.
+    pub notes: Vec<Note>,
+    receipts: Receipts,
+    directories: Vec<PathBuf>,
+    is_removal: bool,
+}
+
+/// Texts as they are and as they become.
+struct Texts<'p> {
+    inside: Option<&'p Path>,
+    texts: BTreeMap<PathBuf, [Option<String>; 2]>,
+}
+
+impl Texts<'_> {
+    /// The text of a file as it becomes.
+    fn get(&mut self, path: &Path) -> Result<&mut Option<String>, Error> {
+        Ok(match self.texts.entry(path.to_owned()) {
+            Slot::Occupied(known) => &mut known.into_mut()[1],
+            Slot::Vacant(free) => {
+                let text = file::read(path, self.inside)?;
+                &mut free.insert([text.clone(), text])[1]
+            }
+        })
+    }
+
+    fn changes(self) -> Vec<Change> {
+        let changed = |(path, [before, after]): (PathBuf, [Option<String>; 2])| {
+            (before != after).then(|| Change { path, before, after, inside: self.inside.map(Path::to_owned) })
+        };
+        self.texts.into_iter().filter_map(changed).collect()
+    }
+}
+
+/// What installing for some agents changes.
+///
+/// # Errors
+/// When an agent has nothing to write in this scope, or a file cannot be read or edited.
+pub fn install(
+    agents: &[&Agent],
+    scope: Scope,
+    environment: &Environment,
+    receipts: &Receipts,
+) -> Result<Plan, Error> {
+    let project = (scope == Scope::Project).then_some(environment.project.as_path());
+    let mut texts = Texts { inside: project, texts: BTreeMap::new() };
+    let mut receipts = receipts.clone();
+    let mut notes = Vec::new();
+    for agent in agents {
+        let placed = agent.placed(scope, environment);
+        if placed.is_empty() {
+            return Err(Error::NoTarget { agent: agent.title.clone(), scope: scope.to_string() });
+        }
+        for Placed { path, content } in placed {
+            let text = texts.get(&path)?;
+            let known = receipts.find(&path, &content);
+            let present = match text.as_deref() {
+                None => Present::No,
+                // All of a file: what else is there is another one.
+                Some(text) => content.presence(text).map_err(|problem| refused(&path, problem, &content))?,
+            };
+            match (known, present) {
+                (Some(known), Present::Same) if receipts.receipts[known].content == content => {
+                    receipts.receipts[known].agents.insert(agent.name.clone());
+                    notes.push(Note::Already(path));
+                    continue;
+                }
+                // Another version of what was written before.
+                (Some(known), Present::Other | Present::Same) => {
+                    let receipt = receipts.receipts.remove(known);
+                    let Some(without) = taken_out(&receipt, text.as_deref().unwrap_or_default())? else {
+                        receipts.receipts.insert(known, receipt);
+                        notes.push(Note::LeftAlone(path));
+                        continue;
+                    };
+                    *text = without;
+                    let agents = receipt.agents.clone();
+                    let mut again = written(text, &path, content, agent, scope, project)?;
+                    again.agents.extend(agents);
+                    again.directories = receipt.directories;
+                    receipts.receipts.push(again);
+                    continue;
+                }
+                (Some(known), Present::No) => drop(receipts.receipts.remove(known)),
+                (None, Present::No) => {}
+                (None, Present::Same | Present::Other) => {
+                    notes.push(Note::LeftAlone(path));
+                    continue;
+                }
+            }
+            receipts.receipts.push(written(text, &path, content, agent, scope, project)?);
+        }
+    }
+    Ok(Plan { changes: texts.changes(), notes, receipts, directories: Vec::new(), is_removal: false })
+}
+
+fn refused(path: &Path, problem: String, content: &Content) -> Error {
+    Error::Edit { path: path.to_owned(), problem, by_hand: content.by_hand() }
+}
+
+/// Writes a content into a text.
+fn written(
+    text: &mut Option<String>,
+    path: &Path,
+    content: Content,
+    agent: &Agent,
+    scope: Scope,
+    project: Option<&Path>,
+) -> Result<Receipt, Error> {
+    let before = text.as_deref().unwrap_or_default();
+    let after = content.insert(before).map_err(|problem| refused(path, problem, &content))?;
+    let receipt = Receipt {
+        agents: [agent.name.clone()].into(),
+        scope,
+        project: project.map(Path::to_owned),
+        path: path.to_owned(),
+        splice: Splice::between(before, &after),
+        n_made: content.n_missing(before),
+        before: text.as_deref().map(hash),
+        after: hash(&after),
+        directories: if text.is_none() { file::missing_directories(path) } else { Vec::new() },
+        content,
+    };
+    *text = Some(after);
+    Ok(receipt)
+}
+
+/// What uninstalling for some agents changes.
+///
+/// # Errors
+/// When a file cannot be read or edited.
+pub fn uninstall(
+    agents: &[&Agent],
+    scope: Scope,
+    environment: &Environment,
+    receipts: &Receipts,
+) -> Result<Plan, Error> {
+    let project = (scope == Scope::Project).then_some(environment.project.as_path());
+    let mut texts = Texts { inside: project, texts: BTreeMap::new() };
+    let (mut notes, mut directories) = (Vec::new(), Vec::new());
+    let mut kept = Receipts::default();
+    let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
+    let mut is_installed = vec![false; agents.len()];
+    // The last first, so that each finds the text that it left.
+    for receipt in receipts.receipts.iter().rev() {
+        let mut rest = receipt.clone();
+        let is_meant = receipt.scope == scope && receipt.project.as_deref() == project;
+        if !is_meant || !names.iter().any(|name| receipt.agents.contains(*name)) {
+            kept.receipts.push(rest);
+            continue;
+        }
+        for (name, is_installed) in names.iter().zip(&mut is_installed) {
+            *is_installed |= rest.agents.remove(*name);
+        }
+        if !rest.agents.is_empty() {
+            let agents: Vec<&str> = rest.agents.iter().map(String::as_str).collect();
+            notes.push(Note::Shared(rest.path.clone(), agents.join(", ")));
+            kept.receipts.push(rest);
+            continue;
+        }
+        let text = texts.get(&receipt.path)?;
+        let Some(found) = text.as_deref() else {
+            notes.push(Note::Gone(receipt.path.clone()));
+            continue;
+        };
+        let presence = receipt.content.presence(found);
+        match presence.map_err(|problem| refused(&receipt.path, problem, &receipt.content))? {
+            Present::No => notes.push(Note::Gone(receipt.path.clone())),
+            Present::Other => notes.push(Note::LeftAlone(receipt.path.clone())),
+            Present::Same => match taken_out(receipt, found)? {
+                None => notes.push(Note::LeftAlone(receipt.path.clone())),
+                Some(without) => {
+                    // Whoever wrote to a file that was made for another takes its end over.
+                    if receipt.before.is_none() && without.is_some() {
+                        let same_file = kept.receipts.iter_mut().filter(|other| other.path == receipt.path);
+                        for other in same_file {
+                            other.before = None;
+                            other.directories.clone_from(&receipt.directories);
+                        }
+                    }
+                    *text = without;
+                    directories.extend(receipt.directories.iter().cloned());
+                }
+            },
+        }
+    }
+    kept.receipts.reverse();
+    let missing = names.iter().zip(is_installed).filter(|(_, is_installed)| !is_installed);
+    notes.extend(missing.map(|(name, _)| Note::NotInstalled((*name).to_owned())));
+    Ok(Plan { changes: texts.changes(), notes, receipts: kept, directories, is_removal: true })
+}
+
+/// The text without what a receipt is for, or none where the file goes too; nothing where that was changed since.
+fn taken_out(receipt: &Receipt, text: &str) -> Result<Option<Option<String>>, Error> {
+    let content = &receipt.content;
+    let was_there = receipt.before.is_some();
+    // Nobody has edited the file: it is as it was, to the byte.
+    if hash(text) == receipt.after {
+        let before = receipt.splice.undo(text).filter(|before| match &receipt.before {
+            Some(hash_before) => hash(before) == *hash_before,
+            None => before.is_empty(),
+        });
+        if let Some(before) = before {
+            return Ok(Some(was_there.then_some(before)));
+        }
+    }
+    match content.presence(text).map_err(|problem| refused(&receipt.path, problem, content))? {
+        Present::Same => {}
+        Present::No | Present::Other => return Ok(None),
+    }
+    if let Content::File { .. } = content {
+        return Ok(Some(was_there.then(String::new)));
+    }
+    // Edited elsewhere: what was inserted may still stand there as it is. Else the entry alone is taken out.
+    let fits = |without: &String| match content.remove(text, receipt.n_made) {
+        Ok(removed) => content.means_the_same(without, &removed),
+        Err(_) => matches!(content.presence(without), Ok(Present::No)),
+    };
+    let without = match receipt.splice.undo_anywhere(text).filter(fits) {
+        Some(without) => without,
+        None => content
+            .remove(text, receipt.n_made)
+            .map_err(|problem| refused(&receipt.path, problem, content))?,
+    };
+    Ok(Some(if !was_there && content.is_nothing(&without) { None } else { Some(without) }))
+}
+
+impl Plan {
+    /// Whether nothing changes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// The changes as a unified diff.
+    #[must_use]
+    pub fn diff(&self) -> String {
+        let mut text = String::new();
+        for Change { path, before, after, .. } in &self.changes {
+            let name = |side: &Option<String>| match side {
+                Some(_) => path.display().to_string(),
+                None => "/dev/null".to_owned(),
+            };
+            let diff = TextDiff::from_lines(
+                before.as_deref().unwrap_or_default(),
+                after.as_deref().unwrap_or_default(),
+            );
+            let unified =
+                diff.unified_diff().context_radius(CONTEXT).header(&name(before), &name(after)).to_string();
+            text.push_str(&unified);
+        }
+        text
+    }
+
+    /// Changes the files, and keeps at `receipts` what was written. What cannot be finished can be begun again: what was
+    /// to be written is noted before it is, and what is removed afterwards.
+    ///
+    /// # Errors
+    /// When a file has changed since the plan was made, or cannot be written.
+    pub fn apply(&self, receipts: &Path) -> Result<(), Error> {
+        if !self.is_removal {
+            self.receipts.write(receipts)?;
+        }
+        for Change { path, before, after, inside } in &self.changes {
+            file::replace(path, inside.as_deref(), before.as_deref(), after.as_deref())?;
+        }
+        if self.is_removal {
+            self.receipts.write(receipts)?;
+            file::remove_empty(&self.directories);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+//! What was written, so that it can be taken out again.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::edit::Content;
+use crate::splice::Splice;
+use crate::{Error, Scope, file};
+
+/// One thing that was written to one file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// The agents that it was written for; several may share a file.
+    pub agents: BTreeSet<String>,
+    /// For whom.
+    pub scope: Scope,
+    /// The project, of what was written for one.
+    pub project: Option<PathBuf>,
+    /// The file.
+    pub path: PathBuf,
+    /// What was written.
+    pub content: Content,
+    pub(crate) splice: Splice,
+    /// How many of the tables around an entry were made for it.
+    pub(crate) n_made: usize,
+    /// Hash of the text before; none where there was no file.
+    pub(crate) before: Option<String>,
+    /// Hash of the text after.
+    pub(crate) after: String,
+    /// Directories that were made for the file, the inner ones first.
+    pub(crate) directories: Vec<PathBuf>,
+}
+
+/// All that was written and is not removed yet.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Receipts {
+    /// In the order in which it was written.
+    pub receipts: Vec<Receipt>,
+}
+
+impl Receipts {
+    /// Reads them; there are none where there is no file.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let Some(text) = file::read(path, None)? else { return Ok(Self::default()) };
+        serde_json::from_str(&text).map_err(|source| Error::Receipts { path: path.to_owned(), source })
+    }
+
+    pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
+        let before = file::read(path, None)?;
+        let text = serde_json::to_string_pretty(self)
+            .map_err(|source| Error::Receipts { path: path.to_owned(), source })?;
+        file::replace(path, None, before.as_deref(), Some(&(text + "\n")))
+    }
+
+    pub(crate) fn find(&self, path: &Path, content: &Content) -> Option<usize> {
+        let slot = content.slot();
+        self.receipts.iter().position(|receipt| receipt.path == path && receipt.content.slot() == slot)
+    }
+}
+
+/// What stands for a text.
+pub(crate) fn hash(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,83 @@
+//! What one edit did to a text.
+
+use serde::{Deserialize, Serialize};
+
+/// A part of a text that was replaced by another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Splice {
+    /// Where, in bytes.
+    pub(crate) offset: usize,
+    /// What stood there; most often nothing.
+    pub(crate) removed: String,
+    /// What stands there now.
+    pub(crate) inserted: String,
+}
+
+impl Splice {
+    /// The shortest part in which two texts differ.
+    pub(crate) fn between(before: &str, after: &str) -> Self {
+        let common = before.bytes().zip(after.bytes()).take_while(|(a, b)| a == b).count();
+        let offset = floor_char_boundary(before, common);
+        let (before, after) = (&before[offset..], &after[offset..]);
+        let common = before.bytes().rev().zip(after.bytes().rev()).take_while(|(a, b)| a == b).count();
+        // The bytes at both ends are the same, so that a boundary of one text is one of the other.
+        let end = (before.len() - common..=before.len()).find(|end| before.is_char_boundary(*end));
+        let kept = before.len() - end.unwrap_or(before.len());
+        Self {
+            offset,
+            removed: before[..before.len() - kept].to_owned(),
+            inserted: after[..after.len() - kept].to_owned(),
+        }
+    }
+
+    /// The text before, if this is the text after.
+    pub(crate) fn undo(&self, after: &str) -> Option<String> {
+        let rest = after.get(self.offset..)?.strip_prefix(&self.inserted)?;
+        Some(format!("{}{}{rest}", &after[..self.offset], self.removed))
+    }
+
+    /// The text without what was inserted, where that stands in it once.
+    pub(crate) fn undo_anywhere(&self, text: &str) -> Option<String> {
+        let mut places = text.match_indices(&self.inserted);
+        let (at, _) = places.next().filter(|_| !self.inserted.is_empty())?;
+        let is_only = places.next().is_none();
+        is_only.then(|| format!("{}{}{}", &text[..at], self.removed, &text[at + self.inserted.len()..]))
+    }
+}
+
+fn floor_char_boundary(text: &str, at_most: usize) -> usize {
+    (0..=at_most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_difference_is_as_short_as_can_be_and_ends_at_characters() {
+        let splice = Splice::between("{\"a\": 1}", "{\"a\": 1, \"b\": 2}");
+        assert_eq!((splice.offset, splice.removed.as_str(), splice.inserted.as_str()), (7, "", ", \"b\": 2"));
+        let splice = Splice::between("ä", "ö");
+        assert_eq!((splice.removed.as_str(), splice.inserted.as_str()), ("ä", "ö"));
+        assert_eq!(Splice::between("x", "x").inserted, "");
+    }
+
+    #[test]
+    fn what_stands_twice_is_not_removed() {
+        let splice = Splice::between("a", "ab");
+        assert_eq!(splice.undo_anywhere("xbx").as_deref(), Some("xx"));
+        assert_eq!(splice.undo_anywhere("xbxb"), None);
+        assert_eq!(splice.undo_anywhere("x"), None);
+        assert_eq!(splice.undo("ac"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn undoing_gives_the_text_before(before in "[abä\n]{0,12}", after in "[abä\n]{0,12}") {
+            let splice = Splice::between(&before, &after);
+            prop_assert_eq!(splice.undo(&after), Some(before));
+        }
+    }
+}

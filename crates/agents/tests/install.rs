@@ -1,0 +1,334 @@
+//! Installing and uninstalling for every agent, on files as people have them.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use quarry_agents::{Agent, Environment, Note, Plan, Receipts, Scope, agents, install, uninstall};
+
+struct Fixture {
+    directory: tempfile::TempDir,
+    environment: Environment,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| {
+            let path = directory.path().join(name);
+            fs::create_dir(&path).unwrap();
+            path
+        };
+        let environment = Environment {
+            home: at("home"),
+            config: at("config"),
+            project: at("project"),
+            command: "quarry".to_owned(),
+            variables: HashMap::new(),
+        };
+        Self { directory, environment }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.directory.path().join(path)
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).unwrap()
+    }
+
+    fn receipts(&self) -> PathBuf {
+        self.path("state/agents.json")
+    }
+
+    fn install(&self, names: &[&str], scope: Scope) -> Plan {
+        let plan = self.plan_install(names, scope).unwrap();
+        plan.apply(&self.receipts()).unwrap();
+        plan
+    }
+
+    fn plan_install(&self, names: &[&str], scope: Scope) -> Result<Plan, quarry_agents::Error> {
+        install(&named(names), scope, &self.environment, &Receipts::read(&self.receipts()).unwrap())
+    }
+
+    fn uninstall(&self, names: &[&str], scope: Scope) -> Plan {
+        let receipts = Receipts::read(&self.receipts()).unwrap();
+        let plan = uninstall(&named(names), scope, &self.environment, &receipts).unwrap();
+        plan.apply(&self.receipts()).unwrap();
+        plan
+    }
+
+    /// All files and directories but the state, with their texts.
+    fn all(&self) -> BTreeMap<PathBuf, Option<String>> {
+        let mut found = BTreeMap::new();
+        let mut directories = vec![self.directory.path().to_owned()];
+        while let Some(directory) = directories.pop() {
+            for entry in fs::read_dir(&directory).unwrap().map(Result::unwrap) {
+                let path = entry.path();
+                if path == self.path("state") {
+                    continue;
+                }
+                let is_directory = entry.file_type().unwrap().is_dir();
+                // A link may lead to a directory.
+                found.insert(path.clone(), fs::read_to_string(&path).ok());
+                if is_directory {
+                    directories.push(path);
+                }
+            }
+        }
+        found
+    }
+}
+
+fn named(names: &[&str]) -> Vec<&'static Agent> {
+    names.iter().map(|name| agents().iter().find(|agent| agent.name == *name).unwrap()).collect()
+}
+
+/// Settings as somebody may have them, for a file of this name.
+fn settings(path: &Path) -> &'static str {
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("json") => {
+            "// Mine.\n{\n    \"theme\": \"dark\", // at night\n    \"mcpServers\": {\n        \"other\": { \"command\": \"x\" },\n    },\n}\n"
+        }
+        Some("toml") => "# Mine.\nmodel = \"m\"\n\n[mcp_servers.other]\ncommand = \"x\"",
+        Some("yaml" | "yml") => "# Mine.\nextensions:\n  other:\n    cmd: x # y\nread: A.md\n",
+        _ => "# Mine\r\n\r\nDo as I say.\r\n",
+    }
+}
+
+#[test]
+fn every_agent_is_as_it_was_after_uninstalling() {
+    for agent in agents() {
+        for scope in agent.scopes() {
+            for has_settings in [false, true] {
+                let fixture = Fixture::new();
+                if has_settings {
+                    for path in agent.paths(scope, &fixture.environment) {
+                        // A file of its own is not somebody else's.
+                        if !path.to_string_lossy().contains("quarry") {
+                            fs::create_dir_all(path.parent().unwrap()).unwrap();
+                            fs::write(&path, settings(&path)).unwrap();
+                        }
+                    }
+                }
+                let before = fixture.all();
+                let plan = fixture.install(&[&agent.name], scope);
+                assert_eq!(
+                    plan.changes.len(),
+                    agent.paths(scope, &fixture.environment).len(),
+                    "{}",
+                    agent.name
+                );
+                assert!(plan.notes.is_empty(), "{:?}", plan.notes);
+                let installed = fixture.all();
+                assert_ne!(installed, before, "{}", agent.name);
+                let again = fixture.install(&[&agent.name], scope);
+                assert!(again.is_empty() && !again.notes.is_empty(), "{}: {}", agent.name, again.diff());
+                fixture.uninstall(&[&agent.name], scope);
+                assert_eq!(fixture.all(), before, "{} {scope} {has_settings}", agent.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn all_agents_together_are_as_they_were_in_any_order() {
+    let all: Vec<&str> = agents().iter().map(|agent| agent.name.as_str()).collect();
+    let with = |scope| -> Vec<&str> {
+        all.iter().copied().filter(|name| named(&[*name])[0].scopes().contains(&scope)).collect()
+    };
+    for scope in [Scope::User, Scope::Project] {
+        for seed in 0..4 {
+            let fixture = Fixture::new();
+            fixture.write("project/AGENTS.md", "# Mine");
+            fixture.write("home/.claude.json", "{}");
+            let before = fixture.all();
+            fixture.install(&with(scope), scope);
+            let mut order = with(scope);
+            order.rotate_left(seed * 3 % all.len());
+            if seed % 2 == 1 {
+                order.reverse();
+            }
+            for name in order {
+                fixture.uninstall(&[name], scope);
+            }
+            assert_eq!(fixture.all(), before, "{scope} {seed}");
+            assert!(Receipts::read(&fixture.receipts()).unwrap().receipts.is_empty());
+        }
+    }
+}
+
+#[test]
+fn an_entry_of_somebody_else_is_left_alone() {
+    let fixture = Fixture::new();
+    let own = "{\n  \"mcpServers\": { \"quarry\": { \"command\": \"/my/own\" } }\n}\n";
+    fixture.write("home/.cursor/mcp.json", own);
+    let plan = fixture.install(&["cursor"], Scope::User);
+    assert!(plan.is_empty());
+    assert!(matches!(plan.notes.as_slice(), [Note::LeftAlone(_)]), "{:?}", plan.notes);
+    let plan = fixture.uninstall(&["cursor"], Scope::User);
+    assert!(matches!(plan.notes.as_slice(), [Note::NotInstalled(_)]), "{:?}", plan.notes);
+    assert_eq!(fixture.read("home/.cursor/mcp.json"), own);
+}
+
+#[test]
+fn of_an_edited_file_only_the_own_part_goes() {
+    let fixture = Fixture::new();
+    fixture.write("home/.gemini/settings.json", "{\n  \"a\": 1\n}\n");
+    fixture.install(&["gemini"], Scope::User);
+    let installed = fixture.read("home/.gemini/settings.json");
+    let edited = installed.replace("\"a\": 1", "\"a\": 2,\n  \"b\": 3").replace(
+        "\"mcpServers\": {\n",
+        "\"mcpServers\": {\n    \"other\": { \"command\": \"x\" }, // mine\n",
+    );
+    fixture.write("home/.gemini/settings.json", &edited);
+    fixture.uninstall(&["gemini"], Scope::User);
+    assert_eq!(
+        fixture.read("home/.gemini/settings.json"),
+        "{\n  \"a\": 2,\n  \"b\": 3,\n  \"mcpServers\": {\n    \"other\": { \"command\": \"x\" } // mine\n  }\n}\n"
+    );
+}
+
+#[test]
+fn what_was_written_and_then_changed_is_left_alone() {
+    let fixture = Fixture::new();
+    fixture.install(&["claude-code"], Scope::Project);
+    let changed = fixture.read("project/.mcp.json").replace("\"quarry\",", "\"/my/quarry\",");
+    fixture.write("project/.mcp.json", &changed);
+    fixture.write("project/.claude/skills/quarry/SKILL.md", "mine\n");
+    let plan = fixture.uninstall(&["claude-code"], Scope::Project);
+    assert_eq!(plan.notes.len(), 2, "{:?}", plan.notes);
+    assert!(plan.is_empty());
+    assert_eq!(fixture.read("project/.mcp.json"), changed);
+    assert_eq!(fixture.read("project/.claude/skills/quarry/SKILL.md"), "mine\n");
+}
+
+#[test]
+fn another_command_replaces_the_entry_and_uninstalling_still_restores() {
+    let mut fixture = Fixture::new();
+    fixture.write("home/.codex/config.toml", "a = 1\n");
+    let before = fixture.all();
+    fixture.install(&["codex"], Scope::User);
+    fixture.environment.command = "/opt/quarry".to_owned();
+    let plan = fixture.install(&["codex"], Scope::User);
+    assert_eq!(plan.changes.len(), 1, "{}", plan.diff());
+    let text = fixture.read("home/.codex/config.toml");
+    assert_eq!(text.matches("quarry]").count(), 1, "{text}");
+    assert!(text.contains("command = \"/opt/quarry\""), "{text}");
+    fixture.uninstall(&["codex"], Scope::User);
+    assert_eq!(fixture.all(), before);
+}
+
+#[test]
+fn a_dry_run_shows_a_diff_and_changes_nothing() {
+    let fixture = Fixture::new();
+    fixture.write("home/.cursor/mcp.json", "{\n  \"mcpServers\": {}\n}\n");
+    let before = fixture.all();
+    let plan = fixture.plan_install(&["cursor"], Scope::User).unwrap();
+    assert_eq!(fixture.all(), before);
+    let diff = plan.diff();
+    assert!(diff.contains("-  \"mcpServers\": {}\n+  \"mcpServers\": {\n+    \"quarry\": {\n"), "{diff}");
+    let plan = fixture.plan_install(&["claude-code"], Scope::User).unwrap();
+    assert!(plan.diff().contains("--- /dev/null\n+++ "), "{}", plan.diff());
+}
+
+#[test]
+fn damaged_settings_are_refused_and_nothing_is_written() {
+    let fixture = Fixture::new();
+    fixture.write("home/.gemini/settings.json", "{ \"mcpServers\": ");
+    let before = fixture.all();
+    let error = fixture.plan_install(&["claude-code", "gemini"], Scope::User).unwrap_err().to_string();
+    assert!(
+        error.contains(".gemini/settings.json: not JSON") && error.contains("by hand: {\"mcpServers\""),
+        "{error}"
+    );
+    assert_eq!(fixture.all(), before);
+    let error = fixture.plan_install(&["kiro"], Scope::Project).map(|plan| plan.changes.len());
+    assert_eq!(error.unwrap(), 2);
+}
+
+#[test]
+fn somebody_who_writes_meanwhile_is_not_overwritten() {
+    let fixture = Fixture::new();
+    fixture.write("home/.cursor/mcp.json", "{}");
+    let plan = fixture.plan_install(&["cursor"], Scope::User).unwrap();
+    fixture.write("home/.cursor/mcp.json", "{\"new\": 1}");
+    let error = plan.apply(&fixture.receipts()).unwrap_err().to_string();
+    assert!(error.contains("meanwhile"), "{error}");
+    assert_eq!(fixture.read("home/.cursor/mcp.json"), "{\"new\": 1}");
+    // What was noted and not written is no obstacle.
+    fixture.install(&["cursor"], Scope::User);
+    fixture.uninstall(&["cursor"], Scope::User);
+    assert_eq!(fixture.read("home/.cursor/mcp.json"), "{\"new\": 1}");
+}
+
+#[cfg(unix)]
+mod unix {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_link_to_settings_stays_one_and_so_do_permissions() {
+        let fixture = Fixture::new();
+        fixture.write("dotfiles/cursor.json", "{}");
+        fs::set_permissions(fixture.path("dotfiles/cursor.json"), fs::Permissions::from_mode(0o600)).unwrap();
+        fs::create_dir(fixture.path("home/.cursor")).unwrap();
+        symlink("../../dotfiles/cursor.json", fixture.path("home/.cursor/mcp.json")).unwrap();
+        fixture.install(&["cursor"], Scope::User);
+        assert!(fs::symlink_metadata(fixture.path("home/.cursor/mcp.json")).unwrap().is_symlink());
+        assert!(fixture.read("dotfiles/cursor.json").contains("quarry"));
+        let mode = fs::metadata(fixture.path("dotfiles/cursor.json")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        fixture.uninstall(&["cursor"], Scope::User);
+        assert_eq!(fixture.read("dotfiles/cursor.json"), "{}");
+        assert!(fs::symlink_metadata(fixture.path("home/.cursor/mcp.json")).unwrap().is_symlink());
+    }
+
+    #[test]
+    fn links_in_a_project_do_not_lead_out_of_it() {
+        for link in [".mcp.json", ".cursor", ".github"] {
+            let fixture = Fixture::new();
+            fixture.write("home/rc", "mine\n");
+            symlink("../home/rc", fixture.path("project").join(".mcp.json")).unwrap();
+            for name in [".cursor", ".github"] {
+                symlink("../home", fixture.path("project").join(name)).unwrap();
+            }
+            let agent = match link {
+                ".mcp.json" => "claude-code",
+                ".cursor" => "cursor",
+                _ => "copilot",
+            };
+            let before = fixture.all().keys().cloned().collect::<Vec<_>>();
+            let error = fixture.plan_install(&[agent], Scope::Project).unwrap_err().to_string();
+            assert!(error.contains("leads out of the project"), "{error}");
+            assert_eq!(fixture.all().keys().cloned().collect::<Vec<_>>(), before);
+        }
+    }
+
+    #[test]
+    fn only_regular_files_are_read() {
+        let fixture = Fixture::new();
+        fs::create_dir_all(fixture.path("home/.cursor/mcp.json")).unwrap();
+        let error = fixture.plan_install(&["cursor"], Scope::User).unwrap_err().to_string();
+        assert!(error.contains("found a directory"), "{error}");
+        let fixture = Fixture::new();
+        fs::create_dir(fixture.path("home/.cursor")).unwrap();
+        symlink("/dev/zero", fixture.path("home/.cursor/mcp.json")).unwrap();
+        let error = fixture.plan_install(&["cursor"], Scope::User).unwrap_err().to_string();
+        assert!(error.contains("not a regular file"), "{error}");
+        let fixture = Fixture::new();
+        fs::create_dir(fixture.path("home/.cursor")).unwrap();
+        symlink("nowhere", fixture.path("home/.cursor/mcp.json")).unwrap();
+        let error = fixture.plan_install(&["cursor"], Scope::User).unwrap_err().to_string();
+        assert!(error.contains("a link to a file that is not there"), "{error}");
+    }
+}

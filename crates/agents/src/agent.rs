@@ -40,9 +40,9 @@ impl fmt::Display for Scope {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Agent {
-    /// Its name on the command line.
+    /// How the command line calls it.
     pub name: String,
-    /// Its name for people.
+    /// How people call it.
     pub title: String,
     found: String,
     #[serde(rename = "target")]
@@ -92,9 +92,9 @@ pub struct Environment {
     pub variables: HashMap<String, String>,
 }
 
-/// What goes where.
+/// What is written to which file.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Placed {
+pub(crate) struct TargetFile {
     pub(crate) path: PathBuf,
     pub(crate) content: Content,
 }
@@ -133,15 +133,15 @@ impl Agent {
     /// The files that are written in a scope.
     #[must_use]
     pub fn paths(&self, scope: Scope, environment: &Environment) -> Vec<PathBuf> {
-        self.placed(scope, environment).into_iter().map(|placed| placed.path).collect()
+        self.files(scope, environment).into_iter().map(|file| file.path).collect()
     }
 
-    pub(crate) fn placed(&self, scope: Scope, environment: &Environment) -> Vec<Placed> {
+    pub(crate) fn files(&self, scope: Scope, environment: &Environment) -> Vec<TargetFile> {
         let targets = self.targets.iter().filter(|target| target.scope == scope);
-        let placed = |target: &Target| {
-            Some(Placed { path: environment.path(&target.path), content: target.content(environment)? })
+        let file = |target: &Target| {
+            Some(TargetFile { path: environment.path(&target.path), content: target.content(environment)? })
         };
-        targets.filter_map(placed).collect()
+        targets.filter_map(file).collect()
     }
 }
 
@@ -263,7 +263,7 @@ mod tests {
             }
             // A server without instructions is worth something, and so are instructions for a command; nothing is not.
             for scope in agent.scopes() {
-                assert!(!agent.placed(scope, &environment()).is_empty());
+                assert!(!agent.files(scope, &environment()).is_empty());
             }
         }
     }

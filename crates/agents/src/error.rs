@@ -1,76 +1,117 @@
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Why settings cannot be changed. Nothing was changed then.
+/// Why settings cannot be changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The agent has nothing to write in this scope.
+    /// The agent has no files in this scope.
     #[error("{agent} has no settings of the {scope}; leave out --scope {scope}, or name another agent")]
     NoTarget {
-        /// The agent.
+        /// Its name for people.
         agent: String,
-        /// The scope.
+        /// `user` or `project`.
         scope: String,
     },
-    /// A file cannot be read.
-    #[error("{}: cannot be read; check its permissions", path.display())]
+    /// A file cannot be read, or is not a text.
+    #[error("{}: cannot be read as text; nothing was changed", path.display())]
     Read {
-        /// The file.
+        /// The file that was to be edited.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
     },
     /// A file cannot be written.
-    #[error("{}: cannot be written; check its permissions and those of its directory", path.display())]
+    #[error("{}: cannot be written; check its permissions and those of its directory, and run the command again", path.display())]
     Write {
-        /// The file.
+        /// The file that was to be written.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
     },
-    /// Settings are in a regular file of text.
-    #[error("{}: expected a text file of at most {max_mib} MiB, found {found}", path.display())]
-    NotText {
-        /// The file.
+    /// What a link leads to does not exist, so that it is not known what was meant.
+    #[error("{}: a link to something that does not exist; create that, or remove the link", path.display())]
+    Dangling {
+        /// The link.
         path: PathBuf,
-        /// What it is.
-        found: String,
-        /// The most that is read.
-        max_mib: u64,
     },
-    /// A project does not decide which files outside of it are written.
+    /// A project does not decide which files outside of it, or in its `.git`, are written.
     #[error(
-        "{}: leads out of the project, to {}; add the entry by hand if that is meant", path.display(), target.display()
+        "{}: a link leads out of the project, to {}; nothing was changed: replace the link, or add the entry by hand",
+        path.display(), target.display()
     )]
     Outside {
-        /// The file.
+        /// The file in the project.
         path: PathBuf,
         /// Where it leads.
         target: PathBuf,
     },
-    /// Somebody else wrote the file after it was read.
-    #[error("{}: was changed by another program meanwhile; try again", path.display())]
+    /// Another program wrote the file after it was read.
+    #[error("{}: was changed by another program meanwhile; run the command again", path.display())]
     Changed {
-        /// The file.
+        /// The file that was to be written.
         path: PathBuf,
     },
-    /// The file cannot be edited without damage.
-    #[error("{}: {problem}; nothing was changed: add this by hand: {by_hand}", path.display())]
+    /// The file is invalid, or cannot be edited without damage.
+    #[error("{}{problem}; nothing was changed: fix the file, or {by_hand}", path.display())]
     Edit {
-        /// The file.
+        /// The file that was to be edited.
         path: PathBuf,
-        /// What is in the way.
-        problem: String,
-        /// What was to be added.
+        /// What is in the way, with its line.
+        problem: Problem,
+        /// What to do by hand instead.
         by_hand: String,
     },
-    /// What is known of earlier installations cannot be read.
+    /// The record of earlier installations cannot be read.
     #[error("{}: expected the record of what was installed; move it away, and remove what was installed by hand", path.display())]
     Receipts {
-        /// The file.
+        /// The file of the record.
         path: PathBuf,
-        /// What is wrong.
+        /// What is wrong with it.
         source: serde_json::Error,
     },
+}
+
+/// What is wrong with a text, and on which line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Counted from 1; not every problem has one.
+    pub line: Option<usize>,
+    /// In words.
+    pub words: String,
+}
+
+impl Problem {
+    pub(crate) fn on_line(line: usize, words: impl Into<String>) -> Self {
+        Self { line: Some(line), words: words.into() }
+    }
+
+    /// A problem at a position, in bytes.
+    pub(crate) fn at(text: &str, position: usize, words: impl Into<String>) -> Self {
+        let before = text.as_bytes().iter().take(position);
+        Self::on_line(before.filter(|byte| **byte == b'\n').count() + 1, words)
+    }
+}
+
+impl From<&str> for Problem {
+    fn from(words: &str) -> Self {
+        Self { line: None, words: words.to_owned() }
+    }
+}
+
+impl From<String> for Problem {
+    fn from(words: String) -> Self {
+        Self { line: None, words }
+    }
+}
+
+/// As it continues the name of a file.
+impl fmt::Display for Problem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(formatter, ":{line}")?;
+        }
+        write!(formatter, ": {}", self.words)
+    }
 }

@@ -18,6 +18,6 @@ mod splice;
 
 pub use agent::{Agent, Environment, Scope, agents};
 pub use edit::{Content, Format};
-pub use error::Error;
+pub use error::{Error, Problem};
 pub use plan::{Change, Note, Plan, install, uninstall};
 pub use receipt::{Receipt, Receipts};

@@ -1,17 +1,19 @@
 //! What installing and uninstalling change.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use quarry_files::Readers;
 use similar::TextDiff;
 
-use crate::agent::Placed;
+use crate::agent::TargetFile;
 use crate::edit::{Content, Present};
 use crate::receipt::{Receipt, Receipts, hash};
 use crate::splice::Splice;
-use crate::{Agent, Environment, Error, Scope, file};
+use crate::{Agent, Environment, Error, Problem, Scope, file};
 
 /// Lines around a change that a diff shows.
 const CONTEXT: usize = 3;
@@ -25,55 +27,58 @@ pub struct Change {
     pub before: Option<String>,
     /// Its text after; none where it is removed.
     pub after: Option<String>,
-    inside: Option<PathBuf>,
+    project: Option<PathBuf>,
 }
 
-/// Something that is worth a word.
+/// Why a file, or an agent, stays as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
-    /// It was there already.
+    /// What is to be written is in the file.
     Already(PathBuf),
-    /// Somebody else wrote what is there, or changed it: it is left alone.
+    /// Somebody else wrote the entry or instructions in the file, or changed them since.
     LeftAlone(PathBuf),
-    /// Another agent still needs it.
+    /// Other agents, which are named, still need what is in the file.
     Shared(PathBuf, String),
-    /// There is nothing of it left.
+    /// What was installed in the file is no longer in it.
     Gone(PathBuf),
-    /// Nothing was installed for an agent.
+    /// Nothing was installed for the agent.
     NotInstalled(String),
 }
 
 impl fmt::Display for Note {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Already(path) => write!(formatter, "{}: is there already", path.display()),
+            Self::Already(path) => write!(formatter, "{}: already installed", path.display()),
             Self::LeftAlone(path) => write!(
                 formatter,
-                "{}: what is called quarry there is not as `quarry agent install` wrote it, and is left alone",
+                "{}: left alone: its entry or instructions for quarry are not as `quarry agent install` writes them",
                 path.display()
             ),
-            Self::Shared(path, agents) => write!(formatter, "{}: stays for {agents}", path.display()),
-            Self::Gone(path) => write!(formatter, "{}: nothing of it is left", path.display()),
+            Self::Shared(path, agents) => write!(formatter, "{}: kept for {agents}", path.display()),
+            Self::Gone(path) => {
+                write!(formatter, "{}: what was installed is no longer there", path.display())
+            }
             Self::NotInstalled(agent) => write!(formatter, "{agent}: nothing was installed here"),
         }
     }
 }
 
-/// What is to be done.
+/// The files that installing or uninstalling changes.
 #[derive(Debug)]
 pub struct Plan {
     /// The files that change.
     pub changes: Vec<Change>,
-    /// What is worth a word.
+    /// What does not change, and why.
     pub notes: Vec<Note>,
     receipts: Receipts,
     directories: Vec<PathBuf>,
+    project: Option<PathBuf>,
     is_removal: bool,
 }
 
 /// Texts as they are and as they become.
 struct Texts<'p> {
-    inside: Option<&'p Path>,
+    project: Option<&'p Path>,
     texts: BTreeMap<PathBuf, [Option<String>; 2]>,
 }
 
@@ -83,7 +88,7 @@ impl Texts<'_> {
         Ok(match self.texts.entry(path.to_owned()) {
             Slot::Occupied(known) => &mut known.into_mut()[1],
             Slot::Vacant(free) => {
-                let text = file::read(path, self.inside)?;
+                let text = file::read(path, self.project)?;
                 &mut free.insert([text.clone(), text])[1]
             }
         })
@@ -91,7 +96,12 @@ impl Texts<'_> {
 
     fn changes(self) -> Vec<Change> {
         let changed = |(path, [before, after]): (PathBuf, [Option<String>; 2])| {
-            (before != after).then(|| Change { path, before, after, inside: self.inside.map(Path::to_owned) })
+            (before != after).then(|| Change {
+                path,
+                before,
+                after,
+                project: self.project.map(Path::to_owned),
+            })
         };
         self.texts.into_iter().filter_map(changed).collect()
     }
@@ -108,21 +118,23 @@ pub fn install(
     receipts: &Receipts,
 ) -> Result<Plan, Error> {
     let project = (scope == Scope::Project).then_some(environment.project.as_path());
-    let mut texts = Texts { inside: project, texts: BTreeMap::new() };
+    let mut texts = Texts { project, texts: BTreeMap::new() };
     let mut receipts = receipts.clone();
     let mut notes = Vec::new();
     for agent in agents {
-        let placed = agent.placed(scope, environment);
+        let placed = agent.files(scope, environment);
         if placed.is_empty() {
             return Err(Error::NoTarget { agent: agent.title.clone(), scope: scope.to_string() });
         }
-        for Placed { path, content } in placed {
+        for TargetFile { path, content } in placed {
             let text = texts.get(&path)?;
             let known = receipts.find(&path, &content);
             let present = match text.as_deref() {
                 None => Present::No,
                 // All of a file: what else is there is another one.
-                Some(text) => content.presence(text).map_err(|problem| refused(&path, problem, &content))?,
+                Some(text) => {
+                    content.presence(text).map_err(|problem| cannot_insert(&path, problem, &content))?
+                }
             };
             match (known, present) {
                 (Some(known), Present::Same) if receipts.receipts[known].content == content => {
@@ -148,7 +160,11 @@ pub fn install(
                 }
                 (Some(known), Present::No) => drop(receipts.receipts.remove(known)),
                 (None, Present::No) => {}
-                (None, Present::Same | Present::Other) => {
+                (None, Present::Same) => {
+                    notes.push(Note::Already(path));
+                    continue;
+                }
+                (None, Present::Other) => {
                     notes.push(Note::LeftAlone(path));
                     continue;
                 }
@@ -156,11 +172,26 @@ pub fn install(
             receipts.receipts.push(written(text, &path, content, agent, scope, project)?);
         }
     }
-    Ok(Plan { changes: texts.changes(), notes, receipts, directories: Vec::new(), is_removal: false })
+    Ok(Plan {
+        changes: texts.changes(),
+        notes,
+        receipts,
+        directories: Vec::new(),
+        project: project.map(Path::to_owned),
+        is_removal: false,
+    })
 }
 
-fn refused(path: &Path, problem: String, content: &Content) -> Error {
-    Error::Edit { path: path.to_owned(), problem, by_hand: content.by_hand() }
+fn cannot_insert(path: &Path, problem: Problem, content: &Content) -> Error {
+    Error::Edit {
+        path: path.to_owned(),
+        problem,
+        by_hand: format!("add this by hand: {}", content.by_hand()),
+    }
+}
+
+fn cannot_remove(path: &Path, problem: Problem) -> Error {
+    Error::Edit { path: path.to_owned(), problem, by_hand: "remove what is about quarry by hand".to_owned() }
 }
 
 /// Writes a content into a text.
@@ -173,7 +204,7 @@ fn written(
     project: Option<&Path>,
 ) -> Result<Receipt, Error> {
     let before = text.as_deref().unwrap_or_default();
-    let after = content.insert(before).map_err(|problem| refused(path, problem, &content))?;
+    let after = content.insert(before).map_err(|problem| cannot_insert(path, problem, &content))?;
     let receipt = Receipt {
         agents: [agent.name.clone()].into(),
         scope,
@@ -201,7 +232,7 @@ pub fn uninstall(
     receipts: &Receipts,
 ) -> Result<Plan, Error> {
     let project = (scope == Scope::Project).then_some(environment.project.as_path());
-    let mut texts = Texts { inside: project, texts: BTreeMap::new() };
+    let mut texts = Texts { project, texts: BTreeMap::new() };
     let (mut notes, mut directories) = (Vec::new(), Vec::new());
     let mut kept = Receipts::default();
     let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
@@ -229,7 +260,7 @@ pub fn uninstall(
             continue;
         };
         let presence = receipt.content.presence(found);
-        match presence.map_err(|problem| refused(&receipt.path, problem, &receipt.content))? {
+        match presence.map_err(|problem| cannot_remove(&receipt.path, problem))? {
             Present::No => notes.push(Note::Gone(receipt.path.clone())),
             Present::Other => notes.push(Note::LeftAlone(receipt.path.clone())),
             Present::Same => match taken_out(receipt, found)? {
@@ -250,9 +281,29 @@ pub fn uninstall(
         }
     }
     kept.receipts.reverse();
+    hand_over(&directories, &mut kept);
     let missing = names.iter().zip(is_installed).filter(|(_, is_installed)| !is_installed);
     notes.extend(missing.map(|(name, _)| Note::NotInstalled((*name).to_owned())));
-    Ok(Plan { changes: texts.changes(), notes, receipts: kept, directories, is_removal: true })
+    Ok(Plan {
+        changes: texts.changes(),
+        notes,
+        receipts: kept,
+        directories,
+        project: project.map(Path::to_owned),
+        is_removal: true,
+    })
+}
+
+/// A directory that was made for a file that goes is removed with the last file in it.
+fn hand_over(directories: &[PathBuf], kept: &mut Receipts) {
+    for directory in directories {
+        for receipt in kept.receipts.iter_mut().filter(|receipt| receipt.path.starts_with(directory)) {
+            if !receipt.directories.contains(directory) {
+                receipt.directories.push(directory.clone());
+                receipt.directories.sort_by_key(|directory| Reverse(directory.components().count()));
+            }
+        }
+    }
 }
 
 /// The text without what a receipt is for, or none where the file goes too; nothing where that was changed since.
@@ -269,7 +320,7 @@ fn taken_out(receipt: &Receipt, text: &str) -> Result<Option<Option<String>>, Er
             return Ok(Some(was_there.then_some(before)));
         }
     }
-    match content.presence(text).map_err(|problem| refused(&receipt.path, problem, content))? {
+    match content.presence(text).map_err(|problem| cannot_remove(&receipt.path, problem))? {
         Present::Same => {}
         Present::No | Present::Other => return Ok(None),
     }
@@ -283,9 +334,9 @@ fn taken_out(receipt: &Receipt, text: &str) -> Result<Option<Option<String>>, Er
     };
     let without = match receipt.splice.undo_anywhere(text).filter(fits) {
         Some(without) => without,
-        None => content
-            .remove(text, receipt.n_made)
-            .map_err(|problem| refused(&receipt.path, problem, content))?,
+        None => {
+            content.remove(text, receipt.n_made).map_err(|problem| cannot_remove(&receipt.path, problem))?
+        }
     };
     Ok(Some(if !was_there && content.is_nothing(&without) { None } else { Some(without) }))
 }
@@ -317,21 +368,24 @@ impl Plan {
         text
     }
 
-    /// Changes the files, and keeps at `receipts` what was written. What cannot be finished can be begun again: what was
-    /// to be written is noted before it is, and what is removed afterwards.
+    /// Changes the files, and keeps at `receipts` what was written. What was interrupted can be run again: what is
+    /// written is recorded before, and what is removed afterwards.
     ///
     /// # Errors
     /// When a file has changed since the plan was made, or cannot be written.
     pub fn apply(&self, receipts: &Path) -> Result<(), Error> {
+        for Change { path, before, project, .. } in &self.changes {
+            file::check_unchanged(path, project.as_deref(), before.as_deref())?;
+        }
         if !self.is_removal {
             self.receipts.write(receipts)?;
         }
-        for Change { path, before, after, inside } in &self.changes {
-            file::replace(path, inside.as_deref(), before.as_deref(), after.as_deref())?;
+        for Change { path, before, after, project } in &self.changes {
+            file::replace(path, project.as_deref(), before.as_deref(), after.as_deref(), Readers::Umask)?;
         }
         if self.is_removal {
             self.receipts.write(receipts)?;
-            file::remove_empty(&self.directories);
+            file::remove_empty(&self.directories, self.project.as_deref());
         }
         Ok(())
     }

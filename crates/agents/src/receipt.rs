@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use quarry_files::Readers;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -15,11 +16,11 @@ use crate::{Error, Scope, file};
 pub struct Receipt {
     /// The agents that it was written for; several may share a file.
     pub agents: BTreeSet<String>,
-    /// For whom.
+    /// Whether it was written for the user or for a project.
     pub scope: Scope,
     /// The project, of what was written for one.
     pub project: Option<PathBuf>,
-    /// The file.
+    /// The file that it was written to.
     pub path: PathBuf,
     /// What was written.
     pub content: Content,
@@ -55,7 +56,7 @@ impl Receipts {
         let before = file::read(path, None)?;
         let text = serde_json::to_string_pretty(self)
             .map_err(|source| Error::Receipts { path: path.to_owned(), source })?;
-        file::replace(path, None, before.as_deref(), Some(&(text + "\n")))
+        file::replace(path, None, before.as_deref(), Some(&(text + "\n")), Readers::User)
     }
 
     pub(crate) fn find(&self, path: &Path, content: &Content) -> Option<usize> {

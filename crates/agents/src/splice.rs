@@ -38,9 +38,9 @@ impl Splice {
 
     /// The text without what was inserted, where that stands in it once.
     pub(crate) fn undo_anywhere(&self, text: &str) -> Option<String> {
-        let mut places = text.match_indices(&self.inserted);
-        let (at, _) = places.next().filter(|_| !self.inserted.is_empty())?;
-        let is_only = places.next().is_none();
+        let mut found = text.match_indices(&self.inserted);
+        let (at, _) = found.next().filter(|_| !self.inserted.is_empty())?;
+        let is_only = found.next().is_none();
         is_only.then(|| format!("{}{}{}", &text[..at], self.removed, &text[at + self.inserted.len()..]))
     }
 }

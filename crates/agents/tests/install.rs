@@ -167,6 +167,22 @@ fn all_agents_together_are_as_they_were_in_any_order() {
 }
 
 #[test]
+fn directories_go_with_the_last_file_in_them() {
+    let mut fixture = Fixture::new();
+    let config = fixture.path("home/.config");
+    fixture.environment.variables.insert("XDG_CONFIG_HOME".to_owned(), config.to_string_lossy().into_owned());
+    let before = fixture.all();
+    for name in ["opencode", "zed", "goose"] {
+        fixture.install(&[name], Scope::User);
+    }
+    for name in ["opencode", "zed", "goose"] {
+        assert!(config.exists(), "{name}");
+        fixture.uninstall(&[name], Scope::User);
+    }
+    assert_eq!(fixture.all(), before);
+}
+
+#[test]
 fn an_entry_of_somebody_else_is_left_alone() {
     let fixture = Fixture::new();
     let own = "{\n  \"mcpServers\": { \"quarry\": { \"command\": \"/my/own\" } }\n}\n";
@@ -247,7 +263,8 @@ fn damaged_settings_are_refused_and_nothing_is_written() {
     let before = fixture.all();
     let error = fixture.plan_install(&["claude-code", "gemini"], Scope::User).unwrap_err().to_string();
     assert!(
-        error.contains(".gemini/settings.json: not JSON") && error.contains("by hand: {\"mcpServers\""),
+        error.contains(".gemini/settings.json:1: not valid JSON")
+            && error.contains("by hand: {\"mcpServers\""),
         "{error}"
     );
     assert_eq!(fixture.all(), before);
@@ -315,20 +332,201 @@ mod unix {
     }
 
     #[test]
-    fn only_regular_files_are_read() {
+    fn only_text_in_regular_files_is_edited() {
+        let problem = |fixture: &Fixture| {
+            let error = fixture.plan_install(&["cursor"], Scope::User).unwrap_err();
+            let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+            format!("{error}: {cause}")
+        };
         let fixture = Fixture::new();
         fs::create_dir_all(fixture.path("home/.cursor/mcp.json")).unwrap();
-        let error = fixture.plan_install(&["cursor"], Scope::User).unwrap_err().to_string();
-        assert!(error.contains("found a directory"), "{error}");
+        assert!(problem(&fixture).contains("a directory, not a regular file"), "{}", problem(&fixture));
         let fixture = Fixture::new();
         fs::create_dir(fixture.path("home/.cursor")).unwrap();
         symlink("/dev/zero", fixture.path("home/.cursor/mcp.json")).unwrap();
-        let error = fixture.plan_install(&["cursor"], Scope::User).unwrap_err().to_string();
-        assert!(error.contains("not a regular file"), "{error}");
+        assert!(problem(&fixture).contains("a device, not a regular file"), "{}", problem(&fixture));
+        fs::remove_file(fixture.path("home/.cursor/mcp.json")).unwrap();
+        fs::write(fixture.path("home/.cursor/mcp.json"), b"{\n\"\xff\"}").unwrap();
+        assert!(problem(&fixture).contains("line 2 is not valid UTF-8"), "{}", problem(&fixture));
+    }
+
+    #[test]
+    fn a_link_to_nothing_is_refused() {
         let fixture = Fixture::new();
         fs::create_dir(fixture.path("home/.cursor")).unwrap();
         symlink("nowhere", fixture.path("home/.cursor/mcp.json")).unwrap();
-        let error = fixture.plan_install(&["cursor"], Scope::User).unwrap_err().to_string();
-        assert!(error.contains("a link to a file that is not there"), "{error}");
+        // A directory of dotfiles that is not mounted.
+        symlink("nowhere", fixture.path("home/.gemini")).unwrap();
+        for (agent, link) in
+            [("cursor", "mcp.json: a link to something"), ("gemini", ".gemini: a link to something")]
+        {
+            let error = fixture.plan_install(&[agent], Scope::User).unwrap_err().to_string();
+            assert!(error.contains(link), "{error}");
+        }
+    }
+
+    #[test]
+    fn links_within_a_project_are_followed_but_not_into_its_repository() {
+        let fixture = Fixture::new();
+        fixture.write("project/CLAUDE.md", "# Mine\n");
+        symlink("CLAUDE.md", fixture.path("project/AGENTS.md")).unwrap();
+        let before = fixture.all();
+        fixture.install(&["zed"], Scope::Project);
+        assert!(fixture.read("project/CLAUDE.md").contains("quarry: begin"));
+        assert!(fs::symlink_metadata(fixture.path("project/AGENTS.md")).unwrap().is_symlink());
+        fixture.uninstall(&["zed"], Scope::Project);
+        assert_eq!(fixture.all(), before);
+
+        fs::remove_file(fixture.path("project/AGENTS.md")).unwrap();
+        fixture.write("project/.git/hooks/post-merge", "#!/bin/sh\n");
+        symlink(".git/hooks/post-merge", fixture.path("project/AGENTS.md")).unwrap();
+        let error = fixture.plan_install(&["zed"], Scope::Project).unwrap_err().to_string();
+        assert!(error.contains("leads out of the project"), "{error}");
+        assert_eq!(fixture.read("project/.git/hooks/post-merge"), "#!/bin/sh\n");
+    }
+
+    #[test]
+    fn a_directory_that_becomes_a_link_after_the_plan_is_not_followed() {
+        let fixture = Fixture::new();
+        let plan = fixture.plan_install(&["cursor"], Scope::Project).unwrap();
+        fs::create_dir(fixture.path("home/.ssh")).unwrap();
+        symlink("../home/.ssh", fixture.path("project/.cursor")).unwrap();
+        let error = plan.apply(&fixture.receipts()).unwrap_err().to_string();
+        assert!(error.contains("leads out of the project"), "{error}");
+        assert_eq!(fs::read_dir(fixture.path("home/.ssh")).unwrap().count(), 0);
+
+        // Nor is an empty directory elsewhere removed in its place.
+        let fixture = Fixture::new();
+        fixture.install(&["cursor"], Scope::Project);
+        fs::rename(fixture.path("project/.cursor"), fixture.path("home/moved")).unwrap();
+        fs::create_dir_all(fixture.path("home/other/rules")).unwrap();
+        symlink("../home/other", fixture.path("project/.cursor")).unwrap();
+        let receipts = Receipts::read(&fixture.receipts()).unwrap();
+        let planned = uninstall(&named(&["cursor"]), Scope::Project, &fixture.environment, &receipts);
+        assert!(planned.unwrap_err().to_string().contains("leads out of the project"));
+        assert!(fixture.path("home/other/rules").is_dir() && fixture.path("home/moved/mcp.json").is_file());
+    }
+
+    #[test]
+    fn new_files_are_made_as_other_programs_make_them_and_the_record_is_private() {
+        let fixture = Fixture::new();
+        fixture.install(&["cursor"], Scope::Project);
+        let mode = |path: &str| fs::metadata(fixture.path(path)).unwrap().permissions().mode() & 0o777;
+        fixture.write("other/made", "");
+        assert_eq!(mode("project/.cursor/mcp.json"), mode("other/made"));
+        assert_eq!(mode("project/.cursor"), mode("other"));
+        assert_eq!((mode("state"), mode("state/agents.json")), (0o700, 0o600));
+    }
+
+    #[test]
+    fn a_file_that_was_moved_and_linked_is_removed_with_its_link() {
+        let fixture = Fixture::new();
+        fixture.install(&["cursor"], Scope::User);
+        fs::create_dir(fixture.path("dotfiles")).unwrap();
+        fs::rename(fixture.path("home/.cursor/mcp.json"), fixture.path("dotfiles/mcp.json")).unwrap();
+        symlink("../../dotfiles/mcp.json", fixture.path("home/.cursor/mcp.json")).unwrap();
+        fixture.uninstall(&["cursor"], Scope::User);
+        assert!(!fixture.path("dotfiles/mcp.json").exists());
+        assert!(fs::symlink_metadata(fixture.path("home/.cursor")).is_err());
+    }
+}
+
+mod random {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Agents with files of each format, and those files.
+    const FILES: [(&str, &str); 7] = [
+        ("claude-code", "home/.claude.json"),
+        ("opencode", "config/opencode/opencode.json"),
+        ("codex", "home/.codex/config.toml"),
+        ("codex", "home/.codex/AGENTS.md"),
+        ("goose", "config/goose/config.yaml"),
+        ("aider", "home/.aider.conf.yml"),
+        ("gemini", "home/.gemini/GEMINI.md"),
+    ];
+
+    /// Lines that are valid, in any order, in a file with this ending.
+    fn lines(path: &str) -> Vec<&'static str> {
+        match path.rsplit('.').next() {
+            Some("json") => vec![
+                "\"a\": 1,",
+                "// \" { ,",
+                "/* } */",
+                "\"b\": {\"quarry\": [1, 2,]},",
+                "   \"ä\": \"\\u00e4 // }\",",
+                "",
+                "\t\"mcpServers\": {\"other\": {\"command\": \"x\"} /* y */},",
+                "\"mcp\": { // none\n},",
+            ],
+            Some("toml") => vec![
+                "# [mcp_servers.quarry]",
+                "[mcp_servers.other]",
+                "command = \"x\" # ä",
+                "",
+                "[other]",
+                "  text = '''\n[mcp_servers.quarry]\n'''",
+            ],
+            Some("yaml" | "yml") => vec![
+                "# extensions:",
+                "extensions:\n  other:\n    cmd: x # ä",
+                "read:\n- A.md\n- 'b c.md'",
+                "text: |\n  read:\n    - quarry",
+                "",
+                "b: {quarry: [1]}",
+                "extensions: {a: {b: 1}}",
+                "read: A.md",
+            ],
+            _ => {
+                vec!["# Mine", "", "Do as I say.", "<!-- quarry: end -->", "\t- ä", "```\n## Searching\n```"]
+            }
+        }
+    }
+
+    fn file(path: &'static str) -> impl Strategy<Value = String> {
+        let chosen = prop::sample::subsequence(lines(path), 0..=lines(path).len()).prop_shuffle();
+        (chosen, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(move |(lines, mark, crlf, ends)| {
+            let mut text = lines.join("\n");
+            if path.ends_with(".json") {
+                text = format!("{{\n{text}\n}}");
+            }
+            if ends {
+                text.push('\n');
+            }
+            if crlf {
+                text = text.replace('\n', "\r\n");
+            }
+            if mark { format!("\u{feff}{text}") } else { text }
+        })
+    }
+
+    fn case() -> impl Strategy<Value = (&'static str, &'static str, String)> {
+        prop::sample::select(FILES.to_vec())
+            .prop_flat_map(|(agent, path)| file(path).prop_map(move |text| (agent, path, text)))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+
+        #[test]
+        fn uninstalling_restores_every_byte_of_any_file((agent, path, text) in case()) {
+            let mut fixture = Fixture::new();
+            let config = fixture.path("config").to_string_lossy().into_owned();
+            fixture.environment.variables.insert("XDG_CONFIG_HOME".to_owned(), config);
+            fixture.write(path, &text);
+            let before = fixture.all();
+            match fixture.plan_install(&[agent], Scope::User) {
+                // A file that is invalid, or cannot be edited safely, is refused with its name.
+                Err(error) => prop_assert!(error.to_string().contains(path), "{}", error),
+                Ok(plan) => {
+                    prop_assert!(plan.changes.iter().any(|change| change.path == fixture.path(path)));
+                    plan.apply(&fixture.receipts()).unwrap();
+                    prop_assert_ne!(fixture.read(path), text);
+                    fixture.uninstall(&[agent], Scope::User);
+                }
+            }
+            prop_assert_eq!(fixture.all(), before);
+        }
     }
 }

@@ -8,14 +8,17 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use quarry_agents::{Agent, Environment, Plan, Receipts, Scope, agents, install, uninstall};
+use quarry_agents::{Agent, Environment, Receipts, Scope, agents, install, uninstall};
 use quarry_text::nearest;
 use serde_json::json;
 
-use crate::{log, output};
+use crate::output;
 
 /// What was written, in the user's state directory.
 const RECEIPTS_FILE: &str = "agents.json";
+
+/// The name of this program on PATH.
+const NAME: &str = "quarry";
 
 /// Arguments of `quarry agent`.
 #[derive(Debug, Args)]
@@ -26,12 +29,21 @@ pub struct AgentArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Add Quarry to the settings of coding agents: as an MCP server, and with instructions when to use it
-    Install(ChangeArgs),
+    /// Add Quarry to the settings of coding agents: an MCP server, and instructions that say when to use it
+    Install(InstallArgs),
     /// Remove from the settings of coding agents what `quarry agent install` added
     Uninstall(ChangeArgs),
-    /// List the coding agents that are known, and for which of them Quarry is installed
+    /// List supported coding agents, and for which of them Quarry is installed
     List(ListArgs),
+}
+
+#[derive(Debug, Args)]
+struct InstallArgs {
+    #[command(flatten)]
+    change: ChangeArgs,
+    /// Program that agents start [default: quarry, or for the user its full path if PATH does not lead to it]
+    #[arg(long, value_name = "PROGRAM")]
+    command: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -39,16 +51,13 @@ struct ChangeArgs {
     /// Coding agents, such as claude-code; `quarry agent list` lists them
     #[arg(required = true, value_name = "AGENT")]
     agents: Vec<String>,
-    /// For whom: the user, in all projects, or everybody who works on the project
+    /// Install for this user in all projects, or for everybody who works on the project
     #[arg(long, default_value = "user")]
     scope: ScopeArg,
     /// Directory of the project
     #[arg(long, value_name = "DIR", default_value = ".")]
     project: PathBuf,
-    /// Program that agents start [default: quarry; for the user its full path, where a shell would not find it]
-    #[arg(long, value_name = "PROGRAM")]
-    command: Option<String>,
-    /// Show what would change, as a diff, and change nothing
+    /// Show the changes as a diff without making them
     #[arg(long)]
     dry_run: bool,
 }
@@ -78,36 +87,61 @@ impl From<ScopeArg> for Scope {
     }
 }
 
+fn receipts_file() -> anyhow::Result<PathBuf> {
+    let directory = quarry_files::state_directory();
+    Ok(directory.context("no state directory is known; set XDG_STATE_HOME or HOME")?.join(RECEIPTS_FILE))
+}
+
 /// Runs `quarry agent`.
 ///
 /// # Errors
 /// When an agent is not known, or its settings cannot be read, edited or written.
 pub fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
-        Command::Install(args) => change(args, "installed", install),
-        Command::Uninstall(args) => change(args, "removed", uninstall),
+        Command::Install(args) => change(&args.change, args.command.as_deref(), Action::Install),
+        Command::Uninstall(args) => change(args, None, Action::Uninstall),
         Command::List(args) => list(args),
     }?;
     Ok(ExitCode::SUCCESS)
 }
 
-type Planned = fn(&[&Agent], Scope, &Environment, &Receipts) -> Result<Plan, quarry_agents::Error>;
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Install,
+    Uninstall,
+}
 
-fn change(args: &ChangeArgs, done: &str, planned: Planned) -> anyhow::Result<()> {
+fn change(args: &ChangeArgs, command: Option<&str>, action: Action) -> anyhow::Result<()> {
     let chosen = args.agents.iter().map(|name| named(name)).collect::<anyhow::Result<Vec<_>>>()?;
     let scope = args.scope.into();
-    let environment = environment(&args.project, scope, args.command.as_deref())?;
-    let receipts = log::folder()?.join(RECEIPTS_FILE);
-    let plan = planned(&chosen, scope, &environment, &Receipts::read(&receipts)?)?;
+    let environment = environment(&args.project, scope, command)?;
+    let file = receipts_file()?;
+    let receipts = Receipts::read(&file)?;
+    let plan = match action {
+        Action::Install => install(&chosen, scope, &environment, &receipts),
+        Action::Uninstall => uninstall(&chosen, scope, &environment, &receipts),
+    }?;
     if args.dry_run {
         output::print(&plan.diff())?;
     } else {
-        plan.apply(&receipts)?;
+        plan.apply(&file)?;
+    }
+    let takes_name = action == Action::Install && scope == Scope::Project && command.is_none();
+    if takes_name && !plan.is_empty() && !env::current_exe().is_ok_and(|own| is_on_path(&own)) {
+        output::note(&format!(
+            "agents will start {NAME:?}, which PATH does not lead to on this machine; add {NAME} to PATH, or name the \
+             program with --command"
+        ));
     }
     for note in &plan.notes {
         output::note(&note.to_string());
     }
     for change in plan.changes.iter().filter(|_| !args.dry_run) {
+        let done = match (action, &change.after) {
+            (Action::Install, _) => "installed",
+            (Action::Uninstall, Some(_)) => "uninstalled from this file",
+            (Action::Uninstall, None) => "removed",
+        };
         output::note(&format!("{}: {done}", change.path.display()));
     }
     Ok(())
@@ -140,25 +174,28 @@ fn environment(project: &Path, scope: Scope, command: Option<&str>) -> anyhow::R
     })
 }
 
-/// How agents start Quarry: by its name, which stays right when it is installed anew. For the user alone by the path of
-/// this program, where the name leads to another one or to none.
+/// How agents start Quarry: by its name, which still works after an update. For the user by the path of this program,
+/// where PATH leads to another one or to none; a project is shared with machines that have other paths.
 fn command_for(scope: Scope) -> String {
-    let name = "quarry";
-    let Ok(own) = env::current_exe().and_then(|own| own.canonicalize()) else { return name.to_owned() };
-    let directories = env::var_os("PATH").unwrap_or_default();
-    let file = format!("{name}{}", env::consts::EXE_SUFFIX);
-    let found =
-        env::split_paths(&directories).find_map(|directory| directory.join(&file).canonicalize().ok());
-    if scope == Scope::Project || found.as_ref() == Some(&own) {
-        name.to_owned()
-    } else {
-        own.to_string_lossy().into_owned()
+    match env::current_exe() {
+        Ok(own) if scope == Scope::User && !is_on_path(&own) => own.to_string_lossy().into_owned(),
+        _ => NAME.to_owned(),
     }
+}
+
+/// Whether this program is the one that PATH leads to, wherever an agent is started.
+fn is_on_path(own: &Path) -> bool {
+    let file = format!("{NAME}{}", env::consts::EXE_SUFFIX);
+    let directories = env::var_os("PATH").unwrap_or_default();
+    let directories: Vec<PathBuf> =
+        env::split_paths(&directories).filter(|path| path.is_absolute()).collect();
+    let found = directories.iter().find_map(|directory| directory.join(&file).canonicalize().ok());
+    found.is_some() && found == own.canonicalize().ok()
 }
 
 fn list(args: &ListArgs) -> anyhow::Result<()> {
     let environment = environment(&args.project, Scope::User, None)?;
-    let Receipts { receipts } = Receipts::read(&log::folder()?.join(RECEIPTS_FILE))?;
+    let Receipts { receipts } = Receipts::read(&receipts_file()?)?;
     let installed = |agent: &Agent, scope: Scope| {
         let project = (scope == Scope::Project).then_some(&environment.project);
         receipts.iter().any(|receipt| {

@@ -209,11 +209,7 @@ pub fn state() -> anyhow::Result<State> {
     Ok(State { on: folder.join(SWITCH_FILE).exists(), n_records: read(&file)?.lines().count(), file })
 }
 
-/// The directory of this user's state.
-///
-/// # Errors
-/// When there is none.
-pub fn folder() -> anyhow::Result<PathBuf> {
+fn folder() -> anyhow::Result<PathBuf> {
     let folder = dirs::state_dir().or_else(dirs::data_local_dir);
     Ok(folder.context("no folder is known for this user's state; set XDG_STATE_HOME or HOME")?.join("quarry"))
 }

@@ -90,7 +90,7 @@ fn mistakes_are_answered() {
         "nowhere: expected the directory",
     );
     fixture.write("home/.gemini/settings.json", "{,}");
-    check_error(&fixture.run(&["agent", "install", "gemini"]), "settings.json: not JSON");
+    check_error(&fixture.run(&["agent", "install", "gemini"]), "settings.json:1: not valid JSON");
     fixture.write("state/quarry/agents.json", "[]");
     check_error(&fixture.run(&["agent", "install", "codex"]), "agents.json: expected the record");
 }

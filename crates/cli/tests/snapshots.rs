@@ -75,6 +75,28 @@ fn search_and_what_is_around_it() {
 }
 
 #[test]
+fn settings_of_coding_agents() {
+    let fixture = Fixture::new();
+    fixture.write("home/.claude.json", "{\n  \"theme\": \"dark\" // at night\n}\n");
+    fixture.write("home/.gemini/settings.json", "{\n  \"theme\" \"dark\"\n}\n");
+    check(
+        &fixture,
+        "agent",
+        &[
+            "agent install claude-code --command quarry --dry-run",
+            "agent install claude-code cursor --command quarry",
+            "agent install claude-code --command quarry",
+            "agent install gemini --command quarry",
+            "agent install windsurf --scope project",
+            "agent list",
+            "agent uninstall claude-code --dry-run",
+            "agent uninstall claude-code cursor windsurf",
+            "agent uninstall windsurf --scope project",
+        ],
+    );
+}
+
+#[test]
 fn data_sets() {
     let fixture = Fixture::new();
     fixture.write("tree/codes.json", CODES);

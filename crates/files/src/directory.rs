@@ -40,7 +40,7 @@ pub(crate) trait Handle: Sized {
     fn entry(&self, name: &OsStr) -> io::Result<Entry>;
     /// All names but `.` and `..`.
     fn names(&self) -> io::Result<Vec<OsString>>;
-    fn make_directory(&self, name: &OsStr) -> io::Result<()>;
+    fn make_directory(&self, name: &OsStr, readers: Readers) -> io::Result<()>;
     fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()>;
     fn remove_file(&self, name: &OsStr) -> io::Result<()>;
     fn remove_directory(&self, name: &OsStr) -> io::Result<()>;
@@ -53,9 +53,18 @@ pub(crate) trait Handle: Sized {
 pub(crate) enum Access {
     Read,
     /// To write a file that is not there yet.
-    New,
+    New(Readers),
     /// To write at the end of a file, which is made where there is none.
     Append,
+}
+
+/// Who may read what is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readers {
+    /// This user alone.
+    User,
+    /// Whoever may read other files that this user makes: the umask decides.
+    Umask,
 }
 
 /// What a name in a directory stands for.
@@ -184,7 +193,15 @@ impl<H: Handle> DirectoryAt<H> {
     /// # Errors
     /// When something of this name is there.
     pub fn create_file(&self, relative: &Path) -> io::Result<File> {
-        self.access(relative, Access::New)
+        self.access(relative, Access::New(Readers::User))
+    }
+
+    /// Makes a file below this directory for `readers`.
+    ///
+    /// # Errors
+    /// When something of this name is there.
+    pub fn create_file_for(&self, relative: &Path, readers: Readers) -> io::Result<File> {
+        self.access(relative, Access::New(readers))
     }
 
     /// Opens a file below this directory for writing at its end, and makes it, for this user alone, where there is none.
@@ -230,8 +247,12 @@ impl<H: Handle> DirectoryAt<H> {
     /// # Errors
     /// When something of this name is there.
     pub fn create_directory(&self, relative: &Path) -> io::Result<Self> {
+        self.create_directory_for(relative, Readers::User)
+    }
+
+    fn create_directory_for(&self, relative: &Path, readers: Readers) -> io::Result<Self> {
         let (around, name) = self.around(relative)?;
-        around.handle.make_directory(&name)?;
+        around.handle.make_directory(&name, readers)?;
         around.directory(Path::new(&name))
     }
 
@@ -240,9 +261,17 @@ impl<H: Handle> DirectoryAt<H> {
     /// # Errors
     /// When something else is there, or a link leads to it.
     pub fn directory_or_new(&self, relative: &Path) -> io::Result<Self> {
+        self.directory_or_new_for(relative, Readers::User)
+    }
+
+    /// Opens a directory below this one, and makes it for `readers` where there is none.
+    ///
+    /// # Errors
+    /// When something else is there, or a link leads to it.
+    pub fn directory_or_new_for(&self, relative: &Path, readers: Readers) -> io::Result<Self> {
         let mut found = self.clone();
         for name in names(relative)?.into_iter().map(Path::new) {
-            found = match found.create_directory(name) {
+            found = match found.create_directory_for(name, readers) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => found.directory(name)?,
                 made => made?,
             };

@@ -5,7 +5,8 @@
 //! any link there. [`open_regular`] opens a path that the user named, links included. Both open regular files only, and
 //! [`read_whole`] and [`read_start`] read them within a limit.
 //!
-//! What is made here is for this user alone: files with mode 0600, directories with mode 0700.
+//! What is made here is for this user alone, files with mode 0600, directories with mode 0700, unless [`Readers`] says
+//! otherwise.
 
 mod directory;
 mod portable;
@@ -17,7 +18,7 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::path::Path;
 
-pub use directory::{Directory, Entry, EntryKind};
+pub use directory::{Directory, Entry, EntryKind, Readers};
 pub use user::{cache_directory, create_private_directory, open_private, state_directory};
 
 /// Opens a regular file for reading. Links are followed: the path is one that the user named.

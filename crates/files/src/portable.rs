@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::directory::{self, Access, Entry, EntryKind};
+use crate::directory::{self, Access, Entry, EntryKind, Readers};
 use crate::user::{create_private_directory, open_private};
 
 pub struct Handle(PathBuf);
@@ -33,7 +33,7 @@ impl directory::Handle for Handle {
                 self.entry(name)?.kind.check_file()?;
                 options.read(true);
             }
-            Access::New => _ = options.write(true).create_new(true),
+            Access::New(_) => _ = options.write(true).create_new(true),
             Access::Append => {
                 options.append(true);
                 match self.entry(name) {
@@ -43,7 +43,11 @@ impl directory::Handle for Handle {
                 }
             }
         }
-        let file = match open_private(&mut options, &path) {
+        let opened = match access {
+            Access::New(Readers::Umask) => options.open(&path),
+            _ => open_private(&mut options, &path),
+        };
+        let file = match opened {
             // Another process has made it meanwhile.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && access == Access::Append => {
                 self.entry(name)?.kind.check_file()?;
@@ -64,10 +68,11 @@ impl directory::Handle for Handle {
         fs::read_dir(&self.0)?.map(|entry| Ok(entry?.file_name())).collect()
     }
 
-    fn make_directory(&self, name: &OsStr) -> io::Result<()> {
+    fn make_directory(&self, name: &OsStr, readers: Readers) -> io::Result<()> {
         let path = self.0.join(name);
         match fs::symlink_metadata(&path) {
             Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            Err(_) if readers == Readers::Umask => fs::create_dir(&path),
             Err(_) => create_private_directory(&path),
         }
     }

@@ -11,7 +11,7 @@ use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, fchmod, fstat, mkdirat, openat, renameat, statat, unlinkat,
 };
 
-use crate::directory::{self, Access, Entry, EntryKind};
+use crate::directory::{self, Access, Entry, EntryKind, Readers};
 
 pub struct Handle(OwnedFd);
 
@@ -31,19 +31,23 @@ impl directory::Handle for Handle {
     fn file(&self, name: &OsStr, access: Access) -> io::Result<File> {
         match self.entry(name) {
             // Opening a device can do something already.
-            Ok(_) if access == Access::New => return Err(io::ErrorKind::AlreadyExists.into()),
+            Ok(_) if matches!(access, Access::New(_)) => return Err(io::ErrorKind::AlreadyExists.into()),
             Ok(found) => found.kind.check_file()?,
             Err(error) if error.kind() == io::ErrorKind::NotFound && access != Access::Read => {}
             Err(error) => return Err(error),
         }
-        let mode = match access {
+        let flags = match access {
             Access::Read => OFlags::RDONLY,
-            Access::New => OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL,
+            Access::New(_) => OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL,
             Access::Append => OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND,
         };
         // Without waiting: a pipe may have taken the file's place.
-        let flags = mode | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = File::from(openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR)?);
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let mode = match access {
+            Access::New(Readers::Umask) => Mode::from_raw_mode(0o666),
+            _ => Mode::RUSR | Mode::WUSR,
+        };
+        let file = File::from(openat(&self.0, name, flags, mode)?);
         crate::check_regular(&file.metadata()?)?;
         Ok(file)
     }
@@ -73,8 +77,12 @@ impl directory::Handle for Handle {
         Ok(names)
     }
 
-    fn make_directory(&self, name: &OsStr) -> io::Result<()> {
-        Ok(mkdirat(&self.0, name, Mode::RWXU)?)
+    fn make_directory(&self, name: &OsStr, readers: Readers) -> io::Result<()> {
+        let mode = match readers {
+            Readers::User => Mode::RWXU,
+            Readers::Umask => Mode::from_raw_mode(0o777),
+        };
+        Ok(mkdirat(&self.0, name, mode)?)
     }
 
     fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {

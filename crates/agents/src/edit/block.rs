@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::line_end;
+use crate::Problem;
 
 const BEGIN: &str = "<!-- quarry: begin (written by `quarry agent install`) -->";
 const END: &str = "<!-- quarry: end -->";
@@ -13,10 +14,11 @@ pub(super) fn lines(own: &str, like: &str) -> String {
 }
 
 /// Where the block is, with the end of its last line.
-pub(super) fn find(text: &str) -> Result<Option<Range<usize>>, String> {
+pub(super) fn find(text: &str) -> Result<Option<Range<usize>>, Problem> {
     let Some(begin) = text.find(BEGIN) else { return Ok(None) };
     let Some(end) = text[begin..].find(END).map(|end| begin + end + END.len()) else {
-        return Err(format!("the block of Quarry begins but does not end: expected the line {END}"));
+        let words = format!("Quarry's block begins here and does not end: expected the line {END}");
+        return Err(Problem::at(text, begin, words));
     };
     let rest = &text[end..];
     let line_end = ["\r\n", "\n"].into_iter().find(|line_end| rest.starts_with(line_end));
@@ -36,7 +38,7 @@ pub(super) fn insert(text: &str, own: &str) -> String {
 }
 
 /// The text without the block and the empty line before it.
-pub(super) fn remove(text: &str) -> Result<String, String> {
+pub(super) fn remove(text: &str) -> Result<String, Problem> {
     let Some(range) = find(text)? else { return Ok(text.to_owned()) };
     let before = &text[..range.start];
     let kept = before.trim_end_matches(['\r', '\n']);

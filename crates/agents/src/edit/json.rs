@@ -2,52 +2,77 @@
 
 use jsonc_parser::ast::{Object, ObjectProp, Value as Node};
 use jsonc_parser::common::Ranged;
+use jsonc_parser::errors::ParseError;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast, parse_to_serde_value};
 use serde::Serialize;
 use serde_json::ser::{PrettyFormatter, Serializer};
 use serde_json::{Map, Value};
 
 use super::{NAME, indentation, line_end};
+use crate::Problem;
 
 /// How far one level is indented where the text does not say.
 const INDENTATION: &str = "  ";
 
-pub(super) fn parse(text: &str) -> Result<Value, String> {
-    let value: Option<Value> =
-        parse_to_serde_value(text, &ParseOptions::default()).map_err(|error| format!("not JSON: {error}"))?;
+pub(super) fn parse(text: &str) -> Result<Value, Problem> {
+    let value: Option<Value> = parse_to_serde_value(text, &OPTIONS).map_err(|error| invalid(&error))?;
     Ok(value.unwrap_or_else(|| Value::Object(Map::new())))
+}
+
+/// What agents read: JSON, with comments and trailing commas, and nothing else.
+const OPTIONS: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_trailing_commas: true,
+    allow_loose_object_property_names: false,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+};
+
+fn invalid(error: &ParseError) -> Problem {
+    Problem::on_line(error.line_display(), format!("not valid JSON: {}", error.kind()))
 }
 
 /// Calls `edit` with the outermost object, if there is one.
 fn with_root<T>(
     text: &str,
-    edit: impl FnOnce(Option<&Object<'_>>) -> Result<T, String>,
-) -> Result<T, String> {
-    let parsed = parse_to_ast(text, &CollectOptions::default(), &ParseOptions::default());
-    match parsed.map_err(|error| format!("not JSON: {error}"))?.value {
+    edit: impl FnOnce(Option<&Object<'_>>) -> Result<T, Problem>,
+) -> Result<T, Problem> {
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &OPTIONS);
+    match parsed.map_err(|error| invalid(&error))?.value {
         None => edit(None),
         Some(Node::Object(object)) => edit(Some(&object)),
-        Some(_) => Err("expected an object".to_owned()),
+        Some(_) => Err(Problem::on_line(1, "expected an object")),
     }
 }
 
 /// The value of a name, which must not stand there twice.
-fn property<'o, 't>(object: &'o Object<'t>, name: &str) -> Result<Option<&'o ObjectProp<'t>>, String> {
+fn property<'o, 't>(
+    text: &str,
+    object: &'o Object<'t>,
+    name: &str,
+) -> Result<Option<&'o ObjectProp<'t>>, Problem> {
     let mut found = object.properties.iter().filter(|property| property.name.as_str() == name);
     match (found.next(), found.next()) {
-        (_, Some(_)) => Err(format!("{name:?} stands there twice")),
+        (_, Some(second)) => {
+            Err(Problem::at(text, second.start(), format!("{name:?} is there twice: keep one of them")))
+        }
         (found, None) => Ok(found),
     }
 }
 
-fn object<'o, 't>(property: &'o ObjectProp<'t>) -> Result<&'o Object<'t>, String> {
+fn object<'o, 't>(text: &str, property: &'o ObjectProp<'t>) -> Result<&'o Object<'t>, Problem> {
     match &property.value {
         Node::Object(object) => Ok(object),
-        _ => Err(format!("{:?} is not an object", property.name.as_str())),
+        _ => {
+            let words = format!("{:?} is not an object", property.name.as_str());
+            Err(Problem::at(text, property.start(), words))
+        }
     }
 }
 
-pub(super) fn insert(text: &str, at: &[String], value: &Value) -> Result<String, String> {
+pub(super) fn insert(text: &str, at: &[String], value: &Value) -> Result<String, Problem> {
     with_root(text, |root| {
         let Some(mut inner) = root else {
             let whole = nested(at, value);
@@ -57,8 +82,8 @@ pub(super) fn insert(text: &str, at: &[String], value: &Value) -> Result<String,
         };
         let mut missing = at;
         while let [name, rest @ ..] = missing {
-            let Some(property) = property(inner, name)? else { break };
-            inner = object(property)?;
+            let Some(property) = property(text, inner, name)? else { break };
+            inner = object(text, property)?;
             missing = rest;
         }
         let unit = unit(text, root);
@@ -178,13 +203,13 @@ fn pretty(value: &Value, unit: &str, outer: &str, line_end: &str) -> String {
     String::from_utf8_lossy(&bytes).replace('\n', &format!("{line_end}{outer}"))
 }
 
-pub(super) fn remove(text: &str, at: &[String], name: &str) -> Result<String, String> {
+pub(super) fn remove(text: &str, at: &[String], name: &str) -> Result<String, Problem> {
     with_root(text, |root| {
         let mut inner = root.ok_or("it is empty")?;
         for name in at {
-            inner = object(property(inner, name)?.ok_or("the entry is not there")?)?;
+            inner = object(text, property(text, inner, name)?.ok_or("the entry is not there")?)?;
         }
-        let own = property(inner, name)?.ok_or("the entry is not there")?;
+        let own = property(text, inner, name)?.ok_or("the entry is not there")?;
         let number =
             inner.properties.iter().position(|property| property.start() == own.start()).unwrap_or_default();
         let previous = number.checked_sub(1).map(|number| &inner.properties[number]);

@@ -8,6 +8,8 @@ mod yaml;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::Problem;
+
 /// The name of an entry.
 pub(crate) const NAME: &str = "quarry";
 
@@ -84,7 +86,7 @@ impl Content {
     ///
     /// # Errors
     /// What is wrong with the text.
-    pub(crate) fn presence(&self, text: &str) -> Result<Present, String> {
+    pub(crate) fn presence(&self, text: &str) -> Result<Present, Problem> {
         let found = match self {
             Self::File { text: own } => Some(own == text),
             Self::Block { text: own } => {
@@ -110,7 +112,7 @@ impl Content {
     ///
     /// # Errors
     /// What is in the way.
-    pub(crate) fn insert(&self, text: &str) -> Result<String, String> {
+    pub(crate) fn insert(&self, text: &str) -> Result<String, Problem> {
         // Programs on Windows put it first; it is not part of what is edited.
         let (mark, text) = split_mark(text);
         let edited = match self {
@@ -125,7 +127,7 @@ impl Content {
                     Format::Yaml => yaml::insert(text, at, value)?,
                 };
                 put(&mut expected, at, value.clone())
-                    .ok_or("a name on the way to the entry stands for no table")?;
+                    .ok_or("a name on the way to the entry does not stand for a table")?;
                 check(*format, &edited, &expected)?;
                 edited
             }
@@ -138,7 +140,7 @@ impl Content {
     ///
     /// # Errors
     /// What is in the way.
-    pub(crate) fn remove(&self, text: &str, n_made: usize) -> Result<String, String> {
+    pub(crate) fn remove(&self, text: &str, n_made: usize) -> Result<String, Problem> {
         let (mark, text) = split_mark(text);
         let edited = match self {
             Self::File { .. } => String::new(),
@@ -156,7 +158,7 @@ impl Content {
                 let expected = without_empty(expected, at);
                 let mut found = format.parse(&edited)?;
                 if without_empty(found.clone(), at) != expected {
-                    return Err(UNSAFE.to_owned());
+                    return Err(UNSAFE.into());
                 }
                 for n_outer in (0..at.len()).rev().take(n_made) {
                     let (outer, name) = (&at[..n_outer], &at[n_outer]);
@@ -236,7 +238,7 @@ impl Content {
 
 impl Format {
     /// What a text means; an empty object where it says nothing.
-    fn parse(self, text: &str) -> Result<Value, String> {
+    fn parse(self, text: &str) -> Result<Value, Problem> {
         let text = split_mark(text).1;
         match self {
             Self::Json => json::parse(text),
@@ -247,10 +249,10 @@ impl Format {
 }
 
 /// Checks that an edited text means what it should, and nothing else.
-fn check(format: Format, edited: &str, expected: &Value) -> Result<(), String> {
+fn check(format: Format, edited: &str, expected: &Value) -> Result<(), Problem> {
     match format.parse(edited) {
         Ok(found) if found == *expected => Ok(()),
-        _ => Err(UNSAFE.to_owned()),
+        _ => Err(UNSAFE.into()),
     }
 }
 

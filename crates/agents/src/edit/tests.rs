@@ -29,7 +29,7 @@ fn check_exact(content: &Content, before: &str, after: &str) {
 #[track_caller]
 fn check_refused(content: &Content, text: &str, words: &str) {
     let problem = content.presence(text).and_then(|_| content.insert(text)).unwrap_err();
-    assert!(problem.contains(words), "{problem}");
+    assert!(problem.to_string().contains(words), "{problem}");
 }
 
 #[test]
@@ -99,11 +99,14 @@ fn lines_end_as_they_did() {
 #[test]
 fn json_that_cannot_be_edited_is_refused() {
     let json = entry(Format::Json, &["mcpServers"]);
-    check_refused(&json, "{", "not JSON");
-    check_refused(&json, "[]", "expected an object");
-    check_refused(&json, "{\"mcpServers\": []}", "not an object");
-    check_refused(&json, "{\"mcpServers\": {}, \"mcpServers\": {}}", "twice");
-    check_refused(&json, &"[".repeat(100_000), "not JSON");
+    check_refused(&json, "{\n  \"a\": 1,\n  \"b\" 2\n}", ":3: not valid JSON");
+    check_refused(&json, "{", ":1: not valid JSON");
+    check_refused(&json, "{\"a\": 1 \"b\": 2}", "not valid JSON");
+    check_refused(&json, "{a: 'b'}", "not valid JSON");
+    check_refused(&json, "[]", ":1: expected an object");
+    check_refused(&json, "{\n\"mcpServers\": []}", ":2: \"mcpServers\" is not an object");
+    check_refused(&json, "{\"mcpServers\": {},\n\n\"mcpServers\": {}}", ":3: \"mcpServers\" is there twice");
+    check_refused(&json, &"[".repeat(100_000), "not valid JSON");
 }
 
 #[test]
@@ -130,7 +133,7 @@ fn toml_gets_a_table_at_its_end() {
         &format!("[mcp_servers.a]\ncommand = \"a\"\n\n{own}"),
     );
     check_refused(&toml, "mcp_servers = { a = 1 }\n", "cannot be edited safely");
-    check_refused(&toml, "a = \n", "not TOML");
+    check_refused(&toml, "b = 1\na = \n", ":2: not valid TOML");
     // Other tables came behind it since.
     let edited = format!("a = 1\n\n{own}\n# about b\n[b]\nc = 1\n");
     assert_eq!(toml.remove(&edited, 1).unwrap(), "a = 1\n\n# about b\n[b]\nc = 1\n");
@@ -152,10 +155,10 @@ fn yaml_gets_a_field_in_its_mapping() {
     assert_eq!(edited, "extensions: {\"quarry\": {\"args\":[\"mcp\"],\"command\":\"quarry\"}, a: {b: 1}}\n");
     let edited = yaml.insert("extensions: {}\n").unwrap();
     assert_eq!(yaml.presence(&edited), Ok(Present::Same));
-    check_refused(&yaml, "extensions: [a]\n", "not a mapping");
-    check_refused(&yaml, "- a\n", "expected a mapping");
-    check_refused(&yaml, "a: 1\n---\nb: 2\n", "several documents");
-    check_refused(&yaml, "a: [\n", "not YAML");
+    check_refused(&yaml, "a: 1\nextensions: [a]\n", ":2: `extensions` is not a mapping");
+    check_refused(&yaml, "- a\n", ":1: expected a mapping");
+    check_refused(&yaml, "a: 1\n---\nb: 2\n", ":3: expected one document");
+    check_refused(&yaml, "b: 1\na: [\n", ": not valid YAML");
     check_refused(&yaml, "{a: 1}\n", "in braces");
 }
 
@@ -171,7 +174,7 @@ fn a_list_of_yaml_gets_an_item() {
         "read: [.aider.quarry.md, A.md, 'b c.md']\n"
     );
     assert_eq!(item.presence("read: .aider.quarry.md\n"), Ok(Present::Same));
-    check_refused(&item, "read: {a: 1}\n", "not a list");
+    check_refused(&item, "read: {a: 1}\n", ":1: `read` is not a list");
     let odd = Content::Item { at: "read".to_owned(), value: "C:\\me\\a: b.md".to_owned() };
     check_exact(&odd, "", "read:\n  - \"C:\\\\me\\\\a: b.md\"\n");
 }
@@ -188,7 +191,11 @@ fn instructions_are_a_marked_block() {
     assert_eq!(block.remove(&between, 0).unwrap(), "# Mine\n\n# More\n");
     assert_eq!(block.presence(&own.replace("Search.", "Find.")), Ok(Present::Other));
     assert_eq!(block.presence(&own.replace('\n', "\r\n")), Ok(Present::Same));
-    check_refused(&block, "<!-- quarry: begin (written by `quarry agent install`) -->\n", "does not end");
+    check_refused(
+        &block,
+        "# Mine\n<!-- quarry: begin (written by `quarry agent install`) -->\n",
+        ":2: Quarry's block begins here and does not end",
+    );
 }
 
 mod random {
@@ -247,7 +254,7 @@ mod random {
             let content = entry(Format::Json, at);
             match content.insert(&before) {
                 // A name on the way that stands for something else than a table.
-                Err(problem) => prop_assert!(problem.contains("is not an object"), "{}", problem),
+                Err(problem) => prop_assert!(problem.words.contains("is not an object"), "{}", problem),
                 Ok(after) => {
                     prop_assert_eq!(content.presence(&after), Ok(Present::Same));
                     let undone = Splice::between(&before, &after).undo(&after);

@@ -3,15 +3,19 @@
 use serde_json::{Map, Value};
 
 use super::{NAME, line_end};
+use crate::Problem;
 
-pub(super) fn parse(text: &str) -> Result<Value, String> {
-    let table: toml::Table =
-        text.parse().map_err(|error: toml::de::Error| format!("not TOML: {}", error.message()))?;
-    serde_json::to_value(table).map_err(|error| error.to_string())
+pub(super) fn parse(text: &str) -> Result<Value, Problem> {
+    let invalid = |error: toml::de::Error| {
+        let position = error.span().map_or(0, |span| span.start);
+        Problem::at(text, position, format!("not valid TOML: {}", error.message()))
+    };
+    let table: toml::Table = text.parse().map_err(invalid)?;
+    serde_json::to_value(table).map_err(|error| error.to_string().into())
 }
 
 /// The text with the table of the entry at its end.
-pub(super) fn insert(text: &str, at: &[String], value: &Value) -> Result<String, String> {
+pub(super) fn insert(text: &str, at: &[String], value: &Value) -> Result<String, Problem> {
     let line_end = line_end(text);
     let between = match text {
         "" => String::new(),
@@ -55,7 +59,7 @@ fn inline(value: &Value) -> String {
 }
 
 /// The text without the lines of the entry's table, from its header to the next one.
-pub(super) fn remove(text: &str, at: &[String]) -> Result<String, String> {
+pub(super) fn remove(text: &str, at: &[String]) -> Result<String, Problem> {
     let header = table(at, &Value::Object(Map::new()), "");
     let is_header = |line: &str| line.split_once('#').map_or(line, |(line, _)| line).trim() == header;
     let lines: Vec<&str> = text.split_inclusive('\n').collect();

@@ -6,27 +6,35 @@ use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
 use serde_json::{Map, Value};
 
 use super::{NAME, UNSAFE, line_end};
+use crate::Problem;
 
 type Node<'t> = MarkedYaml<'t>;
 
-pub(super) fn parse(text: &str) -> Result<Value, String> {
+pub(super) fn parse(text: &str) -> Result<Value, Problem> {
     with_root(text, |root| root.map_or_else(|| Ok(Value::Object(Map::new())), value_of))
 }
 
 /// Calls `edit` with the outermost mapping, if there is one.
-fn with_root<T>(text: &str, edit: impl FnOnce(Option<&Node<'_>>) -> Result<T, String>) -> Result<T, String> {
-    let documents = Node::load_from_str(text).map_err(|error| format!("not YAML: {error}"))?;
+fn with_root<T>(
+    text: &str,
+    edit: impl FnOnce(Option<&Node<'_>>) -> Result<T, Problem>,
+) -> Result<T, Problem> {
+    let documents = Node::load_from_str(text).map_err(|error| {
+        Problem::on_line(error.marker().line(), format!("not valid YAML: {}", error.info()))
+    })?;
     match documents.as_slice() {
         [] => edit(None),
         [only] if matches!(only.data, YamlData::Value(Scalar::Null)) => edit(None),
         [only] if matches!(only.data, YamlData::Mapping(_)) => edit(Some(only)),
-        [_] => Err("expected a mapping".to_owned()),
-        _ => Err("it holds several documents".to_owned()),
+        [_] => Err(Problem::on_line(1, "expected a mapping")),
+        [_, second, ..] => {
+            Err(Problem::on_line(second.span.start.line(), "expected one document, and here is a second one"))
+        }
     }
 }
 
 /// What a node means, for comparisons.
-fn value_of(node: &Node<'_>) -> Result<Value, String> {
+fn value_of(node: &Node<'_>) -> Result<Value, Problem> {
     Ok(match &node.data {
         YamlData::Value(Scalar::Null) => Value::Null,
         YamlData::Value(Scalar::Boolean(is)) => Value::Bool(*is),
@@ -42,13 +50,13 @@ fn value_of(node: &Node<'_>) -> Result<Value, String> {
                 };
                 Ok((name, value_of(value)?))
             };
-            Value::Object(mapping.iter().map(field).collect::<Result<_, String>>()?)
+            Value::Object(mapping.iter().map(field).collect::<Result<_, Problem>>()?)
         }
         YamlData::Tagged(tag, inner) => {
             Value::Array(vec![format!("!{}{}", tag.handle, tag.suffix).into(), value_of(inner)?])
         }
         YamlData::Representation(..) | YamlData::Alias(_) | YamlData::BadValue => {
-            return Err("it has a value that cannot be read".to_owned());
+            return Err(Problem::on_line(node.span.start.line(), "a value that cannot be read"));
         }
     })
 }
@@ -74,8 +82,8 @@ fn line_behind(text: &str, at: usize) -> usize {
     text[at..].find('\n').map_or(text.len(), |end| at + end + 1)
 }
 
-pub(super) fn insert(text: &str, at: &[String], value: &Value) -> Result<String, String> {
-    let [name] = at else { return Err("it is deeper in the file than can be edited".to_owned()) };
+pub(super) fn insert(text: &str, at: &[String], value: &Value) -> Result<String, Problem> {
+    let [name] = at else { return Err("it is deeper in the file than can be edited".into()) };
     let line_end = line_end(text);
     with_root(text, |root| {
         let Some((key, list)) = root.and_then(|root| field(root, name)) else {
@@ -99,21 +107,21 @@ pub(super) fn insert(text: &str, at: &[String], value: &Value) -> Result<String,
                 let indentation = " ".repeat(first.span.start.col());
                 Ok(insert_lines(text, at, &lines(NAME, value, &indentation, line_end)))
             }
-            _ => Err(format!("`{name}` is not a mapping")),
+            _ => Err(Problem::on_line(key.span.start.line(), format!("`{name}` is not a mapping"))),
         }
     })
 }
 
 /// Adds a field at the end of the outermost mapping.
-fn append(text: &str, root: Option<&Node<'_>>, block: &str) -> Result<String, String> {
+fn append(text: &str, root: Option<&Node<'_>>, block: &str) -> Result<String, Problem> {
     if let Some(root) = root {
         let is_flow = text[range(text, root).start..].starts_with('{');
         if is_flow || root.span.start.col() > 0 {
-            return Err("its outermost mapping is in braces, or indented".to_owned());
+            return Err("its outermost mapping is in braces, or indented".into());
         }
     }
     if text.lines().any(|line| line.trim_end() == "...") {
-        return Err("its document ends before the file".to_owned());
+        return Err("its document ends before the file".into());
     }
     Ok(insert_lines(text, text.len(), block))
 }
@@ -161,7 +169,7 @@ fn scalar(text: &str) -> String {
 }
 
 /// Takes a field of a block mapping out, with its lines.
-pub(super) fn remove(text: &str, at: &[String], name: &str) -> Result<String, String> {
+pub(super) fn remove(text: &str, at: &[String], name: &str) -> Result<String, Problem> {
     with_root(text, |root| {
         let mut inner = root.ok_or("it is empty")?;
         for name in at {
@@ -173,10 +181,10 @@ pub(super) fn remove(text: &str, at: &[String], name: &str) -> Result<String, St
 }
 
 /// The text without the line of a place and those below it that are indented more than `column`.
-fn remove_lines(text: &str, at: usize, column: usize) -> Result<String, String> {
+fn remove_lines(text: &str, at: usize, column: usize) -> Result<String, Problem> {
     let begin = line_begin(text, at);
     if !text[begin..at].trim_matches([' ', '-']).is_empty() {
-        return Err("something else stands on the line of the entry".to_owned());
+        return Err("something else stands on the line of the entry".into());
     }
     let mut end = line_behind(text, at);
     let mut next = end;
@@ -194,7 +202,7 @@ fn remove_lines(text: &str, at: usize, column: usize) -> Result<String, String> 
     Ok(format!("{}{}", &text[..begin], &text[end..]))
 }
 
-pub(super) fn has_item(text: &str, at: &str, item: &str) -> Result<Option<()>, String> {
+pub(super) fn has_item(text: &str, at: &str, item: &str) -> Result<Option<()>, Problem> {
     let is_item =
         |node: &Node<'_>| matches!(&node.data, YamlData::Value(Scalar::String(text)) if text == item);
     with_root(text, |root| {
@@ -207,7 +215,7 @@ pub(super) fn has_item(text: &str, at: &str, item: &str) -> Result<Option<()>, S
     })
 }
 
-pub(super) fn insert_item(text: &str, at: &str, item: &str) -> Result<String, String> {
+pub(super) fn insert_item(text: &str, at: &str, item: &str) -> Result<String, Problem> {
     let line_end = line_end(text);
     let own = scalar(item);
     let (edited, mut expected) = with_root(text, |root| {
@@ -235,7 +243,7 @@ pub(super) fn insert_item(text: &str, at: &str, item: &str) -> Result<String, St
                 let indentation = super::indentation(text, first);
                 insert_lines(text, begin, &format!("{indentation}- {own}{line_end}"))
             }
-            _ => return Err(format!("`{at}` is not a list")),
+            _ => return Err(Problem::on_line(key.span.start.line(), format!("`{at}` is not a list"))),
         };
         Ok((edited, before))
     })?;
@@ -252,7 +260,7 @@ pub(super) fn insert_item(text: &str, at: &str, item: &str) -> Result<String, St
         value.as_object_mut().map(|object| object.remove(at));
         value
     };
-    if items == found_items && rest(&expected) == rest(&found) { Ok(edited) } else { Err(UNSAFE.to_owned()) }
+    if items == found_items && rest(&expected) == rest(&found) { Ok(edited) } else { Err(UNSAFE.into()) }
 }
 
 /// The texts of a list, or of a single value.
@@ -267,14 +275,20 @@ fn items_of(list: Option<&Value>) -> Vec<String> {
 }
 
 /// Takes an item out of a list of lines, and the list where nothing else is in it.
-pub(super) fn remove_item(text: &str, at: &str, item: &str) -> Result<String, String> {
+pub(super) fn remove_item(text: &str, at: &str, item: &str) -> Result<String, Problem> {
     with_root(text, |root| {
         let (key, list) = root.and_then(|root| field(root, at)).ok_or("the list is not there")?;
         let YamlData::Sequence(items) = &list.data else {
-            return Err(format!("`{at}` is not a list of lines"));
+            return Err(Problem::on_line(
+                key.span.start.line(),
+                format!("`{at}` is not a list with a line for each item"),
+            ));
         };
         if text[range(text, list).start..].starts_with('[') {
-            return Err(format!("`{at}` is not a list of lines"));
+            return Err(Problem::on_line(
+                key.span.start.line(),
+                format!("`{at}` is not a list with a line for each item"),
+            ));
         }
         let is_own =
             |node: &&Node<'_>| matches!(&node.data, YamlData::Value(Scalar::String(text)) if text == item);

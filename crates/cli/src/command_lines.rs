@@ -28,7 +28,8 @@ struct CommandLine {
 /// The documents that tell people what to type.
 fn documents() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut documents = vec![root.join("README.md"), root.join("ARCHITECTURE.md")];
+    let mut documents: Vec<PathBuf> =
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root.join(name)).into();
     let mut directories = vec![root.join("docs")];
     while let Some(directory) = directories.pop() {
         for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
@@ -52,16 +53,20 @@ fn command_lines(name: &str, text: &str) -> Vec<CommandLine> {
             found.push(CommandLine { place: place.clone(), words, is_whole });
         }
     };
-    let mut is_shell = false;
+    // Whether a block holds command lines, and whether output is among them.
+    let (mut is_shell, mut has_output) = (false, false);
     for (event, range) in Markdown::new(text).into_offset_iter() {
         match event {
             Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(language))) => {
-                is_shell = ["sh", "bash", "console", "shell"].contains(&&*language);
+                has_output = &*language == "console";
+                is_shell = has_output || ["sh", "bash", "shell"].contains(&&*language);
             }
             Event::End(TagEnd::CodeBlock) => is_shell = false,
             Event::Text(block) if is_shell => {
                 for line in block.replace("\\\n", " ").lines() {
-                    add(range.start, line, true);
+                    if !has_output || line.starts_with("$ ") {
+                        add(range.start, line, true);
+                    }
                 }
             }
             Event::Code(code) => add(range.start, &code, false),
@@ -137,11 +142,12 @@ fn every_command_line_in_the_documentation_is_one() {
 fn command_lines_are_found_in_blocks_and_sentences() {
     let text = "Run `quarry eval`, or `hx $(quarry pick --vi)`.\n\n```sh\n# quarry is not run here\n\
         quarry search 'a | b' -k 3 | head   # three\n$ cargo run --release -- index x && target/quarry \\\n  status\n```\n\n\
+        ```console\n$ quarry languages\nquarry isn't run here\n```\n\n\
         ```toml\nquarry = 1\n```\n";
     let found = command_lines("x.md", text);
     let words: Vec<String> = found.iter().map(|line| line.words.join(" ")).collect();
-    assert_eq!(words, ["eval", "pick --vi", "search a | b -k 3", "index x", "status"]);
-    assert_eq!(found.iter().filter(|line| line.is_whole).count(), 3);
+    assert_eq!(words, ["eval", "pick --vi", "search a | b -k 3", "index x", "status", "languages"]);
+    assert_eq!(found.iter().filter(|line| line.is_whole).count(), 4);
     let problem = |words: &[&str], is_whole| {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
         problem_of(&CommandLine { place: String::new(), words, is_whole })

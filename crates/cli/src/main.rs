@@ -22,6 +22,8 @@ mod model;
 mod output;
 mod pairs;
 mod pick;
+#[cfg(all(test, target_os = "linux"))]
+mod reference;
 mod results;
 mod search;
 mod settings;

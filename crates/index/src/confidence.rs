@@ -1,7 +1,7 @@
 //! Whether a search has found what was asked for, or merely the least unlike.
 
 /// Confidence from which on a search has found something: what `quarry eval tune` chooses where missing something that
-/// is there costs three times as much as showing hints that lead nowhere. `docs/ranking.md` says how often it is right.
+/// is there costs three times as much as showing hints that lead nowhere. `docs/reports/ranking.md` says how often it is right.
 pub const DEFAULT_THRESHOLD: f32 = 0.27;
 
 /// What speaks for the subject of a query being in the index at all.

@@ -54,7 +54,7 @@ pub struct SearchRequest<'a> {
 /// what [`rules::fold`] and [`rules::diversify`] say. That is the score of the rules; with `function_share` above 0 it
 /// is mixed with that of questions about behavior, as [`intent`](crate::intent) describes. The defaults are
 /// what `quarry eval tune` chooses on the repository-search development set and on `bench/repo-queries.tsv` together, or
-/// what hardly differs from it; `docs/ranking.md` has the figures.
+/// what hardly differs from it; `docs/reports/ranking.md` has the figures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranking {
     /// Parameters of the lexical score.

@@ -24,7 +24,7 @@ fn known_entries(table: &str) -> Vec<String> {
 
 #[test]
 fn every_entry_is_documented_and_nothing_else_is() {
-    let text = include_str!("../../../../docs/judging.md");
+    let text = include_str!("../../../../docs/reference/judging-plans.md");
     let plan = text.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
     let documented: toml::Table = plan.parse().unwrap();
     for table in [
@@ -55,7 +55,7 @@ fn every_entry_is_documented_and_nothing_else_is() {
         names.retain(|name| !known.contains(name));
         // What npm has is what pip has.
         if table != "packages.npm" {
-            assert!(missing.is_empty(), "docs/judging.md lacks {missing:?} of [{table}]");
+            assert!(missing.is_empty(), "docs/reference/judging-plans.md lacks {missing:?} of [{table}]");
         }
         assert!(names.is_empty(), "there are no {names:?} in [{table}]");
     }

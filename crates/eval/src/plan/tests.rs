@@ -262,3 +262,35 @@ fn wrong_plans_are_refused() {
         assert!(error.contains(expected), "{error}");
     }
 }
+
+/// The entries that a table of a plan may have, as the message about one that it may not have lists them.
+fn known_entries(plan: &str, table: &str) -> Vec<String> {
+    let message = read(&plan.replace(table, &format!("{table}\nsurprise = 1"))).unwrap_err();
+    let (_, list) = message.split_once("expected one of ").unwrap_or_else(|| panic!("{table}: {message}"));
+    list.lines().next().unwrap().split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_entry_is_documented_and_nothing_else_is() {
+    let page = include_str!("../../../../docs/reference/evaluation-plans.md");
+    let plan = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let documented: toml::Table = plan.parse().unwrap();
+    // The example as it stands names a baseline, a protocol and options that there are.
+    read(plan).unwrap();
+    let dataset = documented["datasets"][0].as_table().unwrap();
+    for (table, found) in [
+        ("title = \"Results\"", &documented),
+        ("[bootstrap]", documented["bootstrap"].as_table().unwrap()),
+        ("[[datasets]]", dataset),
+        ("[datasets.options]", dataset["options"].as_table().unwrap()),
+        ("[[datasets.references]]", dataset["references"][0].as_table().unwrap()),
+    ] {
+        let known = known_entries(plan, table);
+        let mut names: Vec<&String> = found.keys().collect();
+        for entry in &known {
+            assert!(names.contains(&entry), "docs/reference/evaluation-plans.md lacks {entry} of {table}");
+        }
+        names.retain(|name| !known.contains(name));
+        assert!(names.is_empty(), "there are no {names:?} in {table}");
+    }
+}

@@ -186,6 +186,15 @@ fn commands_of_the_documentation_print_what_it_shows() {
 }
 
 #[test]
+fn the_readme_is_a_front_page() {
+    let n_words = fs::read_to_string(root().join("README.md")).unwrap().split_whitespace().count();
+    assert!(
+        n_words <= 900,
+        "README.md has {n_words} words; what a reader needs later belongs to a page in docs/"
+    );
+}
+
+#[test]
 fn what_is_printed_otherwise_is_found() {
     let page =
         |printed: &str| format!("Text.\n\n```console\n$ echo 1 ms && echo two\n{printed}```\n\nMore.\n");

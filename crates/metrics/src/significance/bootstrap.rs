@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// How to draw.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Bootstrap {
     /// Number of resamples, at least 1.
     pub resamples: usize,

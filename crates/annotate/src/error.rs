@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use quarry_corpus::formats::FormatError;
 use quarry_llm::{Failure, LlmError};
+#[cfg(feature = "workers")]
 use quarry_queue::QueueError;
 
 /// Why judging cannot begin or go on.
@@ -93,6 +94,7 @@ pub enum AnnotateError {
         problem: String,
     },
     /// Work cannot be handed to workers, or taken.
+    #[cfg(feature = "workers")]
     #[error(transparent)]
     Queue(QueueError),
     /// A worker can do nothing.
@@ -125,6 +127,7 @@ impl From<LlmError> for AnnotateError {
     }
 }
 
+#[cfg(feature = "workers")]
 impl From<QueueError> for AnnotateError {
     fn from(error: QueueError) -> Self {
         match error {

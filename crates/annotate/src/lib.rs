@@ -27,10 +27,12 @@ pub mod people;
 mod plan;
 mod programs;
 mod prompt;
+#[cfg_attr(not(feature = "workers"), path = "no_workers.rs")]
 mod remote;
 mod report;
 mod reread;
 mod run;
+#[cfg(feature = "workers")]
 mod worker;
 
 pub use answer::{Grammar, Meaning, Reading, Then, Verdicts};
@@ -53,4 +55,5 @@ pub use prompt::{Prompt, Prompts};
 pub use report::{EXECUTABLE_RULES, PerPair, PerPairs, Report};
 pub use reread::{ChangedLabel, Reread, has_earlier_labels, reread};
 pub use run::{Estimate, Generation, Judging, Progress};
+#[cfg(feature = "workers")]
 pub use worker::{Done, OpenPrograms, Worker};

@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use quarry_llm::{Batches, Budget, Client, Cost, Failure, LlmError, Origin, Watch};
+#[cfg(feature = "workers")]
 use quarry_queue::Connection;
 use quarry_sandbox::Runner;
 
@@ -126,6 +127,7 @@ impl Judging {
     /// # Errors
     /// When pairs cannot be judged, or the ledger cannot be used; [`AnnotateError::Stopped`] when the user wanted no
     /// more before the server could be told.
+    #[cfg(feature = "workers")]
     pub fn prepare_for_workers(plan: Plan, connection: Option<&Connection>) -> Result<Self, AnnotateError> {
         let plan = plan.for_workers()?;
         let packages = plan.packages.clone();

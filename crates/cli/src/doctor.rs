@@ -12,7 +12,7 @@ use clap::{Args, ColorChoice};
 use indicatif::HumanBytes;
 use quarry_embed::Embedder;
 use quarry_index::{Index, OpenOptions, Stale, Status, Update, expected_bytes};
-#[cfg(target_os = "linux")]
+#[cfg(feature = "judge")]
 use quarry_sandbox::{MemoryBound, Runner, SEARCH_PATH};
 use quarry_source::languages;
 use quarry_text::counted;
@@ -119,7 +119,7 @@ fn checks(source: &SourceArgs) -> Vec<Check> {
     }
     checks.push(terminal(&settings));
     checks.push(searches());
-    #[cfg(target_os = "linux")]
+    #[cfg(feature = "judge")]
     checks.push(programs());
     checks
 }
@@ -358,13 +358,13 @@ fn searches() -> Check {
 }
 
 /// What a bound by sampling means.
-#[cfg(target_os = "linux")]
+#[cfg(feature = "judge")]
 const WATCHED: &str = "memory is bounded by sampling only, since no cgroup can be made here: a program may have twice its \
                        limit before it is ended, and hold up to a gibibyte of the kernel's (locks on files, for example) \
                        that nobody counts; root can make cgroups, and so can others where systemd delegates one to them";
 
 /// What `quarry judge` runs programs with. Whoever only searches needs none of it.
-#[cfg(target_os = "linux")]
+#[cfg(feature = "judge")]
 fn programs() -> Check {
     let sandbox = match quarry_sandbox::Bubblewrap::open() {
         Ok(sandbox) => match sandbox.memory_bound() {

@@ -1,28 +1,38 @@
 //! The `quarry` command: parses, dispatches, and turns errors into messages and exit codes.
 
+#[cfg(feature = "agent")]
 mod agent;
 mod byte_size;
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(all(test, feature = "full"))]
 mod command_lines;
 mod completions;
 mod config;
+#[cfg(feature = "data")]
 mod data;
 mod doctor;
+#[cfg(feature = "eval")]
 mod eval;
 mod explain;
 mod index;
-#[cfg(target_os = "linux")]
+#[cfg(feature = "judge")]
 mod judge;
 mod languages;
+mod left_out;
 mod lines;
 mod log;
 mod man;
+#[cfg(feature = "mcp")]
 mod mcp;
 mod model;
+#[cfg(any(feature = "data", feature = "eval"))]
+mod new_file;
 mod output;
+#[cfg(feature = "data")]
 mod pairs;
 mod pick;
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(any(feature = "data", feature = "eval"))]
+mod progress;
+#[cfg(all(test, feature = "full"))]
 mod reference;
 mod results;
 mod search;
@@ -30,10 +40,11 @@ mod settings;
 mod similar;
 mod status;
 mod terminal;
+#[cfg(feature = "train")]
 mod train;
 mod tree;
 mod watch;
-#[cfg(target_os = "linux")]
+#[cfg(feature = "workers")]
 mod worker;
 
 use std::borrow::Cow;
@@ -65,8 +76,10 @@ enum Command {
     /// Keep the index of a source tree fresh while its files change
     Watch(watch::WatchArgs),
     /// Serve search to coding agents over the Model Context Protocol on stdin and stdout
+    #[cfg(feature = "mcp")]
     Mcp(mcp::McpArgs),
     /// Add Quarry to the settings of coding agents, or remove it
+    #[cfg(feature = "agent")]
     Agent(agent::AgentArgs),
     /// Say what is indexed, what was left out and why, and whether it is fresh
     Status(status::StatusArgs),
@@ -83,16 +96,19 @@ enum Command {
     /// Print a manual page
     Man(man::ManArgs),
     /// Measure how well code is found
+    #[cfg(feature = "eval")]
     Eval(Box<eval::EvalArgs>),
     /// Judge whether code answers queries, by language models that run tests
-    #[cfg(target_os = "linux")]
+    #[cfg(feature = "judge")]
     Judge(judge::JudgeArgs),
     /// Ask models and run test programs for a `quarry judge run` on another machine, over NATS
-    #[cfg(target_os = "linux")]
+    #[cfg(feature = "workers")]
     Worker(worker::WorkerArgs),
     /// Convert and make data sets
+    #[cfg(feature = "data")]
     Data(data::DataArgs),
     /// Train a retrieval model
+    #[cfg(feature = "train")]
     Train(train::TrainArgs),
 }
 
@@ -108,18 +124,23 @@ fn main() -> ExitCode {
         Command::Index(args) => index::run(&args),
         Command::Watch(args) => watch::run(args),
         Command::Doctor(args) => doctor::run(&args),
+        #[cfg(feature = "mcp")]
         Command::Mcp(args) => mcp::run(args),
+        #[cfg(feature = "agent")]
         Command::Agent(args) => agent::run(&args),
         Command::Languages(args) => languages::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Completions(args) => completions::run(&args, Cli::command()),
         Command::Man(args) => man::run(&args, Cli::command()),
+        #[cfg(feature = "eval")]
         Command::Eval(args) => eval::run(&args),
-        #[cfg(target_os = "linux")]
+        #[cfg(feature = "judge")]
         Command::Judge(args) => judge::run(&args),
-        #[cfg(target_os = "linux")]
+        #[cfg(feature = "workers")]
         Command::Worker(args) => worker::run(&args),
+        #[cfg(feature = "data")]
         Command::Data(args) => data::run(args),
+        #[cfg(feature = "train")]
         Command::Train(args) => train::run(args),
     };
     outcome.unwrap_or_else(|error| {
@@ -134,6 +155,10 @@ fn main() -> ExitCode {
 
 /// Prints help, or what is wrong with the command line, which may name files as they are called.
 fn exit_with_usage(error: &clap::Error) -> ! {
+    if let Some(problem) = left_out::problem(error) {
+        output::note(&problem);
+        process::exit(error.exit_code());
+    }
     let is_harmless =
         std::env::args().skip(1).all(|argument| matches!(output::printable(&argument), Cow::Borrowed(_)));
     if is_harmless {

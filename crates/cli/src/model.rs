@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quarry_embed::{EmbedError, Embedder, StaticModel};
-use quarry_transformer::TransformerModel;
 
 /// Name of the file that holds a static model in the folder that `quarry train static` writes.
 const STATIC_MODEL_FILE: &str = "model.bin";
@@ -17,11 +16,26 @@ pub fn load(path: Option<&Path>) -> Result<Arc<dyn Embedder>, EmbedError> {
     let Some(path) = path else { return Ok(Arc::new(StaticModel::builtin())) };
     Ok(match static_file(path) {
         Some(file) => Arc::new(StaticModel::load(&file)?),
-        None => Arc::new(TransformerModel::load(path)?),
+        None => load_transformer(path)?,
     })
 }
 
+#[cfg(feature = "transformers")]
+fn load_transformer(path: &Path) -> Result<Arc<dyn Embedder>, EmbedError> {
+    Ok(Arc::new(quarry_transformer::TransformerModel::load(path)?))
+}
+
+#[cfg(not(feature = "transformers"))]
+fn load_transformer(path: &Path) -> Result<Arc<dyn Embedder>, EmbedError> {
+    Err(EmbedError::model(
+        path,
+        "expected a static model, for this build runs no others; name a folder with a model.bin, or install with the \
+         default features",
+    ))
+}
+
 /// Whether [`load`] takes a static model.
+#[cfg(feature = "eval")]
 pub fn is_static(path: Option<&Path>) -> bool {
     path.is_none_or(|path| static_file(path).is_some())
 }

@@ -3,17 +3,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::Context;
-use indicatif::{ProgressBar, ProgressStyle};
-use quarry_metrics::significance::Interval;
 use serde::Serialize;
-use tempfile::NamedTempFile;
 
 /// A text that was read somewhere, on one line: what could speak to the terminal, begin another line, or make text
 /// stand where it does not is written as an escape, such as `\u{1b}`. Tabs stay.
@@ -165,122 +160,6 @@ fn with_causes(chain: anyhow::Chain<'_>) -> String {
 /// Milliseconds, to the microsecond.
 pub fn milliseconds(duration: Duration) -> f64 {
     duration.as_micros() as f64 / 1000.0
-}
-
-/// A dash for what is not defined.
-pub fn format_defined(value: Option<f64>) -> String {
-    value.map_or("-".into(), |value| format!("{value:.4}"))
-}
-
-pub fn format_interval(Interval { low, high }: Interval) -> String {
-    format!("[{low:.4}, {high:.4}]")
-}
-
-/// Draws nothing where stderr is no terminal.
-pub fn progress_bar(name: &'static str, length: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg:>9} {bar:40} {human_pos}/{human_len} {elapsed}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(length as u64).with_style(style).with_message(name)
-}
-
-/// Writes one JSON object over several lines.
-pub fn write_json(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
-    let mut file = create(path)?;
-    serde_json::to_writer_pretty(&mut file, value)
-        .map_err(io::Error::from)
-        .and_then(|()| writeln!(file))
-        .and_then(|()| file.finish())
-        .with_context(|| cannot_write(path))
-}
-
-pub fn write_json_lines(path: &Path, mut lines: impl Iterator<Item = impl Serialize>) -> anyhow::Result<()> {
-    let mut file = create(path)?;
-    lines
-        .try_for_each(|line| {
-            serde_json::to_writer(&mut file, &line)?;
-            writeln!(file)
-        })
-        .and_then(|()| file.finish())
-        .with_context(|| cannot_write(path))
-}
-
-pub fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
-    let mut file = create(path)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.finish()).with_context(|| cannot_write(path))
-}
-
-/// A file that takes the place of what is at its path when it is finished. Dropped before, it leaves all as it was. What
-/// is there and no plain file, such as a pipe, is written to at once.
-pub struct NewFile {
-    path: PathBuf,
-    sink: Sink,
-}
-
-enum Sink {
-    AtOnce(BufWriter<File>),
-    Staged(BufWriter<NamedTempFile>),
-}
-
-pub fn create(path: &Path) -> anyhow::Result<NewFile> {
-    let create = || -> io::Result<NewFile> {
-        // Where a link leads to is replaced, not the link.
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        if path.metadata().is_ok_and(|found| !found.is_file()) {
-            let file = OpenOptions::new().write(true).open(&path)?;
-            return Ok(NewFile { path, sink: Sink::AtOnce(BufWriter::new(file)) });
-        }
-        let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".partial-");
-        // Temporary files are for their owner alone; this one will be a file as any other.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let file = builder.tempfile_in(folder)?;
-        Ok(NewFile { path, sink: Sink::Staged(BufWriter::new(file)) })
-    };
-    create().with_context(|| cannot_write(path))
-}
-
-impl NewFile {
-    /// Gives the file its name.
-    pub fn finish(self) -> io::Result<()> {
-        match self.sink {
-            Sink::AtOnce(mut file) => file.flush(),
-            Sink::Staged(file) => {
-                file.into_inner().map_err(io::Error::from)?.persist(&self.path).map_err(io::Error::from)?;
-                Ok(())
-            }
-        }
-    }
-}
-
-impl Write for NewFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.sink {
-            Sink::AtOnce(file) => file.write(bytes),
-            Sink::Staged(file) => file.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match &mut self.sink {
-            Sink::AtOnce(file) => file.flush(),
-            Sink::Staged(file) => file.flush(),
-        }
-    }
-}
-
-pub fn cannot_write(path: &Path) -> String {
-    format!("{}: cannot be written", path.display())
-}
-
-pub fn file_name(path: &Path) -> String {
-    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
-}
-
-/// The folder's own name, also where it is given as `.`.
-pub fn folder_name(path: &Path) -> String {
-    file_name(&path.canonicalize().unwrap_or_else(|_| path.to_owned()))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! `quarry agent` as a user runs it.
 
+#![cfg(feature = "agent")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 mod fixture;

@@ -4,6 +4,7 @@
 //!
 //! Times, sizes, hashes and versions may differ; `...` on a line of its own stands for any lines.
 #![cfg(target_os = "linux")]
+#![cfg(feature = "full")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
 //! `quarry eval` and `quarry data` as a user runs them.
+#![cfg(feature = "full")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::fs;

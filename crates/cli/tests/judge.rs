@@ -1,5 +1,5 @@
 //! `quarry judge` as a user runs it: the example, kills, and plans that cannot work.
-#![cfg(target_os = "linux")]
+#![cfg(feature = "full")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 #[path = "fixture/cosqa.rs"]

@@ -1,5 +1,5 @@
 //! `quarry judge` beyond CoSQA+'s agents, as a user runs it, with programs that really run.
-#![cfg(target_os = "linux")]
+#![cfg(feature = "full")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 mod fixture;

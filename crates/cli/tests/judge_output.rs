@@ -1,5 +1,5 @@
 //! What `quarry judge` prints of things that others chose, and of things that nobody knows.
-#![cfg(target_os = "linux")]
+#![cfg(feature = "full")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 mod fixture;

@@ -1,4 +1,5 @@
 //! Methods of `quarry eval` that run models of others, as a user runs them: a server on loopback, a recording, files.
+#![cfg(feature = "full")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 #[path = "../../llm/tests/support/mod.rs"]

@@ -1,5 +1,6 @@
 //! `quarry eval repo` on a small tree.
 
+#![cfg(feature = "full")]
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod fixture;

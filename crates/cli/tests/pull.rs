@@ -1,5 +1,6 @@
 //! `quarry data pull`, from a server on loopback.
 
+#![cfg(feature = "full")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 mod fixture;

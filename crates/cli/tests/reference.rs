@@ -72,12 +72,27 @@ fn shells_get_their_completions() {
 fn every_command_has_a_manual_page() {
     let fixture = Fixture::new();
     assert!(stdout(&fixture.run(&["man"])).contains(".TH quarry 1"));
-    assert!(stdout(&fixture.run(&["man", "eval", "score"])).contains(".TH quarry-eval-score 1"));
+    assert!(stdout(&fixture.run(&["man", "log", "show"])).contains(".TH quarry-log-show 1"));
     check_error(&fixture.run(&["man", "nothing"]), "no command `quarry nothing`");
     let folder = fixture.path("man");
     assert_eq!(fixture.run(&["man", "--out", folder.to_str().unwrap()]).status.code(), Some(0));
     for name in commands(&fixture) {
         assert!(folder.join(format!("quarry-{name}.1")).is_file(), "{name}");
+    }
+}
+
+#[test]
+fn a_command_that_was_left_out_is_named_with_what_brings_it() {
+    let fixture = Fixture::new();
+    let commands = commands(&fixture);
+    for (name, feature) in [("eval", "eval"), ("judge", "judge"), ("worker", "workers"), ("mcp", "mcp")] {
+        let output = fixture.run(&[name, "--no-such-option"]);
+        if commands.iter().any(|command| command == name) {
+            assert!(!stderr(&output).contains("this build"), "{}", stderr(&output));
+        } else {
+            check_error(&output, &format!("this build has no `quarry {name}`"));
+            check_error(&output, &format!("--features {feature}"));
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! wording is seen and read as one. `UPDATE_EXPECT=1 cargo test` writes them anew. (Help texts are compared where the
 //! command line is defined, see `src/command_lines.rs`.)
 
+#![cfg(feature = "full")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 mod fixture;

@@ -1,5 +1,5 @@
 //! `quarry worker` as a user runs it: processes that are killed, a server that restarts, and what cannot work.
-#![cfg(target_os = "linux")]
+#![cfg(feature = "full")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 #[path = "fixture/cosqa.rs"]

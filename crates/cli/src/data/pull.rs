@@ -13,7 +13,9 @@ use quarry_text::counted;
 use quarry_text::nearest;
 use url::Url;
 
+use crate::new_file;
 use crate::output;
+use crate::progress;
 
 /// Arguments of `quarry data pull`.
 #[derive(Debug, Args)]
@@ -59,7 +61,7 @@ pub fn run(args: &PullArgs) -> anyhow::Result<ExitCode> {
     let base = base(args.from.as_deref().unwrap_or(&set.base))?;
     let folder = args.out.clone().unwrap_or_else(|| PathBuf::from(&set.name));
     // Removed again unless something comes.
-    let _directories = NewDirectories::create(&folder).with_context(|| output::cannot_write(&folder))?;
+    let _directories = NewDirectories::create(&folder).with_context(|| new_file::cannot_write(&folder))?;
     output::note(&format!("{}: {}; licence: {}; made for {}", set.name, set.about, set.licence, set.purpose));
     let mut files = Vec::new();
     for file in &set.files {
@@ -84,7 +86,7 @@ fn base(text: &str) -> anyhow::Result<Url> {
 fn pull(file: &PublicFile, base: &Url, folder: &std::path::Path) -> anyhow::Result<serde_json::Value> {
     let target = folder.join(file.name());
     let expected = Expected { size: file.size, sha256: file.sha256.clone() };
-    let bar = output::progress_bar("bytes", 0);
+    let bar = progress::progress_bar("bytes", 0);
     let got =
         download(&base.join(&file.url)?, &target, &expected, &Options::default(), &mut |done, total| {
             bar.set_length(total.unwrap_or(done));

@@ -12,7 +12,8 @@ use quarry_text::counted;
 use serde::Serialize;
 
 use super::arguments::{BootstrapArgs, by_name};
-use crate::output::{self, format_defined, format_interval};
+use crate::eval::shown::{format_defined, format_interval};
+use crate::output;
 
 /// Arguments of `quarry eval agreement`.
 #[derive(Debug, Args)]

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde::de::value::{Error as NameError, StrDeserializer};
 
 use super::models::{ModelArgs, Models};
-use crate::output;
+use crate::new_file;
 
 #[derive(Debug, Args)]
 pub struct AbstentionArgs {
@@ -129,13 +129,13 @@ pub fn write_per_query(path: &Path, evaluation: &Evaluation) -> anyhow::Result<(
         for (query, values) in &evaluation.queries {
             table.push(std::iter::once(query.clone()).chain(values.iter().map(f64::to_string)));
         }
-        return output::write_text(path, &table.render(Layout::Csv));
+        return new_file::write_text(path, &table.render(Layout::Csv));
     }
     let lines = evaluation.queries.iter().map(|(query, values)| QueryLine {
         query,
         metrics: names.iter().cloned().zip(values.iter().copied()).collect(),
     });
-    output::write_json_lines(path, lines)
+    new_file::write_json_lines(path, lines)
 }
 
 /// Result files of other benchmarks.

@@ -24,7 +24,10 @@ use super::arguments::{
     AbstentionArgs, BootstrapArgs, ConventionArgs, MethodArgs, OutputArgs, PrecisionArgs, ResultFileArgs,
     write_per_query,
 };
+use crate::eval::shown;
+use crate::new_file;
 use crate::output;
+use crate::progress;
 
 #[derive(Debug, Args)]
 pub struct BenchmarkArgs {
@@ -113,12 +116,12 @@ pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
     let asked = args.conventions.measures(Measure::standard);
     let measures = args.files.with_measures(&asked);
     let benchmark = beir::read(folder, &args.split)?;
-    let bar = output::progress_bar("embedding", benchmark.documents.len() * method.n_embeddings());
+    let bar = progress::progress_bar("embedding", benchmark.documents.len() * method.n_embeddings());
     let prepared = method.prepare((&benchmark).into(), &models, &mut |n| bar.inc(n as u64))?;
     bar.finish_and_clear();
-    let mut run_file = args.run_file.as_deref().map(output::create).transpose()?;
+    let mut run_file = args.run_file.as_deref().map(new_file::create).transpose()?;
     let ids: Vec<&str> = benchmark.documents.iter().map(|document| document.id.as_str()).collect();
-    let bar = output::progress_bar("ranking", benchmark.qrels.len());
+    let bar = progress::progress_bar("ranking", benchmark.qrels.len());
     let scorer = prepared.scorer.as_ref();
     let evaluation = evaluate_method(&benchmark, scorer, &measures, &conventions, |query, scores| {
         bar.inc(1);
@@ -131,10 +134,10 @@ pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
     bar.finish_and_clear();
     models.report_spending();
     if let (Some(file), Some(path)) = (run_file, &args.run_file) {
-        file.finish().with_context(|| output::cannot_write(path))?;
+        file.finish().with_context(|| new_file::cannot_write(path))?;
     }
     note_unanswered(&benchmark.qrels, &evaluation);
-    let dataset = output::folder_name(folder);
+    let dataset = shown::folder_name(folder);
     let evaluation = write_results(&args.files, evaluation, &asked, (&dataset, &args.split), start)?;
     let report = Report {
         dataset,
@@ -170,14 +173,14 @@ pub fn score(args: &ScoreArgs) -> anyhow::Result<()> {
     let measures = args.files.with_measures(&asked);
     let evaluation = evaluate_run(&qrels, &run, &measures, &conventions)?;
     note_unanswered(&qrels, &evaluation);
-    let dataset = output::file_name(&args.qrels);
+    let dataset = shown::file_name(&args.qrels);
     // The split's name, of qrels as they are usually named.
     let split = args.qrels.file_stem().unwrap_or_default().to_string_lossy();
     let evaluation = write_results(&args.files, evaluation, &asked, (&dataset, &split), start)?;
     let report = Report {
         dataset,
         split: None,
-        method: output::file_name(&args.run_file),
+        method: shown::file_name(&args.run_file),
         model: None,
         documents: None,
         summary: evaluation.summary(&bootstrap)?,
@@ -215,7 +218,7 @@ fn write_results(
     for (format, path) in args.to_write() {
         let file =
             format.write(&evaluation, about).context("expected queries to average over, found none")?;
-        output::write_json(path, &file)?;
+        new_file::write_json(path, &file)?;
         if format == ResultFormat::Mteb {
             output::note(&format!(
                 "{}: dataset_revision, languages, mteb_version and kg_co2_emissions are not known here and left empty",
@@ -268,8 +271,7 @@ fn finish(args: &OutputArgs, evaluation: &Evaluation, report: &Report<'_>) -> an
         let name = measure.to_string();
         let (value, interval) = (report.summary.metrics[&name], report.summary.intervals[&name]);
         let beside = report.beside.get(&name).map(|other| format!("{other:.4}"));
-        table
-            .push([name, format!("{value:.4}"), output::format_interval(interval)].into_iter().chain(beside));
+        table.push([name, format!("{value:.4}"), shown::format_interval(interval)].into_iter().chain(beside));
     }
     for (name, area) in &report.nauc {
         table.push([name.clone(), format!("{area:.4}")]);

@@ -17,7 +17,8 @@ use quarry_text::counted;
 use serde::Serialize;
 
 use super::arguments::{BootstrapArgs, ConventionArgs, LayoutArgs, PrecisionArgs};
-use crate::output::{self, format_defined, format_interval};
+use crate::eval::shown::{format_defined, format_interval};
+use crate::output;
 
 /// Arguments of `quarry eval compare`.
 #[derive(Debug, Args)]

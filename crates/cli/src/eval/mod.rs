@@ -9,6 +9,7 @@ mod plan;
 mod protocol;
 mod repo;
 mod repo_search;
+pub(crate) mod shown;
 mod tune;
 mod verdicts;
 

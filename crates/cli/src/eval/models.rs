@@ -240,7 +240,7 @@ impl ModelSource for Models {
         self.load(name)
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(feature = "judge")]
     fn chat(&self, chat: &ChatModel, documents: &[Document]) -> Result<(Box<dyn Scorer>, String), EvalError> {
         use quarry_annotate::ChatMatcher;
         use quarry_eval::method::AllPairs;

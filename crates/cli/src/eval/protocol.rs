@@ -20,7 +20,10 @@ use quarry_metrics::table::{Layout, Table};
 use serde::{Deserialize, Serialize};
 
 use super::arguments::{BootstrapArgs, MethodArgs, OutputArgs, by_name};
+use crate::eval::shown;
+use crate::new_file;
 use crate::output;
+use crate::progress;
 
 /// Arguments of `quarry eval protocol`: a subcommand for each protocol, with its roles as options.
 #[derive(Debug)]
@@ -239,7 +242,7 @@ pub fn run(args: &ProtocolArgs) -> anyhow::Result<()> {
         options: &options,
         observe: None,
         prepare: &|corpus| {
-            let bar = output::progress_bar("embedding", corpus.documents.len() * method.n_embeddings());
+            let bar = progress::progress_bar("embedding", corpus.documents.len() * method.n_embeddings());
             let prepared = method.prepare(corpus, &models, &mut |n| bar.inc(n as u64))?;
             bar.finish_and_clear();
             *model.borrow_mut() = prepared.model;
@@ -253,17 +256,17 @@ pub fn run(args: &ProtocolArgs) -> anyhow::Result<()> {
                 protocol.name
             );
         };
-        output::write_text(path, &predictions.text())?;
+        new_file::write_text(path, &predictions.text())?;
     }
     if let Some(path) = &choices.output.per_query {
-        output::write_json_lines(path, cases(&outcome))?;
+        new_file::write_json_lines(path, cases(&outcome))?;
     }
     let parts = outcome.parts.iter().map(|part| PartReport::new(part, &bootstrap));
     let report = Report {
         protocol: protocol.name,
         // Predictions take the method's place.
         method: match files.get("predictions") {
-            Some(paths) => paths.iter().map(|path| output::file_name(path)).collect::<Vec<_>>().join(", "),
+            Some(paths) => paths.iter().map(|path| shown::file_name(path)).collect::<Vec<_>>().join(", "),
             None => choices.method.method.to_string(),
         },
         model: model.into_inner(),
@@ -362,7 +365,7 @@ fn text_of(report: &Report<'_>) -> String {
         let _ = writeln!(text, "\n95 % bootstrap intervals");
         let mut table = Table::new(["part", "measure", "interval"]);
         for (part, name, interval) in intervals {
-            table.push([part.to_owned(), name.clone(), output::format_interval(interval)]);
+            table.push([part.to_owned(), name.clone(), shown::format_interval(interval)]);
         }
         text.push_str(&table.render(Layout::Text));
     }

@@ -26,6 +26,8 @@ use quarry_text::counted;
 use serde::Serialize;
 
 use super::arguments::{BootstrapArgs, by_name};
+use crate::eval::shown;
+use crate::progress;
 use crate::{model, output};
 
 #[derive(Debug, Args)]
@@ -127,7 +129,7 @@ pub fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
     let report = report(&found.asked, &variants, &values, &bootstrap)?;
     if args.json {
         output::print_json(&RepositoryReport {
-            repository: output::folder_name(&args.path),
+            repository: shown::folder_name(&args.path),
             report: &report,
             notes: &found.notes,
             bootstrap,
@@ -195,7 +197,7 @@ fn with_bar<T>(
     work: impl FnOnce(&(dyn Fn(Progress) + Sync)) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let questions: usize = asked.iter().map(|asked| asked.questions.queries.len()).sum();
-    let bar: ProgressBar = output::progress_bar("indexing and asking", questions * variants.len());
+    let bar: ProgressBar = progress::progress_bar("indexing and asking", questions * variants.len());
     bar.tick();
     let result = work(&|progress| match progress {
         Progress::Indexing => bar.tick(),
@@ -238,7 +240,7 @@ fn agree(args: &RepoArgs, table: &Path, repos: &Path, bootstrap: &Bootstrap) -> 
     let repositories = format::read(table)?;
     let variants = variants(args.model.is_some())?;
     let load = |name: ModelName<'_>| model::load(path(name));
-    let bar = output::progress_bar("repositories", repositories.len());
+    let bar = progress::progress_bar("repositories", repositories.len());
     bar.tick();
     let mut found = Vec::new();
     for labelled in &repositories {
@@ -261,7 +263,7 @@ fn agree(args: &RepoArgs, table: &Path, repos: &Path, bootstrap: &Bootstrap) -> 
     let agreement = agreement(&found, &names, bootstrap);
     if args.json {
         output::print_json(&AgreementReport {
-            dataset: output::file_name(table),
+            dataset: shown::file_name(table),
             variants: names.iter().map(String::as_str).collect(),
             agreement: &agreement,
             repositories: &found,
@@ -354,7 +356,7 @@ fn agreement_text(names: &[String], found: &[RepositoryValues], agreement: &[Pro
             estimate.map_or_else(
                 || "-".to_owned(),
                 |found| {
-                    let interval = found.interval.map_or_else(String::new, output::format_interval);
+                    let interval = found.interval.map_or_else(String::new, shown::format_interval);
                     format!("{:+.2} {interval}", found.value)
                 },
             )

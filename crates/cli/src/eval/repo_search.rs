@@ -11,7 +11,10 @@ use quarry_metrics::table::Table;
 use serde::Serialize;
 
 use super::arguments::{BootstrapArgs, MethodArgs, OutputArgs};
+use crate::eval::shown;
+use crate::new_file;
 use crate::output;
+use crate::progress;
 
 #[derive(Debug, Args)]
 pub struct RepoSearchArgs {
@@ -48,18 +51,18 @@ pub fn run(args: &RepoSearchArgs) -> anyhow::Result<()> {
     let models = args.method.models()?.without_cache();
     let bootstrap = args.bootstrap.resolve()?;
     let repositories = format::read(&args.table)?;
-    let bar = output::progress_bar("searching", repositories.len());
+    let bar = progress::progress_bar("searching", repositories.len());
     let method = &args.method.method;
     let scores = repo_search::evaluate(&repositories, &args.repos, method, &models, |_| bar.inc(1))?;
     bar.finish_and_clear();
     if let Some(path) = &args.output.per_query {
-        output::write_json_lines(
+        new_file::write_json_lines(
             path,
             scores.repositories.iter().flat_map(|repository| &repository.queries),
         )?;
     }
     let report = RepositoryReport {
-        dataset: output::file_name(&args.table),
+        dataset: shown::file_name(&args.table),
         method: method.to_string(),
         summary: scores.summary(&bootstrap)?,
         model: scores.model,
@@ -74,7 +77,7 @@ pub fn run(args: &RepoSearchArgs) -> anyhow::Result<()> {
     let mut table =
         Table::new(["repository", "queries", &measure, "interval", "units", "index ms", "query ms"]);
     let cells = |metrics: &BTreeMap<String, f64>, intervals: &BTreeMap<String, Interval>| {
-        [format!("{:.4}", metrics[&measure]), output::format_interval(intervals[&measure])]
+        [format!("{:.4}", metrics[&measure]), shown::format_interval(intervals[&measure])]
     };
     for repository in repositories {
         let repo_search::RepositorySummary { name, queries, metrics, intervals, units, index_ms, query_ms } =

@@ -17,6 +17,7 @@ use quarry_text::counted;
 use serde::Serialize;
 
 use super::arguments::MethodArgs;
+use crate::new_file;
 use crate::output;
 
 /// Arguments of `quarry eval tune`.
@@ -140,7 +141,7 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
 fn fit_intent(args: &TuneArgs, questions: &[intent::Question], path: &Path) -> anyhow::Result<()> {
     let fitted = intent::cross_validate(questions, Model::builtin());
     let text = serde_json::to_string_pretty(&fitted.model)? + "\n";
-    output::write_text(path, &text)?;
+    new_file::write_text(path, &text)?;
     if args.json {
         return output::print_json(&fitted);
     }

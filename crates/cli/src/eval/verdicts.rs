@@ -19,7 +19,8 @@ use quarry_metrics::significance::{McNemar, mcnemar};
 use serde::Serialize;
 
 use super::arguments::by_name;
-use crate::output::{self, format_defined};
+use crate::eval::shown::format_defined;
+use crate::output;
 
 /// Arguments of `quarry eval calibration`.
 #[derive(Debug, Args)]

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::{WorkArgs, stop_on_interrupt};
 use crate::output;
+use crate::progress;
 
 /// Runs `quarry judge generate`.
 ///
@@ -31,7 +32,7 @@ pub fn run(args: &WorkArgs) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let bar = output::progress_bar("generating", usize::try_from(queries).unwrap_or(usize::MAX));
+    let bar = progress::progress_bar("generating", usize::try_from(queries).unwrap_or(usize::MAX));
     let result = judging.generate(&stop, &|| bar.inc(1));
     bar.finish_and_clear();
     let generation = result?;

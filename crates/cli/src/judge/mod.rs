@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::bail;
 use clap::{Args, Subcommand, ValueEnum};
 use quarry_annotate::{IsolatedPrograms, Judging, Ledger, Plan, has_earlier_labels};
+#[cfg(feature = "workers")]
 use quarry_queue::Connection;
 use quarry_sandbox::Isolation;
 use quarry_sandbox::packages::{PackageSource, Packages, Settings};
@@ -214,6 +215,7 @@ struct WorkplaceArgs {
     #[command(flatten)]
     isolation: IsolationArgs,
     /// Have the work done by `quarry worker`s that are connected to this NATS server, as `nats` in the plan
+    #[cfg(feature = "workers")]
     #[arg(long, value_name = "URL")]
     nats: Option<String>,
 }
@@ -221,6 +223,15 @@ struct WorkplaceArgs {
 impl WorkplaceArgs {
     /// A plan, ready to be judged there; in a rehearsal nobody is connected to.
     fn prepare(&self, plan: Plan, stop: &Arc<AtomicBool>, rehearsal: bool) -> anyhow::Result<Judging> {
+        #[cfg(not(feature = "workers"))]
+        if plan.nats.is_some() {
+            let _ = rehearsal;
+            bail!(
+                "{}: this build has no workers: take `nats` out, or install with `--features workers`",
+                plan.path.display()
+            );
+        }
+        #[cfg(feature = "workers")]
         if let Some(url) = self.nats.as_ref().or(plan.nats.as_ref()) {
             let connect = || Connection::open(url, Arc::clone(stop), Arc::new(output::note));
             let connection = if rehearsal { None } else { Some(connect()?) };

@@ -13,7 +13,8 @@ use quarry_text::counted;
 use serde::Serialize;
 
 use super::PlanArgs;
-use crate::output::{self, format_defined};
+use crate::eval::shown::format_defined;
+use crate::output;
 
 /// Pairs without a label that are listed.
 const MAX_LISTED: usize = 20;

@@ -2,6 +2,7 @@
 
 mod documents;
 mod imports;
+mod light;
 mod manifests;
 mod rule_files;
 mod texts;
@@ -21,6 +22,7 @@ pub struct Rules {
     /// For each crate, by folder name, the crates it may depend on.
     crates: BTreeMap<String, Vec<String>>,
     outside: Vec<manifests::Outside>,
+    light: Vec<light::Light>,
     imports: Vec<imports::Import>,
     /// Files with unsafe code, with the reason.
     r#unsafe: BTreeMap<String, String>,
@@ -57,6 +59,7 @@ impl fmt::Display for Violation {
 pub fn check(tree: &Tree, rules: &Rules) -> Vec<Violation> {
     let mut violations: Vec<Violation> = [
         manifests::check(tree, rules),
+        light::check(tree, rules),
         imports::check(tree, &rules.imports),
         imports::check_unsafe(tree, &rules.r#unsafe),
         documents::check(tree),

@@ -1,0 +1,23 @@
+//! How numbers and names are shown.
+
+use std::path::Path;
+
+use quarry_metrics::significance::Interval;
+
+/// A dash for what is not defined.
+pub fn format_defined(value: Option<f64>) -> String {
+    value.map_or("-".into(), |value| format!("{value:.4}"))
+}
+
+pub fn format_interval(Interval { low, high }: Interval) -> String {
+    format!("[{low:.4}, {high:.4}]")
+}
+
+pub fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// The folder's own name, also where it is given as `.`.
+pub fn folder_name(path: &Path) -> String {
+    file_name(&path.canonicalize().unwrap_or_else(|_| path.to_owned()))
+}

@@ -1,0 +1,59 @@
+//! The commands that a build may lack.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// A command, the feature that brings it, and whether this build has it.
+const COMMANDS: [(&str, &str, bool); 7] = [
+    ("agent", "agent", cfg!(feature = "agent")),
+    ("data", "data", cfg!(feature = "data")),
+    ("eval", "eval", cfg!(feature = "eval")),
+    ("judge", "judge", cfg!(feature = "judge")),
+    ("mcp", "mcp", cfg!(feature = "mcp")),
+    ("train", "train", cfg!(feature = "train")),
+    ("worker", "workers", cfg!(feature = "workers")),
+];
+
+/// What to do about a command line that names a command which this build lacks.
+pub fn problem(error: &clap::Error) -> Option<String> {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return None;
+    }
+    match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(name)) => problem_of(name, &COMMANDS),
+        _ => None,
+    }
+}
+
+fn problem_of(name: &str, commands: &[(&str, &str, bool)]) -> Option<String> {
+    let (name, feature, _) = commands.iter().find(|(command, _, is_here)| *command == name && !is_here)?;
+    Some(format!(
+        "this build has no `quarry {name}`; install with the default features, or with `--features {feature}`"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::*;
+    use crate::Cli;
+
+    #[test]
+    fn a_command_that_was_left_out_names_its_feature() {
+        let commands = [("eval", "eval", true), ("worker", "workers", false)];
+        let found = problem_of("worker", &commands).unwrap_or_default();
+        assert!(found.contains("no `quarry worker`;") && found.contains("--features workers"), "{found}");
+        assert_eq!(problem_of("eval", &commands), None);
+        assert_eq!(problem_of("nothing", &commands), None);
+    }
+
+    #[test]
+    fn what_this_build_lacks_is_told_on_the_command_line() {
+        for (name, _, is_here) in COMMANDS {
+            assert_eq!(Cli::command().find_subcommand(name).is_some(), is_here, "{name}");
+            let said =
+                Cli::try_parse_from(["quarry", name, "--no-such-option"]).err().and_then(|e| problem(&e));
+            assert_eq!(said.is_some(), !is_here, "{name}: {said:?}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Files that commands write besides their output: whole, or not at all.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde::Serialize;
+use tempfile::NamedTempFile;
+
+/// Writes one JSON object over several lines.
+pub fn write_json(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
+    let mut file = create(path)?;
+    serde_json::to_writer_pretty(&mut file, value)
+        .map_err(io::Error::from)
+        .and_then(|()| writeln!(file))
+        .and_then(|()| file.finish())
+        .with_context(|| cannot_write(path))
+}
+
+pub fn write_json_lines(path: &Path, mut lines: impl Iterator<Item = impl Serialize>) -> anyhow::Result<()> {
+    let mut file = create(path)?;
+    lines
+        .try_for_each(|line| {
+            serde_json::to_writer(&mut file, &line)?;
+            writeln!(file)
+        })
+        .and_then(|()| file.finish())
+        .with_context(|| cannot_write(path))
+}
+
+pub fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
+    let mut file = create(path)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.finish()).with_context(|| cannot_write(path))
+}
+
+/// A file that takes the place of what is at its path when it is finished. Dropped before, it leaves all as it was. What
+/// is there and no plain file, such as a pipe, is written to at once.
+pub struct NewFile {
+    path: PathBuf,
+    sink: Sink,
+}
+
+enum Sink {
+    AtOnce(BufWriter<File>),
+    Staged(BufWriter<NamedTempFile>),
+}
+
+pub fn create(path: &Path) -> anyhow::Result<NewFile> {
+    let create = || -> io::Result<NewFile> {
+        // Where a link leads to is replaced, not the link.
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if path.metadata().is_ok_and(|found| !found.is_file()) {
+            let file = OpenOptions::new().write(true).open(&path)?;
+            return Ok(NewFile { path, sink: Sink::AtOnce(BufWriter::new(file)) });
+        }
+        let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".partial-");
+        // Temporary files are for their owner alone; this one will be a file as any other.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let file = builder.tempfile_in(folder)?;
+        Ok(NewFile { path, sink: Sink::Staged(BufWriter::new(file)) })
+    };
+    create().with_context(|| cannot_write(path))
+}
+
+impl NewFile {
+    /// Gives the file its name.
+    pub fn finish(self) -> io::Result<()> {
+        match self.sink {
+            Sink::AtOnce(mut file) => file.flush(),
+            Sink::Staged(file) => {
+                file.into_inner().map_err(io::Error::from)?.persist(&self.path).map_err(io::Error::from)?;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.sink {
+            Sink::AtOnce(file) => file.write(bytes),
+            Sink::Staged(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.sink {
+            Sink::AtOnce(file) => file.flush(),
+            Sink::Staged(file) => file.flush(),
+        }
+    }
+}
+
+pub fn cannot_write(path: &Path) -> String {
+    format!("{}: cannot be written", path.display())
+}

@@ -59,8 +59,8 @@ pub struct Plan {
     pub ledger: PathBuf,
     /// Who judges.
     pub judge: Judge,
-    /// Stands for the judge, the model and the limits of programs: all that a label depends on. Where there are members,
-    /// it stands for all of theirs.
+    /// Stands for the judge, the model and the limits of programs: all that a label depends on. Where there are
+    /// members, it stands for all of theirs.
     pub version: String,
     /// The version of the same plan without options beyond the judge, where there are some.
     pub plain_version: Option<String>,
@@ -303,7 +303,7 @@ impl Plan {
     /// When it needs a folder that other machines do not have.
     pub(crate) fn for_workers(mut self) -> Result<Self, AnnotateError> {
         let rules = self.packages.iter().flat_map(|packages| [&packages.pip, &packages.npm]);
-        if rules.into_iter().any(|rules| matches!(rules.index, Some(Index::Folder(_)))) {
+        if rules.into_iter().any(|rules| matches!(rules.index, Some(Index::Directory(_)))) {
             return Err(AnnotateError::Plan {
                 path: self.path,
                 problem: "`packages.pip.index` is a folder, which workers on other machines do not have; expected the \

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use quarry_sandbox::packages::{PackageError, PackageSource};
-use quarry_sandbox::{Limits, Outcome, Places, Program, Runner, Sandbox};
+use quarry_sandbox::{Limits, Outcome, Program, Runner, Sandbox, Semaphore};
 
 use crate::assertions::Instrumented;
 use crate::error::AnnotateError;
@@ -55,7 +55,7 @@ pub struct IsolatedPrograms {
     /// Where packages come from; without it there are none.
     pub packages: Option<Box<dyn PackageSource>>,
     /// For programs that run.
-    pub places: Places,
+    pub semaphore: Semaphore,
     /// Set when the user wants no more: then nothing is started.
     pub stop: Arc<AtomicBool>,
 }
@@ -63,8 +63,8 @@ pub struct IsolatedPrograms {
 impl IsolatedPrograms {
     /// Without packages, for so many programs at the same time.
     pub fn new(sandbox: Box<dyn Sandbox>, name: &str, at_once: usize) -> Self {
-        let places = Places::new(at_once);
-        Self { sandbox, name: name.to_owned(), packages: None, places, stop: Arc::default() }
+        let semaphore = Semaphore::new(at_once);
+        Self { sandbox, name: name.to_owned(), packages: None, semaphore, stop: Arc::default() }
     }
 }
 
@@ -92,7 +92,7 @@ impl Programs for IsolatedPrograms {
                 Err(error) => return Err(AnnotateError::Packages(error)),
             }
         }
-        let _place = self.places.take(&self.stop).ok_or(AnnotateError::Stopped)?;
+        let _permit = self.semaphore.acquire(&self.stop).ok_or(AnnotateError::Stopped)?;
         let run = |runnable: &Program| {
             runner.run(self.sandbox.as_ref(), runnable, limits).map_err(|error| match error {
                 quarry_sandbox::Error::Program(problem) => AnnotateError::Unrunnable { problem },

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use quarry_llm::{Batches, Budget, Client, Cost, Failure, LlmError, Origin, Watch};
+use quarry_llm::{Batches, Budget, CallControl, Client, Cost, Failure, LlmError, Origin};
 #[cfg(feature = "workers")]
 use quarry_queue::Connection;
 use quarry_sandbox::Runner;
@@ -499,7 +499,7 @@ impl<'a> Shared<'a> {
             calls.push(writer.begin_call(&begin));
             calls.last().is_some_and(Result::is_ok)
         };
-        let watch = Watch { sending: &mut sending, is_over: &|| self.is_over() };
+        let watch = CallControl { sending: &mut sending, is_over: &|| self.is_over() };
         let (answer, booked) = client.chat_with_cost(&request, watch);
         let seconds = start.elapsed().as_secs_f64();
         let mut ends = Vec::new();
@@ -548,13 +548,12 @@ fn concerns_all(error: &LlmError) -> bool {
         | LlmError::NotRecorded { .. }
         | LlmError::Store { .. } => true,
         LlmError::Failed { failure, .. } => match failure {
-            Failure::Unauthorised { .. } | Failure::AskedToWait { .. } => true,
+            Failure::Unauthorized { .. } | Failure::AskedToWait { .. } => true,
             Failure::Status { status, quota_used_up, .. } => {
                 // A redirect that is not temporary says that the API is elsewhere.
                 *quota_used_up || matches!(status, 300 | 301 | 308 | 404)
             }
             _ => false,
         },
-        LlmError::Unstructured { .. } => false,
     }
 }

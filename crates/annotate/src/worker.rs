@@ -123,7 +123,7 @@ fn programs_for(
         Some(settings) => {
             if [&settings.pip, &settings.npm]
                 .iter()
-                .any(|rules| matches!(rules.index, Some(Index::Folder(_))))
+                .any(|rules| matches!(rules.index, Some(Index::Directory(_))))
             {
                 return Err(cannot("its packages would come from a folder of the worker's machine"));
             }

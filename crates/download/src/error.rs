@@ -40,7 +40,7 @@ pub enum DownloadError {
     },
     /// The file cannot be written. What is there is kept.
     #[error(
-        "{}: cannot be written; check the folder, its permissions and the free space, and try again: it goes on where \
+        "{}: cannot be written; check the directory, its permissions and the free space, and try again: it goes on where \
          it stopped",
         path.display()
     )]

@@ -21,9 +21,9 @@ use url::{Host, Url};
 pub use error::{DownloadError, Failure};
 use part::Part;
 
-/// The most redirects that are followed. None leads from `https` to anything else.
+/// Maximum number of redirects that are followed. None leads from `https` to anything else.
 const MAX_REDIRECTS: u32 = 10;
-/// The most time for a connection to come about.
+/// Maximum time for a connection to come about.
 const CONNECT: Duration = Duration::from_secs(15);
 /// Attempts in a row that bring next to nothing.
 const ATTEMPTS: u32 = 3;
@@ -69,7 +69,7 @@ pub struct Downloaded {
     pub is_verified: bool,
 }
 
-/// Downloads `url` to `target`, whose folder exists. A file that is there already is verified, not replaced.
+/// Downloads `url` to `target`, whose directory exists. A file that is there already is verified, not replaced.
 /// `progress` takes the bytes that are there and all that there will be, where that is known.
 ///
 /// # Errors

@@ -88,21 +88,21 @@ fn send(request: &str, stream: &mut TcpStream, most: usize) -> std::io::Result<(
 }
 
 struct Place {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Place {
     fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        Self { directory: tempfile::tempdir().unwrap() }
     }
 
     fn target(&self) -> PathBuf {
-        self.folder.path().join("file.bin")
+        self.directory.path().join("file.bin")
     }
 
     /// The names that are there.
     fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = fs::read_dir(self.folder.path())
+        let mut names: Vec<String> = fs::read_dir(self.directory.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
@@ -163,9 +163,9 @@ fn what_another_run_left_is_kept_and_a_part_of_elsewhere_is_not() {
         [("", 0), ("SAME\n\"one\"\n", 5), ("SAME\n", 5), ("http://elsewhere/\n\"one\"\n", 0)]
     {
         let (place, server) = (Place::new(), serve(|_, request, stream| send(request, stream, usize::MAX)));
-        fs::write(place.folder.path().join("file.bin.part"), &content()[..5]).unwrap();
+        fs::write(place.directory.path().join("file.bin.part"), &content()[..5]).unwrap();
         fs::write(
-            place.folder.path().join("file.bin.part.from"),
+            place.directory.path().join("file.bin.part.from"),
             origin.replace("SAME", server.url.as_str()),
         )
         .unwrap();
@@ -267,7 +267,7 @@ fn a_server_that_stalls_or_drips_is_given_up_and_what_came_is_kept() {
             let place = Place::new();
             let error = failure(place.get(&server, &Expected { sha256: None, ..verified() }));
             assert!(error.to_string().ends_with("it goes on where it stopped"), "{error}");
-            assert!(fs::metadata(place.folder.path().join("file.bin.part")).unwrap().len() >= 50_000);
+            assert!(fs::metadata(place.directory.path().join("file.bin.part")).unwrap().len() >= 50_000);
             assert!(!place.target().exists());
         })
     });
@@ -313,8 +313,8 @@ fn a_second_download_waits_for_nobody_and_harms_nothing() {
 #[test]
 fn a_full_disk_is_named() {
     let (place, server) = (Place::new(), serve(|_, request, stream| send(request, stream, usize::MAX)));
-    std::os::unix::fs::symlink(Path::new("/dev/full"), place.folder.path().join("file.bin.part")).unwrap();
+    std::os::unix::fs::symlink(Path::new("/dev/full"), place.directory.path().join("file.bin.part")).unwrap();
     let error = place.get(&server, &verified()).unwrap_err();
-    assert!(error.to_string().contains("file.bin.part: cannot be written; check the folder"), "{error}");
+    assert!(error.to_string().contains("file.bin.part: cannot be written; check the directory"), "{error}");
     assert!(!place.target().exists());
 }

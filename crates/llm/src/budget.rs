@@ -1,9 +1,10 @@
 //! What may be spent, what is spent, and what calls under way may still cost.
 //!
-//! A call reserves its worst case before it is sent. What it turned out to cost is then booked in the place of the
+//! A call reserves its worst case before it is sent. What it turned out to cost is then booked instead of the
 //! reservation; a call of which that is not known is booked at its worst case. So what is booked and what is reserved
 //! add up to no more than the limits, unless a server counts more than a call could take. That is booked too, as it may
-//! be on the bill, and from then on nothing is reserved: only calls that are under way at that moment can exceed a limit.
+//! be on the bill, and from then on nothing is reserved: only calls that are under way at that moment can exceed a
+//! limit.
 
 use std::fmt;
 use std::ops::{Add, AddAssign};
@@ -172,7 +173,7 @@ impl AddAssign for Booked {
     }
 }
 
-/// The most that may be spent; `None` is no limit.
+/// The maximum that may be spent; `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {
     /// In tokens.
@@ -248,11 +249,11 @@ pub struct Spending {
 #[derive(Debug, Clone, Default)]
 pub struct Budget {
     limits: Limits,
-    books: Arc<Books>,
+    accounts: Arc<Accounts>,
 }
 
 #[derive(Debug, Default)]
-struct Books {
+struct Accounts {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -264,7 +265,7 @@ struct State {
     overrun: Option<(Cost, Cost)>,
 }
 
-impl Books {
+impl Accounts {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -274,7 +275,7 @@ impl Budget {
     /// A budget with `limits`, of which `spent` is gone already, by an earlier run say.
     pub fn new(limits: Limits, spent: Cost) -> Self {
         let state = State { spending: Spending { spent, ..Spending::default() }, overrun: None };
-        Self { limits, books: Arc::new(Books { state: Mutex::new(state), changed: Condvar::new() }) }
+        Self { limits, accounts: Arc::new(Accounts { state: Mutex::new(state), changed: Condvar::new() }) }
     }
 
     /// The limits.
@@ -284,29 +285,30 @@ impl Budget {
 
     /// What is spent and reserved now.
     pub fn spending(&self) -> Spending {
-        self.books.lock().spending
+        self.accounts.lock().spending
     }
 
     /// Sets `worst` aside. Where it does not fit beside what calls under way have reserved, waits for them, at most
     /// until `deadline`: most cost less than their worst case.
     ///
     /// # Errors
-    /// [`BudgetError`] where it does not fit beside what is booked, nothing became free in time, or no limit can be kept.
+    /// [`BudgetError`] where it does not fit beside what is booked, nothing became free in time, or no limit can be
+    /// kept.
     pub fn reserve(&self, worst: Cost, deadline: Instant) -> Result<Reservation, BudgetError> {
         let limits = self.limits;
-        let mut state = self.books.lock();
+        let mut state = self.accounts.lock();
         loop {
             self.check(&state)?;
             let Spending { spent, reserved, .. } = state.spending;
             if limits.allow(spent.plus(reserved).plus(worst)) {
                 state.spending.reserved += worst;
-                return Ok(Reservation { books: Arc::clone(&self.books), worst, settled: false });
+                return Ok(Reservation { accounts: Arc::clone(&self.accounts), worst, settled: false });
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if !limits.allow(spent.plus(worst)) || left.is_zero() {
                 return Err(BudgetError::Exhausted { limits, spent, worst });
             }
-            let waited = self.books.changed.wait_timeout(state, left);
+            let waited = self.accounts.changed.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -316,7 +318,7 @@ impl Budget {
     /// # Errors
     /// [`BudgetError::Overrun`] where no limit can be kept any more.
     pub(crate) fn check_overrun(&self) -> Result<(), BudgetError> {
-        self.check(&self.books.lock())
+        self.check(&self.accounts.lock())
     }
 
     fn check(&self, state: &State) -> Result<(), BudgetError> {
@@ -330,17 +332,17 @@ impl Budget {
 
     /// Sets aside again what counts as spent for calls of an earlier run that turn out to be under way still.
     pub fn reopen(&self, worst: Cost) -> Reservation {
-        let spending = &mut self.books.lock().spending;
+        let spending = &mut self.accounts.lock().spending;
         spending.spent = spending.spent.minus(worst);
         spending.reserved += worst;
-        Reservation { books: Arc::clone(&self.books), worst, settled: false }
+        Reservation { accounts: Arc::clone(&self.accounts), worst, settled: false }
     }
 }
 
 /// What a call under way has set aside. Dropping it books the worst case, so that nothing is forgotten on any path.
 #[derive(Debug)]
 pub struct Reservation {
-    books: Arc<Books>,
+    accounts: Arc<Accounts>,
     worst: Cost,
     settled: bool,
 }
@@ -359,7 +361,7 @@ impl Reservation {
 
     fn close(&mut self, cost: Cost, unconfirmed: Cost, calls: u64) {
         self.settled = true;
-        let mut state = self.books.lock();
+        let mut state = self.accounts.lock();
         let spending = &mut state.spending;
         spending.reserved = spending.reserved.minus(self.worst);
         spending.spent += cost;
@@ -369,7 +371,7 @@ impl Reservation {
             state.overrun.get_or_insert((cost, self.worst));
         }
         drop(state);
-        self.books.changed.notify_all();
+        self.accounts.changed.notify_all();
     }
 }
 
@@ -495,7 +497,7 @@ mod tests {
     }
 
     proptest! {
-        /// Many threads spend at random; no snapshot ever shows more than the limits, and the books add up.
+        /// Many threads spend at random; no snapshot ever shows more than the limits, and the accounts add up.
         #[test]
         fn never_exceeded(
             limit in 1u64..2000, earlier in 0u64..100,

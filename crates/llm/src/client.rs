@@ -7,18 +7,16 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::budget::{Booked, Budget, BudgetError, Cost};
 use crate::error::{Failure, LlmError, beginning};
 use crate::key::ApiKey;
-use crate::pace::{self, Ending, Limiter, NoTurn};
-use crate::request::{ChatAnswer, ChatRequest, Embeddings, Message, Origin, Role, Stop};
+use crate::pace::{self, Ending, Limiter, PaceError};
+use crate::request::{ChatAnswer, ChatRequest, Embeddings, Origin};
 use crate::retry;
 use crate::settings::{Endpoint, Settings};
 use crate::store::{Cache, Recorder, Recording, Request};
-use crate::structured;
 use crate::transport::{Attempt, HttpTransport, Transport};
 use crate::wire::{self, Call};
 
@@ -29,7 +27,7 @@ pub struct Estimate {
     pub stored: usize,
     /// Calls that would be sent.
     pub calls: usize,
-    /// The most that these can cost, if each is answered at once: far above what text usually costs, as every byte
+    /// The maximum cost of these, if each is answered at once: far above what text usually costs, as every byte
     /// may be a token and every answer as long as it may be.
     pub worst: Cost,
 }
@@ -42,15 +40,15 @@ pub struct Client {
     budget: Budget,
     cache: Option<Cache>,
     recorder: Option<Recorder>,
-    /// Why an answer could not be stored, the first time.
-    unkept: OnceLock<(PathBuf, String)>,
+    /// The first failure to store an answer.
+    store_failure: OnceLock<(PathBuf, String)>,
 }
 
-/// What a call tells whoever makes it, and asks of them, while it is under way.
-pub struct Watch<'a> {
-    /// Called when the next thing is to send an attempt; nothing is sent if it says no.
+/// Callbacks of a call that is under way.
+pub struct CallControl<'a> {
+    /// Called right before an attempt is sent; nothing is sent if it returns false.
     pub sending: &'a mut dyn FnMut() -> bool,
-    /// Whether the answer is not wanted any more. A wait then ends at once, with [`Failure::Withdrawn`]; an attempt
+    /// Whether the answer is no longer wanted. A wait then ends at once, with [`Failure::Withdrawn`]; an attempt
     /// that is on its way is waited for.
     pub is_over: &'a dyn Fn() -> bool,
 }
@@ -71,7 +69,7 @@ impl Client {
     /// A client that sends what it is asked, with the key from the environment variable that the settings name.
     ///
     /// # Errors
-    /// Where a setting cannot work, or the key is missing. Nothing is sent yet.
+    /// When a setting cannot work, or the key is missing. Nothing is sent yet.
     pub fn new(settings: Settings) -> Result<Self, LlmError> {
         let key = settings.key_variable.as_deref().map(ApiKey::from_environment).transpose()?;
         Self::with_key(settings, key)
@@ -80,7 +78,7 @@ impl Client {
     /// A client with a key from elsewhere.
     ///
     /// # Errors
-    /// Where a setting cannot work.
+    /// When a setting cannot work.
     pub fn with_key(settings: Settings, key: Option<ApiKey>) -> Result<Self, LlmError> {
         let endpoint = settings.check()?;
         let transport = HttpTransport::to(endpoint.address.clone(), key, endpoint.settings.concurrency)?;
@@ -90,7 +88,7 @@ impl Client {
     /// A client whose attempts `transport` makes, which has the key if there is one.
     ///
     /// # Errors
-    /// Where a setting cannot work.
+    /// When a setting cannot work.
     pub fn with_transport(settings: Settings, transport: Box<dyn Transport>) -> Result<Self, LlmError> {
         Ok(Self::from_transport(settings.check()?, transport))
     }
@@ -103,7 +101,7 @@ impl Client {
     /// A client that answers from `recording` alone, without a network or a key. What is not in it is an error.
     ///
     /// # Errors
-    /// Where a setting cannot work.
+    /// When a setting cannot work.
     pub fn replay(settings: Settings, recording: Recording) -> Result<Self, LlmError> {
         Ok(Self::from_source(settings.check()?, Source::Recording(recording)))
     }
@@ -115,7 +113,7 @@ impl Client {
             budget: Budget::default(),
             cache: None,
             recorder: None,
-            unkept: OnceLock::new(),
+            store_failure: OnceLock::new(),
         }
     }
 
@@ -168,9 +166,9 @@ impl Client {
     /// Asks a chat model.
     ///
     /// # Errors
-    /// Where there is no answer that can be used; see [`LlmError`].
+    /// When there is no answer that can be used; see [`LlmError`].
     pub fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, LlmError> {
-        self.chat_with_cost(request, Watch { sending: &mut || true, is_over: &|| false }).0
+        self.chat_with_cost(request, CallControl { sending: &mut || true, is_over: &|| false }).0
     }
 
     /// Asks a chat model, and says what that booked on the budget, with all its attempts and whether or not there is
@@ -178,7 +176,7 @@ impl Client {
     pub fn chat_with_cost(
         &self,
         request: &ChatRequest,
-        watch: Watch<'_>,
+        watch: CallControl<'_>,
     ) -> (Result<ChatAnswer, LlmError>, Booked) {
         let mut booked = Booked::default();
         let answer = self.chat_booking(request, &mut booked, watch);
@@ -189,7 +187,7 @@ impl Client {
         &self,
         request: &ChatRequest,
         booked: &mut Booked,
-        watch: Watch<'_>,
+        watch: CallControl<'_>,
     ) -> Result<ChatAnswer, LlmError> {
         let call = wire::chat_call(&self.endpoint, request);
         let answer = |body: &str| wire::chat_answer(self.endpoint.settings.provider, body);
@@ -205,49 +203,12 @@ impl Client {
         Ok(answer)
     }
 
-    /// Asks a chat model for an object that a `T` can be made of. An answer that is none is shown to the model once,
-    /// with what is wrong with it.
-    ///
-    /// # Errors
-    /// As [`Client::chat`]; [`LlmError::Unstructured`] where the second answer is none either, or the model refuses.
-    pub fn chat_json<T: DeserializeOwned>(&self, request: &ChatRequest) -> Result<(T, ChatAnswer), LlmError> {
-        let answer = self.chat(request)?;
-        let problem = match structured::json(&answer.text) {
-            Ok(value) => return Ok((value, answer)),
-            Err(problem) => problem,
-        };
-        if answer.stop == Stop::Refusal {
-            return Err(self.unstructured("the model refuses to answer", &answer));
-        }
-        let mut again = request.clone();
-        if !answer.text.trim().is_empty() {
-            again.messages.push(Message::new(Role::Assistant, answer.text.trim()));
-        }
-        let correction =
-            format!("That is not the JSON object that was asked for: {problem}. Answer with it alone.");
-        again.messages.push(Message::new(Role::User, correction));
-        let answer = self.chat(&again)?;
-        match structured::json(&answer.text) {
-            Ok(value) => Ok((value, answer)),
-            Err(problem) => Err(self.unstructured(&problem, &answer)),
-        }
-    }
-
-    fn unstructured(&self, problem: &str, answer: &ChatAnswer) -> LlmError {
-        let cut = if answer.stop == Stop::Length { "; it is cut: allow it more tokens" } else { "" };
-        LlmError::Unstructured {
-            endpoint: self.name(),
-            problem: format!("{problem}{cut}"),
-            answer: structured::excerpt(&answer.text),
-        }
-    }
-
     /// The embeddings of `texts`. Each text is stored by itself, so that a text that was embedded before costs nothing
     /// among others either; what is missing is sent in batches, several at the same time. Where one fails, those that
     /// were answered are stored.
     ///
     /// # Errors
-    /// Where a batch has no answer that can be used; see [`LlmError`].
+    /// When a batch has no answer that can be used; see [`LlmError`].
     pub fn embed(&self, texts: &[&str]) -> Result<Embeddings, LlmError> {
         let mut vectors: HashMap<&str, Vec<f32>> = HashMap::new();
         let missing = self.missing_embeddings(texts, &mut vectors)?;
@@ -316,7 +277,7 @@ impl Client {
             &call,
             |body| wire::embedding_answer(body, texts.len()),
             &mut Booked::default(),
-            Watch { sending: &mut || true, is_over: &|| false },
+            CallControl { sending: &mut || true, is_over: &|| false },
         )?;
         for (text, vector) in texts.iter().zip(&vectors) {
             self.store(&self.embedding_request(text)?, &wire::embedding_body(vector));
@@ -337,7 +298,7 @@ impl Client {
     }
 
     /// Stands for a question to this model: the hash of all that is sent and of where, and of which of several answers
-    /// is meant. The key is no part of it.
+    /// is meant. The key is not part of it.
     pub fn chat_name(&self, request: &ChatRequest) -> String {
         let call = wire::chat_call(&self.endpoint, request);
         self.request(&call, call.body.clone()).key()
@@ -361,7 +322,7 @@ impl Client {
     /// # Errors
     /// [`LlmError::Store`], if that is so.
     pub fn check_kept(&self) -> Result<(), LlmError> {
-        match self.unkept.get() {
+        match self.store_failure.get() {
             None => Ok(()),
             Some((path, problem)) => {
                 Err(LlmError::Store { path: path.clone(), problem: problem.clone(), source: None })
@@ -372,7 +333,7 @@ impl Client {
     /// What `requests` would cost; nothing is sent.
     ///
     /// # Errors
-    /// Where the cache cannot be read.
+    /// When the cache cannot be read.
     pub fn estimate_chat(&self, requests: &[ChatRequest]) -> Result<Estimate, LlmError> {
         let mut estimate = Estimate::default();
         for request in requests {
@@ -390,7 +351,7 @@ impl Client {
     /// What the embeddings of `texts` would cost; nothing is sent.
     ///
     /// # Errors
-    /// Where the cache cannot be read, or the provider has no embeddings.
+    /// When the cache cannot be read, or the provider has no embeddings.
     pub fn estimate_embed(&self, texts: &[&str]) -> Result<Estimate, LlmError> {
         let mut vectors = HashMap::new();
         let missing = self.missing_embeddings(texts, &mut vectors)?;
@@ -441,7 +402,7 @@ impl Client {
         let recorded = self.recorder.as_ref().map(|recorder| recorder.put(request, response));
         for stored in [cached, recorded].into_iter().flatten() {
             if let Err(LlmError::Store { path, problem, .. }) = stored
-                && self.unkept.set((path.clone(), problem.clone())).is_ok()
+                && self.store_failure.set((path.clone(), problem.clone())).is_ok()
             {
                 tracing::warn!("{}: {problem}; no more is sent", path.display());
             }
@@ -455,7 +416,7 @@ impl Client {
         call: &Call,
         parse: impl Fn(&str) -> Result<T, String>,
         booked: &mut Booked,
-        Watch { sending, is_over }: Watch<'_>,
+        CallControl { sending, is_over }: CallControl<'_>,
     ) -> Result<(String, T), LlmError> {
         let Source::Network(network) = &self.source else {
             return Err(self.unusable(0, "a recording sends nothing".to_owned()));
@@ -483,9 +444,9 @@ impl Client {
         for attempt in 1.. {
             let permit = limiter.turn(call.typical_tokens(), deadline, is_over).map_err(|none| {
                 let failure = match none {
-                    NoTurn::Late => late(last.take()),
-                    NoTurn::Paused(wait) => asked_to_wait(wait, last.take()),
-                    NoTurn::Over => Failure::Withdrawn,
+                    PaceError::Late => late(last.take()),
+                    PaceError::Paused(wait) => asked_to_wait(wait, last.take()),
+                    PaceError::Over => Failure::Withdrawn,
                 };
                 self.failed(attempt - 1, failure)
             })?;

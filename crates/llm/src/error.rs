@@ -31,7 +31,7 @@ pub enum LlmError {
         endpoint: String,
         /// How often the request was sent, or tried to be.
         attempts: u32,
-        /// What the last attempt met.
+        /// How the last attempt failed.
         failure: Failure,
     },
     /// The call might cost more than is left.
@@ -61,7 +61,7 @@ pub enum LlmError {
     /// The cache or a recording cannot be read or written.
     #[error("{path}: {problem}")]
     Store {
-        /// File or folder.
+        /// File or directory.
         path: PathBuf,
         /// What was expected and what to do.
         problem: String,
@@ -69,19 +69,9 @@ pub enum LlmError {
         #[source]
         source: Option<std::io::Error>,
     },
-    /// The model's answer does not hold what was asked for, even when asked again.
-    #[error("{endpoint}: the answer is not what the schema asks for: {problem}; it begins: {answer}")]
-    Unstructured {
-        /// Address and model.
-        endpoint: String,
-        /// What is wrong with the last answer.
-        problem: String,
-        /// The beginning of the last answer.
-        answer: String,
-    },
 }
 
-/// What one attempt met.
+/// How one attempt failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 pub enum Failure {
     /// A request holds the key itself, which would reach the model, the cache and recordings. It was not sent.
@@ -90,7 +80,7 @@ pub enum Failure {
         /// Name of the environment variable.
         variable: String,
     },
-    /// The attempt was taken back before it was sent, because the user wants no more.
+    /// The attempt was taken back before it was sent, because the user asked to stop.
     #[error("it was taken back before it was sent")]
     Withdrawn,
     /// The server refused the key.
@@ -98,7 +88,8 @@ pub enum Failure {
         Some(variable) => format!("the environment variable {variable}"),
         None => "whether the endpoint needs one, and name its environment variable in `key_variable`".to_owned(),
     })]
-    Unauthorised {
+    #[serde(rename = "Unauthorised")]
+    Unauthorized {
         /// 401.
         status: u16,
         /// The environment variable that the key came from, if there was one.
@@ -171,7 +162,7 @@ impl Failure {
             Self::TimedOut { .. } | Self::Unreachable { .. } | Self::Broken { .. } | Self::Answer { .. } => {
                 true
             }
-            Self::Unauthorised { .. }
+            Self::Unauthorized { .. }
             | Self::AskedToWait { .. }
             | Self::Deadline { .. }
             | Self::KeyInRequest { .. }
@@ -185,7 +176,7 @@ impl Failure {
         match self {
             Self::TimedOut { .. } | Self::Broken { .. } | Self::Answer { .. } => true,
             Self::Status { status, .. } => matches!(status, 408 | 500..=599) && !matches!(status, 503 | 529),
-            Self::Unauthorised { .. }
+            Self::Unauthorized { .. }
             | Self::AskedToWait { .. }
             | Self::Deadline { .. }
             | Self::Unreachable { .. }

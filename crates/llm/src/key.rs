@@ -15,7 +15,7 @@ const SHORTEST_WORD: usize = 12;
 /// that it is refused as a key.
 const SHORTEST_KEY: usize = 6;
 
-/// Whether `name` can be that of an environment variable. A key that was written in the place of the name mostly
+/// Whether `name` can be that of an environment variable. A key that was written instead of the name mostly
 /// cannot, so that what is none is never repeated in a message.
 pub(crate) fn is_variable(name: &str) -> bool {
     name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
@@ -44,7 +44,7 @@ fn looks_like_key(name: &str) -> bool {
 pub struct ApiKey {
     secret: String,
     variable: String,
-    /// How it may stand in texts; none for a word that is no key.
+    /// The forms in which texts may hold it; none for a word that is not a key.
     spellings: Arc<[Spelling]>,
 }
 
@@ -101,16 +101,16 @@ impl ApiKey {
 
     /// Whether `text` holds the key.
     pub(crate) fn is_in(&self, text: &str) -> bool {
-        self.spellings.iter().any(|spelling| spelling.places(text).next().is_some())
+        self.spellings.iter().any(|spelling| spelling.occurrences(text).next().is_some())
     }
 
-    /// `text` with the name of the variable in the place of the key. Servers repeat keys in error messages.
+    /// `text` with the name of the variable instead of the key. Servers repeat keys in error messages.
     pub(crate) fn redact(&self, text: &str) -> String {
-        let mut places: Vec<Range<usize>> =
-            self.spellings.iter().flat_map(|spelling| spelling.places(text)).collect();
-        places.sort_unstable_by_key(|place| place.start);
+        let mut ranges: Vec<Range<usize>> =
+            self.spellings.iter().flat_map(|spelling| spelling.occurrences(text)).collect();
+        ranges.sort_unstable_by_key(|range| range.start);
         let (mut redacted, mut done) = (String::with_capacity(text.len()), 0);
-        for Range { start, end } in places {
+        for Range { start, end } in ranges {
             // Two spellings may overlap.
             if start >= done {
                 redacted.push_str(&text[done..start]);
@@ -270,8 +270,8 @@ mod tests {
     }
 
     proptest! {
-        /// However often it is written as JSON, and with whatever escapes: the key is in nothing that can be read out of
-        /// the text, and JSON stays JSON.
+        /// However often it is written as JSON, and with whatever escapes: the key is in nothing that can be read out
+        /// of the text, and JSON stays JSON.
         #[test]
         fn no_reader_finds_the_key(
             secret in "[!-~]{0,20}[0-9!]{6}", before in ".*", after in ".*", escapes: u32,

@@ -26,13 +26,12 @@ mod retry;
 mod settings;
 mod spelling;
 mod store;
-pub mod structured;
 mod transport;
 mod wire;
 
 pub use batch::Batches;
 pub use budget::{Booked, Budget, BudgetError, Cost, Limits, Money, Spending, Usage};
-pub use client::{Client, Estimate, Watch};
+pub use client::{CallControl, Client, Estimate};
 pub use error::{Failure, LlmError};
 pub use key::ApiKey;
 pub use request::{ChatAnswer, ChatRequest, Embeddings, Message, Origin, Role, Schema, Stop};

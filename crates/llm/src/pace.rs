@@ -32,7 +32,7 @@ enum Turn {
     Later,
 }
 
-/// How a call ended, as far as the pace is concerned.
+/// How a call ended, for the pace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     Answered,
@@ -46,17 +46,17 @@ pub(crate) enum Ending {
 ///
 /// The number of calls at the same time follows additive increase and multiplicative decrease, as TCP's window does
 /// (Chiu and Jain, 1989): half after a refusal, one more for each round of answers. Tokens per minute are a bucket that
-/// holds ten seconds' worth; the first telling refusal that does not say how long to wait sets its rate to what was sent
-/// in the last minute, later ones lower it by a fifth, at most every half minute. A refusal is telling where a quarter of
-/// the last calls were refused, a twelfth once there is a rate. Each minute's worth of answers raises the rate by a quarter, and doubles it when it was
-/// not lowered for two minutes, up to the setting; before it was lowered once, each answer raises it by a tenth, as a
-/// server may have been at a loss for a moment only.
+/// holds ten seconds' worth; the first telling refusal that does not say how long to wait sets its rate to what was
+/// sent in the last minute, later ones lower it by a fifth, at most every half minute. A refusal is telling where a
+/// quarter of the last calls were refused, a twelfth once there is a rate. Each minute's worth of answers raises the
+/// rate by a quarter, and doubles it when it was not lowered for two minutes, up to the setting; before it was lowered
+/// once, each answer raises it by a tenth, as a server may have been at a loss for a moment only.
 #[derive(Debug)]
 struct Pace {
-    most_calls: f64,
+    max_calls: f64,
     calls: f64,
     in_flight: u32,
-    most_rate: Option<f64>,
+    max_rate: Option<f64>,
     rate: Option<f64>,
     tokens: f64,
     refilled: Duration,
@@ -74,15 +74,15 @@ struct Pace {
 }
 
 impl Pace {
-    fn new(most_calls: u32, most_rate: Option<u64>) -> Self {
-        let most_rate = most_rate.map(|rate| rate as f64);
+    fn new(max_calls: u32, max_rate: Option<u64>) -> Self {
+        let max_rate = max_rate.map(|rate| rate as f64);
         Self {
-            most_calls: f64::from(most_calls),
-            calls: f64::from(most_calls),
+            max_calls: f64::from(max_calls),
+            calls: f64::from(max_calls),
             in_flight: 0,
-            most_rate,
-            rate: most_rate,
-            tokens: most_rate.map_or(0.0, capacity),
+            max_rate,
+            rate: max_rate,
+            tokens: max_rate.map_or(0.0, capacity),
             refilled: Duration::ZERO,
             sent: VecDeque::new(),
             pause_until: Duration::ZERO,
@@ -130,12 +130,12 @@ impl Pace {
         match ending {
             Ending::Failed => {}
             Ending::Answered => {
-                self.calls = (self.calls + 1.0 / self.calls).min(self.most_calls);
+                self.calls = (self.calls + 1.0 / self.calls).min(self.max_calls);
                 if let Some(rate) = &mut self.rate {
                     let recent = self.rate_lowered.is_some_and(|lowered| now < lowered + 2 * MINUTE);
                     let share = if recent { 0.25 } else { 1.0 };
                     let more = if self.guessed { *rate * GUESS_GROWTH } else { share * tokens as f64 };
-                    *rate = (*rate + more).min(self.most_rate.unwrap_or(f64::INFINITY));
+                    *rate = (*rate + more).min(self.max_rate.unwrap_or(f64::INFINITY));
                 }
             }
             Ending::Refused(wait) => {
@@ -168,10 +168,10 @@ impl Pace {
     }
 }
 
-/// How often whoever waits looks whether that is over.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often a wait checks whether it was cancelled.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Waits for `time`; whether that was not cut short by `is_over`.
+/// Waits for `time`; false if `is_over` cut that short.
 pub(crate) fn sleep(time: Duration, is_over: &dyn Fn() -> bool) -> bool {
     let start = Instant::now();
     while !is_over() {
@@ -179,19 +179,19 @@ pub(crate) fn sleep(time: Duration, is_over: &dyn Fn() -> bool) -> bool {
         if left.is_zero() {
             return true;
         }
-        thread::sleep(left.min(LOOK));
+        thread::sleep(left.min(POLL_INTERVAL));
     }
     false
 }
 
-/// Why there is no turn for a call.
+/// Why a call cannot be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoTurn {
+pub(crate) enum PaceError {
     /// It would come after the deadline.
     Late,
     /// It would, because the server asks to wait so long.
     Paused(Duration),
-    /// Nobody wants it any more.
+    /// The call was cancelled.
     Over,
 }
 
@@ -216,32 +216,32 @@ impl Limiter {
     /// Waits for the turn of a call of about `tokens`, until `is_over`.
     ///
     /// # Errors
-    /// Where it would come after `deadline`, or not at all.
+    /// When it would come after `deadline`, or not at all.
     pub(crate) fn turn(
         &self,
         tokens: u64,
         deadline: Instant,
         is_over: &dyn Fn() -> bool,
-    ) -> Result<Permit<'_>, NoTurn> {
+    ) -> Result<Permit<'_>, PaceError> {
         let last = deadline.saturating_duration_since(self.start);
         let mut pace = self.lock();
         loop {
             if is_over() {
-                return Err(NoTurn::Over);
+                return Err(PaceError::Over);
             }
             let now = self.start.elapsed();
             let until = match pace.start(tokens, now) {
                 Turn::Now => {
                     return Ok(Permit { limiter: self, tokens, started: now, ending: Ending::Failed });
                 }
-                Turn::Paused(at) if at > last => return Err(NoTurn::Paused(at.saturating_sub(now))),
+                Turn::Paused(at) if at > last => return Err(PaceError::Paused(at.saturating_sub(now))),
                 Turn::Paused(at) | Turn::At(at) => at,
                 Turn::Later => last,
             };
             if now >= last || until > last {
-                return Err(NoTurn::Late);
+                return Err(PaceError::Late);
             }
-            let waited = self.changed.wait_timeout(pace, until.saturating_sub(now).min(LOOK));
+            let waited = self.changed.wait_timeout(pace, until.saturating_sub(now).min(POLL_INTERVAL));
             pace = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }

@@ -48,7 +48,7 @@ pub struct Schema {
 pub struct ChatRequest {
     /// The conversation so far.
     pub messages: Vec<Message>,
-    /// The most tokens that the answer may have. There is no call without such a limit, or it would have no worst case.
+    /// Maximum number of tokens that the answer may have. Every call has such a limit, or it would have no worst case.
     pub max_output_tokens: u32,
     /// How much chance there is in an answer, 0 for none; the server's default where nothing is said.
     pub temperature: Option<f64>,
@@ -111,7 +111,7 @@ pub struct ChatAnswer {
 /// Embeddings of texts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Embeddings {
-    /// A vector for each text, in the order of the texts, as the server gives them: not normalised.
+    /// A vector for each text, in the order of the texts, as the server gives them: not normalized.
     pub vectors: Vec<Vec<f32>>,
     /// How many of the distinct texts came from the endpoint, rather than the cache or a recording.
     pub sent: usize,

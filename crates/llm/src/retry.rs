@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The bound of the first wait.
 const FIRST: Duration = Duration::from_millis(500);
 /// The bound of every wait that the server does not ask for.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_DURATION: Duration = Duration::from_secs(60);
 
 /// The wait after failed attempt number `attempt` (from 1 on), with `chance` drawn from 0.0..1.0.
 ///
@@ -15,7 +15,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 pub(crate) fn wait(attempt: u32, server: Option<Duration>, chance: f64) -> Duration {
     match server {
         Some(server) => server.saturating_add((server / 10 + FIRST / 10).min(FIRST).mul_f64(chance)),
-        None => (FIRST * 2u32.pow(attempt.saturating_sub(1).min(16))).min(LONGEST).mul_f64(chance),
+        None => (FIRST * 2u32.pow(attempt.saturating_sub(1).min(16))).min(MAX_DURATION).mul_f64(chance),
     }
 }
 
@@ -33,7 +33,7 @@ mod tests {
             let waited = wait(attempt, server, chance);
             match server {
                 Some(server) => prop_assert!(waited >= server && waited <= server + FIRST),
-                None => prop_assert!(waited <= LONGEST && waited <= wait(attempt + 1, None, chance)),
+                None => prop_assert!(waited <= MAX_DURATION && waited <= wait(attempt + 1, None, chance)),
             }
         }
     }

@@ -9,8 +9,8 @@ use crate::budget::{Money, Price};
 use crate::error::LlmError;
 use crate::key::{is_variable, no_variable};
 
-/// The most time that an attempt or a call can be given.
-pub(crate) const LONGEST: Duration = Duration::from_secs(1_000_000);
+/// Maximum time that an attempt or a call can be given.
+pub(crate) const MAX_DURATION: Duration = Duration::from_secs(1_000_000);
 
 /// Which API an endpoint speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,22 +47,22 @@ pub struct Settings {
     /// Whether the server can hold an answer to a JSON schema. Where it cannot, the schema is put in words.
     #[serde(default = "yes")]
     pub json_schema: bool,
-    /// The most time that one attempt may take.
+    /// Maximum time that one attempt may take.
     #[serde(default = "two_minutes")]
     pub timeout_seconds: f64,
-    /// The most time that a call may take with all its attempts and waits.
+    /// Maximum time that a call may take with all its attempts and waits.
     #[serde(default = "fifteen_minutes")]
     pub deadline_seconds: f64,
-    /// The most attempts of a call.
+    /// Maximum number of attempts of a call.
     #[serde(default = "six")]
     pub attempts: u32,
-    /// The most calls at the same time; fewer where the server refuses them.
+    /// Maximum number of calls at the same time; fewer where the server refuses them.
     #[serde(default = "eight")]
     pub concurrency: u32,
-    /// The most tokens per minute; where nothing is said, what the server takes.
+    /// Maximum number of tokens per minute; where nothing is said, what the server takes.
     #[serde(default)]
     pub tokens_per_minute: Option<u64>,
-    /// The most texts in one request for embeddings.
+    /// Maximum number of texts in one request for embeddings.
     #[serde(default = "sixty_four")]
     pub embedding_batch: usize,
     /// The length that vectors are asked to have, for models that can shorten theirs.
@@ -131,7 +131,7 @@ impl Settings {
         for (name, seconds) in
             [("timeout_seconds", self.timeout_seconds), ("deadline_seconds", self.deadline_seconds)]
         {
-            if !(seconds > 0.0 && seconds <= LONGEST.as_secs_f64()) {
+            if !(seconds > 0.0 && seconds <= MAX_DURATION.as_secs_f64()) {
                 return fail(format!("`{name}` is {seconds}; expected more than 0 and at most 1000000"));
             }
         }
@@ -224,12 +224,12 @@ impl Endpoint {
         format!("{} ({})", self.address.base, self.settings.model)
     }
 
-    /// The most time for one attempt.
+    /// Maximum time for one attempt.
     pub(crate) fn timeout(&self) -> Duration {
         Duration::from_secs_f64(self.settings.timeout_seconds)
     }
 
-    /// The most time for a call.
+    /// Maximum time for a call.
     pub(crate) fn deadline(&self) -> Duration {
         Duration::from_secs_f64(self.settings.deadline_seconds)
     }

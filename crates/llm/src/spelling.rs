@@ -10,8 +10,8 @@ use std::ops::Range;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
-/// The most characters between two characters of a secret that are passed over, and the most meanings that a place in a
-/// text may have: whoever sends nothing else must not keep us busy.
+/// Maximum number of characters between two characters of a secret that are passed over, and the most meanings that a
+/// position in a text may have: whoever sends nothing else must not keep us busy.
 const MAX_SKIPPED: usize = 64;
 
 /// One way to write a secret: a sequence of bytes, each of which may be escaped.
@@ -52,14 +52,14 @@ impl Spelling {
         all
     }
 
-    /// The places where `text` has it, in their order.
-    pub(crate) fn places<'t>(&'t self, text: &'t str) -> impl Iterator<Item = Range<usize>> + 't {
+    /// Where `text` has it, in order.
+    pub(crate) fn occurrences<'t>(&'t self, text: &'t str) -> impl Iterator<Item = Range<usize>> + 't {
         let bytes = text.as_bytes();
         let mut from = 0;
         iter::from_fn(move || {
             let begins = (from..bytes.len()).filter(|&begin| self.may_begin(bytes, begin));
             let found = { begins }.find_map(|begin| self.end(text, begin).map(|end| begin..end))?;
-            let place = match self.kind {
+            let position = match self.kind {
                 Kind::Plain => found,
                 Kind::Hexadecimal => {
                     let before = &bytes[from..found.start];
@@ -68,12 +68,12 @@ impl Spelling {
                 }
                 Kind::Base64 => word_around(bytes, found),
             };
-            from = place.end;
-            Some(place)
+            from = position.end;
+            Some(position)
         })
     }
 
-    /// Whether it is worth a closer look at this place.
+    /// Whether it is worth a closer look at this position.
     fn may_begin(&self, bytes: &[u8], at: usize) -> bool {
         // What is passed over before a secret belongs to its first character, or a lone backslash would be left.
         if at > 0 && is_mark(bytes[at - 1]) {
@@ -93,11 +93,11 @@ impl Spelling {
 
     /// Where it ends if it begins at `begin`.
     fn end(&self, text: &str, begin: usize) -> Option<usize> {
-        let mut places = vec![begin];
+        let mut positions = vec![begin];
         for (number, &wanted) in self.bytes.iter().enumerate() {
             let mut next = Vec::new();
-            for &place in &places {
-                self.step(text, begin, place, (number > 0).then_some(number), wanted, &mut next);
+            for &position in &positions {
+                self.step(text, begin, position, (number > 0).then_some(number), wanted, &mut next);
             }
             next.sort_unstable();
             next.dedup();
@@ -105,25 +105,25 @@ impl Spelling {
             if next.is_empty() {
                 return None;
             }
-            places = next;
+            positions = next;
         }
-        places.last().copied()
+        positions.last().copied()
     }
 
-    /// Adds the places behind `wanted`, which may come after characters that are passed over. Before the first one of a
-    /// secret, these are backslashes alone.
+    /// Adds the positions behind `wanted`, which may come after characters that are passed over. Before the first one
+    /// of a secret, these are backslashes alone.
     fn step(
         &self,
         text: &str,
         begin: usize,
-        place: usize,
+        position: usize,
         number: Option<usize>,
         wanted: u8,
         next: &mut Vec<usize>,
     ) {
         let bytes = text.as_bytes();
         // With whether an escaped backslash stands before.
-        let mut open = vec![(place, false)];
+        let mut open = vec![(position, false)];
         for count in 0..MAX_SKIPPED {
             let Some(&(at, is_escaped)) = open.get(count) else { return };
             let Some(&byte) = bytes.get(at) else { continue };
@@ -169,8 +169,8 @@ impl Spelling {
     }
 }
 
-/// The characters that the base64 of any text has where that holds `secret` after a number of bytes of which three leave
-/// `before`; without those that depend on what stands around it.
+/// The characters that the base64 of any text has where that holds `secret` after a number of bytes of which three
+/// leave `before`; without those that depend on what stands around it.
 fn base64_within(secret: &str, before: usize) -> String {
     let text = STANDARD_NO_PAD.encode([vec![0; before], secret.as_bytes().to_vec()].concat());
     let bits = 8 * (before + secret.len());

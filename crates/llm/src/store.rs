@@ -45,7 +45,8 @@ struct ExchangeRef<'a> {
     response: &'a Value,
 }
 
-/// What is written and removed again to see that answers can be stored: white space, which means nothing in a recording.
+/// What is written and removed again to see that answers can be stored: white space, which means nothing in a
+/// recording.
 const PROBE: [u8; 4096] = [b' '; 4096];
 
 fn hash(text: &str) -> String {
@@ -56,18 +57,18 @@ fn failed(path: &Path, problem: &str, source: io::Error) -> LlmError {
     LlmError::Store { path: path.to_owned(), problem: format!("{problem}: {source}"), source: Some(source) }
 }
 
-/// Answers on disk under the hash of their request, one file each: a line with the hash of the rest, and the exchange as
-/// JSON. Any number of threads and programs may share a folder. It is a cache: it can be removed at any time.
+/// Answers on disk under the hash of their request, one file each: a line with the hash of the rest, and the exchange
+/// as JSON. Any number of threads and programs may share a directory. It is a cache: it can be removed at any time.
 #[derive(Debug, Clone)]
 pub struct Cache {
     folder: PathBuf,
 }
 
 impl Cache {
-    /// The cache in `folder`, which is made where there is none.
+    /// The cache in `directory`, which is made where there is none.
     ///
     /// # Errors
-    /// [`LlmError::Store`] where the folder cannot be made, or nothing can be written there: that is found before an
+    /// [`LlmError::Store`] where the directory cannot be made, or nothing can be written there: that is found before an
     /// answer is paid for.
     pub fn open(folder: &Path) -> Result<Self, LlmError> {
         let probe = || -> io::Result<()> {
@@ -88,7 +89,7 @@ impl Cache {
     }
 
     /// The answer to `request`, if it is there and whole. What is damaged counts as missing, with a warning; the next
-    /// answer takes its place.
+    /// answer replaces it.
     pub(crate) fn get(&self, request: &Request) -> Result<Option<Value>, LlmError> {
         let path = self.file(&request.key());
         let bytes = match fs::read(&path) {
@@ -148,7 +149,7 @@ impl Recorder {
         let open = || -> io::Result<File> {
             let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
             if !file.metadata()?.is_file() {
-                return Err(io::Error::other("it is no file"));
+                return Err(io::Error::other("it is not a file"));
             }
             locked(&file, || {
                 let mut bytes = Vec::new();
@@ -192,7 +193,7 @@ fn append(mut file: &File, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes).inspect_err(|_| drop(file.set_len(before)))
 }
 
-/// A recording that answers in the place of the endpoint. Of two answers to a request the later one counts.
+/// A recording that answers instead of the endpoint. Of two answers to a request the later one counts.
 #[derive(Debug)]
 pub struct Recording {
     path: PathBuf,

@@ -9,26 +9,27 @@ use ureq::{Agent, Error, Timeout};
 
 use crate::error::{Failure, LlmError, beginning};
 use crate::key::ApiKey;
-use crate::settings::{Address, KEY_IN_ADDRESS, LONGEST, Provider};
+use crate::settings::{Address, KEY_IN_ADDRESS, MAX_DURATION, Provider};
 use crate::wire::server_message;
 
-/// The longest answer that is read, in bytes: 512 vectors of 4096 values are about 40 MB.
-const LONGEST_ANSWER: u64 = 64 << 20;
+/// Maximum size of an answer, in bytes: 512 vectors of 4096 values are about 40 MB.
+const MAX_ANSWER_BYTES: u64 = 64 << 20;
 
-/// The longest file with the answers of a batch.
-const LONGEST_FILE: u64 = 256 << 20;
+/// Maximum size of a file with the answers of a batch, in bytes.
+const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// What is read of a body that comes with an error: enough for any message.
-const LONGEST_ERROR: u64 = 1 << 20;
+const MAX_ERROR_BYTES: u64 = 1 << 20;
 
-/// The most time for a connection to come about. A server that is there accepts at once.
+/// Maximum time for a connection to be made. A running server accepts at once.
 const CONNECT: Duration = Duration::from_secs(15);
 
 /// One attempt of a call. It holds no key, and names no server: whoever makes it knows both.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attempt {
-    /// Stands for the call: the same for all its attempts, and for whoever asks the same (see [`crate::Client::chat_name`]).
+    /// Stands for the call: the same for all its attempts, and for whoever asks the same (see
+    /// [`crate::Client::chat_name`]).
     pub name: String,
     /// Which API it is made for.
     pub provider: Provider,
@@ -36,7 +37,7 @@ pub struct Attempt {
     pub path: String,
     /// What is sent, as JSON.
     pub body: String,
-    /// The most time that it may take.
+    /// Maximum time that it may take.
     pub timeout: Duration,
 }
 
@@ -45,7 +46,7 @@ pub trait Transport: fmt::Debug + Send + Sync {
     /// Makes an attempt, and gives the body of the answer.
     ///
     /// # Errors
-    /// What the attempt met. No text in it holds a key.
+    /// How the attempt failed. No text in it holds a key.
     fn post(&self, attempt: &Attempt) -> Result<String, Failure>;
 }
 
@@ -62,7 +63,7 @@ impl HttpTransport {
     /// kept open. It follows no redirects, which would carry a request and its key to where nobody named.
     ///
     /// # Errors
-    /// [`LlmError::Settings`] where this is no such address, or it holds the key.
+    /// [`LlmError::Settings`] if this is not such an address, or it holds the key.
     pub fn new(address: &str, key: Option<ApiKey>, connections: u32) -> Result<Self, LlmError> {
         Self::to(Address::parse(address)?, key, connections)
     }
@@ -93,7 +94,7 @@ impl HttpTransport {
         // A 403 may be about what was asked rather than who asks: its message is worth keeping.
         if status == 401 {
             let variable = self.key.as_ref().map(|key| key.variable().to_owned());
-            return Failure::Unauthorised { status, variable };
+            return Failure::Unauthorized { status, variable };
         }
         let (message, quota_used_up) = server_message(body);
         Failure::Status { status, message: beginning(&message), retry_after, quota_used_up }
@@ -163,7 +164,7 @@ impl HttpTransport {
         }
         let url = format!("{}{path}", self.address.base);
         // An attempt may come from another machine, and what is longer has no end that the clock can tell.
-        let timeout = timeout.min(LONGEST);
+        let timeout = timeout.min(MAX_DURATION);
         let mut headers = vec![("accept", "application/json".to_owned())];
         if provider == Provider::Anthropic {
             headers.push(("anthropic-version", "2023-06-01".to_owned()));
@@ -196,11 +197,11 @@ impl HttpTransport {
         if !(200..300).contains(&status) {
             // What is told apart by the status alone needs no body, and some servers cut it.
             let mut bytes = Vec::new();
-            let _ = response.body_mut().as_reader().take(LONGEST_ERROR).read_to_end(&mut bytes);
+            let _ = response.body_mut().as_reader().take(MAX_ERROR_BYTES).read_to_end(&mut bytes);
             let text = self.hide(without_mark(String::from_utf8_lossy(&bytes).into_owned()));
             return Err(self.refusal(status, retry_after, &text));
         }
-        let longest = if content.is_some() { LONGEST_ANSWER } else { LONGEST_FILE };
+        let longest = if content.is_some() { MAX_ANSWER_BYTES } else { MAX_FILE_BYTES };
         // A body may be large: there is one copy of it, unless it holds the key.
         let bytes = response.body_mut().with_config().limit(longest).read_to_vec().map_err(failure)?;
         let text = String::from_utf8(bytes)

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use batches::{Fate, provider};
-use quarry_llm::batch::{Brought, Found, Sent, State, Trace, Until};
+use quarry_llm::batch::{BatchAnswer, BatchState, Cancellable, FindOutcome, SendOutcome, SentBatch};
 use quarry_llm::{ApiKey, Batches, ChatRequest, Client, Failure, LlmError, Provider, Settings};
 use serde_json::{Value, json};
 use support::{Reply, SECRET, Seen, Server, completion};
@@ -21,7 +21,7 @@ fn settings(provider: Provider, server: &Server) -> Settings {
     Settings { provider, timeout_seconds: 2.0, ..support::settings(server) }
 }
 
-fn batches(provider: Provider, server: &Server) -> Until<'static> {
+fn batches(provider: Provider, server: &Server) -> Cancellable<'static> {
     let key = ApiKey::new("TEST_KEY", SECRET).unwrap();
     let batches = Batches::with_key(settings(provider, server), Some(key)).unwrap();
     Box::leak(Box::new(batches)).until(&|| false)
@@ -56,7 +56,7 @@ fn no_trouble(_: &Seen, _: usize) -> Option<Reply> {
     None
 }
 
-fn brought(batches: &Until<'_>, id: &str) -> Vec<Brought> {
+fn brought(batches: &Cancellable<'_>, id: &str) -> Vec<BatchAnswer> {
     let mut all = Vec::new();
     batches.for_each_answer(id, &mut |brought| all.push(brought)).unwrap();
     all
@@ -69,9 +69,9 @@ fn answers_come_for_half_the_price() {
         let batches = batches(api, &server);
         let questions =
             questions(&Client::with_key(settings(api, &server), None).unwrap(), &["a", "b\n\"c\""]);
-        let Sent::As(id) = batches.send("quarry-1", &questions) else { panic!("{api:?}") };
-        assert_eq!(batches.state(&id).unwrap(), State::UnderWay);
-        assert_eq!(batches.state(&id).unwrap(), State::Ended);
+        let SendOutcome::Accepted(id) = batches.send("quarry-1", &questions) else { panic!("{api:?}") };
+        assert_eq!(batches.state(&id).unwrap(), BatchState::InProgress);
+        assert_eq!(batches.state(&id).unwrap(), BatchState::Ended);
         let brought = brought(&batches, &id);
         assert_eq!((brought[0].name.as_str(), brought.len()), (questions[1].0.as_str(), 2));
         let (answer, cost) = batches.read(brought[0].body.as_ref().unwrap());
@@ -106,8 +106,8 @@ fn what_fails_expires_or_comes_twice_is_told() {
         let batches = batches(api, &server);
         let texts = ["failed", "expired", "missing", "cut", "twice", "empty"];
         let questions = questions(&Client::with_key(settings(api, &server), None).unwrap(), &texts);
-        let Sent::As(id) = batches.send("quarry-1", &questions) else { panic!("{api:?}") };
-        while batches.state(&id).unwrap() == State::UnderWay {}
+        let SendOutcome::Accepted(id) = batches.send("quarry-1", &questions) else { panic!("{api:?}") };
+        while batches.state(&id).unwrap() == BatchState::InProgress {}
         let brought = brought(&batches, &id);
         let of = |text: &str| {
             let (name, _) = &questions[texts.iter().position(|other| *other == text).unwrap()];
@@ -134,31 +134,37 @@ fn a_batch_whose_number_was_lost_is_found_again() {
         let batches = batches(api, &server);
         let chat = Client::with_key(settings(api, &server), None).unwrap();
         let (first, second) = (questions(&chat, &["a", "b"]), questions(&chat, &["c", "d"]));
-        let Sent::As(other) = batches.send("quarry-1", &first) else { panic!("{api:?}") };
-        let Sent::Perhaps(_) = batches.send("quarry-2", &second) else { panic!("{api:?}") };
+        let SendOutcome::Accepted(other) = batches.send("quarry-1", &first) else { panic!("{api:?}") };
+        let SendOutcome::Unknown(_) = batches.send("quarry-2", &second) else { panic!("{api:?}") };
         for name in ["quarry-3", "quarry-4"] {
-            let Sent::As(_) = batches.send(name, &questions(&chat, &[name])) else { panic!("{api:?}") };
+            let SendOutcome::Accepted(_) = batches.send(name, &questions(&chat, &[name])) else {
+                panic!("{api:?}")
+            };
         }
         let holds = |name: &str| second.iter().any(|(own, _)| own == name);
         let find = |name: &str, sent: f64, is_other: &dyn Fn(&str) -> bool| {
-            batches.find(&Trace { name, n_questions: 2, sent, is_other, holds: &holds }).unwrap()
+            batches.find(&SentBatch { name, n_questions: 2, sent, is_other, holds: &holds }).unwrap()
         };
         let known = |id: &str| id == other;
         if api == Provider::Anthropic {
-            assert_eq!(find("quarry-2", 0.0, &known), Found::Perhaps, "it may be the one that has not ended");
+            assert_eq!(
+                find("quarry-2", 0.0, &known),
+                FindOutcome::Pending,
+                "it may be the one that has not ended"
+            );
             books.lock().unwrap().patience = 0;
             for id in ["batch_0", "batch_1"] {
                 batches.state(id).unwrap();
             }
             assert_eq!(
                 find("quarry-2", 0.0, &|_| false),
-                Found::As("batch_1".to_owned()),
+                FindOutcome::Found("batch_1".to_owned()),
                 "by its questions"
             );
         }
-        assert_eq!(find("quarry-2", 0.0, &known), Found::As("batch_1".to_owned()));
-        assert_eq!(find("quarry-9", 0.0, &|_| true), Found::No);
-        assert_eq!(find("quarry-2", 1e11, &known), Found::No, "none is so young");
+        assert_eq!(find("quarry-2", 0.0, &known), FindOutcome::Found("batch_1".to_owned()));
+        assert_eq!(find("quarry-9", 0.0, &|_| true), FindOutcome::NotFound);
+        assert_eq!(find("quarry-2", 1e11, &known), FindOutcome::NotFound, "none is so young");
         assert_eq!(books.lock().unwrap().batches.len(), 4);
     }
 }
@@ -175,7 +181,7 @@ fn a_batch_that_was_not_taken_is_sent_again_and_others_are_not() {
         });
         let chat = Client::with_key(settings(api, &server), None).unwrap();
         let sent = batches(api, &server).send("quarry-1", &questions(&chat, &["a"]));
-        assert!(matches!(sent, Sent::As(id) if id == "batch_7"));
+        assert!(matches!(sent, SendOutcome::Accepted(id) if id == "batch_7"));
         for (reply, perhaps) in [
             (Reply::status(401, "{}"), false),
             (Reply::status(400, "{}"), false),
@@ -187,7 +193,7 @@ fn a_batch_that_was_not_taken_is_sent_again_and_others_are_not() {
                 false => Reply::ok(json!({"id": "file-1"})),
             });
             let sent = batches(api, &server).send("quarry-1", &questions(&chat, &["a"]));
-            assert_eq!(matches!(sent, Sent::Perhaps(_)), perhaps, "{sent:?}");
+            assert_eq!(matches!(sent, SendOutcome::Unknown(_)), perhaps, "{sent:?}");
             assert_eq!(server.seen().iter().filter(|seen| seen.path.ends_with("batches")).count(), 1);
         }
     }
@@ -198,11 +204,13 @@ fn a_refused_batch_says_why_and_a_key_stays_here() {
     let (server, books) = provider(honest, no_trouble);
     let batches = batches(Provider::Openai, &server);
     let chat = Client::with_key(settings(Provider::Openai, &server), None).unwrap();
-    let Sent::As(id) = batches.send("quarry-1", &questions(&chat, &["a"])) else { panic!() };
+    let SendOutcome::Accepted(id) = batches.send("quarry-1", &questions(&chat, &["a"])) else { panic!() };
     books.lock().unwrap().refusal = Some("too many tokens are waiting".to_owned());
-    assert_eq!(batches.state(&id).unwrap(), State::Refused("too many tokens are waiting".to_owned()));
+    assert_eq!(batches.state(&id).unwrap(), BatchState::Refused("too many tokens are waiting".to_owned()));
     let before = server.count();
-    let Sent::Not(failure) = batches.send("quarry-2", &questions(&chat, &[SECRET])) else { panic!() };
+    let SendOutcome::NotSent(failure) = batches.send("quarry-2", &questions(&chat, &[SECRET])) else {
+        panic!()
+    };
     assert!(failure.to_string().contains("TEST_KEY") && server.count() == before, "{failure}");
 }
 

@@ -1,4 +1,4 @@
-//! The client against servers that say what no server should, and folders that take nothing.
+//! The client against servers that say what no server should, and directories that take nothing.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 #[allow(dead_code, reason = "each test file uses a part")]
@@ -11,8 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use quarry_llm::{
-    ApiKey, Booked, Budget, BudgetError, Cache, ChatAnswer, ChatRequest, Client, Cost, Failure, Limits,
-    LlmError, Provider, Recorder, Settings, Usage, Watch,
+    ApiKey, Booked, Budget, BudgetError, Cache, CallControl, ChatAnswer, ChatRequest, Client, Cost, Failure,
+    Limits, LlmError, Provider, Recorder, Settings, Usage,
 };
 use serde_json::{Value, json};
 use support::{Reply, SECRET, Server, client, completion, embeddings, question, settings};
@@ -22,7 +22,7 @@ fn escaped() -> String {
     SECRET.replace('+', "\\u002B").replace('/', "\\u002F")
 }
 
-/// All that is in the files of a folder.
+/// All that is in the files of a directory.
 fn contents(folder: &Path) -> String {
     let read = |path: &Path| if path.is_dir() { contents(path) } else { fs::read_to_string(path).unwrap() };
     fs::read_dir(folder).unwrap().map(|entry| read(&entry.unwrap().path())).collect()
@@ -99,7 +99,7 @@ fn ask_until(
     is_over: &dyn Fn() -> bool,
 ) -> (Result<ChatAnswer, LlmError>, Booked, Duration) {
     let begin = Instant::now();
-    let (answer, booked) = client.chat_with_cost(&question(), Watch { sending: &mut || true, is_over });
+    let (answer, booked) = client.chat_with_cost(&question(), CallControl { sending: &mut || true, is_over });
     (answer, booked, begin.elapsed())
 }
 

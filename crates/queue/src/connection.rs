@@ -1,4 +1,4 @@
-//! The server: reaching it, reaching it again, and the streams that must be there.
+//! The connection to the server, kept up when it restarts, and the streams that must exist.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -18,18 +18,18 @@ use crate::lock;
 use crate::subject::{ALL_REPLIES, ALL_TASKS, REPLIES, TASKS};
 
 /// How long tasks and replies that nobody fetches are kept.
-const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+const MAX_MESSAGE_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// The most time for one request to the server.
-const REQUEST: Duration = Duration::from_secs(5);
+/// Maximum time for one request to the server.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// When something fails for so long, the user is told.
-const TOLD_AFTER: Duration = Duration::from_secs(5);
+/// After this time of failures the user is told.
+const NOTICE_DELAY: Duration = Duration::from_secs(5);
 
-/// How often a wait looks whether the user wants no more.
-const GLANCE: Duration = Duration::from_millis(100);
+/// How often a wait checks whether the user asked to stop.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Takes what a user should know while work goes on.
+/// Receives messages for the user while work goes on.
 pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A connection to a NATS server with JetStream. It comes back when the server does. Clones are the same connection.
@@ -37,7 +37,7 @@ pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 pub struct Connection(Arc<Inner>);
 
 struct Inner {
-    /// The one thread of it does what is asynchronous.
+    /// Its one thread runs everything asynchronous.
     runtime: Runtime,
     client: Client,
     context: Context,
@@ -46,7 +46,7 @@ struct Inner {
     address: String,
     stop: Arc<AtomicBool>,
     notice: Notice,
-    /// What was told already of what is told once.
+    /// Messages that are told once and were told.
     told: Mutex<HashSet<String>>,
 }
 
@@ -57,13 +57,13 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Connects to the server at `url`, however long it takes it to be there, and makes the streams where there are
-    /// none. A user and a password, or a token, may be part of the address; no message repeats them. `stop` ends every
-    /// wait, now and later.
+    /// Connects to the server at `url`, however long it takes to start, and creates the streams if they do not exist. A
+    /// user and a password, or a token, may be part of the address; no message repeats them. `stop` ends every wait,
+    /// now and later.
     ///
     /// # Errors
-    /// When the address is none, the server refuses, or it has no JetStream; [`QueueError::Stopped`] when `stop` was
-    /// set before it was there.
+    /// When the address is invalid, the server refuses, or it has no JetStream; [`QueueError::Stopped`] when `stop` was
+    /// set before it answered.
     pub fn open(url: &str, stop: Arc<AtomicBool>, notice: Notice) -> Result<Self, QueueError> {
         let server: ServerAddr = url.parse().map_err(|_| QueueError::Address {
             problem: "it is not of the form nats://HOST:PORT".to_owned(),
@@ -75,24 +75,24 @@ impl Connection {
             .enable_all()
             .build()
             .map_err(|error| QueueError::Thread { problem: error.to_string() })?;
-        let patient = Patient { address: &address, stop: &stop, notice: &notice, grace: Duration::ZERO };
+        let retry = Retry { address: &address, stop: &stop, notice: &notice, grace: Duration::ZERO };
         let (client, context, tasks, replies) = runtime.block_on(async {
-            let client = patient
-                .insist("connect", async || {
+            let client = retry
+                .until_done("connect", async || {
                     let tell = Arc::clone(&notice);
-                    let place = address.clone();
+                    let server_address = address.clone();
                     let options = ConnectOptions::new()
                         .name("quarry")
-                        .connection_timeout(REQUEST)
-                        .request_timeout(Some(REQUEST))
+                        .connection_timeout(REQUEST_TIMEOUT)
+                        .request_timeout(Some(REQUEST_TIMEOUT))
                         .reconnect_delay_callback(|attempts| {
                             Duration::from_millis((attempts as u64 * 50).min(1000))
                         })
                         .event_callback(move |event| {
                             match event {
-                                Event::Disconnected => tell(&format!("{place}: lost the connection; trying again")),
-                                Event::Connected => tracing::debug!(address = place, "connected"),
-                                other => tracing::debug!(address = place, %other, "NATS"),
+                                Event::Disconnected => tell(&format!("{server_address}: lost the connection; trying again")),
+                                Event::Connected => tracing::debug!(address = server_address, "connected"),
+                                other => tracing::debug!(address = server_address, %other, "NATS"),
                             }
                             std::future::ready(())
                         });
@@ -103,7 +103,7 @@ impl Connection {
                         (None, _) => options,
                     };
                     options.connect(server.clone()).await.map_err(|error| {
-                        let refused = |problem: &str| Trouble::Final(patient.server(problem.to_owned()));
+                        let refused = |problem: &str| ActionError::Final(retry.server(problem.to_owned()));
                         match error.kind() {
                             ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => refused(
                                 "the server refuses the user; write nats://USER:PASSWORD@HOST:PORT, or a token in the \
@@ -112,18 +112,18 @@ impl Connection {
                             ConnectErrorKind::Tls => {
                                 refused("no secure connection comes about; check the server's certificate")
                             }
-                            _ => Trouble::Passing(error.to_string()),
+                            _ => ActionError::Transient(error.to_string()),
                         }
                     })
                 })
                 .await?;
             if !client.is_server_compatible(2, 9, 0) {
                 let version = client.server_info().version;
-                return Err(patient.server(format!("this is NATS {version}; install 2.9 or newer")));
+                return Err(retry.server(format!("this is NATS {version}; install 2.9 or newer")));
             }
             let context = jetstream::new(client.clone());
-            let tasks = patient.stream(&context, &tasks_config()).await?;
-            let replies = patient.stream(&context, &replies_config()).await?;
+            let tasks = retry.stream(&context, &tasks_config()).await?;
+            let replies = retry.stream(&context, &replies_config()).await?;
             Ok((client, context, tasks, replies))
         })?;
         let told = Mutex::default();
@@ -147,7 +147,7 @@ impl Connection {
         }
     }
 
-    /// Whether the user wants no more.
+    /// Whether the user asked to stop.
     pub fn is_stopped(&self) -> bool {
         self.0.stop.load(Ordering::SeqCst)
     }
@@ -172,25 +172,25 @@ impl Connection {
         &self.0.replies
     }
 
-    /// For actions that are tried until they work; `grace` is how long they are tried after the user wanted no more.
-    pub(crate) fn patient(&self, grace: Duration) -> Patient<'_> {
+    /// For actions that are repeated until they succeed, for at most `grace` after the user asked to stop.
+    pub(crate) fn retry(&self, grace: Duration) -> Retry<'_> {
         let Inner { address, stop, notice, .. } = self.0.as_ref();
-        Patient { address, stop, notice, grace }
+        Retry { address, stop, notice, grace }
     }
 
-    /// Makes the streams again, where somebody removed them.
+    /// Creates the streams again after somebody removed them.
     pub(crate) async fn restore(&self) -> Result<(), QueueError> {
-        let patient = self.patient(Duration::ZERO);
-        patient.stream(self.context(), &tasks_config()).await?;
-        patient.stream(self.context(), &replies_config()).await?;
+        let retry = self.retry(Duration::ZERO);
+        retry.stream(self.context(), &tasks_config()).await?;
+        retry.stream(self.context(), &replies_config()).await?;
         Ok(())
     }
 
-    /// Waits for a while, or until the user wants no more.
+    /// Waits for a while, or until the user asks to stop.
     pub(crate) async fn pause(&self, time: Duration) {
         let end = Instant::now() + time;
         while !self.is_stopped() && Instant::now() < end {
-            tokio::time::sleep(GLANCE.min(end.saturating_duration_since(Instant::now()))).await;
+            tokio::time::sleep(POLL_INTERVAL.min(end.saturating_duration_since(Instant::now()))).await;
         }
     }
 }
@@ -205,7 +205,7 @@ fn tasks_config() -> Config {
         discard: DiscardPolicy::New,
         discard_new_per_subject: true,
         storage: StorageType::File,
-        max_age: KEPT,
+        max_age: MAX_MESSAGE_AGE,
         ..Config::default()
     }
 }
@@ -217,52 +217,52 @@ fn replies_config() -> Config {
         max_messages_per_subject: 1,
         discard: DiscardPolicy::Old,
         storage: StorageType::File,
-        max_age: KEPT,
+        max_age: MAX_MESSAGE_AGE,
         allow_direct: true,
         ..Config::default()
     }
 }
 
-/// What an action met.
-pub(crate) enum Trouble {
-    /// It may work later.
-    Passing(String),
-    /// It will not.
+/// Why an action failed.
+pub(crate) enum ActionError {
+    /// It may succeed later.
+    Transient(String),
+    /// It will not succeed.
     Final(QueueError),
 }
 
-/// Tries actions until they work.
-pub(crate) struct Patient<'a> {
+/// Repeats actions until they succeed.
+pub(crate) struct Retry<'a> {
     address: &'a str,
     stop: &'a AtomicBool,
     notice: &'a Notice,
     grace: Duration,
 }
 
-impl Patient<'_> {
+impl Retry<'_> {
     pub(crate) fn server(&self, problem: String) -> QueueError {
         QueueError::Server { address: self.address.to_owned(), problem }
     }
 
-    /// Does `action` until it works. Says so where that takes long.
+    /// Repeats `action` until it succeeds; tells the user when that takes long.
     ///
     /// # Errors
-    /// What will not pass, and [`QueueError::Stopped`] when it did not work before the user wanted no more.
-    pub(crate) async fn insist<T>(
+    /// A permanent failure, and [`QueueError::Stopped`] when it did not succeed before the user asked to stop.
+    pub(crate) async fn until_done<T>(
         &self,
         what: &str,
-        mut action: impl AsyncFnMut() -> Result<T, Trouble>,
+        mut action: impl AsyncFnMut() -> Result<T, ActionError>,
     ) -> Result<T, QueueError> {
         let begin = Instant::now();
         let (mut told, mut stopped, mut wait) = (false, None, Duration::from_millis(50));
         loop {
             let problem = match action().await {
                 Ok(done) => return Ok(done),
-                Err(Trouble::Final(error)) => return Err(error),
-                Err(Trouble::Passing(problem)) => problem,
+                Err(ActionError::Final(error)) => return Err(error),
+                Err(ActionError::Transient(problem)) => problem,
             };
             tracing::debug!(address = self.address, what, problem, "will try again");
-            if begin.elapsed() > TOLD_AFTER && !told {
+            if begin.elapsed() > NOTICE_DELAY && !told {
                 (self.notice)(&format!("{}: cannot {what}: {problem}; trying again", self.address));
                 told = true;
             }
@@ -277,27 +277,27 @@ impl Patient<'_> {
                 if left.is_zero() {
                     break;
                 }
-                tokio::time::sleep(left.min(GLANCE)).await;
+                tokio::time::sleep(left.min(POLL_INTERVAL)).await;
             }
             wait = (wait * 2).min(Duration::from_secs(2));
         }
     }
 
     async fn stream(&self, context: &Context, config: &Config) -> Result<Stream, QueueError> {
-        self.insist("make its streams", async || {
+        self.until_done("make its streams", async || {
             context.get_or_create_stream(config.clone()).await.map_err(|error| {
                 let without = "JetStream is not enabled; start nats-server with --jetstream";
                 match error.kind() {
                     // A server that starts up has none for a moment.
-                    CreateStreamErrorKind::JetStreamUnavailable => Trouble::Passing(without.to_owned()),
+                    CreateStreamErrorKind::JetStreamUnavailable => ActionError::Transient(without.to_owned()),
                     CreateStreamErrorKind::JetStream(error) => {
-                        Trouble::Final(self.server(match error.error_code() {
+                        ActionError::Final(self.server(match error.error_code() {
                             ErrorCode::JETSTREAM_NOT_ENABLED
                             | ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT => without.to_owned(),
                             _ => format!("the stream {} cannot be made: {error}", config.name),
                         }))
                     }
-                    _ => Trouble::Passing(error.to_string()),
+                    _ => ActionError::Transient(error.to_string()),
                 }
             })
         })

@@ -1,8 +1,8 @@
-//! The side that has work: it publishes tasks, and waits for their replies.
+//! The side that has tasks: it publishes them, and waits for their replies.
 //!
-//! The reply that the server has stored is the only truth; what workers signal says when to look. So whatever is lost
-//! on the way, a task is never forgotten: who waits for it looks again every few seconds, for the reply and whether the
-//! task is still there.
+//! The reply that the server has stored is authoritative; signals of workers only say when to look. So whatever is lost
+//! on the way, a task is never forgotten: whoever waits for it looks every few seconds for the reply, and whether the
+//! task still exists.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,44 +16,44 @@ use futures_util::StreamExt;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use crate::connection::{Connection, Trouble};
+use crate::connection::{ActionError, Connection};
 use crate::error::QueueError;
 use crate::message::{self, Refused, kind, signal};
 use crate::{lock, subject};
 
-/// How often somebody who waits looks for the reply without being told to.
-const LOOK: Duration = Duration::from_secs(10);
+/// How often a waiting thread looks for the reply without a signal.
+const REPLY_POLL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// When no task of a kind was begun for so long, the user is told.
-const NOBODY: Duration = Duration::from_secs(30);
+/// When no worker has begun a task of a kind for so long, the user is told.
+const UNCLAIMED_NOTICE: Duration = Duration::from_secs(30);
 
-/// How long what is done is tried to be removed after the user wanted no more.
-const REMOVING: Duration = Duration::from_secs(5);
+/// How long removing finished tasks is tried after the user asked to stop.
+const REMOVAL_GRACE: Duration = Duration::from_secs(5);
 
 /// How often a task may be given back by workers before it is set aside.
 const MAX_RETURNS: u32 = 10;
 
-/// What is to be done.
+/// A task for a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     /// Which workers can do it.
     pub kind: String,
-    /// Stands for what it is: two tasks of one name are the same, and done once.
+    /// Identifies it: two tasks with one name are the same, and done once.
     pub name: String,
     /// What a worker needs to know.
     pub payload: Vec<u8>,
-    /// What messages call it.
+    /// A short description for messages.
     pub about: String,
 }
 
-/// What came of a task.
+/// The result of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// It was done. The reply is stored until [`Dispatcher::settle`].
     Done(Vec<u8>),
-    /// It was tried, and what came of it is not worth keeping.
+    /// It was tried and failed; the result is not kept.
     Failed(Vec<u8>),
-    /// Nobody knows what came of it, or workers cannot do it: the reason.
+    /// Its result is unknown, or workers cannot do it: the reason.
     Lost(String),
 }
 
@@ -70,7 +70,7 @@ pub struct Dispatcher {
     listening: JoinHandle<()>,
 }
 
-/// Who waits for what.
+/// The waiting threads, by task.
 #[derive(Debug, Default)]
 struct Waiting {
     tasks: HashMap<String, Vec<Arc<Waiter>>>,
@@ -89,17 +89,17 @@ impl Dispatcher {
     /// For the tasks of `queue`, which workers that speak `protocol` do.
     ///
     /// # Errors
-    /// When `queue` cannot be a name, or the user wanted no more before the server could be told.
+    /// When `queue` cannot be a name, or the user asked to stop before the server could be told.
     pub fn new(connection: &Connection, queue: &str, protocol: &str) -> Result<Self, QueueError> {
         let signals = subject::signals_of_queue(subject::check(queue)?);
         let waiting: Arc<Mutex<Waiting>> = Arc::default();
-        let patient = connection.patient(Duration::ZERO);
+        let retry = connection.retry(Duration::ZERO);
         let listening = connection.runtime().block_on(async {
             let client = connection.client().clone();
-            let mut subscription = patient
-                .insist("listen to workers", async || {
+            let mut subscription = retry
+                .until_done("listen to workers", async || {
                     let subscribed = client.subscribe(signals.clone()).await;
-                    subscribed.map_err(|error| Trouble::Passing(error.to_string()))
+                    subscribed.map_err(|error| ActionError::Transient(error.to_string()))
                 })
                 .await?;
             let waiting = Arc::clone(&waiting);
@@ -124,7 +124,7 @@ impl Dispatcher {
         })
     }
 
-    /// Has a task done, and waits for that however long it takes. A task that is under way, or done and not settled, is
+    /// Has a task done, and waits for it however long it takes. A task that is in progress, or done and not settled, is
     /// not done again. A worker that is lost with it is replaced, until `losses` of them were lost.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ impl Dispatcher {
         self.connection.runtime().block_on(self.wait(task, &waiter, losses))
     }
 
-    /// Takes back what nobody began; what is under way is waited for.
+    /// Withdraws tasks that no worker has begun; those in progress are waited for.
     pub fn withdraw(&self) {
         self.withdrawn.store(true, Ordering::SeqCst);
         for waiter in lock(&self.waiting).tasks.values().flatten() {
@@ -146,7 +146,7 @@ impl Dispatcher {
         }
     }
 
-    /// Removes the stored reply of a task, which its owner has in safety now.
+    /// Removes the stored reply of a task, which its owner has stored safely.
     pub fn settle(&self, name: &str) {
         let Some(sequence) = lock(&self.stored).remove(name) else { return };
         let context = self.connection.context().clone();
@@ -159,7 +159,7 @@ impl Dispatcher {
     /// Removes every task and reply of the queue, when all is done.
     ///
     /// # Errors
-    /// [`QueueError::Stopped`] when the user wanted no more before it worked.
+    /// [`QueueError::Stopped`] when the user asked to stop before it worked.
     pub fn clear(&self) -> Result<(), QueueError> {
         self.connection.runtime().block_on(async {
             self.remove_tasks(&subject::tasks_of_queue(&self.queue)).await?;
@@ -245,14 +245,14 @@ impl Dispatcher {
         };
         tokio::select! {
             () = waiter.wake.notified() => {}
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(REPLY_POLL_INTERVAL) => {}
             () = stopped => {}
         }
-        if !waiter.begun.load(Ordering::SeqCst) && lock(&self.waiting).is_neglected(&task.kind) {
+        if !waiter.begun.load(Ordering::SeqCst) && lock(&self.waiting).is_unclaimed(&task.kind) {
             self.connection.tell_once(&format!(
                 "no worker has begun {} for {} s; the workers are busy, or none is there that can do it",
                 task.about,
-                NOBODY.as_secs()
+                UNCLAIMED_NOTICE.as_secs()
             ));
         }
     }
@@ -266,28 +266,30 @@ impl Dispatcher {
         message::stored_reply(&self.connection, &subject, Duration::ZERO).await
     }
 
-    /// Whether the task was not there already.
+    /// Whether the task did not exist yet.
     async fn publish(&self, task: &Task) -> Result<bool, QueueError> {
         let subject = self.subject(task);
         let (headers, payload) =
             ([(message::PROTOCOL, self.protocol.as_str())], Bytes::copy_from_slice(&task.payload));
         self.connection
-            .patient(Duration::ZERO)
-            .insist("hand over work", async || {
+            .retry(Duration::ZERO)
+            .until_done("hand over work", async || {
                 match message::publish(&self.connection, &subject, &headers, &payload).await {
                     Ok(()) => Ok(true),
                     Err(Refused::AlreadyThere) => Ok(false),
-                    Err(Refused::TooLarge { bytes, limit }) => Err(Trouble::Final(QueueError::TooLarge {
-                        about: task.about.clone(),
-                        bytes,
-                        address: self.connection.address().to_owned(),
-                        limit,
-                    })),
-                    Err(Refused::NoStream) => {
-                        self.connection.restore().await.map_err(Trouble::Final)?;
-                        Err(Trouble::Passing("its streams are not there".to_owned()))
+                    Err(Refused::TooLarge { bytes, limit }) => {
+                        Err(ActionError::Final(QueueError::TooLarge {
+                            about: task.about.clone(),
+                            bytes,
+                            address: self.connection.address().to_owned(),
+                            limit,
+                        }))
                     }
-                    Err(Refused::Other(problem)) => Err(Trouble::Passing(problem)),
+                    Err(Refused::NoStream) => {
+                        self.connection.restore().await.map_err(ActionError::Final)?;
+                        Err(ActionError::Transient("its streams are not there".to_owned()))
+                    }
+                    Err(Refused::Other(problem)) => Err(ActionError::Transient(problem)),
                 }
             })
             .await
@@ -297,16 +299,16 @@ impl Dispatcher {
     /// subjects forgets what its consumers have under way of others.
     async fn remove_tasks(&self, filter: &str) -> Result<(), QueueError> {
         let tasks = self.connection.tasks();
-        let patient = self.connection.patient(REMOVING);
-        patient
-            .insist("remove what is done", async || {
+        let retry = self.connection.retry(REMOVAL_GRACE);
+        retry
+            .until_done("remove what is done", async || {
                 loop {
                     let last = match tasks.get_last_raw_message_by_subject(filter).await {
                         Ok(last) => last.sequence,
                         Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => {
                             return Ok(());
                         }
-                        Err(error) => return Err(Trouble::Passing(error.to_string())),
+                        Err(error) => return Err(ActionError::Transient(error.to_string())),
                     };
                     // A worker may be faster.
                     message::remove(self.connection.context(), subject::TASKS, last).await?;
@@ -316,11 +318,11 @@ impl Dispatcher {
     }
 
     async fn remove_replies(&self, filter: &str) -> Result<(), QueueError> {
-        let patient = self.connection.patient(REMOVING);
-        patient
-            .insist("remove what is done", async || {
+        let retry = self.connection.retry(REMOVAL_GRACE);
+        retry
+            .until_done("remove what is done", async || {
                 let purged = self.connection.replies().purge().filter(filter).await;
-                purged.map(|_| ()).map_err(|error| Trouble::Passing(error.to_string()))
+                purged.map(|_| ()).map_err(|error| ActionError::Transient(error.to_string()))
             })
             .await
     }
@@ -339,7 +341,7 @@ impl Drop for Dispatcher {
 }
 
 impl Waiting {
-    /// What a worker is told that says this of the task of this name.
+    /// The answer to this signal of a worker about the task of this name.
     fn heard(&mut self, name: &str, said: &[u8]) -> &'static [u8] {
         let Some(waiters) = self.tasks.get(name) else { return signal::UNWANTED };
         // A server that was killed may hand out again what it had handed out.
@@ -357,14 +359,14 @@ impl Waiting {
         answer
     }
 
-    /// Whether the user is to be told that nobody does tasks of this kind.
-    fn is_neglected(&mut self, kind: &str) -> bool {
+    /// Whether the user is to be told that no worker takes tasks of this kind.
+    fn is_unclaimed(&mut self, kind: &str) -> bool {
         let last = self.begun.entry(kind.to_owned()).or_insert_with(Instant::now);
-        last.elapsed() >= NOBODY
+        last.elapsed() >= UNCLAIMED_NOTICE
     }
 }
 
-/// Takes a waiter away again.
+/// Unregisters a waiter when dropped.
 struct Registered<'a> {
     waiting: &'a Mutex<Waiting>,
     name: &'a str,

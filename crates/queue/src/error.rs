@@ -4,7 +4,7 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueueError {
-    /// The address is none of a NATS server.
+    /// The address is not that of a NATS server.
     #[error(
         "the address of the NATS server cannot be used: {problem}; write one such as nats://localhost:4222"
     )]
@@ -23,7 +23,7 @@ pub enum QueueError {
     /// A name of a task, a kind or a queue cannot be part of a subject.
     #[error("{name:?} cannot name a part of a queue: expected letters, digits, `-` and `_`")]
     Name {
-        /// The name.
+        /// The name that was given.
         name: String,
     },
     /// A task is larger than the server takes.
@@ -41,10 +41,10 @@ pub enum QueueError {
         /// The server's limit.
         limit: usize,
     },
-    /// This machine cannot do the work.
+    /// This machine cannot do its tasks.
     #[error("this worker cannot go on: {problem}; its work was given back")]
     Unable {
-        /// Why.
+        /// In words, with what to do.
         problem: String,
     },
     /// The asynchronous runtime, or a thread, could not be started.
@@ -53,7 +53,7 @@ pub enum QueueError {
         /// What the system said.
         problem: String,
     },
-    /// The user wants no more.
+    /// The user asked to stop.
     #[error("stopped")]
     Stopped,
 }

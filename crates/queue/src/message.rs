@@ -1,4 +1,4 @@
-//! What goes over the server: what it says, that it is stored, and what is stored.
+//! Messages on the server: headers, publishing and removing them, and stored replies.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use async_nats::jetstream::{self, Context};
 use bytes::Bytes;
 use serde_json::json;
 
-use crate::connection::{Connection, Trouble};
+use crate::connection::{ActionError, Connection};
 use crate::error::QueueError;
 
 /// The header that says which version of their language two programs speak.
@@ -83,18 +83,18 @@ pub(crate) async fn publish(
 
 /// Removes a message from the stream of this name, where it is there still.
 ///
-/// The server is told not to overwrite it, as it does by default: a server of version 2.9 that overwrote messages and was
-/// killed then counts what its stream holds in a wrong way when it starts again, and says of messages that it stores from
-/// then on that there are none.
-pub(crate) async fn remove(context: &Context, stream: &str, sequence: u64) -> Result<(), Trouble> {
+/// The server is told not to overwrite it, as it does by default: a server of version 2.9 that overwrote messages and
+/// was killed then counts what its stream holds in a wrong way when it starts again, and says of messages that it
+/// stores from then on that there are none.
+pub(crate) async fn remove(context: &Context, stream: &str, sequence: u64) -> Result<(), ActionError> {
     let request = json!({"seq": sequence, "no_erase": true});
     let answer = context.request(format!("STREAM.MSG.DELETE.{stream}"), &request).await;
     match answer {
         Ok(Response::<DeleteStatus>::Ok(_)) => Ok(()),
         // It is gone.
         Ok(Response::Err { error }) if error.code() != 503 => Ok(()),
-        Ok(Response::Err { error }) => Err(Trouble::Passing(error.to_string())),
-        Err(error) => Err(Trouble::Passing(error.to_string())),
+        Ok(Response::Err { error }) => Err(ActionError::Transient(error.to_string())),
+        Err(error) => Err(ActionError::Transient(error.to_string())),
     }
 }
 
@@ -104,13 +104,13 @@ pub(crate) async fn stored_reply(
     subject: &str,
     grace: Duration,
 ) -> Result<Option<StreamMessage>, QueueError> {
-    let patient = connection.patient(grace);
-    patient
-        .insist("look for a reply", async || {
+    let retry = connection.retry(grace);
+    retry
+        .until_done("look for a reply", async || {
             match connection.replies().direct_get_last_for_subject(subject).await {
                 Ok(reply) => Ok(Some(reply)),
                 Err(error) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
-                Err(error) => Err(Trouble::Passing(error.to_string())),
+                Err(error) => Err(ActionError::Transient(error.to_string())),
             }
         })
         .await

@@ -1,4 +1,4 @@
-//! The side that does work: it takes tasks, holds their leases while it does them, and stores the replies.
+//! The side that does tasks: it takes them, holds their leases meanwhile, and stores the replies.
 
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -12,13 +12,13 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::task::JoinHandle;
 
-use crate::connection::{Connection, Trouble};
+use crate::connection::{ActionError, Connection};
 use crate::error::QueueError;
 use crate::message::{self, Refused, kind, publish, signal, stored_reply};
 use crate::{lock, subject};
 
 /// How long the server looks for a task before a worker asks again.
-const LOOK: Duration = Duration::from_secs(1);
+const TASK_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often a worker tells the server that it is still at a task; leases are a multiple of it.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 /// The shortest lease.
 pub const SHORTEST_LEASE: Duration = Duration::from_secs(3);
 
-/// How long whoever asked may be away until a worker does their task without them.
+/// How long the dispatcher of a task may be silent until a worker does the task anyway.
 const ABSENCE: Duration = Duration::from_secs(5);
 
 /// How long a worker that was told to stop tries to store the reply of what it did.
@@ -44,12 +44,12 @@ pub struct Group {
     pub threads: usize,
 }
 
-/// What a worker made of a task.
+/// The outcome of a task, from a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The reply, to be stored until whoever asked has it in safety.
+    /// The reply, to be stored until the dispatcher has stored it safely.
     Done(Vec<u8>),
-    /// It was tried; what came of it is told to whoever asked, and not worth keeping.
+    /// It failed; the result is sent to the dispatcher, and not kept.
     Failed(Vec<u8>),
     /// It cannot be done by any worker: the reason.
     Refused(String),
@@ -57,12 +57,12 @@ pub enum Outcome {
     Unable(String),
 }
 
-/// What a worker does with a task: from its kind and payload to what came of it.
+/// Does a task: from its kind and payload to the outcome.
 pub type Work<'a> = &'a (dyn Fn(&str, &[u8]) -> Outcome + Sync);
 
-/// Takes tasks until the user wants no more: what is under way then is finished. If this process dies, others have its
+/// Takes tasks until the user asks to stop: those in progress are finished. If this process dies, others have its
 /// tasks when `lease` has passed. A task that a worker died with is not done again: whoever asked is told. One that
-/// speaks another protocol is given back, and a message that is no task is set aside.
+/// speaks another protocol is given back, and a message that is not a task is set aside.
 ///
 /// # Errors
 /// When the worker is unable to go on; its tasks are given back.
@@ -130,7 +130,7 @@ impl Worker<'_> {
         lock(&self.ended).get_or_insert(error);
     }
 
-    /// Takes tasks of a kind when there are threads that have nothing to do, and no more of them.
+    /// Takes as many tasks of a kind as there are idle threads.
     fn take(&self, kind: &str, sender: &SyncSender<Leased>, free: &Free) {
         let runtime = self.connection.runtime();
         let mut consumer = None;
@@ -173,14 +173,14 @@ impl Worker<'_> {
             max_ack_pending: MAX_UNDER_WAY,
             ..pull::Config::default()
         };
-        let patient = self.connection.patient(Duration::ZERO);
-        patient
-            .insist("take work", async || {
+        let retry = self.connection.retry(Duration::ZERO);
+        retry
+            .until_done("take work", async || {
                 match self.connection.tasks().create_consumer(config.clone()).await {
                     Ok(consumer) => Ok(consumer),
                     Err(error) => {
-                        self.connection.restore().await.map_err(Trouble::Final)?;
-                        Err(Trouble::Passing(error.to_string()))
+                        self.connection.restore().await.map_err(ActionError::Final)?;
+                        Err(ActionError::Transient(error.to_string()))
                     }
                 }
             })
@@ -189,7 +189,7 @@ impl Worker<'_> {
 
     /// The next task, if there is one soon.
     async fn next(&self, consumer: &PullConsumer) -> Result<Option<Leased>, String> {
-        let batch = consumer.batch().max_messages(1).expires(LOOK).messages().await;
+        let batch = consumer.batch().max_messages(1).expires(TASK_POLL_INTERVAL).messages().await;
         let mut batch = batch.map_err(|error| error.to_string())?;
         let Some(message) = batch.next().await else { return Ok(None) };
         let message = message.map_err(|error| error.to_string())?;
@@ -226,7 +226,7 @@ impl Worker<'_> {
         let protocol = delivery.headers.as_ref().and_then(|headers| headers.get(message::PROTOCOL));
         let Some(protocol) = protocol else {
             self.connection
-                .tell_once(&format!("{}: a message that is no task is set aside", delivery.subject));
+                .tell_once(&format!("{}: a message that is not a task is set aside", delivery.subject));
             runtime.block_on(self.acknowledge(&task));
             return Ok(());
         };
@@ -315,7 +315,7 @@ impl Worker<'_> {
         let _ = task.delivery.ack().await;
     }
 
-    /// Stores a reply, and only then gives up the task. What is worth keeping takes the place of what is not.
+    /// Stores a reply, and only then gives up the task. What is worth keeping replaces what is not.
     async fn reply(
         &self,
         task: &Task<'_>,
@@ -323,9 +323,9 @@ impl Worker<'_> {
         mut payload: Bytes,
     ) -> Result<(), QueueError> {
         let subject = subject::reply(task.queue, task.name);
-        let patient = self.connection.patient(GRACE);
-        patient
-            .insist("store a reply", async || {
+        let retry = self.connection.retry(GRACE);
+        retry
+            .until_done("store a reply", async || {
                 let only_first = [(message::KIND_OF_REPLY, kind), (message::EXPECTED_SEQUENCE, "0")];
                 let headers = if kind == kind::DONE { &only_first[..1] } else { &only_first[..] };
                 match publish(self.connection, &subject, headers, &payload).await {
@@ -336,13 +336,13 @@ impl Worker<'_> {
                              `max_payload`"
                         );
                         (kind, payload) = (kind::LOST, problem.into());
-                        Err(Trouble::Passing("too large".to_owned()))
+                        Err(ActionError::Transient("too large".to_owned()))
                     }
                     Err(Refused::NoStream) => {
-                        self.connection.restore().await.map_err(Trouble::Final)?;
-                        Err(Trouble::Passing("its streams are not there".to_owned()))
+                        self.connection.restore().await.map_err(ActionError::Final)?;
+                        Err(ActionError::Transient("its streams are not there".to_owned()))
                     }
-                    Err(Refused::Other(problem)) => Err(Trouble::Passing(problem)),
+                    Err(Refused::Other(problem)) => Err(ActionError::Transient(problem)),
                 }
             })
             .await?;
@@ -352,21 +352,21 @@ impl Worker<'_> {
     }
 }
 
-/// What is to be done with a task that was taken.
+/// What a worker does with a task that it took.
 enum Begin {
     Now,
     Unwanted,
     Busy,
 }
 
-/// A task, as its messages are named.
+/// The names of a task's messages.
 struct Task<'a> {
     delivery: &'a Message,
     queue: &'a str,
     name: &'a str,
 }
 
-/// How many threads have nothing to do.
+/// The number of idle threads.
 #[derive(Default)]
 struct Free {
     count: Mutex<isize>,
@@ -382,7 +382,7 @@ impl Free {
     /// Whether there is one, or one comes soon.
     fn is_there(&self) -> bool {
         let count = lock(&self.count);
-        let waited = self.changed.wait_timeout_while(count, LOOK, |count| *count <= 0);
+        let waited = self.changed.wait_timeout_while(count, TASK_POLL_INTERVAL, |count| *count <= 0);
         *waited.unwrap_or_else(PoisonError::into_inner).0 > 0
     }
 }

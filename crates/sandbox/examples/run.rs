@@ -1,5 +1,5 @@
-//! Runs a source file in a sandbox and prints the outcome: `run LANGUAGE FILE [PACKAGE]...`. Packages come from the usual
-//! index of their language.
+//! Runs a source file in a sandbox and prints the outcome: `run LANGUAGE FILE [PACKAGE]...`. Packages come from the
+//! usual index of their language.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 #[cfg(target_os = "linux")]
@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if !packages.is_empty() {
         let start = Instant::now();
         let settings = Settings {
-            cache: default_cache().ok_or("there is no folder for packages")?,
+            cache: default_cache().ok_or("there is no directory for packages")?,
             wall_time: Duration::from_secs(300),
             bytes: 1 << 30,
             pip: Rules::default(),

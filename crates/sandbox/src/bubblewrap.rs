@@ -12,19 +12,19 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::Deserialize;
 
-use crate::account::{Account, Cgroup, CgroupParent};
 use crate::guard::Guard;
+use crate::resources::{Cgroup, CgroupParent, ResourceMonitor};
 use crate::seccomp::Filters;
 use crate::spawn::{Descriptors, Report, pipe, resource_limits, spawn};
-use crate::supervise::{KILL_TIME, Stream, adopt_orphans, reap, supervise, wait_for};
-use crate::watchdog::{Sight, Watchdog};
+use crate::supervise::{KILL_TIME, Stream, Supervised, adopt_orphans, reap, supervise, wait_for};
+use crate::watchdog::{WatchScope, Watchdog};
 use crate::{
-    Ended, Error, Limits, MemoryBound, Outcome, Program, REPORT_VARIABLE, SEARCH_PATH, Sandbox, WORK_FOLDER,
-    find_executable, tree,
+    Ended, Error, Limits, MemoryBound, Outcome, Program, REPORT_VARIABLE, SEARCH_PATH, Sandbox,
+    WORK_DIRECTORY, find_executable, tree,
 };
 
 /// Runs programs in namespaces of their own. They see `/usr`, a `/proc` of themselves, the simplest devices, an
-/// almost empty `/etc`, and three folders in memory that they can write to; no network, and no other process.
+/// almost empty `/etc`, and three directories in memory that they can write to; no network, and no other process.
 pub struct Bubblewrap {
     executable: PathBuf,
     cgroups: Option<CgroupParent>,
@@ -33,23 +33,23 @@ pub struct Bubblewrap {
     guard: Guard,
 }
 
-/// What a program of quarry's own choice may do beyond what others may. The steps that fetch packages need it.
+/// What a program that quarry itself chose may do beyond what others may: the steps that fetch packages need it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Access<'a> {
     /// Whether it has the network of the machine.
     pub network: bool,
     /// Files of the machine that it sees where they are.
     pub files: &'a [PathBuf],
-    /// A folder of the machine that it sees as [`OUTPUT_FOLDER`], may write to, and may fill with so many bytes.
+    /// A directory of the machine that it sees as [`OUTPUT_DIRECTORY`], may write to, and may fill with so many bytes.
     pub output: Option<(&'a Path, u64)>,
-    /// Whether it can start no other process.
-    pub alone: bool,
-    /// What ends it when it is set.
+    /// Whether it is kept from starting other processes.
+    pub no_fork: bool,
+    /// Ends the program when it is set.
     pub stop: Option<&'a AtomicBool>,
 }
 
 /// Where a program sees [`Access::output`].
-pub(crate) const OUTPUT_FOLDER: &str = "/opt/out";
+pub(crate) const OUTPUT_DIRECTORY: &str = "/opt/out";
 
 /// What of `/etc` finding and trusting another machine takes.
 const NETWORK_ETC: &[&str] = &[
@@ -64,7 +64,7 @@ const NETWORK_ETC: &[&str] = &[
     "/etc/pki/ca-trust/extracted",
 ];
 
-/// How often the size of a folder is looked at.
+/// How often the size of a directory is looked at.
 const SIZE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// What of `/etc` interpreters need to start.
@@ -74,8 +74,8 @@ const ETC: &[&str] =
 /// Beginnings of names in `/etc` that belong to interpreters.
 const ETC_PREFIXES: &[&str] = &["java-"];
 
-/// Where programs can write: each is a file system in memory of its own, of [`Limits::folder_bytes`].
-pub(crate) const FOLDERS: [&str; 3] = [WORK_FOLDER, "/tmp", "/dev/shm"];
+/// Where programs can write: each is a file system in memory of its own, of [`Limits::directory_bytes`].
+pub(crate) const DIRECTORIES: [&str; 3] = [WORK_DIRECTORY, "/tmp", "/dev/shm"];
 
 /// How long bubblewrap has to set the sandbox up.
 const SETUP_TIME: Duration = Duration::from_secs(10);
@@ -103,7 +103,7 @@ impl Bubblewrap {
         let filters = Filters::new().map_err(|error| Error::Setup { detail: error.to_string() })?;
         adopt_orphans()?;
         let cgroups = CgroupParent::find();
-        let guard = Guard::start(cgroups.iter().flat_map(CgroupParent::folders))?;
+        let guard = Guard::start(cgroups.iter().flat_map(CgroupParent::directories))?;
         let sandbox = Self { executable, cgroups, filters, user: User::current(), guard };
         let nothing = |command: &[&str]| Program {
             command: command.iter().map(|&word| word.to_owned()).collect(),
@@ -154,7 +154,7 @@ impl Bubblewrap {
         add(&["--unshare-cgroup-try", "--disable-userns", "--cap-drop", "ALL"]);
         add(&["--uid", "1000", "--gid", "1000", "--hostname", "sandbox"]);
         add(&["--die-with-parent", "--new-session", "--clearenv"]);
-        for (name, value) in [("PATH", SEARCH_PATH), ("HOME", WORK_FOLDER), ("LANG", "C.UTF-8")] {
+        for (name, value) in [("PATH", SEARCH_PATH), ("HOME", WORK_DIRECTORY), ("LANG", "C.UTF-8")] {
             add(&["--setenv", name, value]);
         }
         for (name, value) in &program.environment {
@@ -162,10 +162,10 @@ impl Bubblewrap {
         }
 
         add(&["--ro-bind", "/usr", "/usr"]);
-        for (folder, link) in system_folders() {
+        for (directory, link) in system_directories() {
             match link {
-                Some(target) => add(&["--symlink", &target.to_string_lossy(), folder]),
-                None => add(&["--ro-bind-try", folder, folder]),
+                Some(target) => add(&["--symlink", &target.to_string_lossy(), directory]),
+                None => add(&["--ro-bind-try", directory, directory]),
             }
         }
         for path in interpreter_files() {
@@ -182,11 +182,11 @@ impl Bubblewrap {
         for path in access.files {
             add(&["--ro-bind-try", utf8(path)?, utf8(path)?]);
         }
-        for (name, folder) in &program.read_only {
-            add(&["--ro-bind", utf8(folder)?, &format!("/opt/{name}")]);
+        for (name, directory) in &program.read_only {
+            add(&["--ro-bind", utf8(directory)?, &format!("/opt/{name}")]);
         }
-        if let Some((folder, _)) = access.output {
-            add(&["--bind", utf8(folder)?, OUTPUT_FOLDER]);
+        if let Some((directory, _)) = access.output {
+            add(&["--bind", utf8(directory)?, OUTPUT_DIRECTORY]);
         }
 
         // Some of its settings are the namespace's own, and would be the program's to change.
@@ -195,16 +195,16 @@ impl Bubblewrap {
             // Reads alike, and cannot be mapped, which would be shared memory.
             add(&["--dev-bind", "/dev/full", "/dev/zero"]);
         }
-        let folder_bytes = limits.folder_bytes.to_string();
-        for folder in FOLDERS {
-            add(&["--size", &folder_bytes, "--tmpfs", folder]);
+        let directory_bytes = limits.directory_bytes.to_string();
+        for directory in DIRECTORIES {
+            add(&["--size", &directory_bytes, "--tmpfs", directory]);
         }
         for (path, content) in &program.files {
-            add(&["--file", &descriptors.add_content(content)?, &format!("{WORK_FOLDER}/{path}")]);
+            add(&["--file", &descriptors.add_content(content)?, &format!("{WORK_DIRECTORY}/{path}")]);
         }
         // Both are file systems in memory without a limit of size.
-        add(&["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORK_FOLDER]);
-        let filter = self.filters.of(access.alone, is_watched);
+        add(&["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORK_DIRECTORY]);
+        let filter = self.filters.of(access.no_fork, is_watched);
         add(&["--seccomp", &descriptors.add_content(filter)?]);
         Ok((options, descriptors))
     }
@@ -252,9 +252,9 @@ impl Bubblewrap {
         if let Some(id) = self.user.id() {
             // This also gives up the supplementary groups.
             command.uid(id).gid(id);
-            if let Some((folder, _)) = access.output {
-                std::os::unix::fs::chown(folder, Some(id), Some(id))
-                    .map_err(Error::io("hand over a folder"))?;
+            if let Some((directory, _)) = access.output {
+                std::os::unix::fs::chown(directory, Some(id), Some(id))
+                    .map_err(Error::io("hand over a directory"))?;
             }
         }
         let members = cgroup.map_or(Ok(Vec::new()), |cgroup| cgroup.members())?;
@@ -266,29 +266,33 @@ impl Bubblewrap {
 
 impl Sandbox for Bubblewrap {
     fn run(&self, program: &Program, limits: &Limits) -> Result<Outcome, Error> {
-        self.run_with(program, limits, Access::default()).map(|(outcome, _)| outcome)
+        match self.run_with(program, limits, Access::default())? {
+            Run::Ended(outcome) => Ok(outcome),
+            Run::Aborted(reason) => {
+                Err(Error::Program(format!("it was stopped without being asked to: {reason:?}")))
+            }
+        }
     }
 }
 
 impl Bubblewrap {
-    /// The same with more access. A program that fills its folder, or is stopped, ends as one that needs too much
-    /// memory; which it was stands beside it.
+    /// The same with more access.
     pub(crate) fn run_with(
         &self,
         program: &Program,
         limits: &Limits,
         access: Access<'_>,
-    ) -> Result<(Outcome, Option<Over>), Error> {
+    ) -> Result<Run, Error> {
         program.check()?;
         // Dropped last: the kernel removes a cgroup only after its processes.
         let cgroup = self.cgroups.as_ref().and_then(|parent| parent.make(limits.memory_bytes));
-        let mut account;
+        let mut monitor;
         let mut started = self.start(program, limits, access, cgroup.as_ref())?;
         let Some(init) = started.wait_for_init()? else { return Err(started.setup_error()) };
-        let sight = Sight { folders: true, sockets: !access.network };
-        let watch = || Account::Watchdog(Watchdog::new(init.pid, limits.memory_bytes, sight));
-        account = cgroup.map_or_else(watch, Account::Cgroup);
-        // Nobody waits for the word if something failed meanwhile.
+        let scope = WatchScope { directories: true, sockets: !access.network };
+        let watch = || ResourceMonitor::Watchdog(Watchdog::new(init.pid, limits.memory_bytes, scope));
+        monitor = cgroup.map_or_else(watch, ResourceMonitor::Cgroup);
+        // Nobody waits for the signal if something failed meanwhile.
         if started.go.write_all(b"!").is_err() {
             return Err(started.setup_error());
         }
@@ -296,43 +300,54 @@ impl Bubblewrap {
         drop(go);
 
         let streams = [Stream::new(stdout, limits), Stream::new(stderr, limits), Stream::of(report, limits)];
-        let (mut looked, mut over) = (Instant::now(), None);
-        let mut is_over = || {
+        let mut looked = Instant::now();
+        let mut should_abort = || {
             if access.stop.is_some_and(|stop| stop.load(Ordering::SeqCst)) {
-                over = Some(Over::Stopped);
-            } else if let Some((folder, bytes)) = access.output
+                return Some(AbortReason::Stopped);
+            }
+            if let Some((directory, bytes)) = access.output
                 && looked.elapsed() >= SIZE_INTERVAL
             {
                 looked = Instant::now();
-                if tree::size(folder) > bytes {
-                    over = Some(Over::Full);
-                }
+                return (tree::size(directory) > bytes).then_some(AbortReason::OutputFull);
             }
-            over.is_some()
+            None
         };
-        let supervised = supervise(&mut child, streams, limits, &mut account, &mut is_over, &|| init.kill());
+        let supervised =
+            supervise(&mut child, streams, limits, &mut monitor, &mut should_abort, &|| init.kill());
         init.wait()?;
         // It has nothing more to wait for.
         let _ = child.wait();
-        let (outcome, _) = supervised?;
+        let outcome = match supervised? {
+            Supervised::Ended(outcome, _) => outcome,
+            Supervised::Aborted(reason) => return Ok(Run::Aborted(reason)),
+        };
         let ended_itself = matches!(outcome.ended, Ended::Exited { .. });
         if ended_itself && !has_exit_code(status) {
             return Err(setup_error(&outcome.stderr.text()));
         }
-        Ok((outcome, over))
+        Ok(Run::Ended(outcome))
     }
 }
 
-/// Why a program was ended that used up neither time nor memory.
+/// How a run with more access ended.
+pub(crate) enum Run {
+    /// By itself or by a limit.
+    Ended(Outcome),
+    /// The sandbox stopped it.
+    Aborted(AbortReason),
+}
+
+/// Why the sandbox stopped a program that was within its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Over {
+pub(crate) enum AbortReason {
     /// It has filled [`Access::output`].
-    Full,
+    OutputFull,
     /// [`Access::stop`] was set.
     Stopped,
 }
 
-/// A sandbox that waits for the word.
+/// A sandbox that is set up and waits for the signal to start its program.
 struct Started {
     child: Child,
     stdout: PipeReader,
@@ -352,7 +367,7 @@ struct Status {
 }
 
 impl Started {
-    /// Waits until the first process of the sandbox is there; `None` if bubblewrap gave up.
+    /// Waits until the first process of the sandbox exists; `None` if bubblewrap gave up.
     fn wait_for_init(&mut self) -> Result<Option<Init>, Error> {
         let deadline = Instant::now() + SETUP_TIME;
         let mut line = Vec::new();
@@ -367,12 +382,12 @@ impl Started {
         }
         let status: Status = serde_json::from_slice(&line).unwrap_or_default();
         let Some(pid) = status.child_pid.and_then(Pid::from_raw) else { return Ok(None) };
-        // It is there as long as it waits for the word, so that the number cannot mean another process.
+        // It exists as long as it waits for the signal, so that the number cannot mean another process.
         let descriptor = pidfd_open(pid, PidfdFlags::empty()).map_err(Error::io("watch the sandbox"))?;
         Ok(Some(Init { pid, descriptor }))
     }
 
-    /// What went wrong, after bubblewrap is gone.
+    /// What went wrong, once bubblewrap has ended.
     fn setup_error(mut self) -> Error {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -504,14 +519,14 @@ pub(crate) fn interpreter_files() -> impl Iterator<Item = String> {
 }
 
 /// Where programs and libraries are beside `/usr`, with what each is a link to, if it is one.
-pub(crate) fn system_folders() -> impl Iterator<Item = (&'static str, Option<PathBuf>)> {
-    let folders = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
-    let present = folders.into_iter().filter(|folder| fs::symlink_metadata(folder).is_ok());
-    present.map(|folder| (folder, fs::read_link(folder).ok()))
+pub(crate) fn system_directories() -> impl Iterator<Item = (&'static str, Option<PathBuf>)> {
+    let directories = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
+    let present = directories.into_iter().filter(|directory| fs::symlink_metadata(directory).is_ok());
+    present.map(|directory| (directory, fs::read_link(directory).ok()))
 }
 
-fn names(folder: &str) -> impl Iterator<Item = String> {
-    let entries = fs::read_dir(Path::new(folder)).into_iter().flatten().flatten();
+fn names(directory: &str) -> impl Iterator<Item = String> {
+    let entries = fs::read_dir(Path::new(directory)).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok())
 }
 

@@ -53,7 +53,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// For processes whose command line begins with the mark, and for cgroups below these folders.
+    /// For processes whose command line begins with the mark, and for cgroups below these directories.
     pub fn start<'p>(cgroups: impl Iterator<Item = &'p Path>) -> Result<Self, Error> {
         Self::with(SCRIPT, cgroups)
     }
@@ -63,13 +63,13 @@ impl Guard {
         Self::with(CONTAINERS, std::iter::empty())
     }
 
-    fn with<'p>(script: &str, folders: impl Iterator<Item = &'p Path>) -> Result<Self, Error> {
+    fn with<'p>(script: &str, directories: impl Iterator<Item = &'p Path>) -> Result<Self, Error> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let mark = format!("quarry-sandbox-{}-{number}:", std::process::id());
         let shell = Command::new("/bin/sh")
             .args(["-c", script, "quarry-guard", &mark])
-            .args(folders)
+            .args(directories)
             .env_clear()
             .env("PATH", SEARCH_PATH)
             .current_dir("/")
@@ -111,11 +111,11 @@ mod tests {
 
     #[test]
     fn what_bears_the_mark_ends_with_its_owner_and_nothing_else() {
-        let folder = tempfile::tempdir().unwrap();
-        let cgroup = |owner: u32| folder.path().join(format!("quarry-sandbox-{owner}-0"));
+        let directory = tempfile::tempdir().unwrap();
+        let cgroup = |owner: u32| directory.path().join(format!("quarry-sandbox-{owner}-0"));
         let (own, of_another) = (cgroup(std::process::id()), cgroup(std::process::id() + 1));
         [&own, &of_another].into_iter().for_each(|path| std::fs::create_dir(path).unwrap());
-        let mut guard = Guard::start([folder.path()].into_iter()).unwrap();
+        let mut guard = Guard::start([directory.path()].into_iter()).unwrap();
         let (mut marked, mut other) = (sleep(guard.mark()), sleep("quarry-sandbox-other:"));
         std::thread::sleep(Duration::from_millis(200));
         assert!(marked.try_wait().unwrap().is_none(), "the owner lives");

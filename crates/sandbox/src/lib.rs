@@ -1,5 +1,5 @@
-//! Runs programs that nobody vouches for: with the files that they are given and nothing else of this machine,
-//! without a network, within [`Limits`], and leaving nothing behind.
+//! Runs untrusted programs: with the files that they are given and nothing else of this machine, without a network,
+//! within [`Limits`], and leaving nothing behind.
 //!
 //! [`open`] gives a [`Sandbox`] and refuses where isolation does not work; [`Runner`] knows how the programs of a
 //! language are started.
@@ -16,14 +16,14 @@
 //! ```
 #![cfg(target_os = "linux")]
 
-mod account;
 mod bubblewrap;
 mod guard;
 pub mod packages;
-mod places;
 mod podman;
+mod resources;
 mod runners;
 mod seccomp;
+mod semaphore;
 mod spawn;
 mod supervise;
 mod tree;
@@ -38,23 +38,24 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use bubblewrap::Bubblewrap;
-pub use places::{Places, Taken};
 pub use podman::Podman;
 pub use runners::Runner;
+pub use semaphore::{Permit, Semaphore};
 
 /// Where programs find their files, and where they start.
-pub const WORK_FOLDER: &str = "/box";
+pub const WORK_DIRECTORY: &str = "/box";
 
-/// Where programs and their interpreters are looked for, whatever the environment says: a sandbox sees no other folders.
+/// Where programs and their interpreters are looked for, whatever the environment says: a sandbox sees no other
+/// directories.
 pub const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Tells a program the number of the file descriptor that it reports on, see [`Program::reports`].
 pub const REPORT_VARIABLE: &str = "QUARRY_REPORT";
 
-/// The most files that a program can be given: each takes a file descriptor while it is copied.
+/// Maximum number of files of a program: each takes a file descriptor while it is copied.
 pub const MAX_FILES: usize = 200;
 
-/// Something that runs programs. Runs on several threads at once do not meet.
+/// Runs programs. Runs on several threads at once are isolated from each other.
 pub trait Sandbox: Send + Sync {
     /// Runs a program until it ends or a limit ends it. Then all of its processes are gone, and all its files.
     ///
@@ -82,12 +83,12 @@ pub enum Isolation {
         /// `/usr` of the machine.
         image: Option<String>,
     },
-    /// None. The program can do whatever the user can; some of the [`Limits`] still hold. Only for those who said
-    /// explicitly that they want this.
+    /// None. The program can do whatever the user can; some of the [`Limits`] still hold. Only for users who asked
+    /// for this by name.
     UnsafeNoSandbox,
 }
 
-/// Opens a sandbox, and tries it out.
+/// Opens a sandbox and runs a program in it, to see that it works.
 ///
 /// # Errors
 /// When isolation does not work on this machine. It never falls back to less than was asked for.
@@ -99,16 +100,16 @@ pub fn open(isolation: Isolation) -> Result<Box<dyn Sandbox>, Error> {
     })
 }
 
-/// What to run.
+/// A program with its files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
-    /// The program, sought in `/usr/local/bin`, `/usr/bin` and `/bin`, and its arguments.
+    /// The executable, looked up in `/usr/local/bin`, `/usr/bin` and `/bin`, and its arguments.
     pub command: Vec<String>,
-    /// Files in the work folder: relative path, content. The program may change its copies.
+    /// Files in the work directory: relative path, content. The program may change its copies.
     pub files: Vec<(String, Vec<u8>)>,
     /// Environment variables. Others than these, `PATH`, `HOME` and `LANG` are not set.
     pub environment: Vec<(String, String)>,
-    /// Folders of the machine that the program sees as `/opt/NAME` and cannot change. Without isolation they are
+    /// Directories of the machine that the program sees as `/opt/NAME` and cannot change. Without isolation they are
     /// not there.
     pub read_only: Vec<(String, PathBuf)>,
     /// Whether it has a pipe to report on, apart from its output: its number is in the environment variable
@@ -116,10 +117,10 @@ pub struct Program {
     pub reports: bool,
 }
 
-/// What a program may use up.
+/// What a program may use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// From start to end. Then everything is killed.
+    /// From start to end; after it, everything is killed.
     pub wall_time: Duration,
     /// CPU time, at a resolution of one second: of each process, and within a second more of all together. Without a
     /// cgroup, those who are ended before they are seen, and whom their parents ignore, do not count.
@@ -130,13 +131,13 @@ pub struct Limits {
     pub processes: u64,
     /// Size of each file, in bytes.
     pub file_bytes: u64,
-    /// Size of each folder that can be written to (the work folder, `/tmp`, `/dev/shm`), in bytes. They live in
+    /// Size of each directory that can be written to (the work directory, `/tmp`, `/dev/shm`), in bytes. They live in
     /// memory.
-    pub folder_bytes: u64,
+    #[serde(rename = "folder_bytes")]
+    pub directory_bytes: u64,
     /// Open files of each process.
     pub open_files: u64,
-    /// What is kept of the output, of each stream, and of the report, in bytes. The program may write more, which is
-    /// dropped.
+    /// Bytes that are kept of each output stream and of the report. What the program writes beyond them is dropped.
     pub output_bytes: usize,
 }
 
@@ -148,33 +149,33 @@ impl Default for Limits {
             memory_bytes: 512 << 20,
             processes: 64,
             file_bytes: 16 << 20,
-            folder_bytes: 64 << 20,
+            directory_bytes: 64 << 20,
             open_files: 256,
             output_bytes: 64 << 10,
         }
     }
 }
 
-/// How a run went.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Outcome {
     /// Why the program is no longer running.
     pub ended: Ended,
-    /// What it wrote to its standard output.
+    /// The beginning of its standard output.
     pub stdout: Captured,
-    /// What it wrote to its standard error output, tracebacks for example.
+    /// The beginning of its standard error output, such as tracebacks.
     pub stderr: Captured,
-    /// What it wrote to the pipe of [`Program::reports`]; empty where it had none. Anything in it may be the doing of the
-    /// program itself.
+    /// What it wrote to the pipe of [`Program::reports`]; empty where it had none. Anything in it may be the doing of
+    /// the program itself.
     pub report: Captured,
-    /// From start to end.
+    /// Time from start to end.
     pub wall_time: Duration,
     /// User and system time of all processes together. Exact in a cgroup; otherwise sampled, so that it lacks what
     /// was used after the last sample.
     pub cpu_time: Duration,
-    /// The most memory that all processes had together, in bytes. Exact in a cgroup, otherwise sampled.
+    /// The maximum of the memory of all processes together, in bytes. Exact in a cgroup, otherwise sampled.
     pub peak_memory_bytes: u64,
-    /// What kept the program within its memory.
+    /// How the memory of the program was limited.
     pub memory_bound: MemoryBound,
 }
 
@@ -184,7 +185,7 @@ pub struct Outcome {
 pub enum Ended {
     /// By itself, with this status: 0–255, where 128 + N is also how an end by signal N is told, as in shells.
     Exited {
-        /// The status.
+        /// 0 to 255.
         code: i32,
     },
     /// It ran longer than [`Limits::wall_time`].
@@ -253,18 +254,18 @@ impl fmt::Display for MemoryBound {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A program that sandboxes need is not on the machine.
+    /// A program that sandboxes need is not installed.
     #[error("{program} is not in {SEARCH_PATH}: {remedy}")]
     Missing {
-        /// What is missing.
+        /// Its file name.
         program: String,
-        /// What to do.
+        /// How to install it.
         remedy: String,
     },
     /// Isolation could not be set up.
     #[error("containers cannot be set up: {detail}")]
     Container {
-        /// What went wrong, and what to do.
+        /// What Podman said, and what to do.
         detail: String,
     },
     /// Isolation could not be set up.
@@ -277,10 +278,10 @@ pub enum Error {
         /// What bubblewrap said.
         detail: String,
     },
-    /// Nobody counts processes.
+    /// The kernel does not count the processes of this user.
     #[error(
         "the number of processes of a program cannot be bounded here: this is root of a namespace that has no other \
-         user, and the kernel counts no processes of root's; run it as another user, or in a namespace that has user \
+         user, and the kernel does not count root's processes; run it as another user, or in a namespace that has user \
          65534"
     )]
     Uncounted,
@@ -290,33 +291,33 @@ pub enum Error {
     /// No runner has this name.
     #[error("no runner for {name:?}: expected one of {known}")]
     UnknownLanguage {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
-        /// What there is.
+        /// The names that exist.
         known: String,
     },
     /// The operating system refused something.
     #[error("cannot {action}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation, as an infinitive.
         action: &'static str,
-        /// Why it failed.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file or folder cannot be used.
+    /// A file or directory cannot be used.
     #[error("{}: cannot {action}: {source}; check its permissions and the free space", path.display())]
     File {
-        /// The file or folder.
+        /// The path that was used.
         path: PathBuf,
-        /// What was tried.
+        /// The operation, as an infinitive.
         action: &'static str,
-        /// Why it failed.
+        /// The system's error.
         source: io::Error,
     },
-    /// Processes are still there after they were killed.
+    /// Processes remain although they were killed.
     #[error("processes of the program did not end within {seconds} s after they were killed")]
     Unkillable {
-        /// How long they had.
+        /// The time that they had.
         seconds: u64,
     },
 }
@@ -353,7 +354,7 @@ impl Program {
             self.read_only.iter().find(|(name, _)| !is_plain_path(name) || name.contains('/'))
         {
             return problem(format!(
-                "{name:?} is not a plain name, as the name of a folder below /opt must be"
+                "{name:?} is not a plain name, as the name of a directory below /opt must be"
             ));
         }
         if let Some((name, _)) =
@@ -373,12 +374,12 @@ fn is_plain_path(path: &str) -> bool {
     !path.contains('\0') && path.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
 
-/// Where a program is that is named as in a shell.
+/// The path of a program that is named as in a shell.
 fn find_executable(name: &str) -> Option<PathBuf> {
     if name.starts_with('/') {
         return Some(PathBuf::from(name)).filter(|path| path.is_file());
     }
-    SEARCH_PATH.split(':').map(|folder| PathBuf::from(folder).join(name)).find(|path| path.is_file())
+    SEARCH_PATH.split(':').map(|directory| PathBuf::from(directory).join(name)).find(|path| path.is_file())
 }
 
 #[cfg(test)]

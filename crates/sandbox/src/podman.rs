@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use sha2::{Digest, Sha256};
 
-use crate::account::Account;
-use crate::bubblewrap::{GROUPS, USERS, User, interpreter_files, system_folders};
+use crate::bubblewrap::{GROUPS, USERS, User, interpreter_files, system_directories};
 use crate::guard::Guard;
+use crate::resources::ResourceMonitor;
 use crate::spawn::{Descriptors, Report, pipe, resource_limits, spawn};
-use crate::supervise::{Stream, adopt_orphans, reap, supervise, wait_for};
-use crate::watchdog::{Sight, Watchdog};
+use crate::supervise::{Stream, adopt_orphans, never, reap, supervise, wait_for};
+use crate::watchdog::{WatchScope, Watchdog};
 use crate::{
-    Ended, Error, Limits, Outcome, Program, REPORT_VARIABLE, Runner, SEARCH_PATH, Sandbox, WORK_FOLDER,
+    Ended, Error, Limits, Outcome, Program, REPORT_VARIABLE, Runner, SEARCH_PATH, Sandbox, WORK_DIRECTORY,
     find_executable,
 };
 
@@ -35,7 +35,7 @@ pub struct Podman {
     seccomp: Vec<u8>,
     user: User,
     guard: Guard,
-    /// The processes that stayed with containers, which Podman leaves to this process.
+    /// The monitors of containers, which Podman leaves to this process.
     monitors: Mutex<Vec<OwnedFd>>,
 }
 
@@ -100,7 +100,7 @@ impl Podman {
         }
     }
 
-    /// Makes an image with nothing in it but places for what is mounted; its name.
+    /// Makes an image with nothing in it but mount points; its name.
     fn make_image(&self) -> Result<String, Error> {
         let content = image().map_err(Error::io("make an image"))?;
         let digits: String =
@@ -140,8 +140,8 @@ impl Podman {
         self.command(arguments).output().map_err(Error::io("start podman"))
     }
 
-    /// The options for a program in a container of this name; `profile` is the number of the descriptor with the list of
-    /// system calls.
+    /// The options for a program in a container of this name; `profile` is the number of the descriptor with the list
+    /// of system calls.
     fn options(
         &self,
         name: &str,
@@ -181,29 +181,32 @@ impl Podman {
         let memory = limits.memory_bytes.min(1 << 60).to_string();
         add("memory", &memory);
         add("memory-swap", &memory);
-        let bytes = limits.folder_bytes.min(1 << 60);
+        let bytes = limits.directory_bytes.min(1 << 60);
         add("shm-size", &bytes.to_string());
-        for folder in [WORK_FOLDER, "/tmp"] {
-            add("tmpfs", &format!("{folder}:rw,nosuid,nodev,exec,notmpcopyup,size={bytes}"));
+        for directory in [WORK_DIRECTORY, "/tmp"] {
+            add("tmpfs", &format!("{directory}:rw,nosuid,nodev,exec,notmpcopyup,size={bytes}"));
         }
         if self.is_own {
             add("volume", "/usr:/usr:ro");
-            for (folder, _) in system_folders().filter(|(_, link)| link.is_none()) {
-                add("volume", &format!("{folder}:{folder}:ro"));
+            for (directory, _) in system_directories().filter(|(_, link)| link.is_none()) {
+                add("volume", &format!("{directory}:{directory}:ro"));
             }
             for path in interpreter_files() {
                 add("volume", &format!("{path}:{path}:ro"));
             }
         }
-        for (name, folder) in &program.read_only {
-            add("mount", &format!("type=bind,source={},destination=/opt/{name},ro=true", folder.display()));
+        for (name, directory) in &program.read_only {
+            add(
+                "mount",
+                &format!("type=bind,source={},destination=/opt/{name},ro=true", directory.display()),
+            );
         }
-        add("workdir", WORK_FOLDER);
+        add("workdir", WORK_DIRECTORY);
         add("entrypoint", "/usr/bin/env");
         options.extend(
             [&self.image, "-i", "/bin/sh", "-c", SCRIPT, "sh", "/usr/bin/env", "-i"].map(str::to_owned),
         );
-        let variables = [("PATH", SEARCH_PATH), ("HOME", WORK_FOLDER), ("LANG", "C.UTF-8")];
+        let variables = [("PATH", SEARCH_PATH), ("HOME", WORK_DIRECTORY), ("LANG", "C.UTF-8")];
         options.extend(variables.map(|(name, value)| format!("{name}={value}")));
         options.extend(program.environment.iter().map(|(name, value)| format!("{name}={value}")));
         options.extend(report.map(|report| format!("{REPORT_VARIABLE}={}", report.number)));
@@ -220,7 +223,7 @@ impl Podman {
         monitors.retain(|monitor| !reap(monitor, time));
     }
 
-    /// Waits until the first process of a container is there; `None` if Podman gave up before.
+    /// Waits until the first process of a container exists; `None` if Podman gave up before.
     fn wait_for_first(&self, name: &str, child: &Child) -> Result<Option<Pid>, Error> {
         let engine =
             pidfd_open(Pid::from_child(child), PidfdFlags::empty()).map_err(Error::io("watch podman"))?;
@@ -289,12 +292,14 @@ impl Sandbox for Podman {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         program.check()?;
         self.reap_monitors(Duration::ZERO);
-        if let Some((_, folder)) =
-            program.read_only.iter().find(|(_, folder)| folder.to_str().is_none_or(|path| path.contains(',')))
+        if let Some((_, directory)) = program
+            .read_only
+            .iter()
+            .find(|(_, directory)| directory.to_str().is_none_or(|path| path.contains(',')))
         {
             return Err(Error::Program(format!(
                 "{} cannot be mounted: its path holds a comma, or is not UTF-8",
-                folder.display()
+                directory.display()
             )));
         }
         let files = archive(program).map_err(Error::io("pack the files of the program"))?;
@@ -320,8 +325,8 @@ impl Sandbox for Podman {
             return Err(said(&available(own.0)));
         };
         let process = pidfd_open(first, PidfdFlags::empty()).ok();
-        let mut account = Account::observe(first).unwrap_or_else(|| {
-            Account::Watchdog(Watchdog::new(first, limits.memory_bytes, Sight::default()))
+        let mut monitor = ResourceMonitor::observe(first).unwrap_or_else(|| {
+            ResourceMonitor::Watchdog(Watchdog::new(first, limits.memory_bytes, WatchScope::default()))
         });
         send(go.1, &files);
 
@@ -338,12 +343,12 @@ impl Sandbox for Podman {
                 let _ = self.ask(&["kill", "--signal", "KILL", &container.name]);
             }
         };
-        let supervised = supervise(&mut child, streams, limits, &mut account, &mut || false, &kill);
+        let supervised = supervise(&mut child, streams, limits, &mut monitor, &mut never, &kill);
         let removed = container.remove()?;
         if !removed.status.success() {
             return Err(said(&removed.stderr));
         }
-        let (mut outcome, status) = supervised?;
+        let (mut outcome, status) = supervised?.ended();
         // Nothing that the program writes comes here.
         let detail = available(own.0);
         if status.code().is_some_and(|code| OWN_STATUSES.contains(&code)) && !detail.is_empty() {
@@ -389,24 +394,24 @@ fn archive(program: &Program) -> std::io::Result<Vec<u8>> {
     archive.into_inner()
 }
 
-/// An image with places for what is mounted, and with the links of this machine.
+/// An image with mount points, and with the links of this machine.
 fn image() -> std::io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
-    let places = ["usr", "etc", "opt", "proc", "dev", "sys", "run"].map(|folder| (folder, 0o755));
+    let mount_points = ["usr", "etc", "opt", "proc", "dev", "sys", "run"].map(|directory| (directory, 0o755));
     // What is mounted there takes on their modes.
-    for (folder, mode) in places.into_iter().chain([("tmp", 0o1777), ("box", 0o1777)]) {
-        archive.append_data(&mut header(tar::EntryType::Directory, mode), folder, std::io::empty())?;
+    for (directory, mode) in mount_points.into_iter().chain([("tmp", 0o1777), ("box", 0o1777)]) {
+        archive.append_data(&mut header(tar::EntryType::Directory, mode), directory, std::io::empty())?;
     }
-    for (folder, link) in system_folders() {
-        let folder = folder.trim_start_matches('/');
+    for (directory, link) in system_directories() {
+        let directory = directory.trim_start_matches('/');
         match link {
             Some(target) => {
-                archive.append_link(&mut header(tar::EntryType::Symlink, 0o777), folder, target)?
+                archive.append_link(&mut header(tar::EntryType::Symlink, 0o777), directory, target)?
             }
             None => {
                 archive.append_data(
                     &mut header(tar::EntryType::Directory, 0o755),
-                    folder,
+                    directory,
                     std::io::empty(),
                 )?;
             }

@@ -9,29 +9,29 @@ use serde::Deserialize;
 
 use crate::{Ended, Error, Limits, Outcome, Program, SEARCH_PATH, Sandbox, find_executable};
 
-/// The most bytes that a compiled program may have.
+/// Maximum size of a compiled program, in bytes.
 const MAX_COMPILED_BYTES: usize = 64 << 20;
 
-/// How the programs of a language are started. Which there are is data: `runners.toml`.
+/// How the programs of a language are started. The languages are data: `runners.toml`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Runner {
-    /// Name of the source file in the work folder.
+    /// Name of the source file in the work directory.
     pub file: String,
-    /// The program that runs it, with its arguments.
+    /// The command that runs it.
     pub command: Vec<String>,
     /// Environment variables.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// A command that succeeds where programs can be run, if that is more than its being there.
+    /// A command that succeeds if programs can be run; without one, the executable has to exist.
     #[serde(default)]
     check: Option<Vec<String>>,
-    /// What to do where programs cannot be run.
+    /// What to do if programs cannot be run.
     #[serde(default)]
     remedy: Option<String>,
     #[serde(default)]
-    least: Least,
-    /// What makes of the source what is run, if that is a step of its own.
+    minimum: MinimumLimits,
+    /// How the source is compiled, in languages that need it.
     #[serde(default)]
     compile: Option<Compile>,
 }
@@ -40,36 +40,36 @@ pub struct Runner {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Compile {
-    /// What must be installed.
+    /// The compiler, which must be installed.
     executable: String,
     /// The command, which writes the compiled program to its standard output.
     command: Vec<String>,
     environment: BTreeMap<String, String>,
-    /// The name of the compiled program in the work folder, where it takes the place of the source.
+    /// The name of the compiled program in the work directory, where it replaces the source.
     file: String,
     wall_seconds: u64,
     cpu_seconds: u64,
-    least: Least,
+    minimum: MinimumLimits,
 }
 
-/// What a compiler or interpreter takes up, beside the programs; 0 where that is not worth saying. Time is not among it:
-/// the limits on that are for whoever waits.
+/// What a compiler or interpreter needs beside the program; 0 where it needs little. Limits on time are not among them:
+/// they are for whoever waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Least {
+struct MinimumLimits {
     memory_mib: u64,
     processes: u64,
     file_mib: u64,
-    folder_mib: u64,
+    directory_mib: u64,
 }
 
-impl Least {
+impl MinimumLimits {
     fn raise(self, limits: &Limits) -> Limits {
         Limits {
             memory_bytes: limits.memory_bytes.max(self.memory_mib << 20),
             processes: limits.processes.max(self.processes),
             file_bytes: limits.file_bytes.max(self.file_mib << 20),
-            folder_bytes: limits.folder_bytes.max(self.folder_mib << 20),
+            directory_bytes: limits.directory_bytes.max(self.directory_mib << 20),
             ..limits.clone()
         }
     }
@@ -119,13 +119,13 @@ impl Runner {
         (!works).then(|| format!("the {executable} of this machine cannot run such programs: {remedy}"))
     }
 
-    /// A command that succeeds where programs can be run.
+    /// A command that succeeds if programs can be run.
     pub(crate) fn check(&self) -> Vec<String> {
         let is_there = ["/bin/sh", "-c", "command -v \"$1\"", "sh", self.executable()];
         self.check.clone().unwrap_or_else(|| is_there.map(str::to_owned).into())
     }
 
-    /// What it takes to run programs.
+    /// The program that must be installed.
     pub(crate) fn executable(&self) -> &str {
         match &self.compile {
             Some(compile) => &compile.executable,
@@ -150,7 +150,7 @@ impl Runner {
     /// # Errors
     /// When the program could not be started.
     pub fn run(&self, sandbox: &dyn Sandbox, program: &Program, limits: &Limits) -> Result<Outcome, Error> {
-        let own = self.least.raise(limits);
+        let own = self.minimum.raise(limits);
         let Some(compile) = &self.compile else { return sandbox.run(program, &own) };
         let compiler = Program {
             command: compile.command.clone(),
@@ -166,8 +166,8 @@ impl Runner {
             return Ok(compiled);
         }
         if compiled.stdout.is_truncated() {
-            let (bytes, most) = (compiled.stdout.total_bytes, MAX_COMPILED_BYTES);
-            return Err(Error::Program(format!("compiled, it has {bytes} bytes, more than {most}")));
+            let (bytes, maximum) = (compiled.stdout.total_bytes, MAX_COMPILED_BYTES);
+            return Err(Error::Program(format!("compiled, it has {bytes} bytes, more than {maximum}")));
         }
         let mut program = program.clone();
         program.files.retain(|(path, _)| *path != self.file);
@@ -187,7 +187,7 @@ impl Compile {
             wall_time: Duration::from_secs(self.wall_seconds),
             cpu_time: Duration::from_secs(self.cpu_seconds),
             output_bytes: MAX_COMPILED_BYTES,
-            ..self.least.raise(limits)
+            ..self.minimum.raise(limits)
         }
     }
 }

@@ -124,14 +124,14 @@ impl Filters {
     /// # Errors
     /// On an architecture that they are not made for.
     pub fn new() -> Result<Self, BackendError> {
-        let of = |alone, is_watched| filter(rules(alone, is_watched)?);
+        let of = |no_fork, is_watched| filter(rules(no_fork, is_watched)?);
         Ok(Self([of(false, false)?, of(false, true)?, of(true, false)?, of(true, true)?]))
     }
 
-    /// That of a program: `alone` it can start threads but no other process, and `is_watched` where no cgroup counts its
-    /// memory.
-    pub fn of(&self, alone: bool, is_watched: bool) -> &[u8] {
-        &self.0[2 * usize::from(alone) + usize::from(is_watched)]
+    /// That of a program: with `no_fork` it can start threads but no other process, and `is_watched` where no cgroup
+    /// counts its memory.
+    pub fn of(&self, no_fork: bool, is_watched: bool) -> &[u8] {
+        &self.0[2 * usize::from(no_fork) + usize::from(is_watched)]
     }
 }
 
@@ -153,7 +153,7 @@ fn refused() -> impl Iterator<Item = (&'static str, i64)> {
 /// what is refused here.
 ///
 /// # Errors
-/// When `own` is no profile.
+/// When `own` is not a profile.
 pub(crate) fn profile(own: &str) -> serde_json::Result<String> {
     let mut profile: Value = serde_json::from_str(own)?;
     let namespaces: u64 = NAMESPACE_FLAGS.iter().map(|&flag| flag as u64).sum();
@@ -190,7 +190,7 @@ pub(crate) fn profile(own: &str) -> serde_json::Result<String> {
     Ok(profile.to_string())
 }
 
-fn rules(alone: bool, is_watched: bool) -> Result<Rules, BackendError> {
+fn rules(no_fork: bool, is_watched: bool) -> Result<Rules, BackendError> {
     let condition =
         |argument, length, operator, value| SeccompCondition::new(argument, length, operator, value);
     let dword = SeccompCmpArgLen::Dword;
@@ -201,7 +201,7 @@ fn rules(alone: bool, is_watched: bool) -> Result<Rules, BackendError> {
         SeccompRule::new(vec![condition(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(flag), flag)?])
     });
     let mut clone: Vec<SeccompRule> = clone.collect::<Result<_, _>>()?;
-    if alone {
+    if no_fork {
         let is_thread = SeccompCmpOp::MaskedEq(libc::CLONE_THREAD as u64);
         clone.push(SeccompRule::new(vec![condition(0, SeccompCmpArgLen::Qword, is_thread, 0)?])?);
         #[cfg(target_arch = "x86_64")]

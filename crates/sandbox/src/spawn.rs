@@ -34,8 +34,8 @@ impl Descriptors {
     /// Adds a pipe to report on.
     pub fn add_report(&mut self) -> Result<Report, Error> {
         let (pipe, end) = pipe()?;
-        // The program is another user where root starts it, and opens the pipe by its name in `/proc`: what it starts has
-        // not always inherited the descriptor.
+        // The program is another user where root starts it, and opens the pipe by its name in `/proc`: what it starts
+        // has not always inherited the descriptor.
         rustix::fs::fchmod(&end, Mode::from_raw_mode(0o622))
             .map_err(Error::io("open a pipe for the program"))?;
         Ok(Report { pipe, number: self.add(end) })
@@ -83,7 +83,7 @@ fn join(command: &mut Command, cgroups: Vec<File>) {
 }
 
 /// Whatever this process has open without the flag to close it, because it inherited it or a library opened it, would
-/// be open in the sandbox too: a way out, if it is a folder or a socket.
+/// be open in the sandbox too: a way out, if it is a directory or a socket.
 #[expect(unsafe_code, reason = "only between fork and exec are the descriptors the child's alone")]
 fn close_inherited(command: &mut Command) {
     let mark = || {

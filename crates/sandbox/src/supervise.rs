@@ -1,5 +1,6 @@
 //! Watching a process from start to end: its output, its time, its memory.
 
+use std::convert::Infallible;
 use std::io::{self, PipeReader, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, ExitStatus};
@@ -10,10 +11,10 @@ use rustix::process::{
     Pid, PidfdFlags, WaitId, WaitIdOptions, getpid, pidfd_open, set_child_subreaper, waitid,
 };
 
-use crate::account::Account;
+use crate::resources::ResourceMonitor;
 use crate::{Captured, Ended, Error, Limits, Outcome};
 
-/// How long killed processes have to be gone.
+/// The time within which killed processes must be gone.
 pub(crate) const KILL_TIME: Duration = Duration::from_secs(10);
 
 /// A year: longer times cannot be added to every clock.
@@ -31,12 +32,12 @@ impl Stream {
         Self::of(Some(pipe), limits)
     }
 
-    /// One that is there or not.
+    /// One that may be missing.
     pub fn of(pipe: Option<PipeReader>, limits: &Limits) -> Self {
         Self { pipe, captured: Captured::default(), limit: limits.output_bytes }
     }
 
-    /// Reads what is there; called when there is something, or the end.
+    /// Reads what is available, or notices the end.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<()> {
         let Some(pipe) = &mut self.pipe else { return Ok(()) };
         let count = match pipe.read(buffer) {
@@ -53,34 +54,57 @@ impl Stream {
     }
 }
 
+/// How a process that was watched ended.
+pub(crate) enum Supervised<A> {
+    /// By itself or by a limit; the status is as the system tells it.
+    Ended(Outcome, ExitStatus),
+    /// It was stopped for this reason.
+    Aborted(A),
+}
+
+/// Never aborts: for programs that only their limits stop.
+pub(crate) fn never() -> Option<Infallible> {
+    None
+}
+
+impl Supervised<Infallible> {
+    pub fn ended(self) -> (Outcome, ExitStatus) {
+        match self {
+            Self::Ended(outcome, status) => (outcome, status),
+            Self::Aborted(never) => match never {},
+        }
+    }
+}
+
 /// Waits for a process, and calls `kill` at its end or when it exceeds a limit. `kill` ends the process and all that
-/// belongs to it. The streams are its output, its error output and its report. `is_over` says every few milliseconds whether it is to end for another reason, which counts as that it
-/// used up its memory.
+/// belongs to it. The streams are its output, its error output and its report. `should_abort` is asked every few
+/// milliseconds whether the process is to be stopped for another reason, which is then the result.
 ///
 /// # Errors
 /// When processes remain although they were killed.
-pub(crate) fn supervise(
+pub(crate) fn supervise<A>(
     child: &mut Child,
     mut streams: [Stream; 3],
     limits: &Limits,
-    account: &mut Account,
-    is_over: &mut dyn FnMut() -> bool,
+    monitor: &mut ResourceMonitor,
+    should_abort: &mut dyn FnMut() -> Option<A>,
     kill: &dyn Fn(),
-) -> Result<(Outcome, ExitStatus), Error> {
+) -> Result<Supervised<A>, Error> {
     let process =
         pidfd_open(Pid::from_child(child), PidfdFlags::empty()).map_err(Error::io("watch the program"))?;
     let mut buffer = vec![0; 64 << 10];
     let start = Instant::now();
     let mut look_at = start;
-    // When the program has to be over: at its time limit, and soon once it was killed.
+    // When the program has to have ended: at its time limit, or soon after it was killed.
     let mut deadline = start + limits.wall_time.min(LONGEST);
     let mut stopped = None;
+    let mut aborted = None;
     let mut exit: Option<(ExitStatus, Duration)> = None;
     while exit.is_none() || streams.iter().any(|stream| stream.pipe.is_some()) {
         let left = deadline.saturating_duration_since(Instant::now());
         let [stdout, stderr, report] = &streams;
         let waits = [exit.is_none().then_some(process.as_fd()), pipe(stdout), pipe(stderr), pipe(report)];
-        let [process_ended, readable @ ..] = wait_for(waits, left.min(account.interval()))?;
+        let [process_ended, readable @ ..] = wait_for(waits, left.min(monitor.interval()))?;
         for (stream, _) in streams.iter_mut().zip(readable).filter(|(_, readable)| *readable) {
             stream.read(&mut buffer).map_err(Error::io("read the program's output"))?;
         }
@@ -91,16 +115,19 @@ pub(crate) fn supervise(
             deadline = Instant::now() + KILL_TIME;
             continue;
         }
-        if exit.is_none() && stopped.is_none() && Instant::now() >= look_at {
-            stopped = account.exceeded(limits).or_else(|| is_over().then_some(Ended::Memory));
-            if stopped.is_some() {
+        if exit.is_none() && stopped.is_none() && aborted.is_none() && Instant::now() >= look_at {
+            stopped = monitor.exceeded(limits);
+            if stopped.is_none() {
+                aborted = should_abort();
+            }
+            if stopped.is_some() || aborted.is_some() {
                 kill();
                 deadline = Instant::now() + KILL_TIME;
             }
-            look_at = Instant::now() + account.interval();
+            look_at = Instant::now() + monitor.interval();
         }
         if Instant::now() >= deadline {
-            if exit.is_some() || stopped.is_some() {
+            if exit.is_some() || stopped.is_some() || aborted.is_some() {
                 return Err(Error::Unkillable { seconds: KILL_TIME.as_secs() });
             }
             stopped = Some(Ended::WallTime);
@@ -109,10 +136,13 @@ pub(crate) fn supervise(
         }
     }
     let Some((status, wall_time)) = exit else { return Err(Error::Unkillable { seconds: 0 }) };
-    if stopped.is_none() && matches!(account, Account::Cgroup(_)) && account.is_out_of_memory() {
+    if let Some(reason) = aborted {
+        return Ok(Supervised::Aborted(reason));
+    }
+    if stopped.is_none() && matches!(monitor, ResourceMonitor::Cgroup(_)) && monitor.is_out_of_memory() {
         stopped = Some(Ended::Memory);
     }
-    let usage = account.usage();
+    let usage = monitor.usage();
     let code = exit_code(status);
     let [stdout, stderr, report] = streams.map(|stream| stream.captured);
     let outcome = Outcome {
@@ -123,9 +153,9 @@ pub(crate) fn supervise(
         wall_time,
         cpu_time: usage.cpu_time,
         peak_memory_bytes: usage.memory_bytes,
-        memory_bound: account.bound(),
+        memory_bound: monitor.bound(),
     };
-    Ok((outcome, status))
+    Ok(Supervised::Ended(outcome, status))
 }
 
 /// A status as shells tell it.
@@ -164,7 +194,7 @@ fn pipe(stream: &Stream) -> Option<std::os::fd::BorrowedFd<'_>> {
     stream.pipe.as_ref().map(AsFd::as_fd)
 }
 
-/// Waits until one of these has something to tell, but no longer than `time`. Says which.
+/// Waits until some of these are readable or have ended, but no longer than `time`; which ones.
 pub(crate) fn wait_for<const COUNT: usize>(
     descriptors: [Option<std::os::fd::BorrowedFd<'_>>; COUNT],
     time: Duration,

@@ -1,20 +1,20 @@
-//! Folders that a program in a sandbox has filled, looked at from outside.
+//! Directories that a program in a sandbox has written to, seen from outside.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 
-/// The most files and folders that are looked at.
+/// Maximum number of files and directories that are visited.
 const MAX_ENTRIES: usize = 200_000;
 
-/// What is in a folder and below, without following links; the first error ends it.
-fn for_each(folder: &Path, mut each: impl FnMut(&Path, &Metadata) -> io::Result<()>) -> io::Result<()> {
+/// What is in a directory and below, without following links; the first error ends it.
+fn for_each(directory: &Path, mut each: impl FnMut(&Path, &Metadata) -> io::Result<()>) -> io::Result<()> {
     // Not by recursion, whose depth would be the program's choice.
-    let mut folders: Vec<PathBuf> = vec![folder.to_owned()];
+    let mut directories: Vec<PathBuf> = vec![directory.to_owned()];
     let mut count = 0;
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder)? {
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory)? {
             let path = entry?.path();
             let metadata = fs::symlink_metadata(&path)?;
             count += 1;
@@ -23,18 +23,18 @@ fn for_each(folder: &Path, mut each: impl FnMut(&Path, &Metadata) -> io::Result<
             }
             each(&path, &metadata)?;
             if metadata.is_dir() {
-                folders.push(path);
+                directories.push(path);
             }
         }
     }
     Ok(())
 }
 
-/// The space that the files of a folder take, in bytes, as far as they can be seen while a program changes them; too
+/// The space that the files of a directory take, in bytes, as far as they can be seen while a program changes them; too
 /// many files are more than any space.
-pub(crate) fn size(folder: &Path) -> u64 {
+pub(crate) fn size(directory: &Path) -> u64 {
     let (mut bytes, mut count) = (0, 0);
-    let _ = for_each(folder, |_, metadata| {
+    let _ = for_each(directory, |_, metadata| {
         count += 1;
         bytes += space(metadata);
         Ok(())
@@ -49,14 +49,14 @@ fn space(metadata: &Metadata) -> u64 {
 /// Makes what a program wrote this program's own, readable and not writable by others, and returns its size in bytes.
 ///
 /// # Errors
-/// When something is neither a file nor a folder: links could lead anywhere.
-pub(crate) fn adopt(folder: &Path) -> io::Result<u64> {
+/// When something is neither a file nor a directory: links could lead anywhere.
+pub(crate) fn adopt(directory: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     let is_root = rustix::process::geteuid().is_root();
-    for_each(folder, |path, metadata| {
+    for_each(directory, |path, metadata| {
         let kind = metadata.file_type();
         if !kind.is_file() && !kind.is_dir() {
-            return Err(io::Error::other(format!("{} is neither a file nor a folder", path.display())));
+            return Err(io::Error::other(format!("{} is neither a file nor a directory", path.display())));
         }
         if is_root {
             lchown(path, Some(0), Some(0))?;

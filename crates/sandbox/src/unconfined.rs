@@ -1,27 +1,27 @@
-//! No isolation: for those who said that they want none.
+//! No isolation, for users who asked for that by name.
 
 use std::fs;
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use crate::account::Account;
+use crate::resources::ResourceMonitor;
 use crate::spawn::{Descriptors, pipe, resource_limits, spawn};
-use crate::supervise::{Stream, supervise};
-use crate::watchdog::{Sight, Watchdog, descendants};
+use crate::supervise::{Stream, never, supervise};
+use crate::watchdog::{WatchScope, Watchdog, descendants};
 use crate::{Error, Limits, Outcome, Program, REPORT_VARIABLE, SEARCH_PATH, Sandbox};
 
-/// Runs programs as what they are: processes of the user, in a temporary folder. Limits hold but for those on
-/// processes and folders. A program that wants to outlives its run.
+/// Runs programs as processes of the user, in a temporary directory. Limits hold but for those on
+/// processes and directories. A program that wants to outlives its run.
 pub(crate) struct Unconfined;
 
 impl Sandbox for Unconfined {
     fn run(&self, program: &Program, limits: &Limits) -> Result<Outcome, Error> {
         program.check()?;
-        let folder = tempfile::tempdir().map_err(Error::io("make a temporary folder"))?;
+        let directory = tempfile::tempdir().map_err(Error::io("make a temporary directory"))?;
         for (path, content) in &program.files {
-            let path = folder.path().join(path);
-            path.parent().map_or(Ok(()), fs::create_dir_all).map_err(Error::io("make a folder"))?;
+            let path = directory.path().join(path);
+            path.parent().map_or(Ok(()), fs::create_dir_all).map_err(Error::io("make a directory"))?;
             fs::write(path, content).map_err(Error::io("write a file of the program"))?;
         }
         let [(stdout, stdout_end), (stderr, stderr_end)] = [pipe()?, pipe()?];
@@ -34,10 +34,10 @@ impl Sandbox for Unconfined {
             .args(&program.command)
             .env_clear()
             .envs([("PATH", SEARCH_PATH), ("LANG", "C.UTF-8")])
-            .env("HOME", folder.path())
+            .env("HOME", directory.path())
             .envs(program.environment.iter().map(|(name, value)| (name, value)))
             .envs(report.iter().map(|report| (REPORT_VARIABLE, &report.number)))
-            .current_dir(folder.path())
+            .current_dir(directory.path())
             .stdin(Stdio::null())
             .stdout(stdout_end)
             .stderr(stderr_end);
@@ -52,7 +52,9 @@ impl Sandbox for Unconfined {
         };
         let report = Stream::of(report.map(|report| report.pipe), limits);
         let streams = [Stream::new(stdout, limits), Stream::new(stderr, limits), report];
-        let mut account = Account::Watchdog(Watchdog::new(root, limits.memory_bytes, Sight::default()));
-        supervise(&mut child, streams, limits, &mut account, &mut || false, &kill).map(|(outcome, _)| outcome)
+        let mut monitor =
+            ResourceMonitor::Watchdog(Watchdog::new(root, limits.memory_bytes, WatchScope::default()));
+        let supervised = supervise(&mut child, streams, limits, &mut monitor, &mut never, &kill)?;
+        Ok(supervised.ended().0)
     }
 }

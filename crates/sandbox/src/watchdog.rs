@@ -1,4 +1,4 @@
-//! What the processes of a run use, by sampling: for where there is no cgroup.
+//! Samples what the processes of a run use, where no cgroup can be had.
 //!
 //! The kernel says of each process what is its own. What belongs to none is looked for where programs in a sandbox can
 //! put much of it: files in memory, sockets, descriptions of mapped memory. Kinds of it that cannot be seen from
@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 
-use crate::account::Usage;
-use crate::bubblewrap::FOLDERS;
+use crate::bubblewrap::DIRECTORIES;
+use crate::resources::Usage;
 
 /// What the kernel keeps for a file, of whatever size, with the longest of names.
 const FILE_BYTES: u64 = 1 << 10;
@@ -21,7 +21,7 @@ const FILE_BYTES: u64 = 1 << 10;
 /// What a socket can hold: what others may send to it until they wait, which programs cannot change, and itself.
 const SOCKET_BYTES: u64 = 256 << 10;
 
-/// What the kernel keeps for a mapping, with its place in the tree of them.
+/// What the kernel keeps for a mapping, with its node in the tree of them.
 const MAPPING_BYTES: u64 = 400;
 
 /// Mappings are counted in one sample of so many: there are hundreds in each process, and many only in an attack.
@@ -31,34 +31,35 @@ const SELDOM: u32 = 10;
 pub(crate) struct Watchdog {
     root: Pid,
     memory_bytes: u64,
-    sight: Sight,
+    scope: WatchScope,
     samples: u32,
     /// What the mappings took when they were last counted.
     mappings: u64,
     peak: Usage,
 }
 
-/// What of a run there is to see beside its processes.
+/// What the watchdog can see of a run beside its processes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sight {
-    /// Whether it has [`FOLDERS`] in memory.
-    pub folders: bool,
+pub(crate) struct WatchScope {
+    /// Whether it has [`DIRECTORIES`] in memory.
+    pub directories: bool,
     /// Whether all sockets of its network are its own.
     pub sockets: bool,
 }
 
 impl Watchdog {
     /// For a process and all that descend from it.
-    pub fn new(root: Pid, memory_bytes: u64, sight: Sight) -> Self {
-        Self { root, memory_bytes, sight, samples: 0, mappings: 0, peak: Usage::default() }
+    pub fn new(root: Pid, memory_bytes: u64, scope: WatchScope) -> Self {
+        Self { root, memory_bytes, scope, samples: 0, mappings: 0, peak: Usage::default() }
     }
 
-    /// The most that was seen.
+    /// The maxima of the samples.
     pub fn peak(&self) -> Usage {
         self.peak
     }
 
-    /// Whether more memory is in use than there is to be. Memory that processes share counts for each that has it.
+    /// Takes a sample; whether more memory is in use than allowed. Memory that processes share counts for each that has
+    /// it.
     pub fn sample(&mut self) -> bool {
         let mut cpu_time = Duration::ZERO;
         let mut memory = Memory::default();
@@ -73,9 +74,9 @@ impl Watchdog {
         self.samples = self.samples.wrapping_add(1);
         let root = PathBuf::from(format!("/proc/{}", self.root.as_raw_nonzero()));
         let Files { bytes, count } =
-            if self.sight.folders { files(&root.join("root")) } else { Files::default() };
-        let sockets = if self.sight.sockets { sockets(&root.join("net")) } else { 0 };
-        // What is shared lies in files, where there are folders to see.
+            if self.scope.directories { files(&root.join("root")) } else { Files::default() };
+        let sockets = if self.scope.sockets { sockets(&root.join("net")) } else { 0 };
+        // What is shared lies in files, where there are directories to see.
         let memory_bytes =
             memory.own + memory.shared.max(bytes) + count * FILE_BYTES + sockets + self.mappings;
         self.peak.cpu_time = self.peak.cpu_time.max(cpu_time);
@@ -158,13 +159,13 @@ fn memory_of(pid: i32) -> Memory {
         .map_or(Memory::default(), |status| Memory::parse(&status))
 }
 
-/// What the kernel keeps for all mappings of these processes; no more than a little over `most` is counted.
-fn mappings(processes: &[Process], most: u64) -> u64 {
+/// What the kernel keeps for all mappings of these processes; counting stops soon after `maximum`.
+fn mappings(processes: &[Process], maximum: u64) -> u64 {
     let mut bytes = 0;
     let mut buffer = vec![0; 64 << 10];
     for process in processes {
         let Ok(mut maps) = File::open(format!("/proc/{}/maps", process.pid)) else { continue };
-        while bytes <= most
+        while bytes <= maximum
             && let Ok(length @ 1..) = maps.read(&mut buffer)
         {
             let lines = buffer[..length].iter().filter(|&&byte| byte == b'\n').count();
@@ -174,7 +175,7 @@ fn mappings(processes: &[Process], most: u64) -> u64 {
     bytes
 }
 
-/// What is in folders in memory.
+/// What is in directories in memory.
 #[derive(Clone, Copy, Debug, Default)]
 struct Files {
     bytes: u64,
@@ -182,7 +183,7 @@ struct Files {
     count: u64,
 }
 
-/// What is in [`FOLDERS`] of a sandbox with this root; nothing while it is set up and still sees the machine's.
+/// What is in [`DIRECTORIES`] of a sandbox with this root; nothing while it is set up and still sees the machine's.
 fn files(root: &Path) -> Files {
     let device = |path: &Path| rustix::fs::stat(path).ok().map(|stat| stat.st_dev);
     let own = device(root);
@@ -190,15 +191,15 @@ fn files(root: &Path) -> Files {
         return Files::default();
     }
     let mut files = Files::default();
-    for folder in FOLDERS {
-        let Ok(found) = rustix::fs::statvfs(root.join(folder.trim_start_matches('/'))) else { continue };
+    for directory in DIRECTORIES {
+        let Ok(found) = rustix::fs::statvfs(root.join(directory.trim_start_matches('/'))) else { continue };
         files.bytes += found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize);
         files.count += found.f_files.saturating_sub(found.f_ffree);
     }
     files
 }
 
-/// What the sockets of a network may hold, from its folder in `/proc/PID`.
+/// What the sockets of a network may hold, from its directory in `/proc/PID`.
 fn sockets(net: &Path) -> u64 {
     let read = |name: &str| fs::read_to_string(net.join(name)).unwrap_or_default();
     let counts = [read("sockstat"), read("sockstat6")];
@@ -250,14 +251,14 @@ mod tests {
 
     #[test]
     fn sockets_count_with_what_waits_in_them() {
-        let folder = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
         write("sockstat", "sockets: used 3\nTCP: inuse 0 orphan 0 tw 0 alloc 9 mem 1\nUDP: inuse 1 mem 0\n");
         let head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when\n";
         write("tcp6", &format!("{head}   0: 0:1 0:0 01 00000010:00000100 00:0 0 0\n   1: x\n"));
-        assert_eq!(sockets(folder.path()), 3 * SOCKET_BYTES, "no socket is of TCP");
+        assert_eq!(sockets(directory.path()), 3 * SOCKET_BYTES, "no socket is of TCP");
         write("sockstat6", "TCP6: inuse 2\n");
-        assert_eq!(sockets(folder.path()), 3 * SOCKET_BYTES + 2 * 0x110);
-        assert_eq!(sockets(&folder.path().join("none")), 0);
+        assert_eq!(sockets(directory.path()), 3 * SOCKET_BYTES + 2 * 0x110);
+        assert_eq!(sockets(&directory.path().join("none")), 0);
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use quarry_sandbox::{Bubblewrap, Ended, Error, Isolation, Limits, Program, Runner, Sandbox, open};
 
-/// A program of each language that reads a file from the folder in which it runs.
+/// A program of each language that reads a file from the directory in which it runs.
 const PROGRAMS: &[(&str, &str)] = &[
     (
         "go",
@@ -243,11 +243,14 @@ fn what_cannot_run_is_refused_with_a_reason() {
 }
 
 #[test]
-fn a_missing_folder_is_an_error_of_the_setup() {
+fn a_missing_directory_is_an_error_of_the_setup() {
     if let Ok(sandbox) = open(Isolation::Bubblewrap) {
         let mut program = python("");
-        program.read_only.push(("packages".to_owned(), "/no/such/folder".into()));
+        program.read_only.push(("packages".to_owned(), "/no/such/directory".into()));
         let error = sandbox.run(&program, &patient()).unwrap_err();
-        assert!(matches!(&error, Error::Setup { detail } if detail.contains("/no/such/folder")), "{error}");
+        assert!(
+            matches!(&error, Error::Setup { detail } if detail.contains("/no/such/directory")),
+            "{error}"
+        );
     }
 }

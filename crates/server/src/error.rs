@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// Why a tool has no answer. The texts are for the agent that called it, and say what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// They are not as the schema says.
+    /// The arguments do not follow the schema.
     #[error("bad arguments")]
     Arguments(#[source] serde_json::Error),
     /// The tool has no such argument.
@@ -16,27 +16,27 @@ pub enum ToolError {
         /// The arguments nearest to it.
         nearest: Vec<String>,
     },
-    /// They are longer than any question is.
+    /// The arguments are longer than any question about code.
     #[error(
-        "{n_bytes} bytes of arguments, at most {max_bytes} are taken; say in a few words what the code does"
+        "{n_bytes} bytes of arguments, at most {max_bytes} are accepted; say in a few words what the code does"
     )]
     TooLong {
         /// Their length.
         n_bytes: usize,
-        /// The most that is taken.
+        /// Their maximum length.
         max_bytes: usize,
     },
-    /// A number is too small or too great.
-    #[error("{name}: expected {least} to {greatest}, found {found}")]
+    /// A number is too small or too large.
+    #[error("{name}: expected {minimum} to {maximum}, found {found}")]
     Range {
-        /// The argument.
+        /// The name of the argument.
         name: &'static str,
         /// What was given.
         found: String,
-        /// The least that is taken.
-        least: String,
-        /// The greatest that is taken.
-        greatest: String,
+        /// The smallest that is accepted.
+        minimum: String,
+        /// The largest that is accepted.
+        maximum: String,
     },
     /// `read_unit` needs one of two arguments.
     #[error("give either line or name, so that it is clear which unit is meant")]
@@ -46,20 +46,20 @@ pub enum ToolError {
     OutsideRoot {
         /// As given.
         path: String,
-        /// The tree.
+        /// The root of the tree.
         root: PathBuf,
     },
     /// Nothing that is indexed has this path.
-    #[error("{path}: no such file or folder among those that are indexed{}", suggestion(nearest))]
+    #[error("{path}: no such file or directory among those that are indexed{}", suggestion(nearest))]
     UnknownPath {
         /// As given.
         path: String,
         /// The paths nearest to it.
         nearest: Vec<String>,
     },
-    /// A folder was given where a file is needed.
-    #[error("{path}: is a folder; give one of its files{}", such_as(files))]
-    Folder {
+    /// A directory was given where a file is needed.
+    #[error("{path}: is a directory; give one of its files{}", such_as(files))]
+    IsDirectory {
         /// As given.
         path: String,
         /// Some of its files.
@@ -68,7 +68,7 @@ pub enum ToolError {
     /// The file is shorter.
     #[error("{path}: has no line {line}, it ends with line {n_lines}")]
     LineOutside {
-        /// The file.
+        /// Relative to the root.
         path: String,
         /// The line that was asked for.
         line: u32,
@@ -78,7 +78,7 @@ pub enum ToolError {
     /// The file has no unit of this name.
     #[error("{path}: has no unit called {name}{}", suggestion(nearest))]
     UnknownName {
-        /// The file.
+        /// Relative to the root.
         path: String,
         /// The name that was asked for.
         name: String,
@@ -88,13 +88,13 @@ pub enum ToolError {
     /// The file has nothing to show.
     #[error("{path}: is empty")]
     Empty {
-        /// The file.
+        /// Relative to the root.
         path: String,
     },
     /// A file cannot be read.
     #[error("{}: cannot be read; it may have been removed or protected", path.display())]
     Read {
-        /// The file.
+        /// As the system knows it.
         path: PathBuf,
         /// The system's error.
         source: io::Error,

@@ -6,16 +6,16 @@
 
 mod error;
 mod message;
-mod places;
 mod protocol;
 mod reading;
 mod results;
 mod text;
 mod tools;
 mod transport;
+mod tree_path;
 mod workspace;
 
 pub use error::{ServeError, ToolError};
 pub use protocol::serve_stdio;
 pub use tools::{Call, IndexStatus, Kind, Object, ReadUnit, Search, Similar, Size, TOOLS, Tool};
-pub use workspace::{Answer, Progress, Report, Searched, SearchedUnit, Workspace};
+pub use workspace::{Progress, ReportProgress, Searched, SearchedUnit, ToolAnswer, Workspace};

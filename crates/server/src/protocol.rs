@@ -19,7 +19,7 @@ use crate::{Progress, ServeError, ToolError, Workspace};
 
 /// How long the end waits for answers to be written.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
-/// The least progress that a client is told of.
+/// The smallest progress that a client is told of.
 const STEP: f64 = 0.01;
 
 /// Characters of a name that an error repeats.

@@ -14,7 +14,7 @@ const N_SUGGESTIONS: usize = 5;
 
 /// Which unit of a file is meant.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Wanted<'a> {
+pub(crate) enum UnitSelector<'a> {
     /// The innermost one at this line, 1-based, or the one nearest to it.
     Line(u32),
     /// The first one of this name, or else whose name ends with it.
@@ -37,15 +37,15 @@ pub(crate) fn read_unit(
     path: &str,
     source: &str,
     units: &[Unit],
-    wanted: Wanted,
+    wanted: UnitSelector,
     max_tokens: usize,
 ) -> Result<(RangeInclusive<u32>, String), ToolError> {
     if units.is_empty() {
         return Err(ToolError::Empty { path: path.to_owned() });
     }
     let (found, others) = match wanted {
-        Wanted::Line(line) => (at_line(path, source, units, line)?, Vec::new()),
-        Wanted::Name(name) => named(path, units, name)?,
+        UnitSelector::Line(line) => (at_line(path, source, units, line)?, Vec::new()),
+        UnitSelector::Name(name) => named(path, units, name)?,
     };
     let Span { unit, end_line } = span(units, found);
     let heading = format!("{path}:{}-{end_line} {}\n", unit.start_line, what(unit.kind, &unit.name));
@@ -63,7 +63,8 @@ pub(crate) fn read_unit(
         if !members.is_empty() {
             text.push("Its members:\n");
         }
-        let n_listed = members.iter().take_while(|unit| text.push(&format!("  {}\n", place(unit)))).count();
+        let n_listed =
+            members.iter().take_while(|unit| text.push(&format!("  {}\n", location(unit)))).count();
         if n_listed < members.len() {
             ending.push_str(&format!("{} more members did not fit.\n", members.len() - n_listed));
         }
@@ -138,7 +139,7 @@ fn is_named_below(unit: &Unit, prefix: &str) -> bool {
     !unit.signature.is_empty() && unit.name.strip_prefix(prefix).is_some_and(|rest| !rest.contains('.'))
 }
 
-fn place(unit: &Unit) -> String {
+fn location(unit: &Unit) -> String {
     format!("{}-{} {}", unit.start_line, unit.end_line, what(unit.kind, &unit.name))
 }
 
@@ -150,7 +151,7 @@ mod tests {
 
     const CART: &str = "import os\n\nclass Cart:\n    \"\"\"Goods.\"\"\"\n\n    def total(self):\n        return 1\n\n    def clear(self):\n        self.items = []\n\n\ndef total(cart):\n    return cart.total()\n";
 
-    fn read(source: &str, wanted: Wanted, max_tokens: usize) -> Result<String, String> {
+    fn read(source: &str, wanted: UnitSelector, max_tokens: usize) -> Result<String, String> {
         let units = extract(language_named("python").unwrap(), source.as_bytes()).units;
         let read = read_unit("cart.py", source, &units, wanted, max_tokens);
         read.map(|(_, text)| text).map_err(|error| error.report())
@@ -158,42 +159,49 @@ mod tests {
 
     #[test]
     fn a_line_means_its_unit() {
-        let text = read(CART, Wanted::Line(7), 2_000).unwrap();
+        let text = read(CART, UnitSelector::Line(7), 2_000).unwrap();
         assert_eq!(
             text,
             "cart.py:6-7 method Cart.total\n     6|     def total(self):\n     7|         return 1\n"
         );
         // Line 12 is blank: the nearest unit is meant.
-        assert!(read(CART, Wanted::Line(12), 2_000).unwrap().starts_with("cart.py:13-14 function total"));
+        assert!(
+            read(CART, UnitSelector::Line(12), 2_000).unwrap().starts_with("cart.py:13-14 function total")
+        );
     }
 
     #[test]
     fn a_name_is_whole_or_the_last_part() {
-        assert!(read(CART, Wanted::Name("Cart.clear"), 2_000).unwrap().starts_with("cart.py:9-10 method"));
-        assert!(read(CART, Wanted::Name("clear"), 2_000).unwrap().starts_with("cart.py:9-10 method"));
+        assert!(
+            read(CART, UnitSelector::Name("Cart.clear"), 2_000).unwrap().starts_with("cart.py:9-10 method")
+        );
+        assert!(read(CART, UnitSelector::Name("clear"), 2_000).unwrap().starts_with("cart.py:9-10 method"));
         // The whole name counts more.
-        assert!(read(CART, Wanted::Name("total"), 2_000).unwrap().starts_with("cart.py:13-14 function"));
+        assert!(
+            read(CART, UnitSelector::Name("total"), 2_000).unwrap().starts_with("cart.py:13-14 function")
+        );
     }
 
     #[test]
     fn a_type_lists_its_members() {
-        let text = read(CART, Wanted::Name("Cart"), 2_000).unwrap();
+        let text = read(CART, UnitSelector::Name("Cart"), 2_000).unwrap();
         assert!(text.contains("class Cart:") && text.ends_with("  9-10 method Cart.clear\n"), "{text}");
     }
 
     #[test]
     fn several_of_a_name_are_told() {
-        let text = read("def f():\n    pass\n\ndef f():\n    return 2\n", Wanted::Name("f"), 2_000).unwrap();
+        let text =
+            read("def f():\n    pass\n\ndef f():\n    return 2\n", UnitSelector::Name("f"), 2_000).unwrap();
         assert!(text.contains("pass") && text.contains("Others of that name are at lines 4."), "{text}");
     }
 
     #[test]
     fn a_long_function_is_one_and_cut_at_whole_lines() {
         let source = format!("def long():\n{}", "    step(1, 2, 3)\n".repeat(500));
-        let text = read(&source, Wanted::Line(400), 20_000).unwrap();
+        let text = read(&source, UnitSelector::Line(400), 20_000).unwrap();
         assert!(text.starts_with("cart.py:1-501 function long\n"), "{}", &text[..60]);
         assert_eq!(text.lines().count(), 502);
-        let cut = read(&source, Wanted::Name("long"), 300).unwrap();
+        let cut = read(&source, UnitSelector::Name("long"), 300).unwrap();
         assert!(cut.len() <= 1_200);
         let shown = cut.lines().count() - 2;
         assert!(
@@ -205,10 +213,10 @@ mod tests {
 
     #[test]
     fn errors_name_what_there_is() {
-        let error = read(CART, Wanted::Line(99), 2_000).unwrap_err();
+        let error = read(CART, UnitSelector::Line(99), 2_000).unwrap_err();
         assert_eq!(error, "cart.py: has no line 99, it ends with line 14");
-        let error = read(CART, Wanted::Name("totl"), 2_000).unwrap_err();
+        let error = read(CART, UnitSelector::Name("totl"), 2_000).unwrap_err();
         assert!(error.contains("no unit called totl; nearest: ") && error.contains("Cart.total"), "{error}");
-        assert!(read("\n\n", Wanted::Line(1), 2_000).unwrap_err().contains("is empty"));
+        assert!(read("\n\n", UnitSelector::Line(1), 2_000).unwrap_err().contains("is empty"));
     }
 }

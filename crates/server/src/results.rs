@@ -9,7 +9,7 @@ use crate::text::{BudgetedText, numbered, shortened};
 pub(crate) const SNIPPET_LINES: usize = 5;
 
 /// A result, and lines of it to show.
-pub(crate) struct Found {
+pub(crate) struct FoundUnit {
     pub hit: Hit,
     pub snippet: Vec<String>,
     /// Line of the file that `snippet` starts on, 1-based.
@@ -17,7 +17,7 @@ pub(crate) struct Found {
 }
 
 /// Ranked results under a heading: as many as fit, best first; of the first one at least where it is and what.
-pub(crate) fn list(heading: &str, results: &[Found], max_tokens: usize) -> String {
+pub(crate) fn list(heading: &str, results: &[FoundUnit], max_tokens: usize) -> String {
     let mut text = BudgetedText::new(heading, max_tokens);
     let mut n_shown = 0;
     for (found, rank) in results.iter().zip(1..) {
@@ -59,7 +59,7 @@ fn head(hit: &Hit, rank: usize) -> String {
 }
 
 /// The lines that say more than the signature does.
-fn snippet(found: &Found) -> impl Iterator<Item = String> {
+fn snippet(found: &FoundUnit) -> impl Iterator<Item = String> {
     let is_new = |line: &str| {
         let code = line.trim().trim_end_matches(['{', ':']).trim_end();
         !code.is_empty() && !found.hit.signature.contains(code)
@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    fn found(name: &str, snippet: &[&str]) -> Found {
+    fn found(name: &str, snippet: &[&str]) -> FoundUnit {
         let hit = Hit {
             unit: 0,
             path: "net/http.py".to_owned(),
@@ -87,7 +87,7 @@ mod tests {
             score: 1.0,
             parts: ScoreParts::default(),
         };
-        Found { hit, snippet: snippet.iter().map(|line| (*line).to_owned()).collect(), snippet_line: 10 }
+        FoundUnit { hit, snippet: snippet.iter().map(|line| (*line).to_owned()).collect(), snippet_line: 10 }
     }
 
     #[test]
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn results_that_do_not_fit_are_counted() {
         let long = "x = compute(1)".repeat(10);
-        let results: Vec<Found> = (0..9).map(|n| found(&format!("f{n}"), &[&long])).collect();
+        let results: Vec<FoundUnit> = (0..9).map(|n| found(&format!("f{n}"), &[&long])).collect();
         let text = list("Heading\n", &results, 300);
         assert!(text.len() <= 1_200, "{}", text.len());
         let n_shown = text.matches("net/http.py").count();

@@ -1,4 +1,4 @@
-//! The tools: their names, arguments and schemas, in one place.
+//! The tools: their names, arguments and schemas.
 //!
 //! A tool's schema is derived from the struct that its arguments are read into. It is then made as plain as validators
 //! of agents want it: objects of strings, integers and lists, without references, unions or formats.
@@ -18,13 +18,13 @@ use crate::ToolError;
 /// JSON object.
 pub type Object = Map<String, Value>;
 
-/// Greatest and least number of results that can be asked for.
+/// Minimum and maximum number of results that can be asked for.
 const RESULTS: RangeInclusive<usize> = 1..=50;
-/// Greatest and least number of tokens that an answer can be allowed.
+/// Minimum and maximum number of tokens that an answer can be allowed.
 const TOKENS: RangeInclusive<usize> = 200..=20_000;
 /// Arguments that an error suggests.
 const N_SUGGESTIONS: usize = 3;
-/// Bytes of all arguments of a call, names included. What is longer is no question about code, and would only be slow.
+/// Bytes of all arguments of a call, names included. Longer ones are not questions about code, and would only be slow.
 const MAX_ARGUMENT_BYTES: usize = 20_000;
 /// Other names under which agents try the arguments, as other tools have them.
 const OTHER_NAMES: [(&str, &[&str]); 8] = [
@@ -74,7 +74,7 @@ pub const TOOLS: [Tool; 4] = [
         title: "Search code by meaning",
         description: "Finds functions, methods, types and document sections of this source tree by what they do \
             (\"retry with backoff\") or by a symbol's name (\"IndexFolder.lock\"). Use it where you do not know which \
-            words the code uses; for an exact string, grep is better. Answers with ranked places (path:first-last \
+            words the code uses; for an exact string, grep is better. Answers with ranked results (path:first-last \
             line), signatures and the most relevant lines, and says so when nothing matches well. Read a result in \
             full with read_unit.",
         schema: schema::<Search>,
@@ -96,7 +96,7 @@ pub const TOOLS: [Tool; 4] = [
     Tool {
         name: "index_status",
         title: "Show what is indexed",
-        description: "Says which folder is searched, how many files and units its index holds, in which languages \
+        description: "Says which directory is searched, how many files and units its index holds, in which languages \
             (the values that search takes), how many files were left out and why, and whether it is up to date. \
             Builds nothing and answers at once; the other tools bring the index up to date first.",
         schema: schema::<IndexStatus>,
@@ -122,7 +122,7 @@ pub struct Search {
     /// What the code does, in a few plain English words, or the name of a symbol.
     #[schemars(length(min = 1))]
     pub query: String,
-    /// Folder or file to search in, relative to the root; all of the root if left out.
+    /// Directory or file to search in, relative to the root; all of the root if left out.
     #[serde(default)]
     pub path: String,
     /// Languages to search in, by lower-case names such as rust, python, cpp, csharp, typescript, markdown; all if
@@ -159,11 +159,11 @@ pub struct Similar {
 /// How long a list of results may be.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 pub struct Size {
-    /// Greatest number of results.
+    /// Maximum number of results.
     #[serde(default = "default_results")]
     #[schemars(range(min = *RESULTS.start(), max = *RESULTS.end()))]
     pub k: usize,
-    /// Greatest length of the answer in tokens of about 4 bytes; results that do not fit are left out whole.
+    /// Maximum length of the answer in tokens of about 4 bytes; results that do not fit are left out whole.
     #[serde(default = "default_tokens")]
     #[schemars(range(min = *TOKENS.start(), max = *TOKENS.end()))]
     pub max_tokens: usize,
@@ -181,7 +181,7 @@ pub struct ReadUnit {
     /// Name of the unit as search shows it (Class.method), or its last part.
     #[schemars(length(min = 1))]
     pub name: Option<String>,
-    /// Greatest length of the answer in tokens of about 4 bytes; lines that do not fit are left out.
+    /// Maximum length of the answer in tokens of about 4 bytes; lines that do not fit are left out.
     #[serde(default = "default_tokens")]
     #[schemars(range(min = *TOKENS.start(), max = *TOKENS.end()))]
     pub max_tokens: usize,
@@ -279,7 +279,7 @@ fn read<T: DeserializeOwned + JsonSchema>(arguments: Object) -> Result<T, ToolEr
     serde_json::from_value(Value::Object(arguments)).map_err(ToolError::Arguments)
 }
 
-/// Bytes of the names and texts in arguments, however deep; an item that is no text counts as one.
+/// Bytes of the names and texts in arguments, however deep; an item that is not a text counts as one.
 fn n_bytes_of(arguments: &Object) -> usize {
     fn of_value(value: &Value) -> usize {
         match value {
@@ -302,8 +302,8 @@ where
     Err(ToolError::Range {
         name,
         found: value.to_string(),
-        least: range.start().to_string(),
-        greatest: range.end().to_string(),
+        minimum: range.start().to_string(),
+        maximum: range.end().to_string(),
     })
 }
 
@@ -423,7 +423,7 @@ mod tests {
     #[test]
     fn what_is_too_long_is_refused_by_its_length() {
         let long = "word ".repeat(200_000);
-        let words = "1000005 bytes of arguments, at most 20000 are taken";
+        let words = "1000005 bytes of arguments, at most 20000 are accepted";
         check_refused("search", json!({"query": long}), words);
         check_refused("search", json!({"query": "x", "globs": [long]}), "at most 20000");
         check_refused("search", json!({"query": "x", long.clone(): 1}), "at most 20000");

@@ -1,4 +1,4 @@
-//! A source tree that can be asked.
+//! A source tree that answers calls.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -16,10 +16,10 @@ use quarry_walk::{self as walk, Listing, count_by_reason};
 use serde_json::{Value, json};
 
 use crate::ToolError;
-use crate::places::Place;
-use crate::reading::{Wanted, read_unit};
-use crate::results::{Found, SNIPPET_LINES, list, what};
+use crate::reading::{UnitSelector, read_unit};
+use crate::results::{FoundUnit, SNIPPET_LINES, list, what};
 use crate::tools::{Call, ReadUnit, Search, Similar};
+use crate::tree_path::TreePath;
 
 /// A source tree, its index, and the model that it is searched with.
 ///
@@ -71,7 +71,7 @@ pub struct SearchedUnit {
     pub end_line: u32,
 }
 
-/// How far a call has come that has an index to build.
+/// The progress of a call that builds an index.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
     /// The share of the work that is done, about: 0 to 1.
@@ -94,19 +94,19 @@ impl Progress {
     }
 }
 
-/// Is told how far a call has come, from several threads.
-pub type Report<'a> = &'a (dyn Fn(Progress) + Sync);
+/// Is called with the progress of a call, from several threads.
+pub type ReportProgress<'a> = &'a (dyn Fn(Progress) + Sync);
 
-/// What a tool answers.
+/// The answer of a tool.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct ToolAnswer {
     /// For the agent to read.
     pub text: String,
     /// The same as JSON. Only where it is all that the text says, because some clients show an agent nothing else.
     pub structured: Option<Value>,
 }
 
-impl From<String> for Answer {
+impl From<String> for ToolAnswer {
     fn from(text: String) -> Self {
         Self { text, structured: None }
     }
@@ -142,8 +142,8 @@ impl Workspace {
     /// Answers a call. Blocks while the index is built, by this process or another one, and reports on that.
     ///
     /// # Errors
-    /// When the arguments name nothing that there is, or the tree cannot be read or indexed.
-    pub fn answer(&self, call: &Call, report: Report) -> Result<Answer, ToolError> {
+    /// When the arguments name something that does not exist, or the tree cannot be read or indexed.
+    pub fn answer(&self, call: &Call, report: ReportProgress) -> Result<ToolAnswer, ToolError> {
         match call {
             Call::Search(search) => self.search(search, report),
             Call::Similar(similar) => self.similar(similar, report),
@@ -152,15 +152,15 @@ impl Workspace {
         }
     }
 
-    fn search(&self, search: &Search, report: Report) -> Result<Answer, ToolError> {
-        let place = if search.path.is_empty() {
-            Place::Root
+    fn search(&self, search: &Search, report: ReportProgress) -> Result<ToolAnswer, ToolError> {
+        let part = if search.path.is_empty() {
+            TreePath::Root
         } else {
             let listing = self.listing()?;
-            Place::of(&search.path, &self.roots(), &paths(&listing))?
+            TreePath::of(&search.path, &self.roots(), &paths(&listing))?
         };
         let kinds: Vec<UnitKind> = search.kinds.iter().map(|&kind| kind.into()).collect();
-        let filter = Filter::new(&search.languages, &kinds, &place.globs(&search.globs))?;
+        let filter = Filter::new(&search.languages, &kinds, &part.globs(&search.globs))?;
         let index = self.index(report)?;
         let response = index.search(&SearchRequest {
             query: &search.query,
@@ -174,17 +174,17 @@ impl Workspace {
         Ok(list(&heading, &results, search.size.max_tokens).into())
     }
 
-    fn similar(&self, similar: &Similar, report: Report) -> Result<Answer, ToolError> {
+    fn similar(&self, similar: &Similar, report: ReportProgress) -> Result<ToolAnswer, ToolError> {
         let listing = self.listing()?;
-        let path = Place::file(&similar.path, &self.roots(), &paths(&listing))?;
+        let path = TreePath::file(&similar.path, &self.roots(), &paths(&listing))?;
         let index = self.index(report)?;
         let response = index.similar(&path, similar.line, similar.size.k, &Filter::default())?;
         let given = index.unit_at(&path, similar.line);
         let given = given.map_or_else(
             || format!("{path}:{}", similar.line),
             |hit| {
-                let place = format!("{}:{}-{}", hit.path, hit.start_line, hit.end_line);
-                format!("{place} {}", what(hit.kind, &hit.name))
+                let location = format!("{}:{}-{}", hit.path, hit.start_line, hit.end_line);
+                format!("{location} {}", what(hit.kind, &hit.name))
             },
         );
         let heading = if response.hits.is_empty() {
@@ -197,12 +197,12 @@ impl Workspace {
         Ok(list(&heading, &results, similar.size.max_tokens).into())
     }
 
-    fn read_unit(&self, unit: &ReadUnit) -> Result<Answer, ToolError> {
+    fn read_unit(&self, unit: &ReadUnit) -> Result<ToolAnswer, ToolError> {
         let listing = self.listing()?;
-        let path = Place::file(&unit.path, &self.roots(), &paths(&listing))?;
+        let path = TreePath::file(&unit.path, &self.roots(), &paths(&listing))?;
         let wanted = match (unit.line, &unit.name) {
-            (Some(line), None) => Wanted::Line(line),
-            (None, Some(name)) => Wanted::Name(name),
+            (Some(line), None) => UnitSelector::Line(line),
+            (None, Some(name)) => UnitSelector::Name(name),
             _ => return Err(ToolError::LineOrName),
         };
         let base = walk::open(walk::base_folder(&walk::resolved(&self.root))?)?;
@@ -245,7 +245,7 @@ impl Workspace {
         }
     }
 
-    fn index_status(&self) -> Result<Answer, ToolError> {
+    fn index_status(&self) -> Result<ToolAnswer, ToolError> {
         if let Some(InMemory { index, reason }) = &*self.in_memory() {
             return Ok(self.status_in_memory(index, reason));
         }
@@ -257,7 +257,7 @@ impl Workspace {
             let text =
                 format!("{root}: {reason}; the first search builds an index, which may take a while\n");
             let structured = json!({ "root": root, "indexed": false, "fresh": false, "reason": reason });
-            return Ok(Answer { text, structured: Some(structured) });
+            return Ok(ToolAnswer { text, structured: Some(structured) });
         };
         let left_out = count_by_reason(&index.skipped);
         let searched = if part.is_empty() {
@@ -289,10 +289,10 @@ impl Workspace {
             "units_by_language": index.units_by_language,
             "left_out": left_out,
         });
-        Ok(Answer { text, structured: Some(structured) })
+        Ok(ToolAnswer { text, structured: Some(structured) })
     }
 
-    fn status_in_memory(&self, index: &Index, reason: &str) -> Answer {
+    fn status_in_memory(&self, index: &Index, reason: &str) -> ToolAnswer {
         let root = self.root.canonicalize().unwrap_or_else(|_| self.root.clone());
         let root = root.to_string_lossy();
         let (units, files) = (counted(index.n_units(), "unit"), counted(index.n_files(), "file"));
@@ -308,10 +308,10 @@ impl Workspace {
             "units": index.n_units(),
             "model": model,
         });
-        Answer { text, structured: Some(structured) }
+        ToolAnswer { text, structured: Some(structured) }
     }
 
-    fn index(&self, report: Report) -> Result<Arc<Index>, ToolError> {
+    fn index(&self, report: ReportProgress) -> Result<Arc<Index>, ToolError> {
         // Not locked while the tree is looked at or indexed, so that other calls can be answered.
         let held = self.in_memory().as_ref().map(|held| Arc::clone(&held.index));
         if let Some(index) = held.filter(|index| index.is_current_in_memory()) {
@@ -370,13 +370,13 @@ fn search_heading(response: &SearchResponse, is_filtered: bool) -> String {
     }
 }
 
-fn found(index: &Index, hits: Vec<Hit>, terms: &[String]) -> Vec<Found> {
+fn found(index: &Index, hits: Vec<Hit>, terms: &[String]) -> Vec<FoundUnit> {
     let lines = |hit: Hit| {
         // A file that has gone since the index was opened has no lines to show.
         let source = index.source(&hit).unwrap_or_default();
         let range = snippet::best_lines(&source, terms, SNIPPET_LINES);
         let snippet = source.lines().skip(range.start).take(range.len()).map(str::to_owned).collect();
-        Found { snippet_line: hit.start_line + range.start as u32, snippet, hit }
+        FoundUnit { snippet_line: hit.start_line + range.start as u32, snippet, hit }
     };
     hits.into_iter().map(lines).collect()
 }
@@ -401,18 +401,19 @@ mod tests {
 
     #[test]
     fn an_index_that_cannot_be_written_is_made_once_and_again_when_files_change() {
-        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        fs::write(folder.path().join("net.py"), "def connect(host):\n    return dial(host)\n").unwrap();
+        let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(directory.path().join("net.py"), "def connect(host):\n    return dial(host)\n").unwrap();
         let blocked = elsewhere.path().join("file");
         fs::write(&blocked, "").unwrap();
         let options = OpenOptions { user: UserFolders::below(&blocked), ..OpenOptions::default() };
         let opened = Arc::new(Mutex::new(0));
         let count = Arc::clone(&opened);
-        let workspace = Workspace::new(folder.path().to_owned(), options, Arc::new(StaticModel::builtin()))
-            .with_opened(move |opened: &Opened| {
-                assert!(opened.unsaved.is_some());
-                *count.lock().unwrap() += 1;
-            });
+        let workspace =
+            Workspace::new(directory.path().to_owned(), options, Arc::new(StaticModel::builtin()))
+                .with_opened(move |opened: &Opened| {
+                    assert!(opened.unsaved.is_some());
+                    *count.lock().unwrap() += 1;
+                });
         let call = |name: &str, arguments: Value| {
             let Value::Object(arguments) = arguments else { return String::new() };
             let call = Call::new(name, arguments).unwrap().unwrap();
@@ -427,19 +428,19 @@ mod tests {
             "{status}"
         );
         assert_eq!(*opened.lock().unwrap(), 1);
-        fs::write(folder.path().join("new.py"), "def listen(port):\n    return bind(port)\n").unwrap();
+        fs::write(directory.path().join("new.py"), "def listen(port):\n    return bind(port)\n").unwrap();
         assert!(call("search", json!({"query": "listen on a port"})).contains("new.py:1"));
         assert_eq!(*opened.lock().unwrap(), 2);
     }
 
     #[test]
     fn what_is_read_of_the_results_of_a_search_is_observed() {
-        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let source = "def connect(host):\n    return dial(host)\n\n\ndef close(socket):\n    socket.shut()\n";
-        fs::write(folder.path().join("net.py"), source).unwrap();
-        fs::write(folder.path().join("other.py"), "def unrelated():\n    return 1\n").unwrap();
+        fs::write(directory.path().join("net.py"), source).unwrap();
+        fs::write(directory.path().join("other.py"), "def unrelated():\n    return 1\n").unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let (root, index) = (folder.path().to_owned(), elsewhere.path().join("index"));
+        let (root, index) = (directory.path().to_owned(), elsewhere.path().join("index"));
         let options = OpenOptions { folder: Some(index), ..OpenOptions::default() };
         let observed = Arc::clone(&seen);
         let workspace = Workspace::new(root, options, Arc::new(StaticModel::builtin()))

@@ -26,7 +26,7 @@ pub struct Pair {
 /// Reads a file of pairs.
 ///
 /// # Errors
-/// When the file cannot be read; at the first line that is no pair.
+/// When the file cannot be read; at the first line that is not a pair.
 pub fn read_pairs(path: &Path) -> Result<Vec<Pair>, TrainError> {
     let file = File::open(path).map_err(|error| TrainError::file(path, error))?;
     let mut pairs = Vec::new();

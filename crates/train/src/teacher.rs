@@ -28,7 +28,7 @@ struct Head {
 pub struct Teacher {
     /// Columns of a vector.
     pub dimension: usize,
-    places: FxHashMap<u64, usize>,
+    rows: FxHashMap<u64, usize>,
     values: Vec<f32>,
 }
 
@@ -36,7 +36,7 @@ impl Teacher {
     /// The teacher's vector of a text; none where it was not asked for it.
     #[must_use]
     pub fn vector(&self, text: &str) -> Option<&[f32]> {
-        let at = *self.places.get(&xxh3_64(text.as_bytes()))?;
+        let at = *self.rows.get(&xxh3_64(text.as_bytes()))?;
         Some(&self.values[at * self.dimension..][..self.dimension])
     }
 
@@ -82,7 +82,7 @@ impl Teacher {
     pub fn read(path: &Path) -> Result<Teacher, TrainError> {
         let file = fs::read(path).map_err(|error| TrainError::file(path, error))?;
         let bad =
-            || TrainError::file(path, "is no complete teacher file; make it with `quarry train teacher`");
+            || TrainError::file(path, "is not a complete teacher file; make it with `quarry train teacher`");
         let line = file.iter().position(|&byte| byte == b'\n').ok_or_else(bad)?;
         let Head { dimension, n_texts, .. } = serde_json::from_slice(&file[..line]).map_err(|_| bad())?;
         let body = &file[line + 1..];
@@ -91,8 +91,8 @@ impl Teacher {
         }
         let (hashes, values) = body.split_at(n_texts * 8);
         let hashes = bytemuck::pod_collect_to_vec::<u8, u64>(hashes);
-        let places = hashes.into_iter().zip(0..).collect();
-        Ok(Teacher { dimension, places, values: bytemuck::pod_collect_to_vec(values) })
+        let rows = hashes.into_iter().zip(0..).collect();
+        Ok(Teacher { dimension, rows, values: bytemuck::pod_collect_to_vec(values) })
     }
 }
 
@@ -102,7 +102,7 @@ impl From<EmbedError> for TrainError {
     }
 }
 
-/// The `n` directions of greatest variance of vectors: `n` rows of `dimension` values, orthonormal, by orthogonal
+/// The `n` directions of maximum variance of vectors: `n` rows of `dimension` values, orthonormal, by orthogonal
 /// iteration on their covariance (Golub and Van Loan, Matrix Computations, §8.2). Deterministic.
 #[must_use]
 pub fn principal_directions(vectors: &[f32], dimension: usize, n: usize) -> Vec<f32> {
@@ -182,8 +182,8 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("teacher.bin");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("teacher.bin");
         let long = "x".repeat(50);
         let texts: Vec<&str> = (0..9000).map(|n| &long[..n % 50 + 1]).collect();
         Teacher::write(&path, &Lengths, &texts, |_, _| {}).unwrap();

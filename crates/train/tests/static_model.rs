@@ -50,15 +50,15 @@ fn settings() -> Settings {
     }
 }
 
-fn run(settings: &Settings, folder: Option<&Path>) -> Result<(StaticWeights, Vec<Progress>), TrainError> {
+fn run(settings: &Settings, directory: Option<&Path>) -> Result<(StaticWeights, Vec<Progress>), TrainError> {
     let mut reports = Vec::new();
-    let (weights, _) = train(&pairs(), settings, None, folder, |progress| reports.push(progress))?;
+    let (weights, _) = train(&pairs(), settings, None, directory, |progress| reports.push(progress))?;
     Ok((weights, reports))
 }
 
 fn load(weights: &StaticWeights) -> StaticModel {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("model.bin");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.bin");
     std::fs::write(&path, write_model(weights)).unwrap();
     StaticModel::load(&path).unwrap()
 }
@@ -99,16 +99,16 @@ fn equal_runs_give_equal_models() {
 #[test]
 fn a_run_that_was_cut_off_goes_on_as_if_it_had_not_been() {
     let (whole, _) = run(&settings(), None).unwrap();
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let cut = std::panic::catch_unwind(|| {
-        train(&pairs(), &settings(), None, Some(folder.path()), |progress| {
+        train(&pairs(), &settings(), None, Some(directory.path()), |progress| {
             if matches!(progress, Progress::Step { step: 30, .. }) {
                 std::panic::panic_any("cut off");
             }
         })
     });
     assert!(cut.is_err());
-    let (resumed, reports) = run(&settings(), Some(folder.path())).unwrap();
+    let (resumed, reports) = run(&settings(), Some(directory.path())).unwrap();
     let first = reports.iter().find(|report| matches!(report, Progress::Step { .. }));
     assert!(matches!(first, Some(Progress::Step { step, .. }) if *step > 1), "{first:?}");
     assert_eq!(write_model(&whole), write_model(&resumed));
@@ -116,15 +116,15 @@ fn a_run_that_was_cut_off_goes_on_as_if_it_had_not_been() {
 
 #[test]
 fn the_state_of_another_run_is_refused_and_kept() {
-    let folder = tempfile::tempdir().unwrap();
-    run(&settings(), Some(folder.path())).unwrap();
-    let kept = std::fs::read(folder.path().join("checkpoint.bin")).unwrap();
-    let error = run(&Settings { rate: 1e-3, ..settings() }, Some(folder.path())).unwrap_err().to_string();
+    let directory = tempfile::tempdir().unwrap();
+    run(&settings(), Some(directory.path())).unwrap();
+    let kept = std::fs::read(directory.path().join("checkpoint.bin")).unwrap();
+    let error = run(&Settings { rate: 1e-3, ..settings() }, Some(directory.path())).unwrap_err().to_string();
     assert!(error.contains("checkpoint.bin") && error.contains("other settings"), "{error}");
-    assert_eq!(std::fs::read(folder.path().join("checkpoint.bin")).unwrap(), kept);
+    assert_eq!(std::fs::read(directory.path().join("checkpoint.bin")).unwrap(), kept);
     for damaged in [&kept[..kept.len() - 1], &kept[..10], b"garbage\n"] {
-        std::fs::write(folder.path().join("checkpoint.bin"), damaged).unwrap();
-        assert!(run(&settings(), Some(folder.path())).is_err());
+        std::fs::write(directory.path().join("checkpoint.bin"), damaged).unwrap();
+        assert!(run(&settings(), Some(directory.path())).is_err());
     }
 }
 
@@ -154,8 +154,8 @@ impl Embedder for LastWord {
 #[test]
 fn a_teacher_draws_together_what_it_holds_for_equal() {
     let pairs = pairs();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("teacher.bin");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("teacher.bin");
     let texts: Vec<&str> = pairs.iter().map(|pair| pair.query.as_str()).chain(NOUNS).collect();
     Teacher::write(&path, &LastWord, &texts, |_, _| {}).unwrap();
     let teacher = Teacher::read(&path).unwrap();

@@ -91,7 +91,7 @@ impl RulesPlan {
                 ));
             }
             Some(index) if index.contains("://") => Some(Index::Address(index)),
-            index => index.map(|index| Index::Folder(folder.join(index))),
+            index => index.map(|index| Index::Directory(folder.join(index))),
         };
         for (list, names) in [("allow", self.allow.as_ref()), ("deny", Some(&self.deny))] {
             if let Some(odd) = names.into_iter().flatten().find(|text| !packages::is_name(name, text)) {
@@ -109,7 +109,7 @@ pub(super) fn what_labels_depend_on(settings: &Settings, folder: &Path) -> Strin
     let rules = |Rules { index, allow, deny }: &Rules| {
         let index = index.as_ref().map(|index| match index {
             Index::Address(address) => address.clone(),
-            Index::Folder(path) => path.strip_prefix(folder).unwrap_or(path).display().to_string(),
+            Index::Directory(path) => path.strip_prefix(folder).unwrap_or(path).display().to_string(),
         });
         json!({"index": index, "allow": allow, "deny": deny})
     };

@@ -11,7 +11,9 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use quarry_llm::batch::{Brought, Found, MAX_BYTES, MAX_QUESTIONS, Sent, State, Trace, Until};
+use quarry_llm::batch::{
+    BatchAnswer, BatchState, Cancellable, FindOutcome, MAX_BYTES, MAX_QUESTIONS, SendOutcome, SentBatch,
+};
 use quarry_llm::budget::{BudgetError, Reservation};
 use quarry_llm::{Batches, Booked, ChatRequest, Cost, LlmError};
 
@@ -32,7 +34,7 @@ const READERS: usize = 16;
 /// What is shared by the rounds of a run.
 pub(super) struct Rounds<'a> {
     judging: &'a Judging,
-    batches: Until<'a>,
+    batches: Cancellable<'a>,
     stop: &'a IsOver<'a>,
     progress: &'a (dyn Fn(Progress) + Sync),
     filling: Mutex<Filling>,
@@ -167,10 +169,10 @@ impl Rounds<'_> {
         let questions: Vec<(String, ChatRequest)> =
             questions.into_iter().map(|question| (question.name, question.request)).collect();
         match self.batches.send(&name, &questions) {
-            Sent::As(id) => writer.number_batch(batch, &id),
+            SendOutcome::Accepted(id) => writer.number_batch(batch, &id),
             // It is looked for, as after a kill.
-            Sent::Perhaps(_) => Ok(()),
-            Sent::Not(failure) => {
+            SendOutcome::Unknown(_) => Ok(()),
+            SendOutcome::NotSent(failure) => {
                 self.refuse(batch, &failure.to_string())?;
                 let error = LlmError::Failed { endpoint: client.name(), attempts: 1, failure };
                 if concerns_all(&error) { Err(error.into()) } else { Ok(()) }
@@ -217,33 +219,33 @@ impl Rounds<'_> {
             Some(id) => id.clone(),
             None => {
                 let ledger = writer.ledger();
-                let trace = Trace {
+                let sent = SentBatch {
                     name: &open.name,
                     n_questions: open.n_questions,
                     sent: open.sent,
                     is_other: &|id| ledger.knows_batch(id).unwrap_or(true),
                     holds: &|name| ledger.batch_call(open.batch, name).is_ok_and(|call| call.is_some()),
                 };
-                match self.batches.find(&trace)? {
-                    Found::As(id) => {
+                match self.batches.find(&sent)? {
+                    FindOutcome::Found(id) => {
                         writer.number_batch(open.batch, &id)?;
                         id
                     }
-                    Found::No if now() > open.sent + self.batches.settling_seconds() => {
+                    FindOutcome::NotFound if now() > open.sent + self.batches.settling_seconds() => {
                         self.refuse(open.batch, "the provider does not have its batch")?;
                         return Ok(true);
                     }
-                    Found::No | Found::Perhaps => return Ok(false),
+                    FindOutcome::NotFound | FindOutcome::Pending => return Ok(false),
                 }
             }
         };
         match self.batches.state(&id)? {
-            State::UnderWay => Ok(false),
-            State::Refused(reason) => {
+            BatchState::InProgress => Ok(false),
+            BatchState::Refused(reason) => {
                 self.refuse(open.batch, &format!("the provider did not take its batch: {reason}"))?;
                 Ok(true)
             }
-            State::Ended => {
+            BatchState::Ended => {
                 self.read(open.batch, &id)?;
                 Ok(true)
             }
@@ -295,7 +297,7 @@ impl Rounds<'_> {
 
     /// Writes down what a batch brought.
     fn read(&self, batch: i64, id: &str) -> Result<(), AnnotateError> {
-        let (sender, receiver) = mpsc::sync_channel::<Brought>(2 * READERS);
+        let (sender, receiver) = mpsc::sync_channel::<BatchAnswer>(2 * READERS);
         let (receiver, booked, failed) =
             (Mutex::new(receiver), Mutex::new(Cost::default()), Mutex::new(None::<AnnotateError>));
         let given = thread::scope(|scope| {
@@ -334,9 +336,9 @@ impl Rounds<'_> {
     }
 
     /// Writes down what a batch brought for a question; what that costs. What comes twice is taken once.
-    fn take(&self, batch: i64, brought: Brought) -> Result<Cost, AnnotateError> {
+    fn take(&self, batch: i64, answer: BatchAnswer) -> Result<Cost, AnnotateError> {
         let Judging { writer, client, plan, judge, .. } = self.judging;
-        let Brought { name, body } = brought;
+        let BatchAnswer { name, body } = answer;
         let _alone = self.reading.enter(&name);
         let Some(call) = writer.ledger().batch_call(batch, &name)? else { return Ok(Cost::default()) };
         let end = |booked| CallEnd { call: call.call, booked, seconds: 0.0 };

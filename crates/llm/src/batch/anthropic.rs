@@ -3,12 +3,15 @@
 
 use serde_json::{Value, json};
 
-use super::{Brought, Listed, Sent, State, Until, message, number, parsed, text};
+use super::{BatchAnswer, BatchState, Cancellable, ListedBatch, SendOutcome, id_of, message, parsed, text};
 use crate::error::Failure;
 
 const PATH: &str = "/messages/batches";
 
-pub(super) fn create<'a>(batches: &Until<'_>, questions: impl Iterator<Item = (&'a str, Value)>) -> Sent {
+pub(super) fn create<'a>(
+    batches: &Cancellable<'_>,
+    questions: impl Iterator<Item = (&'a str, Value)>,
+) -> SendOutcome {
     let requests: Vec<Value> =
         questions.map(|(name, body)| json!({"custom_id": name, "params": body})).collect();
     let body = json!({"requests": requests}).to_string();
@@ -16,14 +19,17 @@ pub(super) fn create<'a>(batches: &Until<'_>, questions: impl Iterator<Item = (&
 }
 
 /// They have no names, and are known by their questions when they have ended.
-pub(super) fn list(batches: &Until<'_>, after: Option<&str>) -> Result<(Vec<Listed>, bool), Failure> {
+pub(super) fn list(
+    batches: &Cancellable<'_>,
+    after: Option<&str>,
+) -> Result<(Vec<ListedBatch>, bool), Failure> {
     let after = after.map_or(String::new(), |id| format!("&after_id={id}"));
     let page = parsed(&batches.get(&format!("{PATH}?limit=100{after}"))?)?;
     let listed = page["data"].as_array().into_iter().flatten().map(|batch| {
         let counts = batch["request_counts"].as_object();
         let created = batch["created_at"].as_str().and_then(seconds);
-        Ok(Listed {
-            id: number(batch, "id")?,
+        Ok(ListedBatch {
+            id: id_of(batch, "id")?,
             name: None,
             created: created.unwrap_or(f64::INFINITY),
             n_questions: counts.map(|counts| counts.values().filter_map(Value::as_u64).sum()),
@@ -33,24 +39,24 @@ pub(super) fn list(batches: &Until<'_>, after: Option<&str>) -> Result<(Vec<List
     Ok((listed.collect::<Result<_, Failure>>()?, page["has_more"] == true))
 }
 
-pub(super) fn state(batches: &Until<'_>, id: &str) -> Result<State, Failure> {
+pub(super) fn state(batches: &Cancellable<'_>, id: &str) -> Result<BatchState, Failure> {
     let batch = parsed(&batches.get(&format!("{PATH}/{id}"))?)?;
-    Ok(if text(&batch, "processing_status")? == "ended" { State::Ended } else { State::UnderWay })
+    Ok(if text(&batch, "processing_status")? == "ended" { BatchState::Ended } else { BatchState::InProgress })
 }
 
 /// Where the answers lie. The address that a batch names for them may be another host's, and the key goes to no other.
-pub(super) fn files(_: &Until<'_>, id: &str) -> Result<Vec<String>, Failure> {
+pub(super) fn files(_: &Cancellable<'_>, id: &str) -> Result<Vec<String>, Failure> {
     Ok(vec![format!("{PATH}/{id}/results")])
 }
 
-pub(super) fn brought(line: &Value) -> Result<Brought, Failure> {
+pub(super) fn answer(line: &Value) -> Result<BatchAnswer, Failure> {
     let result = &line["result"];
     let body = match result["type"].as_str() {
         Some("succeeded") => Ok(result["message"].to_string()),
         Some("errored") => Err(message(&result["error"])),
         other => Err(other.unwrap_or("a result without a type").to_owned()),
     };
-    Ok(Brought { name: text(line, "custom_id")?.to_owned(), body })
+    Ok(BatchAnswer { name: text(line, "custom_id")?.to_owned(), body })
 }
 
 /// A time in the form of RFC 3339 in UTC, such as `2024-08-20T18:37:24.100435Z`, in seconds since 1970.

@@ -1,8 +1,8 @@
-//! Questions that are answered within a day, for half the price: OpenAI's batches and Anthropic's message batches.
+//! Batches of questions, answered within a day for half the price: OpenAI's batches and Anthropic's message batches.
 //!
-//! Nothing here waits. Whoever sends a batch keeps the number that it gets, asks now and then how far it is, and reads
-//! the answers when it has ended, in any order and perhaps days later. A batch whose number was lost, because the
-//! connection broke or the process ended while it was sent, can be found again, so that it is not sent twice.
+//! Nothing here waits. Whoever sends a batch keeps the id that it gets, polls its state, and reads the answers when it
+//! has ended, in any order and perhaps days later. A batch whose id was lost, because the connection broke or the
+//! process ended while it was sent, can be found again, so that it is not sent twice.
 
 mod anthropic;
 mod openai;
@@ -22,7 +22,8 @@ use crate::settings::{Endpoint, Provider, Settings};
 use crate::transport::HttpTransport;
 use crate::wire;
 
-/// The most questions in a batch, and the most bytes of them: a fifth of what OpenAI allows, a tenth of Anthropic.
+/// Maximum number of questions in a batch, and of their bytes together: a fifth of what OpenAI allows, a tenth of
+/// Anthropic.
 pub const MAX_QUESTIONS: usize = 10_000;
 /// See [`MAX_QUESTIONS`].
 pub const MAX_BYTES: usize = 32 << 20;
@@ -30,7 +31,7 @@ pub const MAX_BYTES: usize = 32 << 20;
 /// A batch may have been made a little before the clock here says that it was sent.
 const CLOCK_SECONDS: f64 = 600.0;
 
-/// Sends batches to one model at one endpoint, and looks after them.
+/// Sends batches to one model at one endpoint, and follows them.
 #[derive(Debug)]
 pub struct Batches {
     endpoint: Endpoint,
@@ -40,12 +41,12 @@ pub struct Batches {
 /// Batches, asked for as long as somebody wants the answer: a wait between attempts then ends at once, with
 /// [`Failure::Withdrawn`].
 #[derive(Clone, Copy)]
-pub struct Until<'a> {
+pub struct Cancellable<'a> {
     batches: &'a Batches,
-    is_over: &'a (dyn Fn() -> bool + Sync),
+    is_cancelled: &'a (dyn Fn() -> bool + Sync),
 }
 
-impl Deref for Until<'_> {
+impl Deref for Cancellable<'_> {
     type Target = Batches;
 
     fn deref(&self) -> &Batches {
@@ -53,65 +54,65 @@ impl Deref for Until<'_> {
     }
 }
 
-/// What became of sending.
+/// The outcome of sending a batch.
 #[derive(Debug)]
-pub enum Sent {
-    /// The provider has it, under this number.
-    As(String),
+pub enum SendOutcome {
+    /// The provider has it, with this id.
+    Accepted(String),
     /// The provider does not have it.
-    Not(Failure),
-    /// The provider may have it: look for it with [`Until::find`].
-    Perhaps(Failure),
+    NotSent(Failure),
+    /// The provider may have it: look for it with [`Cancellable::find`].
+    Unknown(Failure),
 }
 
-/// How far a batch is.
+/// The state of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
-    /// Not all is answered.
-    UnderWay,
-    /// What will be answered is answered.
+pub enum BatchState {
+    /// Some questions have no answer yet.
+    InProgress,
+    /// All answers that will come are there.
     Ended,
     /// The provider did not take it, for this reason. It costs nothing.
     Refused(String),
 }
 
-/// Whether a batch without a number is there.
+/// The outcome of looking for a batch whose id is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
-    /// Under this number.
-    As(String),
-    /// One that may be it has not ended: look again later.
-    Perhaps,
-    /// No.
-    No,
+pub enum FindOutcome {
+    /// The provider has it, with this id.
+    Found(String),
+    /// A batch that may be it has not ended: look again later.
+    Pending,
+    /// The provider does not have it.
+    NotFound,
 }
 
-/// How a batch without a number is known.
+/// What identifies a batch whose id is not known.
 #[derive(Clone, Copy)]
-pub struct Trace<'a> {
-    /// Its name.
+pub struct SentBatch<'a> {
+    /// The name that it was sent with.
     pub name: &'a str,
-    /// Its number of questions.
+    /// How many questions it has.
     pub n_questions: usize,
     /// When it was sent, in seconds since 1970.
     pub sent: f64,
-    /// Whether a batch of this number is another one.
+    /// Whether the batch with this id is known to be another one.
     pub is_other: &'a dyn Fn(&str) -> bool,
     /// Whether a question of this name is in it.
     pub holds: &'a dyn Fn(&str) -> bool,
 }
 
-/// What a batch brought for one question.
+/// The answer to one question of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Brought {
-    /// The question's name.
+pub struct BatchAnswer {
+    /// The name of the question.
     pub name: String,
     /// The body of its answer, to be read with [`Batches::read`]; or why there is none, which costs nothing.
     pub body: Result<String, String>,
 }
 
 /// A batch in a list of the provider's.
-struct Listed {
+struct ListedBatch {
     id: String,
     name: Option<String>,
     /// Seconds since 1970.
@@ -124,7 +125,7 @@ impl Batches {
     /// For a model, with the key from the environment variable that the settings name.
     ///
     /// # Errors
-    /// Where a setting cannot work, or the key is missing. Nothing is sent yet.
+    /// When a setting cannot work, or the key is missing. Nothing is sent yet.
     pub fn new(settings: Settings) -> Result<Self, LlmError> {
         let key = settings.key_variable.as_deref().map(ApiKey::from_environment).transpose()?;
         Self::with_key(settings, key)
@@ -133,7 +134,7 @@ impl Batches {
     /// The same with a key from elsewhere.
     ///
     /// # Errors
-    /// Where a setting cannot work.
+    /// When a setting cannot work.
     pub fn with_key(settings: Settings, key: Option<ApiKey>) -> Result<Self, LlmError> {
         let endpoint = settings.check()?;
         let transport = HttpTransport::to(endpoint.address.clone(), key, 1)?;
@@ -145,7 +146,7 @@ impl Batches {
         self.endpoint.price.in_batch()
     }
 
-    /// The most that a question can cost.
+    /// The maximum cost of a question.
     pub fn worst(&self, request: &ChatRequest) -> Cost {
         self.price().of(wire::chat_call(&self.endpoint, request).worst)
     }
@@ -160,21 +161,21 @@ impl Batches {
         self.endpoint.settings.timeout_seconds
     }
 
-    /// What the body of an answer says, and what it costs, where it says that and it can be.
+    /// The answer in a body, and its cost if the body states a usable one.
     pub fn read(&self, body: &str) -> (Result<ChatAnswer, String>, Option<Cost>) {
         let cost = wire::usage(body, true).map(|usage| self.price().of(usage));
         (wire::chat_answer(self.endpoint.settings.provider, body), cost)
     }
 
-    /// To be asked until `is_over`.
-    pub fn until<'a>(&'a self, is_over: &'a (dyn Fn() -> bool + Sync)) -> Until<'a> {
-        Until { batches: self, is_over }
+    /// The same, with waits that end once `is_cancelled` says so.
+    pub fn until<'a>(&'a self, is_cancelled: &'a (dyn Fn() -> bool + Sync)) -> Cancellable<'a> {
+        Cancellable { batches: self, is_cancelled }
     }
 }
 
-impl Until<'_> {
+impl Cancellable<'_> {
     /// Sends questions, each under its name (at most 64 letters, digits, `-` and `_`), as one batch of this name.
-    pub fn send(&self, name: &str, questions: &[(String, ChatRequest)]) -> Sent {
+    pub fn send(&self, name: &str, questions: &[(String, ChatRequest)]) -> SendOutcome {
         let bodies = questions
             .iter()
             .map(|(name, request)| (name.as_str(), wire::chat_call(&self.endpoint, request).body));
@@ -184,12 +185,12 @@ impl Until<'_> {
         }
     }
 
-    /// Looks for a batch that was sent, and whose number is not known.
+    /// Looks for a batch that was sent, and whose id is not known.
     ///
     /// # Errors
-    /// Where the provider does not say which batches it has.
-    pub fn find(&self, trace: &Trace<'_>) -> Result<Found, LlmError> {
-        let mut answer = Found::No;
+    /// When the provider does not say which batches it has.
+    pub fn find(&self, batch: &SentBatch<'_>) -> Result<FindOutcome, LlmError> {
+        let mut answer = FindOutcome::NotFound;
         let mut after: Option<String> = None;
         loop {
             let (page, has_more) = match self.endpoint.settings.provider {
@@ -198,25 +199,25 @@ impl Until<'_> {
             }
             .map_err(|failure| self.failed(failure))?;
             for listed in &page {
-                if listed.created < trace.sent - CLOCK_SECONDS {
+                if listed.created < batch.sent - CLOCK_SECONDS {
                     return Ok(answer);
                 }
-                if listed.name.as_deref().is_some_and(|name| name == trace.name) {
-                    return Ok(Found::As(listed.id.clone()));
+                if listed.name.as_deref().is_some_and(|name| name == batch.name) {
+                    return Ok(FindOutcome::Found(listed.id.clone()));
                 }
                 let is_like = listed.name.is_none()
-                    && !(trace.is_other)(&listed.id)
-                    && listed.n_questions.is_some_and(|count| count == trace.n_questions as u64);
+                    && !(batch.is_other)(&listed.id)
+                    && listed.n_questions.is_some_and(|count| count == batch.n_questions as u64);
                 match (is_like, listed.has_ended) {
-                    (true, false) => answer = Found::Perhaps,
+                    (true, false) => answer = FindOutcome::Pending,
                     // Where batches have no names, their questions have.
                     (true, true) => {
                         let mut is_own = false;
-                        self.for_each_answer(&listed.id, &mut |brought| {
-                            is_own |= (trace.holds)(&brought.name)
+                        self.for_each_answer(&listed.id, &mut |answer| {
+                            is_own |= (batch.holds)(&answer.name)
                         })?;
                         if is_own {
-                            return Ok(Found::As(listed.id.clone()));
+                            return Ok(FindOutcome::Found(listed.id.clone()));
                         }
                     }
                     (false, _) => {}
@@ -229,11 +230,11 @@ impl Until<'_> {
         }
     }
 
-    /// How far a batch is.
+    /// The state of a batch.
     ///
     /// # Errors
-    /// Where the provider does not say.
-    pub fn state(&self, id: &str) -> Result<State, LlmError> {
+    /// When the provider does not say.
+    pub fn state(&self, id: &str) -> Result<BatchState, LlmError> {
         let state = match self.endpoint.settings.provider {
             Provider::Anthropic => anthropic::state(self, id),
             Provider::Openai | Provider::OpenaiCompatible => openai::state(self, id),
@@ -241,19 +242,19 @@ impl Until<'_> {
         state.map_err(|failure| self.failed(failure))
     }
 
-    /// Gives what a batch that has ended brought, in any order. A question may come twice, or not at all. What cannot
-    /// be read is left out: how many lines, and what is wrong with the first.
+    /// Calls `each` with the answers of a batch that has ended, in any order. A question may come twice, or not at all.
+    /// What cannot be read is left out: how many lines, and what is wrong with the first.
     ///
     /// # Errors
-    /// Where the provider does not give it.
+    /// When the provider does not give it.
     pub fn for_each_answer(
         &self,
         id: &str,
-        each: &mut dyn FnMut(Brought),
+        each: &mut dyn FnMut(BatchAnswer),
     ) -> Result<Option<(usize, String)>, LlmError> {
         let read = match self.endpoint.settings.provider {
-            Provider::Anthropic => anthropic::brought,
-            Provider::Openai | Provider::OpenaiCompatible => openai::brought,
+            Provider::Anthropic => anthropic::answer,
+            Provider::Openai | Provider::OpenaiCompatible => openai::answer,
         };
         let files = match self.endpoint.settings.provider {
             Provider::Anthropic => anthropic::files(self, id),
@@ -264,7 +265,7 @@ impl Until<'_> {
             let file = self.get(&path).and_then(file_of_lines).map_err(|failure| self.failed(failure))?;
             for (index, line) in file.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
                 match parsed(line).and_then(|line| read(&line)) {
-                    Ok(brought) => each(brought),
+                    Ok(answer) => each(answer),
                     Err(failure) => {
                         // Advice about addresses would lead astray here.
                         let problem = match failure {
@@ -291,24 +292,24 @@ impl Until<'_> {
         }
     }
 
-    /// Asks for something, until it comes or that is hopeless: asking twice does no harm.
+    /// Sends a request that may be repeated without harm, until it succeeds or cannot.
     fn get(&self, path: &str) -> Result<String, Failure> {
         self.again(|failure| failure.may_pass(), || self.exchange(path, None))
     }
 
-    /// Sends something that may be sent twice without harm.
+    /// Uploads something; repeating that does no harm.
     fn put(&self, path: &str, content: (&str, &str)) -> Result<String, Failure> {
         self.again(|failure| failure.may_pass(), || self.exchange(path, Some(content)))
     }
 
-    /// Makes a batch, which must not be done twice: tries again only where it surely was not done.
-    fn make(&self, path: &str, body: &str) -> Sent {
+    /// Creates a batch, which must not be done twice: tries again only if it certainly was not done.
+    fn make(&self, path: &str, body: &str) -> SendOutcome {
         let may_be_sent_again = |failure: &Failure| failure.may_pass() && !failure.may_cost();
         let made = self.again(may_be_sent_again, || self.exchange(path, Some(("application/json", body))));
-        match made.and_then(|body| number(&parsed(&body)?, "id")) {
-            Ok(id) => Sent::As(id),
-            Err(failure) if failure.may_cost() => Sent::Perhaps(failure),
-            Err(failure) => Sent::Not(failure),
+        match made.and_then(|body| id_of(&parsed(&body)?, "id")) {
+            Ok(id) => SendOutcome::Accepted(id),
+            Err(failure) if failure.may_cost() => SendOutcome::Unknown(failure),
+            Err(failure) => SendOutcome::NotSent(failure),
         }
     }
 
@@ -325,7 +326,7 @@ impl Until<'_> {
             match exchange() {
                 Err(failure) if may_pass(&failure) => {
                     let wait = retry::wait(attempt, failure.retry_after(), fastrand::f64());
-                    if !sleep(wait.min(Duration::from_secs(60)), self.is_over) {
+                    if !sleep(wait.min(Duration::from_secs(60)), self.is_cancelled) {
                         return Err(Failure::Withdrawn);
                     }
                 }
@@ -347,18 +348,19 @@ fn text<'a>(object: &'a Value, name: &str) -> Result<&'a str, Failure> {
     object[name].as_str().ok_or_else(|| Failure::Answer { problem: format!("expected `{name}`, a text") })
 }
 
-/// The number of a batch or a file, which becomes a part of paths.
-fn number(object: &Value, name: &str) -> Result<String, Failure> {
-    let number = text(object, name)?;
+/// The id of a batch or a file, which becomes a part of paths.
+fn id_of(object: &Value, name: &str) -> Result<String, Failure> {
+    let id = text(object, name)?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if number.is_empty() || !number.chars().all(is_plain) || number.starts_with('.') {
-        return Err(Failure::Answer { problem: format!("`{name}` is {number:?}, which no path can hold") });
+    if id.is_empty() || !id.chars().all(is_plain) || id.starts_with('.') {
+        return Err(Failure::Answer {
+            problem: format!("`{name}` is {id:?}, which cannot be part of a path"),
+        });
     }
-    Ok(number.to_owned())
+    Ok(id.to_owned())
 }
 
-/// A file of answers, if it is one: a page that stands in its place for a while must not be taken for answers that are
-/// lost.
+/// A file of answers, if it is one: an error page that is served instead must not be taken for lost answers.
 fn file_of_lines(file: String) -> Result<String, Failure> {
     let mut lines = file.lines().filter(|line| !line.trim().is_empty()).peekable();
     if lines.peek().is_none() || lines.any(|line| line.trim_start().starts_with('{')) {
@@ -369,7 +371,7 @@ fn file_of_lines(file: String) -> Result<String, Failure> {
     Err(Failure::Answer { problem })
 }
 
-/// What a provider says is wrong.
+/// A provider's error message.
 fn message(error: &Value) -> String {
     let words = error["message"].as_str().or(error["error"]["message"].as_str()).or(error["code"].as_str());
     crate::error::beginning(words.unwrap_or(&error.to_string()))

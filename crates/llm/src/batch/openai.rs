@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Brought, Listed, Sent, State, Until, message, number, parsed, text};
+use super::{BatchAnswer, BatchState, Cancellable, ListedBatch, SendOutcome, id_of, message, parsed, text};
 use crate::error::Failure;
 
 /// What is asked of each question.
@@ -13,10 +13,10 @@ const ENDPOINT: &str = "/v1/chat/completions";
 const BOUNDARY: &str = "quarry-batch-boundary";
 
 pub(super) fn create<'a>(
-    batches: &Until<'_>,
+    batches: &Cancellable<'_>,
     name: &str,
     questions: impl Iterator<Item = (&'a str, Value)>,
-) -> Sent {
+) -> SendOutcome {
     let file: String = questions
         .map(|(name, body)| {
             let line = json!({"custom_id": name, "method": "POST", "url": ENDPOINT, "body": body});
@@ -30,9 +30,9 @@ pub(super) fn create<'a>(
     );
     // A file that is uploaded twice costs nothing, and one whose upload failed makes no batch.
     let kind = format!("multipart/form-data; boundary={BOUNDARY}");
-    let file = match batches.put("/files", (&kind, &form)).and_then(|body| number(&parsed(&body)?, "id")) {
+    let file = match batches.put("/files", (&kind, &form)).and_then(|body| id_of(&parsed(&body)?, "id")) {
         Ok(file) => file,
-        Err(failure) => return Sent::Not(failure),
+        Err(failure) => return SendOutcome::NotSent(failure),
     };
     let batch = json!({
         "input_file_id": file, "endpoint": ENDPOINT, "completion_window": "24h", "metadata": {"quarry": name},
@@ -40,12 +40,15 @@ pub(super) fn create<'a>(
     batches.make("/batches", &batch.to_string())
 }
 
-pub(super) fn list(batches: &Until<'_>, after: Option<&str>) -> Result<(Vec<Listed>, bool), Failure> {
+pub(super) fn list(
+    batches: &Cancellable<'_>,
+    after: Option<&str>,
+) -> Result<(Vec<ListedBatch>, bool), Failure> {
     let after = after.map_or(String::new(), |id| format!("&after={id}"));
     let page = parsed(&batches.get(&format!("/batches?limit=100{after}"))?)?;
     let listed = page["data"].as_array().into_iter().flatten().map(|batch| {
-        Ok(Listed {
-            id: number(batch, "id")?,
+        Ok(ListedBatch {
+            id: id_of(batch, "id")?,
             // Every batch of another program has another name.
             name: Some(batch["metadata"]["quarry"].as_str().unwrap_or_default().to_owned()),
             created: batch["created_at"].as_f64().unwrap_or(f64::INFINITY),
@@ -56,36 +59,36 @@ pub(super) fn list(batches: &Until<'_>, after: Option<&str>) -> Result<(Vec<List
     Ok((listed.collect::<Result<_, Failure>>()?, page["has_more"] == true))
 }
 
-fn batch(batches: &Until<'_>, id: &str) -> Result<Value, Failure> {
+fn batch(batches: &Cancellable<'_>, id: &str) -> Result<Value, Failure> {
     parsed(&batches.get(&format!("/batches/{id}"))?)
 }
 
-pub(super) fn state(batches: &Until<'_>, id: &str) -> Result<State, Failure> {
+pub(super) fn state(batches: &Cancellable<'_>, id: &str) -> Result<BatchState, Failure> {
     let batch = batch(batches, id)?;
     Ok(match text(&batch, "status")? {
         "failed" => {
             let errors = batch["errors"]["data"].as_array().into_iter().flatten().map(message);
-            State::Refused(errors.collect::<Vec<_>>().join("; "))
+            BatchState::Refused(errors.collect::<Vec<_>>().join("; "))
         }
         // What was answered before is in the files.
-        "completed" | "expired" | "cancelled" => State::Ended,
-        _ => State::UnderWay,
+        "completed" | "expired" | "cancelled" => BatchState::Ended,
+        _ => BatchState::InProgress,
     })
 }
 
 /// Where the answers lie.
-pub(super) fn files(batches: &Until<'_>, id: &str) -> Result<Vec<String>, Failure> {
+pub(super) fn files(batches: &Cancellable<'_>, id: &str) -> Result<Vec<String>, Failure> {
     let batch = batch(batches, id)?;
     let of_batch = ["output_file_id", "error_file_id"].into_iter().filter(|name| !batch[name].is_null());
-    of_batch.map(|name| Ok(format!("/files/{}/content", number(&batch, name)?))).collect()
+    of_batch.map(|name| Ok(format!("/files/{}/content", id_of(&batch, name)?))).collect()
 }
 
-pub(super) fn brought(line: &Value) -> Result<Brought, Failure> {
+pub(super) fn answer(line: &Value) -> Result<BatchAnswer, Failure> {
     let response = &line["response"];
     let body = match response["status_code"].as_u64() {
         Some(200) => Ok(response["body"].to_string()),
         Some(status) => Err(format!("status {status}: {}", message(&response["body"]))),
         None => Err(message(&line["error"])),
     };
-    Ok(Brought { name: text(line, "custom_id")?.to_owned(), body })
+    Ok(BatchAnswer { name: text(line, "custom_id")?.to_owned(), body })
 }

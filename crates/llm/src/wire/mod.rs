@@ -24,7 +24,7 @@ pub(crate) struct Call {
     pub(crate) body: Value,
     /// Which of several answers to the same body.
     pub(crate) sample: u32,
-    /// The most tokens that the server can count.
+    /// Maximum number of tokens that the server can count.
     pub(crate) worst: Usage,
 }
 
@@ -83,13 +83,13 @@ pub(crate) fn chat_answer(provider: Provider, body: &str) -> Result<ChatAnswer, 
 
 pub(crate) use openai::{embedding_answer, embedding_body};
 
-/// The most tokens in one direction that a count of one call can mean; what is more is a mistake of the server's, and no
-/// sum of such numbers would mean anything.
-const MOST_TOKENS: u64 = 1_000_000_000;
+/// Maximum number of tokens in one direction that a count of one call can mean; what is more is a mistake of the
+/// server's, and no sum of such numbers would mean anything.
+const MAX_TOKENS: u64 = 1_000_000_000;
 
-/// The tokens that `body` says were used, whatever else is wrong with it. It says nothing where a part is missing, is no
-/// count, or is zero, as no request is empty and no server writes for nothing; only a model that `writes` nothing needs
-/// not say how much it wrote.
+/// The tokens that `body` says were used, whatever else is wrong with it. It says nothing where a part is missing, is
+/// no count, or is zero, as no request is empty and no server writes for nothing; only a model that `writes` nothing
+/// needs not say how much it wrote.
 pub(crate) fn usage(body: &str, writes: bool) -> Option<Usage> {
     // The rest of a body may be large, and is not kept.
     #[derive(Deserialize)]
@@ -110,7 +110,7 @@ pub(crate) fn usage(body: &str, writes: bool) -> Option<Usage> {
         input_tokens: count(&["prompt_tokens", "input_tokens"])??.saturating_add(cached),
         output_tokens: if writes { output_tokens? } else { output_tokens.unwrap_or(0) },
     };
-    let is_told = |tokens: u64| (1..=MOST_TOKENS).contains(&tokens);
+    let is_told = |tokens: u64| (1..=MAX_TOKENS).contains(&tokens);
     let wrote = is_told(usage.output_tokens) || !writes && usage.output_tokens == 0;
     (is_told(usage.input_tokens) && wrote).then_some(usage)
 }

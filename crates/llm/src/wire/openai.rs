@@ -94,16 +94,16 @@ pub(crate) fn embedding_answer(body: &str, count: usize) -> Result<Vec<Vec<f32>>
     }
     let mut vectors = vec![Vec::new(); count];
     for Embedding { index, embedding } in list.data {
-        let Some(place) = vectors.get_mut(index) else {
+        let Some(slot) = vectors.get_mut(index) else {
             return Err(format!("a vector has index {index}, of {count} texts"));
         };
-        if !place.is_empty() {
+        if !slot.is_empty() {
             return Err(format!("two vectors have index {index}"));
         }
         if embedding.is_empty() || embedding.iter().any(|value| !value.is_finite()) {
             return Err(format!("vector {index} is empty or holds a value that is not finite"));
         }
-        *place = embedding;
+        *slot = embedding;
     }
     let lengths = (vectors.iter().map(Vec::len).min(), vectors.iter().map(Vec::len).max());
     if lengths.0 != lengths.1 {

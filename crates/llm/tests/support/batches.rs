@@ -51,7 +51,7 @@ pub struct Books {
 /// Decides the fate of a question that came so often, from 1.
 type Decide = dyn Fn(&Value, usize) -> Fate + Send + Sync;
 
-/// What goes wrong with a request, of which it is so many: the reply is sent in the place of the right one, though
+/// What goes wrong with a request, of which it is so many: the reply is sent instead of the right one, though
 /// what was asked for is done.
 type Trouble = dyn Fn(&Seen, usize) -> Option<Reply> + Send + Sync;
 

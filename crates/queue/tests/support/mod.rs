@@ -1,4 +1,4 @@
-//! A NATS server of its own for a test: on a free port, with its files in a folder that goes with it.
+//! A NATS server of its own for a test: on a free port, with its files in a directory that goes with it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 pub struct Nats {
     child: Child,
-    folder: TempDir,
+    directory: TempDir,
     pub port: u16,
 }
 
@@ -23,14 +23,14 @@ impl Nats {
     }
 
     pub fn start_with(options: &[&str]) -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let Some(child) = spawn(folder.path(), "-1", options) else {
+        let directory = tempfile::tempdir().unwrap();
+        let Some(child) = spawn(directory.path(), "-1", options) else {
             // Not by a macro, whose output the test runner hides.
             let _ =
                 writeln!(std::io::stderr(), "\nSKIPPED: there is no nats-server to hand work to workers\n");
             return None;
         };
-        let mut nats = Self { child, folder, port: 0 };
+        let mut nats = Self { child, directory, port: 0 };
         nats.port = nats.read_port();
         Some(nats)
     }
@@ -44,7 +44,7 @@ impl Nats {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         thread::sleep(pause);
-        self.child = spawn(self.folder.path(), &self.port.to_string(), &["--jetstream"]).unwrap();
+        self.child = spawn(self.directory.path(), &self.port.to_string(), &["--jetstream"]).unwrap();
     }
 
     /// The bare protocol, for what no client would do.
@@ -54,7 +54,7 @@ impl Nats {
 
     fn read_port(&mut self) -> u16 {
         let end = Instant::now() + Duration::from_secs(20);
-        let file = self.folder.path().join(format!("nats-server_{}.ports", self.child.id()));
+        let file = self.directory.path().join(format!("nats-server_{}.ports", self.child.id()));
         loop {
             let text = std::fs::read_to_string(&file).unwrap_or_default();
             let port = text.rsplit_once("127.0.0.1:").map(|(_, rest)| rest);
@@ -137,15 +137,15 @@ impl Drop for Nats {
     }
 }
 
-fn spawn(folder: &Path, port: &str, options: &[&str]) -> Option<Child> {
+fn spawn(directory: &Path, port: &str, options: &[&str]) -> Option<Child> {
     let places = ["nats-server", "/usr/sbin/nats-server"];
     places.iter().find_map(|program| {
         Command::new(program)
             .args(["--addr", "127.0.0.1", "--port", port])
             .arg("--store_dir")
-            .arg(folder)
+            .arg(directory)
             .arg("--ports_file_dir")
-            .arg(folder)
+            .arg(directory)
             .args(options)
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -9,19 +9,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
-use super::kept::{MANIFEST, Manifest, PACKAGES, lock, publish, read_manifest, remove};
+use super::cache::{MANIFEST, Manifest, PACKAGES, lock, publish, read_manifest, remove};
 use super::{Index, Manager, PackageError, PackageSource, Provided, Rules, Settings, manager, npm, refused};
-use crate::bubblewrap::{Access, Over};
-use crate::places::Places;
+use crate::bubblewrap::{AbortReason, Access, Run};
+use crate::semaphore::Semaphore;
 use crate::{Bubblewrap, Ended, Error, Limits, Program, Sandbox, tree};
 
 /// Sets that are fetched or installed at the same time.
 pub const SETS_AT_ONCE: usize = 2;
 
-/// What a set has to have met to be kept. It changes when that does, so that what was kept before is not used.
+/// Version of the checks of a set. Sets that passed other checks are not used.
 const CHECKS: &str = "2";
 
-/// What the system says where there is no room.
+/// The system's message for a full disk.
 const DISK_FULL: &str = "No space left";
 
 /// The outermost directory on the way to `directory` that those who run programs for root cannot enter.
@@ -38,40 +38,40 @@ pub struct Packages {
     settings: Settings,
     /// What package managers said of themselves.
     runtimes: Mutex<HashMap<&'static str, String>>,
-    /// Sets that cannot be had, and why.
+    /// Sets that cannot be installed, and why.
     refused: Mutex<HashMap<String, String>>,
     /// Whether the cache is there, and can be shown to programs.
     has_cache: Mutex<bool>,
-    places: Places,
+    semaphore: Semaphore,
     stop: Arc<AtomicBool>,
 }
 
 impl Packages {
-    /// Nothing is made, nor looked for, until packages are needed.
+    /// Nothing is created or looked up until packages are needed.
     ///
     /// # Errors
-    /// When there is no sandbox to fetch in, or the settings cannot work.
+    /// When no sandbox can be opened, or the settings cannot work.
     pub fn open(settings: Settings) -> Result<Self, Error> {
-        if let Some(Index::Folder(folder)) = &settings.npm.index {
+        if let Some(Index::Directory(directory)) = &settings.npm.index {
             return Err(Error::Program(format!(
                 "npm takes packages from the address of a registry only, not from {}",
-                folder.display()
+                directory.display()
             )));
         }
-        if let Some(Index::Folder(folder)) = &settings.pip.index
-            && let Err(error) = fs::read_dir(folder)
+        if let Some(Index::Directory(directory)) = &settings.pip.index
+            && let Err(error) = fs::read_dir(directory)
         {
             return Err(Error::Program(format!(
-                "{}: cannot read the folder of wheels, `index` in `[packages.pip]`: {error}; name one that is there, or \
+                "{}: cannot read the directory of wheels, `index` in `[packages.pip]`: {error}; name one that is there, or \
                  the address of an index",
-                folder.display()
+                directory.display()
             )));
         }
         let settings =
             Settings { cache: std::path::absolute(&settings.cache).unwrap_or(settings.cache), ..settings };
-        let places = Places::new(SETS_AT_ONCE);
+        let semaphore = Semaphore::new(SETS_AT_ONCE);
         let (runtimes, refused, has_cache, stop) = Default::default();
-        Ok(Self { sandbox: Bubblewrap::open()?, settings, runtimes, refused, has_cache, places, stop })
+        Ok(Self { sandbox: Bubblewrap::open()?, settings, runtimes, refused, has_cache, semaphore, stop })
     }
 
     /// The same, but what is under way ends soon after `stop` is set.
@@ -87,7 +87,7 @@ impl Packages {
         }
         let cache = &self.settings.cache;
         fs::create_dir_all(cache).map_err(Error::file(
-            "make the folder for packages, `cache` in `[packages]` of the plan",
+            "make the directory for packages, `cache` in `[packages]` of the plan",
             cache,
         ))?;
         let seen = Program {
@@ -142,7 +142,7 @@ impl Packages {
             memory_bytes: 2 << 30,
             processes: 64,
             file_bytes: self.settings.bytes,
-            folder_bytes: 64 << 20,
+            directory_bytes: 64 << 20,
             open_files: 1024,
             output_bytes: 1 << 20,
         }
@@ -169,12 +169,12 @@ impl Packages {
         &self,
         manager: &dyn Manager,
         requirements: &[String],
-        folder: &Path,
+        directory: &Path,
     ) -> Result<Manifest, PackageError> {
-        let work = folder.with_extension("partial");
+        let work = directory.with_extension("partial");
         // Somebody who was making it may have been killed.
         remove(&work)?;
-        let made = self.make_in(&work, manager, requirements, folder);
+        let made = self.make_in(&work, manager, requirements, directory);
         let removed = remove(&work);
         let manifest = made?;
         removed?;
@@ -186,14 +186,15 @@ impl Packages {
         work: &Path,
         manager: &dyn Manager,
         requirements: &[String],
-        folder: &Path,
+        directory: &Path,
     ) -> Result<Manifest, PackageError> {
         let index = self.rules(manager).index.as_ref();
         let [fetched, installed, ready] = ["fetched", "installed", "ready"].map(|name| work.join(name));
-        for folder in [work, &fetched, &installed, &ready] {
-            fs::create_dir(folder).map_err(Error::file("make a folder", folder))?;
+        for directory in [work, &fetched, &installed, &ready] {
+            fs::create_dir(directory).map_err(Error::file("make a directory", directory))?;
             let open = Permissions::from_mode(0o755);
-            fs::set_permissions(folder, open).map_err(Error::file("open a folder to others", folder))?;
+            fs::set_permissions(directory, open)
+                .map_err(Error::file("open a directory to others", directory))?;
         }
         let mut fetch = manager.fetch(requirements, index);
         for (name, content) in std::mem::take(&mut fetch.files) {
@@ -202,19 +203,19 @@ impl Packages {
             let readable = Permissions::from_mode(0o644);
             fs::set_permissions(&path, readable).map_err(Error::file("open a file to others", &path))?;
         }
-        if let Some(Index::Folder(from)) = index {
+        if let Some(Index::Directory(from)) = index {
             let wheels = work.join("index");
             self.copy_wheels(from, &wheels)?;
             fetch.read_only.push(("index".to_owned(), wheels));
         }
-        let needs_network = !matches!(index, Some(Index::Folder(_)));
+        let needs_network = !matches!(index, Some(Index::Directory(_)));
         let (variables, files) = if needs_network { network_environment() } else { Default::default() };
         fetch.environment.extend(variables);
         let access = Access {
             network: needs_network,
             files: &files,
             output: Some((&fetched, self.settings.bytes)),
-            alone: true,
+            no_fork: true,
             stop: Some(&self.stop),
         };
         self.step(manager, requirements, &fetch, access, &fetched)?;
@@ -227,7 +228,7 @@ impl Packages {
             Some(mut install) => {
                 install.read_only.push(("fetched".to_owned(), fetched));
                 let output = Some((installed.as_path(), self.settings.bytes));
-                let access = Access { output, alone: true, stop: Some(&self.stop), ..Access::default() };
+                let access = Access { output, no_fork: true, stop: Some(&self.stop), ..Access::default() };
                 self.step(manager, requirements, &install, access, &installed)?;
                 installed.join(result)
             }
@@ -239,7 +240,7 @@ impl Packages {
         let written = ready.join(MANIFEST);
         let text = serde_json::to_string_pretty(&manifest).unwrap_or_default();
         fs::write(&written, text).map_err(Error::file("write", &written))?;
-        publish(&ready, folder).map_err(Error::file("keep the installed packages", folder))?;
+        publish(&ready, directory).map_err(Error::file("keep the installed packages", directory))?;
         Ok(manifest)
     }
 
@@ -252,19 +253,22 @@ impl Packages {
         access: Access<'_>,
         output: &Path,
     ) -> Result<(), PackageError> {
-        let (outcome, over) = self.sandbox.run_with(program, &self.limits(), access)?;
+        let run = self.sandbox.run_with(program, &self.limits(), access)?;
         let names = requirements.join(", ");
         let too_large = || {
             let mebibytes = self.settings.bytes >> 20;
             refused(format!("{names}: larger than {mebibytes} MiB, with what is needed for it"))
         };
+        let outcome = match run {
+            Run::Ended(outcome) => outcome,
+            Run::Aborted(AbortReason::Stopped) => return Err(PackageError::Stopped),
+            Run::Aborted(AbortReason::OutputFull) => return Err(too_large()),
+        };
         match outcome.ended {
             Ended::Exited { code: 0 } => {}
-            Ended::Memory if over == Some(Over::Stopped) => return Err(PackageError::Stopped),
-            Ended::Memory if over == Some(Over::Full) => return Err(too_large()),
             Ended::WallTime | Ended::CpuTime => {
                 let seconds = self.settings.wall_time.as_secs_f64();
-                // A slow network is no word on the package.
+                // A slow network says nothing about the package.
                 let detail = format!("{names}: took longer than {seconds} s");
                 return Err(PackageError::Failed { detail });
             }
@@ -286,12 +290,12 @@ impl Packages {
         }
     }
 
-    /// Copies the wheels of a folder to where every user can read them.
+    /// Copies the wheels of a directory to where every user can read them.
     fn copy_wheels(&self, from: &Path, to: &Path) -> Result<(), PackageError> {
-        fs::create_dir(to).map_err(Error::file("make a folder", to))?;
+        fs::create_dir(to).map_err(Error::file("make a directory", to))?;
         let mut bytes = 0;
-        for entry in fs::read_dir(from).map_err(Error::file("read the folder of wheels", from))? {
-            let path = entry.map_err(Error::file("read the folder of wheels", from))?.path();
+        for entry in fs::read_dir(from).map_err(Error::file("read the directory of wheels", from))? {
+            let path = entry.map_err(Error::file("read the directory of wheels", from))?.path();
             let (Some(name), true) = (path.file_name(), path.extension().is_some_and(|kind| kind == "whl"))
             else {
                 continue;
@@ -307,7 +311,7 @@ impl Packages {
                 .into());
             }
         }
-        tree::adopt(to).map_err(Error::file("open a folder to others", to))?;
+        tree::adopt(to).map_err(Error::file("open a directory to others", to))?;
         Ok(())
     }
 }
@@ -339,17 +343,17 @@ impl PackageSource for Packages {
         if let Some(reason) = known(&name) {
             return Err(refused(reason));
         }
-        let folder = self.settings.cache.join(&name);
-        let manifest = match read_manifest(&folder)? {
+        let directory = self.settings.cache.join(&name);
+        let manifest = match read_manifest(&directory)? {
             Some(manifest) => manifest,
             None => {
-                let _lock = lock(&folder.with_extension("lock"), &self.stop)?;
-                match read_manifest(&folder)? {
+                let _lock = lock(&directory.with_extension("lock"), &self.stop)?;
+                match read_manifest(&directory)? {
                     Some(manifest) => manifest,
                     None if known(&name).is_some() => return Err(refused(known(&name).unwrap_or_default())),
                     None => {
-                        let _place = self.places.take(&self.stop).ok_or(PackageError::Stopped)?;
-                        let made = self.make(manager, &requirements, &folder);
+                        let _permit = self.semaphore.acquire(&self.stop).ok_or(PackageError::Stopped)?;
+                        let made = self.make(manager, &requirements, &directory);
                         if let Err(PackageError::Refused { reason }) = &made {
                             let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
                             refused.insert(name, reason.clone());
@@ -367,7 +371,7 @@ impl PackageSource for Packages {
         packages.sort();
         Ok(Provided {
             packages,
-            folder: Some((seen.to_owned(), folder.join(PACKAGES))),
+            directory: Some((seen.to_owned(), directory.join(PACKAGES))),
             variable: Some((variable.to_owned(), format!("/opt/{seen}"))),
         })
     }
@@ -379,10 +383,10 @@ impl Packages {
         let index = match &self.rules(manager).index {
             None => String::new(),
             Some(Index::Address(address)) => address.clone(),
-            Some(Index::Folder(folder)) => {
-                let folder =
-                    fs::canonicalize(folder).map_err(Error::file("read the folder of wheels", folder))?;
-                folder.display().to_string()
+            Some(Index::Directory(directory)) => {
+                let directory = fs::canonicalize(directory)
+                    .map_err(Error::file("read the directory of wheels", directory))?;
+                directory.display().to_string()
             }
         };
         let runtime = self.runtime(manager)?;

@@ -1,15 +1,15 @@
-//! Packages that programs lack: fetched, installed and kept, and shown to runs as folders that they cannot change.
+//! Packages that programs lack: fetched, installed and kept, and shown to runs as directories that they cannot change.
 //!
-//! Fetching is a run of its own. The package manager has the network and one empty folder to write to; it sees no
+//! Fetching is a run of its own. The package manager has the network and one empty directory to write to; it sees no
 //! other file of the machine, and can start no other process, so that nothing a package brings with it runs, whatever
 //! it asks for. What it fetched is then installed by a run that has no network. A set of packages is kept under a name
 //! that stands for all that it depends on; it appears there whole or not at all, and is never fetched again.
 
+mod cache;
+mod diagnostics;
 mod fetch;
-mod kept;
 mod npm;
 mod pip;
-mod said;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,10 +20,11 @@ use crate::{Error, Outcome, Program};
 
 pub use fetch::{Packages, SETS_AT_ONCE};
 
-/// What is allowed, and where it comes from.
+/// Which packages may be installed, from where, and within which limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Where packages are kept, for all programs that name this folder. It is of this machine, and not told to others.
+    /// Where packages are kept, for all programs that name this directory. It is of this machine, and not told to
+    /// others.
     #[serde(skip)]
     pub cache: PathBuf,
     /// How long fetching a set may take, and installing it.
@@ -52,18 +53,19 @@ pub struct Rules {
 pub enum Index {
     /// An address that the package manager understands.
     Address(String),
-    /// A folder with wheels. Then no network is needed.
-    Folder(PathBuf),
+    /// A directory with wheels. Then no network is needed.
+    #[serde(rename = "Folder")]
+    Directory(PathBuf),
 }
 
 /// Why packages cannot be had.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PackageError {
-    /// They cannot, now and later.
+    /// They cannot be installed, now or later.
     #[error("{reason}")]
     Refused {
-        /// Why not.
+        /// In words, for people and models.
         reason: String,
     },
     /// They could not be had this time.
@@ -72,10 +74,10 @@ pub enum PackageError {
          no network, {WITHOUT}"
     )]
     Failed {
-        /// What happened.
+        /// What the package manager said.
         detail: String,
     },
-    /// The user wants no more.
+    /// The user stopped the run.
     #[error("stopped while packages were fetched")]
     Stopped,
     /// Nothing can be fetched here.
@@ -83,10 +85,10 @@ pub enum PackageError {
     Sandbox(#[from] Error),
 }
 
-/// How one does without packages.
+/// How to do without packages.
 const WITHOUT: &str = "set `install = false` in `[packages]` of the plan";
 
-/// Something that has packages for programs.
+/// Provides packages for programs.
 pub trait PackageSource: Send + Sync {
     /// Packages for programs of a language: `names` as its package manager has them, with a version or without.
     ///
@@ -110,8 +112,8 @@ pub trait PackageSource: Send + Sync {
 pub struct Provided {
     /// What is in it: name and version, with a space between, in alphabetical order.
     pub packages: Vec<String>,
-    /// The folder, under the name that programs see it by, as in [`Program::read_only`].
-    pub folder: Option<(String, PathBuf)>,
+    /// The directory, under the name that programs see it by, as in [`Program::read_only`].
+    pub directory: Option<(String, PathBuf)>,
     /// The environment variable by which an interpreter finds it.
     pub variable: Option<(String, String)>,
 }
@@ -119,28 +121,28 @@ pub struct Provided {
 impl Provided {
     /// Lets a program use these packages.
     pub fn add_to(&self, program: &mut Program) {
-        program.read_only.extend(self.folder.clone());
+        program.read_only.extend(self.directory.clone());
         program.environment.extend(self.variable.clone());
     }
 }
 
-/// A package manager: how it is called, and what it says.
+/// A package manager: how it is started, and what its output means.
 trait Manager: Sync {
-    /// Its name.
+    /// The name of its command.
     fn name(&self) -> &'static str;
-    /// What it takes to be there.
+    /// How to install it.
     fn remedy(&self) -> String;
     /// Prints what installed packages depend on, beside their names.
     fn probe(&self) -> Program;
-    /// The name of the package that a requirement is about, in the spelling that equal names share; `None` if this is
-    /// no requirement, but an option, a path or an address.
+    /// The name of the package that a requirement is about, in the spelling that equal names share; `None` if it is
+    /// an option, a path or an address.
     fn package(&self, requirement: &str) -> Option<String>;
-    /// Fetches into [`OUTPUT_FOLDER`](crate::bubblewrap::OUTPUT_FOLDER), where also its files are.
+    /// Fetches into [`OUTPUT_DIRECTORY`](crate::bubblewrap::OUTPUT_DIRECTORY), where also its files are.
     fn fetch(&self, requirements: &[String], index: Option<&Index>) -> Program;
     /// The packages among the fetched files: name and version. `runtime` is what [`Manager::probe`] printed.
     ///
     /// # Errors
-    /// When a file is no package, or none of the index.
+    /// When a file is not a package, or does not come from the index.
     fn list(
         &self,
         fetched: &Path,
@@ -149,7 +151,7 @@ trait Manager: Sync {
     ) -> Result<Vec<(String, String)>, String>;
     /// Installs what was fetched, where that is a step of its own, from `/opt/fetched`.
     fn install(&self, requirements: &[String]) -> Option<Program>;
-    /// Which of the folders that were written holds the packages; the name and the environment variable by which
+    /// Which of the directories that were written holds the packages; the name and the environment variable by which
     /// programs find it below `/opt`.
     fn result(&self) -> [&'static str; 3];
     /// What a run that failed means.

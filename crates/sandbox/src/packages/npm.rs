@@ -7,18 +7,18 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::said::{complaint, without_passwords};
+use super::diagnostics::{error_lines, without_passwords};
 use super::{Index, Manager, PackageError, WITHOUT, refused};
-use crate::bubblewrap::OUTPUT_FOLDER;
+use crate::bubblewrap::OUTPUT_DIRECTORY;
 use crate::{Outcome, Program};
 
 pub(super) struct Npm;
 
-/// Codes of errors that are not for now only.
-const LASTING: &[&str] =
+/// Codes of permanent errors.
+const PERMANENT: &[&str] =
     &["E404", "ETARGET", "EINVALIDPACKAGENAME", "ERESOLVE", "EBADPLATFORM", "EBADENGINE", "EINTEGRITY"];
 
-/// What npm says of what it installed, and where.
+/// npm's list of what it installed, by path.
 #[derive(Deserialize)]
 struct Lock {
     packages: BTreeMap<String, Locked>,
@@ -27,22 +27,22 @@ struct Lock {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Locked {
-    /// Where it is another than that of the place, as `npm:NAME@1` asks for.
+    /// If it differs from the name in the path, as `npm:NAME@1` asks for.
     name: Option<String>,
     version: String,
     /// Where it came from.
     resolved: String,
-    /// Whether it is a folder elsewhere.
+    /// Whether it is a directory elsewhere.
     link: bool,
     /// Whether it came within another package.
     in_bundle: bool,
 }
 
-/// What to do where a registry names files of others.
+/// What to do if a registry serves files of other hosts.
 const ELSEWHERE: &str = "only what lies below the registry is installed; if the registry keeps its files elsewhere, \
                          set `index` in `[packages.npm]` to a mirror that serves them itself";
 
-/// The registry that npm asks if nobody names one, from what it says of itself.
+/// The registry that npm uses by default, from its own settings.
 fn usual_registry(runtime: &str) -> Option<String> {
     let address = runtime.lines().find_map(|line| line.strip_prefix("registry="))?;
     address.contains("://").then(|| below(address))
@@ -53,12 +53,12 @@ fn below(index: &str) -> String {
     format!("{}/", index.trim_end_matches('/'))
 }
 
-/// The real name of what lies at a place, which has to be a package of the registry.
-fn real_name(place: &str, locked: &Locked, usual: &str, registry: &str) -> Result<String, String> {
-    let placed = place.rsplit_once("node_modules/").map_or("", |(_, name)| name);
-    let name = locked.name.as_deref().unwrap_or(placed);
-    if Npm.package(placed).is_none() || Npm.package(name).is_none() {
-        return Err(format!("{place:?} is not the place of a package"));
+/// The real name of what is at a path, which has to be a package of the registry.
+fn real_name(path: &str, locked: &Locked, usual: &str, registry: &str) -> Result<String, String> {
+    let installed_as = path.rsplit_once("node_modules/").map_or("", |(_, name)| name);
+    let name = locked.name.as_deref().unwrap_or(installed_as);
+    if Npm.package(installed_as).is_none() || Npm.package(name).is_none() {
+        return Err(format!("{path:?} is not the path of a package"));
     }
     let Locked { resolved, link, in_bundle, .. } = locked;
     // npm asks the registry that it is told for what is named at the usual one.
@@ -115,7 +115,7 @@ impl Manager for Npm {
 
     fn fetch(&self, requirements: &[String], index: Option<&Index>) -> Program {
         let mut command =
-            vec!["npm", "install", "--prefix", OUTPUT_FOLDER, "--ignore-scripts", "--no-bin-links"];
+            vec!["npm", "install", "--prefix", OUTPUT_DIRECTORY, "--ignore-scripts", "--no-bin-links"];
         command.extend(["--no-audit", "--no-fund", "--no-update-notifier", "--omit=dev", "--no-progress"]);
         command.extend([
             "--fetch-retries=2",
@@ -123,7 +123,7 @@ impl Manager for Npm {
             "--fetch-retry-maxtimeout=5000",
         ]);
         command.extend(["--fetch-timeout=15000", "--loglevel=error"]);
-        let cache = format!("--cache={OUTPUT_FOLDER}/cache");
+        let cache = format!("--cache={OUTPUT_DIRECTORY}/cache");
         command.push(&cache);
         if let Some(Index::Address(address)) = index {
             command.extend(["--registry", address]);
@@ -161,7 +161,7 @@ impl Manager for Npm {
         };
         let packages = lock.packages.into_iter();
         packages
-            .map(|(place, locked)| Ok((real_name(&place, &locked, &usual, &registry)?, locked.version)))
+            .map(|(path, locked)| Ok((real_name(&path, &locked, &usual, &registry)?, locked.version)))
             .collect()
     }
 
@@ -178,20 +178,20 @@ impl Manager for Npm {
         const MARKS: [&str; 2] = ["npm error ", "npm ERR! "];
         let said = outcome.stderr.text();
         let code =
-            complaint(&said, &MARKS.map(|mark| [mark, "code "].concat()).each_ref().map(String::as_str));
+            error_lines(&said, &MARKS.map(|mark| [mark, "code "].concat()).each_ref().map(String::as_str));
         let names = requirements.join(", ");
-        match LASTING.iter().find(|lasting| **lasting == code) {
+        match PERMANENT.iter().find(|permanent| **permanent == code) {
             Some(&("E404" | "ETARGET")) => {
                 refused(format!("there is no package of {names}, or no such version"))
             }
-            Some(_) => refused(format!("{names}: {}", complaint(&said, &MARKS))),
+            Some(_) => refused(format!("{names}: {}", error_lines(&said, &MARKS))),
             None if code.starts_with("EALLOW") => {
-                let detail = complaint(&said, &MARKS);
+                let detail = error_lines(&said, &MARKS);
                 refused(format!("{names}: {detail}; {ELSEWHERE}"))
             }
             // npm says it of a program that it cannot start, such as git.
             None if said.contains("EPERM") => refused(format!("{names}: needs a program to fetch it")),
-            None => PackageError::Failed { detail: complaint(&said, &MARKS) },
+            None => PackageError::Failed { detail: error_lines(&said, &MARKS) },
         }
     }
 }
@@ -238,23 +238,23 @@ mod tests {
 
     #[test]
     fn what_was_installed_has_its_real_name_and_is_of_the_registry() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("node_modules")).unwrap();
-        let list = |place: &str, locked: serde_json::Value| {
-            let lock = json!({"packages": {place: locked}}).to_string();
-            fs::write(folder.path().join("node_modules/.package-lock.json"), lock).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("node_modules")).unwrap();
+        let list = |path: &str, locked: serde_json::Value| {
+            let lock = json!({"packages": {path: locked}}).to_string();
+            fs::write(directory.path().join("node_modules/.package-lock.json"), lock).unwrap();
             let index = Index::Address("http://host/npm".to_owned());
-            Npm.list(folder.path(), Some(&index), "npm-version=11.0.0\nregistry=https://usual/\n")
+            Npm.list(directory.path(), Some(&index), "npm-version=11.0.0\nregistry=https://usual/\n")
         };
         let deep = "node_modules/a/node_modules/@scope/b";
-        for (place, locked, name) in [
+        for (path, locked, name) in [
             ("node_modules/a", json!({"resolved": "http://host/npm/a/-/a-1.tgz"}), "a"),
             (deep, json!({"resolved": "http://host/npm/b.tgz"}), "@scope/b"),
             (deep, json!({"name": "@x/real", "resolved": "http://host/npm/real.tgz"}), "@x/real"),
             ("node_modules/a", json!({"resolved": "https://usual/a/-/a-1.tgz"}), "a"),
             ("node_modules/a/node_modules/b", json!({"inBundle": true}), "b"),
         ] {
-            assert_eq!(list(place, locked.clone()), Ok(vec![(name.to_owned(), String::new())]), "{locked}");
+            assert_eq!(list(path, locked.clone()), Ok(vec![(name.to_owned(), String::new())]), "{locked}");
         }
         for locked in [
             json!({}),
@@ -275,12 +275,9 @@ mod tests {
                 "{locked}: {problem}"
             );
         }
-        for (place, name) in [("a", "a"), ("node_modules/a", "--x"), ("node_modules/../a", "a")] {
+        for (path, name) in [("a", "a"), ("node_modules/a", "--x"), ("node_modules/../a", "a")] {
             let locked = json!({"name": name, "resolved": "http://host/npm/a.tgz"});
-            assert!(
-                list(place, locked).unwrap_err().contains("not the place of a package"),
-                "{place} {name}"
-            );
+            assert!(list(path, locked).unwrap_err().contains("not the path of a package"), "{path} {name}");
         }
     }
 

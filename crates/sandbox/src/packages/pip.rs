@@ -3,14 +3,14 @@
 use std::fs;
 use std::path::Path;
 
-use super::said::complaint;
+use super::diagnostics::error_lines;
 use super::{Index, Manager, PackageError, WITHOUT, refused};
-use crate::bubblewrap::OUTPUT_FOLDER;
+use crate::bubblewrap::OUTPUT_DIRECTORY;
 use crate::{Outcome, Program};
 
 pub(super) struct Pip;
 
-/// Where wheels are installed, below the folder of the step.
+/// Where wheels are installed, below the directory of the step.
 const SITE: &str = "site";
 
 /// Says what wheels have to fit, and fails where there is no pip.
@@ -25,8 +25,8 @@ const SOURCE_ONLY: &str = "No sources permitted for";
 
 const NOT_THERE: &str = "No matching distribution found";
 
-/// Trouble that may be over at another time.
-const PASSING: &[&str] = &[
+/// Messages of transient errors.
+const TRANSIENT: &[&str] = &[
     "connection broken by",
     "Failed to establish a new connection",
     "Temporary failure in name resolution",
@@ -38,7 +38,7 @@ const PASSING: &[&str] = &[
 ];
 
 fn pip(arguments: &[&str], rest: impl IntoIterator<Item = String>) -> Program {
-    // Isolated: neither the working folder nor any user's settings matter.
+    // Isolated: neither the working directory nor any user's settings matter.
     let command = [
         "python3",
         "-I",
@@ -50,8 +50,8 @@ fn pip(arguments: &[&str], rest: impl IntoIterator<Item = String>) -> Program {
         "--disable-pip-version-check",
     ];
     let command = command.iter().chain(arguments).map(|&word| word.to_owned()).chain(rest).collect();
-    // Beside the result, so that moving a file there is no copy, and what it takes is counted.
-    let environment = vec![("TMPDIR".to_owned(), OUTPUT_FOLDER.to_owned())];
+    // Beside the result, so that moving a file there does not copy it, and its size is counted.
+    let environment = vec![("TMPDIR".to_owned(), OUTPUT_DIRECTORY.to_owned())];
     Program { command, environment, ..Program::default() }
 }
 
@@ -103,12 +103,12 @@ impl Manager for Pip {
             // Twice verbose, pip says what it skips.
             vec!["-vv", "--no-cache-dir", "--retries", "2", "--timeout", "15", "download"];
         arguments.extend(["--only-binary=:all:", "--progress-bar", "off", "--dest"]);
-        let wheels = format!("{OUTPUT_FOLDER}/wheels");
+        let wheels = format!("{OUTPUT_DIRECTORY}/wheels");
         arguments.push(&wheels);
         match index {
             None => {}
             Some(Index::Address(address)) => arguments.extend(["--index-url", address]),
-            Some(Index::Folder(_)) => arguments.extend(["--no-index", "--find-links", "/opt/index"]),
+            Some(Index::Directory(_)) => arguments.extend(["--no-index", "--find-links", "/opt/index"]),
         }
         arguments.push("--");
         pip(&arguments, requirements.iter().cloned())
@@ -133,7 +133,7 @@ impl Manager for Pip {
     /// Resolved once more, from what was fetched alone: so a wheel that another one names by its address, which pip
     /// takes from wherever that is, fails here for want of a network.
     fn install(&self, requirements: &[String]) -> Option<Program> {
-        let target = format!("{OUTPUT_FOLDER}/{SITE}");
+        let target = format!("{OUTPUT_DIRECTORY}/{SITE}");
         let mut arguments = vec!["--no-cache-dir", "--retries", "0", "install", "--only-binary=:all:"];
         arguments.extend(["--no-index", "--find-links", "/opt/fetched/wheels", "--progress-bar", "off"]);
         arguments.extend(["--target", &target, "--"]);
@@ -146,8 +146,8 @@ impl Manager for Pip {
 
     fn explain(&self, requirements: &[String], outcome: &Outcome) -> PackageError {
         let said = format!("{}\n{}", outcome.stdout.text(), outcome.stderr.text());
-        if PASSING.iter().any(|mark| said.contains(mark)) {
-            return PackageError::Failed { detail: complaint(&said, &["ERROR:"]) };
+        if TRANSIENT.iter().any(|mark| said.contains(mark)) {
+            return PackageError::Failed { detail: error_lines(&said, &["ERROR:"]) };
         }
         let names = requirements.join(", ");
         if let Some((_, missing)) = said.split_once(NOT_THERE) {
@@ -156,12 +156,12 @@ impl Manager for Pip {
             let is_source =
                 said.contains(&format!("{SOURCE_ONLY} {}:", self.package(missing).unwrap_or_default()));
             return refused(if is_source {
-                format!("{missing} is there as source only, and only wheels are installed")
+                format!("{missing} exists as source only, and only wheels are installed")
             } else {
                 format!("there is no package {missing}, or no wheel of it for this machine")
             });
         }
-        refused(format!("{names}: {}", complaint(&said, &["ERROR:"])))
+        refused(format!("{names}: {}", error_lines(&said, &["ERROR:"])))
     }
 }
 
@@ -174,7 +174,7 @@ fn wheels(fetched: &Path) -> Result<Vec<String>, String> {
         let name = entry.map_err(|error| error.to_string())?.file_name();
         match name.to_str() {
             Some(name) if name.ends_with(".whl") => names.push(name.to_owned()),
-            _ => return Err(format!("{name:?} was fetched, which is no wheel")),
+            _ => return Err(format!("{name:?} was fetched, which is not a wheel")),
         }
     }
     names.sort();

@@ -45,7 +45,7 @@ pub fn limits() -> Limits {
         wall_time: Duration::from_secs(120),
         memory_bytes: 192 << 20,
         processes: 32,
-        folder_bytes: 4 << 20,
+        directory_bytes: 4 << 20,
         file_bytes: 16 << 20,
         open_files: 64,
         ..Limits::default()

@@ -52,20 +52,20 @@ fn no_file_is_left() {
     let name = format!("quarry-attack-{}", std::process::id());
     let source = format!(
         "
-for folder in ['/box', '/tmp', '/dev/shm', '/var/tmp', '/']:
-    try: open(f'{{folder}}/{name}', 'w').write('x')
+for directory in ['/box', '/tmp', '/dev/shm', '/var/tmp', '/']:
+    try: open(f'{{directory}}/{name}', 'w').write('x')
     except OSError: pass
 "
     );
     attack(&source, &limits(), |outcome| assert_eq!(outcome.ended, Ended::Exited { code: 0 }));
-    for folder in ["/box", "/tmp", "/dev/shm", "/var/tmp", "/", &env::temp_dir().to_string_lossy()] {
-        assert!(!Path::new(folder).join(&name).exists(), "in {folder}");
+    for directory in ["/box", "/tmp", "/dev/shm", "/var/tmp", "/", &env::temp_dir().to_string_lossy()] {
+        assert!(!Path::new(directory).join(&name).exists(), "in {directory}");
     }
 }
 
 /// The cgroups that a process made for its runs.
-fn cgroups(folder: &Path, process: u32, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+fn cgroups(directory: &Path, process: u32, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             if entry.file_name().to_string_lossy().starts_with(&format!("quarry-sandbox-{process}-")) {
                 found.push(entry.path());
@@ -199,10 +199,10 @@ fn root_of_a_namespace_without_others_is_bounded_or_refused() {
             return skipped(&format!("{words:?} does not work here"));
         }
         // Where every user can read it.
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let open_to_all: fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(folder.path(), open_to_all).unwrap();
-        let test = folder.path().join("test");
+        fs::set_permissions(directory.path(), open_to_all).unwrap();
+        let test = directory.path().join("test");
         fs::copy(env::current_exe().unwrap(), &test).unwrap();
         let ran = Command::new(words[0])
             .args(&words[1..])

@@ -40,7 +40,8 @@ fn a_memory_bomb_of_one_process_ends() {
     });
 }
 
-/// An attack that would hold more than twice the limit, and then says so. It must be ended, or be refused what it needs.
+/// An attack that would hold more than twice the limit, and then says so. It must be ended, or be refused what it
+/// needs.
 fn is_bounded(bomb: &str) {
     is_bounded_in(sandboxes(), bomb);
 }
@@ -99,13 +100,13 @@ except OSError: print('refused')
 fn files_in_memory_count() {
     let filler = "
 import time
-for folder in ('/box', '/tmp', '/dev/shm'):
-    with open(folder + '/file', 'wb') as file:
+for directory in ('/box', '/tmp', '/dev/shm'):
+    with open(directory + '/file', 'wb') as file:
         for _ in range(120): file.write(bytes(1 << 20))
 print('ESCAPED')
 time.sleep(1)
 ";
-    let limits = Limits { folder_bytes: 128 << 20, file_bytes: 128 << 20, ..limits() };
+    let limits = Limits { directory_bytes: 128 << 20, file_bytes: 128 << 20, ..limits() };
     attack(filler, &limits, ran_out_of_memory);
 }
 

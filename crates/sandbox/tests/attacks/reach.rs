@@ -65,8 +65,8 @@ attack.end()
 
 #[test]
 fn open_files_are_not_inherited() {
-    let folder = fs::File::open("/").unwrap();
-    rustix::io::fcntl_setfd(&folder, FdFlags::empty()).unwrap();
+    let directory = fs::File::open("/").unwrap();
+    rustix::io::fcntl_setfd(&directory, FdFlags::empty()).unwrap();
     fails(
         "
 import attack, os
@@ -221,12 +221,12 @@ attack.end()
 }
 
 #[test]
-fn the_runtime_and_mounted_folders_cannot_be_changed() {
+fn the_runtime_and_mounted_directories_cannot_be_changed() {
     // Where every user may go, as the one who runs the sandbox is not the one who runs the test.
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let open_to_all = std::os::unix::fs::PermissionsExt::from_mode(0o777);
-    fs::set_permissions(folder.path(), open_to_all).unwrap();
-    fs::write(folder.path().join("module.py"), "answer = 42\n").unwrap();
+    fs::set_permissions(directory.path(), open_to_all).unwrap();
+    fs::write(directory.path().join("module.py"), "answer = 42\n").unwrap();
     for sandbox in sandboxes() {
         let (program, _) = program(
             "
@@ -240,19 +240,19 @@ for path in ['/opt/packages/module.py', os.__file__, '/usr/bin/env', sys.executa
     attack.refused('rename ' + path, os.rename, path, path + '.old')
     attack.refused('change mode of ' + path, os.chmod, path, 0o777)
     attack.refused('change times of ' + path, os.utime, path)
-for folder in ['/opt/packages', '/opt', os.path.dirname(os.__file__), '/usr/local/lib']:
-    attack.refused('write below ' + folder, attack.write, folder + '/new.py')
+for directory in ['/opt/packages', '/opt', os.path.dirname(os.__file__), '/usr/local/lib']:
+    attack.refused('write below ' + directory, attack.write, directory + '/new.py')
 attack.end()
 ",
         );
         let program =
-            Program { read_only: vec![("packages".to_owned(), folder.path().to_owned())], ..program };
+            Program { read_only: vec![("packages".to_owned(), directory.path().to_owned())], ..program };
         let outcome = sandbox.run(&program, &limits()).unwrap();
         assert_eq!(outcome.stdout.text(), "the end\n", "{}", outcome.stderr.text());
         assert_eq!(outcome.ended, Ended::Exited { code: 0 });
     }
     let names: Vec<_> =
-        fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["module.py"]);
-    assert_eq!(fs::read_to_string(folder.path().join("module.py")).unwrap(), "answer = 42\n");
+    assert_eq!(fs::read_to_string(directory.path().join("module.py")).unwrap(), "answer = 42\n");
 }

@@ -42,25 +42,25 @@ fn a_disk_filler_fills_what_it_was_given() {
         "
 import attack, os
 written = {}
-for folder in ['/box', '/tmp', '/dev/shm']:
+for directory in ['/box', '/tmp', '/dev/shm']:
     count = 0
     try:
         for number in range(100):
-            with open(f'{folder}/{number}', 'wb', buffering=0) as file:
+            with open(f'{directory}/{number}', 'wb', buffering=0) as file:
                 for _ in range(16):
                     count += file.write(bytes(1 << 16))
     except OSError as error:
         assert error.errno == 28, error
     if not 3 << 20 < count <= 4 << 20:
-        print('ESCAPED:', count, 'bytes in', folder)
-for root, folders, _ in os.walk('/', onerror=None):
-    folders[:] = [name for name in folders if os.path.join(root, name) not in
-                  # The mode of the terminals' folder is no promise; below it is seen that nothing can be made there.
+        print('ESCAPED:', count, 'bytes in', directory)
+for root, directories, _ in os.walk('/', onerror=None):
+    directories[:] = [name for name in directories if os.path.join(root, name) not in
+                  # The mode of the terminals' directory is no promise; below it is seen that nothing can be made there.
                   ('/proc', '/box', '/tmp', '/dev/shm', '/dev/pts')]
     if os.access(root, os.W_OK):
         print('ESCAPED: can write to', root)
-for folder in ['/', '/dev', '/dev/pts', '/etc', '/usr', '/usr/local', '/bin', '/opt', '/run', '/var/tmp', '/proc']:
-    attack.refused(folder, attack.write, os.path.join(folder, 'file'))
+for directory in ['/', '/dev', '/dev/pts', '/etc', '/usr', '/usr/local', '/bin', '/opt', '/run', '/var/tmp', '/proc']:
+    attack.refused(directory, attack.write, os.path.join(directory, 'file'))
 attack.end()
 ",
     );

@@ -31,7 +31,7 @@ fn names_are_neither_options_nor_paths_nor_addresses() {
 }
 
 #[test]
-fn a_wheel_cannot_write_outside_of_its_folder() {
+fn a_wheel_cannot_write_outside_of_its_directory() {
     if !can_fetch("python") {
         return;
     }
@@ -98,13 +98,13 @@ def attack():
 ";
     let fixture = Fixture::new(&[wheel("writer", "1", json!({"writer.py": code}), &[])]);
     let provided = fixture.provide("python", &["writer"]).unwrap();
-    let (_, folder) = provided.folder.clone().unwrap();
-    let before = fs::read(folder.join("writer.py")).unwrap();
+    let (_, directory) = provided.directory.clone().unwrap();
+    let before = fs::read(directory.join("writer.py")).unwrap();
     let outcome = run("python", "import writer\nwriter.attack()", &provided);
     assert_eq!(outcome.stdout.text(), "the end\n", "{}", outcome.stderr.text());
     assert_eq!(outcome.ended, Ended::Exited { code: 0 });
-    assert_eq!(fs::read(folder.join("writer.py")).unwrap(), before);
-    assert!(!folder.join("new.py").exists());
+    assert_eq!(fs::read(directory.join("writer.py")).unwrap(), before);
+    assert!(!directory.join("new.py").exists());
 }
 
 #[test]
@@ -120,9 +120,9 @@ def attempt(function, *arguments):
     try: return function(*arguments)
     except OSError: pass
 attempt(socket.create_connection, ('127.0.0.1', PORT), 1)
-for folder in ['/opt/out/site', '/opt/out/wheels']:
-    attempt(os.mkdir, folder)
-    attempt(open, folder + '/hook_ran', 'w')
+for directory in ['/opt/out/site', '/opt/out/wheels']:
+    attempt(os.mkdir, directory)
+    attempt(open, directory + '/hook_ran', 'w')
 "
     .replace("PORT", server.address.rsplit(':').next().unwrap());
     let files =
@@ -133,8 +133,8 @@ for folder in ['/opt/out/site', '/opt/out/wheels']:
     // Installing the next set must not run what the first one brought, either.
     for names in [&["hooked"][..], &["hooked", "hooked==1"]] {
         let provided = fixture.provide("python", names).unwrap();
-        let (_, folder) = provided.folder.unwrap();
-        assert!(folder.join("sitecustomize.py").exists() && !folder.join("hook_ran").exists());
+        let (_, directory) = provided.directory.unwrap();
+        assert!(directory.join("sitecustomize.py").exists() && !directory.join("hook_ran").exists());
     }
     assert_eq!(server.count.load(Ordering::SeqCst), 0);
 }
@@ -154,7 +154,7 @@ fn wheels_come_from_the_index_alone() {
         wheel("choosy", "1", json!({"choosy.py": ""}), &[&format!("{needs} ; extra == 'all'")]),
     ]);
     let index = Server::simple(fixture.index());
-    for from in [Index::Folder(fixture.index()), Index::Address(format!("{}/simple", index.address))] {
+    for from in [Index::Directory(fixture.index()), Index::Address(format!("{}/simple", index.address))] {
         fixture.settings.pip.index = Some(from);
         let reason = fixture.refusal("python", &["luring"]);
         assert!(reason.contains("needs what is not of the index"), "{reason}");

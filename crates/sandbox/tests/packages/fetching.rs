@@ -89,7 +89,7 @@ fn what_was_left_by_a_kill_is_made_anew() {
     }
     let fixture = two();
     let first = fixture.provide("python", &["base_x"]).unwrap();
-    let (_, kept) = first.folder.clone().unwrap();
+    let (_, kept) = first.directory.clone().unwrap();
     let set = kept.parent().unwrap().to_owned();
     let half = set.with_extension("partial");
     fs::rename(&set, &half).unwrap();
@@ -111,7 +111,7 @@ fn source_is_not_built_and_that_is_said() {
     let server = Server::simple(fixture.index());
     fixture.settings.pip.index = Some(Index::Address(format!("{}/simple", server.address)));
     let reason = fixture.refusal("python", &["only-source"]);
-    assert!(reason.contains("only-source is there as source only"), "{reason}");
+    assert!(reason.contains("only-source exists as source only"), "{reason}");
     let reason = fixture.refusal("python", &["no-such-package"]);
     assert!(reason.contains("there is no package no-such-package"), "{reason}");
 }
@@ -253,14 +253,14 @@ fn a_cache_that_programs_cannot_enter_is_named_with_what_closes_it() {
 }
 
 #[test]
-fn a_folder_of_wheels_that_is_not_there_is_noticed_at_once() {
+fn a_directory_of_wheels_that_is_not_there_is_noticed_at_once() {
     if !can_fetch("python") {
         return;
     }
     let mut fixture = two();
-    fixture.settings.pip.index = Some(Index::Folder("no/such/folder".into()));
+    fixture.settings.pip.index = Some(Index::Directory("no/such/directory".into()));
     let error = quarry_sandbox::packages::Packages::open(fixture.settings.clone()).err().unwrap().to_string();
-    assert!(error.contains("no/such/folder") && error.contains("`[packages.pip]`"), "{error}");
+    assert!(error.contains("no/such/directory") && error.contains("`[packages.pip]`"), "{error}");
 }
 
 #[test]

@@ -17,31 +17,31 @@ use serde_json::{Value, json};
 /// What is in the file that packages may not reach.
 const UNTOUCHED: &str = "as it was";
 
-/// A cache, and a folder of packages.
+/// A cache, and a directory of packages.
 pub struct Fixture {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     pub settings: Settings,
 }
 
 impl Fixture {
     pub fn new(packages: &[Value]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         // Runs that root starts are those of another user.
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let index = folder.path().join("index");
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let index = directory.path().join("index");
         fs::create_dir(&index).unwrap();
         // Whoever finds it can change it.
-        let victim = folder.path().join("victim");
+        let victim = directory.path().join("victim");
         fs::write(&victim, UNTOUCHED).unwrap();
         fs::set_permissions(&victim, fs::Permissions::from_mode(0o666)).unwrap();
         let settings = Settings {
-            cache: folder.path().join("cache"),
+            cache: directory.path().join("cache"),
             wall_time: Duration::from_secs(240),
             bytes: 16 << 20,
-            pip: Rules { index: Some(Index::Folder(index)), ..Rules::default() },
+            pip: Rules { index: Some(Index::Directory(index)), ..Rules::default() },
             npm: Rules::default(),
         };
-        let fixture = Self { folder, settings };
+        let fixture = Self { directory, settings };
         fixture.add(packages);
         fixture
     }
@@ -57,26 +57,26 @@ impl Fixture {
 
     /// A file that no package may reach, though everybody may write to it.
     pub fn victim(&self) -> PathBuf {
-        self.folder.path().join("victim")
+        self.directory.path().join("victim")
     }
 
-    /// Says that no package wrote to the victim, or left a file called `escaped` outside of its own folder.
+    /// Says that no package wrote to the victim, or left a file called `escaped` outside of its own directory.
     #[track_caller]
     pub fn assert_untouched(&self) {
         assert_eq!(fs::read_to_string(self.victim()).unwrap(), UNTOUCHED);
-        let mut folders = vec![self.folder.path().to_owned()];
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder).unwrap().flatten() {
+        let mut directories = vec![self.directory.path().to_owned()];
+        while let Some(directory) = directories.pop() {
+            for entry in fs::read_dir(directory).unwrap().flatten() {
                 assert!(!entry.file_name().to_string_lossy().starts_with("escaped"), "{:?}", entry.path());
                 if entry.file_type().unwrap().is_dir() && entry.file_name() != "packages" {
-                    folders.push(entry.path());
+                    directories.push(entry.path());
                 }
             }
         }
     }
 
     pub fn index(&self) -> PathBuf {
-        self.folder.path().join("index")
+        self.directory.path().join("index")
     }
 
     pub fn packages(&self) -> Packages {
@@ -158,13 +158,13 @@ impl Server {
         server
     }
 
-    /// An index of Python's kind with the files of a folder.
-    pub fn simple(folder: PathBuf) -> Self {
+    /// An index of Python's kind with the files of a directory.
+    pub fn simple(directory: PathBuf) -> Self {
         Self::new(move |path| {
             let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
             match parts[..] {
                 ["simple", package] => {
-                    let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
+                    let files = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name());
                     let links: String = files
                         .filter_map(|name| name.into_string().ok())
                         .filter(|name| {
@@ -175,7 +175,7 @@ impl Server {
                     let status = if links.is_empty() { 404 } else { 200 };
                     (status, format!("<!DOCTYPE html><html><body>{links}</body></html>").into_bytes())
                 }
-                ["files", name] => (200, fs::read(folder.join(name)).unwrap_or_default()),
+                ["files", name] => (200, fs::read(directory.join(name)).unwrap_or_default()),
                 _ => (404, Vec::new()),
             }
         })

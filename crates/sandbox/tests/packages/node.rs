@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 use crate::harness::{Fixture, Server, can_fetch, run};
 
-/// A registry with the packages of a folder.
-fn registry(folder: PathBuf) -> Server {
+/// A registry with the packages of a directory.
+fn registry(directory: PathBuf) -> Server {
     Server::new(move |path| {
         let path = &path.trim_start_matches('/').replace("%2f", "/");
         if path.ends_with(".tgz") {
-            return (200, fs::read(folder.join(path)).unwrap_or_default());
+            return (200, fs::read(directory.join(path)).unwrap_or_default());
         }
-        let Ok(text) = fs::read_to_string(folder.join(format!("{path}.json"))) else {
+        let Ok(text) = fs::read_to_string(directory.join(format!("{path}.json"))) else {
             return (404, b"{}".to_vec());
         };
         let mut manifest: Value = serde_json::from_str(&text).unwrap();
@@ -55,8 +55,8 @@ fn a_package_is_there_with_what_it_needs_and_its_scripts_do_not_run() {
     assert_eq!(provided.packages, ["base-x 1.0.0", "six-words 1.0.0"]);
     let outcome = run("javascript", "console.log(require('six-words'))", &provided);
     assert_eq!(outcome.stdout.text(), "6\n", "{}", outcome.stderr.text());
-    let (_, folder) = provided.folder.clone().unwrap();
-    assert!(!folder.join("ran").exists() && !folder.join(".bin").exists());
+    let (_, directory) = provided.directory.clone().unwrap();
+    assert!(!directory.join("ran").exists() && !directory.join(".bin").exists());
     assert_eq!(fixture.provide("javascript", &["six-words"]).unwrap(), provided);
     let write = "try { require('fs').appendFileSync(require.resolve('base-x'), 'x'); console.log('ESCAPED') } catch (e) { console.log('refused') }";
     assert_eq!(run("javascript", write, &provided).stdout.text(), "refused\n");
@@ -92,8 +92,8 @@ fn links_and_paths_in_a_package_lead_nowhere() {
     evil["files"][format!("../../../..{}", fixture.victim().display())] = json!("x");
     fixture.add(&[evil]);
     if let Ok(provided) = fixture.provide("javascript", &["evil"]) {
-        let (_, folder) = provided.folder.unwrap();
-        assert!(fs::symlink_metadata(folder.join("evil/link")).is_err());
+        let (_, directory) = provided.directory.unwrap();
+        assert!(fs::symlink_metadata(directory.join("evil/link")).is_err());
     }
     fixture.assert_untouched();
 }

@@ -29,8 +29,8 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    pub fn new(folder: &Path, settings: &Settings, pairs: u64) -> Checkpoint {
-        Checkpoint { path: folder.join("checkpoint.bin"), settings: settings.clone(), pairs }
+    pub fn new(directory: &Path, settings: &Settings, pairs: u64) -> Checkpoint {
+        Checkpoint { path: directory.join("checkpoint.bin"), settings: settings.clone(), pairs }
     }
 
     /// The kept state; none where nothing is kept.
@@ -40,11 +40,11 @@ impl Checkpoint {
         }
         let file = fs::read(&self.path).map_err(|error| TrainError::file(&self.path, error))?;
         let bad = |problem: &str| {
-            let advice = "move the folder away to start again, or give the settings and pairs of that run";
+            let advice = "move the directory away to start again, or give the settings and pairs of that run";
             TrainError::file(&self.path, format!("{problem}; {advice}"))
         };
-        let line = file.iter().position(|&byte| byte == b'\n').ok_or_else(|| bad("is no checkpoint"))?;
-        let head: Head = serde_json::from_slice(&file[..line]).map_err(|_| bad("is no checkpoint"))?;
+        let line = file.iter().position(|&byte| byte == b'\n').ok_or_else(|| bad("is not a checkpoint"))?;
+        let head: Head = serde_json::from_slice(&file[..line]).map_err(|_| bad("is not a checkpoint"))?;
         if head.settings != self.settings || head.pairs != self.pairs {
             return Err(bad("belongs to a run with other settings or pairs"));
         }
@@ -80,8 +80,8 @@ impl Checkpoint {
         };
         let aside = self.path.with_extension("new");
         let write = || -> std::io::Result<()> {
-            if let Some(folder) = self.path.parent() {
-                fs::create_dir_all(folder)?;
+            if let Some(directory) = self.path.parent() {
+                fs::create_dir_all(directory)?;
             }
             let mut file = std::io::BufWriter::new(fs::File::create(&aside)?);
             serde_json::to_writer(&mut file, &head)?;

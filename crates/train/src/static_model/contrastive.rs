@@ -158,7 +158,7 @@ pub(super) fn normalise_rows(rows: &mut [f32], dimension: usize) -> Vec<f32> {
         .collect()
 }
 
-/// Turns gradients by normalised rows into gradients by the rows before: (g − u (u·g)) / ‖v‖ with u = v / ‖v‖.
+/// Turns gradients by normalized rows into gradients by the rows before: (g − u (u·g)) / ‖v‖ with u = v / ‖v‖.
 pub(super) fn through_normalisation(gradient: &mut [f32], unit: &[f32], norms: &[f32], dimension: usize) {
     gradient.par_chunks_exact_mut(dimension).zip(unit.par_chunks_exact(dimension)).zip(norms).for_each(
         |((gradient, unit), norm)| {

@@ -208,17 +208,17 @@ struct State {
     queries: Table,
 }
 
-/// Trains a model. With `folder`, the state is kept there after each epoch and a run that was cut off goes on
+/// Trains a model. With `directory`, the state is kept there after each epoch and a run that was cut off goes on
 /// from it; the result is the same as without the cut. Equal pairs, settings and number of threads give an
 /// equal model on one type of machine.
 ///
 /// # Errors
-/// When settings or pairs do not allow it, or the folder cannot be used.
+/// When settings or pairs do not allow it, or the directory cannot be used.
 pub fn train(
     pairs: &[Pair],
     settings: &Settings,
     teacher: Option<&Teacher>,
-    folder: Option<&Path>,
+    directory: Option<&Path>,
     mut report: impl FnMut(Progress),
 ) -> Result<(StaticWeights, Vocabulary), TrainError> {
     settings.check()?;
@@ -244,10 +244,11 @@ pub fn train(
         n_steps,
     });
 
-    let checkpoint = folder.map(|folder| Checkpoint::new(folder, settings, run_identity(pairs)));
+    let checkpoint = directory.map(|directory| Checkpoint::new(directory, settings, run_identity(pairs)));
     let restored = checkpoint.as_ref().map(Checkpoint::read).transpose()?.flatten();
     let mut state = restored.unwrap_or_else(|| start(&vocabulary, settings, teacher));
-    let lessons = teacher.filter(|_| settings.teacher > 0.0).map(|teacher| Lessons::new(teacher, &learned));
+    let lessons =
+        teacher.filter(|_| settings.teacher > 0.0).map(|teacher| TeacherVectors::new(teacher, &learned));
     let first_epoch = (state.step / steps_an_epoch.max(1)) as usize;
     for epoch in first_epoch..settings.epochs {
         for batch in examples.plan(settings, epoch) {
@@ -313,15 +314,15 @@ fn start_from(teacher: &Teacher, vocabulary: &Vocabulary, table: &mut Table) {
 }
 
 /// The teacher's vectors of the examples' questions.
-struct Lessons<'a> {
+struct TeacherVectors<'a> {
     dimension: usize,
     vectors: Vec<Option<&'a [f32]>>,
 }
 
-impl<'a> Lessons<'a> {
-    fn new(teacher: &'a Teacher, pairs: &[&Pair]) -> Lessons<'a> {
+impl<'a> TeacherVectors<'a> {
+    fn new(teacher: &'a Teacher, pairs: &[&Pair]) -> TeacherVectors<'a> {
         let vectors = pairs.iter().map(|pair| teacher.vector(&pair.query)).collect();
-        Lessons { dimension: teacher.dimension, vectors }
+        TeacherVectors { dimension: teacher.dimension, vectors }
     }
 
     fn targets(&self, batch: &Batch, settings: &Settings) -> Result<Vec<f32>, TrainError> {

@@ -1,4 +1,4 @@
-//! An embedding table and its optimiser.
+//! An embedding table and its optimizer.
 
 use rayon::prelude::*;
 

@@ -8,9 +8,9 @@ use super::examples::{Batch, Examples};
 use super::{Settings, Table, query_sums};
 use crate::Pair;
 
-/// Most pairs that are measured.
+/// Maximum number of pairs that are measured.
 const MAX_PAIRS: usize = 10_000;
-/// Most questions that are asked.
+/// Maximum number of questions that are asked.
 const MAX_QUERIES: usize = 2_000;
 
 /// Questions and functions of held-out repositories.

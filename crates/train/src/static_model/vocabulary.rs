@@ -11,7 +11,7 @@ use crate::Pair;
 pub struct VocabularySize {
     /// Single words.
     pub words: usize,
-    /// Pairs of neighbouring words.
+    /// Pairs of neighboring words.
     pub bigrams: usize,
     /// Tokens, words and pairs, that get a query row of their own.
     pub query: usize,

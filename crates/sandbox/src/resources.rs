@@ -18,9 +18,9 @@ use crate::{Ended, Error, Limits, MemoryBound};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CgroupParent {
     bound: MemoryBound,
-    /// The folder whose processes share memory.
+    /// The directory whose processes share memory.
     memory: PathBuf,
-    /// In version 1, the folder of the hierarchy that counts CPU time.
+    /// In version 1, the directory of the hierarchy that counts CPU time.
     cpu: Option<PathBuf>,
 }
 
@@ -31,24 +31,24 @@ pub(crate) struct Usage {
     pub memory_bytes: u64,
 }
 
-/// The account of one run.
-pub(crate) enum Account {
+/// What a run uses: time and memory of all its processes together.
+pub(crate) enum ResourceMonitor {
     Cgroup(Cgroup),
     /// A cgroup that somebody else made, and that may be gone before its last processes are looked at.
     Observed(Observed),
     Watchdog(Watchdog),
 }
 
-impl Account {
+impl ResourceMonitor {
     pub fn bound(&self) -> MemoryBound {
         match self {
             Self::Cgroup(cgroup) => cgroup.bound,
-            Self::Observed(observed) => observed.folders.bound,
+            Self::Observed(observed) => observed.directories.bound,
             Self::Watchdog(_) => MemoryBound::Watchdog,
         }
     }
 
-    /// How often [`Self::exceeded`] has to be asked.
+    /// How often [`Self::exceeded`] has to be called.
     pub fn interval(&self) -> Duration {
         match self {
             // The kernel keeps the bound; this is how soon the rest of a program follows the part that it killed.
@@ -65,8 +65,8 @@ impl Account {
             return Some(Ended::Memory);
         }
         let second = Duration::from_secs(1);
-        let most = limits.cpu_time.max(second).saturating_add(second);
-        (self.usage().cpu_time > most).then_some(Ended::CpuTime)
+        let maximum = limits.cpu_time.max(second).saturating_add(second);
+        (self.usage().cpu_time > maximum).then_some(Ended::CpuTime)
     }
 
     /// Whether more memory was asked for than there is.
@@ -78,14 +78,14 @@ impl Account {
         }
     }
 
-    /// The account of a process that a container engine has put into a cgroup; `None` where that cannot be seen.
+    /// Monitors a process that a container engine has put into a cgroup; `None` where that cannot be seen.
     pub fn observe(process: Pid) -> Option<Self> {
         let own = fs::read_to_string(format!("/proc/{}/cgroup", process.as_raw_nonzero())).ok()?;
-        let folders = folders_of(&own, Path::new("/sys/fs/cgroup"))?;
-        Some(Self::Observed(Observed { folders, peak: Usage::default(), has_killed: false }))
+        let directories = directories_of(&own, Path::new("/sys/fs/cgroup"))?;
+        Some(Self::Observed(Observed { directories, peak: Usage::default(), has_killed: false }))
     }
 
-    /// What was used so far.
+    /// What was used until now.
     pub fn usage(&self) -> Usage {
         match self {
             Self::Cgroup(cgroup) => cgroup.usage(),
@@ -123,8 +123,8 @@ impl CgroupParent {
         let name = format!("{PREFIX}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let memory = self.memory.join(&name);
         fs::create_dir(&memory).ok()?;
-        // From here on, dropping it removes the folders.
-        let mut cgroup = Cgroup(Folders { bound: self.bound, memory, cpu: None });
+        // From here on, dropping it removes the directories.
+        let mut cgroup = Cgroup(CgroupDirectories { bound: self.bound, memory, cpu: None });
         let limit = memory_bytes.to_string();
         let set = |file: &str, value: &str| fs::write(cgroup.memory.join(file), value);
         if self.bound == MemoryBound::CgroupV1 {
@@ -139,14 +139,14 @@ impl CgroupParent {
             let _ = set("memory.oom.group", "1");
         }
         if let Some(parent) = &self.cpu {
-            let folder = parent.join(&name);
-            cgroup.0.cpu = fs::create_dir(&folder).is_ok().then_some(folder);
+            let directory = parent.join(&name);
+            cgroup.0.cpu = fs::create_dir(&directory).is_ok().then_some(directory);
         }
         Some(cgroup)
     }
 
-    /// The folders in which cgroups are made.
-    pub fn folders(&self) -> impl Iterator<Item = &Path> {
+    /// The directories in which cgroups are made.
+    pub fn directories(&self) -> impl Iterator<Item = &Path> {
         [Some(&self.memory), self.cpu.as_ref()].into_iter().flatten().map(PathBuf::as_path)
     }
 
@@ -156,7 +156,7 @@ impl CgroupParent {
 
     /// Removes the empty cgroups of processes that died before they could.
     fn remove_abandoned(&self) {
-        for parent in self.folders() {
+        for parent in self.directories() {
             let Ok(entries) = fs::read_dir(parent) else { continue };
             for entry in entries.flatten() {
                 let name = entry.file_name();
@@ -170,9 +170,9 @@ impl CgroupParent {
 }
 
 /// Removes an empty cgroup. The kernel takes a moment to notice that its last process is gone.
-fn remove(folder: &Path) {
+fn remove(directory: &Path) {
     for _ in 0..100 {
-        if fs::remove_dir(folder).is_ok() || !folder.exists() {
+        if fs::remove_dir(directory).is_ok() || !directory.exists() {
             break;
         }
         std::thread::sleep(Duration::from_millis(2));
@@ -193,7 +193,7 @@ fn candidates(own: &str, mount: &Path) -> Vec<CgroupParent> {
         let inner = root.join(path.trim_start_matches('/'));
         inner
             .ancestors()
-            .take_while(|folder| folder.starts_with(&root))
+            .take_while(|directory| directory.starts_with(&root))
             .map(Path::to_owned)
             .collect::<Vec<_>>()
     };
@@ -210,8 +210,9 @@ fn candidates(own: &str, mount: &Path) -> Vec<CgroupParent> {
     let Some(("", Some(path))) = hierarchy("") else { return Vec::new() };
     around(mount.to_owned(), path)
         .into_iter()
-        .filter(|folder| {
-            let controllers = fs::read_to_string(folder.join("cgroup.subtree_control")).unwrap_or_default();
+        .filter(|directory| {
+            let controllers =
+                fs::read_to_string(directory.join("cgroup.subtree_control")).unwrap_or_default();
             controllers.split_whitespace().any(|name| name == "memory")
         })
         .map(|memory| CgroupParent { bound: MemoryBound::CgroupV2, memory, cpu: None })
@@ -219,33 +220,33 @@ fn candidates(own: &str, mount: &Path) -> Vec<CgroupParent> {
 }
 
 /// A cgroup of one run, removed when dropped.
-pub(crate) struct Cgroup(Folders);
+pub(crate) struct Cgroup(CgroupDirectories);
 
 /// Where the files of a cgroup are.
-pub(crate) struct Folders {
+pub(crate) struct CgroupDirectories {
     bound: MemoryBound,
     memory: PathBuf,
     cpu: Option<PathBuf>,
 }
 
 impl std::ops::Deref for Cgroup {
-    type Target = Folders;
+    type Target = CgroupDirectories;
 
-    fn deref(&self) -> &Folders {
+    fn deref(&self) -> &CgroupDirectories {
         &self.0
     }
 }
 
-impl Folders {
+impl CgroupDirectories {
     /// The lists of members that a process writes itself into, see [`spawn`].
     pub fn members(&self) -> Result<Vec<File>, Error> {
         // Where there is a list of threads, the only thread of a process can join without waiting for others.
         let list = if self.bound == MemoryBound::CgroupV1 { "tasks" } else { "cgroup.procs" };
-        let folders = [Some(&self.memory), self.cpu.as_ref()];
-        folders
+        let directories = [Some(&self.memory), self.cpu.as_ref()];
+        directories
             .into_iter()
             .flatten()
-            .map(|folder| OpenOptions::new().write(true).open(folder.join(list)))
+            .map(|directory| OpenOptions::new().write(true).open(directory.join(list)))
             .collect::<io::Result<_>>()
             .map_err(Error::io("open a cgroup"))
     }
@@ -259,7 +260,7 @@ impl Folders {
     fn usage(&self) -> Usage {
         let number = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
         let (cpu_time, memory_bytes) = if self.bound == MemoryBound::CgroupV1 {
-            let nanoseconds = self.cpu.as_ref().and_then(|folder| number(folder.join("cpuacct.usage")));
+            let nanoseconds = self.cpu.as_ref().and_then(|directory| number(directory.join("cpuacct.usage")));
             (nanoseconds.map(Duration::from_nanos), number(self.memory.join("memory.max_usage_in_bytes")))
         } else {
             let microseconds = self.entry("cpu.stat", "usage_usec");
@@ -277,14 +278,14 @@ impl Folders {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        for folder in [Some(&self.memory), self.cpu.as_ref()].into_iter().flatten() {
-            remove(folder);
+        for directory in [Some(&self.memory), self.cpu.as_ref()].into_iter().flatten() {
+            remove(directory);
         }
     }
 }
 
-/// The folders of a process with this `/proc/PID/cgroup`.
-fn folders_of(own: &str, mount: &Path) -> Option<Folders> {
+/// The directories of a process with this `/proc/PID/cgroup`.
+fn directories_of(own: &str, mount: &Path) -> Option<CgroupDirectories> {
     let of = |controller: &str| {
         own.lines().find_map(|line| {
             let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
@@ -296,22 +297,22 @@ fn folders_of(own: &str, mount: &Path) -> Option<Folders> {
         Some(memory) => (MemoryBound::CgroupV1, memory),
         None => (MemoryBound::CgroupV2, of("")?),
     };
-    Some(Folders { bound, memory, cpu: of("cpuacct") })
+    Some(CgroupDirectories { bound, memory, cpu: of("cpuacct") })
 }
 
-/// What is known of a cgroup that somebody else made.
+/// Samples of a cgroup that somebody else made.
 pub(crate) struct Observed {
-    folders: Folders,
+    directories: CgroupDirectories,
     peak: Usage,
     has_killed: bool,
 }
 
 impl Observed {
     fn sample(&mut self) -> bool {
-        let now = self.folders.usage();
+        let now = self.directories.usage();
         self.peak.cpu_time = self.peak.cpu_time.max(now.cpu_time);
         self.peak.memory_bytes = self.peak.memory_bytes.max(now.memory_bytes);
-        self.has_killed |= self.folders.has_killed();
+        self.has_killed |= self.directories.has_killed();
         self.has_killed
     }
 }
@@ -330,20 +331,20 @@ mod tests {
         root
     }
 
-    fn memory_folders(own: &str, mount: &Path) -> Vec<(MemoryBound, PathBuf)> {
+    fn memory_directories(own: &str, mount: &Path) -> Vec<(MemoryBound, PathBuf)> {
         let relative = |path: PathBuf| path.strip_prefix(mount).unwrap().to_owned();
         candidates(own, mount).into_iter().map(|found| (found.bound, relative(found.memory))).collect()
     }
 
     #[test]
-    fn version_2_takes_the_innermost_folder_that_hands_memory_down() {
+    fn version_2_takes_the_innermost_directory_that_hands_memory_down() {
         let mount = tree(&[
             ("cgroup.subtree_control", "cpu memory\n"),
             ("user/cgroup.subtree_control", "memory pids\n"),
             ("user/session/cgroup.subtree_control", "\n"),
         ]);
         let expected = ["user", ""].map(|path| (MemoryBound::CgroupV2, PathBuf::from(path)));
-        assert_eq!(memory_folders("0::/user/session\n", mount.path()), expected);
+        assert_eq!(memory_directories("0::/user/session\n", mount.path()), expected);
     }
 
     #[test]
@@ -356,7 +357,7 @@ mod tests {
         ]);
         let own = "4:memory:/a\n2:cpu,cpuacct:/b\n0::/\n";
         let expected = ["memory/a", "memory"].map(|path| (MemoryBound::CgroupV1, PathBuf::from(path)));
-        assert_eq!(memory_folders(own, mount.path()), expected);
+        assert_eq!(memory_directories(own, mount.path()), expected);
         let cpu = candidates(own, mount.path()).remove(0).cpu.unwrap();
         assert_eq!(cpu, mount.path().join("cpu,cpuacct"));
     }
@@ -364,8 +365,8 @@ mod tests {
     #[test]
     fn without_a_controller_there_is_no_candidate() {
         let mount = tree(&[("cgroup.subtree_control", "cpu pids\n")]);
-        assert_eq!(memory_folders("0::/\n", mount.path()), []);
-        assert_eq!(memory_folders("", mount.path()), []);
-        assert_eq!(memory_folders("not a line\n::\n", mount.path()), []);
+        assert_eq!(memory_directories("0::/\n", mount.path()), []);
+        assert_eq!(memory_directories("", mount.path()), []);
+        assert_eq!(memory_directories("not a line\n::\n", mount.path()), []);
     }
 }

@@ -1,4 +1,4 @@
-//! Sets of packages as they are kept.
+//! Sets of packages in the cache.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use super::PackageError;
 use crate::Error;
-use crate::places::PATIENCE;
+use crate::semaphore::POLL_INTERVAL;
 
-/// The folder of a set that programs see, and what tells of it.
+/// The directory of a set that programs see, and its description.
 pub(super) const PACKAGES: &str = "packages";
 pub(super) const MANIFEST: &str = "manifest.json";
 
-/// What is kept beside a set.
+/// The description that is kept beside a set.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Manifest {
     pub(super) requirements: Vec<String>,
@@ -23,13 +23,13 @@ pub(super) struct Manifest {
     pub(super) packages: Vec<(String, String)>,
 }
 
-/// What is known of a set that is kept.
-pub(super) fn read_manifest(folder: &Path) -> Result<Option<Manifest>, Error> {
-    let path = folder.join(MANIFEST);
+/// Reads the description of a set; `None` if the set is not in the cache.
+pub(super) fn read_manifest(directory: &Path) -> Result<Option<Manifest>, Error> {
+    let path = directory.join(MANIFEST);
     match fs::read(&path) {
         Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| Error::File {
             path,
-            action: "make sense of it (remove its folder)",
+            action: "parse it (remove its directory)",
             source: error.into(),
         }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -44,25 +44,25 @@ pub(super) fn lock(path: &Path, stop: &AtomicBool) -> Result<File, PackageError>
     while !stop.load(Ordering::SeqCst) {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(PATIENCE),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(POLL_INTERVAL),
             Err(TryLockError::Error(error)) => return Err(Error::file("lock", path)(error).into()),
         }
     }
     Err(PackageError::Stopped)
 }
 
-pub(super) fn remove(folder: &Path) -> Result<(), Error> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file("remove", folder)(error)),
+pub(super) fn remove(directory: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file("remove", directory)(error)),
         _ => Ok(()),
     }
 }
 
-/// Puts a finished folder in its place, which it has whole or not at all, also after the machine has stopped.
-pub(super) fn publish(ready: &Path, folder: &Path) -> io::Result<()> {
+/// Moves a finished directory to its final path, where it appears whole or not at all, even after a power failure.
+pub(super) fn publish(ready: &Path, directory: &Path) -> io::Result<()> {
     rustix::fs::syncfs(File::open(ready)?)?;
-    fs::rename(ready, folder)?;
-    match folder.parent() {
+    fs::rename(ready, directory)?;
+    match directory.parent() {
         Some(around) => File::open(around)?.sync_all(),
         None => Ok(()),
     }

@@ -1,5 +1,5 @@
-//! Which indexed file or folder a path of a caller means. Nothing here looks at the file system: what is not listed
-//! is not there, so that neither `..` nor a symbolic link leads out of the tree.
+//! Resolves a path of a caller to an indexed file or directory. Nothing here looks at the file system: what is not
+//! listed is not there, so that neither `..` nor a symbolic link leads out of the tree.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -11,18 +11,18 @@ use crate::ToolError;
 /// Paths that an error suggests.
 const N_SUGGESTIONS: usize = 3;
 
-/// The part of the tree that a path means.
+/// The part of the tree that a path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum TreePath {
     /// All of it.
     Root,
-    /// A folder, relative to the root.
-    Folder(String),
+    /// A directory, relative to the root.
+    Directory(String),
     /// A file, relative to the root.
     File(String),
 }
 
-impl Place {
+impl TreePath {
     /// What `path` means among `files`, which are relative to the root with `/` between their parts. It may be
     /// relative, or begin with one of `roots`, the absolute paths of the root.
     ///
@@ -37,11 +37,11 @@ impl Place {
             return Ok(Self::File(relative));
         }
         if files.iter().any(|file| is_below(file, &relative)) {
-            return Ok(Self::Folder(relative));
+            return Ok(Self::Directory(relative));
         }
-        let folders: BTreeSet<&str> =
+        let directories: BTreeSet<&str> =
             files.iter().flat_map(|file| file.match_indices('/').map(|(end, _)| &file[..end])).collect();
-        let candidates = files.iter().copied().chain(folders);
+        let candidates = files.iter().copied().chain(directories);
         Err(ToolError::UnknownPath {
             path: path.to_owned(),
             nearest: nearest(&relative, candidates, N_SUGGESTIONS),
@@ -51,33 +51,38 @@ impl Place {
     /// The file that `path` means.
     ///
     /// # Errors
-    /// As [`Place::of`], and when it is a folder.
+    /// As [`TreePath::of`], and when it is a directory.
     pub fn file(path: &str, roots: &[PathBuf], files: &[&str]) -> Result<String, ToolError> {
-        let folder = match Self::of(path, roots, files)? {
+        let directory = match Self::of(path, roots, files)? {
             Self::File(file) => return Ok(file),
-            Self::Folder(folder) => folder,
+            Self::Directory(directory) => directory,
             Self::Root => String::new(),
         };
-        let some =
-            files.iter().filter(|file| folder.is_empty() || is_below(file, &folder)).take(N_SUGGESTIONS);
-        Err(ToolError::Folder { path: path.to_owned(), files: some.map(|file| (*file).to_owned()).collect() })
+        let some = files
+            .iter()
+            .filter(|file| directory.is_empty() || is_below(file, &directory))
+            .take(N_SUGGESTIONS);
+        Err(ToolError::IsDirectory {
+            path: path.to_owned(),
+            files: some.map(|file| (*file).to_owned()).collect(),
+        })
     }
 
-    /// Globs of a search in this place: `globs` are relative to it, as those of a `.gitignore` in it.
+    /// Globs of a search in this part: `globs` are relative to it, as those of a `.gitignore` in it.
     pub fn globs(&self, globs: &[String]) -> Vec<String> {
-        let folder = match self {
+        let directory = match self {
             Self::Root => return globs.to_vec(),
             // It is all that can be found.
             Self::File(file) => return vec![format!("/{}", escaped(file))],
-            Self::Folder(folder) => escaped(folder),
+            Self::Directory(directory) => escaped(directory),
         };
-        let all = format!("/{folder}/**");
+        let all = format!("/{directory}/**");
         let below = globs.iter().map(|glob| {
             let (sign, glob) = glob.strip_prefix('!').map_or(("", glob.as_str()), |glob| ("!", glob));
             // A glob without a slash but at its end holds at any depth.
             let is_anchored = glob.trim_end_matches('/').contains('/');
             let depth = if is_anchored { "" } else { "**/" };
-            format!("{sign}/{folder}/{depth}{}", glob.trim_start_matches('/'))
+            format!("{sign}/{directory}/{depth}{}", glob.trim_start_matches('/'))
         });
         if globs.iter().all(|glob| glob.starts_with('!')) {
             std::iter::once(all).chain(below).collect()
@@ -87,8 +92,8 @@ impl Place {
     }
 }
 
-fn is_below(file: &str, folder: &str) -> bool {
-    file.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+fn is_below(file: &str, directory: &str) -> bool {
+    file.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// `path` without its root, `.` and `..`.
@@ -128,51 +133,51 @@ mod tests {
     const FILES: [&str; 5] =
         ["README.md", "src/http/header.rs", "src/http/server.rs", "src/lib.rs", "test[1]/a.rs"];
 
-    fn place(path: &str) -> Result<Place, String> {
+    fn tree_path(path: &str) -> Result<TreePath, String> {
         let roots = [PathBuf::from("/trees/shop"), PathBuf::from("/mnt/shop")];
-        Place::of(path, &roots, &FILES).map_err(|error| error.report())
+        TreePath::of(path, &roots, &FILES).map_err(|error| error.report())
     }
 
     #[test]
     fn paths_are_relative_or_below_the_root() {
         for path in ["", ".", "./", "/trees/shop", "src/.."] {
-            assert_eq!(place(path), Ok(Place::Root), "{path}");
+            assert_eq!(tree_path(path), Ok(TreePath::Root), "{path}");
         }
-        let file = Ok(Place::File("src/lib.rs".to_owned()));
+        let file = Ok(TreePath::File("src/lib.rs".to_owned()));
         for path in ["src/lib.rs", "./src//lib.rs", "/trees/shop/src/lib.rs", "/mnt/shop/src/x/../lib.rs"] {
-            assert_eq!(place(path), file, "{path}");
+            assert_eq!(tree_path(path), file, "{path}");
         }
-        assert_eq!(place("src/http/"), Ok(Place::Folder("src/http".to_owned())));
+        assert_eq!(tree_path("src/http/"), Ok(TreePath::Directory("src/http".to_owned())));
     }
 
     #[test]
     fn paths_outside_are_refused() {
         for path in ["..", "../shop/src/lib.rs", "src/../../x", "/etc/passwd", "/trees/shopping/a", "/"] {
-            assert!(place(path).unwrap_err().contains("outside of the root /trees/shop"), "{path}");
+            assert!(tree_path(path).unwrap_err().contains("outside of the root /trees/shop"), "{path}");
         }
     }
 
     #[test]
     fn unknown_paths_are_answered_with_near_ones() {
-        let error = place("src/header.rs").unwrap_err();
+        let error = tree_path("src/header.rs").unwrap_err();
         assert!(error.contains("nearest: src/http/header.rs"), "{error}");
-        assert!(place("source/http").unwrap_err().contains("src/http"));
+        assert!(tree_path("source/http").unwrap_err().contains("src/http"));
         let roots = [PathBuf::from("/trees/shop")];
-        let error = Place::file("src/http", &roots, &FILES).unwrap_err().report();
-        assert!(error.contains("is a folder") && error.contains("src/http/server.rs"), "{error}");
+        let error = TreePath::file("src/http", &roots, &FILES).unwrap_err().report();
+        assert!(error.contains("is a directory") && error.contains("src/http/server.rs"), "{error}");
     }
 
     #[test]
     fn globs_are_relative_to_the_place() {
-        let globs = |place: Place, globs: &[&str]| {
-            place.globs(&globs.iter().map(|glob| (*glob).to_owned()).collect::<Vec<_>>())
+        let globs = |path: TreePath, globs: &[&str]| {
+            path.globs(&globs.iter().map(|glob| (*glob).to_owned()).collect::<Vec<_>>())
         };
-        let folder = || Place::Folder("src/http".to_owned());
-        assert_eq!(globs(Place::Root, &["*.rs"]), ["*.rs"]);
-        assert_eq!(globs(folder(), &[]), ["/src/http/**"]);
-        assert_eq!(globs(folder(), &["*.rs"]), ["/src/http/**/*.rs"]);
-        assert_eq!(globs(folder(), &["/a/*.rs"]), ["/src/http/a/*.rs"]);
-        assert_eq!(globs(folder(), &["!tests/"]), ["/src/http/**", "!/src/http/**/tests/"]);
-        assert_eq!(globs(Place::File("test[1]/a.rs".to_owned()), &["*.py"]), ["/test\\[1\\]/a.rs"]);
+        let directory = || TreePath::Directory("src/http".to_owned());
+        assert_eq!(globs(TreePath::Root, &["*.rs"]), ["*.rs"]);
+        assert_eq!(globs(directory(), &[]), ["/src/http/**"]);
+        assert_eq!(globs(directory(), &["*.rs"]), ["/src/http/**/*.rs"]);
+        assert_eq!(globs(directory(), &["/a/*.rs"]), ["/src/http/a/*.rs"]);
+        assert_eq!(globs(directory(), &["!tests/"]), ["/src/http/**", "!/src/http/**/tests/"]);
+        assert_eq!(globs(TreePath::File("test[1]/a.rs".to_owned()), &["*.py"]), ["/test\\[1\\]/a.rs"]);
     }
 }

@@ -1,14 +1,14 @@
-//! What package managers say, for people.
+//! Error messages of package managers, for people.
 
-/// What a package manager said, for a person: the lines that say what is wrong, shortened and without passwords.
-pub(super) fn complaint(text: &str, marks: &[&str]) -> String {
+/// The lines of a package manager's output that say what is wrong, shortened and without passwords.
+pub(super) fn error_lines(text: &str, marks: &[&str]) -> String {
     let lines: Vec<&str> = text
         .lines()
         .filter_map(|line| marks.iter().find_map(|mark| line.trim().strip_prefix(mark)))
         .collect();
-    let said: String = lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
-    let said: String = said.chars().filter(|c| !c.is_control()).take(300).collect();
-    if said.is_empty() { "it gave no reason".to_owned() } else { without_passwords(&said) }
+    let message: String = lines.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+    let message: String = message.chars().filter(|c| !c.is_control()).take(300).collect();
+    if message.is_empty() { "it gave no reason".to_owned() } else { without_passwords(&message) }
 }
 
 /// Addresses without what stands before an `@` in their machine's name.
@@ -31,8 +31,8 @@ mod tests {
     #[test]
     fn complaints_are_short_and_tell_no_password() {
         let said = "Looking in https://a\nERROR: no x at https://user:secret@host/simple/x\n  ERROR: none\n";
-        assert_eq!(complaint(said, &["ERROR:"]), "no x at https://host/simple/x none");
-        assert_eq!(complaint("", &["ERROR:"]), "it gave no reason");
-        assert_eq!(complaint(&format!("ERROR:{}", "x".repeat(999)), &["ERROR:"]).len(), 300);
+        assert_eq!(error_lines(said, &["ERROR:"]), "no x at https://host/simple/x none");
+        assert_eq!(error_lines("", &["ERROR:"]), "it gave no reason");
+        assert_eq!(error_lines(&format!("ERROR:{}", "x".repeat(999)), &["ERROR:"]).len(), 300);
     }
 }

@@ -19,8 +19,8 @@ use crate::settings::{self, Settings};
 /// Compares a page below its heading with the file of this name.
 fn check(name: &str, heading: &str, text: &str) {
     let page = format!(
-        "<!-- Generated from the program's definitions: UPDATE_EXPECT=1 cargo test --release -p quarry-cli writes this \
-         page anew. -->\n\n# {heading}\n\n{}\n",
+        "<!-- Generated from the program's definitions: UPDATE_EXPECT=1 cargo test --release -p quarry-cli rewrites this \
+         page. -->\n\n# {heading}\n\n{}\n",
         text.trim_end()
     );
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/reference/{name}.md"));

@@ -49,7 +49,7 @@ pub struct Layer {
     pub lines: Option<usize>,
     /// Lines shown above and below those.
     pub context: Option<usize>,
-    /// Embedding model; in a file, relative to its folder.
+    /// Embedding model; in a file, relative to its directory.
     pub model: Option<PathBuf>,
     /// Larger files are not indexed.
     #[serde(deserialize_with = "byte_size::deserialize")]

@@ -354,7 +354,7 @@ const JSON_COMMANDS: [(&str, &[&str]); 16] = [
 #[test]
 fn the_page_of_json_output_has_the_fields_that_are_printed() {
     let mut text = "<!-- Generated from what the commands print: UPDATE_EXPECT=1 cargo test --release -p quarry-cli \
-                    writes this page anew. -->\n\n# JSON output\n\n`--json` prints one object, on one line. New versions \
+                    rewrites this page. -->\n\n# JSON output\n\n`--json` prints one object, on one line. New versions \
                     may add fields. Each block has the fields of what the commands above it printed in `examples/`; a \
                     field that one of them lacks is optional. Paths are relative to `root`, lines count from 1, and \
                     ranges of lines include both ends.\n"

@@ -223,9 +223,9 @@ mod tests {
 
     fn environment() -> Environment {
         Environment {
-            home: "/home/me".into(),
-            config: "/home/me/.config".into(),
-            project: "/work".into(),
+            home: "/users/me".into(),
+            config: "/users/me/.config".into(),
+            project: "/project".into(),
             command: "quarry".into(),
             variables: HashMap::from([
                 ("CODEX_HOME".into(), "/codex".into()),
@@ -259,7 +259,7 @@ mod tests {
                     path.is_absolute() && !path.to_string_lossy().contains(['{', '}', '~', '|']),
                     "{path:?}"
                 );
-                assert_eq!(path.starts_with("/work"), target.scope == Scope::Project, "{path:?}");
+                assert_eq!(path.starts_with("/project"), target.scope == Scope::Project, "{path:?}");
             }
             // A server without instructions is worth something, and so are instructions for a command; nothing is not.
             for scope in agent.scopes() {
@@ -282,11 +282,11 @@ mod tests {
     #[test]
     fn paths_are_filled_in() {
         let path = |template: &str| environment().path(template).display().to_string();
-        assert_eq!(path("~/.x/y"), "/home/me/.x/y");
-        assert_eq!(path("{xdg}/zed"), "/home/me/.config/zed");
-        assert_eq!(path("{project}/.mcp.json"), "/work/.mcp.json");
+        assert_eq!(path("~/.x/y"), "/users/me/.x/y");
+        assert_eq!(path("{xdg}/zed"), "/users/me/.config/zed");
+        assert_eq!(path("{project}/.mcp.json"), "/project/.mcp.json");
         assert_eq!(path("{CODEX_HOME|~/.codex}/config.toml"), "/codex/config.toml");
-        assert_eq!(path("{EMPTY|~/.codex}/config.toml"), "/home/me/.codex/config.toml");
-        assert_eq!(path("{CLAUDE_CONFIG_DIR|~}/.claude.json"), "/home/me/.claude.json");
+        assert_eq!(path("{EMPTY|~/.codex}/config.toml"), "/users/me/.codex/config.toml");
+        assert_eq!(path("{CLAUDE_CONFIG_DIR|~}/.claude.json"), "/users/me/.claude.json");
     }
 }

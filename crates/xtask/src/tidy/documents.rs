@@ -86,6 +86,11 @@ fn problem_of_link(tree: &Tree, document: &str, kind: LinkType, link: &str) -> O
     if document.starts_with(BOOK) && !path.starts_with(BOOK) {
         return Some(format!("links to {path}, which is not part of the book; write it as code, `{path}`"));
     }
+    if path != document && tree.texts().any(|(page, _)| included(tree, page).as_deref() == Some(document)) {
+        return Some(format!(
+            "links to {path}, but a page of the book includes this; write it as code, `{path}`"
+        ));
+    }
     let heading = heading.filter(|_| path.ends_with(".md"))?;
     let headings = headings(tree, &path);
     (!headings.contains(heading)).then(|| {
@@ -115,13 +120,18 @@ fn target_of_link<'a>(document: &str, kind: LinkType, link: &'a str) -> Option<(
     Some((parts.join("/"), heading))
 }
 
+/// The path of the document that a page of the book consists of, if that is elsewhere.
+fn included(tree: &Tree, page: &str) -> Option<String> {
+    let rest = tree.text(page).filter(|_| page.starts_with(BOOK))?.strip_prefix("{{#include ")?;
+    Some(target_of_link(page, LinkType::Inline, rest.split("}}").next()?)?.0)
+}
+
 /// The headings of a document as links name them, also of one that it includes.
 fn headings(tree: &Tree, document: &str) -> BTreeSet<String> {
-    let text = tree.text(document).unwrap_or_default();
-    let included = text.strip_prefix("{{#include ").and_then(|rest| rest.split("}}").next());
-    if let Some((path, _)) = included.and_then(|path| target_of_link(document, LinkType::Inline, path)) {
+    if let Some(path) = included(tree, document) {
         return headings(tree, &path);
     }
+    let text = tree.text(document).unwrap_or_default();
     let (mut found, mut heading) = (BTreeSet::new(), None::<String>);
     for event in Parser::new(text) {
         match (event, &mut heading) {
@@ -194,6 +204,12 @@ mod tests {
             &["docs/more.md:1: links to ARCHITECTURE.md, which is not part of the book"],
         );
         check("README.md", "[a](ARCHITECTURE.md)", &[]);
+        let map = "`crates/a` [a](#b) [c](docs/guide.md)\n\n# B";
+        check(
+            CODE_MAP,
+            map,
+            &["ARCHITECTURE.md:1: links to docs/guide.md, but a page of the book includes this"],
+        );
     }
 
     #[test]

@@ -93,7 +93,7 @@ pub fn check_words(tree: &Tree, words: &Words) -> Vec<Violation> {
 
 /// Whether an absolute path that begins with `start` stands in the line, not merely a part of another path.
 fn has_path(line: &str, start: &str) -> bool {
-    let continues = |c: char| c.is_alphanumeric() || "._-~*/}".contains(c);
+    let continues = |c: char| c.is_alphanumeric() || "._-~*/}]".contains(c);
     line.match_indices(start).any(|(at, _)| !line[..at].ends_with(continues))
 }
 
@@ -141,7 +141,7 @@ mod tests {
             &[
                 (
                     "a.rs",
-                    "let p = \"/users/me\";\nlet q = \"src/users/me\";\n// LATER: better\nlet LATER = \"LATER\";\n",
+                    "let p = \"/users/me\";\nlet q = \"src/users/me [DIRECTORY]/users/me\";\n// LATER: better\nlet LATER = \"LATER\";\n",
                 ),
                 ("b.txt", "see https://pack.example/x\nLATERAL // LATERAL\n# x (LATER)\n"),
                 ("list.txt", "/users/ pack.example # LATER\n"),

@@ -3,7 +3,6 @@
 //! A [`Judge`] is a function: from a pair and what happened to it so far to what is to be done next. [`Judging`] does
 //! it, for all pairs of a [`Plan`] and on many threads, and keeps all evidence in a [`ledger`]. What is asked are
 //! files, the prompts; what a language needs is a table.
-#![cfg(target_os = "linux")]
 
 mod answer;
 mod assertions;

@@ -1,5 +1,4 @@
 //! What a run came to: the report, and the labels as data sets.
-#![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 #[allow(dead_code, reason = "each test file uses a part")]

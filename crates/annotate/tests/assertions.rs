@@ -1,5 +1,4 @@
 //! What is known of the assertions of programs in each language, where it can be run on this machine.
-#![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 use std::collections::BTreeMap;

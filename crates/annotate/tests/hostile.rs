@@ -1,6 +1,6 @@
 //! Judging where the server, the cache or the user is against it: nothing is lost that was paid.
 
-#![cfg(target_os = "linux")]
+#![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 #[allow(dead_code, reason = "each test file uses a part")]

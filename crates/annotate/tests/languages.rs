@@ -1,5 +1,4 @@
 //! What test programs of each language come to, where it can be run on this machine.
-#![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 use std::collections::BTreeMap;

@@ -1,5 +1,4 @@
 //! What running programs takes beside models: packages that come while other programs run, and audits that go on.
-#![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod fixture;

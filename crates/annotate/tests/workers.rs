@@ -1,5 +1,6 @@
 //! Judging by workers that are connected to a NATS server, here on threads of this process.
 
+#![cfg(feature = "workers")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 #[path = "../../queue/tests/support/mod.rs"]

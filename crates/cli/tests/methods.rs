@@ -117,7 +117,6 @@ fn a_servers_vectors_are_kept_recorded_and_replayed() {
 }
 
 /// Says True where the function has the word that the query asks for; of one pair it says what nobody can read.
-#[cfg(target_os = "linux")]
 fn chat_server() -> Server {
     Server::script(|_, seen: &Seen| {
         let asked = seen.body["messages"][0]["content"].as_str().unwrap();
@@ -133,7 +132,6 @@ fn chat_server() -> Server {
     })
 }
 
-#[cfg(target_os = "linux")]
 #[test]
 fn a_chat_model_matches_pairs_once_within_the_budget_and_is_replayed() {
     let (folder, server) = (benchmark(), chat_server());

@@ -113,7 +113,7 @@ fn a_doctor_finds_what_is_broken_and_says_what_to_do() {
     let expected = ["settings", "model"].map(|name| (name.to_owned(), "broken".to_owned()));
     assert_eq!(found.collect::<Vec<_>>(), expected, "{answer}");
     let text = stdout(&fixture.run(&["doctor"]));
-    #[cfg(target_os = "linux")]
+    #[cfg(all(feature = "judge", target_os = "linux"))]
     {
         let programs = text.lines().find(|line| line.contains("for `quarry judge`")).unwrap();
         for said in ["bubblewrap", "python", "javascript", "/usr/bin:/bin, whatever PATH says"] {

@@ -2,10 +2,11 @@
 //! `overhead [ROUNDS]`; prints the fastest round, the median and the quartiles of each.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
-#[cfg(target_os = "linux")]
 /// A way to run the program once.
+#[cfg(not(quarry_no_sandbox))]
 type Way<'a> = Box<dyn Fn() -> Result<(), Box<dyn std::error::Error>> + 'a>;
 
+#[cfg(not(quarry_no_sandbox))]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
@@ -91,7 +92,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(quarry_no_sandbox)]
 fn main() {
     println!("sandboxes need Linux");
 }

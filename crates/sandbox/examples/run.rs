@@ -2,7 +2,7 @@
 //! usual index of their language.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
-#[cfg(target_os = "linux")]
+#[cfg(not(quarry_no_sandbox))]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     use std::time::{Duration, Instant};
 
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(quarry_no_sandbox)]
 fn main() {
     println!("sandboxes need Linux");
 }

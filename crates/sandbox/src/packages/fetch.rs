@@ -11,9 +11,10 @@ use sha2::{Digest, Sha256};
 
 use super::cache::{MANIFEST, Manifest, PACKAGES, lock, publish, read_manifest, remove};
 use super::{Index, Manager, PackageError, PackageSource, Provided, Rules, Settings, manager, npm, refused};
-use crate::bubblewrap::{AbortReason, Access, Run};
+use crate::linux::bubblewrap::{AbortReason, Access, Run};
+use crate::linux::tree;
 use crate::semaphore::Semaphore;
-use crate::{Bubblewrap, Ended, Error, Limits, Program, Sandbox, tree};
+use crate::{Bubblewrap, Ended, Error, Limits, Program, Sandbox};
 
 /// Sets that are fetched or installed at the same time.
 pub const SETS_AT_ONCE: usize = 2;

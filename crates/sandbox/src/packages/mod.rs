@@ -5,8 +5,10 @@
 //! it asks for. What it fetched is then installed by a run that has no network. A set of packages is kept under a name
 //! that stands for all that it depends on; it appears there whole or not at all, and is never fetched again.
 
+#[cfg(not(quarry_no_sandbox))]
 mod cache;
 mod diagnostics;
+#[cfg(not(quarry_no_sandbox))]
 mod fetch;
 mod npm;
 mod pip;
@@ -18,6 +20,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Outcome, Program};
 
+#[cfg(quarry_no_sandbox)]
+pub use crate::elsewhere::Packages;
+#[cfg(not(quarry_no_sandbox))]
 pub use fetch::{Packages, SETS_AT_ONCE};
 
 /// Which packages may be installed, from where, and within which limits.
@@ -137,7 +142,7 @@ trait Manager: Sync {
     /// The name of the package that a requirement is about, in the spelling that equal names share; `None` if it is
     /// an option, a path or an address.
     fn package(&self, requirement: &str) -> Option<String>;
-    /// Fetches into [`OUTPUT_DIRECTORY`](crate::bubblewrap::OUTPUT_DIRECTORY), where also its files are.
+    /// Fetches into [`OUTPUT_DIRECTORY`](crate::OUTPUT_DIRECTORY), where also its files are.
     fn fetch(&self, requirements: &[String], index: Option<&Index>) -> Program;
     /// The packages among the fetched files: name and version. `runtime` is what [`Manager::probe`] printed.
     ///
@@ -182,7 +187,7 @@ pub fn is_name(manager: &str, text: &str) -> bool {
 /// that they can enter another is checked before it is used.
 pub fn default_cache() -> Option<PathBuf> {
     let moved = std::env::var_os("XDG_CACHE_HOME").is_some_and(|path| Path::new(&path).is_absolute());
-    default_cache_of(rustix::process::geteuid().is_root(), moved, dirs::cache_dir())
+    default_cache_of(crate::system::is_root(), moved, dirs::cache_dir())
 }
 
 /// As [`default_cache`]; `moved` says whether the user chose `cache`.

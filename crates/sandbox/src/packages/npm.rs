@@ -9,8 +9,7 @@ use serde_json::json;
 
 use super::diagnostics::{error_lines, without_passwords};
 use super::{Index, Manager, PackageError, WITHOUT, refused};
-use crate::bubblewrap::OUTPUT_DIRECTORY;
-use crate::{Outcome, Program};
+use crate::{OUTPUT_DIRECTORY, Outcome, Program};
 
 pub(super) struct Npm;
 

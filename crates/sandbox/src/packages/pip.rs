@@ -5,8 +5,7 @@ use std::path::Path;
 
 use super::diagnostics::error_lines;
 use super::{Index, Manager, PackageError, WITHOUT, refused};
-use crate::bubblewrap::OUTPUT_DIRECTORY;
-use crate::{Outcome, Program};
+use crate::{OUTPUT_DIRECTORY, Outcome, Program};
 
 pub(super) struct Pip;
 

@@ -1,5 +1,5 @@
 //! Programs that try to get out of the sandbox, to use up the machine, or to stay. None may succeed.
-#![cfg(target_os = "linux")]
+#![cfg(not(quarry_no_sandbox))]
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 mod harness;

@@ -1,5 +1,5 @@
 //! Packages for programs: fetched from a directory or from an index on loopback, with wheels that are made here.
-#![cfg(target_os = "linux")]
+#![cfg(not(quarry_no_sandbox))]
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 mod attacks;

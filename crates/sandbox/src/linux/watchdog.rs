@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 
-use crate::bubblewrap::DIRECTORIES;
-use crate::resources::Usage;
+use super::bubblewrap::DIRECTORIES;
+use super::resources::Usage;
 
 /// What the kernel keeps for a file, of whatever size, with the longest of names.
 const FILE_BYTES: u64 = 1 << 10;

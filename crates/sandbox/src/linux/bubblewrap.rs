@@ -12,15 +12,16 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::Deserialize;
 
-use crate::guard::Guard;
-use crate::resources::{Cgroup, CgroupParent, ResourceMonitor};
-use crate::seccomp::Filters;
-use crate::spawn::{Descriptors, Report, pipe, resource_limits, spawn};
-use crate::supervise::{KILL_TIME, Stream, Supervised, adopt_orphans, reap, supervise, wait_for};
-use crate::watchdog::{WatchScope, Watchdog};
+use super::guard::Guard;
+use super::resources::{Cgroup, CgroupParent, ResourceMonitor};
+use super::seccomp::Filters;
+use super::spawn::{Descriptors, Report, pipe, resource_limits, spawn};
+use super::supervise::{KILL_TIME, Stream, Supervised, adopt_orphans, reap, supervise, wait_for};
+use super::tree;
+use super::watchdog::{WatchScope, Watchdog};
 use crate::{
-    Ended, Error, Limits, MemoryBound, Outcome, Program, REPORT_VARIABLE, SEARCH_PATH, Sandbox,
-    WORK_DIRECTORY, find_executable, tree,
+    Ended, Error, Limits, MemoryBound, OUTPUT_DIRECTORY, Outcome, Program, REPORT_VARIABLE, SEARCH_PATH,
+    Sandbox, WORK_DIRECTORY, find_executable,
 };
 
 /// Runs programs in namespaces of their own. They see `/usr`, a `/proc` of themselves, the simplest devices, an
@@ -47,9 +48,6 @@ pub(crate) struct Access<'a> {
     /// Ends the program when it is set.
     pub stop: Option<&'a AtomicBool>,
 }
-
-/// Where a program sees [`Access::output`].
-pub(crate) const OUTPUT_DIRECTORY: &str = "/opt/out";
 
 /// What of `/etc` finding and trusting another machine takes.
 const NETWORK_ETC: &[&str] = &[

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 
-use crate::spawn::{Descriptors, spawn};
-use crate::watchdog::Watchdog;
+use super::spawn::{Descriptors, spawn};
+use super::watchdog::Watchdog;
 use crate::{Ended, Error, Limits, MemoryBound};
 
 /// Where cgroups of runs are made.

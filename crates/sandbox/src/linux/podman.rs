@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use sha2::{Digest, Sha256};
 
-use crate::bubblewrap::{GROUPS, USERS, User, interpreter_files, system_directories};
-use crate::guard::Guard;
-use crate::resources::ResourceMonitor;
-use crate::spawn::{Descriptors, Report, pipe, resource_limits, spawn};
-use crate::supervise::{Stream, adopt_orphans, never, reap, supervise, wait_for};
-use crate::watchdog::{WatchScope, Watchdog};
+use super::bubblewrap::{GROUPS, USERS, User, interpreter_files, system_directories};
+use super::guard::Guard;
+use super::resources::ResourceMonitor;
+use super::spawn::{Descriptors, Report, pipe, resource_limits, spawn};
+use super::supervise::{Stream, adopt_orphans, never, reap, supervise, wait_for};
+use super::watchdog::{WatchScope, Watchdog};
 use crate::{
     Ended, Error, Limits, Outcome, Program, REPORT_VARIABLE, Runner, SEARCH_PATH, Sandbox, WORK_DIRECTORY,
     find_executable,
@@ -74,7 +74,7 @@ impl Podman {
         let profile = profile.ok_or_else(|| Error::Container {
             detail: format!("there is none of {}; install containers-common", PROFILES.join(", ")),
         })?;
-        let seccomp = crate::seccomp::profile(&profile).map_err(|error| Error::Container {
+        let seccomp = super::seccomp::profile(&profile).map_err(|error| Error::Container {
             detail: format!("the profile of system calls cannot be read: {error}"),
         })?;
         let is_own = image.is_none();

@@ -5,10 +5,10 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use crate::resources::ResourceMonitor;
-use crate::spawn::{Descriptors, pipe, resource_limits, spawn};
-use crate::supervise::{Stream, never, supervise};
-use crate::watchdog::{WatchScope, Watchdog, descendants};
+use super::resources::ResourceMonitor;
+use super::spawn::{Descriptors, pipe, resource_limits, spawn};
+use super::supervise::{Stream, never, supervise};
+use super::watchdog::{WatchScope, Watchdog, descendants};
 use crate::{Error, Limits, Outcome, Program, REPORT_VARIABLE, SEARCH_PATH, Sandbox};
 
 /// Runs programs as processes of the user, in a temporary directory. Limits hold but for those on

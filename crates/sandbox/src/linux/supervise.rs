@@ -11,7 +11,7 @@ use rustix::process::{
     Pid, PidfdFlags, WaitId, WaitIdOptions, getpid, pidfd_open, set_child_subreaper, waitid,
 };
 
-use crate::resources::ResourceMonitor;
+use super::resources::ResourceMonitor;
 use crate::{Captured, Ended, Error, Limits, Outcome};
 
 /// The time within which killed processes must be gone.

@@ -1,0 +1,83 @@
+//! Takes the place of `linux` where there is none: it refuses to run anything, and says why.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::packages::{PackageError, PackageSource, Provided, Settings};
+use crate::{Error, Isolation, Limits, MemoryBound, Outcome, Program, Sandbox};
+
+/// Also without isolation: how a program is bounded and counted takes Linux too.
+pub(crate) fn open(_: Isolation) -> Result<Box<dyn Sandbox>, Error> {
+    Err(Error::Unsupported)
+}
+
+pub(crate) fn is_root() -> bool {
+    false
+}
+
+/// Runs programs in namespaces, which this system does not have.
+#[derive(Debug)]
+pub enum Bubblewrap {}
+
+impl Bubblewrap {
+    /// Refuses.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn open() -> Result<Self, Error> {
+        Err(Error::Unsupported)
+    }
+
+    /// What keeps programs within their memory.
+    pub fn memory_bound(&self) -> MemoryBound {
+        match *self {}
+    }
+}
+
+impl Sandbox for Bubblewrap {
+    fn run(&self, _: &Program, _: &Limits) -> Result<Outcome, Error> {
+        match *self {}
+    }
+}
+
+/// Fetches packages in a sandbox, which this system does not have.
+#[derive(Debug)]
+pub enum Packages {}
+
+impl Packages {
+    /// Refuses.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn open(_: Settings) -> Result<Self, Error> {
+        Err(Error::Unsupported)
+    }
+
+    /// Lets `stop` end what is under way.
+    #[must_use]
+    pub fn stopped_by(self, _: Arc<AtomicBool>) -> Self {
+        self
+    }
+}
+
+impl PackageSource for Packages {
+    fn provide(&self, _: &str, _: &[String]) -> Result<Provided, PackageError> {
+        match *self {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_run_and_the_reason_is_told() {
+        for isolation in
+            [Isolation::Bubblewrap, Isolation::Podman { image: None }, Isolation::UnsafeNoSandbox]
+        {
+            let error = crate::open(isolation).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(error.contains("needs Linux"), "{error}");
+        }
+        assert!(matches!(Bubblewrap::open(), Err(Error::Unsupported)));
+    }
+}

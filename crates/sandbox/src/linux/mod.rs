@@ -1,9 +1,9 @@
 //! Everything that needs Linux: namespaces, containers, and how processes are bounded and counted.
 
-mod account;
 pub(crate) mod bubblewrap;
 mod guard;
 pub(crate) mod podman;
+mod resources;
 mod seccomp;
 mod spawn;
 mod supervise;

@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sha2::{Digest, Sha256};
 
 use super::cache::{MANIFEST, Manifest, PACKAGES, lock, publish, read_manifest, remove};
-use super::{Index, Manager, PackageError, PackageSource, Provided, Rules, Settings, manager, npm, refused};
+use super::{
+    Index, Manager, PackageError, PackageSource, Provided, Rules, SETS_AT_ONCE, Settings, manager, npm,
+    refused,
+};
 use crate::linux::bubblewrap::{AbortReason, Access, Run};
 use crate::linux::tree;
 use crate::semaphore::Semaphore;
 use crate::{Bubblewrap, Ended, Error, Limits, Program, Sandbox};
-
-/// Sets that are fetched or installed at the same time.
-pub const SETS_AT_ONCE: usize = 2;
 
 /// Version of the checks of a set. Sets that passed other checks are not used.
 const CHECKS: &str = "2";

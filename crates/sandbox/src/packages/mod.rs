@@ -23,7 +23,10 @@ use crate::{Error, Outcome, Program};
 #[cfg(quarry_no_sandbox)]
 pub use crate::elsewhere::Packages;
 #[cfg(not(quarry_no_sandbox))]
-pub use fetch::{Packages, SETS_AT_ONCE};
+pub use fetch::Packages;
+
+/// Sets that are fetched or installed at the same time.
+pub const SETS_AT_ONCE: usize = 2;
 
 /// Which packages may be installed, from where, and within which limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,6 +5,8 @@
 //! FUZZ_LANGUAGE=go cargo +nightly fuzz run extract fuzz/corpus/go crates/source/tests/fixtures -- -timeout=10
 //! ```
 //!
+//! With `FUZZ_LANGUAGE=jupyter` it is a notebook, as long as it is JSON.
+//!
 //! An input that breaks something belongs into `crates/source/tests/failures`, under the extension of its language.
 #![no_main]
 

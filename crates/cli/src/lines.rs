@@ -11,8 +11,11 @@ use serde::Serialize;
 /// A line that matches.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LineMatch {
-    /// 1-based.
+    /// Of the file, 1-based.
     pub line: u32,
+    /// Of the text that it was found in, counted from 0.
+    #[serde(skip)]
+    pub index: usize,
     /// Without its end; bytes that are not UTF-8 are replaced.
     pub text: String,
     /// Where in `text`, in bytes.
@@ -42,23 +45,32 @@ pub fn find(index: &Index, filter: &Filter, expression: &Regex) -> Vec<(Hit, Vec
     let units: Vec<Hit> = index.units(filter).collect();
     let files: Vec<&[Hit]> = units.chunk_by(|a, b| a.path == b.path).collect();
     let of_file = |units: &&[Hit]| {
-        let text = index.text(&units[0].path).unwrap_or_default();
-        let matching = (1..).zip(text.lines()).filter(|(_, line)| expression.is_match(line));
+        let Ok(text) = index.text(&units[0].path) else { return Vec::new() };
+        let content = text.to_str();
+        let matching = content.lines().enumerate().filter(|(_, line)| expression.is_match(line));
         let lines: Vec<LineMatch> = matching
-            .map(|(line, text)| LineMatch { line, text: text.to_owned(), ranges: ranges(expression, text) })
+            .map(|(index, line)| LineMatch {
+                line: text.line_number(index),
+                index,
+                text: line.to_owned(),
+                ranges: ranges(expression, line),
+            })
             .collect();
-        by_unit(units, &lines)
+        by_unit(units.iter().map(|unit| (unit, index.lines(unit, &text))), &lines)
     };
     files.par_iter().flat_map_iter(of_file).collect()
 }
 
-/// Deals the lines of a file out to its units, both ascending.
-fn by_unit(units: &[Hit], lines: &[LineMatch]) -> Vec<(Hit, Vec<LineMatch>)> {
+/// Deals the lines of a file out to its units and their lines, both ascending.
+fn by_unit<'a>(
+    units: impl Iterator<Item = (&'a Hit, Range<usize>)>,
+    lines: &[LineMatch],
+) -> Vec<(Hit, Vec<LineMatch>)> {
     let mut rest = lines;
     let mut found = Vec::new();
-    for unit in units {
-        rest = &rest[rest.partition_point(|line| line.line < unit.start_line)..];
-        let (inside, after) = rest.split_at(rest.partition_point(|line| line.line <= unit.end_line));
+    for (unit, indexes) in units {
+        rest = &rest[rest.partition_point(|line| line.index < indexes.start)..];
+        let (inside, after) = rest.split_at(rest.partition_point(|line| line.index < indexes.end));
         if !inside.is_empty() {
             found.push((unit.clone(), inside.to_vec()));
         }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ColorChoice};
 use quarry_index::{Explanation, Filter, Hit, ScoreParts, snippet};
-use quarry_source::UnitKind;
+use quarry_source::{SourceText, UnitKind};
 use quarry_walk::FileFlags;
 use serde::Serialize;
 
@@ -282,17 +282,23 @@ impl ResultView {
 impl UnitView {
     fn new(tree: &Tree, hit: &Hit, terms: &[String], extras: Extras, layout: &Layout) -> Self {
         // A file that has gone since the index was opened has no lines to show.
-        let file = tree.index.text(&hit.path).unwrap_or_default();
-        let text: Vec<&str> = file.lines().collect();
-        let (start, end) = (hit.start_line as usize, (hit.end_line as usize).min(text.len()));
-        let source = text.get(start - 1..end).unwrap_or_default().join("\n");
+        let file = tree.index.text(&hit.path).ok();
+        let content = file.as_ref().map(SourceText::to_str).unwrap_or_default();
+        let text: Vec<(u32, &str)> = content
+            .lines()
+            .enumerate()
+            .map(|(index, line)| (file.as_ref().map_or(0, |file| file.line_number(index)), line))
+            .collect();
+        let Range { start, end } = file.as_ref().map_or(0..0, |file| tree.index.lines(hit, file));
+        let lines = text.get(start..end.min(text.len())).unwrap_or_default();
+        let source = lines.iter().map(|(_, line)| *line).collect::<Vec<_>>().join("\n");
         let declared = snippet::declaration_lines(&source, &hit.signature);
         let runs = match (layout.format, layout.lines) {
             _ if !extras.matches.is_empty() => {
-                runs(extras.matches.iter().map(|line| line.line as usize), layout.context)
+                runs(extras.matches.iter().map(|line| line.index), layout.context)
             }
             (Format::Vimgrep, _) => runs_from(start, snippet::best_lines(&source, terms, 1), (0, 0)),
-            (_, 0) => runs(start..end + 1, layout.context),
+            (_, 0) => runs(start..end, layout.context),
             // Text has the declaration in a line of its own.
             (Format::Text, n) => {
                 runs_from(start, snippet::best_lines_beside(&source, &declared, terms, n), layout.context)
@@ -308,8 +314,11 @@ impl UnitView {
             end_line: hit.end_line,
             name: hit.name.clone(),
             kind: kind_name(hit.kind),
-            snippet: blocks.first().map(|block| block.lines.join("\n")).unwrap_or_default(),
-            snippet_line: blocks.first().map_or(hit.start_line, |block| block.first_line),
+            snippet: blocks.first().map(Block::text).unwrap_or_default(),
+            snippet_line: blocks
+                .first()
+                .and_then(|block| block.lines.first())
+                .map_or(hit.start_line, |line| line.0),
             signature: hit.signature.clone(),
             matches: extras.matches,
             parts: hit.parts,
@@ -320,16 +329,16 @@ impl UnitView {
     }
 }
 
-/// The run of `lines`, counted from 0 in a unit that begins on line `first`, with lines around it; none if it is empty.
+/// The run of `lines`, counted from 0 in a unit whose first line is `first`, with lines around it; none if it is empty.
 fn runs_from(first: usize, lines: Range<usize>, context: (usize, usize)) -> Vec<Range<usize>> {
     runs(lines.map(|line| first + line), context)
 }
 
-/// Numbers of lines, ascending, with so many lines before and after them, as ranges that do not touch.
+/// Lines, ascending and counted from 0, with so many lines before and after them, as ranges that do not touch.
 fn runs(lines: impl Iterator<Item = usize>, (before, after): (usize, usize)) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for line in lines {
-        let (start, end) = (line.saturating_sub(before).max(1), line.saturating_add(after).saturating_add(1));
+        let (start, end) = (line.saturating_sub(before), line.saturating_add(after).saturating_add(1));
         match runs.last_mut() {
             Some(last) if start <= last.end => last.end = end,
             _ => runs.push(start..end),
@@ -338,12 +347,11 @@ fn runs(lines: impl Iterator<Item = usize>, (before, after): (usize, usize)) -> 
     runs
 }
 
-/// Lines of a file, counted from 1; none where it is shorter.
-fn block(text: &[&str], lines: &Range<usize>) -> Option<Block> {
-    let taken = text.get(lines.start - 1..lines.end.min(text.len() + 1) - 1)?;
-    let first_line = u32::try_from(lines.start).ok()?;
-    (!taken.is_empty())
-        .then(|| Block { first_line, lines: taken.iter().map(|line| (*line).to_owned()).collect() })
+/// Lines of a text, each with its number in the file; none where it is shorter.
+fn block(text: &[(u32, &str)], lines: &Range<usize>) -> Option<Block> {
+    let taken = text.get(lines.start..lines.end.min(text.len()))?;
+    let lines_of = || taken.iter().map(|(number, line)| (*number, (*line).to_owned())).collect();
+    (!taken.is_empty()).then(|| Block { first_index: lines.start, lines: lines_of() })
 }
 
 /// What is said of results.
@@ -415,12 +423,12 @@ impl ResultView {
     /// A path, and `:line:column:text` after it, for the line that says most or each line that matches.
     fn vimgrep<'a>(&'a self, matches: &impl Fn(&str) -> Vec<Range<usize>>) -> Vec<(&'a Path, String)> {
         let Some(unit) = &self.unit else { return Vec::new() };
-        let lines = unit.blocks.iter().flat_map(|block| (block.first_line..).zip(&block.lines));
+        let lines = unit.blocks.iter().flat_map(|block| (block.first_index..).zip(&block.lines));
         let is_match =
-            |line: u32| unit.matches.is_empty() || unit.matches.iter().any(|found| found.line == line);
+            |index: usize| unit.matches.is_empty() || unit.matches.iter().any(|found| found.index == index);
         lines
-            .filter(|(line, _)| is_match(*line))
-            .map(|(line, text)| {
+            .filter(|(index, _)| is_match(*index))
+            .map(|(_, (line, text))| {
                 let indent = text.len() - text.trim_start().len();
                 let column = matches(text).first().map_or(indent, |range| range.start) + 1;
                 (self.shown.as_path(), format!(":{line}:{column}:{text}"))
@@ -442,21 +450,19 @@ mod tests {
     #[test]
     fn lines_near_each_other_are_one_run() {
         assert_eq!(runs([3, 4, 9].into_iter(), (0, 0)), [3..5, 9..10]);
-        assert_eq!(runs([1, 4, 9].into_iter(), (1, 1)), [1..6, 8..11]);
+        assert_eq!(runs([0, 3, 8].into_iter(), (1, 1)), [0..5, 7..10]);
         assert_eq!(runs([5, 9].into_iter(), (0, 2)), [5..8, 9..12]);
         assert_eq!(runs([5, 9].into_iter(), (2, 0)), [3..6, 7..10]);
-        assert_eq!(runs([5].into_iter(), (usize::MAX, usize::MAX)), std::slice::from_ref(&(1..usize::MAX)));
+        assert_eq!(runs([5].into_iter(), (usize::MAX, usize::MAX)), std::slice::from_ref(&(0..usize::MAX)));
         assert_eq!(runs(0..0, (1, 1)), [0..0; 0]);
     }
 
     #[test]
     fn a_block_ends_with_its_file() {
-        let text = ["a", "b", "c"];
-        assert_eq!(
-            block(&text, &(2..9)).map(|block| block.lines),
-            Some(vec!["b".to_owned(), "c".to_owned()])
-        );
-        assert!(block(&text, &(4..9)).is_none());
+        let text = [(5, "a"), (5, "b"), (6, "c")];
+        let last = block(&text, &(1..9)).unwrap();
+        assert_eq!((last.first_index, last.lines), (1, vec![(5, "b".to_owned()), (6, "c".to_owned())]));
+        assert!(block(&text, &(3..9)).is_none());
         assert!(block(&text, &(7..9)).is_none());
     }
 }

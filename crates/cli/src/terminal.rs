@@ -103,11 +103,19 @@ pub struct HitView<'a> {
     pub blocks: &'a [Block],
 }
 
-/// Lines of a file that follow each other.
+/// Lines of a text that follow each other.
 pub struct Block {
-    /// 1-based.
-    pub first_line: u32,
-    pub lines: Vec<String>,
+    /// The first one, counted from 0.
+    pub first_index: usize,
+    /// Each with its number in the file, 1-based.
+    pub lines: Vec<(u32, String)>,
+}
+
+impl Block {
+    /// Without numbers.
+    pub fn text(&self) -> String {
+        self.lines.iter().map(|(_, line)| line.as_str()).collect::<Vec<_>>().join("\n")
+    }
 }
 
 /// Three parts: where and what, the declaration, and lines of the source; `matches` finds what to highlight.
@@ -126,7 +134,7 @@ pub fn format_hit(hit: &HitView, terminal: Terminal, matches: impl Fn(&str) -> V
         if position > 0 {
             let _ = writeln!(out, "{}", terminal.paint(FAINT_STYLE, "       ⋮"));
         }
-        for (number, line) in (block.first_line..).zip(&block.lines) {
+        for (number, line) in &block.lines {
             let gutter = terminal.paint(FAINT_STYLE, &format!("{number:>8} │"));
             let line = format!("{gutter} {}", terminal.highlight(line, &matches(line)));
             let _ = writeln!(out, "{}", line.trim_end());
@@ -141,8 +149,10 @@ mod tests {
 
     #[test]
     fn sources_cannot_speak_to_the_terminal() {
-        let block =
-            Block { first_line: 7, lines: vec!["print(\"\x1b]0;gotcha\x07\")\r".to_owned(), String::new()] };
+        let block = Block {
+            first_index: 6,
+            lines: vec![(7, "print(\"\x1b]0;gotcha\x07\")\r".to_owned()), (8, String::new())],
+        };
         let hit = HitView {
             rank: 1,
             path: Path::new("a\n\x1b[2Jb.py"),

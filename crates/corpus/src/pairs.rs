@@ -158,14 +158,15 @@ pub fn read_tree(
     exclusion: &Exclusion,
 ) -> Result<Vec<FunctionPair>, WalkError> {
     let root = &*resolved(root);
-    let listing = list(root, &WalkOptions::default())?;
+    let options = WalkOptions::default();
+    let listing = list(root, &options)?;
     let base = open(base_folder(root)?)?;
     let files: Vec<Vec<FunctionPair>> = listing
         .files
         .par_iter()
-        .map(|file| match read(&base, file) {
+        .map(|file| match read(&base, file, &options) {
             Ok(content) if content.flags.difference(FileFlags::DOCUMENTATION).is_empty() => {
-                read_functions(file.language, &content.bytes, repository, exclusion)
+                read_functions(file.language, content.text.bytes(), repository, exclusion)
             }
             _ => Vec::new(),
         })

@@ -65,18 +65,22 @@ struct Prepared<'a> {
     flags: FileFlags,
     /// Of its content; 0 where it could not be read.
     hash: u64,
+    text_bytes: usize,
     units: Vec<(Unit, u128, Terms)>,
     skipped: Option<Skipped>,
 }
 
 /// Cuts a list of files into the lists of parts: as many as there are threads, within limits of size.
-pub(crate) fn batches<'f, 'a>(files: &'f [&'a ListedFile]) -> Vec<&'f [&'a ListedFile]> {
-    let total: u64 = files.iter().map(|file| file.stamp.bytes).sum();
+pub(crate) fn batches<'f, 'a>(
+    files: &'f [&'a ListedFile],
+    options: &WalkOptions,
+) -> Vec<&'f [&'a ListedFile]> {
+    let total: u64 = files.iter().map(|file| file.max_text_bytes(options)).sum();
     let wanted = total.div_ceil(rayon::current_num_threads() as u64).clamp(MIN_PART_BYTES, MAX_PART_BYTES);
     let mut batches = Vec::new();
     let (mut start, mut bytes) = (0, 0);
     for (at, file) in files.iter().enumerate() {
-        bytes += file.stamp.bytes;
+        bytes += file.max_text_bytes(options);
         if bytes >= wanted {
             batches.push(&files[start..=at]);
             (start, bytes) = (at + 1, 0);
@@ -94,14 +98,14 @@ pub(crate) fn batches<'f, 'a>(files: &'f [&'a ListedFile]) -> Vec<&'f [&'a Liste
 /// # Errors
 /// When a folder cannot be written.
 pub(crate) fn write_parts(
-    base: &Directory,
+    (base, options): (&Directory, &WalkOptions),
     batches: &[&[&ListedFile]],
     index: &Directory,
     names: &[String],
     first: u16,
     events: &(dyn Fn(Event) + Sync),
 ) -> Result<Vec<WrittenPart>, Error> {
-    make_parts(base, batches, first, &|number, part| part.write(index, &names[number]), events)
+    make_parts((base, options), batches, first, &|number, part| part.write(index, &names[number]), events)
 }
 
 /// Reads files, makes a part of each batch of them and has `keep` keep it, which also gets the number of the batch; `first`
@@ -111,7 +115,7 @@ pub(crate) fn write_parts(
 /// # Errors
 /// When a part is too large, or cannot be kept.
 pub(crate) fn make_parts<T: Send>(
-    base: &Directory,
+    (base, options): (&Directory, &WalkOptions),
     batches: &[&[&ListedFile]],
     first: u16,
     keep: &(dyn Fn(usize, NewPart) -> Result<T, Error> + Sync),
@@ -122,7 +126,7 @@ pub(crate) fn make_parts<T: Send>(
     let make = |(number, batch): (usize, &&[&ListedFile])| {
         let part = u16::try_from(usize::from(first) + number).map_err(|_| Error::TooLarge)?;
         let read = |file| {
-            let prepared = prepare(base, file);
+            let prepared = prepare(base, options, file);
             events(Event::Read { done: done.fetch_add(1, Ordering::Relaxed) + 1, total });
             prepared
         };
@@ -138,32 +142,34 @@ pub(crate) fn make_parts<T: Send>(
     Ok(made)
 }
 
-fn prepare<'a>(base: &Directory, file: &'a ListedFile) -> Prepared<'a> {
+fn prepare<'a>(base: &Directory, options: &WalkOptions, file: &'a ListedFile) -> Prepared<'a> {
     let mut prepared = Prepared {
         file,
         language: file.language,
         flags: FileFlags::default(),
         hash: 0,
+        text_bytes: 0,
         units: Vec::new(),
         skipped: None,
     };
-    let content = match walk::read(base, file) {
+    let content = match walk::read(base, file, options) {
         Ok(content) => content,
         Err(reason) => {
             prepared.skipped = Some(Skipped { path: file.path.clone(), reason });
             return prepared;
         }
     };
-    let bytes = content.bytes;
+    let (text, bytes) = (&content.text, content.text.bytes());
     // The name may leave open which of two languages it is.
-    prepared.language = quarry_source::language_for(file.path.as_ref(), &bytes).unwrap_or(file.language);
-    let mut units = quarry_source::extract(prepared.language, &bytes).units;
-    prepared.hash = content_hash(&bytes);
+    prepared.language = quarry_source::language_for(file.path.as_ref(), bytes).unwrap_or(file.language);
+    let mut units = text.extract(prepared.language).units;
+    prepared.hash = content_hash(text);
+    prepared.text_bytes = bytes.len();
     prepared.flags = content.flags;
     prepared
         .flags
         .set(FileFlags::REEXPORT, rules::is_reexport(&file.path, units.iter().map(|unit| unit.kind)));
-    units.retain(|unit| unit.has_words(&bytes));
+    units.retain(|unit| unit.has_words(bytes));
     let place = place(&file.path);
     prepared.units = units
         .into_iter()
@@ -175,7 +181,7 @@ fn prepare<'a>(base: &Directory, file: &'a ListedFile) -> Prepared<'a> {
                 file: place.stem,
                 folder: place.folder,
                 doc: &unit.doc,
-                body: Cow::Owned(body(&bytes, &unit)),
+                body: Cow::Owned(body(bytes, &unit)),
                 symbol: rules::symbol(unit.kind, &unit.name, &unit.signature),
             });
             (unit, hash, terms)
@@ -202,11 +208,12 @@ impl NewPart {
     fn of(prepared: Vec<Prepared>, part: u16) -> Result<Self, Error> {
         let mut new = Self { records: PartBuilder::new(part), texts: Vec::new(), skipped: Vec::new() };
         for file in prepared {
-            new.records.push_file(file.file, file.language, file.flags, file.hash)?;
+            new.records.push_file(file.file, file.language, file.flags, (file.hash, file.text_bytes))?;
             for (unit, hash, terms) in file.units {
                 let record = NewUnit {
                     hash,
                     kind: unit.kind,
+                    language: unit.language,
                     is_test: unit.is_test,
                     name: &unit.name,
                     signature: &unit.signature,

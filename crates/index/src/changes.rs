@@ -1,9 +1,12 @@
 //! What has become of a tree since its index was made.
 
+use std::hash::Hash;
+
 use quarry_files::Directory;
-use quarry_walk::{self as walk, FileFlags, ListedFile, Listing, Stamp};
+use quarry_source::SourceText;
+use quarry_walk::{self as walk, FileFlags, ListedFile, Listing, Stamp, WalkOptions};
 use rayon::prelude::*;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::Xxh3;
 
 use crate::Changes;
 use crate::folder::Manifest;
@@ -23,9 +26,12 @@ pub(crate) struct Comparison {
     pub has_read: bool,
 }
 
-/// The hash of a file's content, above 0.
-pub(crate) fn content_hash(bytes: &[u8]) -> u64 {
-    xxh3_64(bytes).max(1)
+/// The hash of a file's content, above 0: of all that its units are made from, so that other outputs of a notebook change
+/// it only where they move lines.
+pub(crate) fn content_hash(text: &SourceText) -> u64 {
+    let mut hasher = Xxh3::new();
+    text.hash(&mut hasher);
+    hasher.digest().max(1)
 }
 
 /// Whether what a file system says of a file proves that it is as it was when a tree was listed at `looked_ns`. The time
@@ -37,8 +43,14 @@ fn is_proven(was: &Stamp, is: &Stamp, looked_ns: u64) -> bool {
 }
 
 /// Compares by what the file system says, and by content where that differs or proves nothing, but of the same length. A
-/// file that could not be read has changed when it can.
-pub(crate) fn compare(table: &Table, manifest: &Manifest, base: &Directory, listing: &Listing) -> Comparison {
+/// file that could not be read has changed when it can, and a notebook when `options` let its text in now, or no longer.
+pub(crate) fn compare(
+    table: &Table,
+    manifest: &Manifest,
+    base: &Directory,
+    listing: &Listing,
+    options: &WalkOptions,
+) -> Comparison {
     let looked_ns = manifest.looked_ns;
     let mut changes = Changes::default();
     // Both are ascending by path.
@@ -67,14 +79,20 @@ pub(crate) fn compare(table: &Table, manifest: &Manifest, base: &Directory, list
         {
             return (false, false);
         }
-        let read = || walk::read_file(base, &file.path, file.stamp.bytes);
+        let read = || walk::read_text(base, &file.path, file.stamp.bytes);
         if record.hash == 0 && manifest.is_unreadable(&file.path) {
             return (read().is_err(), false);
+        }
+        let had_other_limit = || manifest.walk.max_bytes != options.max_bytes;
+        if u64::from(record.text_bytes) > options.max_bytes
+            || (record.hash == 0 && had_other_limit() && manifest.is_too_large(&file.path))
+        {
+            return (false, false);
         }
         if is_proven(&record.stamp(), &file.stamp, looked_ns) {
             return (true, false);
         }
-        let same = read().is_ok_and(|bytes| content_hash(&bytes) == record.hash);
+        let same = read().is_ok_and(|text| content_hash(&text) == record.hash);
         (same, same)
     };
     let judged: Vec<(bool, bool)> = listing.files.par_iter().zip(&rows).with_min_len(64).map(judge).collect();

@@ -152,13 +152,13 @@ fn texts(base: &Directory, table: &Table, units: &[(usize, usize)]) -> Vec<(usiz
     let Some(&(_, first)) = units.first() else { return Vec::new() };
     let file = table.file_of(&table.units[first]);
     let path = table.text(file.path);
-    let bytes = walk::read_file(base, path, file.bytes).unwrap_or_default();
-    if content_hash(&bytes) != file.hash {
+    let Ok(content) = walk::read_text(base, path, file.bytes) else { return Vec::new() };
+    if content_hash(&content) != file.hash {
         return Vec::new();
     }
     let text = |&(row, unit): &(usize, usize)| {
         let record = &table.units[unit];
-        let source = bytes.get(record.start_byte as usize..record.end_byte as usize)?;
+        let source = content.bytes().get(record.start_byte as usize..record.end_byte as usize)?;
         Some((row, embedding_text(path, table.text(record.name), &String::from_utf8_lossy(source))))
     };
     units.iter().filter_map(text).filter(|(row, text)| is_of(table, units, *row, text)).collect()

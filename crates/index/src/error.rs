@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 
 use quarry_source::languages;
 use quarry_text::nearest;
-use quarry_walk::Listing;
+use quarry_walk::{Listing, WalkOptions};
 use tantivy::TantivyError;
 use tantivy::directory::error::OpenWriteError;
 
@@ -19,7 +19,8 @@ const INDEX_BYTES_PER_SOURCE_BYTE: f64 = 1.2;
 /// Bytes that an index of some files takes on disk, about.
 #[must_use]
 pub fn expected_bytes(listing: &Listing) -> u64 {
-    let bytes: u64 = listing.files.iter().map(|file| file.stamp.bytes).sum();
+    let options = WalkOptions::default();
+    let bytes: u64 = listing.files.iter().map(|file| file.max_text_bytes(&options)).sum();
     (bytes as f64 * INDEX_BYTES_PER_SOURCE_BYTE) as u64
 }
 

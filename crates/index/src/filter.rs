@@ -18,7 +18,8 @@ pub struct Filter {
 impl Filter {
     /// Units of any of `languages` and any of `kinds`, in files that `globs` let through; an empty list lets all
     /// through. Languages go by what people call them ([`language_called`]), and have the files whose extension is of
-    /// several languages, such as headers of C, whatever is in them. Globs are those of gitignore, relative to the root:
+    /// several languages, such as headers of C, whatever is in them. Cells of a notebook are of their own language, and
+    /// of `jupyter`. Globs are those of gitignore, relative to the root:
     /// one that begins with `!` excludes, and where any does not, only what such a one matches is left. The last one
     /// that matches a file counts.
     ///
@@ -55,16 +56,26 @@ impl Filter {
         self.languages.is_empty() && self.kinds.is_empty() && self.globs.is_none() && self.without.is_empty()
     }
 
-    /// Whether units of a file may be found; `path` is relative to the root, `language` a language's name.
+    /// Whether all units of a file may be found, whose `path` is relative to the root; `language` is a language's name.
     #[must_use]
     pub fn file(&self, path: &str, language: &str, flags: FileFlags) -> bool {
         let extension = || path.rsplit_once('.').map_or("", |(_, extension)| extension);
-        let is_of = |wanted: &Language| {
-            wanted.name() == language || wanted.shared_extensions().iter().any(|shared| shared == extension())
-        };
+        let is_shared =
+            |wanted: &Language| wanted.shared_extensions().iter().any(|shared| shared == extension());
+        self.path(path, flags) && (self.language(language) || self.languages.iter().any(is_shared))
+    }
+
+    /// Whether units of a file may be found that are in a language that is asked for: cells of a notebook.
+    #[must_use]
+    pub fn path(&self, path: &str, flags: FileFlags) -> bool {
         !self.without.intersects(flags)
-            && (self.languages.is_empty() || self.languages.iter().any(is_of))
             && self.globs.as_ref().is_none_or(|globs| !globs.matched(path, false).is_ignore())
+    }
+
+    /// Whether what is written in a language, given by its name, may be found.
+    #[must_use]
+    pub fn language(&self, name: &str) -> bool {
+        self.languages.is_empty() || self.languages.iter().any(|wanted| wanted.name() == name)
     }
 
     /// Whether units of this kind may be found.

@@ -34,7 +34,7 @@ use crate::table::{PartSize, TableSize, open_folder};
 use crate::{Error, Stale};
 
 /// Version of everything below the folder; another one is rebuilt, never read.
-pub(crate) const FORMAT: u32 = 9;
+pub(crate) const FORMAT: u32 = 10;
 
 /// Version of this program.
 pub(crate) const PROGRAM: &str = env!("CARGO_PKG_VERSION");
@@ -104,8 +104,17 @@ impl Manifest {
 
     /// Whether a file was listed but could not be read.
     pub fn is_unreadable(&self, path: &str) -> bool {
-        let place = self.skipped.binary_search_by(|file| file.path.as_str().cmp(path));
-        place.is_ok_and(|place| matches!(self.skipped[place].reason, SkipReason::Unreadable(_)))
+        matches!(self.skip_reason(path), Some(SkipReason::Unreadable(_)))
+    }
+
+    /// Whether a file was listed and found to have too much text.
+    pub fn is_too_large(&self, path: &str) -> bool {
+        self.skip_reason(path) == Some(&SkipReason::TooLarge)
+    }
+
+    fn skip_reason(&self, path: &str) -> Option<&SkipReason> {
+        let found = self.skipped.binary_search_by(|file| file.path.as_str().cmp(path));
+        found.ok().map(|index| &self.skipped[index].reason)
     }
 }
 

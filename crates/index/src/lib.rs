@@ -26,6 +26,7 @@ pub mod rules;
 mod search;
 mod selection;
 pub mod snippet;
+mod source;
 mod status;
 mod storage;
 mod table;
@@ -42,4 +43,5 @@ pub use open::{
 };
 pub use place::LOCAL_FOLDER;
 pub use search::{Hit, Ranking, ScoreParts, SearchRequest, SearchResponse};
+pub use source::UnitSource;
 pub use status::{IndexStatus, Status};

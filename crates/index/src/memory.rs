@@ -46,7 +46,7 @@ pub(crate) fn build(
 ) -> Result<InMemory, Error> {
     let files: Vec<&ListedFile> = tree.listing.files.iter().collect();
     let keep = |_, NewPart { records, texts, skipped }| Ok((records, Part::in_memory(texts)?, skipped));
-    let made = make_parts(tree.base, &batches(&files), 0, &keep, events)?;
+    let made = make_parts((tree.base, tree.walk), &batches(&files, tree.walk), 0, &keep, events)?;
     let (mut records, mut parts, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
     for (of_part, part, not_read) in made {
         records.push(of_part);
@@ -99,6 +99,6 @@ impl Index {
         let Some(Origin { root, manifest }) = &self.in_memory else { return false };
         let Ok(base) = walk::base_folder(root).and_then(walk::open) else { return false };
         let Ok(listing) = walk::list(root, &manifest.walk) else { return false };
-        compare(&self.table, manifest, &base, &listing).changes.total() == 0
+        compare(&self.table, manifest, &base, &listing, &manifest.walk).changes.total() == 0
     }
 }

@@ -500,7 +500,8 @@ impl Wanted<'_> {
             let usable = usable.map_or(Usable::Nothing, |manifest| Usable::Vectors(Box::new(manifest)));
             Work { reason, usable }
         })?;
-        let mut comparison = compare(&newest.index.table, &newest.manifest, self.base, tree.listing);
+        let mut comparison =
+            compare(&newest.index.table, &newest.manifest, self.base, tree.listing, tree.walk);
         let reason = if is_anew {
             comparison.same.fill(None);
             Stale::Requested
@@ -584,7 +585,7 @@ impl Wanted<'_> {
             found: WalkOptions::default(),
             file_of_unit: table.units.iter().map(|unit| unit.file).collect(),
             units_of_files: table.units_of_files(),
-            file_lengths: table.files.iter().map(|file| file.bytes as f32).collect(),
+            file_lengths: table.files.iter().map(|file| file.text_bytes as f32).collect(),
             table,
             lexical,
             dense,

@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::PathBuf;
 
-use quarry_source::UnitKind;
+use quarry_source::{Language, UnitKind, languages};
 use quarry_text::query_terms;
-use quarry_walk::{self as walk, FileFlags};
+use quarry_walk::FileFlags;
 use rayon::prelude::*;
 
 use crate::fusion::{Fusion, convex_combination, greatest};
@@ -141,7 +141,7 @@ pub struct Hit {
     pub signature: String,
     /// What it is.
     pub kind: UnitKind,
-    /// Name of the language.
+    /// Name of the language; in a notebook, of the cell.
     pub language: String,
     /// Greater is better; comparable within one response only.
     pub score: f32,
@@ -228,6 +228,15 @@ impl Signals {
     pub fn query(&self) -> Query<'_> {
         Query { text: &self.reading.text, terms: &self.terms, weights: &self.lexical.idf }
     }
+}
+
+/// Which units of a file a filter lets through, as far as the file tells.
+#[derive(Clone, Copy)]
+enum Allowed {
+    None,
+    All,
+    /// Those whose own language passes.
+    OfLanguage,
 }
 
 impl Index {
@@ -451,22 +460,34 @@ impl Index {
 
     /// Which units a filter lets through, of the part of the tree that is searched; none if that is all of them.
     fn allowed(&self, filter: &Filter) -> Option<Vec<bool>> {
-        let is_found = |file: &FileRecord| self.found.lists(file.bytes, file.flags());
+        let is_found = |file: &FileRecord| self.found.lists(file.text_bytes.into(), file.flags());
         if filter.is_empty() && self.scope.is_all() && self.table.files.iter().all(is_found) {
             return None;
         }
+        let notebooks: Vec<&str> =
+            languages().filter(|known| known.is_notebook()).map(Language::name).collect();
         let file = |file: &FileRecord| {
             let path = self.scope.relative(self.table.text(file.path)).filter(|_| is_found(file));
-            path.is_some_and(|path| filter.file(path, self.table.text(file.language), file.flags()))
+            let Some(path) = path else { return Allowed::None };
+            let language = self.table.text(file.language);
+            if filter.file(path, language, file.flags()) {
+                Allowed::All
+            } else if notebooks.contains(&language) && filter.path(path, file.flags()) {
+                Allowed::OfLanguage
+            } else {
+                Allowed::None
+            }
         };
-        let files: Vec<bool> = self.table.files.iter().map(file).collect();
-        Some(
-            self.table
-                .units
-                .iter()
-                .map(|unit| files[unit.file as usize] && filter.kind(unit.kind()))
-                .collect(),
-        )
+        let files: Vec<Allowed> = self.table.files.iter().map(file).collect();
+        let unit = |unit: &UnitRecord| {
+            filter.kind(unit.kind())
+                && match files[unit.file as usize] {
+                    Allowed::All => true,
+                    Allowed::OfLanguage => filter.language(self.table.text(unit.language)),
+                    Allowed::None => false,
+                }
+        };
+        Some(self.table.units.iter().map(unit).collect())
     }
 
     /// The units that a filter lets through, in the order of their paths and lines, with a score of 0.
@@ -475,34 +496,6 @@ impl Index {
         (0..self.n_units())
             .filter(move |&unit| allowed.as_ref().is_none_or(|allowed| allowed[unit]))
             .map(|unit| self.hit(unit, 0.0, ScoreParts::default()))
-    }
-
-    /// The source of a unit that was found, read from the tree; bytes that are not UTF-8 are replaced.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
-    pub fn source(&self, hit: &Hit) -> Result<String, Error> {
-        let record = &self.table.units[hit.unit];
-        // What is UTF-16 in the file has at most twice the bytes there.
-        let bytes = self.read_start(&hit.path, 2 * u64::from(record.end_byte) + 2)?;
-        // Shorter than recorded if it changed since.
-        let unit = bytes.get(record.start_byte as usize..record.end_byte as usize).unwrap_or_default();
-        Ok(String::from_utf8_lossy(unit).into_owned())
-    }
-
-    /// The file that a path of a result names, read from the tree, which no link leads out of; bytes that are not UTF-8
-    /// are replaced. What follows the largest file that can be indexed is left out.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
-    pub fn text(&self, path: &str) -> Result<String, Error> {
-        let bytes = self.read_start(path, walk::MAX_FILE_BYTES)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
-
-    fn read_start(&self, path: &str, limit: u64) -> Result<Vec<u8>, Error> {
-        walk::read_file(&walk::open(&self.base)?, path, limit)
-            .map_err(|source| Error::io("read", &self.absolute_path(path), source))
     }
 
     /// Where a path of a result is.
@@ -555,7 +548,7 @@ impl Index {
             name: self.table.text(record.name).to_owned(),
             signature: self.table.text(record.signature).to_owned(),
             kind: record.kind(),
-            language: self.table.text(file.language).to_owned(),
+            language: self.table.text(record.language).to_owned(),
             score,
             parts,
         }

@@ -121,17 +121,18 @@ impl Index {
             Ok(table) => table,
             Err(error) => return Ok(Status { stale: Some(Stale::Broken(error.to_string())), ..status }),
         };
-        let listing = walk::list(root, &Reach::of(options, Some(&manifest), !scope.is_all()).held)?;
+        let held = Reach::of(options, Some(&manifest), !scope.is_all()).held;
+        let listing = walk::list(root, &held)?;
         let base = &walk::open(walk::base_folder(root)?)?;
         status.stale = mismatch(&manifest, &canonical.to_string_lossy()).or_else(|| {
-            let changes = compare(&table, &manifest, base, &listing).changes;
+            let changes = compare(&table, &manifest, base, &listing, &held).changes;
             (changes.total() > 0).then_some(Stale::Files(changes))
         });
         let (bytes, made) = folder.size_and_time()?;
         let mut units_by_language: BTreeMap<String, usize> = BTreeMap::new();
         let mut by_kind = KINDS.map(|kind| (kind, 0));
         for unit in table.units.iter() {
-            let language = table.text(table.file_of(unit).language);
+            let language = table.text(unit.language);
             match units_by_language.get_mut(language) {
                 Some(n) => *n += 1,
                 None => drop(units_by_language.insert(language.to_owned(), 1)),

@@ -1,6 +1,6 @@
 //! What the index knows of each file and unit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
@@ -21,7 +21,7 @@ const HASHES_FILE: &str = "hashes";
 pub const N_FIELDS: usize = 5;
 
 /// A range of the strings of a part.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Text {
     start: u32,
@@ -40,6 +40,8 @@ pub(crate) struct UnitRecord {
     pub end_byte: u32,
     pub name: Text,
     pub signature: Text,
+    /// Name of its language: that of its file, or in a notebook that of its cell.
+    pub language: Text,
     kind: u32,
     /// Row in the part that `name` is in.
     row: u32,
@@ -59,12 +61,13 @@ pub(crate) struct FileRecord {
     pub path: Text,
     pub language: Text,
     flags: u32,
+    /// Length of its text: that of the cells of a notebook, which is less than that of the file; of any other file the
+    /// same.
+    pub text_bytes: u32,
     /// Terms of all its units, by field.
     pub n_terms: [u32; N_FIELDS],
     /// Units that have any, by field.
     pub n_texts: [u32; N_FIELDS],
-    /// Records have a length that eight divides.
-    padding: u32,
 }
 
 /// A unit to be recorded.
@@ -72,6 +75,7 @@ pub(crate) struct FileRecord {
 pub(crate) struct NewUnit<'a> {
     pub hash: u128,
     pub kind: UnitKind,
+    pub language: Language,
     pub is_test: bool,
     pub name: &'a str,
     pub signature: &'a str,
@@ -105,6 +109,8 @@ pub(crate) struct PartBuilder {
     /// Of each row.
     pub hashes: Vec<u128>,
     strings: Vec<u8>,
+    /// Where the names of languages are.
+    languages: HashMap<Language, Text>,
 }
 
 /// Sizes that a table is opened with.
@@ -122,7 +128,7 @@ pub(crate) struct PartSize {
     /// Rows, those of files that are gone included.
     pub units: usize,
     pub string_bytes: usize,
-    /// Bytes of its files, those that are gone included.
+    /// Bytes of the texts of its files, those that are gone included.
     pub source_bytes: u64,
     /// All that is in its folder but vectors.
     pub files: Vec<StoredFile>,
@@ -241,7 +247,7 @@ impl Table {
         }
         let bad_unit = table.units.iter().position(|unit| {
             unit.file as usize >= size.files
-                || whole(unit.name).and(whole(unit.signature)).is_none()
+                || whole(unit.name).and(whole(unit.signature)).and(whole(unit.language)).is_none()
                 || unit.row as usize >= parts[unit.part()].units
                 || kind_of(unit.kind).is_none()
         });
@@ -406,7 +412,7 @@ impl TableBuilder {
         self.files.push(file);
         self.units.extend(units.iter().map(|unit| {
             let mut unit = UnitRecord { file: row, ..*unit };
-            (unit.name.part, unit.signature.part) = (part, part);
+            (unit.name.part, unit.signature.part, unit.language.part) = (part, part, part);
             unit
         }));
         Ok(())
@@ -448,9 +454,10 @@ impl PartBuilder {
         file: &ListedFile,
         language: Language,
         flags: FileFlags,
-        hash: u64,
+        (hash, text_bytes): (u64, usize),
     ) -> Result<(), Error> {
-        let (path, language) = (self.push_text(&file.path)?, self.push_text(language.name())?);
+        let (path, language) = (self.push_text(&file.path)?, self.push_language(language)?);
+        let text_bytes = if file.language.is_notebook() { text_bytes as u64 } else { file.stamp.bytes };
         let record = FileRecord {
             bytes: file.stamp.bytes,
             modified_ns: file.stamp.modified_ns,
@@ -460,9 +467,9 @@ impl PartBuilder {
             path,
             language,
             flags: flags.bits(),
+            text_bytes: u32::try_from(text_bytes).unwrap_or(u32::MAX),
             n_terms: [0; N_FIELDS],
             n_texts: [0; N_FIELDS],
-            padding: 0,
         };
         self.files.push((record, Vec::new()));
         Ok(())
@@ -474,6 +481,7 @@ impl PartBuilder {
     /// When the part is full.
     pub fn push_unit(&mut self, unit: &NewUnit, n_terms: &[u32; N_FIELDS]) -> Result<(), Error> {
         let (name, signature) = (self.push_text(unit.name)?, self.push_text(unit.signature)?);
+        let language = self.push_language(unit.language)?;
         let Some((file, units)) = self.files.last_mut() else { return Ok(()) };
         file.n_terms.iter_mut().zip(n_terms).for_each(|(sum, n)| *sum += n);
         file.n_texts.iter_mut().zip(has_terms(n_terms)).for_each(|(sum, n)| *sum += n);
@@ -485,6 +493,7 @@ impl PartBuilder {
             end_byte: unit.bytes.end,
             name,
             signature,
+            language,
             kind: kind_number(unit.kind),
             row: u32::try_from(self.hashes.len()).map_err(|_| Error::TooLarge)?,
             is_test: unit.is_test.into(),
@@ -504,10 +513,19 @@ impl PartBuilder {
             name,
             units: self.hashes.len(),
             string_bytes: self.strings.len(),
-            source_bytes: self.files.iter().map(|(file, _)| file.bytes).sum(),
+            source_bytes: self.files.iter().map(|(file, _)| u64::from(file.text_bytes)).sum(),
             files: StoredFile::all(folder)?,
             vectors: BTreeMap::new(),
         })
+    }
+
+    fn push_language(&mut self, language: Language) -> Result<Text, Error> {
+        if let Some(known) = self.languages.get(&language) {
+            return Ok(*known);
+        }
+        let text = self.push_text(language.name())?;
+        self.languages.insert(language, text);
+        Ok(text)
     }
 
     fn push_text(&mut self, text: &str) -> Result<Text, Error> {

@@ -79,10 +79,11 @@ pub(crate) fn write_generation(
     }
     let pairs = || tree.listing.files.iter().zip(&same);
     let read: Vec<&ListedFile> = pairs().filter(|(_, row)| row.is_none()).map(|(file, _)| file).collect();
-    let batches = build::batches(&read);
+    let batches = build::batches(&read, tree.walk);
     let names = lock.start_parts(batches.len())?;
     let first = part_number(kept.len())?;
-    let mut parts = build::write_parts(tree.base, &batches, &lock.directory, &names, first, events)?;
+    let mut parts =
+        build::write_parts((tree.base, tree.walk), &batches, &lock.directory, &names, first, events)?;
     let of_kept = |file: &Skipped| {
         let place = tree.listing.files.binary_search_by(|listed| listed.path.cmp(&file.path));
         place.is_ok_and(|place| same[place].is_some())
@@ -156,8 +157,8 @@ fn kept_files(tree: &Tree, parts: &[PartSize], former: FormerFiles) -> Vec<Optio
     let mut new_bytes = 0;
     for (file, row) in tree.listing.files.iter().zip(&same) {
         match row {
-            Some(row) => live[table.files[*row].part()] += file.stamp.bytes,
-            None => new_bytes += file.stamp.bytes,
+            Some(row) => live[table.files[*row].part()] += u64::from(table.files[*row].text_bytes),
+            None => new_bytes += file.max_text_bytes(tree.walk),
         }
     }
     let mut smallest_first: Vec<usize> = (0..live.len()).collect();

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use quarry_source::{Unit, UnitKind};
+use quarry_source::{SourceText, Unit, UnitKind};
 use quarry_text::nearest;
 
 use crate::ToolError;
@@ -26,6 +26,8 @@ struct Span<'a> {
     unit: &'a Unit,
     /// Of the last part where the unit is long, 1-based, inclusive.
     end_line: u32,
+    /// Where that ends.
+    end_byte: usize,
 }
 
 /// The lines (1-based) and the source of the unit that is `wanted`, of the file at `path` that holds `source` and was
@@ -35,7 +37,7 @@ struct Span<'a> {
 /// When there is no such unit.
 pub(crate) fn read_unit(
     path: &str,
-    source: &str,
+    source: &SourceText,
     units: &[Unit],
     wanted: UnitSelector,
     max_tokens: usize,
@@ -47,15 +49,18 @@ pub(crate) fn read_unit(
         UnitSelector::Line(line) => (at_line(path, source, units, line)?, Vec::new()),
         UnitSelector::Name(name) => named(path, units, name)?,
     };
-    let Span { unit, end_line } = span(units, found);
+    let Span { unit, end_line, end_byte } = span(units, found);
     let heading = format!("{path}:{}-{end_line} {}\n", unit.start_line, what(unit.kind, &unit.name));
-    let n_lines = (end_line - unit.start_line + 1) as usize;
-    let lines = source.lines().skip(unit.start_line as usize - 1).take(n_lines);
+    let content = source.to_str();
+    let indexes = source.line_indexes(unit.start_line..=end_line, unit.bytes.start..end_byte);
+    let n_lines = indexes.len();
+    let lines = content.lines().enumerate().skip(indexes.start).take(n_lines);
+    let lines = lines.map(|(index, line)| (source.line_number(index), line));
     let mut text = BudgetedText::new(&heading, max_tokens);
-    let n_shown = numbered(lines, unit.start_line).take_while(|line| text.push(line)).count();
+    let n_shown = numbered(lines).take_while(|line| text.push(line)).count();
     let mut ending = String::new();
     if n_shown < n_lines {
-        let next = unit.start_line + n_shown as u32;
+        let next = source.line_number(indexes.start + n_shown);
         ending.push_str(&format!("Lines {next} to {end_line} did not fit; raise max_tokens.\n"));
     } else if unit.kind == UnitKind::Type && !unit.name.is_empty() {
         let prefix = format!("{}.", unit.name);
@@ -69,6 +74,18 @@ pub(crate) fn read_unit(
             ending.push_str(&format!("{} more members did not fit.\n", members.len() - n_listed));
         }
     }
+    if let UnitSelector::Line(line) = wanted {
+        let is_beside = |other: &&Unit| {
+            (other.start_line, other.end_line) == (line, line)
+                && !other.signature.is_empty()
+                && !(unit.bytes.start..end_byte).contains(&other.bytes.start)
+        };
+        let beside: Vec<&str> =
+            units.iter().filter(is_beside).map(|unit| unit.name.as_str()).take(N_SUGGESTIONS).collect();
+        if !beside.is_empty() {
+            ending.push_str(&format!("On the same line, to be read by name: {}.\n", beside.join(", ")));
+        }
+    }
     if !others.is_empty() {
         let lines: Vec<String> =
             others.iter().take(N_SUGGESTIONS).map(|unit| unit.start_line.to_string()).collect();
@@ -78,8 +95,8 @@ pub(crate) fn read_unit(
 }
 
 /// Position of the innermost unit at a line, or of the one nearest to it.
-fn at_line(path: &str, source: &str, units: &[Unit], line: u32) -> Result<usize, ToolError> {
-    let n_lines = source.lines().count() as u32;
+fn at_line(path: &str, source: &SourceText, units: &[Unit], line: u32) -> Result<usize, ToolError> {
+    let n_lines = source.n_lines();
     if line > n_lines {
         return Err(ToolError::LineOutside { path: path.to_owned(), line, n_lines });
     }
@@ -120,19 +137,19 @@ fn span(units: &[Unit], position: usize) -> Span<'_> {
     let unit = &units[position];
     let is_same = |other: &Unit| other.kind == unit.kind && other.name == unit.name;
     if unit.name.is_empty() {
-        return Span { unit, end_line: unit.end_line };
+        return Span { unit, end_line: unit.end_line, end_byte: unit.bytes.end };
     }
     let first = (0..=position)
         .rev()
         .find(|&earlier| is_same(&units[earlier]) && !units[earlier].signature.is_empty())
         .unwrap_or(position);
-    let end_line = units[first + 1..]
+    let last = units[first + 1..]
         .iter()
         .take_while(|unit| !is_same(unit) || unit.signature.is_empty())
         .filter(|unit| is_same(unit))
-        .map(|unit| unit.end_line)
-        .fold(units[first].end_line, u32::max);
-    Span { unit: &units[first], end_line }
+        .last()
+        .unwrap_or(&units[first]);
+    Span { unit: &units[first], end_line: last.end_line, end_byte: last.bytes.end }
 }
 
 fn is_named_below(unit: &Unit, prefix: &str) -> bool {
@@ -145,15 +162,16 @@ fn location(unit: &Unit) -> String {
 
 #[cfg(test)]
 mod tests {
-    use quarry_source::{extract, language_named};
+    use quarry_source::language_named;
 
     use super::*;
 
     const CART: &str = "import os\n\nclass Cart:\n    \"\"\"Goods.\"\"\"\n\n    def total(self):\n        return 1\n\n    def clear(self):\n        self.items = []\n\n\ndef total(cart):\n    return cart.total()\n";
 
     fn read(source: &str, wanted: UnitSelector, max_tokens: usize) -> Result<String, String> {
-        let units = extract(language_named("python").unwrap(), source.as_bytes()).units;
-        let read = read_unit("cart.py", source, &units, wanted, max_tokens);
+        let source = SourceText::read("cart.py".as_ref(), source.as_bytes().to_vec()).unwrap();
+        let units = source.extract(language_named("python").unwrap()).units;
+        let read = read_unit("cart.py", &source, &units, wanted, max_tokens);
         read.map(|(_, text)| text).map_err(|error| error.report())
     }
 
@@ -179,6 +197,27 @@ mod tests {
         // The whole name counts more.
         assert!(
             read(CART, UnitSelector::Name("total"), 2_000).unwrap().starts_with("cart.py:13-14 function")
+        );
+    }
+
+    #[test]
+    fn units_of_one_line_are_told_apart_by_name() {
+        let text = read("def f(): pass; g = 1\n", UnitSelector::Line(1), 2_000).unwrap();
+        assert!(!text.contains("On the same line"), "{text}");
+        let cell = |source: &str| serde_json::json!({"cell_type": "code", "source": source});
+        let file =
+            serde_json::json!({"cells": [cell("def f():\n    return 1"), cell("def g():\n    return 2")]});
+        let source = SourceText::read("a.ipynb".as_ref(), file.to_string().into_bytes()).unwrap();
+        let units = source.extract(language_named("jupyter").unwrap()).units;
+        let read = |wanted| read_unit("a.ipynb", &source, &units, wanted, 2_000).unwrap().1;
+        let by_line = read(UnitSelector::Line(1));
+        assert!(
+            by_line.ends_with("     1|     return 2\nOn the same line, to be read by name: f.\n"),
+            "{by_line}"
+        );
+        assert_eq!(
+            read(UnitSelector::Name("f")),
+            "a.ipynb:1-1 function f\n     1| def f():\n     1|     return 1\n"
         );
     }
 

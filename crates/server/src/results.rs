@@ -11,9 +11,8 @@ pub(crate) const SNIPPET_LINES: usize = 5;
 /// A result, and lines of it to show.
 pub(crate) struct FoundUnit {
     pub hit: Hit,
-    pub snippet: Vec<String>,
-    /// Line of the file that `snippet` starts on, 1-based.
-    pub snippet_line: u32,
+    /// With their numbers in the file, 1-based.
+    pub snippet: Vec<(u32, String)>,
 }
 
 /// Ranked results under a heading: as many as fit, best first; of the first one at least where it is and what.
@@ -64,8 +63,8 @@ fn snippet(found: &FoundUnit) -> impl Iterator<Item = String> {
         let code = line.trim().trim_end_matches(['{', ':']).trim_end();
         !code.is_empty() && !found.hit.signature.contains(code)
     };
-    let lines = numbered(found.snippet.iter().map(String::as_str), found.snippet_line);
-    lines.zip(&found.snippet).filter(move |(_, line)| is_new(line)).map(|(numbered, _)| numbered)
+    let lines = found.snippet.iter().map(|(number, line)| (*number, line.as_str()));
+    numbered(lines.filter(move |(_, line)| is_new(line)))
 }
 
 #[cfg(test)]
@@ -87,7 +86,7 @@ mod tests {
             score: 1.0,
             parts: ScoreParts::default(),
         };
-        FoundUnit { hit, snippet: snippet.iter().map(|line| (*line).to_owned()).collect(), snippet_line: 10 }
+        FoundUnit { hit, snippet: (10..).zip(snippet.iter().map(|line| (*line).to_owned())).collect() }
     }
 
     #[test]

@@ -38,9 +38,9 @@ impl BudgetedText {
     }
 }
 
-/// Lines with their numbers, the first of them being `first`, 1-based; over-long ones are cut.
-pub(crate) fn numbered<'a>(lines: impl Iterator<Item = &'a str>, first: u32) -> impl Iterator<Item = String> {
-    (first..).zip(lines).map(|(number, line)| format!("{number:>6}| {}\n", shortened(line)))
+/// Lines with their numbers; over-long ones are cut.
+pub(crate) fn numbered<'a>(lines: impl Iterator<Item = (u32, &'a str)>) -> impl Iterator<Item = String> {
+    lines.map(|(number, line)| format!("{number:>6}| {}\n", shortened(line)))
 }
 
 /// At most [`MAX_LINE_CHARS`] characters of a line.

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use quarry_embed::Embedder;
 use quarry_index::{
     DEFAULT_THRESHOLD, Event, Filter, Hit, Index, OpenOptions, Opened, Ranking, SearchRequest,
-    SearchResponse, Status, snippet,
+    SearchResponse, Status, UnitSource, snippet,
 };
-use quarry_source::{UnitKind, extract};
+use quarry_source::UnitKind;
 use quarry_text::{counted, query_terms};
 use quarry_walk::{self as walk, Listing, count_by_reason};
 use serde_json::{Value, json};
@@ -206,17 +206,16 @@ impl Workspace {
             _ => return Err(ToolError::LineOrName),
         };
         let base = walk::open(walk::base_folder(&walk::resolved(&self.root))?)?;
-        let bytes = walk::read_file(&base, &path, walk::MAX_FILE_BYTES)
+        let text = walk::read_text(&base, &path, walk::MAX_FILE_BYTES)
             .map_err(|source| ToolError::Read { path: base.path().join(&path), source })?;
         // Cut anew rather than taken from the index, so that it is what the file holds now.
         let units = match listing.files.iter().find(|file| file.path == path) {
-            Some(file) => extract(file.language, &bytes).units,
+            Some(file) => text.extract(file.language).units,
             None => Vec::new(),
         };
-        let source = String::from_utf8_lossy(&bytes);
-        let (lines, text) = read_unit(&path, &source, &units, wanted, unit.max_tokens)?;
+        let (lines, answer) = read_unit(&path, &text, &units, wanted, unit.max_tokens)?;
         self.note_reading(&path, &lines);
-        Ok(text.into())
+        Ok(answer.into())
     }
 
     fn note_search(&self, query: &str, hits: &[Hit]) {
@@ -373,10 +372,10 @@ fn search_heading(response: &SearchResponse, is_filtered: bool) -> String {
 fn found(index: &Index, hits: Vec<Hit>, terms: &[String]) -> Vec<FoundUnit> {
     let lines = |hit: Hit| {
         // A file that has gone since the index was opened has no lines to show.
-        let source = index.source(&hit).unwrap_or_default();
-        let range = snippet::best_lines(&source, terms, SNIPPET_LINES);
-        let snippet = source.lines().skip(range.start).take(range.len()).map(str::to_owned).collect();
-        FoundUnit { snippet_line: hit.start_line + range.start as u32, snippet, hit }
+        let UnitSource { text, line_numbers } = index.source(&hit).unwrap_or_default();
+        let range = snippet::best_lines(&text, terms, SNIPPET_LINES);
+        let lines = line_numbers.into_iter().zip(text.lines().map(str::to_owned));
+        FoundUnit { snippet: lines.skip(range.start).take(range.len()).collect(), hit }
     };
     hits.into_iter().map(lines).collect()
 }
@@ -431,6 +430,31 @@ mod tests {
         fs::write(directory.path().join("new.py"), "def listen(port):\n    return bind(port)\n").unwrap();
         assert!(call("search", json!({"query": "listen on a port"})).contains("new.py:1"));
         assert_eq!(*opened.lock().unwrap(), 2);
+    }
+
+    #[test]
+    fn cells_of_notebooks_are_read_on_the_lines_of_the_file() {
+        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let source = ["def close(socket):\n", "    say(\"bye\")\n", "    socket.shut()\n"];
+        let cells =
+            json!({"cells": [{"cell_type": "code", "outputs": [{"text": "zebra"}], "source": source}]});
+        let file = serde_json::to_string_pretty(&cells).unwrap();
+        let line = 1 + file.lines().position(|line| line.contains("shut")).unwrap();
+        fs::write(folder.path().join("net.ipynb"), file).unwrap();
+        let options = OpenOptions { folder: Some(elsewhere.path().join("index")), ..OpenOptions::default() };
+        let workspace = Workspace::new(folder.path().to_owned(), options, Arc::new(StaticModel::builtin()));
+        let call = |name: &str, arguments: Value| {
+            let Value::Object(arguments) = arguments else { return String::new() };
+            let call = Call::new(name, arguments).unwrap().unwrap();
+            workspace.answer(&call, &|_| {}).unwrap().text
+        };
+        let expected = format!("{:>6}|     say(\"bye\")\n{line:>6}|     socket.shut()\n", line - 1);
+        let found = call("search", json!({"query": "say bye and shut a socket", "languages": ["python"]}));
+        assert!(found.contains(&format!("net.ipynb:{}-{line} function close", line - 2)), "{found}");
+        assert!(found.contains(&expected), "{found}");
+        let read = call("read_unit", json!({"path": "net.ipynb", "line": line}));
+        assert!(read.ends_with(&expected), "{read}");
+        assert!(call("similar", json!({"path": "net.ipynb", "line": line})).contains("net.ipynb"));
     }
 
     #[test]

@@ -22,6 +22,7 @@ const REGISTRY: &[(&str, Reader)] = &[
     (include_str!("../rules/go.toml"), Reader::Syntax(tree_sitter_go::LANGUAGE)),
     (include_str!("../rules/java.toml"), Reader::Syntax(tree_sitter_java::LANGUAGE)),
     (include_str!("../rules/javascript.toml"), Reader::Syntax(tree_sitter_javascript::LANGUAGE)),
+    (include_str!("../rules/jupyter.toml"), Reader::Notebook),
     (include_str!("../rules/kotlin.toml"), Reader::Syntax(tree_sitter_kotlin_ng::LANGUAGE)),
     (include_str!("../rules/lua.toml"), Reader::Syntax(tree_sitter_lua::LANGUAGE)),
     (include_str!("../rules/markdown.toml"), Reader::Markdown),
@@ -46,6 +47,8 @@ pub(crate) enum Reader {
     Syntax(LanguageFn),
     /// Headings.
     Markdown,
+    /// The languages of its cells.
+    Notebook,
     /// Blank lines.
     Lines,
     /// Nothing: rules that languages inherit, no language of its own.
@@ -108,11 +111,11 @@ impl Language {
         !matches!(self.0.reader, Reader::Lines | Reader::Template)
     }
 
-    /// The tree-sitter grammar that reads it; `None` for Markdown and for what is cut into line windows.
+    /// The tree-sitter grammar that reads it; `None` for Markdown, notebooks and what is cut into line windows.
     pub fn grammar(self) -> Option<tree_sitter::Language> {
         match self.0.reader {
             Reader::Syntax(grammar) => Some(grammar.into()),
-            Reader::Markdown | Reader::Lines | Reader::Template => None,
+            Reader::Markdown | Reader::Notebook | Reader::Lines | Reader::Template => None,
         }
     }
 
@@ -381,6 +384,7 @@ mod tests {
         check("a.h", "#pragma once\nint f(void); /* for any class of devices */\n", Some("c"));
         check("a.hpp", "int f();\n", Some("cpp"));
         check("ecmascript", "", None);
+        check("sums.ipynb", "", Some("jupyter"));
         check("photo.png", "\u{fffd}PNG", None);
         check("", "", None);
     }
@@ -413,6 +417,8 @@ mod tests {
         check("node", Some("javascript"));
         check("shell", Some("bash"));
         check("objective-c", Some("objectivec"));
+        check("notebook", Some("jupyter"));
+        check("ipynb", Some("jupyter"));
         check("d", Some("d"));
         check("ecmascript", None);
         check("", None);

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::vec;
 
 use crate::definition::{Definition, Structure};
+use crate::language::Language;
 use crate::line::{Lines, line_number};
 use crate::size::{MAX_DEFINITION_LINES, MAX_UNIT_BYTES, MAX_WINDOW_LINES};
 use crate::unit::{Unit, UnitKind};
@@ -14,8 +15,14 @@ const MAX_REST_BYTES: usize = 200;
 
 /// The units of a file: together they hold every line that is not blank. What belongs to no definition becomes
 /// units of the kind `between`.
-pub(crate) fn lay_out(lines: &Lines, structure: Structure, between: UnitKind) -> Vec<Unit> {
+pub(crate) fn lay_out(
+    language: Language,
+    lines: &Lines,
+    structure: Structure,
+    between: UnitKind,
+) -> Vec<Unit> {
     let mut layout = Layout {
+        language,
         lines,
         row_depths: structure.row_depths,
         test_bytes: structure.test_bytes.into_iter().peekable(),
@@ -68,6 +75,7 @@ struct Open {
 }
 
 struct Layout<'a> {
+    language: Language,
     lines: &'a Lines<'a>,
     /// See [`Structure::row_depths`].
     row_depths: Vec<u16>,
@@ -175,6 +183,7 @@ impl Layout<'_> {
             head.take().map(|head| (head.signature, head.doc, head.doc_bytes)).unwrap_or_default();
         self.units.push(Unit {
             kind,
+            language: self.language,
             name: name.to_owned(),
             signature,
             doc,
@@ -213,12 +222,18 @@ fn piece_end(source: &[u8], bytes: Range<usize>) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use crate::language::language_named;
+
     use super::*;
+
+    fn units(source: &str) -> Vec<Unit> {
+        let text = language_named("text").unwrap();
+        lay_out(text, &Lines::new(source.as_bytes()), Structure::default(), UnitKind::Module)
+    }
 
     /// Lines of the units that plain text is cut into.
     fn windows(source: &str) -> Vec<(u32, u32)> {
-        let units = lay_out(&Lines::new(source.as_bytes()), Structure::default(), UnitKind::Module);
-        units.iter().map(|unit| (unit.start_line, unit.end_line)).collect()
+        units(source).iter().map(|unit| (unit.start_line, unit.end_line)).collect()
     }
 
     #[test]
@@ -234,8 +249,6 @@ mod tests {
 
     #[test]
     fn long_lines_are_cut() {
-        let units =
-            |source: &str| lay_out(&Lines::new(source.as_bytes()), Structure::default(), UnitKind::Module);
         for source in ["word ".repeat(20_000), "\u{20ac}".repeat(30_000), "\0".repeat(100_000)] {
             let units = units(&source);
             assert!(units.len() >= 3);

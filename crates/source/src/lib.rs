@@ -27,20 +27,26 @@ mod check;
 mod comment;
 mod definition;
 mod function;
+mod json;
 mod language;
 mod layout;
 mod line;
 mod local;
+mod magic;
 mod markdown;
+mod notebook;
 mod parse;
 mod reference;
 mod rules;
 mod size;
+mod text;
 mod unit;
 
 pub use language::{Language, language_called, language_for, language_named, languages};
+pub use notebook::NotebookError;
 pub use rules::Content;
 pub use size::{MAX_DEFINITION_LINES, MAX_UNIT_BYTES, MAX_WINDOW_LINES};
+pub use text::SourceText;
 pub use unit::{
     Call, Check, CheckKind, Diagnostic, Extraction, Function, Import, ImportedName, Limits, MAX_NAME_BYTES,
     MAX_SIGNATURE_BYTES, MAX_SYNTAX_DIAGNOSTICS, References, Unit, UnitKind,

@@ -8,9 +8,13 @@ use crate::definition::{Definition, Structure};
 use crate::line::Lines;
 use crate::unit::{MAX_NAME_BYTES, UnitKind, truncate};
 
+/// The headings that what follows in a document stands below, outermost first.
+#[derive(Default)]
+pub(crate) struct Headings(Vec<(HeadingLevel, String)>);
+
 /// The sections of a Markdown text, each from its heading to the next heading of any level; `None` if finding them
-/// takes longer than `time`.
-pub(crate) fn find_sections(lines: &Lines, time: Duration) -> Option<Structure> {
+/// takes longer than `time`. The text stands below `headings`, which become those at its end.
+pub(crate) fn find_sections(lines: &Lines, time: Duration, headings: &mut Headings) -> Option<Structure> {
     let begun = Instant::now();
     let source = lines.source();
     let text = as_text(source);
@@ -18,7 +22,7 @@ pub(crate) fn find_sections(lines: &Lines, time: Duration) -> Option<Structure> 
     let mut options = Options::empty();
     options.insert(Options::ENABLE_YAML_STYLE_METADATA_BLOCKS);
     let mut definitions: Vec<Definition> = Vec::new();
-    let mut path: Vec<(HeadingLevel, String)> = Vec::new();
+    let path = &mut headings.0;
     let mut in_heading = false;
     for (event, bytes) in Parser::new_ext(&text[text_start..], options).into_offset_iter() {
         if begun.elapsed() > time {
@@ -78,7 +82,7 @@ mod tests {
     use super::*;
 
     fn check(source: &[u8], expected: &[(&str, usize)]) {
-        let structure = find_sections(&Lines::new(source), Duration::MAX);
+        let structure = find_sections(&Lines::new(source), Duration::MAX, &mut Headings::default());
         let sections: Vec<_> = structure
             .iter()
             .flat_map(|structure| &structure.definitions)

@@ -1,5 +1,6 @@
 //! From bytes to units: parsing within limits, and what happens when that fails.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -12,7 +13,8 @@ use crate::function::find_functions;
 use crate::language::{Language, Reader};
 use crate::layout::lay_out;
 use crate::line::{Lines, line_number};
-use crate::markdown::find_sections;
+use crate::magic;
+use crate::markdown::{Headings, find_sections};
 use crate::reference::{find_references, place_calls};
 use crate::rules::Rules;
 use crate::unit::{
@@ -50,7 +52,7 @@ enum ParseError {
 }
 
 pub(crate) fn extract(language: Language, source: &[u8], limits: &Limits) -> Extraction {
-    read(language, source, limits, None)
+    read(Part::whole(language, source), limits, None, &mut Headings::default())
 }
 
 pub(crate) fn extract_with_references(
@@ -59,7 +61,8 @@ pub(crate) fn extract_with_references(
     limits: &Limits,
 ) -> (Extraction, References) {
     let mut references = References::default();
-    let extraction = read(language, source, limits, Some(&mut references));
+    let part = Part::whole(language, source);
+    let extraction = read(part, limits, Some(&mut references), &mut Headings::default());
     place_calls(&mut references.calls, &extraction.units);
     (extraction, references)
 }
@@ -78,20 +81,51 @@ pub(crate) fn checks(language: Language, source: &[u8], limits: &Limits) -> Vec<
     tree.map_or_else(|_| Vec::new(), |tree| find_checks(&tree, language.check_rules(grammar), source))
 }
 
-/// Cuts `source` into units, and fills `references`, if any.
-fn read(
+/// A file, or a cell of a notebook.
+#[derive(Clone, Copy)]
+pub(crate) struct Part<'a> {
+    pub language: Language,
+    /// What is cut into units.
+    pub source: &'a [u8],
+    /// What the language's grammar is given in its place: the same but for stretches that belong to no language, and of
+    /// equal length.
+    pub code: &'a [u8],
+}
+
+impl<'a> Part<'a> {
+    fn whole(language: Language, source: &'a [u8]) -> Self {
+        Self { language, source, code: source }
+    }
+}
+
+/// [`magic::without_line_magics`], where a grammar cannot read `code` as it is.
+pub(crate) fn without_line_magics<'a>(
     language: Language,
-    source: &[u8],
+    code: Cow<'a, [u8]>,
+    limits: &Limits,
+) -> Cow<'a, [u8]> {
+    let Reader::Syntax(grammar) = language.reader() else { return code };
+    let Some(masked) = magic::without_line_magics(&code) else { return code };
+    let rules = language.rules(grammar);
+    let tree = WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, rules, &code, limits));
+    if tree.is_ok_and(|tree| tree.root_node().has_error()) { Cow::Owned(masked) } else { code }
+}
+
+/// Cuts a part into units, and fills `references`, if any; of Markdown, the sections stand below `headings`.
+pub(crate) fn read(
+    part: Part,
     limits: &Limits,
     references: Option<&mut References>,
+    headings: &mut Headings,
 ) -> Extraction {
-    let lines = Lines::new(source);
+    let Part { language, source, code } = part;
+    let lines = Lines::new(code);
     let mut diagnostics: Vec<Diagnostic> = encoding_diagnostic(&lines).into_iter().collect();
     let (result, between) = match language.reader() {
         Reader::Syntax(grammar) => {
             let rules = language.rules(grammar);
             let result = WORKSPACE.with_borrow_mut(|workspace| {
-                let tree = parse(&mut workspace.parser, rules, source, limits)?;
+                let tree = parse(&mut workspace.parser, rules, code, limits)?;
                 diagnostics.extend(syntax_diagnostics(&tree, &lines));
                 if let Some(references) = references {
                     let rules = language.reference_rules(grammar);
@@ -110,15 +144,17 @@ fn read(
             });
             (result, UnitKind::Module)
         }
-        Reader::Markdown => (parse_markdown(&lines, limits), UnitKind::Section),
-        Reader::Lines | Reader::Template => (Ok(Structure::default()), UnitKind::Module),
+        Reader::Markdown => (parse_markdown(&lines, limits, headings), UnitKind::Section),
+        Reader::Notebook | Reader::Lines | Reader::Template => (Ok(Structure::default()), UnitKind::Module),
     };
     let structure = result.unwrap_or_else(|error| {
         diagnostics.push(Diagnostic { line: 1, message: error.to_string() });
         Structure::default()
     });
     diagnostics.sort_by_key(|diagnostic| diagnostic.line);
-    Extraction { units: lay_out(&lines, structure, between), diagnostics }
+    let lines_of_source = (code != source).then(|| Lines::new(source));
+    let units = lay_out(language, lines_of_source.as_ref().unwrap_or(&lines), structure, between);
+    Extraction { units, diagnostics }
 }
 
 /// As much as the parser gets to read at once.
@@ -133,9 +169,9 @@ fn check_size(source: &[u8], limits: &Limits) -> Result<(), ParseError> {
     }
 }
 
-fn parse_markdown(lines: &Lines, limits: &Limits) -> Result<Structure, ParseError> {
+fn parse_markdown(lines: &Lines, limits: &Limits, headings: &mut Headings) -> Result<Structure, ParseError> {
     check_size(lines.source(), limits)?;
-    find_sections(lines, limits.parse_time).ok_or(ParseError::TooSlow(limits.parse_time))
+    find_sections(lines, limits.parse_time, headings).ok_or(ParseError::TooSlow(limits.parse_time))
 }
 
 fn parse(parser: &mut Parser, rules: &Rules, source: &[u8], limits: &Limits) -> Result<Tree, ParseError> {

@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use crate::language::Language;
+
 /// What a unit is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UnitKind {
@@ -24,6 +26,8 @@ pub enum UnitKind {
 pub struct Unit {
     /// What it is.
     pub kind: UnitKind,
+    /// What it is written in: the language of its file, or of its cell in a notebook.
+    pub language: Language,
     /// Name qualified within the file, joined by dots whatever the language writes (`Class.method`, and
     /// `outer.inner` for a function in a function); of a section its headings, outermost first, joined by ` > `;
     /// empty for module parts. Packages and namespaces that span files are left out. No part of it has more than

@@ -16,7 +16,7 @@ use std::time::UNIX_EPOCH;
 
 use ignore::{DirEntry, WalkBuilder, WalkState};
 use quarry_files::Directory;
-use quarry_source::Language;
+use quarry_source::{Language, SourceText};
 use serde::{Deserialize, Serialize};
 
 use crate::flags::text_flags;
@@ -33,6 +33,10 @@ const HEAD_BYTES: usize = 8192;
 /// read is in memory.
 pub const MAX_FILE_BYTES: u64 = 1 << 30;
 
+/// Bytes of a notebook that is read at least, however few [`WalkOptions::max_bytes`] are: most of them are images that
+/// it shows, and the text alone counts against that limit.
+pub const MAX_NOTEBOOK_BYTES: u64 = 64 << 20;
+
 /// Longest `#!` line.
 const SCRIPT_LINE_BYTES: u64 = 256;
 
@@ -43,7 +47,8 @@ const NEVER_LISTED: [&str; 6] = [".git", ".hg", ".svn", ".jj", ".bzr", ".quarry"
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WalkOptions {
-    /// Larger files are skipped; 1,000,000 bytes by default, above which sources are nearly always generated.
+    /// Larger files are skipped; 1,000,000 bytes by default, above which sources are nearly always generated. Of notebooks
+    /// the text of their cells counts, and [`MAX_NOTEBOOK_BYTES`].
     pub max_bytes: u64,
     /// Whether hidden files are listed; not by default.
     pub hidden: bool,
@@ -58,7 +63,13 @@ impl Default for WalkOptions {
 }
 
 impl WalkOptions {
-    /// Whether a file of this length and with these flags is listed.
+    /// Length of the largest file that is listed in a language.
+    fn max_file_bytes(&self, language: Language) -> u64 {
+        let least = if language.is_notebook() { MAX_NOTEBOOK_BYTES } else { 0 };
+        self.max_bytes.max(least).min(MAX_FILE_BYTES)
+    }
+
+    /// Whether a file of this length, of a notebook that of its text, and with these flags is listed.
     #[must_use]
     pub fn lists(&self, bytes: u64, flags: FileFlags) -> bool {
         bytes <= self.max_bytes && self.left_out().intersection(flags).is_empty()
@@ -200,6 +211,9 @@ pub enum SkipReason {
     /// Over [`WalkOptions::max_bytes`].
     #[error("over the size limit")]
     TooLarge,
+    /// Not what its name says, for this reason.
+    #[error("malformed: {0}")]
+    Malformed(String),
     /// Has a NUL among its first bytes.
     #[error("binary")]
     Binary,
@@ -352,35 +366,52 @@ pub fn base_folder(root: &Path) -> Result<&Path, WalkError> {
 /// The content of a listed file and what it is beside being code.
 #[derive(Debug)]
 pub struct Content {
-    /// The bytes of the file; not always UTF-8.
-    pub bytes: Vec<u8>,
+    /// What it says.
+    pub text: SourceText,
     /// From its path and its first bytes.
     pub flags: FileFlags,
 }
 
-/// Reads a listed file, as far as it is as long as listed; `base` is what its path is relative to ([`open`]). What has
+impl ListedFile {
+    /// Maximum length of its text, as far as it is known without reading it.
+    #[must_use]
+    pub fn max_text_bytes(&self, options: &WalkOptions) -> u64 {
+        if self.language.is_notebook() { self.stamp.bytes.min(options.max_bytes) } else { self.stamp.bytes }
+    }
+}
+
+/// Reads a file listed with `options`, as far as it is as long as listed; `base` is what its path is relative to ([`open`]). What has
 /// taken its place since may be a pipe or a device, which reading would wait for or never end, a link that leads
 /// elsewhere, or a file that grows.
 ///
 /// # Errors
 /// The reason why the file is left out after all.
-pub fn read(base: &Directory, file: &ListedFile) -> Result<Content, SkipReason> {
-    let bytes = read_file(base, &file.path, file.stamp.bytes)
-        .map_err(|error| SkipReason::Unreadable(error.to_string()))?;
-    let head = &bytes[..bytes.len().min(HEAD_BYTES)];
+pub fn read(base: &Directory, file: &ListedFile, options: &WalkOptions) -> Result<Content, SkipReason> {
+    let text = read_text(base, &file.path, file.stamp.bytes).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => SkipReason::Malformed(error.to_string()),
+        _ => SkipReason::Unreadable(error.to_string()),
+    })?;
+    if file.language.is_notebook() && text.bytes().len() as u64 > options.max_bytes {
+        return Err(SkipReason::TooLarge);
+    }
+    let head = &text.bytes()[..text.bytes().len().min(HEAD_BYTES)];
     if head.contains(&0) {
         return Err(SkipReason::Binary);
     }
     let flags = file.flags | path_flags(&file.path) | text_flags(head, file.language);
-    Ok(Content { bytes, flags })
+    Ok(Content { text, flags })
 }
 
-/// Reads at most `limit` bytes of a file of a tree, as it is indexed: UTF-16 with a byte order mark becomes UTF-8.
+/// Reads at most `limit` bytes of a file of a tree, as it is indexed: UTF-16 with a byte order mark becomes UTF-8, and of
+/// a notebook, which should be read as a whole, the text of its cells is left.
 ///
 /// # Errors
-/// When it cannot be read, is not a regular file, or a link leads to it.
-pub fn read_file(base: &Directory, path: &str, limit: u64) -> io::Result<Vec<u8>> {
-    Ok(from_utf16(quarry_files::read_start(base.file(Path::new(path))?, limit)?))
+/// When it cannot be read, is not a regular file, or a link leads to it; `InvalidData` when it is not the notebook that
+/// its name says it is.
+pub fn read_text(base: &Directory, path: &str, limit: u64) -> io::Result<SourceText> {
+    let path = Path::new(path);
+    let bytes = from_utf16(quarry_files::read_start(base.file(path)?, limit)?);
+    SourceText::read(path, bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// UTF-8 of UTF-16 that begins with a byte order mark, which is left out; anything else as it is.
@@ -489,7 +520,7 @@ fn classify(
     let language =
         by_name.or_else(|| may_be_script(&path, &metadata).then(|| script_language(directory, &path))?);
     let Some(language) = language else { return Err(skip(SkipReason::UnknownLanguage)) };
-    if metadata.len() > options.max_bytes.min(MAX_FILE_BYTES) {
+    if metadata.len() > options.max_file_bytes(language) {
         return Err(skip(SkipReason::TooLarge));
     }
     let Some(utf8) = path.to_str() else { return Err(skip(SkipReason::NotUtf8)) };

@@ -106,7 +106,8 @@ fn utf_16_with_a_mark_is_text() {
     let check = |bytes: &[u8], expected: Result<&str, SkipReason>| {
         fs::write(folder.path().join("a.py"), bytes).unwrap();
         let listing = list(folder.path(), &WalkOptions::default()).unwrap();
-        let found = read(&directory, &listing.files[0]).map(|content| content.bytes);
+        let found = read(&directory, &listing.files[0], &WalkOptions::default())
+            .map(|content| content.text.into_bytes());
         assert_eq!(found, expected.map(|text| text.as_bytes().to_vec()), "{bytes:?}");
     };
     let text = "# größer, 名前, \u{1f600}\nx = 1\n";
@@ -143,8 +144,8 @@ fn says_what_was_left_out_and_why() {
     let expected = [("big.py", &SkipReason::TooLarge), ("data.bin2", &SkipReason::UnknownLanguage)];
     assert_eq!(skipped(&listing), expected);
     let base = open(folder.path()).unwrap();
-    assert_eq!(read(&base, &listing.files[0]).unwrap_err(), SkipReason::Binary);
-    assert_eq!(read(&base, &listing.files[1]).unwrap().bytes, b"x = 1");
+    assert_eq!(read(&base, &listing.files[0], &WalkOptions::default()).unwrap_err(), SkipReason::Binary);
+    assert_eq!(read(&base, &listing.files[1], &WalkOptions::default()).unwrap().text.bytes(), b"x = 1");
 }
 
 #[test]
@@ -172,7 +173,9 @@ fn a_file_is_a_tree_of_one_file() {
     let listing = list(&root, &WalkOptions::default()).unwrap();
     assert_eq!(paths(&listing), ["b.py"]);
     assert_eq!(base_folder(&root).unwrap(), folder.path().join("a"));
-    assert!(read(&open(base_folder(&root).unwrap()).unwrap(), &listing.files[0]).is_ok());
+    assert!(
+        read(&open(base_folder(&root).unwrap()).unwrap(), &listing.files[0], &WalkOptions::default()).is_ok()
+    );
 }
 
 #[test]
@@ -208,10 +211,13 @@ fn what_is_neither_file_nor_folder_is_not_opened() {
     fs::remove_file(folder.path().join("a.py")).unwrap();
     std::os::unix::fs::symlink("/dev/zero", folder.path().join("a.py")).unwrap();
     let base = open(folder.path()).unwrap();
-    assert!(matches!(read(&base, &listing.files[0]), Err(SkipReason::Unreadable(_))));
+    assert!(matches!(
+        read(&base, &listing.files[0], &WalkOptions::default()),
+        Err(SkipReason::Unreadable(_))
+    ));
     fs::remove_file(folder.path().join("a.py")).unwrap();
     fs::write(folder.path().join("a.py"), "x = 123456").unwrap();
-    assert_eq!(read(&base, &listing.files[0]).unwrap().bytes, b"x = 1");
+    assert_eq!(read(&base, &listing.files[0], &WalkOptions::default()).unwrap().text.bytes(), b"x = 1");
 }
 
 #[test]
@@ -276,6 +282,6 @@ fn a_folder_that_becomes_a_link_is_not_followed() {
     let listing = list(&root, &WalkOptions::default()).unwrap();
     fs::rename(root.join("a"), root.join("gone")).unwrap();
     std::os::unix::fs::symlink("../elsewhere", root.join("a")).unwrap();
-    let refused = read(&open(&root).unwrap(), &listing.files[0]).unwrap_err();
+    let refused = read(&open(&root).unwrap(), &listing.files[0], &WalkOptions::default()).unwrap_err();
     assert!(refused.to_string().contains("symbolic link"), "{refused}");
 }

@@ -6,12 +6,14 @@ mod state;
 mod view;
 
 use std::io::{self, IsTerminal, Stderr};
+use std::ops::Range;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
 use quarry_index::{Filter, Hit, Ranking, SearchRequest, Update, snippet};
+use quarry_source::SourceText;
 use quarry_text::query_terms;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -148,18 +150,19 @@ impl Search {
 
     fn preview(&self, hit: &Hit, query: &str) -> Preview {
         // A file that has gone since the index was opened has no lines to show.
-        let file = self.tree.index.text(&hit.path).unwrap_or_default();
-        let (start, end) = (hit.start_line as usize, hit.end_line as usize);
-        let source = file.lines().take(end).skip(start - 1).collect::<Vec<_>>().join("\n");
+        let file = self.tree.index.text(&hit.path).ok();
+        let content = file.as_ref().map(SourceText::to_str).unwrap_or_default();
+        let Range { start, end } = file.as_ref().map_or(0..0, |file| self.tree.index.lines(hit, file));
+        let source = content.lines().take(end).skip(start).collect::<Vec<_>>().join("\n");
         let terms = query_terms(query);
-        let line = |text: &str| PreviewLine {
+        let line = |(index, text): (usize, &str)| PreviewLine {
+            number: file.as_ref().map_or(0, |file| file.line_number(index)),
             matches: terminal::apart(&snippet::matches(text, &terms)),
             text: text.to_owned(),
         };
         Preview {
             unit: hit.unit,
-            lines: source.lines().map(line).collect(),
-            first_line: hit.start_line,
+            lines: (start..).zip(source.lines()).map(line).collect(),
             focus: snippet::best_lines(&source, &terms, FOCUS),
         }
     }
@@ -188,8 +191,6 @@ impl Drop for Screen {
 
 #[cfg(test)]
 mod tests {
-    use std::ops::Range;
-
     use quarry_index::ScoreParts;
     use quarry_source::UnitKind;
 
@@ -216,7 +217,11 @@ mod tests {
 
     /// A preview of lines that say their number.
     pub fn preview(unit: usize, n_lines: usize, focus: Range<usize>) -> Preview {
-        let line = |number| PreviewLine { text: format!("line {number}"), matches: Vec::new() };
-        Preview { unit, lines: (0..n_lines).map(line).collect(), first_line: 10, focus }
+        let line = |index| PreviewLine {
+            number: 10 + index as u32,
+            text: format!("line {index}"),
+            matches: Vec::new(),
+        };
+        Preview { unit, lines: (0..n_lines).map(line).collect(), focus }
     }
 }

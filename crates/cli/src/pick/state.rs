@@ -49,8 +49,6 @@ pub struct Preview {
     /// Number of the unit in the index.
     pub unit: usize,
     pub lines: Vec<PreviewLine>,
-    /// Line of the file that it starts on, 1-based.
-    pub first_line: u32,
     /// The most relevant of `lines`.
     pub focus: Range<usize>,
 }
@@ -58,6 +56,8 @@ pub struct Preview {
 /// A line, and the byte ranges of it that match, ascending and apart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PreviewLine {
+    /// Of the file, 1-based.
+    pub number: u32,
     pub text: String,
     pub matches: Vec<Range<usize>>,
 }
@@ -241,7 +241,7 @@ mod tests {
         let mut state = State::new("x");
         state.show(found("x", 2));
         assert_eq!(state.lacks_preview().map(|hit| hit.unit), Some(0));
-        state.preview(Preview { unit: 0, lines: Vec::new(), first_line: 1, focus: 0..0 });
+        state.preview(Preview { unit: 0, lines: Vec::new(), focus: 0..0 });
         assert!(state.lacks_preview().is_none());
         press(&mut state, KeyCode::Down, KeyModifiers::SHIFT);
         assert_eq!((state.scroll, state.lacks_preview().is_none()), (1, true));

@@ -99,7 +99,7 @@ fn draw_preview(frame: &mut Frame, area: Rect, state: &State) {
     let inner = block.inner(area);
     let first = first_shown(preview, state.scroll, inner.height.into());
     let lines = (0..).zip(&preview.lines).skip(first).take(inner.height.into());
-    let lines: Vec<Line> = lines.map(|(number, line)| source_line(preview, number, line)).collect();
+    let lines: Vec<Line> = lines.map(|(index, line)| source_line(preview, index, line)).collect();
     frame.render_widget(Paragraph::new(lines).block(block), area);
 }
 
@@ -111,10 +111,10 @@ fn first_shown(preview: &Preview, scroll: isize, height: usize) -> usize {
     start.min(last).saturating_add_signed(scroll).min(last)
 }
 
-fn source_line<'a>(preview: &Preview, number: usize, line: &'a PreviewLine) -> Line<'a> {
-    let is_relevant = preview.focus.contains(&number);
+fn source_line<'a>(preview: &Preview, index: usize, line: &'a PreviewLine) -> Line<'a> {
+    let is_relevant = preview.focus.contains(&index);
     let mark = if is_relevant { "▌" } else { " " };
-    let gutter = format!("{mark}{:>5} ", preview.first_line as usize + number);
+    let gutter = format!("{mark}{:>5} ", line.number);
     let gutter = Span::styled(gutter, if is_relevant { MATCH } else { FAINT });
     Line::from(iter::once(gutter).chain(pieces(line)).collect::<Vec<_>>())
 }
@@ -195,7 +195,8 @@ mod tests {
 
     #[test]
     fn matches_are_marked_and_nothing_speaks_to_the_terminal() {
-        let line = PreviewLine { text: "\topen(\u{1b}[31m)".to_owned(), matches: vec![1..5, 8..10] };
+        let line =
+            PreviewLine { number: 1, text: "\topen(\u{1b}[31m)".to_owned(), matches: vec![1..5, 8..10] };
         let found: Vec<(String, bool)> =
             pieces(&line).map(|span| (span.content.into_owned(), span.style == MATCH)).collect();
         let expected = [("    ", false), ("open", true), (r"(\u{1b}[", false), ("31", true), ("m)", false)];

@@ -90,7 +90,8 @@ pub fn units(repository: &Repository<'_>, view: View) -> Result<Units, EvalError
 
 fn units_of(index: &Index) -> Result<Units, EvalError> {
     let hits: Vec<Hit> = index.units(&Filter::default()).collect();
-    let texts = hits.par_iter().map(|hit| index.source(hit)).collect::<Result<_, _>>()?;
+    let text = |hit| index.source(hit).map(|source| source.text);
+    let texts = hits.par_iter().map(text).collect::<Result<_, _>>()?;
     Ok(Units { hits, texts })
 }
 

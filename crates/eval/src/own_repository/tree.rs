@@ -6,7 +6,9 @@ use std::path::Path;
 use quarry_corpus::dataset::near::NearIndex;
 use quarry_corpus::formats::repo_search::Target;
 use quarry_corpus::pairs::{MIN_CODE_WORDS, cut_out};
-use quarry_source::{Call, Language, Limits, Unit, UnitKind, extract_with_references};
+use quarry_source::{
+    Call, Language, Limits, References, SourceText, Unit, UnitKind, extract_with_references,
+};
 use quarry_text::identifiers;
 use quarry_walk::{self as walk, FileFlags, WalkError, WalkOptions};
 use rayon::prelude::*;
@@ -21,7 +23,7 @@ pub struct SourceFile {
     pub path: String,
     /// What else it is, beside being code.
     pub flags: FileFlags,
-    /// Its content.
+    /// Its text.
     pub bytes: Vec<u8>,
     /// Its units, ascending.
     pub units: Vec<Unit>,
@@ -32,9 +34,14 @@ pub struct SourceFile {
 impl SourceFile {
     /// Cuts a file into units.
     #[must_use]
-    pub fn new(path: &str, language: Language, flags: FileFlags, bytes: Vec<u8>) -> Self {
-        let (extraction, references) = extract_with_references(language, &bytes, &Limits::default());
-        Self { path: path.to_owned(), flags, units: extraction.units, calls: references.calls, bytes }
+    pub fn new(path: &str, language: Language, flags: FileFlags, text: SourceText) -> Self {
+        let (extraction, references) = if language.is_notebook() {
+            (text.extract(language), References::default())
+        } else {
+            extract_with_references(language, text.bytes(), &Limits::default())
+        };
+        let (units, bytes) = (extraction.units, text.into_bytes());
+        Self { path: path.to_owned(), flags, bytes, units, calls: references.calls }
     }
 
     /// Whether a unit of it is part of a test.
@@ -51,15 +58,16 @@ impl SourceFile {
 pub fn read(root: &Path) -> Result<Vec<SourceFile>, WalkError> {
     let root = &*walk::resolved(root);
     let base = walk::open(walk::base_folder(root)?)?;
-    let listing = walk::list(root, &WalkOptions::default())?;
+    let options = WalkOptions::default();
+    let listing = walk::list(root, &options)?;
     Ok(listing
         .files
         .par_iter()
         .filter_map(|file| {
-            let content = walk::read(&base, file).ok()?;
-            let language = quarry_source::language_for(file.path.as_ref(), &content.bytes);
+            let content = walk::read(&base, file, &options).ok()?;
+            let language = quarry_source::language_for(file.path.as_ref(), content.text.bytes());
             let language = language.unwrap_or(file.language);
-            Some(SourceFile::new(&file.path, language, content.flags, content.bytes))
+            Some(SourceFile::new(&file.path, language, content.flags, content.text))
         })
         .collect())
 }
@@ -186,7 +194,8 @@ pub(super) mod tests {
             .iter()
             .map(|(path, content)| {
                 let language = quarry_source::language_for(path.as_ref(), content.as_bytes()).unwrap();
-                SourceFile::new(path, language, walk::path_flags(path), content.as_bytes().to_vec())
+                let text = SourceText::read(path.as_ref(), content.as_bytes().to_vec()).unwrap();
+                SourceFile::new(path, language, walk::path_flags(path), text)
             })
             .collect()
     }

@@ -135,7 +135,7 @@ fn builds_once_and_finds_units() {
     let hits = search(&index, "split a header");
     assert_eq!(paths(&hits), ["http/header.py"]);
     assert_eq!((hits[0].name.as_str(), hits[0].start_line, hits[0].end_line), ("parse_header", 1, 3));
-    assert_eq!(index.source(&hits[0]).unwrap(), PARSE.trim_end());
+    assert_eq!(index.source(&hits[0]).unwrap().text, PARSE.trim_end());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use quarry_source::{
     Extraction, Language, Limits, MAX_DEFINITION_LINES, MAX_NAME_BYTES, MAX_SIGNATURE_BYTES,
-    MAX_SYNTAX_DIAGNOSTICS, MAX_UNIT_BYTES, MAX_WINDOW_LINES, References, Unit, UnitKind,
+    MAX_SYNTAX_DIAGNOSTICS, MAX_UNIT_BYTES, MAX_WINDOW_LINES, References, SourceText, Unit, UnitKind,
     extract_with_references, extract_within,
 };
 
@@ -16,6 +16,9 @@ pub fn check_repeated(language: Language, source: &[u8]) {
 
 /// Extracts, and checks everything that holds for any input.
 pub fn check(language: Language, source: &[u8], limits: &Limits) -> (Extraction, References) {
+    if language.is_notebook() {
+        check_notebook(language, source);
+    }
     let (extraction, references) = extract_with_references(language, source, limits);
     let file = File::new(source);
     for unit in &extraction.units {
@@ -31,6 +34,33 @@ pub fn check(language: Language, source: &[u8], limits: &Limits) -> (Extraction,
     assert!(messages.filter(is_syntax).count() <= MAX_SYNTAX_DIAGNOSTICS);
     file.check_references(&references, &extraction.units);
     (extraction, references)
+}
+
+/// Checks what holds for a file that may be a notebook.
+fn check_notebook(language: Language, file: &[u8]) {
+    let name = format!("a.{}", language.extensions()[0]);
+    let Ok(text) = SourceText::read(name.as_ref(), file.to_vec()) else { return };
+    assert!(str::from_utf8(text.bytes()).is_ok() && text.bytes().len() <= 2 * file.len());
+    let n_lines = file.split(|byte| *byte == b'\n').count();
+    let numbers: Vec<u32> = (0..text.to_str().lines().count()).map(|index| text.line_number(index)).collect();
+    assert!(numbers.is_sorted() && numbers.iter().all(|number| (1..=n_lines).contains(&(*number as usize))));
+    let Extraction { units, diagnostics } = text.extract(language);
+    assert_eq!(text.extract(language).units, units, "another time, other units");
+    let file = File::new(text.bytes());
+    for unit in &units {
+        assert!(unit.start_line <= unit.end_line, "{unit:?}");
+        let indexes = text.line_indexes(unit.start_line..=unit.end_line, unit.bytes.clone());
+        let lines = (file.line(unit.bytes.start), file.line(unit.bytes.end - 1));
+        assert_eq!((indexes.start as u32 + 1, indexes.end as u32), lines, "{unit:?}");
+        assert_eq!(unit.start_line, text.line_number(indexes.start), "{unit:?}");
+        assert_eq!(unit.end_line, text.line_number(indexes.end - 1), "{unit:?}");
+        // But for lines, a unit is as in any file.
+        file.check_unit(&Unit { start_line: lines.0, end_line: lines.1, ..unit.clone() });
+    }
+    assert!(units.windows(2).all(|pair| pair[0].bytes.end <= pair[1].bytes.start), "overlap: {units:?}");
+    check_nesting(&units);
+    assert!(diagnostics.is_sorted_by_key(|diagnostic| diagnostic.line), "{diagnostics:?}");
+    assert!(diagnostics.len() <= MAX_SYNTAX_DIAGNOSTICS);
 }
 
 struct File<'a> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use quarry_source::{Language, extract};
+use quarry_source::{Language, SourceText};
 
 use crate::fixtures::check_fixtures;
 
@@ -12,13 +12,19 @@ fn units() {
 }
 
 fn describe(language: Language, source: &str) -> String {
-    let extraction = extract(language, source.as_bytes());
+    let name = format!("a.{}", language.extensions()[0]);
+    let source = SourceText::read(name.as_ref(), source.as_bytes().to_vec()).unwrap();
+    let extraction = source.extract(language);
+    let source = source.to_str();
     let mut text = String::new();
     let starts: Vec<u32> = extraction.units.iter().map(|unit| unit.start_line).collect();
     for unit in extraction.units {
         let parent = unit.parent.map(|parent| format!(" in {}", starts[parent])).unwrap_or_default();
         let test = if unit.is_test { " (test)" } else { "" };
-        writeln!(text, "{}-{} {:?} {}{parent}{test}", unit.start_line, unit.end_line, unit.kind, unit.name)
+        let (kind, of_cell) = (unit.kind, unit.language.name());
+        let of_cell = if unit.language == language { String::new() } else { format!(" ({of_cell})") };
+        let name = unit.name;
+        writeln!(text, "{}-{} {kind:?} {name}{parent}{test}{of_cell}", unit.start_line, unit.end_line)
             .unwrap();
         let mut field = |label: &str, value: &str| {
             if !value.is_empty() {

@@ -5,5 +5,6 @@ mod fixtures;
 mod invariants;
 mod languages;
 mod mutations;
+mod notebooks;
 mod references;
 mod robustness;

@@ -1,0 +1,343 @@
+//! Reads Jupyter notebooks: JSON in, cells out, with the lines of the file that they are on.
+//!
+//! serde_json says whether it is JSON. It does not say where in the file a value is, so that the values are found by
+//! [`json`], which can then take for granted that brackets and quotes match.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::time::Instant;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::json;
+use crate::language::{Language, language_called, language_named};
+use crate::magic::CellMagic;
+use crate::markdown::Headings;
+use crate::parse::{self, Part};
+use crate::unit::{Extraction, Limits, MAX_SYNTAX_DIAGNOSTICS};
+
+/// Why a file is not a notebook that can be read.
+#[derive(Debug, thiserror::Error)]
+pub enum NotebookError {
+    /// Not JSON; the message has line and column.
+    #[error("a notebook must be JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// Without cells.
+    #[error("a notebook must have a list of `cells` (nbformat 4) or `worksheets` (nbformat 3)")]
+    NoCells,
+    /// A cell has another type.
+    #[error("line {line}: a cell must be an object")]
+    NotACell {
+        /// Of the file, 1-based.
+        line: u32,
+    },
+    /// A source has characters that there are not.
+    #[error("line {line}: the source of a cell must be text")]
+    NotText {
+        /// Of the file, 1-based.
+        line: u32,
+        /// What is wrong with it; its lines are counted from this one.
+        source: serde_json::Error,
+    },
+    /// A source has another type.
+    #[error("line {line}: the source of a cell must be a string or a list of strings")]
+    NotASource {
+        /// Of the file, 1-based.
+        line: u32,
+    },
+}
+
+/// What its text does not say of a notebook.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Notebook {
+    /// The lines of the text, ascending.
+    lines: Vec<TextLine>,
+    /// Ascending and disjoint.
+    cells: Vec<Cell>,
+    /// Of the file.
+    pub n_lines: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct TextLine {
+    /// Its first byte in the text.
+    start: usize,
+    /// Line of the file, 1-based.
+    number: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Cell {
+    /// Of the text.
+    bytes: Range<usize>,
+    language: Language,
+    /// How many of these bytes are a cell magic, such as `%%bash` with its line.
+    magic_bytes: usize,
+}
+
+impl Notebook {
+    /// The text of a notebook, and what is to know of it. Outputs and raw cells are left out.
+    pub fn read(file: &[u8]) -> Result<(Vec<u8>, Self), NotebookError> {
+        let start = if file.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+        serde_json::from_slice::<IgnoredAny>(&file[start..])?;
+        let (mut cells, mut worksheets, mut metadata, mut version) = (None, None, None, 4);
+        for (key, value) in values(file, start) {
+            match &*key {
+                "cells" => cells = Some(value),
+                "worksheets" => worksheets = Some(value),
+                "metadata" => metadata = Some(value),
+                "nbformat" => version = serde_json::from_slice(&file[value]).unwrap_or(version),
+                _ => {}
+            }
+        }
+        let is_list = |value: &Range<usize>| file[value.start] == b'[';
+        let mut lists = Vec::new();
+        if let Some(cells) = cells.filter(is_list) {
+            lists.push(cells);
+        } else if let Some(worksheets) = worksheets.filter(is_list) {
+            for worksheet in json::elements(file, worksheets.start) {
+                let found = values(file, worksheet.start).filter(|(key, _)| key == "cells");
+                lists.extend(found.map(|(_, value)| value).filter(is_list));
+            }
+        } else {
+            return Err(NotebookError::NoCells);
+        }
+        let metadata = metadata.map_or(file.len(), |value: Range<usize>| value.start);
+        let mut text = TextBuilder {
+            file,
+            has_line_ends: version >= 3,
+            counted: (0, 1),
+            bytes: Vec::new(),
+            notebook: Self { lines: Vec::new(), cells: Vec::new(), n_lines: 0 },
+            language: notebook_language(file, metadata),
+            markdown: language_named("markdown"),
+        };
+        for cells in lists {
+            for cell in json::elements(file, cells.start) {
+                text.add_cell(cell)?;
+            }
+        }
+        let n_lines = text.line(file.trim_ascii_end().len());
+        Ok((text.bytes, Self { n_lines, ..text.notebook }))
+    }
+
+    pub fn line_number(&self, index: usize) -> u32 {
+        self.lines.get(index).or(self.lines.last()).map_or(1, |line| line.number)
+    }
+
+    pub fn line_indexes(&self, bytes: Range<usize>) -> Range<usize> {
+        let end = self.lines.partition_point(|line| line.start < bytes.end);
+        self.line_index(bytes.start).min(end)..end
+    }
+
+    /// The line of the text, counted from 0, that a byte of it is on.
+    fn line_index(&self, byte: usize) -> usize {
+        self.lines.partition_point(|line| line.start <= byte).saturating_sub(1)
+    }
+
+    /// Cuts the cells of `text` into units, each on its own, so that a broken one does not spoil the others. All of
+    /// them together have the time that the limits give a file.
+    pub fn extract(&self, text: &[u8], limits: &Limits) -> Extraction {
+        let begun = Instant::now();
+        let mut all = Extraction::default();
+        let mut headings = Headings::default();
+        for Cell { bytes, language, magic_bytes } in &self.cells {
+            let Some(source) = text.get(bytes.clone()) else { continue };
+            let parse_time = limits.parse_time.saturating_sub(begun.elapsed());
+            let limits = Limits { parse_time, ..*limits };
+            let code = CellMagic::blanked(source, *magic_bytes);
+            let code = parse::without_line_magics(*language, code, &limits);
+            let part = Part { language: *language, source, code: &code };
+            let mut found = parse::read(part, &limits, None, &mut headings);
+            if found.units.len() > 1 && found.units[0].bytes.end <= *magic_bytes {
+                // A command to the kernel says nothing that is worth finding on its own.
+                found.units.remove(0);
+                let parents = found.units.iter_mut().filter_map(|unit| unit.parent.as_mut());
+                parents.for_each(|parent| *parent = parent.saturating_sub(1));
+            }
+            let (first_line, first_unit) = (self.line_index(bytes.start), all.units.len());
+            for mut unit in found.units {
+                let moved = |span: &Range<usize>| span.start + bytes.start..span.end + bytes.start;
+                unit.bytes = moved(&unit.bytes);
+                unit.doc_bytes = unit.doc_bytes.iter().map(moved).collect();
+                unit.parent = unit.parent.map(|parent| parent + first_unit);
+                unit.start_line = self.line_number(first_line + unit.start_line as usize - 1);
+                unit.end_line = self.line_number(first_line + unit.end_line as usize - 1);
+                all.units.push(unit);
+            }
+            for mut diagnostic in found.diagnostics {
+                diagnostic.line = self.line_number(first_line + diagnostic.line as usize - 1);
+                if all.diagnostics.len() < MAX_SYNTAX_DIAGNOSTICS {
+                    all.diagnostics.push(diagnostic);
+                }
+            }
+        }
+        all
+    }
+}
+
+/// Of cells that say nothing else: Python where nothing is said, plain text where the language is not known.
+fn notebook_language(file: &[u8], metadata: usize) -> Option<Language> {
+    let paths = [["kernelspec", "language"], ["language_info", "name"], ["language_info", "file_extension"]];
+    let names = paths.iter().filter_map(|path| text_at(file, metadata, path));
+    let mut names = names.filter(|name| !name.is_empty()).peekable();
+    if names.peek().is_none() {
+        return language_named("python");
+    }
+    names.find_map(|name| cell_language(&name)).or_else(|| language_named("text"))
+}
+
+/// The language that a kernel or a cell magic calls so, a version after it notwithstanding: `C++17`, `python3`.
+pub(crate) fn cell_language(name: &str) -> Option<Language> {
+    let name = name.trim_start_matches('.');
+    let without_version = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    language_called(name).or_else(|| language_called(without_version))
+}
+
+/// The JSON string at a span of the file.
+fn text_of(file: &[u8], string: Range<usize>) -> Result<Cow<'_, str>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+    serde_json::from_slice(&file[string]).map(|Text(text)| text)
+}
+
+/// The values of the object at `start` by their keys; one that is no text is empty.
+fn values(file: &[u8], start: usize) -> impl Iterator<Item = (Cow<'_, str>, Range<usize>)> {
+    json::members(file, start).map(|(key, value)| (text_of(file, key).unwrap_or_default(), value))
+}
+
+/// The string that keys lead to from the object at `start`.
+fn text_at<'a>(file: &'a [u8], mut start: usize, path: &[&str]) -> Option<Cow<'a, str>> {
+    for wanted in path {
+        start = values(file, start).find(|(key, _)| key == wanted)?.1.start;
+    }
+    let value = json::value_at(file, start)?;
+    text_of(file, value).ok()
+}
+
+/// Puts the text of a notebook together.
+struct TextBuilder<'a> {
+    file: &'a [u8],
+    /// Whether the strings of a list end with the line ends of the source; before nbformat 3 they did not.
+    has_line_ends: bool,
+    /// A byte of the file and its line, from where lines are counted on.
+    counted: (usize, u32),
+    bytes: Vec<u8>,
+    notebook: Notebook,
+    language: Option<Language>,
+    markdown: Option<Language>,
+}
+
+impl<'a> TextBuilder<'a> {
+    /// Adds a cell of the file if it is one of code or Markdown and not empty.
+    fn add_cell(&mut self, cell: Range<usize>) -> Result<(), NotebookError> {
+        let file = self.file;
+        if file[cell.start] != b'{' {
+            return Err(NotebookError::NotACell { line: self.line(cell.start) });
+        }
+        let (mut kind, mut source, mut language, mut level) = (None, None, None, None);
+        for (key, value) in values(file, cell.start) {
+            match &*key {
+                "cell_type" => kind = text_of(file, value).ok(),
+                // Code of nbformat 3 is an `input`.
+                "source" | "input" => source = Some(value),
+                "language" => language = text_of(file, value).ok(),
+                "level" => level = serde_json::from_slice::<usize>(&file[value]).ok(),
+                // As Visual Studio Code notes it where it is not the notebook's.
+                "metadata" => language = text_at(file, value.start, &["vscode", "languageId"]).or(language),
+                _ => {}
+            }
+        }
+        let Some(source) = source else { return Ok(()) };
+        let language = language.and_then(|name| cell_language(&name)).or(self.language);
+        match kind.as_deref() {
+            Some("code") => self.add_source(source, "", language),
+            Some("markdown") => self.add_source(source, "", self.markdown),
+            // Of nbformat 3.
+            Some("heading") => {
+                let marker = "#".repeat(level.unwrap_or(1).clamp(1, 6)) + " ";
+                self.add_source(source, &marker, self.markdown)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds a source of the file with `marker` before it.
+    fn add_source(
+        &mut self,
+        source: Range<usize>,
+        marker: &str,
+        language: Option<Language>,
+    ) -> Result<(), NotebookError> {
+        let file = self.file;
+        let line = self.line(source.start);
+        let mut pieces = Vec::new();
+        match file[source.start] {
+            b'"' => pieces.push((self.source_text(source)?, line)),
+            b'[' => {
+                for piece in json::elements(file, source.start) {
+                    let line = self.line(piece.start);
+                    if file[piece.start] != b'"' {
+                        return Err(NotebookError::NotASource { line });
+                    }
+                    pieces.push((self.source_text(piece)?, line));
+                }
+            }
+            b'n' => {}
+            _ => return Err(NotebookError::NotASource { line }),
+        }
+        let Some(language) = language.filter(|_| pieces.iter().any(|(piece, _)| !piece.is_empty())) else {
+            return Ok(());
+        };
+        self.end_cell();
+        let start = self.bytes.len();
+        self.add_piece(
+            marker,
+            pieces.iter().find(|(piece, _)| !piece.is_empty()).map_or(line, |(_, line)| *line),
+        );
+        let last = pieces.len() - 1;
+        for (index, (piece, line)) in pieces.into_iter().enumerate() {
+            self.add_piece(&piece, line);
+            if !self.has_line_ends && index < last {
+                self.add_piece("\n", line);
+            }
+        }
+        let bytes = start..self.bytes.len();
+        let magic = CellMagic::of(&self.bytes[bytes.clone()], language);
+        self.notebook.cells.push(Cell { bytes, language: magic.language, magic_bytes: magic.bytes });
+        Ok(())
+    }
+
+    fn source_text(&mut self, string: Range<usize>) -> Result<Cow<'a, str>, NotebookError> {
+        let line = self.line(string.start);
+        text_of(self.file, string).map_err(|source| NotebookError::NotText { line, source })
+    }
+
+    /// Ends the cell before another one: its last line, and an empty one.
+    fn end_cell(&mut self) {
+        let Some(&TextLine { number, .. }) = self.notebook.lines.last() else { return };
+        if !self.bytes.ends_with(b"\n") {
+            self.add_piece("\n", number);
+        }
+        self.add_piece("\n", number);
+    }
+
+    /// Adds text that is on one line of the file.
+    fn add_piece(&mut self, piece: &str, number: u32) {
+        for line in piece.split_inclusive('\n') {
+            if self.bytes.last().is_none_or(|&byte| byte == b'\n') {
+                self.notebook.lines.push(TextLine { start: self.bytes.len(), number });
+            }
+            self.bytes.extend_from_slice(line.as_bytes());
+        }
+    }
+
+    /// The line of a byte of the file, which is not before the one that was asked for last.
+    fn line(&mut self, byte: usize) -> u32 {
+        let (from, line) = self.counted;
+        let newlines = memchr::memchr_iter(b'\n', &self.file[from.min(byte)..byte]).count();
+        self.counted = (byte.max(from), line.saturating_add(u32::try_from(newlines).unwrap_or(u32::MAX)));
+        self.counted.1
+    }
+}

@@ -1,11 +1,11 @@
 //! `quarry doctor`: what keeps search from working here, and what to do about it.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ColorChoice};
@@ -27,6 +27,12 @@ use crate::{log, watch};
 
 /// Less space than this is too little for anything; bytes.
 const LEAST_SPACE: u64 = 16 << 20;
+
+/// How long is looked at the files of a tree before the rest is left alone.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What to do about a tree that is too large.
+const NARROWER: &str = "name a smaller directory as PATH, such as that of a project";
 
 /// Arguments of `quarry doctor`.
 #[derive(Debug, Args)]
@@ -69,43 +75,61 @@ struct Answer {
 /// # Errors
 /// When stdout cannot be written.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
-    let checks = checks(&args.source);
+    let mut checks = Vec::new();
+    check_all(&args.source, &mut |check: Check| -> io::Result<()> {
+        if !args.json {
+            output::print(&check.line())?;
+        }
+        checks.push(check);
+        Ok(())
+    })?;
     let answer = Answer { ok: checks.iter().all(|check| check.state != State::Broken), checks };
     if args.json {
         output::print_json(&answer)?;
-    } else {
-        output::print(&text(&answer))?;
     }
     Ok(if answer.ok { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
-fn text(answer: &Answer) -> String {
-    let mut text = String::new();
-    for Check { name, state, found, advice } in &answer.checks {
-        let state = match state {
-            State::Ok => "ok",
-            State::Warning => "warning",
-            State::Broken => "BROKEN",
-        };
-        let advice = advice.as_ref().map_or_else(String::new, |advice| format!("; {advice}"));
-        let _ = writeln!(text, "{state:<8} {name:<9} {found}{advice}");
-    }
-    text
-}
-
-/// All checks, each of which does what it can where others failed.
-fn checks(source: &SourceArgs) -> Vec<Check> {
-    let (mut checks, settings) = settings_files(&source.path);
+/// Makes all checks, each of which does what it can where others failed, and tells of each when it is made.
+fn check_all(source: &SourceArgs, tell: &mut dyn FnMut(Check) -> io::Result<()>) -> io::Result<()> {
+    let (checks, settings) = settings_files(&source.path);
+    checks.into_iter().try_for_each(&mut *tell)?;
     let (tree, listing) = tree(source, &settings);
-    checks.push(tree);
+    tell(tree)?;
     if let Some(listing) = &listing {
-        checks.push(known_languages(listing));
-        checks.push(watching(&source.path, &found(source, &settings)));
+        tell(known_languages(listing))?;
+        tell(watching(&source.path, found(source, &settings)))?;
     }
     let (loads, model) = model(source, &settings);
-    checks.push(loads);
-    let options = source.options(&settings);
-    if let (Some(listing), Ok(status)) = (&listing, Index::status(&source.path, &options)) {
+    tell(loads)?;
+    if let Some(listing) = &listing {
+        let options = source.options(&settings);
+        index_checks(source, &options, listing, model).into_iter().try_for_each(&mut *tell)?;
+    }
+    tell(terminal(&settings))?;
+    tell(searches())?;
+    #[cfg(feature = "judge")]
+    tell(programs())?;
+    Ok(())
+}
+
+/// The index and where it lies; nothing where the tree cannot be read.
+fn index_checks(
+    source: &SourceArgs,
+    options: &OpenOptions,
+    listing: &Listing,
+    model: Option<Arc<dyn Embedder>>,
+) -> Vec<Check> {
+    let mut checks = Vec::new();
+    let (path, open) = (source.path.clone(), options.clone());
+    let Some(status) = within(PATIENCE, move || Index::status(&path, &open)) else {
+        return vec![Check::warning(
+            "index",
+            too_long("what changed since the index was made was not"),
+            NARROWER,
+        )];
+    };
+    if let Ok(status) = status {
         let of_others = |path: &PathBuf| {
             Check::warning(
                 "index",
@@ -114,17 +138,36 @@ fn checks(source: &SourceArgs) -> Vec<Check> {
             )
         };
         checks.extend(status.ignored.iter().map(of_others));
-        checks.push(index(source, &status, &options, model));
+        checks.push(index(source, &status, options, model));
         checks.extend(storage(&status, listing));
     }
-    checks.push(terminal(&settings));
-    checks.push(searches());
-    #[cfg(feature = "judge")]
-    checks.push(programs());
     checks
 }
 
+/// The result of some work, if it ends in time; else the work goes on until the program ends, and is not waited for: who
+/// names a directory of millions of files, or one on a server that does not answer, wants to be told so.
+fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || sender.send(work()));
+    receiver.recv_timeout(limit).ok()
+}
+
+fn too_long(what: &str) -> String {
+    format!("{what} found in {} s", PATIENCE.as_secs())
+}
+
 impl Check {
+    fn line(&self) -> String {
+        let Self { name, state, found, advice } = self;
+        let state = match state {
+            State::Ok => "ok",
+            State::Warning => "warning",
+            State::Broken => "BROKEN",
+        };
+        let advice = advice.as_ref().map_or_else(String::new, |advice| format!("; {advice}"));
+        format!("{state:<8} {name:<9} {found}{advice}\n")
+    }
+
     fn ok(name: &'static str, found: impl Into<String>) -> Self {
         Self { name, state: State::Ok, found: found.into(), advice: None }
     }
@@ -164,9 +207,11 @@ fn found(source: &SourceArgs, settings: &Settings) -> WalkOptions {
 }
 
 fn tree(source: &SourceArgs, settings: &Settings) -> (Check, Option<Listing>) {
-    let listing = match walk::list(&source.path, &found(source, settings)) {
-        Ok(listing) => listing,
-        Err(error) => {
+    let (path, options) = (source.path.clone(), found(source, settings));
+    let listing = match within(PATIENCE, move || walk::list(&path, &options)) {
+        None => return (Check::warning("tree", too_long("not all of its files were"), NARROWER), None),
+        Some(Ok(listing)) => listing,
+        Some(Err(error)) => {
             return (
                 Check::broken("tree", format!("{:#}", anyhow::Error::from(error)), "name a folder as PATH"),
                 None,
@@ -213,8 +258,12 @@ fn known_languages(listing: &Listing) -> Check {
     }
 }
 
-fn watching(root: &Path, options: &WalkOptions) -> Check {
-    let n_folders = walk::folders(root, options).map_or(0, |folders| folders.len());
+fn watching(root: &Path, options: WalkOptions) -> Check {
+    let path = root.to_owned();
+    let Some(folders) = within(PATIENCE, move || walk::folders(&path, &options)) else {
+        return Check::warning("watch", too_long("not all of its directories were"), NARROWER);
+    };
+    let n_folders = folders.map_or(0, |folders| folders.len());
     let Some(limit) = watch::folder_limit() else {
         return Check::ok("watch", counted(n_folders, "directory"));
     };
@@ -403,11 +452,17 @@ mod tests {
 
     #[test]
     fn each_check_is_one_line_with_what_to_do() {
-        let answer = Answer {
-            ok: false,
-            checks: vec![Check::ok("tree", "3 files"), Check::broken("model", "none", "name one")],
-        };
-        assert_eq!(text(&answer), "ok       tree      3 files\nBROKEN   model     none; name one\n");
+        assert_eq!(Check::ok("tree", "3 files").line(), "ok       tree      3 files\n");
+        assert_eq!(Check::broken("model", "none", "name one").line(), "BROKEN   model     none; name one\n");
+    }
+
+    #[test]
+    fn what_takes_too_long_is_not_waited_for() {
+        let (go_on, is_over) = mpsc::channel::<()>();
+        assert_eq!(within(Duration::from_millis(1), move || is_over.recv()), None);
+        drop(go_on);
+        assert_eq!(within(PATIENCE, || 1), Some(1));
+        assert_eq!(too_long("not all of its files were"), "not all of its files were found in 10 s");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use quarry_files::{create_private_directory, open_private, state_directory};
 use quarry_text::counted;
 use serde::Serialize;
 use serde_json::Value;
@@ -138,11 +139,8 @@ fn write(file: &Path, record: &impl Serialize) -> anyhow::Result<()> {
 
 /// A file that only this user reads, for adding to its end.
 fn private(file: &Path) -> anyhow::Result<File> {
-    let mut options = OpenOptions::new();
-    options.create(true).append(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(file).with_context(|| format!("cannot write {}", file.display()))
+    let opened = open_private(OpenOptions::new().create(true).append(true), file);
+    opened.with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// Runs `quarry log`.
@@ -154,7 +152,7 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
     let (log, switch) = (folder.join(LOG_FILE), folder.join(SWITCH_FILE));
     match args.action {
         Action::On => {
-            fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+            create_private_directory(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
             private(&switch)?;
             output::note(&format!("searches are recorded from now on, in {}", log.display()));
         }
@@ -210,8 +208,7 @@ pub fn state() -> anyhow::Result<State> {
 }
 
 fn folder() -> anyhow::Result<PathBuf> {
-    let folder = dirs::state_dir().or_else(dirs::data_local_dir);
-    Ok(folder.context("no folder is known for this user's state; set XDG_STATE_HOME or HOME")?.join("quarry"))
+    state_directory().context("no folder is known for this user's state; set XDG_STATE_HOME or HOME")
 }
 
 /// The text of a file; empty where there is none.

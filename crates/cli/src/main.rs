@@ -3,6 +3,7 @@
 #[cfg(feature = "agent")]
 mod agent;
 mod byte_size;
+mod cache;
 #[cfg(all(test, feature = "full"))]
 mod command_lines;
 mod completions;
@@ -85,6 +86,8 @@ enum Command {
     Status(status::StatusArgs),
     /// Look for what keeps search from working here, and say what to do
     Doctor(doctor::DoctorArgs),
+    /// List or remove what is kept so that it need not be made again: indexes, vectors, answers, packages
+    Cache(cache::CacheArgs),
     /// Keep a record of searches on this machine, or stop that
     Log(log::LogArgs),
     /// List the languages that are indexed
@@ -119,6 +122,7 @@ fn main() -> ExitCode {
         Command::Search(args) => search::run(args),
         Command::Similar(args) => similar::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Cache(args) => cache::run(&args),
         Command::Log(args) => log::run(&args),
         Command::Pick(args) => pick::run(&args),
         Command::Index(args) => index::run(&args),

@@ -8,7 +8,8 @@ use std::time::Instant;
 use anyhow::bail;
 use clap::Args;
 use quarry_index::{Filter, Hit, Index, Ranking, SearchRequest, Update, snippet};
-use quarry_text::query_terms;
+use quarry_text::{counted, query_terms};
+use quarry_walk::{SkipReason, Skipped};
 use regex::Regex;
 use serde::Serialize;
 
@@ -118,6 +119,10 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
         None if !filter.is_empty() => "nothing found among what -t, -g, --kind and the settings let through",
         None => "nothing found: no word of the query occurs in the files that were searched; try other words",
     };
+    let nothing = &*match unreadable(&tree) {
+        Some(unreadable) if answer.results.is_empty() => format!("{nothing}; {unreadable}"),
+        _ => nothing.to_owned(),
+    };
     let unsure = match &expression {
         Some(_) => "No line that matches clearly answers the query; those nearest to it come first",
         None => "Nothing here clearly answers this; the nearest are",
@@ -126,6 +131,15 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
         Some(expression) => lines::ranges(expression, text),
         None => snippet::matches(text, &terms),
     })
+}
+
+/// What of the searched files could not be read, if there is any.
+fn unreadable(tree: &Tree) -> Option<String> {
+    let mut unread = tree.index.unread();
+    unread.retain(|file| matches!(file.reason, SkipReason::Unreadable(_)));
+    let Skipped { path, reason } = unread.first()?;
+    let (n, path) = (counted(unread.len(), "path"), tree.shown(path));
+    Some(format!("{n} could not be read, such as {}: {reason}", path.display()))
 }
 
 /// With -e, the first argument if it is the only one and there is such a file or folder.

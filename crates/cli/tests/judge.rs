@@ -10,15 +10,16 @@ mod fixture;
 mod support;
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use cosqa::labels;
-use fixture::{Fixture, check_error, stderr, stdout};
+use fixture::{Fixture, assert_private, check_error, stderr, stdout};
 use serde_json::{Value, json};
 use support::{Reply, Seen, Server};
 
@@ -268,7 +269,13 @@ fn a_damaged_answer_is_asked_for_again_with_a_warning() {
     let told = run("second");
     assert!(told.contains("WARN") && told.contains("a damaged entry of the answer cache"), "{told}");
     assert_eq!((damaged, server.count()), (2, 4));
+    fs::set_permissions(fixture.path("tree/second"), Permissions::from_mode(0o640)).unwrap();
     assert!(!run("third").contains("damaged") && server.count() == 4);
+    // Ledgers and answers are for their user alone, unless the user says otherwise.
+    ["answers", "first", "third"].map(|path| assert_private(&fixture.path("tree").join(path)));
+    run("second");
+    let mode = fs::metadata(fixture.path("tree/second")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o640);
 }
 
 #[test]

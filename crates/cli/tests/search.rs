@@ -4,7 +4,7 @@ mod fixture;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use fixture::{Fixture, check_error, stderr, stdout};
 use serde_json::Value;
@@ -395,5 +395,45 @@ fn where_nothing_can_be_made_the_index_is_in_memory() {
         let output = command.output().unwrap();
         assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "net.py\n"), "{home}");
         assert!(stderr(&output).contains("in memory"), "{}", stderr(&output));
+    }
+}
+
+/// What could not be read is not said to hold no word.
+#[test]
+fn what_cannot_be_read_is_told() {
+    let fixture = Fixture::new();
+    fixture.write("tree/odd/binary.py", "socket = 1\0\n");
+    fixture.write("tree/empty/empty.py", "");
+    fixture.write("tree/large/large.py", &"socket = 1\n".repeat(200_000));
+    // Found in an index of the whole tree, or in one of their own.
+    for _ in 0..2 {
+        for (path, words) in [
+            ("odd/binary.py", "odd/binary.py: nothing to index; it is binary"),
+            ("odd", "odd: nothing to index; skipped 1 binary (such as binary.py)"),
+            ("large/large.py", "large/large.py: nothing to index; it is over the size limit"),
+        ] {
+            check_error(&fixture.run(&["search", "open a socket", path]), words);
+            check_error(&fixture.run(&["search", "-e", "socket", path]), words);
+        }
+        fixture.run(&["index"]);
+    }
+    check_error(&fixture.run(&["index", "empty/empty.py"]), "nothing to index; it is empty");
+    #[cfg(unix)]
+    {
+        use std::fs::{Permissions, set_permissions};
+        use std::os::unix::fs::PermissionsExt;
+
+        // The superuser cannot read it either.
+        let pipe = Command::new("mkfifo").arg(fixture.path("tree/.gitignore")).status();
+        assert!(pipe.unwrap().success());
+        let output = fixture.run(&["search", "knit a woollen mitten"]);
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.contains("1 path could not be read, such as .gitignore: unreadable: a pipe"), "{told}");
+        set_permissions(fixture.path("tree/net.py"), Permissions::from_mode(0o000)).unwrap();
+        if fs::read(fixture.path("tree/net.py")).is_err() {
+            let words = "net.py: nothing to index; it is unreadable: Permission denied";
+            check_error(&fixture.run(&["search", "open a socket", "net.py"]), words);
+        }
     }
 }

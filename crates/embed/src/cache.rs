@@ -7,11 +7,13 @@
 //! a cache: it can be removed at any time.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use quarry_files::cache::mark_used;
+use quarry_files::{create_private_directory, is_same_file, open_private};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use crate::{EmbedError, Embedder, Side, Vectors};
@@ -27,6 +29,12 @@ const HEADER_LENGTH: u64 = 32;
 const KEY_LENGTH: usize = 16;
 const CHECKSUM_LENGTH: usize = 8;
 
+/// How the names of files with vectors end.
+const ENDING: &str = ".vectors";
+
+/// How often a file is opened again because it was removed meanwhile.
+const MAX_LOCKS: usize = 10;
+
 /// An embedder that keeps its vectors in a folder, and looks there first.
 pub struct CachedEmbedder {
     embedder: Arc<dyn Embedder>,
@@ -41,13 +49,13 @@ impl CachedEmbedder {
     /// When the files cannot be made or read.
     pub fn new(embedder: Arc<dyn Embedder>, folder: &Path) -> Result<Self, EmbedError> {
         let open = |side| {
-            let name = format!("{}.vectors", file_name(embedder.id(), side));
+            let name = format!("{}{ENDING}", file_name(embedder.id(), side));
             let store = Store::open(folder.join(name), embedder.id(), embedder.dimension());
             store.map(Mutex::new).map_err(|error| {
                 EmbedError::model_file(folder, "cannot keep vectors; name another folder", error)
             })
         };
-        fs::create_dir_all(folder)
+        create_private_directory(folder)
             .map_err(|error| EmbedError::model_file(folder, "cannot be made, to keep vectors in", error))?;
         Ok(Self { queries: open("queries")?, documents: open("documents")?, embedder })
     }
@@ -113,7 +121,7 @@ struct Store {
     dimension: usize,
     /// Where the record of each text begins.
     places: HashMap<u128, u64>,
-    /// How far the file has been read.
+    /// How far the file has been read; nowhere before it is known to begin as it must.
     end: u64,
 }
 
@@ -123,23 +131,28 @@ impl Store {
         header[..16].copy_from_slice(MAGIC);
         header[16..24].copy_from_slice(&xxh3_64(id.as_bytes()).to_le_bytes());
         header[24..].copy_from_slice(&(dimension as u64).to_le_bytes());
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
-        let mut store = Self { path, file, header, dimension, places: HashMap::new(), end: HEADER_LENGTH };
-        store.locked(|store| {
-            let mut found = Vec::new();
-            store.file.rewind()?;
-            (&store.file).take(HEADER_LENGTH).read_to_end(&mut found)?;
-            if found != store.header {
-                if !found.is_empty() {
-                    store.warn("is no file of this model's vectors, and begun anew");
-                }
-                store.file.set_len(0)?;
-                store.file.rewind()?;
-                store.file.write_all(&store.header)?;
-            }
-            store.read_on()
-        })?;
+        let file = open_file(&path)?;
+        let mut store = Self { path, file, header, dimension, places: HashMap::new(), end: 0 };
+        store.locked(Self::read_on)?;
+        mark_used(&store.file);
         Ok(store)
+    }
+
+    /// Sees that the file begins as it must.
+    fn begin(&mut self) -> io::Result<()> {
+        let mut found = Vec::new();
+        self.file.rewind()?;
+        (&self.file).take(HEADER_LENGTH).read_to_end(&mut found)?;
+        if found != self.header {
+            if !found.is_empty() {
+                self.warn("is not a file of this model's vectors, and begun anew");
+            }
+            self.file.set_len(0)?;
+            self.file.rewind()?;
+            self.file.write_all(&self.header)?;
+        }
+        self.end = HEADER_LENGTH;
+        Ok(())
     }
 
     fn warn(&self, what: &str) {
@@ -152,10 +165,25 @@ impl Store {
 
     /// Runs `task` while no other process reads or writes.
     fn locked<T>(&mut self, task: impl FnOnce(&mut Self) -> io::Result<T>) -> io::Result<T> {
-        self.file.lock()?;
-        let result = task(self);
-        self.file.unlock()?;
-        result
+        for _ in 0..MAX_LOCKS {
+            self.file.lock()?;
+            if self.is_current() {
+                let begun = if self.end == 0 { self.begin() } else { Ok(()) };
+                let result = begun.and_then(|()| task(self));
+                self.file.unlock()?;
+                return result;
+            }
+            // Whoever cleared the cache has removed the file, and others may have made it anew.
+            self.file = open_file(&self.path)?;
+            self.places.clear();
+            self.end = 0;
+        }
+        Err(io::Error::other("it is removed whenever it is opened"))
+    }
+
+    /// Whether the file is still the one of its name.
+    fn is_current(&self) -> bool {
+        File::open(&self.path).and_then(|there| is_same_file(&self.file, &there)).unwrap_or(false)
     }
 
     /// Learns what was appended since the last time.
@@ -228,6 +256,14 @@ impl Store {
     }
 }
 
+/// Opens a file with vectors, or makes an empty one.
+fn open_file(path: &Path) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        create_private_directory(folder)?;
+    }
+    open_private(OpenOptions::new().read(true).write(true).create(true).truncate(false), path)
+}
+
 fn append(records: &mut Vec<u8>, key: u128, vector: &[f32]) {
     let begin = records.len();
     records.extend(key.to_le_bytes());
@@ -248,8 +284,12 @@ fn vector(record: &[u8]) -> Vec<f32> {
     values.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
+pub(crate) mod kept;
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -10,6 +10,7 @@ use std::io;
 use std::path::Path;
 
 pub use cache::CachedEmbedder;
+pub use cache::kept::KeptVectors;
 pub use many::{Side, embed_many};
 pub use static_model::StaticModel;
 

@@ -8,6 +8,7 @@
 //! What is made here is for this user alone, files with mode 0600, directories with mode 0700, unless [`Readers`] says
 //! otherwise.
 
+pub mod cache;
 mod directory;
 mod portable;
 #[cfg(unix)]
@@ -18,8 +19,10 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::path::Path;
 
+use same_file::Handle;
+
 pub use directory::{Directory, Entry, EntryKind, Readers};
-pub use user::{cache_directory, create_private_directory, open_private, state_directory};
+pub use user::{cache_directory, create_private, create_private_directory, open_private, state_directory};
 
 /// Opens a regular file for reading. Links are followed: the path is one that the user named.
 ///
@@ -38,6 +41,14 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     let file = options.open(path)?;
     check_regular(&file.metadata()?)?;
     Ok(file)
+}
+
+/// Whether two open files are one: under a name there may be another one by now.
+///
+/// # Errors
+/// When one of them cannot be looked at.
+pub fn is_same_file(one: &File, other: &File) -> io::Result<bool> {
+    Ok(Handle::from_file(one.try_clone()?)? == Handle::from_file(other.try_clone()?)?)
 }
 
 /// Reads a regular file at a path that the user named.

@@ -40,6 +40,17 @@ pub fn open_private(options: &mut OpenOptions, path: &Path) -> io::Result<File> 
     Ok(file)
 }
 
+/// Makes an empty file for this user alone where there is none; one that is there stays as it is.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn create_private(path: &Path) -> io::Result<()> {
+    match open_private(OpenOptions::new().write(true).create_new(true), path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map(drop),
+    }
+}
+
 /// Takes a file from others who could read it. Where that is not ours to do, nothing is lost.
 #[cfg(unix)]
 fn make_private(file: &File) {
@@ -81,5 +92,13 @@ mod tests {
         let new = inner.join("new");
         open_private(OpenOptions::new().append(true).create(true), &new).unwrap();
         assert_eq!(mode(&new), 0o600);
+        fs::set_permissions(&new, fs::Permissions::from_mode(0o640)).unwrap();
+        create_private(&new).unwrap();
+        create_private(&inner.join("other")).unwrap();
+        assert_eq!(
+            (mode(&new), mode(&inner.join("other"))),
+            (0o640, 0o600),
+            "what is there is the user's choice"
+        );
     }
 }

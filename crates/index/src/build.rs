@@ -246,6 +246,12 @@ fn position(byte: usize) -> Result<u32, Error> {
 
 /// Says what a tree holds instead of sources.
 pub(crate) fn nothing_to_index(root: &Path, walk: &WalkOptions, skipped: &[Skipped]) -> Error {
+    let error = |reason| Error::NothingToIndex { root: root.to_owned(), reason };
+    if root.is_file() {
+        return error(
+            skipped.first().map_or("it is empty".to_owned(), |file| format!("it is {}", file.reason)),
+        );
+    }
     let mut by_reason: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for Skipped { path, reason } in skipped {
         by_reason.entry(reason.to_string()).or_default().push(path);
@@ -259,5 +265,5 @@ pub(crate) fn nothing_to_index(root: &Path, walk: &WalkOptions, skipped: &[Skipp
         n => reasons.push(format!("{n} hidden or ignored (--hidden and --no-ignore let them in)")),
     }
     let reason = if reasons.is_empty() { "it holds no files".to_owned() } else { reasons.join(", ") };
-    Error::NothingToIndex { root: root.to_owned(), reason }
+    error(reason)
 }

@@ -1,16 +1,48 @@
 //! What has become of a tree since its index was made.
 
+use std::fmt;
 use std::hash::Hash;
 
 use quarry_files::Directory;
 use quarry_source::SourceText;
+use quarry_text::counted;
 use quarry_walk::{self as walk, FileFlags, ListedFile, Listing, Stamp, WalkOptions};
 use rayon::prelude::*;
+use serde::Serialize;
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::Changes;
 use crate::folder::Manifest;
 use crate::table::Table;
+
+/// How a tree differs from its index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Changes {
+    /// Files with another content.
+    pub changed: usize,
+    /// Files that the index does not know.
+    pub new: usize,
+    /// Files that are no longer there.
+    pub removed: usize,
+}
+
+impl Changes {
+    /// Number of files in all.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.changed + self.new + self.removed
+    }
+}
+
+impl fmt::Display for Changes {
+    /// `2 files changed, 1 new, 1 removed`, without what there is none of.
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let counts = [(self.changed, "changed"), (self.new, "new"), (self.removed, "removed")];
+        let mut counts = counts.into_iter().filter(|(n, _)| *n > 0);
+        let Some((n, what)) = counts.next() else { return write!(f, "no file changed") };
+        write!(f, "{} {what}", counted(n, "file"))?;
+        counts.try_for_each(|(n, what)| write!(f, ", {n} {what}"))
+    }
+}
 
 /// How long before an index was made a file must have been changed for its time to prove that it is the same: a later
 /// change may have the same time. File systems that count whole seconds, or two of them, need the longer one.

@@ -157,12 +157,28 @@ impl Error {
         matches!(self, Self::Io { .. } | Self::Lexical(_) | Self::NoCacheFolder)
     }
 
+    /// Whether something was not there.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.kind() == Some(io::ErrorKind::NotFound)
+    }
+
     /// What fails while an index of some files is written says which folder is at fault.
     pub(crate) fn in_folder(self, path: &Path, listing: &Listing) -> Self {
         if !self.is_of_storage() || matches!(self, Self::NoCacheFolder) {
             return self;
         }
         Self::IndexFolder { path: path.to_owned(), needed: expected_bytes(listing), source: Box::new(self) }
+    }
+
+    /// With its causes.
+    pub(crate) fn in_one_line(&self) -> String {
+        let mut line = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            line = format!("{line}: {error}");
+            cause = error.source();
+        }
+        line
     }
 
     /// What kind of failure of the system is at the bottom of this.

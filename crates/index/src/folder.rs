@@ -3,7 +3,7 @@
 //! ```text
 //! manifest.json       names the generation and its parts, and ends with its checksum; replaced by one rename
 //! manifest.copy.json  the same, for what can be saved if the manifest is damaged
-//! lock                held by the writer; readers take no lock
+//! lock                held by the writer; readers take no lock. Its time of modification says when the index was last used
 //! generation-7/       the valid one: files, units
 //! part-3/             what is known of some of the files, shared by generations: strings, hashes, lexical/, and the
 //!                     vectors of each model that was used
@@ -23,11 +23,13 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
+use quarry_files::cache::mark_used;
 use quarry_files::{Directory, EntryKind, create_private_directory};
 use quarry_walk::{SkipReason, Skipped, WalkChoice, WalkOptions};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
+use self::kept::bytes_below;
 use crate::records::{Key, Records};
 use crate::storage::{ASIDE, StoredFile, replace_file};
 use crate::table::{PartSize, TableSize, open_folder};
@@ -53,9 +55,6 @@ const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 
 /// Characters of a tree's name that the name of its folder in the cache begins with: names have 255 bytes at most.
 const MAX_NAME_CHARS: usize = 50;
-
-/// Folders in folders of an index, which has three.
-const MAX_DEPTH: usize = 8;
 
 /// Where in the user's cache the indexes are.
 pub(crate) const CACHED_INDEXES: &str = "index";
@@ -125,6 +124,8 @@ struct ManifestHeader {
     generation: String,
     #[serde(default)]
     parts: Vec<PartName>,
+    #[serde(default)]
+    root: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -340,6 +341,13 @@ impl IndexFolder {
         read().map_err(|source| Error::io("read", &self.path(), source))
     }
 
+    /// Notes that the index is used, for whoever clears the cache.
+    pub fn mark_used(&self) {
+        if let Ok(lock) = self.open().and_then(|directory| directory.file(LOCK_FILE.as_ref())) {
+            mark_used(&lock);
+        }
+    }
+
     /// Makes the folder where there is none, and takes the writer's lock; calls `waiting` when another process has
     /// it, and waits.
     ///
@@ -348,8 +356,16 @@ impl IndexFolder {
     pub fn lock(&self, waiting: impl Fn()) -> Result<WriterLock, Error> {
         let path = self.path().join(LOCK_FILE);
         let failed = |source| Error::io("lock", &path, source);
+        // Between two steps of making it, the folder may be removed by whoever clears the cache.
+        let mut removed = None;
         for _ in 0..MAX_LOCKS {
-            let (directory, file, is_new) = self.lock_file()?;
+            let (directory, file, is_new) = match self.lock_file() {
+                Err(error) if error.is_not_found() => {
+                    removed = Some(error);
+                    continue;
+                }
+                taken => taken?,
+            };
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
@@ -362,7 +378,7 @@ impl IndexFolder {
                 return self.locked(directory, file, is_new);
             }
         }
-        Err(failed(io::Error::other("it is removed whenever it is taken")))
+        Err(removed.unwrap_or_else(|| failed(io::Error::other("it is removed whenever it is taken"))))
     }
 
     /// Takes the writer's lock if nobody has it.
@@ -394,9 +410,7 @@ impl IndexFolder {
     fn is_current(&self, file: &File) -> bool {
         let same = || {
             let there = self.open()?.file(LOCK_FILE.as_ref())?;
-            Ok::<_, io::Error>(
-                same_file::Handle::from_file(file.try_clone()?)? == same_file::Handle::from_file(there)?,
-            )
+            quarry_files::is_same_file(file, &there)
         };
         same().unwrap_or(false)
     }
@@ -571,22 +585,6 @@ fn header(file: &[u8]) -> Result<ManifestHeader, serde_json::Error> {
     ManifestHeader::deserialize(&mut serde_json::Deserializer::from_slice(file))
 }
 
-/// Files that a writer removes meanwhile are left out.
-fn bytes_below(directory: &Directory, depth: usize) -> io::Result<u64> {
-    let mut bytes = 0;
-    for name in directory.names()? {
-        let name = Path::new(&name);
-        let Ok(found) = directory.entry(name) else { continue };
-        bytes += match found.kind {
-            EntryKind::Directory if depth < MAX_DEPTH => {
-                directory.directory(name).and_then(|inner| bytes_below(&inner, depth + 1)).unwrap_or(0)
-            }
-            _ => found.bytes,
-        };
-    }
-    Ok(bytes)
-}
-
 fn number(name: &OsStr, prefix: &str) -> Option<u64> {
     name.to_str()?.strip_prefix(prefix)?.parse().ok()
 }
@@ -600,6 +598,8 @@ fn is_ours(name: &OsStr) -> bool {
     let files = [MANIFEST_FILE, COPY_FILE, LOCK_FILE, GITIGNORE_FILE];
     files.contains(&name.strip_suffix(ASIDE).unwrap_or(name)) || is_written(OsStr::new(name))
 }
+
+pub(crate) mod kept;
 
 #[cfg(test)]
 mod tests;

@@ -30,17 +30,18 @@ mod source;
 mod status;
 mod storage;
 mod table;
+mod unread;
 mod update;
 pub mod vectors;
 
 pub use build::embedding_text;
+pub use changes::Changes;
 pub use confidence::{DEFAULT_THRESHOLD, Evidence};
 pub use error::{Error, expected_bytes};
 pub use explain::{Combination, Explanation};
 pub use filter::Filter;
-pub use open::{
-    BuildReport, Changes, Event, Index, OpenOptions, Opened, Outdated, Stale, Update, UserFolders,
-};
+pub use folder::kept::UserIndexes;
+pub use open::{BuildReport, Event, Index, OpenOptions, Opened, Outdated, Stale, Update, UserFolders};
 pub use place::LOCAL_FOLDER;
 pub use search::{Hit, Ranking, ScoreParts, SearchRequest, SearchResponse};
 pub use source::UnitSource;

@@ -8,18 +8,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use quarry_embed::Embedder;
 use quarry_files::Directory;
-use quarry_text::counted;
-use quarry_walk::{self as walk, Skipped, WalkChoice, WalkOptions};
-use serde::Serialize;
+use quarry_walk::{self as walk, Listing, Skipped, WalkChoice, WalkOptions};
 
 use crate::build::LEXICAL_FOLDER;
-use crate::changes::{Comparison, compare};
+use crate::changes::{Changes, Comparison, compare};
 use crate::folder::{FORMAT, IndexFolder, Manifest, PROGRAM, WriterLock};
 use crate::lexical::LexicalIndex;
 use crate::memory::{self, Origin};
 use crate::place::{Place, Places, Scope};
 use crate::reach::Reach;
 use crate::table::{PartSize, Table, open_folder};
+use crate::unread::unread;
 use crate::update::{self, Former, FormerFiles, Tree, left_out};
 use crate::vectors::UnitVectors;
 use crate::{Error, complete};
@@ -158,36 +157,6 @@ pub enum Stale {
     Broken(String),
 }
 
-/// How a tree differs from its index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Changes {
-    /// Files with another content.
-    pub changed: usize,
-    /// Files that the index does not know.
-    pub new: usize,
-    /// Files that are no longer there.
-    pub removed: usize,
-}
-
-impl Changes {
-    /// Number of files in all.
-    #[must_use]
-    pub fn total(&self) -> usize {
-        self.changed + self.new + self.removed
-    }
-}
-
-impl fmt::Display for Changes {
-    /// `2 files changed, 1 new, 1 removed`, without what there is none of.
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let counts = [(self.changed, "changed"), (self.new, "new"), (self.removed, "removed")];
-        let mut counts = counts.into_iter().filter(|(n, _)| *n > 0);
-        let Some((n, what)) = counts.next() else { return write!(f, "no file changed") };
-        write!(f, "{} {what}", counted(n, "file"))?;
-        counts.try_for_each(|(n, what)| write!(f, ", {n} {what}"))
-    }
-}
-
 impl fmt::Display for Stale {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
@@ -212,6 +181,8 @@ pub struct Index {
     pub(crate) scope: Scope,
     /// Which of the files that it holds are found.
     pub(crate) found: WalkOptions,
+    /// Files of the tree whose content could not be read or is binary, and directories that could not be listed.
+    pub(crate) unread: Vec<Skipped>,
     pub(crate) table: Table,
     pub(crate) lexical: LexicalIndex,
     pub(crate) dense: Option<Dense>,
@@ -293,7 +264,7 @@ impl Index {
                 opened => opened?,
             };
             if place.scope.n_files(&opened.index.table) > 0 {
-                return Ok(opened);
+                return opened.index.check_readable(root).map(|()| opened);
             }
         }
         open(&own)
@@ -362,6 +333,11 @@ impl Usable {
 }
 
 impl Newest {
+    /// As it is.
+    fn opened(self) -> Opened {
+        Opened { index: self.index, built: None, outdated: None, unsaved: None }
+    }
+
     fn former<'a>(&'a self, comparison: &'a Comparison) -> Former<'a> {
         let files = FormerFiles { table: &self.index.table, comparison };
         Former { manifest: &self.manifest, files: Some(files) }
@@ -376,6 +352,7 @@ impl Wanted<'_> {
         let remembered = if options.remember { options.walk.or(known) } else { known };
         let mut opened = self.open_with(options, (&reach.held, remembered), events)?;
         opened.index.found = reach.found;
+        self.place.folder.mark_used();
         Ok(opened)
     }
 
@@ -386,15 +363,28 @@ impl Wanted<'_> {
         (walk, remembered): (&WalkOptions, WalkChoice),
         events: &(dyn Fn(Event) + Sync),
     ) -> Result<Opened, Error> {
-        let Place { root, folder, .. } = self.place;
-        let as_it_is =
-            |newest: Newest| Opened { index: newest.index, built: None, outdated: None, unsaved: None };
+        let Place { root, .. } = self.place;
         if options.update == Update::Never {
             let no_index = |reason| Error::NoIndex { root: root.clone(), reason };
-            return self.open_newest().map(as_it_is).map_err(no_index);
+            return self.open_newest().map(Newest::opened).map_err(no_index);
         }
         let looked_ns = now_ns();
         let listing = &walk::list(root, walk)?;
+        let mut opened = self.refresh(options, (walk, remembered), listing, looked_ns, events)?;
+        opened.index.add_unread(listing);
+        Ok(opened)
+    }
+
+    /// Opens the index of the files of a listing.
+    fn refresh(
+        &self,
+        options: &OpenOptions,
+        (walk, remembered): (&WalkOptions, WalkChoice),
+        listing: &Listing,
+        looked_ns: u64,
+        events: &(dyn Fn(Event) + Sync),
+    ) -> Result<Opened, Error> {
+        let Place { root, folder, .. } = self.place;
         let (base, canonical) = (self.base, self.canonical);
         let tree = Tree { root, base, canonical, walk, remembered, listing, looked_ns };
         let is_anew = options.update == Update::Anew;
@@ -404,14 +394,14 @@ impl Wanted<'_> {
                     // What was learnt by reading is worth noting, but an index that cannot be written is as good.
                     let _ = self.note(&tree, &newest, &comparison);
                 }
-                return Ok(as_it_is(newest));
+                return Ok(newest.opened());
             }
             Err(work) => work,
         };
         let (lock, work) = match folder.lock(|| events(Event::Waiting)) {
             // The writer that was waited for may have done it.
             Ok(lock) if !work.usable.is_of(folder) => match self.look(&tree, is_anew) {
-                Ok((newest, _)) => return Ok(as_it_is(newest)),
+                Ok((newest, _)) => return Ok(newest.opened()),
                 Err(work) => (Ok(lock), work),
             },
             lock => (lock, work),
@@ -444,6 +434,7 @@ impl Wanted<'_> {
                 let made = memory::build(&tree, self.embedder.clone(), events)?;
                 let (skipped, n_embedded) = (made.skipped, made.n_embedded);
                 let index = self.index(made.table, made.lexical, made.dense, Some(made.origin));
+                let index = Index { unread: unread(&skipped), ..index };
                 let built = Some(BuildReport { reason, skipped, n_embedded });
                 Ok(Opened { index, built, outdated: None, unsaved: Some(error) })
             }
@@ -536,7 +527,7 @@ impl Wanted<'_> {
                 Ok(index) => return Ok(Newest { index, manifest }),
                 // A writer may have replaced the manifest between two steps of opening what it names.
                 Err(_) if last.as_ref() != Some(&manifest) => last = Some(manifest),
-                Err(error) => return Err(Stale::Broken(chain(&error))),
+                Err(error) => return Err(Stale::Broken(error.in_one_line())),
             }
         }
     }
@@ -568,7 +559,7 @@ impl Wanted<'_> {
             }
             None => None,
         };
-        Ok(self.index(table, lexical, dense, None))
+        Ok(Index { unread: unread(&manifest.skipped), ..self.index(table, lexical, dense, None) })
     }
 
     fn index(
@@ -583,6 +574,7 @@ impl Wanted<'_> {
             scope: self.place.scope.clone(),
             // Set by whoever knows what is asked for.
             found: WalkOptions::default(),
+            unread: Vec::new(),
             file_of_unit: table.units.iter().map(|unit| unit.file).collect(),
             units_of_files: table.units_of_files(),
             file_lengths: table.files.iter().map(|file| file.text_bytes as f32).collect(),
@@ -608,15 +600,4 @@ pub(crate) fn mismatch(manifest: &Manifest, root: &str) -> Option<Stale> {
 fn now_ns() -> u64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// An error and its causes in one line.
-fn chain(error: &Error) -> String {
-    let mut line = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        line = format!("{line}: {error}");
-        cause = error.source();
-    }
-    line
 }

@@ -4,6 +4,7 @@
 //! holds a record, by the canonical path of its folder, with a key that is drawn for it and lies nowhere else. The
 //! manifest of such an index is sealed with that key: one that came with the tree, or took the place of ours, is not.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -74,6 +75,22 @@ impl Records {
         create_private_directory(folder).map_err(failed)?;
         replace_file(&Directory::open(folder).map_err(failed)?, &file_name(index), &[&json])?;
         Ok(key)
+    }
+
+    /// The folders of all indexes that are recorded, ascending.
+    pub fn indexes(&self) -> Vec<PathBuf> {
+        let Some(Ok(names)) = self.folder.as_ref().map(|folder| Directory::open(folder)?.names()) else {
+            return Vec::new();
+        };
+        // A path that is not UTF-8 is not recorded as it is.
+        let index = |name: OsString| {
+            let name = name.into_string().ok()?;
+            let index = PathBuf::from(self.read(&name)?.index);
+            (file_name(&index) == name).then_some(index)
+        };
+        let mut indexes: Vec<PathBuf> = names.into_iter().filter_map(index).collect();
+        indexes.sort();
+        indexes
     }
 
     fn read(&self, name: &str) -> Option<Record> {
@@ -152,9 +169,11 @@ mod tests {
         assert_eq!(records.make(one).unwrap().0, key.0);
         assert_ne!(records.make(other).unwrap().0, key.0);
         assert!(records.key(one).is_some() && records.key(other).is_some());
+        assert_eq!(records.indexes(), [other, one]);
         let folder = state.path().join("indexes");
         fs::copy(folder.join(file_name(one)), folder.join(file_name(other))).unwrap();
         assert!(records.key(other).is_none(), "a record of another one");
+        assert_eq!(records.indexes(), [one]);
         assert!(matches!(Records::new(None).make(one), Err(Error::NoStateFolder)));
     }
 }

@@ -1,11 +1,13 @@
 //! Answers that were paid for once: a cache on disk, and recordings.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use quarry_files::cache::mark_used;
+use quarry_files::create_private_directory;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -72,7 +74,7 @@ impl Cache {
     /// answer is paid for.
     pub fn open(folder: &Path) -> Result<Self, LlmError> {
         let probe = || -> io::Result<()> {
-            fs::create_dir_all(folder)?;
+            create_private_directory(folder)?;
             let mut file = tempfile::NamedTempFile::new_in(folder)?;
             file.write_all(&PROBE)?;
             file.as_file().sync_all()
@@ -92,7 +94,14 @@ impl Cache {
     /// answer replaces it.
     pub(crate) fn get(&self, request: &Request) -> Result<Option<Value>, LlmError> {
         let path = self.file(&request.key());
-        let bytes = match fs::read(&path) {
+        let read = || -> io::Result<Vec<u8>> {
+            let mut file = File::open(&path)?;
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            mark_used(&file);
+            Ok(bytes)
+        };
+        let bytes = match read() {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(failed(&path, "cannot read an entry of the answer cache", source)),
@@ -119,7 +128,8 @@ impl Cache {
         let write = || -> io::Result<()> {
             let text = serde_json::to_string(&ExchangeRef { request, response })?;
             let folder = path.parent().unwrap_or(&self.folder);
-            fs::create_dir_all(folder)?;
+            create_private_directory(folder)?;
+            // For this user alone, as temporary files are.
             let mut file = tempfile::NamedTempFile::new_in(folder)?;
             file.write_all(format!("{}\n", hash(&text)).as_bytes())?;
             file.write_all(text.as_bytes())?;
@@ -127,11 +137,15 @@ impl Cache {
             file.persist(&path)?;
             Ok(())
         };
-        write().map_err(|source| {
+        // Whoever clears the cache may remove the directory between two steps.
+        let again = |error: io::Error| if error.kind() == ErrorKind::NotFound { write() } else { Err(error) };
+        write().or_else(again).or_else(again).map_err(|source| {
             failed(&path, "cannot store an answer; make room or name another folder for the cache", source)
         })
     }
 }
+
+pub(crate) mod kept;
 
 /// Writes answers to a recording, a line of JSON each: `url`, `sample`, `request`, `response`.
 #[derive(Debug)]
@@ -239,6 +253,8 @@ impl Recording {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;

@@ -1,7 +1,11 @@
 //! Takes the place of `linux` where there is none: it refuses to run anything, and says why.
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+
+use quarry_files::cache::{CacheEntry, Pruned, Selection};
 
 use crate::packages::{PackageError, PackageSource, Provided, Settings};
 use crate::{Error, Isolation, Limits, MemoryBound, Outcome, Program, Sandbox};
@@ -57,6 +61,27 @@ impl Packages {
     #[must_use]
     pub fn stopped_by(self, _: Arc<AtomicBool>) -> Self {
         self
+    }
+}
+
+/// The sets of packages that a directory keeps: none where there is nothing to fetch them with.
+pub struct KeptPackages;
+
+impl KeptPackages {
+    /// Lists none.
+    ///
+    /// # Errors
+    /// Never.
+    pub fn list(_: &Path) -> io::Result<Vec<CacheEntry>> {
+        Ok(Vec::new())
+    }
+
+    /// Removes none.
+    ///
+    /// # Errors
+    /// Never.
+    pub fn prune(_: &Path, _: Selection, _: bool) -> io::Result<Vec<Pruned>> {
+        Ok(Vec::new())
     }
 }
 

@@ -23,6 +23,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use quarry_files::create_private;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::error::AnnotateError;
@@ -205,6 +206,8 @@ fn upgrade(path: &Path) -> Result<(), AnnotateError> {
 /// Makes a ledger where there is none, whole or not at all.
 fn create(path: &Path) -> Result<(), AnnotateError> {
     let failed = |error| sqlite(path, error);
+    // For its user alone; the files that SQLite keeps beside it take its mode.
+    create_private(path).map_err(|source| AnnotateError::Write { path: path.to_owned(), source })?;
     let mut connection = Connection::open(path).map_err(failed)?;
     let count = "SELECT count(*) FROM sqlite_master";
     let n_tables: i64 = connection.query_row(count, [], |row| row.get(0)).map_err(failed)?;
@@ -239,7 +242,8 @@ fn create(path: &Path) -> Result<(), AnnotateError> {
 fn lock_for_writing(path: &Path) -> Result<File, AnnotateError> {
     let name = lock_file(path);
     let failed = |source| AnnotateError::Write { path: name.clone(), source };
-    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&name).map_err(failed)?;
+    create_private(&name).map_err(failed)?;
+    let file = OpenOptions::new().write(true).open(&name).map_err(failed)?;
     // Whoever asks whether somebody writes holds it for a moment.
     for _ in 0..LOCK_TRIES {
         match file.try_lock() {

@@ -16,6 +16,7 @@ use quarry_remote::{Prefixes, RemoteModel};
 use quarry_text::counted;
 use toml::Table;
 
+use crate::cache::{ANSWERS, VECTORS};
 use crate::{model, output};
 
 /// Where OpenAI's own API begins, and the environment variables that its clients agree on.
@@ -80,7 +81,7 @@ impl ModelArgs {
                 None => bail!("expected --budget in dollars, 0 or more, found {dollars}"),
             },
         };
-        let default_cache = || dirs::cache_dir().map(|folder| folder.join("quarry").join("embeddings"));
+        let default_cache = || quarry_files::cache_directory().map(|folder| folder.join(VECTORS));
         Ok(Models {
             builtin,
             cache: self.embedding_cache.clone().or_else(default_cache).filter(|_| !self.no_embedding_cache),
@@ -218,7 +219,7 @@ impl Models {
         }
         let mut client = Client::new(settings)?.with_budget(self.budget.clone())?;
         if let Some(folder) = &self.cache {
-            client = client.with_cache(Cache::open(&folder.join("answers"))?);
+            client = client.with_cache(Cache::open(&folder.join(ANSWERS))?);
         }
         if let Some(path) = &self.record {
             client = client.with_recording(path)?;

@@ -2,18 +2,29 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
+use quarry_files::cache::{CacheEntry, EntryState, PruneOutcome, Pruned, Selection, mark_used};
+use quarry_files::open_private;
 use serde::{Deserialize, Serialize};
 
 use super::PackageError;
 use crate::Error;
+use crate::linux::tree;
 use crate::semaphore::POLL_INTERVAL;
 
 /// The directory of a set that programs see, and its description.
 pub(super) const PACKAGES: &str = "packages";
 pub(super) const MANIFEST: &str = "manifest.json";
+
+/// The file beside the sets whose lock whoever uses some of them shares.
+const LOCK: &str = "use.lock";
+
+/// How the names of the locks of sets end, and of directories in which sets are made.
+pub(super) const SET_LOCK: &str = "lock";
+pub(super) const PARTIAL: &str = "partial";
 
 /// The description that is kept beside a set.
 #[derive(Debug, Serialize, Deserialize)]
@@ -39,8 +50,7 @@ pub(super) fn read_manifest(directory: &Path) -> Result<Option<Manifest>, Error>
 
 /// Waits for the lock of a set. The system gives it back when its holder ends, however that ends.
 pub(super) fn lock(path: &Path, stop: &AtomicBool) -> Result<File, PackageError> {
-    let file = File::options().create(true).truncate(false).write(true).open(path);
-    let file = file.map_err(Error::file("write", path))?;
+    let file = open_lock(path).map_err(Error::file("write", path))?;
     while !stop.load(Ordering::SeqCst) {
         match file.try_lock() {
             Ok(()) => return Ok(file),
@@ -49,6 +59,95 @@ pub(super) fn lock(path: &Path, stop: &AtomicBool) -> Result<File, PackageError>
         }
     }
     Err(PackageError::Stopped)
+}
+
+fn open_lock(path: &Path) -> io::Result<File> {
+    open_private(File::options().create(true).truncate(false).write(true), path)
+}
+
+/// Keeps others from removing sets as long as the file is open. Where the cache is another user's there is no need to.
+pub(super) fn share(cache: &Path) -> Option<File> {
+    let lock = open_lock(&cache.join(LOCK)).ok()?;
+    lock.lock_shared().ok()?;
+    Some(lock)
+}
+
+/// Notes that a set is used.
+pub(super) fn note_use(folder: &Path) {
+    if let Ok(manifest) = File::open(folder.join(MANIFEST)) {
+        mark_used(&manifest);
+    }
+}
+
+/// The sets of packages that a directory keeps.
+pub struct KeptPackages;
+
+impl KeptPackages {
+    /// Lists them, ascending by path, and what was left of sets that were being made. What else is in the directory is
+    /// left out.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn list(cache: &Path) -> io::Result<Vec<CacheEntry>> {
+        let names = match fs::read_dir(cache) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            names => names?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<PathBuf>>>()?,
+        };
+        let mut entries: Vec<CacheEntry> = names.into_iter().filter_map(entry).collect();
+        entries.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(entries)
+    }
+
+    /// Removes sets, unless a process uses packages of this directory; with `dry_run` it only says which it would remove.
+    ///
+    /// # Errors
+    /// When the directory cannot be read, or its lock cannot be taken.
+    pub fn prune(cache: &Path, selection: Selection, dry_run: bool) -> io::Result<Vec<Pruned>> {
+        let selected = |entry: &CacheEntry| selection.includes(entry.state, entry.used);
+        let entries: Vec<CacheEntry> = Self::list(cache)?.into_iter().filter(selected).collect();
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let lock = open_lock(&cache.join(LOCK))?;
+        let is_used = match lock.try_lock() {
+            Ok(()) => false,
+            Err(TryLockError::WouldBlock) => true,
+            Err(TryLockError::Error(error)) => return Err(error),
+        };
+        let prune = |CacheEntry { what, path, bytes, .. }| {
+            let outcome = if is_used {
+                PruneOutcome::InUse
+            } else if dry_run {
+                PruneOutcome::Removed(bytes)
+            } else {
+                // Nobody who would take it is there.
+                let _ = fs::remove_file(path.with_extension(SET_LOCK));
+                PruneOutcome::of(fs::remove_dir_all(&path), bytes)
+            };
+            Pruned { what, path, outcome }
+        };
+        Ok(entries.into_iter().map(prune).collect())
+    }
+}
+
+/// A set, or what is left of one that was being made; none where it is something else.
+fn entry(path: PathBuf) -> Option<CacheEntry> {
+    let is_partial = path.extension().is_some_and(|extension| extension == PARTIAL);
+    let name = if is_partial { path.file_stem() } else { path.file_name() }?.to_str()?;
+    let (manager, hash) = name.rsplit_once('-')?;
+    let is_set = hash.len() == 32 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !is_set || !super::is_manager(manager) || !path.symlink_metadata().ok()?.is_dir() {
+        return None;
+    }
+    let (what, used, state) = if is_partial {
+        (format!("{manager}, unfinished"), path.metadata(), EntryState::Unfinished)
+    } else {
+        let manifest = read_manifest(&path).ok()??;
+        let what = format!("{manager}: {}", manifest.requirements.join(", "));
+        (what, path.join(MANIFEST).metadata(), EntryState::Useful)
+    };
+    let used = used.and_then(|found| found.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+    Some(CacheEntry { what, bytes: tree::size(&path), path, used, state })
 }
 
 pub(super) fn remove(directory: &Path) -> Result<(), Error> {
@@ -65,5 +164,96 @@ pub(super) fn publish(ready: &Path, directory: &Path) -> io::Result<()> {
     match directory.parent() {
         Some(around) => File::open(around)?.sync_all(),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::time::Duration;
+
+    use super::*;
+
+    const HASH: &str = "0123456789abcdef0123456789abcdef";
+
+    fn set(cache: &Path, manager: &str) -> PathBuf {
+        let folder = cache.join(format!("{manager}-{HASH}"));
+        fs::create_dir_all(folder.join(PACKAGES).join("deep/er")).unwrap();
+        fs::write(folder.join(PACKAGES).join("deep/er/file"), "content").unwrap();
+        let manifest = Manifest { requirements: vec!["numpy".to_owned()], packages: Vec::new() };
+        fs::write(folder.join(MANIFEST), serde_json::to_string(&manifest).unwrap()).unwrap();
+        drop(open_lock(&folder.with_extension(SET_LOCK)).unwrap());
+        folder
+    }
+
+    fn outcomes(cache: &Path, selection: Selection) -> Vec<(String, PruneOutcome)> {
+        let pruned = KeptPackages::prune(cache, selection, false).unwrap();
+        pruned.into_iter().map(|pruned| (pruned.what, pruned.outcome)).collect()
+    }
+
+    #[test]
+    fn sets_are_removed_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let (cache, outside) = (folder.path().join("packages"), folder.path().join("outside"));
+        let kept = set(&cache, "pip");
+        set(&outside, "npm");
+        std::os::unix::fs::symlink(outside.join(format!("npm-{HASH}")), cache.join(format!("npm-{HASH}")))
+            .unwrap();
+        std::os::unix::fs::symlink(&outside, kept.join("packages/link")).unwrap();
+        fs::create_dir_all(cache.join("notes")).unwrap();
+        fs::create_dir_all(cache.join(format!("cargo-{HASH}"))).unwrap();
+        fs::create_dir_all(cache.join(format!("npm-{}", HASH.replace('0', "f")))).unwrap();
+        let listed = KeptPackages::list(&cache).unwrap();
+        assert!(
+            matches!(listed.as_slice(), [one] if one.what == "pip: numpy" && one.bytes > 0),
+            "{listed:?}"
+        );
+        assert!(outcomes(&cache, Selection::Useless).is_empty());
+        assert!(matches!(&outcomes(&cache, Selection::All)[..], [(_, PruneOutcome::Removed(_))]));
+        assert!(!kept.exists() && !kept.with_extension(SET_LOCK).exists());
+        assert!(outside.join(format!("npm-{HASH}/packages/deep/er/file")).exists());
+        let mut left: Vec<_> =
+            fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left.len(), 5, "{left:?}");
+        assert!(KeptPackages::list(&cache.join("none")).unwrap().is_empty());
+    }
+
+    #[test]
+    fn sets_stay_while_somebody_uses_them_and_go_when_nobody_did_for_long() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = folder.path();
+        let kept = set(cache, "npm");
+        let partial = kept.with_extension(PARTIAL);
+        fs::create_dir(&partial).unwrap();
+        let using = share(cache).unwrap();
+        let other = share(cache).unwrap();
+        assert!(
+            outcomes(cache, Selection::All).iter().all(|(_, outcome)| matches!(outcome, PruneOutcome::InUse))
+        );
+        drop((using, other));
+        assert!(
+            matches!(&outcomes(cache, Selection::Useless)[..], [(what, PruneOutcome::Removed(_))] if what.contains("unfinished"))
+        );
+        assert!(!partial.exists() && kept.exists());
+        let day = Duration::from_secs(24 * 60 * 60);
+        let (long_ago, limit) =
+            (SystemTime::now() - 40 * day, Selection::UnusedSince(SystemTime::now() - 30 * day));
+        let age = || {
+            File::options().append(true).open(kept.join(MANIFEST)).unwrap().set_modified(long_ago).unwrap()
+        };
+        age();
+        note_use(&kept);
+        assert!(outcomes(cache, limit).is_empty());
+        age();
+        assert_eq!(outcomes(cache, limit).len(), 1);
+    }
+
+    #[test]
+    fn locks_are_for_their_user_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(share(folder.path()).unwrap());
+        let mode = fs::metadata(folder.path().join(LOCK)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 }

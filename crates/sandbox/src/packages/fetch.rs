@@ -1,15 +1,19 @@
 //! Fetching and installing, a set at a time.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use quarry_files::{create_private_directory, open_private};
 use sha2::{Digest, Sha256};
 
-use super::cache::{MANIFEST, Manifest, PACKAGES, lock, publish, read_manifest, remove};
+use super::cache::{
+    MANIFEST, Manifest, PACKAGES, PARTIAL, SET_LOCK, lock, note_use, publish, read_manifest, remove, share,
+};
 use super::{
     Index, Manager, PackageError, PackageSource, Provided, Rules, SETS_AT_ONCE, Settings, manager, npm,
     refused,
@@ -41,10 +45,16 @@ pub struct Packages {
     runtimes: Mutex<HashMap<&'static str, String>>,
     /// Sets that cannot be installed, and why.
     refused: Mutex<HashMap<String, String>>,
-    /// Whether the cache is there, and can be shown to programs.
-    has_cache: Mutex<bool>,
+    /// The cache, once it is there and can be shown to programs.
+    cache: Mutex<Option<Cache>>,
     semaphore: Semaphore,
     stop: Arc<AtomicBool>,
+}
+
+/// A cache that is used.
+struct Cache {
+    #[expect(dead_code, reason = "sets stay as long as the file is open")]
+    lock: Option<File>,
 }
 
 impl Packages {
@@ -71,8 +81,8 @@ impl Packages {
         let settings =
             Settings { cache: std::path::absolute(&settings.cache).unwrap_or(settings.cache), ..settings };
         let semaphore = Semaphore::new(SETS_AT_ONCE);
-        let (runtimes, refused, has_cache, stop) = Default::default();
-        Ok(Self { sandbox: Bubblewrap::open()?, settings, runtimes, refused, has_cache, semaphore, stop })
+        let (runtimes, refused, cache, stop) = Default::default();
+        Ok(Self { sandbox: Bubblewrap::open()?, settings, runtimes, refused, cache, semaphore, stop })
     }
 
     /// The same, but what is under way ends soon after `stop` is set.
@@ -82,12 +92,15 @@ impl Packages {
 
     /// Makes the cache where there is none, and tries whether programs can be shown what is in it.
     fn open_cache(&self) -> Result<(), Error> {
-        let mut has_cache = self.has_cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if *has_cache {
+        let mut used = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if used.is_some() {
             return Ok(());
         }
         let cache = &self.settings.cache;
-        fs::create_dir_all(cache).map_err(Error::file(
+        // Root's programs run as another user, who must be able to enter it.
+        let is_root = rustix::process::geteuid().is_root();
+        let made = if is_root { fs::create_dir_all(cache) } else { create_private_directory(cache) };
+        made.map_err(Error::file(
             "make the directory for packages, `cache` in `[packages]` of the plan",
             cache,
         ))?;
@@ -109,7 +122,7 @@ impl Packages {
                 cache.display()
             ))
         })?;
-        *has_cache = true;
+        *used = Some(Cache { lock: share(cache) });
         Ok(())
     }
 
@@ -172,7 +185,7 @@ impl Packages {
         requirements: &[String],
         directory: &Path,
     ) -> Result<Manifest, PackageError> {
-        let work = directory.with_extension("partial");
+        let work = directory.with_extension(PARTIAL);
         // Somebody who was making it may have been killed.
         remove(&work)?;
         let made = self.make_in(&work, manager, requirements, directory);
@@ -240,7 +253,9 @@ impl Packages {
         fs::rename(&result, &kept).map_err(Error::file("move the installed packages", &result))?;
         let written = ready.join(MANIFEST);
         let text = serde_json::to_string_pretty(&manifest).unwrap_or_default();
-        fs::write(&written, text).map_err(Error::file("write", &written))?;
+        open_private(File::options().write(true).create_new(true), &written)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(Error::file("write", &written))?;
         publish(&ready, directory).map_err(Error::file("keep the installed packages", directory))?;
         Ok(manifest)
     }
@@ -348,7 +363,7 @@ impl PackageSource for Packages {
         let manifest = match read_manifest(&directory)? {
             Some(manifest) => manifest,
             None => {
-                let _lock = lock(&directory.with_extension("lock"), &self.stop)?;
+                let _lock = lock(&directory.with_extension(SET_LOCK), &self.stop)?;
                 match read_manifest(&directory)? {
                     Some(manifest) => manifest,
                     None if known(&name).is_some() => return Err(refused(known(&name).unwrap_or_default())),
@@ -366,6 +381,7 @@ impl PackageSource for Packages {
         };
         let names = manifest.packages.iter().filter_map(|(name, _)| manager.package(name)).collect();
         self.check_rules(manager, &names)?;
+        note_use(&directory);
         let [_, seen, variable] = manager.result();
         let mut packages: Vec<String> =
             manifest.packages.iter().map(|(name, version)| format!("{name} {version}")).collect();

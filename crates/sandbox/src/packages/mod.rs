@@ -21,7 +21,9 @@ use serde::{Deserialize, Serialize};
 use crate::{Error, Outcome, Program};
 
 #[cfg(quarry_no_sandbox)]
-pub use crate::elsewhere::Packages;
+pub use crate::elsewhere::{KeptPackages, Packages};
+#[cfg(not(quarry_no_sandbox))]
+pub use cache::KeptPackages;
 #[cfg(not(quarry_no_sandbox))]
 pub use fetch::Packages;
 
@@ -171,6 +173,12 @@ const MANAGERS: [(&dyn Manager, &[&str]); 2] =
 
 fn manager(language: &str) -> Option<&'static dyn Manager> {
     MANAGERS.iter().find(|(_, languages)| languages.contains(&language)).map(|(manager, _)| *manager)
+}
+
+/// Whether there is a package manager of this name.
+#[cfg(not(quarry_no_sandbox))]
+fn is_manager(name: &str) -> bool {
+    MANAGERS.iter().any(|(known, _)| known.name() == name)
 }
 
 /// Whether there is a package manager for a language.

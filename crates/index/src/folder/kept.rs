@@ -1,0 +1,303 @@
+//! The indexes that a user has, and removing those that nobody needs.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use quarry_files::cache::{CacheEntry, EntryState, PruneOutcome, Pruned, Selection};
+use quarry_files::{Directory, EntryKind};
+
+use super::{
+    ASIDE, CACHED_INDEXES, COPY_FILE, IndexFolder, LOCK_FILE, MANIFEST_FILE, MAX_MANIFEST_BYTES, PART,
+    VECTORS, header, is_ours, is_written, number,
+};
+use crate::UserFolders;
+use crate::records::Records;
+
+/// Folders in folders of an index, which has three.
+const MAX_DEPTH: usize = 8;
+
+/// The indexes of a user.
+pub struct UserIndexes;
+
+impl UserIndexes {
+    /// Lists those in the user's cache, ascending by path, and then those in the trees that they are of, which this user
+    /// made on this machine. What else is among the indexes of the cache is left out. Takes no lock, and follows no link
+    /// below the cache.
+    ///
+    /// # Errors
+    /// When the directory of the indexes cannot be read.
+    pub fn list(user: &UserFolders) -> io::Result<Vec<CacheEntry>> {
+        let mut entries = Vec::new();
+        if let Some((cache, indexes)) = open_indexes(user)? {
+            let names = sorted_names(&indexes)?;
+            let kept = names.iter().filter_map(|name| Kept::of(cache, &indexes, name).ok());
+            entries.extend(kept.map(|kept| kept.entry));
+        }
+        let records = Records::new(user.state.as_deref());
+        entries.extend(records.indexes().iter().filter_map(|path| entry_in_tree(path, &records)));
+        Ok(entries)
+    }
+
+    /// Removes indexes from the user's cache, and from those that stay what writers left that died; with `dry_run` it
+    /// only says what it would remove. An index that a process is writing is left alone; a process that searches one
+    /// goes on with what it has open, and builds the index anew the next time.
+    ///
+    /// # Errors
+    /// When the directory of the indexes cannot be read.
+    pub fn prune(user: &UserFolders, selection: Selection, dry_run: bool) -> io::Result<Vec<Pruned>> {
+        let Some((cache, indexes)) = open_indexes(user)? else { return Ok(Vec::new()) };
+        let names = sorted_names(&indexes)?;
+        Ok(names.iter().filter_map(|name| prune_one(cache, &indexes, name, selection, dry_run)).collect())
+    }
+}
+
+/// Removes what there is to remove of an index; none where that is nothing.
+fn prune_one(
+    cache: &Path,
+    indexes: &Directory,
+    name: &OsStr,
+    selection: Selection,
+    dry_run: bool,
+) -> Option<Pruned> {
+    let path = indexes.path().join(name);
+    let pruned = |what: String, outcome| Some(Pruned { what, path: path.clone(), outcome });
+    let kept = match Kept::of(cache, indexes, name) {
+        Ok(kept) if kept.is_needless(selection) => kept,
+        Ok(_) => return None,
+        Err(problem) => return pruned(name.to_string_lossy().into_owned(), PruneOutcome::Foreign(problem)),
+    };
+    let what = kept.entry.what.clone();
+    let _lock = match kept.lock(&IndexFolder::of_user(path.clone())) {
+        Ok(Some(lock)) => lock,
+        Ok(None) => return pruned(what, PruneOutcome::InUse),
+        Err(error) => return pruned(what, PruneOutcome::Failed(error)),
+    };
+    // Looked at again, now that nobody changes it.
+    let outcome = match Kept::of(cache, indexes, name) {
+        Ok(now) if now.is_needless(selection) => match now.remove(indexes, name, selection, dry_run) {
+            Ok(bytes) => PruneOutcome::Removed(bytes),
+            Err(error) => PruneOutcome::Failed(error),
+        },
+        Ok(_) => return None,
+        Err(problem) => PruneOutcome::Foreign(problem),
+    };
+    pruned(what, outcome)
+}
+
+/// An index in the cache.
+struct Kept {
+    directory: Directory,
+    entry: CacheEntry,
+    /// What writers left in it that died, and the bytes that this takes.
+    leftovers: Vec<PathBuf>,
+    leftover_bytes: u64,
+}
+
+impl Kept {
+    /// What has a name among the indexes of the cache.
+    ///
+    /// # Errors
+    /// The reason why it does not look like an index.
+    fn of(cache: &Path, indexes: &Directory, name: &OsStr) -> Result<Self, String> {
+        let failed = |error: io::Error| error.to_string();
+        let is_hash = |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !name.to_str().and_then(|name| name.rsplit_once('-')).is_some_and(|(_, hash)| is_hash(hash)) {
+            return Err("is not named as the index of a tree".to_owned());
+        }
+        let directory = indexes.directory(Path::new(name)).map_err(failed)?;
+        let names = directory.names().map_err(failed)?;
+        if let Some(name) = names.iter().find(|name| !is_ours(name)) {
+            return Err(format!("holds {}, which is not part of an index", name.display()));
+        }
+        let lock = directory.entry(LOCK_FILE.as_ref()).ok();
+        if !names.is_empty() && lock.is_none_or(|lock| lock.kind != EntryKind::File) {
+            return Err(format!("has no file named {LOCK_FILE}, as every index has"));
+        }
+        let root = root(&directory);
+        let is_named_for =
+            |root: &String| IndexFolder::in_cache(cache, Path::new(root)).path().file_name() == Some(name);
+        let has_manifest =
+            [MANIFEST_FILE, COPY_FILE].iter().any(|name| directory.entry(name.as_ref()).is_ok());
+        let state = match root.as_ref().filter(|root| is_named_for(root)) {
+            None if has_manifest => EntryState::Unknown,
+            None => EntryState::Unfinished,
+            Some(root) if is_gone(Path::new(root)) => EntryState::Orphaned,
+            Some(_) => EntryState::Useful,
+        };
+        let what = root.unwrap_or_else(|| name.to_string_lossy().into_owned());
+        let (leftovers, leftover_bytes) = leftovers(&directory);
+        Ok(Self {
+            entry: entry(&directory, what, state).map_err(failed)?,
+            directory,
+            leftovers,
+            leftover_bytes,
+        })
+    }
+
+    /// Whether all or some of it is to be removed.
+    fn is_needless(&self, selection: Selection) -> bool {
+        selection.includes(self.entry.state, self.entry.used) || !self.leftovers.is_empty()
+    }
+
+    /// Takes the writer's lock, which an empty directory has none of; none where a process has it.
+    fn lock(&self, folder: &IndexFolder) -> io::Result<Option<Option<File>>> {
+        if self.directory.entry(LOCK_FILE.as_ref()).is_err() {
+            return Ok(Some(None));
+        }
+        let lock = self.directory.append_file(LOCK_FILE.as_ref())?;
+        match lock.try_lock() {
+            Ok(()) => Ok(folder.is_current(&lock).then_some(Some(lock))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    /// Removes the index, or what is left over in it, and says how many bytes that took.
+    fn remove(
+        &self,
+        indexes: &Directory,
+        name: &OsStr,
+        selection: Selection,
+        dry_run: bool,
+    ) -> io::Result<u64> {
+        let is_all = selection.includes(self.entry.state, self.entry.used);
+        let bytes = if is_all { self.entry.bytes } else { self.leftover_bytes };
+        if dry_run {
+            return Ok(bytes);
+        }
+        if !is_all {
+            self.leftovers.iter().try_for_each(|path| remove_below(&self.directory, path))?;
+            return Ok(bytes);
+        }
+        // The manifest first, so that nobody opens half an index, and the lock last.
+        let mut names = self.directory.names()?;
+        names.sort_by_key(|name| (name == LOCK_FILE, name != MANIFEST_FILE && name != COPY_FILE));
+        names.iter().try_for_each(|name| self.directory.remove_all(name))?;
+        match indexes.remove_directory(Path::new(name)) {
+            // Another process has begun a new index since.
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(bytes),
+            removed => removed.map(|()| bytes),
+        }
+    }
+}
+
+/// The user's cache, and the directory of the indexes in it; none where there is none yet.
+fn open_indexes(user: &UserFolders) -> io::Result<Option<(&Path, Directory)>> {
+    let Some(cache) = user.cache.as_deref() else { return Ok(None) };
+    match Directory::open(cache).and_then(|opened| opened.directory(CACHED_INDEXES.as_ref())) {
+        Ok(indexes) => Ok(Some((cache, indexes))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => {
+            let path = cache.join(CACHED_INDEXES);
+            Err(io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+        }
+    }
+}
+
+fn sorted_names(directory: &Directory) -> io::Result<Vec<OsString>> {
+    let mut names = directory.names()?;
+    names.sort();
+    Ok(names)
+}
+
+/// Whether there is certainly nothing at a path, rather than something that cannot be looked at.
+fn is_gone(path: &Path) -> bool {
+    path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+/// The tree that the manifest of an index names, of whatever version it is.
+fn root(directory: &Directory) -> Option<String> {
+    let of = |name: &str| {
+        let bytes = directory.read(name.as_ref(), MAX_MANIFEST_BYTES).ok()?;
+        header(&bytes).ok()?.root
+    };
+    of(MANIFEST_FILE).or_else(|| of(COPY_FILE))
+}
+
+fn entry(directory: &Directory, what: String, state: EntryState) -> io::Result<CacheEntry> {
+    let bytes = bytes_below(directory, 0)?;
+    let modified = |name: &str| directory.file(name.as_ref())?.metadata()?.modified();
+    // The lock tells the last use. An index that was made before uses were noted, or refreshed since, was used then.
+    let times = [LOCK_FILE, MANIFEST_FILE].iter().filter_map(|name| modified(name).ok());
+    let used = times.max().unwrap_or(SystemTime::UNIX_EPOCH);
+    Ok(CacheEntry { what, path: directory.path().to_owned(), bytes, used, state })
+}
+
+/// What is known of an index in a tree that this machine made; none where it is gone, or another one lies there.
+fn entry_in_tree(path: &Path, records: &Records) -> Option<CacheEntry> {
+    let folder = IndexFolder::in_tree(path.parent()?, path.file_name()?.into(), records.clone());
+    if !folder.is_trusted() {
+        return None;
+    }
+    let directory = folder.open().ok()?;
+    let what = root(&directory).unwrap_or_else(|| path.display().to_string());
+    let entry = entry(&directory, what, EntryState::InTree).ok()?;
+    // Not by way of its handle, which lies in a tree.
+    Some(CacheEntry { path: path.to_owned(), ..entry })
+}
+
+/// What no manifest of an index names: generations, parts, vectors and files that writers left that died. While an index
+/// is being written this is what is new.
+fn leftovers(directory: &Directory) -> (Vec<PathBuf>, u64) {
+    let mut found = Vec::new();
+    let bytes = directory.read(MANIFEST_FILE.as_ref(), MAX_MANIFEST_BYTES).unwrap_or_default();
+    let Ok(header) = header(&bytes) else { return (found, 0) };
+    // Of another version no more is known than the names of its directories.
+    let manifest = IndexFolder::of_user(directory.path().to_owned()).manifest().ok();
+    let names = directory.names().unwrap_or_default();
+    for name in &names {
+        let is_named = *name == *header.generation || header.parts.iter().any(|part| *name == *part.name);
+        let is_aside = name.to_str().is_some_and(|name| name.ends_with(ASIDE));
+        if is_aside || (is_written(name) && !is_named) {
+            found.push(PathBuf::from(name));
+        }
+    }
+    for part in manifest.iter().flat_map(|manifest| &manifest.parts) {
+        if number(OsStr::new(&part.name), PART).is_none() {
+            continue;
+        }
+        let Ok(folder) = directory.directory(part.name.as_ref()) else { continue };
+        for name in folder.names().unwrap_or_default() {
+            let is_named = || part.vectors.values().any(|file| name == file.path());
+            if name.to_string_lossy().starts_with(VECTORS) && !is_named() {
+                found.push(Path::new(&part.name).join(name));
+            }
+        }
+    }
+    let bytes_of = |path: &PathBuf| match directory.entry(path) {
+        Ok(entry) if entry.kind == EntryKind::Directory => {
+            directory.directory(path).and_then(|inner| bytes_below(&inner, 1)).unwrap_or(0)
+        }
+        entry => entry.map_or(0, |entry| entry.bytes),
+    };
+    let bytes = found.iter().map(bytes_of).sum();
+    (found, bytes)
+}
+
+/// Bytes of all files below a directory. Files that a writer removes meanwhile are left out.
+pub(super) fn bytes_below(directory: &Directory, depth: usize) -> io::Result<u64> {
+    let mut bytes = 0;
+    for name in directory.names()? {
+        let name = Path::new(&name);
+        let Ok(found) = directory.entry(name) else { continue };
+        bytes += match found.kind {
+            EntryKind::Directory if depth < MAX_DEPTH => {
+                directory.directory(name).and_then(|inner| bytes_below(&inner, depth + 1)).unwrap_or(0)
+            }
+            _ => found.bytes,
+        };
+    }
+    Ok(bytes)
+}
+
+/// Removes something below a directory, without following links on the way.
+fn remove_below(directory: &Directory, path: &Path) -> io::Result<()> {
+    let Some(name) = path.file_name() else { return Ok(()) };
+    match path.parent().filter(|around| *around != Path::new("")) {
+        Some(around) => directory.directory(around)?.remove_all(name),
+        None => directory.remove_all(name),
+    }
+}

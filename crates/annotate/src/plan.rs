@@ -1,14 +1,16 @@
 //! Plans: what is judged, by whom, with which model, for how much.
 
 mod file;
+pub(crate) mod member;
 mod packages;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use file::PlanFile;
+use member::member;
 use packages::what_labels_depend_on;
+use quarry_files::read_regular_text;
 use quarry_llm::budget::Price;
 use quarry_llm::{Batches, Budget, Cache, Client, Limits as Spendable, LlmError, Money, Recording, Settings};
 use quarry_sandbox::Limits;
@@ -29,6 +31,9 @@ const MAX_ROUNDS: u32 = 100;
 
 /// Pairs that are judged at the same time where workers on other machines do the work.
 const PAIRS_FOR_WORKERS: usize = 64;
+
+/// Bytes of the longest plan.
+const MAX_PLAN_BYTES: u64 = 16 << 20;
 
 /// How code is written for queries that no candidate answers, with what is asked.
 #[derive(Clone, Debug)]
@@ -100,7 +105,7 @@ impl Plan {
     /// # Errors
     /// When the file cannot be read or is wrong, naming the entry and what was expected.
     pub fn open(path: &Path, ledger: Option<&Path>) -> Result<Self, AnnotateError> {
-        let text = fs::read_to_string(path)
+        let text = read_regular_text(path, MAX_PLAN_BYTES)
             .map_err(|source| AnnotateError::Read { path: path.to_owned(), source })?;
         let wrong = |problem: String| AnnotateError::Plan { path: path.to_owned(), problem };
         let file: PlanFile = toml::from_str(&text).map_err(|error| {
@@ -109,7 +114,7 @@ impl Plan {
             wrong(format!("line {line}: {}", error.message()))
         })?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        let place = |path: &PathBuf| folder.join(path);
+        let place = |path: &PathBuf| member(folder, path).map_err(wrong);
 
         if file.pairs.is_empty() {
             return Err(wrong("`pairs` is empty; expected files of pairs".to_owned()));
@@ -146,7 +151,7 @@ impl Plan {
                 ));
             }
         };
-        let prompts = Prompts::open(file.prompts.as_ref().map(place).as_deref())?;
+        let prompts = Prompts::open(file.prompts.as_ref().map(place).transpose()?.as_deref())?;
         let packages = file.packages.settings(folder).map_err(wrong)?;
         if file.generation.rounds == 0 || file.generation.rounds > MAX_ROUNDS {
             let rounds = file.generation.rounds;
@@ -222,11 +227,15 @@ impl Plan {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut plan = Self {
             path: path.to_owned(),
-            pairs: file.pairs.iter().map(place).collect(),
-            ledger: ledger.map(Path::to_owned).unwrap_or_else(|| match &file.ledger {
-                Some(ledger) => place(ledger),
-                None => path.with_extension("ledger"),
-            }),
+            pairs: file.pairs.iter().map(place).collect::<Result<_, _>>()?,
+            ledger: match (ledger, &file.ledger) {
+                (Some(ledger), _) => ledger.to_owned(),
+                (None, Some(ledger)) => place(ledger)?,
+                (None, None) => {
+                    member(folder, path.with_extension("ledger").file_name().unwrap_or_default().as_ref())
+                        .map_err(wrong)?
+                }
+            },
             workers: file.workers.unwrap_or(models[0].1.concurrency as usize),
             programs: file.sandbox.at_once.unwrap_or(cores).max(1),
             version: version(&first, &models[0].1),
@@ -238,9 +247,9 @@ impl Plan {
             asks_elsewhere: file.nats.as_ref().is_none_or(|nats| nats.questions),
             says_workers: file.workers.is_some(),
             spendable: Spendable { tokens: file.budget.tokens, money },
-            replay: file.replay.as_ref().map(place),
-            record: file.record.as_ref().map(place),
-            cache: file.cache.as_ref().map(place),
+            replay: file.replay.as_ref().map(place).transpose()?,
+            record: file.record.as_ref().map(place).transpose()?,
+            cache: file.cache.as_ref().map(place).transpose()?,
             price: price_of(&models[0].1).map_err(wrong)?,
             batch: file.batch,
             settings: models[0].1.clone(),
@@ -344,6 +353,18 @@ impl Plan {
     /// The address of the server that is asked.
     pub(crate) fn server(&self) -> Result<String, AnnotateError> {
         Ok(self.settings.address()?)
+    }
+
+    /// Whom it asks: the address of each server, and the environment variable with the key that is sent there.
+    pub fn asked(&self) -> Vec<String> {
+        let of = |plan: &Self| match &plan.settings.key_variable {
+            Some(variable) => format!("{} with the key in {variable}", plan.settings.base_url),
+            None => format!("{} without a key", plan.settings.base_url),
+        };
+        let mut asked: Vec<String> = self.members.iter().chain([self]).map(of).collect();
+        asked.sort();
+        asked.dedup();
+        asked
     }
 
     /// How tables call who judges: the model, the judge, and which member of a majority it is.

@@ -4,12 +4,17 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use quarry_files::read_regular_text;
 use quarry_llm::{ChatRequest, Message, Role};
 use serde::Deserialize;
 
 use crate::answer::Grammar;
 use crate::digest::digest;
 use crate::error::AnnotateError;
+use crate::plan::member::member;
+
+/// Bytes of the longest file with a prompt.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// What may stand between `{{` and `}}` in a prompt.
 const PLACES: [&str; 9] =
@@ -164,7 +169,11 @@ impl Prompts {
                     ),
                 });
             }
-            let text = fs::read_to_string(&path).map_err(|source| AnnotateError::Read { path, source })?;
+            let file = path.file_name().unwrap_or_default();
+            member(folder, file.as_ref())
+                .map_err(|problem| AnnotateError::Prompt { place: place.clone(), problem })?;
+            let text =
+                read_regular_text(&path, MAX_BYTES).map_err(|source| AnnotateError::Read { path, source })?;
             prompts.insert(name.clone(), Prompt::parse(&name, &text, &place)?);
             n_replaced += 1;
         }

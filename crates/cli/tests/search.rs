@@ -398,6 +398,22 @@ fn where_nothing_can_be_made_the_index_is_in_memory() {
     }
 }
 
+/// An index in the tree is not part of the tree, whatever it is called.
+#[test]
+fn an_index_is_not_indexed() {
+    let fixture = Fixture::new();
+    let arguments = ["index", "--index", "made/here", "--no-ignore", "--hidden", "--json"];
+    for _ in 0..2 {
+        assert_eq!(fixture.json(&arguments)["files"], 2);
+    }
+    fs::remove_file(fixture.path("tree/made/here/manifest.json")).unwrap();
+    assert_eq!(fixture.json(&["index", "--no-ignore", "--hidden", "--json"])["files"], 2);
+    // What only has a name of one is.
+    fixture.write("tree/made/here/.gitignore", "*.o");
+    fixture.write("tree/made/here/manifest.json", "{}");
+    assert_eq!(fixture.json(&["index", "--no-ignore", "--hidden", "--json"])["files"], 4);
+}
+
 /// What could not be read is not said to hold no word.
 #[test]
 fn what_cannot_be_read_is_told() {

@@ -2,11 +2,16 @@
 //!
 //! This is the only module that reads git, by libgit2. It starts no program, writes nothing and asks no network.
 
+mod plain;
+
+use std::ffi::OsStr;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use git2::{Commit as RawCommit, Delta, DiffOptions, ErrorCode, ObjectType, Odb, Oid, Repository, Sort};
+
+use self::plain::Odd;
 
 /// How much of a history is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,6 +112,14 @@ pub enum GitError {
         /// The system's error.
         source: io::Error,
     },
+    /// The repository holds something that cannot be read as the file that it stands for.
+    #[error("{}: expected a plain file of a git repository, found something else: {problem}; remove it, or clone anew", path.display())]
+    Odd {
+        /// What it is.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// libgit2 refuses.
     #[error("{}: the git repository cannot be read; `git fsck` says what is wrong with it", path.display())]
     Git {
@@ -140,10 +153,13 @@ pub fn read_history(
         path.canonicalize().map_err(|source| GitError::Unreadable { path: path.to_owned(), source })
     };
     let folder_path = canonical(folder)?;
-    let repository = Repository::discover(&folder_path).map_err(|source| match source.code() {
+    let nowhere: [&OsStr; 0] = [];
+    let found = Repository::discover_path(&folder_path, nowhere).map_err(|source| match source.code() {
         ErrorCode::NotFound => GitError::NoRepository(folder.to_owned()),
         _ => failed(source),
     })?;
+    plain::check(&found).map_err(|Odd { path, problem }| GitError::Odd { path, problem })?;
+    let repository = Repository::open(&found).map_err(failed)?;
     let root = canonical(repository.workdir().ok_or_else(|| GitError::Bare(folder.to_owned()))?)?;
     let prefix =
         folder_path.strip_prefix(&root).unwrap_or(Path::new("")).to_string_lossy().replace('\\', "/");

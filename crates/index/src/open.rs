@@ -333,7 +333,6 @@ impl Usable {
 }
 
 impl Newest {
-    /// As it is.
     fn opened(self) -> Opened {
         Opened { index: self.index, built: None, outdated: None, unsaved: None }
     }
@@ -363,13 +362,12 @@ impl Wanted<'_> {
         (walk, remembered): (&WalkOptions, WalkChoice),
         events: &(dyn Fn(Event) + Sync),
     ) -> Result<Opened, Error> {
-        let Place { root, .. } = self.place;
         if options.update == Update::Never {
-            let no_index = |reason| Error::NoIndex { root: root.clone(), reason };
+            let no_index = |reason| Error::NoIndex { root: self.place.root.clone(), reason };
             return self.open_newest().map(Newest::opened).map_err(no_index);
         }
         let looked_ns = now_ns();
-        let listing = &walk::list(root, walk)?;
+        let listing = &walk::list(&self.place.root, walk)?;
         let mut opened = self.refresh(options, (walk, remembered), listing, looked_ns, events)?;
         opened.index.add_unread(listing);
         Ok(opened)
@@ -433,8 +431,8 @@ impl Wanted<'_> {
                 }
                 let made = memory::build(&tree, self.embedder.clone(), events)?;
                 let (skipped, n_embedded) = (made.skipped, made.n_embedded);
-                let index = self.index(made.table, made.lexical, made.dense, Some(made.origin));
-                let index = Index { unread: unread(&skipped), ..index };
+                let in_memory = self.index(made.table, made.lexical, made.dense, Some(made.origin));
+                let index = Index { unread: unread(&skipped), ..in_memory };
                 let built = Some(BuildReport { reason, skipped, n_embedded });
                 Ok(Opened { index, built, outdated: None, unsaved: Some(error) })
             }

@@ -446,6 +446,10 @@ impl Rules {
         if NEVER_LISTED.iter().any(|name| entry.file_name() == *name) {
             return false;
         }
+        // Its ignore file leaves it out otherwise.
+        if !self.left_out.contains(FileFlags::IGNORED) && is_folder(entry) && is_index(entry.path()) {
+            return false;
+        }
         let flags = self.ignore_files.left_out(&path, is_folder(entry), is_hidden(entry));
         let is_in = !flags.intersects(self.left_out);
         if is_in && !flags.is_empty() {
@@ -457,6 +461,18 @@ impl Rules {
     fn let_through(&self) -> HashMap<PathBuf, FileFlags> {
         std::mem::take(&mut *self.let_through.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// Whether a directory looks like an index of this program, which may have any name (`--index`): it has a lock, an ignore
+/// file for all that is in it, and a manifest or a first part.
+fn is_index(directory: &Path) -> bool {
+    let length = |name: &str| {
+        let found = fs::symlink_metadata(directory.join(name)).ok()?;
+        found.is_file().then_some(found.len())
+    };
+    length("lock") == Some(0)
+        && length(".gitignore") == Some("*\n".len() as u64)
+        && (length("manifest.json").is_some() || directory.join("part-1").is_dir())
 }
 
 /// The flags of a path and of the folders that it lies in.

@@ -1,3 +1,5 @@
+use std::fs;
+
 use super::*;
 
 const PLAN: &str = "pairs = ['p.json']\n[model]\nprovider = 'openai-compatible'\nbase_url = 'http://localhost:1'\n\
@@ -187,4 +189,39 @@ fn workers_elsewhere_get_more_pairs_and_no_folder_of_this_machine() {
     assert_eq!(workers(&format!("workers = 3\n{PLAN}")).unwrap(), (3, 3));
     let error = workers(&format!("{PLAN}\n[packages.pip]\nindex = 'wheels'")).unwrap_err().to_string();
     assert!(error.contains("`packages.pip.index`"), "{error}");
+}
+
+/// What a plan sends and writes is what it says: links beside it, which may come from somebody else, do not count.
+#[test]
+#[cfg(unix)]
+fn members_are_not_links_that_lead_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir_all(at("plan/prompts")).unwrap();
+    fs::write(at("secret"), "max_output_tokens = 5\nuser = 'mine'\nanswer = { form = 'program' }\n").unwrap();
+    let open = |text: &str| {
+        fs::write(at("plan/plan.toml"), text).unwrap();
+        Plan::open(&at("plan/plan.toml"), None).map_err(|error| error.to_string())
+    };
+    let refused = |text: &str| {
+        let error = open(text).unwrap_err();
+        assert!(error.contains("leads out of the directory"), "{error}");
+    };
+    for name in ["link", "plan.ledger"] {
+        std::os::unix::fs::symlink("../secret", at("plan").join(name)).unwrap();
+    }
+    refused(PLAN);
+    fs::remove_file(at("plan/plan.ledger")).unwrap();
+    for entry in ["ledger", "record", "replay", "cache", "prompts"] {
+        refused(&format!("{entry} = 'link'\n{PLAN}"));
+    }
+    refused(&PLAN.replace("p.json", "link"));
+    fs::write(at("plan/prompts/screener.toml"), fs::read(at("secret")).unwrap()).unwrap();
+    assert!(open(&format!("prompts = 'prompts'\n{PLAN}")).is_ok());
+    std::os::unix::fs::symlink("../../secret", at("plan/prompts/arbiter.toml")).unwrap();
+    refused(&format!("prompts = 'prompts'\n{PLAN}"));
+    // What the plan itself says can be read there.
+    let plan = open(&format!("ledger = '../shared.ledger'\n{PLAN}")).unwrap();
+    assert_eq!(plan.ledger, at("plan/../shared.ledger"));
+    assert_eq!(plan.asked(), ["http://localhost:1 without a key"]);
 }

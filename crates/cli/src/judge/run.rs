@@ -103,9 +103,13 @@ fn format_estimate(estimate: &Estimate, judging: &Judging) -> String {
         true => "no `[budget]` limits what is spent".to_owned(),
         false => format!("leaves {}{}", left.join(", "), if is_short { ", which is less" } else { "" }),
     };
-    for (name, what) in
-        [("next", next.join(", ")), ("in all", format!("about {typical}{usual}")), ("budget", budget)]
-    {
+    let asks = plan.asked().join(", ");
+    for (name, what) in [
+        ("next", next.join(", ")),
+        ("in all", format!("about {typical}{usual}")),
+        ("budget", budget),
+        ("asks", asks),
+    ] {
         text += &format!("\n  {name:<8}{what}");
     }
     text

@@ -354,9 +354,9 @@ fn storage(status: &Status, listing: &Listing) -> Vec<Check> {
     vec![writable, space]
 }
 
-/// The folder itself, or the one that it would be made in.
+/// The folder itself, or what is nearest to where it would be made, which may be a file that is in the way.
 fn nearest_existing(folder: &Path) -> &Path {
-    folder.ancestors().find(|above| above.is_dir()).unwrap_or(Path::new("."))
+    folder.ancestors().find(|above| above.symlink_metadata().is_ok()).unwrap_or(Path::new("."))
 }
 
 /// Bytes that are free, and that an index will need, about.

@@ -49,6 +49,7 @@ fn user_of_everything() -> Fixture {
     let fixture = Fixture::new();
     fixture.write("other/main.py", "def start():\n    return run()\n");
     write_benchmark(&fixture);
+    fixture.write("bench/main.py", "def start():\n    return run()\n");
     let server = Server::script(|_, seen| {
         let texts = seen.body["input"].as_array().unwrap().len();
         let data: Vec<Value> =

@@ -101,6 +101,27 @@ for _ in range(64):
     });
 }
 
+/// Whoever reads along, be it a container's monitor, does not keep the program from being ended.
+#[test]
+fn an_output_flood_without_end_is_ended_in_time() {
+    let flood = "
+import sys
+block = b'x' * (1 << 20)
+while True:
+    sys.stdout.buffer.write(block)
+    sys.stderr.buffer.write(block)
+";
+    let limits = Limits { wall_time: Duration::from_secs(4), ..limits() };
+    attack(flood, &limits, |outcome| {
+        assert_eq!(outcome.ended, Ended::WallTime);
+        // What takes longer than that to be killed is an error.
+        assert!(outcome.wall_time < Duration::from_secs(4 + 10), "{:?}", outcome.wall_time);
+        for stream in [&outcome.stdout, &outcome.stderr] {
+            assert!(stream.bytes.len() == 64 << 10 && stream.is_truncated());
+        }
+    });
+}
+
 #[test]
 fn open_files_are_bounded_and_limits_cannot_be_raised() {
     fails(

@@ -56,7 +56,7 @@ fn user_of_everything() -> Fixture {
             (0..texts).map(|index| json!({"index": index, "embedding": [0.6, 0.8]})).collect();
         Reply::ok(json!({"data": data, "usage": {"prompt_tokens": 7, "total_tokens": 7}}))
     });
-    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../embed/tests/fixtures/tiny-bert");
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../transformer/tests/fixtures/tiny-bert");
     for arguments in [
         &["log", "on"][..],
         &["search", "open a socket"],

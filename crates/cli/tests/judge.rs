@@ -272,7 +272,9 @@ fn a_damaged_answer_is_asked_for_again_with_a_warning() {
     fs::set_permissions(fixture.path("tree/second"), Permissions::from_mode(0o640)).unwrap();
     assert!(!run("third").contains("damaged") && server.count() == 4);
     // Ledgers and answers are for their user alone, unless the user says otherwise.
-    ["answers", "first", "third"].map(|path| assert_private(&fixture.path("tree").join(path)));
+    for path in ["answers", "first", "third"] {
+        assert_private(&fixture.path("tree").join(path));
+    }
     run("second");
     let mode = fs::metadata(fixture.path("tree/second")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o640);

@@ -236,7 +236,7 @@ fn the_environment_names_the_server_and_a_budget_holds() {
 fn a_transformer_embeds_each_text_once() {
     let folder = benchmark();
     let path = folder.path();
-    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../embed/tests/fixtures/tiny-bert");
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../transformer/tests/fixtures/tiny-bert");
     let method = ["--method", model.to_str().unwrap(), "--embedding-cache", "kept"];
     let first = metrics(path, &method);
     let lengths = || -> Vec<u64> {

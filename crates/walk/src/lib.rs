@@ -464,7 +464,7 @@ impl Rules {
 }
 
 /// Whether a directory looks like an index of this program, which may have any name (`--index`): it has a lock, an ignore
-/// file for all that is in it, and a manifest or a first part.
+/// file for all that is in it, and a manifest.
 fn is_index(directory: &Path) -> bool {
     let length = |name: &str| {
         let found = fs::symlink_metadata(directory.join(name)).ok()?;
@@ -472,7 +472,7 @@ fn is_index(directory: &Path) -> bool {
     };
     length("lock") == Some(0)
         && length(".gitignore") == Some("*\n".len() as u64)
-        && (length("manifest.json").is_some() || directory.join("part-1").is_dir())
+        && ["manifest.json", "manifest.copy.json"].iter().any(|name| length(name).is_some())
 }
 
 /// The flags of a path and of the folders that it lies in.

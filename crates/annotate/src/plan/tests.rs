@@ -216,7 +216,7 @@ fn members_are_not_links_that_lead_elsewhere() {
         refused(&format!("{entry} = 'link'\n{PLAN}"));
     }
     refused(&PLAN.replace("p.json", "link"));
-    fs::write(at("plan/prompts/screener.toml"), fs::read(at("secret")).unwrap()).unwrap();
+    fs::write(at("plan/prompts/code-generator.toml"), fs::read(at("secret")).unwrap()).unwrap();
     assert!(open(&format!("prompts = 'prompts'\n{PLAN}")).is_ok());
     std::os::unix::fs::symlink("../../secret", at("plan/prompts/arbiter.toml")).unwrap();
     refused(&format!("prompts = 'prompts'\n{PLAN}"));

@@ -6,33 +6,33 @@ use serde_json::{Map, json};
 
 use crate::language::Language;
 
-mod said;
+mod fields;
 #[cfg(test)]
 mod tests;
 
-use said::{Given, Names, Part};
-pub(crate) use said::{bare, is_same};
+use fields::{AnswerPart, FieldNames, NamedValue};
+pub(crate) use fields::{bare, is_same};
 
-/// What an answer must hold.
+/// The form of an answer.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, tag = "form", rename_all = "lowercase")]
-pub enum Grammar {
+pub enum AnswerFormat {
     /// A JSON object.
-    Json(Verdicts),
+    Json(VerdictFormat),
     /// `name: value, name: value`.
-    Fields(Verdicts),
+    Fields(VerdictFormat),
     /// One of a few words, which comes first.
-    Word(Verdicts),
+    Word(VerdictFormat),
     /// A program.
     Program,
     /// Commands that install packages, a line each.
     Packages,
 }
 
-/// A verdict, and what follows from it.
+/// The fields of an answer, and what its verdicts mean.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Verdicts {
+pub struct VerdictFormat {
     /// The name of the verdict, and other spellings of it.
     #[serde(default)]
     pub verdict: Vec<String>,
@@ -43,13 +43,13 @@ pub struct Verdicts {
     #[serde(default)]
     pub confidence: Option<String>,
     /// What the verdict may be.
-    pub values: Vec<Meaning>,
+    pub values: Vec<VerdictMeaning>,
 }
 
 /// What a verdict means: a label, or what is done next.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Meaning {
+pub struct VerdictMeaning {
     /// How it is written, in any case; numbers with any number of zeros behind the point.
     pub says: Vec<String>,
     /// 1 if the code answers the query, 0 if not.
@@ -60,31 +60,31 @@ pub struct Meaning {
     pub grade: Option<u8>,
     /// What follows where there is no label.
     #[serde(default)]
-    pub then: Option<Then>,
+    pub then: Option<FollowUp>,
 }
 
-/// What follows from a verdict that is no label.
+/// What follows from a verdict without a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Then {
+pub enum FollowUp {
     /// The next step decides.
     Next,
     /// The pair is not one that has a label.
     Discard,
 }
 
-/// What an answer says.
+/// A verdict that was read out of an answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reading {
+pub struct ParsedAnswer {
     /// What the verdict means.
-    pub meaning: Meaning,
+    pub meaning: VerdictMeaning,
     /// Why; empty where nothing was said.
     pub reason: String,
     /// How sure the model is that it is right, from 0 to 1, where it is asked.
     pub confidence: Option<f64>,
 }
 
-impl Grammar {
+impl AnswerFormat {
     /// Checks that every verdict has one meaning.
     ///
     /// # Errors
@@ -126,8 +126,8 @@ impl Grammar {
         Ok(())
     }
 
-    /// The greatest grade that an answer may have, where there are grades.
-    pub(crate) fn greatest_grade(&self) -> Option<u8> {
+    /// The maximum grade that an answer may have, where there are grades.
+    pub(crate) fn max_grade(&self) -> Option<u8> {
         match self {
             Self::Json(verdicts) | Self::Fields(verdicts) | Self::Word(verdicts) => {
                 verdicts.values.iter().filter_map(|meaning| meaning.grade).max()
@@ -168,7 +168,7 @@ impl Grammar {
     ///
     /// # Errors
     /// What was expected and what is there, in words for the model.
-    pub(crate) fn read(&self, text: &str) -> Result<Reading, String> {
+    pub(crate) fn read(&self, text: &str) -> Result<ParsedAnswer, String> {
         match self {
             Self::Word(verdicts) => verdicts.read_word(text),
             Self::Json(verdicts) | Self::Fields(verdicts) => verdicts.read_named(text),
@@ -177,7 +177,7 @@ impl Grammar {
     }
 }
 
-impl Verdicts {
+impl VerdictFormat {
     fn expected(&self) -> String {
         let said: Vec<&str> =
             self.values.iter().filter_map(|meaning| meaning.says.first()).map(String::as_str).collect();
@@ -185,25 +185,25 @@ impl Verdicts {
     }
 
     /// The meaning of a value; `written` is all of it.
-    fn meaning(&self, written: &str) -> Option<&Meaning> {
+    fn meaning(&self, written: &str) -> Option<&VerdictMeaning> {
         self.values.iter().find(|meaning| meaning.says.iter().any(|says| is_same(says, written)))
     }
 
-    fn read_word(&self, text: &str) -> Result<Reading, String> {
-        match self.meaning(bare(said::without_thoughts(text))) {
+    fn read_word(&self, text: &str) -> Result<ParsedAnswer, String> {
+        match self.meaning(bare(fields::without_thoughts(text))) {
             Some(meaning) => {
-                Ok(Reading { meaning: meaning.clone(), reason: String::new(), confidence: None })
+                Ok(ParsedAnswer { meaning: meaning.clone(), reason: String::new(), confidence: None })
             }
             None => Err(format!("expected one of {} and nothing else", self.expected())),
         }
     }
 
-    fn read_named(&self, text: &str) -> Result<Reading, String> {
+    fn read_named(&self, text: &str) -> Result<ParsedAnswer, String> {
         let name = self.verdict.first().map_or("", String::as_str);
-        let mut names: Vec<(Part, &str)> =
-            self.verdict.iter().map(|name| (Part::Verdict, name.as_str())).collect();
-        names.extend(self.reason.iter().map(|name| (Part::Reason, name.as_str())));
-        names.extend(self.confidence.iter().map(|name| (Part::Confidence, name.as_str())));
+        let mut names: Vec<(AnswerPart, &str)> =
+            self.verdict.iter().map(|name| (AnswerPart::Verdict, name.as_str())).collect();
+        names.extend(self.reason.iter().map(|name| (AnswerPart::Reason, name.as_str())));
+        names.extend(self.confidence.iter().map(|name| (AnswerPart::Confidence, name.as_str())));
         let said = self.said(text, &names).ok_or_else(|| {
             format!(
                 "expected `{name}` once, with one of {}, and it is repeated over and over",
@@ -212,24 +212,30 @@ impl Verdicts {
         })?;
         let meaning = self.decided(name, &said)?.clone();
         let confidence = self.confidence.as_deref().map(|name| confidence(name, &said)).transpose()?;
-        let reason = said.into_iter().find(|given| given.part == Part::Reason || given.part == Part::Other);
-        Ok(Reading { meaning, reason: reason.map(|reason| reason.value).unwrap_or_default(), confidence })
+        let reason = said
+            .into_iter()
+            .find(|given| given.part == AnswerPart::Reason || given.part == AnswerPart::Other);
+        Ok(ParsedAnswer {
+            meaning,
+            reason: reason.map(|reason| reason.value).unwrap_or_default(),
+            confidence,
+        })
     }
 
-    fn said(&self, text: &str, names: &Names<'_>) -> Option<Vec<Given>> {
-        let answer = said::without_escapes(said::without_thoughts(text));
-        let is_value = |part: Part, written: &str| match part {
-            Part::Verdict => self.meaning(written).is_some(),
-            Part::Confidence => probability(written).is_some(),
-            Part::Reason | Part::Other => false,
+    fn said(&self, text: &str, names: &FieldNames<'_>) -> Option<Vec<NamedValue>> {
+        let answer = fields::without_escapes(fields::without_thoughts(text));
+        let is_value = |part: AnswerPart, written: &str| match part {
+            AnswerPart::Verdict => self.meaning(written).is_some(),
+            AnswerPart::Confidence => probability(written).is_some(),
+            AnswerPart::Reason | AnswerPart::Other => false,
         };
-        said::given(&answer, names, &is_value)
+        fields::given(&answer, names, &is_value)
     }
 
     /// The one verdict that an answer gives, wherever it gives one.
-    fn decided(&self, name: &str, said: &[Given]) -> Result<&Meaning, String> {
-        let mut decided: Option<(&Meaning, &Given)> = None;
-        let verdicts = || said.iter().filter(|given| given.part == Part::Verdict);
+    fn decided(&self, name: &str, said: &[NamedValue]) -> Result<&VerdictMeaning, String> {
+        let mut decided: Option<(&VerdictMeaning, &NamedValue)> = None;
+        let verdicts = || said.iter().filter(|given| given.part == AnswerPart::Verdict);
         for given in verdicts().filter(|given| !given.is_mentioned) {
             let Some(meaning) = self.meaning(&given.value).filter(|_| given.is_whole) else {
                 let shown = beginning(&given.value);
@@ -244,8 +250,9 @@ impl Verdicts {
             ));
         };
         // What the reason says of the verdict may be another one.
-        let differs =
-            |given: &&Given| self.meaning(&given.value).is_some_and(|other| !std::ptr::eq(other, meaning));
+        let differs = |given: &&NamedValue| {
+            self.meaning(&given.value).is_some_and(|other| !std::ptr::eq(other, meaning))
+        };
         match verdicts().find(differs) {
             Some(other) => Err(format!(
                 "expected one value as `{name}`, found {:?} and {:?}",
@@ -258,11 +265,11 @@ impl Verdicts {
 }
 
 /// How sure an answer says that it is, once or always the same.
-fn confidence(name: &str, said: &[Given]) -> Result<f64, String> {
-    let mut given = said.iter().filter(|given| given.part == Part::Confidence && !given.is_mentioned);
+fn confidence(name: &str, said: &[NamedValue]) -> Result<f64, String> {
+    let mut given = said.iter().filter(|given| given.part == AnswerPart::Confidence && !given.is_mentioned);
     let wrong =
         |found: &str| format!("expected a number from 0 to 1 as `{name}`, found {:?}", beginning(found));
-    let read = |given: &Given| {
+    let read = |given: &NamedValue| {
         probability(&given.value).filter(|_| given.is_whole).ok_or_else(|| wrong(&given.value))
     };
     let first = given.next().ok_or_else(|| wrong("")).and_then(read)?;
@@ -292,7 +299,7 @@ fn beginning(value: &str) -> String {
     value.chars().take(40).collect()
 }
 
-/// The most bytes that a test program may have.
+/// Maximum number of bytes that a test program may have.
 const MAX_PROGRAM_BYTES: usize = 200_000;
 
 /// The program in an answer: what stands in the longest code fence of the language, or of no language; the whole

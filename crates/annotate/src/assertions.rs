@@ -4,8 +4,8 @@
 //! So programs are rewritten before they run ([`instrument`]): what decides an assertion is wrapped in a call that
 //! reports it and changes nothing else. Reports go over a pipe of their own, each with a number that is drawn anew for
 //! the run, so that nothing that a program prints is taken for one. A program that means to can still find the number,
-//! as it runs in the same process; all it gains is what ending with status 0 gained it before, as the status is believed
-//! no less than the reports: a program that ended with another one has not passed, whatever was reported.
+//! as it runs in the same process; all it gains is what ending with status 0 gained it before, as the status is
+//! believed no less than the reports: a program that ended with another one has not passed, whatever was reported.
 
 mod instrument;
 mod sites;
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use instrument::{Instrumented, Reporting};
+pub(crate) use instrument::{InstrumentedProgram, ReportStyle};
 pub(crate) use sites::may_assert;
 
 /// The most reports of one process; then it says that there are more.
@@ -25,8 +25,9 @@ const MAX_REPORTS: u32 = 1_000;
 pub struct Assertions {
     /// Those that were evaluated, each time that they were.
     pub ran: u64,
-    /// The places in the program that these stand at; one that others call, as `check`, counts each time.
-    pub places: u64,
+    /// The positions of these in the program; one that others call, as `check`, counts each time.
+    #[serde(rename = "places")]
+    pub sites: u64,
     /// Of those that ran, such as did not hold.
     pub failed: u64,
     /// Of those that ran, such as were broken off, by an error or the end of the program. Many do not hold so.
@@ -39,7 +40,7 @@ pub struct Assertions {
 
 /// What a report says.
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum ReportKind {
     /// The program has begun.
     Started,
     /// An assertion holds.
@@ -54,7 +55,7 @@ enum Kind {
     More,
 }
 
-impl Kind {
+impl ReportKind {
     fn of(letter: &str) -> Option<Self> {
         Some(match letter {
             "s" => Self::Started,
@@ -69,35 +70,35 @@ impl Kind {
 }
 
 impl Assertions {
-    /// What the reports with this number say; `None` where the program did not begin to report. What else is in the pipe
-    /// does not count. `called` are the lines of assertions that others call.
+    /// What the reports with this number say; `None` where the program did not begin to report. What else is in the
+    /// pipe does not count. `called` are the lines of assertions that others call.
     fn reported(report: &str, number: &str, called: &BTreeSet<u32>) -> Option<Self> {
         let mut found = Self::default();
         let (mut has_started, mut begun, mut lines) = (false, Vec::new(), BTreeSet::new());
         for line in report.lines() {
             let Some((kind, line)) = read_report(line, number) else { continue };
-            if matches!(kind, Kind::Held | Kind::Failed | Kind::Begun) {
-                found.places += u64::from(lines.insert(line) || called.contains(&line));
+            if matches!(kind, ReportKind::Held | ReportKind::Failed | ReportKind::Begun) {
+                found.sites += u64::from(lines.insert(line) || called.contains(&line));
             }
             match kind {
-                Kind::Started => has_started = true,
-                Kind::Held => found.ran += 1,
-                Kind::Failed => {
+                ReportKind::Started => has_started = true,
+                ReportKind::Held => found.ran += 1,
+                ReportKind::Failed => {
                     found.ran += 1;
                     found.failed += 1;
                     found.first_failed_line = found.first_failed_line.or(Some(line));
                 }
-                Kind::Begun => {
+                ReportKind::Begun => {
                     found.ran += 1;
                     begun.push(line);
                 }
-                Kind::HeldInTheEnd => {
+                ReportKind::HeldInTheEnd => {
                     // The last one of that line: assertions may be within others, and in several threads.
-                    if let Some(place) = begun.iter().rposition(|known| *known == line) {
-                        begun.remove(place);
+                    if let Some(position) = begun.iter().rposition(|known| *known == line) {
+                        begun.remove(position);
                     }
                 }
-                Kind::More => found.is_cut = true,
+                ReportKind::More => found.is_cut = true,
             }
         }
         // Where reports were cut, its end may be what was not written.
@@ -130,9 +131,9 @@ impl Assertions {
 }
 
 /// A report with this number: what it says, and of which line.
-fn read_report(text: &str, number: &str) -> Option<(Kind, u32)> {
+fn read_report(text: &str, number: &str) -> Option<(ReportKind, u32)> {
     let (kind, line) = text.strip_prefix(number)?.strip_prefix(' ')?.split_once(' ')?;
-    Some((Kind::of(kind)?, line.parse().ok()?))
+    Some((ReportKind::of(kind)?, line.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -175,7 +176,7 @@ mod tests {
         let found = Assertions::reported(report, "77", &BTreeSet::from([9])).unwrap();
         let expected = Assertions {
             ran: 5,
-            places: 4,
+            sites: 4,
             failed: 1,
             broken_off: 1,
             first_failed_line: Some(4),
@@ -198,7 +199,7 @@ mod tests {
             let report = lines.join("\n");
             if let Some(found) = Assertions::reported(&report, "77", &BTreeSet::new()) {
                 prop_assert!(found.failed + found.broken_off <= found.ran && found.ran <= lines.len() as u64);
-                prop_assert!(found.places <= found.ran && found.held() <= found.ran);
+                prop_assert!(found.sites <= found.ran && found.held() <= found.ran);
             }
         }
     }

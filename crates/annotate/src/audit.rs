@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::error::AnnotateError;
 use crate::evidence::RunResult;
 use crate::language::Language;
-use crate::ledger::{Finished, Ledger};
+use crate::ledger::{FinishedRun, Ledger};
 use crate::programs::Programs;
 
 /// Runs that are read from the ledger at once.
@@ -19,7 +19,7 @@ const PAGE: usize = 256;
 
 /// A test program that no longer comes to what the label rests on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Changed {
+pub struct ChangedRun {
     /// Id of the pair.
     pub pair: String,
     /// Whose program it is, if a person's.
@@ -34,7 +34,7 @@ pub struct Changed {
 
 /// A test program that could not be run again this time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct NotRun {
+pub struct SkippedRun {
     /// Id of the pair.
     pub pair: String,
     /// Whose program it is, if a person's.
@@ -43,33 +43,33 @@ pub struct NotRun {
     pub reason: String,
 }
 
-/// What an audit found.
+/// The results of an audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Audit {
+pub struct AuditReport {
     /// Programs that were run again, or should have been.
     pub runs: u64,
     /// How many of them people wrote.
     pub of_people: u64,
     /// Those that came to something else, by the id of their pair.
-    pub changed: Vec<Changed>,
+    pub changed: Vec<ChangedRun>,
     /// Those that could not be run, by the id of their pair.
-    pub not_run: Vec<NotRun>,
-    /// Whether the user wanted no more before all had been run.
+    pub not_run: Vec<SkippedRun>,
+    /// Whether the user asked to stop before all had been run.
     pub stopped: bool,
 }
 
-impl Audit {
+impl AuditReport {
     /// Whether all was run again and came to the same.
     pub fn holds(&self) -> bool {
         self.changed.is_empty() && self.not_run.is_empty() && !self.stopped
     }
 }
 
-/// What became of one program.
-enum Found {
+/// The result of running a program again.
+enum RerunResult {
     Same,
-    Changed(Changed),
-    NotRun(NotRun),
+    Changed(ChangedRun),
+    Skipped(SkippedRun),
 }
 
 /// Runs the programs that the labels of `judge` rest on again, and those that people wrote for its pairs, on so many
@@ -84,9 +84,9 @@ pub fn audit(
     limits: &Limits,
     threads: usize,
     stop: &AtomicBool,
-) -> Result<Audit, AnnotateError> {
-    let mut audit = Audit::default();
-    let mut again = |page: Vec<Finished>| run_again(&mut audit, page, programs, limits, threads, stop);
+) -> Result<AuditReport, AnnotateError> {
+    let mut audit = AuditReport::default();
+    let mut again = |page: Vec<FinishedRun>| run_again(&mut audit, page, programs, limits, threads, stop);
     let mut after = [0; 3];
     while let page = ledger.finished(judge, after, PAGE)?
         && let Some((last, _)) = page.last()
@@ -110,15 +110,15 @@ pub fn audit(
 }
 
 fn run_again(
-    audit: &mut Audit,
-    page: Vec<Finished>,
+    audit: &mut AuditReport,
+    page: Vec<FinishedRun>,
     programs: &dyn Programs,
     limits: &Limits,
     threads: usize,
     stop: &AtomicBool,
 ) -> Result<(), AnnotateError> {
     let runs = Mutex::new(page.into_iter());
-    let results: Mutex<Vec<(bool, Result<Found, AnnotateError>)>> = Mutex::default();
+    let results: Mutex<Vec<(bool, Result<RerunResult, AnnotateError>)>> = Mutex::default();
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
@@ -135,9 +135,9 @@ fn run_again(
         match found {
             Err(AnnotateError::Stopped) => continue,
             Err(error) => return Err(error),
-            Ok(Found::Same) => {}
-            Ok(Found::Changed(changed)) => audit.changed.push(changed),
-            Ok(Found::NotRun(not_run)) => audit.not_run.push(not_run),
+            Ok(RerunResult::Same) => {}
+            Ok(RerunResult::Changed(changed)) => audit.changed.push(changed),
+            Ok(RerunResult::Skipped(not_run)) => audit.not_run.push(not_run),
         }
         audit.runs += 1;
         audit.of_people += u64::from(is_of_person);
@@ -145,23 +145,33 @@ fn run_again(
     Ok(())
 }
 
-fn compare(finished: Finished, programs: &dyn Programs, limits: &Limits) -> Result<Found, AnnotateError> {
-    let Finished { pair, code, person, run: before } = finished;
+fn compare(
+    finished: FinishedRun,
+    programs: &dyn Programs,
+    limits: &Limits,
+) -> Result<RerunResult, AnnotateError> {
+    let FinishedRun { pair, code, person, run: before } = finished;
     let Some(language) = Language::named(&before.program.language) else {
         let reason = format!("{} is not among the languages", before.program.language);
-        return Ok(Found::NotRun(NotRun { pair, person, reason }));
+        return Ok(RerunResult::Skipped(SkippedRun { pair, person, reason }));
     };
     let now = match programs.run(before.program.clone(), &code, limits) {
         Ok(now) => now,
         // The next one may have what this one lacks.
         Err(error @ (AnnotateError::Packages(_) | AnnotateError::Unrunnable { .. })) => {
-            return Ok(Found::NotRun(NotRun { pair, person, reason: error.to_string() }));
+            return Ok(RerunResult::Skipped(SkippedRun { pair, person, reason: error.to_string() }));
         }
         Err(error) => return Err(error),
     };
     let [before, now_came_to] = [before.result(language), now.result(language)];
     if before == now_came_to {
-        return Ok(Found::Same);
+        return Ok(RerunResult::Same);
     }
-    Ok(Found::Changed(Changed { pair, person, before, now: now_came_to, output: now.shown(language) }))
+    Ok(RerunResult::Changed(ChangedRun {
+        pair,
+        person,
+        before,
+        now: now_came_to,
+        output: now.shown(language),
+    }))
 }

@@ -34,7 +34,7 @@ pub struct Calibration {
     /// What calibrates them, fitted on all pairs: for verdicts to come.
     pub recalibration: Recalibration,
     /// How many verdicts can be kept where enough of those kept have to be right, on these very pairs.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<Coverage>,
 }
 
 /// How good probabilities are.
@@ -50,19 +50,19 @@ pub struct Forecasts {
     pub bins: Vec<Bin>,
 }
 
-/// What can be kept.
+/// The share of verdicts that reaches an accuracy.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Kept {
-    /// Least share of right ones among those kept.
+pub struct Coverage {
+    /// Minimum share of right ones among those kept.
     pub accuracy: f64,
-    /// Least confidence that is kept, as the judge says it; `None` where no confidence is enough.
+    /// Minimum confidence that is kept, as the judge says it; `None` where no confidence is enough.
     pub confidence: Option<f64>,
     /// Share of all verdicts that are kept.
     pub share: f64,
 }
 
 /// A verdict whose confidence can be checked.
-struct Case {
+struct ConfidenceCase {
     query: String,
     confidence: f64,
     is_right: bool,
@@ -107,14 +107,14 @@ impl Calibration {
             };
             if let (Some(confidence), Some(label)) = (decided.verdict.confidence, decided.pair.label) {
                 let is_right = said == (label >= 1);
-                cases.push(Case { query: decided.pair.query_id, confidence, is_right });
+                cases.push(ConfidenceCase { query: decided.pair.query_id, confidence, is_right });
             }
             Ok(())
         })?;
         Ok((!cases.is_empty()).then(|| Self::new(&cases, n_folds, n_bins)))
     }
 
-    fn new(cases: &[Case], n_folds: usize, n_bins: usize) -> Self {
+    fn new(cases: &[ConfidenceCase], n_folds: usize, n_bins: usize) -> Self {
         let confidences: Vec<f64> = cases.iter().map(|case| case.confidence).collect();
         let mut distinct: Vec<u64> = confidences.iter().map(|confidence| confidence.to_bits()).collect();
         distinct.sort_unstable();
@@ -125,7 +125,7 @@ impl Calibration {
         let curve = risk_coverage(&confidences, &right);
         let kept = |accuracy: f64| {
             let enough = curve.iter().rfind(|point| 1.0 - point.risk >= accuracy);
-            Kept {
+            Coverage {
                 accuracy,
                 confidence: enough.map(|point| point.threshold),
                 share: enough.map_or(0.0, |point| point.coverage),
@@ -164,9 +164,9 @@ mod tests {
         // Says 0.95 and is right in 7 of 10, says 0.6 and is right in 5 of 10; ten queries with ten pairs of each.
         let case = |number: usize| {
             let (confidence, n_right) = if number % 20 < 10 { (0.95, 7) } else { (0.6, 5) };
-            Case { query: (number / 20).to_string(), confidence, is_right: number % 10 < n_right }
+            ConfidenceCase { query: (number / 20).to_string(), confidence, is_right: number % 10 < n_right }
         };
-        let cases: Vec<Case> = (0..200).map(case).collect();
+        let cases: Vec<ConfidenceCase> = (0..200).map(case).collect();
         let found = Calibration::new(&cases, 5, 10);
         assert_eq!((found.pairs, found.accuracy), (200, 0.6));
         let brier = 0.5 * (0.7 * 0.05_f64.powi(2) + 0.3 * 0.95_f64.powi(2))
@@ -177,7 +177,7 @@ mod tests {
         assert!(found.calibrated.brier < found.as_said.brier);
         assert!((found.recalibration.apply(0.95) - 0.7).abs() < 0.01, "{found:?}");
         // No confidence is enough for nine right ones in ten.
-        assert_eq!(found.kept[0], Kept { accuracy: 0.9, confidence: None, share: 0.0 });
+        assert_eq!(found.kept[0], Coverage { accuracy: 0.9, confidence: None, share: 0.0 });
         assert!(found.warnings().is_empty());
         let alike = Calibration::new(&cases[..6], 5, 10).warnings();
         assert!(alike[0].starts_with("only 6 pairs") && alike[1].contains("the same"), "{alike:?}");
@@ -185,13 +185,14 @@ mod tests {
 
     #[test]
     fn what_can_be_kept_is_as_much_as_possible() {
-        let case = |(confidence, is_right): (f64, bool)| Case {
+        let case = |(confidence, is_right): (f64, bool)| ConfidenceCase {
             query: confidence.to_string(),
             confidence,
             is_right,
         };
-        let cases: Vec<Case> = [(0.9, true), (0.8, true), (0.7, false), (0.6, true)].map(case).into();
+        let cases: Vec<ConfidenceCase> =
+            [(0.9, true), (0.8, true), (0.7, false), (0.6, true)].map(case).into();
         let found = Calibration::new(&cases, 2, 5);
-        assert_eq!(found.kept[1], Kept { accuracy: 0.95, confidence: Some(0.8), share: 0.5 });
+        assert_eq!(found.kept[1], Coverage { accuracy: 0.95, confidence: Some(0.8), share: 0.5 });
     }
 }

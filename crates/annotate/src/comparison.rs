@@ -5,12 +5,12 @@ use serde::Serialize;
 
 use crate::error::AnnotateError;
 use crate::judge::Outcome;
-use crate::ledger::{ExtraWork, Ledger, Votes, Work};
+use crate::ledger::{JudgeWork, Ledger, OptionalWork, PairVotes};
 use crate::plan::Plan;
 
 /// How far the members of a majority agree.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Members {
+pub struct MemberAgreement {
     /// Pairs with two or more members that decided.
     pub pairs: u64,
     /// Mean over these pairs of the share of pairs of members that agree.
@@ -20,12 +20,12 @@ pub struct Members {
     /// Pairs that have no majority, as no outcome has more than half of the votes.
     pub without_majority: u64,
     /// Each of them.
-    pub members: Vec<Member>,
+    pub members: Vec<MemberRow>,
 }
 
 /// A member of a majority.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Member {
+pub struct MemberRow {
     /// Its model, its round or both.
     pub name: String,
     /// Pairs that it decided.
@@ -40,16 +40,16 @@ pub struct Member {
 
 /// What the options of a judge cost, and what they changed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Options {
+pub struct OptionCosts {
     /// What each did beyond the judge without options.
-    pub added: Vec<Added>,
+    pub added: Vec<OptionCost>,
     /// The judge beside the one without options, where both have judged.
-    pub beside_plain: Option<BesidePlain>,
+    pub beside_plain: Option<PlainComparison>,
 }
 
 /// What an option did beyond the judge without options.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Added {
+pub struct OptionCost {
     /// The option.
     pub option: &'static str,
     /// Calls of models.
@@ -66,7 +66,7 @@ pub struct Added {
 
 /// A judge with options beside the same one without.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct BesidePlain {
+pub struct PlainComparison {
     /// Pairs that both have decided, or left unresolved.
     pub pairs: u64,
     /// Pairs whose outcome is another one with the options: (without, with, number).
@@ -93,11 +93,11 @@ fn rating(outcome: Option<Outcome>) -> Option<f64> {
     }
 }
 
-/// Right and all.
+/// A number of cases, and how many of them are right.
 #[derive(Clone, Copy, Default)]
-struct Share(u64, u64);
+struct Proportion(u64, u64);
 
-impl Share {
+impl Proportion {
     fn add(&mut self, a: Option<f64>, b: Option<f64>) {
         if let (Some(a), Some(b)) = (a, b) {
             self.0 += u64::from(a == b);
@@ -110,11 +110,11 @@ impl Share {
     }
 }
 
-fn truth(votes: &Votes) -> Option<f64> {
+fn truth(votes: &PairVotes) -> Option<f64> {
     votes.label.map(|label| f64::from(label >= 1))
 }
 
-impl Members {
+impl MemberAgreement {
     /// Of a plan with members, of which `judge` is the majority; `None` for other plans.
     ///
     /// # Errors
@@ -136,23 +136,23 @@ impl Members {
     }
 
     /// From the votes on pairs, of which the first is the majority and the others are those of `names`.
-    fn new(names: Vec<String>, votes: &[Votes]) -> Self {
+    fn new(names: Vec<String>, votes: &[PairVotes]) -> Self {
         let rows: Vec<Vec<Option<f64>>> = votes
             .iter()
             .map(|votes| votes.outcomes.iter().map(|outcome| rating(*outcome)).collect())
             .collect();
         let table: Vec<Vec<Option<f64>>> = rows.iter().map(|row| row[1..].to_vec()).collect();
-        let member = |(place, name): (usize, String)| {
+        let member = |(position, name): (usize, String)| {
             let (mut member, mut agreement, mut accuracy) =
-                (Member { name, ..Member::default() }, Share::default(), Share::default());
+                (MemberRow { name, ..MemberRow::default() }, Proportion::default(), Proportion::default());
             for (row, votes) in rows.iter().zip(votes) {
-                let own: Option<f64> = row[place + 1];
+                let own: Option<f64> = row[position + 1];
                 member.decided += u64::from(own.is_some());
                 member.yes += u64::from(own == Some(1.0));
                 agreement.add(own, row[0]);
                 accuracy.add(own.filter(|own| *own < 2.0), truth(votes));
             }
-            Member { agreement_with_majority: agreement.value(), accuracy: accuracy.value(), ..member }
+            MemberRow { agreement_with_majority: agreement.value(), accuracy: accuracy.value(), ..member }
         };
         Self {
             pairs: table.iter().filter(|row| row.iter().flatten().count() > 1).count() as u64,
@@ -167,31 +167,31 @@ impl Members {
     }
 }
 
-impl Options {
+impl OptionCosts {
     /// Of `judge`, whose plan this is; `None` where the plan has no options.
     ///
     /// # Errors
     /// When the ledger cannot be read.
     pub fn of(plan: &Plan, ledger: &Ledger, judge: i64) -> Result<Option<Self>, AnnotateError> {
         let Some(version) = &plan.plain_version else { return Ok(None) };
-        let added = ledger.extras(judge)?;
+        let added = ledger.optional_work(judge)?;
         let beside_plain = match ledger.judge(version)? {
             Some(plain) => {
                 let mut votes = Vec::new();
                 ledger.for_each_votes(&[plain, judge], |of_pair| votes.push(of_pair))?;
                 let work = [ledger.work_on_pairs_of(plain, judge)?, ledger.work_on_pairs_of(judge, plain)?];
-                BesidePlain::new(&votes, work)
+                PlainComparison::new(&votes, work)
             }
             None => None,
         };
-        Ok(Some(Self { added: added.into_iter().map(Added::from).collect(), beside_plain }))
+        Ok(Some(Self { added: added.into_iter().map(OptionCost::from).collect(), beside_plain }))
     }
 }
 
-impl From<ExtraWork> for Added {
-    fn from(work: ExtraWork) -> Self {
+impl From<OptionalWork> for OptionCost {
+    fn from(work: OptionalWork) -> Self {
         Self {
-            option: work.extra.name(),
+            option: work.optional_step.name(),
             calls: work.answers,
             tokens: work.cost.tokens,
             dollars: work.cost.dollars(),
@@ -201,11 +201,11 @@ impl From<ExtraWork> for Added {
     }
 }
 
-impl BesidePlain {
+impl PlainComparison {
     /// From the votes of the plain judge and of the other, and what each did for the pairs that both decided.
-    fn new(votes: &[Votes], work: [Work; 2]) -> Option<Self> {
+    fn new(votes: &[PairVotes], work: [JudgeWork; 2]) -> Option<Self> {
         let mut beside = Self::default();
-        let mut shares = [Share::default(); 2];
+        let mut shares = [Proportion::default(); 2];
         for votes in votes {
             let [Some(plain), Some(other)] = votes.outcomes[..] else { continue };
             beside.pairs += 1;
@@ -229,7 +229,7 @@ impl BesidePlain {
         beside.tokens = more(other.cost.tokens, plain.cost.tokens);
         beside.dollars = other.cost.dollars().zip(plain.cost.dollars()).map(|(with, without)| with - without);
         beside.runs = more(other.runs, plain.runs);
-        beside.accuracy = match shares.map(Share::value) {
+        beside.accuracy = match shares.map(Proportion::value) {
             [Some(plain), Some(other)] => Some([plain, other]),
             _ => None,
         };
@@ -243,14 +243,14 @@ mod tests {
     use Outcome::{No, Unresolved, Yes};
     use quarry_llm::{Cost, Money};
 
-    fn votes(label: i32, outcomes: &[Outcome]) -> Votes {
-        Votes { label: Some(label), outcomes: outcomes.iter().copied().map(Some).collect() }
+    fn votes(label: i32, outcomes: &[Outcome]) -> PairVotes {
+        PairVotes { label: Some(label), outcomes: outcomes.iter().copied().map(Some).collect() }
     }
 
     #[test]
     fn members_are_compared_with_one_another_the_majority_and_the_file() {
         let names = ["a", "b", "c"].map(str::to_owned).to_vec();
-        let found = Members::new(
+        let found = MemberAgreement::new(
             names,
             &[
                 votes(1, &[Yes, Yes, Yes, Yes]),
@@ -265,8 +265,8 @@ mod tests {
         // Coincidences of 11 ratings: 6 of yes, 5 of no; observed disagreement 2·(1 + 1)/11, expected 2·6·5/(11·10).
         let alpha = 1.0 - (4.0 / 11.0) / (60.0 / 110.0);
         assert!((found.krippendorff_alpha.unwrap() - alpha).abs() < 1e-12, "{found:?}");
-        let of = |place: usize| {
-            let Member { decided, yes, agreement_with_majority, accuracy, .. } = &found.members[place];
+        let of = |position: usize| {
+            let MemberRow { decided, yes, agreement_with_majority, accuracy, .. } = &found.members[position];
             (*decided, *yes, agreement_with_majority.unwrap(), accuracy.unwrap())
         };
         assert_eq!(of(0), (4, 3, 1.0, 0.75));
@@ -276,8 +276,10 @@ mod tests {
     #[test]
     fn options_are_measured_on_what_both_decided() {
         let cost = |tokens: u64| Cost { tokens, money: Money::from_units(tokens * 1_000_000) };
-        let work =
-            [Work { answers: 4, cost: cost(100), runs: 2 }, Work { answers: 6, cost: cost(150), runs: 9 }];
+        let work = [
+            JudgeWork { answers: 4, cost: cost(100), runs: 2 },
+            JudgeWork { answers: 6, cost: cost(150), runs: 9 },
+        ];
         let mut pairs = vec![
             votes(1, &[No, Yes]),
             votes(1, &[No, Yes]),
@@ -285,12 +287,12 @@ mod tests {
             votes(0, &[No, No]),
             votes(0, &[Unresolved, No]),
         ];
-        pairs.push(Votes { label: Some(1), outcomes: vec![None, Some(Yes)] });
-        let found = BesidePlain::new(&pairs, work).unwrap();
+        pairs.push(PairVotes { label: Some(1), outcomes: vec![None, Some(Yes)] });
+        let found = PlainComparison::new(&pairs, work).unwrap();
         assert_eq!(found.pairs, 5);
         assert_eq!(found.changed, [("no", "yes", 3), ("unresolved", "no", 1)]);
         assert_eq!((found.calls, found.tokens, found.runs), (2, 50, 7));
         assert_eq!(found.accuracy, Some([0.5, 0.75]));
-        assert_eq!(BesidePlain::new(&pairs[5..], work), None);
+        assert_eq!(PlainComparison::new(&pairs[5..], work), None);
     }
 }

@@ -12,18 +12,18 @@ use quarry_queue::QueueError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnnotateError {
-    /// A file or folder cannot be read.
+    /// A file or directory cannot be read.
     #[error("{}: cannot be read; check the path and its permissions", path.display())]
     Read {
-        /// The file or folder.
+        /// The file or directory.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
-    /// A file or folder cannot be written.
-    #[error("{}: cannot be written; check the folder, its permissions and the free space", path.display())]
+    /// A file or directory cannot be written.
+    #[error("{}: cannot be written; check the directory, its permissions and the free space", path.display())]
     Write {
-        /// The file or folder.
+        /// The file or directory.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
@@ -37,10 +37,10 @@ pub enum AnnotateError {
         problem: String,
     },
     /// A prompt or a guideline is wrong.
-    #[error("{place}: {problem}")]
+    #[error("{file}: {problem}")]
     Prompt {
         /// The file, or the name of a built-in one.
-        place: String,
+        file: String,
         /// What was expected.
         problem: String,
     },
@@ -105,7 +105,7 @@ pub enum AnnotateError {
     Idle,
     /// One pair after the other failed, so that something is wrong with all of them.
     #[error(
-        "{in_a_row} pairs in a row failed, the last of them so: {last}; mend that, and run the plan again"
+        "{in_a_row} pairs in a row failed, the last of them so: {last}; fix that, and run the plan again"
     )]
     Failures {
         /// How many.
@@ -113,7 +113,7 @@ pub enum AnnotateError {
         /// The last failure.
         last: String,
     },
-    /// The user wants no more.
+    /// The user asked to stop.
     #[error("stopped; what was answered is in the ledger, and the same command goes on from there")]
     Stopped,
 }

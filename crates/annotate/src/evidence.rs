@@ -5,13 +5,13 @@ use std::time::Duration;
 use quarry_sandbox::{Captured, Ended, Outcome};
 use serde::{Deserialize, Serialize};
 
-use crate::assertions::{self, Assertions, Instrumented};
+use crate::assertions::{self, Assertions, InstrumentedProgram};
 use crate::language::Language;
 
-/// What a step is for that the judge would not take without an entry of the plan.
+/// The option of a plan that a step is for. A judge without options takes none of these steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Extra {
+pub enum OptionalStep {
     /// Tests that do not see the code: what joins them with it.
     FromQuery,
     /// Further programs.
@@ -24,12 +24,12 @@ pub enum Extra {
     Differential,
 }
 
-impl Extra {
-    /// Every one.
+impl OptionalStep {
+    /// All of them.
     pub const ALL: [Self; 5] =
         [Self::FromQuery, Self::Programs, Self::Mutation, Self::Rewritten, Self::Differential];
 
-    /// As the ledger has it.
+    /// Its name in the ledger.
     pub fn name(self) -> &'static str {
         match self {
             Self::FromQuery => "from_query",
@@ -40,25 +40,25 @@ impl Extra {
         }
     }
 
-    /// The one of a name.
+    /// The step with this name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|extra| extra.name() == name)
+        Self::ALL.into_iter().find(|optional_step| optional_step.name() == name)
     }
 }
 
-/// A thing that happened while a pair was judged.
+/// A step in judging a pair.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "a pair has a handful of events, which are read by reference")]
 pub enum Event {
     /// A model answered.
-    Answer(Answer),
+    Answer(ModelAnswer),
     /// A program ran.
     Run(Run),
 }
 
 /// A model's answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct ModelAnswer {
     /// The prompt that was asked.
     pub prompt: String,
     /// What the model wrote.
@@ -72,8 +72,9 @@ pub struct TestProgram {
     pub language: String,
     /// Its source code.
     pub source: String,
-    /// What it is for, where it is not a part of the judge without options.
-    pub extra: Option<Extra>,
+    /// The option that it is for, if a judge without options would not do it.
+    #[serde(rename = "extra")]
+    pub optional_step: Option<OptionalStep>,
     /// The packages that it is to have, as the language's package manager names them.
     pub packages: Vec<String>,
 }
@@ -81,7 +82,7 @@ pub struct TestProgram {
 /// The run of a test program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// What ran.
+    /// The program that ran.
     pub program: TestProgram,
     /// The packages that it had, each a name and a version; or why those that it asks for cannot be had. Then it did
     /// not run, and what follows says nothing.
@@ -105,13 +106,13 @@ pub struct Run {
     pub isolation: String,
 }
 
-/// The most bytes of each output stream that are kept: its beginning and its end.
+/// Maximum number of bytes of each output stream that are kept: its beginning and its end.
 const MAX_OUTPUT_BYTES: usize = 16_000;
 
-/// The most bytes of output that a model is shown.
+/// Maximum number of bytes of output that a model is shown.
 const MAX_SHOWN_BYTES: usize = 4_000;
 
-/// What the run of a test program came to.
+/// The result of the run of a test program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunResult {
@@ -154,7 +155,7 @@ impl RunResult {
         matches!(self, Self::Passed | Self::Failed | Self::Swallowed)
     }
 
-    /// As the ledger has it.
+    /// Its name in the ledger.
     pub fn name(self) -> &'static str {
         match self {
             Self::Passed => "passed",
@@ -176,7 +177,7 @@ impl Run {
         program: TestProgram,
         provided: Vec<String>,
         outcome: &Outcome,
-        instrumented: Option<&Instrumented>,
+        instrumented: Option<&InstrumentedProgram>,
         isolation: &str,
     ) -> Self {
         let kept = |output: &Captured| {
@@ -221,11 +222,11 @@ impl Run {
         lacks.then(|| language.missing_package(&self.stdout, &self.stderr).unwrap_or_default())
     }
 
-    /// How many tests it has: the places of the assertions that ran or, where these are not known, lines that begin with
-    /// one.
+    /// How many tests it has: the positions of the assertions that ran or, where these are not known, lines that begin
+    /// with one.
     pub(crate) fn n_tests(&self, language: &Language) -> u64 {
         let lines = || language.count_tests(&self.program.source) as u64;
-        self.assertions.map_or_else(lines, |found| found.places)
+        self.assertions.map_or_else(lines, |found| found.sites)
     }
 
     fn output(&self) -> String {

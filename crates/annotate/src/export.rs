@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 
 use crate::error::AnnotateError;
 use crate::judge::Outcome;
-use crate::ledger::{Decided, GeneratedCode, Ledger};
+use crate::ledger::{GeneratedCode, JudgedPair, Ledger};
 use crate::pair::Pair;
 
-/// What is exported, and how.
+/// What to export, and how.
 #[derive(Clone, Copy, Debug)]
-pub struct Export<'a> {
-    /// The format or folder.
+pub struct ExportRequest<'a> {
+    /// The format or directory.
     pub target: convert::Target,
     /// Name of the split.
     pub split: &'a str,
@@ -31,9 +31,9 @@ pub struct Export<'a> {
     pub grades: convert::Grades,
 }
 
-/// What was exported, and what was not.
+/// What was exported and what was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exported {
+pub struct ExportSummary {
     /// The files of labels.
     pub files: Vec<Written>,
     /// The file that says what was generated, with its number of codes, where there are some.
@@ -58,21 +58,21 @@ pub struct Exported {
 pub fn export(
     ledger: &Ledger,
     judge: i64,
-    export: &Export<'_>,
+    export: &ExportRequest<'_>,
     out: &Path,
-) -> Result<Exported, AnnotateError> {
-    let folder =
+) -> Result<ExportSummary, AnnotateError> {
+    let directory =
         tempfile::tempdir().map_err(|source| AnnotateError::Write { path: std::env::temp_dir(), source })?;
     let mut generated = ledger.generated(judge)?;
     let n_generated = generated.len();
     generated.retain(GeneratedCode::is_accepted);
     let is_foreign = |pair: &Pair| export.target.language().is_some_and(|language| pair.language != language);
-    let (mut whole_ids, mut greatest) = (true, [-1; 2]);
+    let (mut whole_ids, mut maximum) = (true, [-1; 2]);
     let (mut labelled, mut unlabelled, mut ungraded) = (0, ledger.n_waiting(judge)?, 0);
     // Of pairs with label 0, and of the others.
     let mut foreign = [0, generated.iter().filter(|code| is_foreign(&code.pair)).count()];
     ledger.for_each_decided(judge, |decided| {
-        let Decided { pair, verdict } = &decided;
+        let JudgedPair { pair, verdict } = &decided;
         match label(&decided, export.graded) {
             Some(label) => {
                 labelled += 1;
@@ -83,8 +83,8 @@ pub fn export(
         }
         let ids = [&pair.id, &pair.code_id, &pair.query_id].map(|id| id.parse::<i64>());
         whole_ids &= ids.iter().all(Result::is_ok);
-        for (greatest, id) in greatest.iter_mut().zip(ids) {
-            *greatest = id.unwrap_or_default().max(*greatest);
+        for (maximum, id) in maximum.iter_mut().zip(ids) {
+            *maximum = id.unwrap_or_default().max(*maximum);
         }
         Ok(())
     })?;
@@ -97,20 +97,20 @@ pub fn export(
         });
     }
     if whole_ids && !export.graded {
-        number(&mut generated, greatest);
+        number(&mut generated, maximum);
     }
-    let labels = Labels { ledger, judge, generated: &generated, graded: export.graded };
+    let labels = ExportedLabels { ledger, judge, generated: &generated, graded: export.graded };
     // Grades want a format that holds them.
     let (path, from) = match export.graded {
-        false => (write_pairs(&labels, folder.path())?, PAIRS.name),
-        true => (write_benchmark(&labels, folder.path(), export)?, ""),
+        false => (write_pairs(&labels, directory.path())?, PAIRS.name),
+        true => (write_benchmark(&labels, directory.path(), export)?, ""),
     };
     let sources = dataset::sources(&[path], from, export.split)?;
     let renumber = export.renumber || !whole_ids && export.target.name() == cosqa_plus::PAIRS.name;
     let options = convert::Options { renumber, grades: export.grades, ..convert::Options::default() };
     let Converted { files, negatives } =
         convert::convert(&sources, export.target, out, export.split, &options)?;
-    let mut exported = Exported {
+    let mut exported = ExportSummary {
         files,
         generated: None,
         unlabelled,
@@ -120,7 +120,7 @@ pub fn export(
         ungraded,
     };
     if !generated.is_empty() {
-        // Within a folder it would be read as a part of the data set.
+        // Within a directory it would be read as a part of the data set.
         let path = out.with_added_extension("generated.jsonl");
         write_generated(&generated, &path)?;
         exported.generated = Some((path, generated.len()));
@@ -128,27 +128,27 @@ pub fn export(
     Ok(exported)
 }
 
-/// Gives pairs of generated code numbers behind the greatest ones of other pairs and codes, as in CoSQA+. What was
+/// Gives pairs of generated code numbers behind the maximum ones of other pairs and codes, as in CoSQA+. What was
 /// written for several queries is one code.
-fn number(generated: &mut [GeneratedCode], greatest: [i64; 2]) {
+fn number(generated: &mut [GeneratedCode], maximum: [i64; 2]) {
     let mut codes: HashMap<String, i64> = HashMap::new();
     for (number, code) in (1..).zip(generated) {
         let Pair { id, code_id, .. } = &mut code.pair;
-        let next = greatest[1] + 1 + codes.len() as i64;
-        *id = (greatest[0] + number).to_string();
+        let next = maximum[1] + 1 + codes.len() as i64;
+        *id = (maximum[0] + number).to_string();
         *code_id = codes.entry(std::mem::take(code_id)).or_insert(next).to_string();
     }
 }
 
 /// What is exported: the labels of a judge, and the code that was generated.
-struct Labels<'a> {
+struct ExportedLabels<'a> {
     ledger: &'a Ledger,
     judge: i64,
     generated: &'a [GeneratedCode],
     graded: bool,
 }
 
-impl Labels<'_> {
+impl ExportedLabels<'_> {
     fn for_each(
         &self,
         mut each: impl FnMut(Pair, i32) -> Result<(), AnnotateError>,
@@ -166,7 +166,7 @@ impl Labels<'_> {
 
 /// What was generated, a JSON object a line.
 fn write_generated(generated: &[GeneratedCode], path: &Path) -> Result<(), AnnotateError> {
-    let mut lines = Lines::create(path)?;
+    let mut lines = JsonLines::create(path)?;
     for code in generated {
         let GeneratedCode { pair, round, model, prompt, status, person, verdict, .. } = code;
         lines.write(&json!({
@@ -178,7 +178,7 @@ fn write_generated(generated: &[GeneratedCode], path: &Path) -> Result<(), Annot
     lines.finish()
 }
 
-fn label(decided: &Decided, graded: bool) -> Option<i32> {
+fn label(decided: &JudgedPair, graded: bool) -> Option<i32> {
     let label = match decided.verdict.outcome {
         Outcome::Yes => 1,
         Outcome::No => 0,
@@ -188,9 +188,9 @@ fn label(decided: &Decided, graded: bool) -> Option<i32> {
 }
 
 /// One file with a pair a line and all that is known of it.
-fn write_pairs(labels: &Labels<'_>, folder: &Path) -> Result<PathBuf, AnnotateError> {
-    let path = folder.join("pairs.jsonl");
-    let mut lines = Lines::create(&path)?;
+fn write_pairs(labels: &ExportedLabels<'_>, directory: &Path) -> Result<PathBuf, AnnotateError> {
+    let path = directory.join("pairs.jsonl");
+    let mut lines = JsonLines::create(&path)?;
     labels.for_each(|pair, label| {
         let language = Some(&pair.language).filter(|language| !language.is_empty());
         lines.write(&json!({
@@ -202,18 +202,18 @@ fn write_pairs(labels: &Labels<'_>, folder: &Path) -> Result<PathBuf, AnnotateEr
     Ok(path)
 }
 
-/// A BEIR folder.
+/// A BEIR directory.
 fn write_benchmark(
-    labels: &Labels<'_>,
-    folder: &Path,
-    export: &Export<'_>,
+    labels: &ExportedLabels<'_>,
+    directory: &Path,
+    export: &ExportRequest<'_>,
 ) -> Result<PathBuf, AnnotateError> {
-    let qrels = folder.join("qrels").join(format!("{}.tsv", export.split));
-    let folder_of = |source| AnnotateError::Write { path: folder.to_owned(), source };
-    fs::create_dir_all(folder.join("qrels")).map_err(folder_of)?;
-    let mut corpus = Lines::create(&folder.join("corpus.jsonl"))?;
-    let mut queries = Lines::create(&folder.join("queries.jsonl"))?;
-    let mut judgements = Lines::create(&qrels)?;
+    let qrels = directory.join("qrels").join(format!("{}.tsv", export.split));
+    let directory_of = |source| AnnotateError::Write { path: directory.to_owned(), source };
+    fs::create_dir_all(directory.join("qrels")).map_err(directory_of)?;
+    let mut corpus = JsonLines::create(&directory.join("corpus.jsonl"))?;
+    let mut queries = JsonLines::create(&directory.join("queries.jsonl"))?;
+    let mut judgements = JsonLines::create(&qrels)?;
     judgements.line("query-id\tcorpus-id\tscore")?;
     let (mut known_queries, mut known_codes) = (HashSet::new(), HashSet::new());
     labels.for_each(|pair, label| {
@@ -229,15 +229,15 @@ fn write_benchmark(
     for lines in [corpus, queries, judgements] {
         lines.finish()?;
     }
-    Ok(folder.to_owned())
+    Ok(directory.to_owned())
 }
 
-struct Lines {
+struct JsonLines {
     path: PathBuf,
     file: BufWriter<File>,
 }
 
-impl Lines {
+impl JsonLines {
     fn create(path: &Path) -> Result<Self, AnnotateError> {
         let file =
             File::create(path).map_err(|source| AnnotateError::Write { path: path.to_owned(), source })?;

@@ -5,7 +5,7 @@
 //! and adds what came of it. The agents are those of CoSQA+ (2024): a screener, a test generator, an executor, a bug
 //! fixer for missing packages, and an arbiter.
 
-mod choices;
+mod options;
 mod repair;
 mod trial;
 
@@ -15,19 +15,19 @@ use std::sync::LazyLock;
 use quarry_llm::{ChatRequest, Message, Role};
 use serde::{Deserialize, Serialize};
 
-use crate::answer::{Grammar, Reading, Then};
+use crate::answer::{AnswerFormat, FollowUp, ParsedAnswer};
 use crate::criterion::Criterion;
 use crate::digest::digest;
 use crate::error::AnnotateError;
-use crate::evidence::{Answer, Event, Extra, Run, TestProgram};
+use crate::evidence::{Event, ModelAnswer, OptionalStep, Run, TestProgram};
 use crate::language::Language;
 use crate::pair::Pair;
 use crate::prompt::{Prompt, Prompts};
 
-pub(crate) use choices::MAX_PROGRAMS;
-pub use choices::{Choices, TestChoices, TestsFrom};
-pub(crate) use repair::Repaired;
-use trial::Trials;
+pub(crate) use options::MAX_PROGRAMS;
+pub use options::{JudgeOptions, TestOptions, TestsFrom};
+pub(crate) use repair::RepairState;
+use trial::TestRunner;
 
 /// Samples of a question that a round may ask for; each is an answer of its own.
 const SAMPLES_PER_ROUND: u32 = MAX_PROGRAMS;
@@ -35,7 +35,7 @@ const SAMPLES_PER_ROUND: u32 = MAX_PROGRAMS;
 /// Further programs for a pair are asked for with at least so much chance, or they would be the first one again.
 const RESAMPLING_TEMPERATURE: f64 = 0.7;
 
-/// Who decides a pair in the place of a prompt, where nobody could.
+/// The name in place of a prompt if a pair could not be decided.
 pub(crate) const NOBODY: &str = "nobody";
 
 /// Decides whether a code answers a query.
@@ -43,21 +43,21 @@ pub(crate) const NOBODY: &str = "nobody";
 pub struct Judge {
     /// Its name.
     pub name: String,
-    /// Stands for all its prompts and choices; part of every label.
+    /// A hash of all its prompts and options; part of every label.
     pub version: String,
     /// What its labels speak of.
     pub criterion: Criterion,
     steps: Vec<Prompt>,
-    tests: Option<Tests>,
+    tests: Option<TestPrompts>,
     /// Whether packages that a program lacks are installed.
     installs: bool,
     /// How often a question is asked until the answer can be read.
     attempts: u32,
-    choices: Choices,
+    options: JudgeOptions,
 }
 
 #[derive(Clone, Debug)]
-struct Tests {
+struct TestPrompts {
     generator: Prompt,
     query_generator: Prompt,
     adapter: Prompt,
@@ -70,18 +70,18 @@ struct Tests {
 /// A judge as `judges.toml` describes it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Outline {
+struct JudgeSpec {
     about: String,
     #[serde(default)]
     criterion: Criterion,
     steps: Vec<String>,
     #[serde(default)]
-    tests: Option<TestsOutline>,
+    tests: Option<TestsSpec>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TestsOutline {
+struct TestsSpec {
     generator: String,
     query_generator: String,
     adapter: String,
@@ -92,11 +92,11 @@ struct TestsOutline {
     confident_arbiter: String,
 }
 
-static JUDGES: LazyLock<BTreeMap<String, Outline>> = LazyLock::new(|| {
+static JUDGES: LazyLock<BTreeMap<String, JudgeSpec>> = LazyLock::new(|| {
     toml::from_str(include_str!("../prompts/judges.toml")).expect("judges.toml is well-formed")
 });
 
-/// What is to be done for a pair.
+/// The next step in judging a pair.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
     /// A model is to be asked.
@@ -116,14 +116,14 @@ pub struct Question {
     pub version: String,
     /// What is asked.
     pub request: ChatRequest,
-    /// What it is for, where it is not a part of the judge without options.
-    pub extra: Option<Extra>,
+    /// The option that it is for, if a judge without options would not do it.
+    pub optional_step: Option<OptionalStep>,
 }
 
-/// What judging a pair came to.
+/// The result of judging a pair.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// What it is.
+    /// The label.
     pub outcome: Outcome,
     /// How well the code answers, where the guideline has grades.
     pub grade: Option<u8>,
@@ -135,7 +135,7 @@ pub struct Verdict {
     pub confidence: Option<f64>,
 }
 
-/// Whether there is a label.
+/// The label, or why there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -143,7 +143,7 @@ pub enum Outcome {
     Yes,
     /// It does not.
     No,
-    /// The query is none that looks for code.
+    /// The query does not look for code.
     Discarded,
     /// It could not be decided.
     Unresolved,
@@ -153,7 +153,7 @@ impl Outcome {
     /// Every outcome.
     pub const ALL: [Self; 4] = [Self::Yes, Self::No, Self::Discarded, Self::Unresolved];
 
-    /// As the ledger has it.
+    /// Its name in the ledger.
     pub fn name(self) -> &'static str {
         match self {
             Self::Yes => "yes",
@@ -163,19 +163,19 @@ impl Outcome {
         }
     }
 
-    /// The outcome of a name.
+    /// The outcome with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|outcome| outcome.name() == name)
     }
 }
 
-/// The events of a pair are none that this judge makes.
+/// The events of a pair do not follow from this judge.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the evidence does not fit the judge: expected {expected} as event {position}, found {found}; another version of \
-     quarry began with this pair: use that one, or name another ledger"
+     quarry started with this pair: use that one, or name another ledger"
 )]
-pub struct OutOfOrder {
+pub struct UnexpectedEvent {
     /// From 1.
     pub position: usize,
     /// What the judge would have done.
@@ -184,27 +184,27 @@ pub struct OutOfOrder {
     pub found: String,
 }
 
-/// Why [`Judge::next`] goes no further: there is something to be done, or something is wrong.
-enum Halt {
+/// Why [`Judge::next`] stops: there is a next step, or an event does not fit.
+enum Interrupt {
     Next(Box<Next>),
-    Wrong(OutOfOrder),
+    Unexpected(UnexpectedEvent),
 }
 
-impl From<OutOfOrder> for Halt {
-    fn from(wrong: OutOfOrder) -> Self {
-        Self::Wrong(wrong)
+impl From<UnexpectedEvent> for Interrupt {
+    fn from(wrong: UnexpectedEvent) -> Self {
+        Self::Unexpected(wrong)
     }
 }
 
-impl Tests {
+impl TestPrompts {
     /// The prompts that may be asked with these choices.
-    fn asked(&self, choices: &TestChoices) -> Vec<&Prompt> {
+    fn asked(&self, options: &TestOptions) -> Vec<&Prompt> {
         let mut prompts = vec![&self.generator];
-        let is_unseen = choices.from == TestsFrom::Query;
+        let is_unseen = options.from == TestsFrom::Query;
         if is_unseen {
             prompts.extend([&self.query_generator, &self.adapter]);
         }
-        if choices.mutation {
+        if options.mutation {
             prompts.push(&self.improver);
             prompts.extend(is_unseen.then_some(&self.query_improver));
         }
@@ -222,33 +222,33 @@ impl Judge {
     /// The judge of a name, which asks a question at most `attempts` times until it can read the answer.
     ///
     /// # Errors
-    /// `None` within `Ok` where there is no such judge; an error where its prompts do not fit their places.
+    /// `None` within `Ok` where there is no such judge; an error if its prompts do not fit their steps.
     pub fn named(name: &str, prompts: &Prompts, attempts: u32) -> Result<Option<Self>, AnnotateError> {
-        Self::with_choices(name, prompts, attempts, Choices::default())
+        Self::with_options(name, prompts, attempts, JudgeOptions::default())
     }
 
     /// As [`Judge::named`], with what it does beyond its prompts.
     ///
     /// # Errors
     /// As [`Judge::named`].
-    pub fn with_choices(
+    pub fn with_options(
         name: &str,
         prompts: &Prompts,
         attempts: u32,
-        choices: Choices,
+        options: JudgeOptions,
     ) -> Result<Option<Self>, AnnotateError> {
         let Some(outline) = JUDGES.get(name) else { return Ok(None) };
         let prompt = |name: &String| prompts.named(name).cloned();
         let steps = outline.steps.iter().map(prompt).collect::<Result<Vec<_>, _>>()?;
         let tests = match &outline.tests {
-            Some(outline) => Some(Tests {
+            Some(outline) => Some(TestPrompts {
                 generator: prompt(&outline.generator)?,
                 query_generator: prompt(&outline.query_generator)?,
                 adapter: prompt(&outline.adapter)?,
                 improver: prompt(&outline.improver)?,
                 query_improver: prompt(&outline.query_improver)?,
                 fixer: prompt(&outline.fixer)?,
-                arbiter: prompt(match choices.tests.confidence {
+                arbiter: prompt(match options.tests.confidence {
                     true => &outline.confident_arbiter,
                     false => &outline.arbiter,
                 })?,
@@ -263,14 +263,14 @@ impl Judge {
             tests,
             installs: false,
             attempts,
-            choices,
+            options,
         };
         judge.check_forms()?;
-        let (attempts, choices) = (attempts.to_string(), judge.choices.version());
+        let (attempts, options) = (attempts.to_string(), judge.options.version());
         let mut parts = vec![name, &attempts];
         let prompts: Vec<&Prompt> = judge.prompts().collect();
         parts.extend(prompts.iter().flat_map(|prompt| [prompt.name.as_str(), prompt.version.as_str()]));
-        parts.extend((!choices.is_empty()).then_some(choices.as_str()));
+        parts.extend((!options.is_empty()).then_some(options.as_str()));
         let version = digest(&parts)[..16].to_owned();
         judge.version = version;
         Ok(Some(judge))
@@ -287,7 +287,7 @@ impl Judge {
 
     /// Every prompt that it may ask.
     pub fn prompts(&self) -> impl Iterator<Item = &Prompt> {
-        let tests = self.tests.iter().flat_map(|tests| tests.asked(&self.choices.tests));
+        let tests = self.tests.iter().flat_map(|tests| tests.asked(&self.options.tests));
         self.steps.iter().chain(tests)
     }
 
@@ -302,13 +302,13 @@ impl Judge {
     }
 
     /// What it does beyond its prompts.
-    pub fn choices(&self) -> &Choices {
-        &self.choices
+    pub fn options(&self) -> &JudgeOptions {
+        &self.options
     }
 
-    /// The greatest grade that its last step can give, where its guideline has grades.
-    pub(crate) fn greatest_grade(&self) -> Option<u8> {
-        self.steps.last().and_then(|prompt| prompt.grammar().greatest_grade())
+    /// The maximum grade that its last step can give, where its guideline has grades.
+    pub(crate) fn max_grade(&self) -> Option<u8> {
+        self.steps.last().and_then(|prompt| prompt.grammar().max_grade())
     }
 
     /// Whether it runs programs.
@@ -321,38 +321,43 @@ impl Judge {
         self.tests.as_ref().map(|tests| tests.generator.text.len() + tests.arbiter.text.len())
     }
 
-    /// A replaced prompt must still answer in the form that its place needs.
+    /// A replaced prompt must still answer in the form that its step needs.
     fn check_forms(&self) -> Result<(), AnnotateError> {
         let wrong = |prompt: &Prompt, problem: &str| {
             let problem = format!("{problem} of the judge {}", self.name);
-            Err(AnnotateError::Prompt { place: prompt.name.clone(), problem })
+            Err(AnnotateError::Prompt { file: prompt.name.clone(), problem })
         };
-        let verdict = |prompt: &Prompt| !matches!(prompt.grammar(), Grammar::Program | Grammar::Packages);
+        let verdict =
+            |prompt: &Prompt| !matches!(prompt.grammar(), AnswerFormat::Program | AnswerFormat::Packages);
         for prompt in self.steps.iter().chain(self.tests.as_ref().map(|tests| &tests.arbiter)) {
             if !verdict(prompt) {
                 return wrong(
                     prompt,
-                    "the form of its answer does not fit; expected `json`, `fields` or `word` at its place",
+                    "the form of its answer does not fit; expected `json`, `fields` or `word` in this step",
                 );
             }
         }
         let Some(tests) = &self.tests else { return Ok(()) };
-        let Tests { generator, query_generator, adapter, improver, query_improver, fixer, arbiter } = tests;
+        let TestPrompts { generator, query_generator, adapter, improver, query_improver, fixer, arbiter } =
+            tests;
         for prompt in [generator, query_generator, adapter, improver, query_improver] {
-            if *prompt.grammar() != Grammar::Program {
-                return wrong(prompt, "the form of its answer does not fit; expected `program` at its place");
+            if *prompt.grammar() != AnswerFormat::Program {
+                return wrong(prompt, "the form of its answer does not fit; expected `program` in this step");
             }
         }
-        if *fixer.grammar() != Grammar::Packages {
-            return wrong(fixer, "the form of its answer does not fit; expected `packages` at its place");
+        if *fixer.grammar() != AnswerFormat::Packages {
+            return wrong(fixer, "the form of its answer does not fit; expected `packages` in this step");
         }
         for prompt in [query_generator, query_improver] {
             if prompt.names("code") {
-                return wrong(prompt, "{{code}} may not stand in it: tests are written unseen at its place");
+                return wrong(
+                    prompt,
+                    "{{code}} may not be in it: its tests are written unseen, in this step",
+                );
             }
         }
-        if self.choices.tests.confidence && !arbiter.grammar().asks_for_confidence() {
-            return wrong(arbiter, "its answer has no `confidence`, which is asked for at its place");
+        if self.options.tests.confidence && !arbiter.grammar().asks_for_confidence() {
+            return wrong(arbiter, "its answer has no `confidence`, which is asked for in this step");
         }
         Ok(())
     }
@@ -360,20 +365,20 @@ impl Judge {
     /// What is to be done for `pair` after `events`.
     ///
     /// # Errors
-    /// When the events are none that this judge makes.
-    pub fn next(&self, pair: &Pair, events: &[Event]) -> Result<Next, OutOfOrder> {
-        let mut known = Known { events, position: 0 };
+    /// When the events do not follow from this judge.
+    pub fn next(&self, pair: &Pair, events: &[Event]) -> Result<Next, UnexpectedEvent> {
+        let mut known = EventReader { events, position: 0 };
         match self.decide(pair, &mut known) {
             Ok(verdict) => match events.get(known.position) {
                 None => Ok(Next::Decide(verdict)),
                 Some(event) => Err(known.out_of_order("nothing more".to_owned(), event)),
             },
-            Err(Halt::Next(next)) => Ok(*next),
-            Err(Halt::Wrong(wrong)) => Err(wrong),
+            Err(Interrupt::Next(next)) => Ok(*next),
+            Err(Interrupt::Unexpected(wrong)) => Err(wrong),
         }
     }
 
-    fn decide(&self, pair: &Pair, known: &mut Known<'_>) -> Result<Verdict, Halt> {
+    fn decide(&self, pair: &Pair, known: &mut EventReader<'_>) -> Result<Verdict, Interrupt> {
         let mut values = values(pair);
         let mut problem = String::new();
         for prompt in &self.steps {
@@ -396,7 +401,7 @@ impl Judge {
         let Some(language) = Language::named(&pair.language) else {
             return Ok(unresolved(NOBODY, format!("no tests can be run in {}", pair.language)));
         };
-        Trials { judge: self, tests, pair, language }.run(&mut values, known)?;
+        TestRunner { judge: self, tests, pair, language }.run(&mut values, known)?;
         let arbiter = &tests.arbiter;
         match self.ask(arbiter, 0, None, &values, known, |text| arbiter.grammar().read(text))? {
             Ok(reading) => Ok(verdict(arbiter, reading)
@@ -405,45 +410,65 @@ impl Judge {
         }
     }
 
-    /// What `read` makes of the answer to a prompt, of which this is number `sample`, for `extra`. An answer that cannot
-    /// be read is shown to the model again, with what is wrong with it; the error is what is wrong with the last one.
+    /// What `read` makes of the answer to a prompt, of which this is number `sample`, for `optional_step`. An answer
+    /// that cannot be read is shown to the model again, with what is wrong with it; the error is what is wrong with the
+    /// last one.
     fn ask<T>(
         &self,
         prompt: &Prompt,
         sample: u32,
-        extra: Option<Extra>,
+        optional_step: Option<OptionalStep>,
         values: &BTreeMap<&str, String>,
-        known: &mut Known<'_>,
+        known: &mut EventReader<'_>,
         read: impl Fn(&str) -> Result<T, String>,
-    ) -> Result<Result<T, String>, Halt> {
+    ) -> Result<Result<T, String>, Interrupt> {
         let mut request = prompt.request(values);
-        request.sample = self.choices.round * SAMPLES_PER_ROUND + sample;
-        let Choices { round, temperature, .. } = self.choices;
+        request.sample = self.options.round * SAMPLES_PER_ROUND + sample;
+        let JudgeOptions { round, temperature, .. } = self.options;
         request.temperature = temperature.or(request.temperature);
         // Without chance, the same question would have the same answer.
         if sample > 0 || round > 0 && temperature.is_none() {
             request.temperature = request.temperature.map(|given| given.max(RESAMPLING_TEMPERATURE));
         }
-        let mut last = String::new();
-        for _ in 0..self.attempts {
-            let Some(answer) = known.answer(&prompt.name)? else {
-                let (prompt, version) = (prompt.name.clone(), prompt.version.clone());
-                return Err(Halt::Next(Box::new(Next::Ask(Question { prompt, version, request, extra }))));
-            };
-            match read(&answer.text) {
-                Ok(found) => return Ok(Ok(found)),
-                Err(problem) => {
-                    correct(&mut request, &answer.text, &problem);
-                    last = format!("the answer of {} cannot be read: {problem}", prompt.name);
-                }
-            }
-        }
-        Ok(Err(last))
+        let answer = |request: &ChatRequest| match known.answer(&prompt.name)? {
+            Some(answer) => Ok(answer.text.as_str()),
+            None => Err(Interrupt::Next(Box::new(Next::Ask(Question {
+                prompt: prompt.name.clone(),
+                version: prompt.version.clone(),
+                request: request.clone(),
+                optional_step,
+            })))),
+        };
+        ask_until_read(self.attempts, &prompt.name, &mut request, answer, read)
     }
 }
 
-/// Shows an answer that cannot be read to whoever gave it, with what is wrong with it.
-pub(crate) fn correct(request: &mut ChatRequest, answer: &str, problem: &str) {
+/// Asks until an answer can be read, at most `attempts` times. An answer that cannot be read is shown to the model
+/// again, with what is wrong with it; the inner error is what is wrong with the last one. `request` is then the one
+/// that was answered.
+pub(crate) fn ask_until_read<A: AsRef<str>, T, E>(
+    attempts: u32,
+    prompt: &str,
+    request: &mut ChatRequest,
+    mut ask: impl FnMut(&ChatRequest) -> Result<A, E>,
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Result<Result<T, String>, E> {
+    let mut last = String::new();
+    for _ in 0..attempts {
+        let answer = ask(request)?;
+        match read(answer.as_ref()) {
+            Ok(found) => return Ok(Ok(found)),
+            Err(problem) => {
+                correct(request, answer.as_ref(), &problem);
+                last = format!("the answer of {prompt} cannot be read: {problem}");
+            }
+        }
+    }
+    Ok(Err(last))
+}
+
+/// Shows an answer that cannot be read to the model that gave it, with what is wrong with it.
+fn correct(request: &mut ChatRequest, answer: &str, problem: &str) {
     if !answer.trim().is_empty() {
         request.messages.push(Message::new(Role::Assistant, answer.trim()));
     }
@@ -452,13 +477,13 @@ pub(crate) fn correct(request: &mut ChatRequest, answer: &str, problem: &str) {
 }
 
 /// The events in their order, with those that were looked at.
-struct Known<'e> {
+struct EventReader<'e> {
     events: &'e [Event],
     position: usize,
 }
 
-impl<'e> Known<'e> {
-    fn answer(&mut self, prompt: &str) -> Result<Option<&'e Answer>, OutOfOrder> {
+impl<'e> EventReader<'e> {
+    fn answer(&mut self, prompt: &str) -> Result<Option<&'e ModelAnswer>, UnexpectedEvent> {
         match self.events.get(self.position) {
             None => Ok(None),
             Some(Event::Answer(answer)) if answer.prompt == prompt => {
@@ -469,9 +494,9 @@ impl<'e> Known<'e> {
         }
     }
 
-    fn run(&mut self, program: TestProgram) -> Result<&'e Run, Halt> {
+    fn run(&mut self, program: TestProgram) -> Result<&'e Run, Interrupt> {
         match self.events.get(self.position) {
-            None => Err(Halt::Next(Box::new(Next::Run(program)))),
+            None => Err(Interrupt::Next(Box::new(Next::Run(program)))),
             Some(Event::Run(run)) if run.program == program => {
                 self.position += 1;
                 Ok(run)
@@ -480,8 +505,8 @@ impl<'e> Known<'e> {
         }
     }
 
-    /// As [`Known::run`], for a run that may not have been made when others that follow it were.
-    fn run_if_any(&mut self, program: TestProgram) -> Result<Option<&'e Run>, Halt> {
+    /// As [`EventReader::run`], for a run that may not have been made when others that follow it were.
+    fn run_if_any(&mut self, program: TestProgram) -> Result<Option<&'e Run>, Interrupt> {
         match self.events.get(self.position) {
             Some(Event::Run(run)) if run.program == program => self.run(program).map(Some),
             Some(_) => Ok(None),
@@ -489,12 +514,12 @@ impl<'e> Known<'e> {
         }
     }
 
-    fn out_of_order(&self, expected: String, found: &Event) -> OutOfOrder {
+    fn out_of_order(&self, expected: String, found: &Event) -> UnexpectedEvent {
         let found = match found {
             Event::Answer(answer) => format!("an answer of {}", answer.prompt),
             Event::Run(_) => "the run of a program".to_owned(),
         };
-        OutOfOrder { position: self.position + 1, expected, found }
+        UnexpectedEvent { position: self.position + 1, expected, found }
     }
 }
 
@@ -510,12 +535,12 @@ fn values(pair: &Pair) -> BTreeMap<&'static str, String> {
     ])
 }
 
-fn verdict(prompt: &Prompt, reading: Reading) -> Option<Verdict> {
-    let Reading { meaning, reason, confidence } = reading;
+fn verdict(prompt: &Prompt, reading: ParsedAnswer) -> Option<Verdict> {
+    let ParsedAnswer { meaning, reason, confidence } = reading;
     let outcome = match (meaning.label, meaning.then) {
         (Some(0), _) => Outcome::No,
         (Some(_), _) => Outcome::Yes,
-        (None, Some(Then::Discard)) => Outcome::Discarded,
+        (None, Some(FollowUp::Discard)) => Outcome::Discarded,
         (None, _) => return None,
     };
     Some(Verdict { outcome, grade: meaning.grade, decided_by: prompt.name.clone(), reason, confidence })

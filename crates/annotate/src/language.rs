@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::assertions::Reporting;
+use crate::assertions::ReportStyle;
 
 /// A language that test programs can be written in.
 #[derive(Clone, Debug, Deserialize)]
@@ -29,7 +29,7 @@ pub struct Language {
     standard: Vec<String>,
     test: Vec<String>,
     noise: Vec<String>,
-    reporting: Reporting,
+    reporting: ReportStyle,
 }
 
 /// Options of `pip install` and `npm install` that change nothing of what is asked for, and have no value.
@@ -68,7 +68,7 @@ impl Language {
     }
 
     /// How its programs report their assertions.
-    pub(crate) fn reporting(&self) -> &Reporting {
+    pub(crate) fn reporting(&self) -> &ReportStyle {
         &self.reporting
     }
 
@@ -77,8 +77,8 @@ impl Language {
         self.failed_test.iter().any(|mark| output.contains(mark.as_str()))
     }
 
-    /// Whether `output` ends with nothing but the name of an assertion in the program, as `stopifnot("the sum" = …)` has
-    /// one.
+    /// Whether `output` ends with nothing but the name of an assertion in the program, as `stopifnot("the sum" = …)`
+    /// has one.
     pub(crate) fn names_failed_test(&self, output: &str, program: &str) -> bool {
         let mut names: Vec<&str> = Vec::new();
         for call in &self.names_failures {

@@ -34,16 +34,18 @@ mod run;
 #[cfg(feature = "workers")]
 mod worker;
 
-pub use answer::{Grammar, Meaning, Reading, Then, Verdicts};
+pub use answer::{AnswerFormat, FollowUp, ParsedAnswer, VerdictFormat, VerdictMeaning};
 pub use assertions::Assertions;
-pub use audit::{Audit, Changed, NotRun, audit};
-pub use calibration::{Calibration, Forecasts, Kept};
-pub use comparison::{Added, BesidePlain, Member, Members, Options};
+pub use audit::{AuditReport, ChangedRun, SkippedRun, audit};
+pub use calibration::{Calibration, Coverage, Forecasts};
+pub use comparison::{MemberAgreement, MemberRow, OptionCost, OptionCosts, PlainComparison};
 pub use criterion::Criterion;
 pub use error::AnnotateError;
-pub use evidence::{Answer, Event, Extra, Run, RunResult, TestProgram};
-pub use export::{Export, Exported, export};
-pub use judge::{Choices, Judge, Next, OutOfOrder, Outcome, Question, TestChoices, TestsFrom, Verdict};
+pub use evidence::{Event, ModelAnswer, OptionalStep, Run, RunResult, TestProgram};
+pub use export::{ExportRequest, ExportSummary, export};
+pub use judge::{
+    Judge, JudgeOptions, Next, Outcome, Question, TestOptions, TestsFrom, UnexpectedEvent, Verdict,
+};
 pub use language::Language;
 pub use ledger::Ledger;
 pub use matching::ChatMatcher;
@@ -51,8 +53,8 @@ pub use pair::Pair;
 pub use plan::Plan;
 pub use programs::{IsolatedPrograms, Programs};
 pub use prompt::{Prompt, Prompts};
-pub use report::{EXECUTABLE_RULES, PerPair, PerPairs, Report};
-pub use reread::{ChangedLabel, Reread, has_earlier_labels, reread};
-pub use run::{Estimate, Generation, Judging, Progress};
+pub use report::{EXECUTABLE_RULES, JudgeReport, PerPair, PerPairs};
+pub use reread::{ChangedLabel, RereadSummary, has_earlier_labels, reread};
+pub use run::{Estimate, GenerationSummary, Judging, Progress};
 #[cfg(feature = "workers")]
-pub use worker::{Done, OpenPrograms, Worker};
+pub use worker::{OpenPrograms, Worker, WorkerSummary};

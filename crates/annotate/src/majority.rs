@@ -6,8 +6,8 @@ use crate::judge::{Outcome, Verdict};
 pub(crate) const MAJORITY: &str = "majority";
 
 /// The verdict that more than half of all `votes` have: one that is unresolved is a vote for nothing else. Where no
-/// verdict has so many, it is unresolved. The grade is the median of all who decided, the lower of the two in the middle: so it
-/// reaches a grade where more than half of them do. The confidence is the share of the votes that agree.
+/// verdict has so many, it is unresolved. The grade is the median of all who decided, the lower of the two in the
+/// middle: so it reaches a grade where more than half of them do. The confidence is the share of the votes that agree.
 pub(crate) fn majority(votes: &[Verdict]) -> Verdict {
     let count = |outcome: Outcome| votes.iter().filter(|vote| vote.outcome == outcome).count();
     let counts = Outcome::ALL.map(|outcome| (outcome, count(outcome)));
@@ -97,15 +97,15 @@ mod tests {
         /// At each threshold the median is on the side of most.
         #[test]
         fn a_grade_is_reached_where_more_than_half_reach_it(grades in prop::collection::vec(0_u8..4, 1..8),
-            least in 1_u8..4) {
+            minimum in 1_u8..4) {
             let votes: Vec<Verdict> = grades
                 .iter()
                 .map(|grade| vote(if *grade >= 2 { Outcome::Yes } else { Outcome::No }, Some(*grade)))
                 .collect();
             let found = majority(&votes);
-            let reach = grades.iter().filter(|grade| **grade >= least).count();
+            let reach = grades.iter().filter(|grade| **grade >= minimum).count();
             if let Some(grade) = found.grade {
-                prop_assert_eq!(grade >= least, 2 * reach > grades.len());
+                prop_assert_eq!(grade >= minimum, 2 * reach > grades.len());
                 prop_assert_eq!(grade >= 2, found.outcome == Outcome::Yes);
             } else {
                 prop_assert_eq!(found.outcome, Outcome::Unresolved);
@@ -114,17 +114,17 @@ mod tests {
 
         /// What is decided was decided by more than half of all.
         #[test]
-        fn a_label_has_more_than_half_of_all_votes(places in prop::collection::vec(0_usize..4, 0..9)) {
-            let votes: Vec<Verdict> = places.iter().map(|place| vote(Outcome::ALL[*place], None)).collect();
+        fn a_label_has_more_than_half_of_all_votes(indices in prop::collection::vec(0_usize..4, 0..9)) {
+            let votes: Vec<Verdict> = indices.iter().map(|index| vote(Outcome::ALL[*index], None)).collect();
             let found = majority(&votes).outcome;
             let agreeing = votes.iter().filter(|vote| vote.outcome == found).count();
             prop_assert!(found == Outcome::Unresolved || 2 * agreeing > votes.len());
         }
 
         #[test]
-        fn the_order_of_votes_does_not_count(places in prop::collection::vec((0_usize..4, 0_u8..4), 0..7)) {
+        fn the_order_of_votes_does_not_count(indices in prop::collection::vec((0_usize..4, 0_u8..4), 0..7)) {
             let votes: Vec<Verdict> =
-                places.iter().map(|(place, grade)| vote(Outcome::ALL[*place], Some(*grade))).collect();
+                indices.iter().map(|(index, grade)| vote(Outcome::ALL[*index], Some(*grade))).collect();
             let reversed: Vec<Verdict> = votes.iter().rev().cloned().collect();
             prop_assert_eq!(majority(&votes), majority(&reversed));
         }

@@ -9,7 +9,7 @@ use quarry_eval::method::PairScorer;
 use quarry_llm::Client;
 
 use crate::error::AnnotateError;
-use crate::evidence::{Answer, Event};
+use crate::evidence::{Event, ModelAnswer};
 use crate::judge::{Judge, Next, Outcome, Verdict};
 use crate::pair::Pair;
 use crate::prompt::Prompts;
@@ -48,7 +48,7 @@ impl ChatMatcher {
                 known.extend(other.filter(|other| !other.runs_tests()).map(|other| other.name));
             }
             return Err(AnnotateError::Prompt {
-                place: judge.to_owned(),
+                file: judge.to_owned(),
                 problem: format!("expected a judge that runs no programs: one of {}", known.join(", ")),
             });
         };
@@ -74,7 +74,7 @@ impl ChatMatcher {
             code: code.to_owned(),
             language: self.language.clone(),
             label: None,
-            rival: None,
+            alternative: None,
         };
         let mut events = Vec::new();
         loop {
@@ -82,7 +82,7 @@ impl ChatMatcher {
                 Next::Decide(verdict) => return Ok(verdict),
                 Next::Ask(question) => {
                     let answer = self.client.chat(&question.request).map_err(|error| self.failed(error))?;
-                    events.push(Event::Answer(Answer { prompt: question.prompt, text: answer.text }));
+                    events.push(Event::Answer(ModelAnswer { prompt: question.prompt, text: answer.text }));
                 }
                 Next::Run(_) => {
                     let source = "this judge runs programs; take one that only asks".into();
@@ -95,8 +95,8 @@ impl ChatMatcher {
     /// 1 for a pair that matches and 0 for one that does not; where the guideline has grades, the share of the greatest
     /// one. One half where nothing can be said.
     fn score(&self, verdict: &Verdict) -> f32 {
-        match (verdict.grade, self.judge.greatest_grade(), verdict.outcome) {
-            (Some(grade), Some(greatest), _) if greatest > 0 => f32::from(grade) / f32::from(greatest),
+        match (verdict.grade, self.judge.max_grade(), verdict.outcome) {
+            (Some(grade), Some(maximum), _) if maximum > 0 => f32::from(grade) / f32::from(maximum),
             (_, _, Outcome::Yes) => 1.0,
             (_, _, Outcome::No | Outcome::Discarded) => 0.0,
             (_, _, Outcome::Unresolved) => 0.5,
@@ -123,11 +123,11 @@ impl PairScorer for ChatMatcher {
         let worker = || {
             let mut scores = Vec::new();
             while !is_over.load(Ordering::SeqCst) {
-                let place = next.fetch_add(1, Ordering::SeqCst);
-                let Some((query, code)) = pairs.get(place) else { break };
+                let position = next.fetch_add(1, Ordering::SeqCst);
+                let Some((query, code)) = pairs.get(position) else { break };
                 let verdict =
                     self.judge(query, code).inspect_err(|_| is_over.store(true, Ordering::SeqCst))?;
-                scores.push((place, self.score(&verdict)));
+                scores.push((position, self.score(&verdict)));
             }
             Ok(scores)
         };
@@ -137,7 +137,7 @@ impl PairScorer for ChatMatcher {
             for worker in workers {
                 let found: Result<Vec<_>, EvalError> =
                     worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                found?.into_iter().for_each(|(place, score)| scores[place] = score);
+                found?.into_iter().for_each(|(position, score)| scores[position] = score);
             }
             Ok(scores)
         })

@@ -1,4 +1,4 @@
-//! Test programs in which the function under test is broken, or another one takes its place.
+//! Test programs in which the function under test is broken, or another one replaces it.
 //!
 //! A program that passes whatever the function does proves nothing (DeMillo, Lipton and Sayward, *Hints on Test Data
 //! Selection*, 1978). How functions are broken is data: `mutants.toml`.
@@ -19,17 +19,17 @@ pub(crate) const SUBJECT: &str = "subject";
 /// The whole table.
 pub(crate) const MUTANTS_TEXT: &str = include_str!("mutants.toml");
 
-/// What is known of a language.
+/// How functions of a language are broken.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Faults {
+struct MutationRules {
     bodies: Vec<(String, String)>,
     operators: Vec<(String, String)>,
     #[serde(default)]
     alias: Option<String>,
 }
 
-static FAULTS: LazyLock<BTreeMap<String, Faults>> =
+static FAULTS: LazyLock<BTreeMap<String, MutationRules>> =
     LazyLock::new(|| toml::from_str(MUTANTS_TEXT).expect("mutants.toml is well-formed"));
 
 /// A test program with a broken function.
@@ -73,7 +73,7 @@ pub(crate) fn mutants(program: &str, code: &str, language: &str) -> Vec<Mutant> 
     mutants
 }
 
-/// `program` with the function of `other` in the place of that of `code`, under its name; `None` where one of them is
+/// `program` with the function of `other` instead of that of `code`, under its name; `None` where one of them is
 /// not found, or is a method.
 pub(crate) fn with_other(program: &str, code: &str, other: &str, language: &str) -> Option<String> {
     let alias = FAULTS.get(language)?.alias.as_ref()?;
@@ -116,8 +116,8 @@ fn place_of(program: &str, code: &str, language: &str) -> Option<Function> {
         .cloned()
 }
 
-fn replaced(text: &str, place: &Range<usize>, by: &str) -> String {
-    format!("{}{by}{}", &text[..place.start], &text[place.end..])
+fn replaced(text: &str, span: &Range<usize>, by: &str) -> String {
+    format!("{}{by}{}", &text[..span.start], &text[span.end..])
 }
 
 #[cfg(test)]

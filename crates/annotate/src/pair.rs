@@ -20,7 +20,7 @@ pub struct Pair {
     /// The label that the file gives, which no judge sees.
     pub label: Option<i32>,
     /// The code of another candidate for the same query in the same language, if there is one.
-    pub rival: Option<String>,
+    pub alternative: Option<String>,
 }
 
 impl Pair {

@@ -20,7 +20,7 @@ const BATCH: usize = 1000;
 
 /// Files of pairs that were all read, and found to be such as can be judged.
 #[derive(Debug)]
-pub(crate) struct Checked {
+pub(crate) struct CheckedPairs {
     sources: Vec<Source>,
     /// The languages that occur, in alphabetical order.
     pub(crate) languages: Vec<String>,
@@ -30,11 +30,11 @@ pub(crate) struct Checked {
 ///
 /// # Errors
 /// When a file is wrong, and [`AnnotateError::Pairs`].
-pub(crate) fn check(plan: &Plan) -> Result<Checked, AnnotateError> {
+pub(crate) fn check(plan: &Plan) -> Result<CheckedPairs, AnnotateError> {
     let mut sources = Vec::new();
     for path in &plan.pairs {
         let mut found = dataset::sources(slice::from_ref(path), &plan.format, "test")?;
-        // A folder may hold the queries and codes of its pairs too, each by itself.
+        // A directory may hold the queries and codes of its pairs too, each by itself.
         if path.is_dir() && found.iter().any(|source| source.format.holds == Holds::Pairs) {
             found.retain(|source| source.format.holds == Holds::Pairs);
         }
@@ -82,14 +82,14 @@ pub(crate) fn check(plan: &Plan) -> Result<Checked, AnnotateError> {
         return Err(AnnotateError::Pairs { n_wrong, n_pairs, listed });
     }
     languages.sort();
-    Ok(Checked { sources, languages })
+    Ok(CheckedPairs { sources, languages })
 }
 
 /// Notes the pairs in the ledger.
 ///
 /// # Errors
 /// When the ledger knows one of them with another text, or cannot be written.
-pub(crate) fn note(checked: &Checked, plan: &Plan, writer: &Writer) -> Result<(), AnnotateError> {
+pub(crate) fn note(checked: &CheckedPairs, plan: &Plan, writer: &Writer) -> Result<(), AnnotateError> {
     writer.begin_list()?;
     let (mut batch, mut clashes, mut n_clashes, mut failed) = (Vec::new(), Vec::new(), 0, None);
     let mut add = |batch: &mut Vec<Pair>| match writer.add_pairs(std::mem::take(batch)) {
@@ -150,7 +150,7 @@ fn from_record(pair: quarry_corpus::formats::Pair, plan: &Plan) -> Pair {
         code: pair.code.text,
         language,
         label: pair.label,
-        rival: None,
+        alternative: None,
     };
     if pair.id.is_empty() {
         pair.id = pair.content()[..16].to_owned();
@@ -180,7 +180,7 @@ fn problem(pair: &Pair, plan: &Plan) -> Option<String> {
         let known = Language::names().collect::<Vec<_>>().join(", ");
         let (found, remedy) = match pair.language.as_str() {
             "" => ("no language", "set `language` in the plan for pairs without one"),
-            language => (language, "mend it"),
+            language => (language, "fix it"),
         };
         return Some(format!(
             "expected one of {known} as its language, found {found}; {remedy}, or choose a judge without tests"

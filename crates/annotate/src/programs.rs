@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use quarry_sandbox::packages::{PackageError, PackageSource};
 use quarry_sandbox::{Limits, Outcome, Program, Runner, Sandbox, Semaphore};
 
-use crate::assertions::Instrumented;
+use crate::assertions::InstrumentedProgram;
 use crate::error::AnnotateError;
 use crate::evidence::{Run, TestProgram};
 
@@ -17,7 +17,7 @@ pub trait Programs: Send + Sync {
     /// # Errors
     /// When its language has no runner, or it could not be started; [`AnnotateError::Packages`] when its packages could
     /// not be fetched this time; [`AnnotateError::Unrunnable`] when this is the fault of this program alone;
-    /// [`AnnotateError::Stopped`] when it was not started because the user wants no more.
+    /// [`AnnotateError::Stopped`] when it was not started because the user asked to stop.
     fn run(&self, program: TestProgram, code: &str, limits: &Limits) -> Result<Run, AnnotateError>;
 
     /// Why programs of a language cannot be run, and what to do; `None` where they can.
@@ -46,7 +46,7 @@ pub trait Programs: Send + Sync {
     fn noted(&self, _program: &TestProgram, _code: &str, _limits: &Limits) {}
 }
 
-/// What programs run in. So many run at the same time as there are places; fetching packages takes none of them.
+/// Runs programs in a sandbox, as many at the same time as the semaphore has permits; fetching packages takes none.
 pub struct IsolatedPrograms {
     /// It.
     pub sandbox: Box<dyn Sandbox>,
@@ -56,7 +56,7 @@ pub struct IsolatedPrograms {
     pub packages: Option<Box<dyn PackageSource>>,
     /// For programs that run.
     pub semaphore: Semaphore,
-    /// Set when the user wants no more: then nothing is started.
+    /// Set when the user asked to stop: then nothing is started.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -100,7 +100,7 @@ impl Programs for IsolatedPrograms {
             })
         };
         let isolation = |outcome: &Outcome| format!("{}, {}", self.name, outcome.memory_bound);
-        let instrumented = Instrumented::new(&runnable, &program.language, &program.source, code);
+        let instrumented = InstrumentedProgram::new(&runnable, &program.language, &program.source, code);
         if let Some(instrumented) = &instrumented {
             let outcome = run(&instrumented.program)?;
             if !instrumented.may_be_unreadable(&outcome) {

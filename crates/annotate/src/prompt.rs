@@ -8,7 +8,7 @@ use quarry_files::read_regular_text;
 use quarry_llm::{ChatRequest, Message, Role};
 use serde::Deserialize;
 
-use crate::answer::Grammar;
+use crate::answer::AnswerFormat;
 use crate::digest::digest;
 use crate::error::AnnotateError;
 use crate::plan::member::member;
@@ -17,7 +17,7 @@ use crate::plan::member::member;
 const MAX_BYTES: u64 = 1 << 20;
 
 /// What may stand between `{{` and `}}` in a prompt.
-const PLACES: [&str; 9] =
+const VARIABLES: [&str; 9] =
     ["query", "code", "language", "guidance", "interface", "program", "result", "output", "verdict"];
 
 /// The prompts that come with the program, by name.
@@ -51,35 +51,35 @@ pub struct Prompt {
     pub version: String,
     /// The text of the file.
     pub text: String,
-    content: Content,
+    content: PromptFile,
 }
 
 /// A prompt's file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Content {
+struct PromptFile {
     max_output_tokens: u32,
     #[serde(default)]
     temperature: Option<f64>,
     #[serde(default)]
     system: Option<String>,
     user: String,
-    answer: Grammar,
+    answer: AnswerFormat,
 }
 
 impl Prompt {
-    /// Reads the text of a prompt's file; `place` is how messages name the file.
+    /// Reads the text of a prompt's file; `file` is how messages name it.
     ///
     /// # Errors
     /// [`AnnotateError::Prompt`], saying what was expected.
-    pub fn parse(name: &str, text: &str, place: &str) -> Result<Self, AnnotateError> {
-        let wrong = |problem: String| AnnotateError::Prompt { place: place.to_owned(), problem };
-        let content: Content = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+    pub fn parse(name: &str, text: &str, file: &str) -> Result<Self, AnnotateError> {
+        let wrong = |problem: String| AnnotateError::Prompt { file: file.to_owned(), problem };
+        let content: PromptFile = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
         content.answer.check().map_err(|problem| wrong(format!("`answer`: {problem}")))?;
         for template in content.system.iter().chain([&content.user]) {
-            if let Some(place) = places(template).find(|place| !PLACES.contains(place)) {
-                let known = PLACES.join(", ");
-                return Err(wrong(format!("{{{{{place}}}}} stands for nothing; expected one of {known}")));
+            if let Some(variable) = variables(template).find(|variable| !VARIABLES.contains(variable)) {
+                let known = VARIABLES.join(", ");
+                return Err(wrong(format!("{{{{{variable}}}}} stands for nothing; expected one of {known}")));
             }
         }
         if content.max_output_tokens == 0 {
@@ -90,17 +90,17 @@ impl Prompt {
     }
 
     /// What an answer must say.
-    pub fn grammar(&self) -> &Grammar {
+    pub fn grammar(&self) -> &AnswerFormat {
         &self.content.answer
     }
 
-    /// Whether `place` stands in it.
-    pub(crate) fn names(&self, place: &str) -> bool {
+    /// Whether it has the variable `variable`.
+    pub(crate) fn names(&self, variable: &str) -> bool {
         let mut templates = self.content.system.iter().chain([&self.content.user]);
-        templates.any(|template| places(template).any(|named| named == place))
+        templates.any(|template| variables(template).any(|named| named == variable))
     }
 
-    /// The question, with `values` in the places of their names. What stands in a value is not looked at again.
+    /// The question, with `values` in place of their names. What stands in a value is not looked at again.
     pub fn request(&self, values: &BTreeMap<&str, String>) -> ChatRequest {
         let mut request = ChatRequest::new(fill(&self.content.user, values), self.content.max_output_tokens);
         if let Some(system) = &self.content.system {
@@ -113,8 +113,8 @@ impl Prompt {
 }
 
 /// The names between `{{` and `}}`.
-fn places(template: &str) -> impl Iterator<Item = &str> {
-    template.split("{{").skip(1).filter_map(|rest| rest.split_once("}}")).map(|(place, _)| place.trim())
+fn variables(template: &str) -> impl Iterator<Item = &str> {
+    template.split("{{").skip(1).filter_map(|rest| rest.split_once("}}")).map(|(variable, _)| variable.trim())
 }
 
 fn fill(template: &str, values: &BTreeMap<&str, String>) -> String {
@@ -122,8 +122,8 @@ fn fill(template: &str, values: &BTreeMap<&str, String>) -> String {
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         match part.split_once("}}") {
-            Some((place, after)) => {
-                text.push_str(values.get(place.trim()).map_or("", String::as_str));
+            Some((variable, after)) => {
+                text.push_str(values.get(variable.trim()).map_or("", String::as_str));
                 text.push_str(after);
             }
             None => {
@@ -135,51 +135,50 @@ fn fill(template: &str, values: &BTreeMap<&str, String>) -> String {
     text
 }
 
-/// All prompts: those that come with the program, but for those that a folder has files for.
+/// All prompts: those that come with the program, but for those that a directory has files for.
 #[derive(Clone, Debug)]
 pub struct Prompts(BTreeMap<String, Prompt>);
 
 impl Prompts {
-    /// Reads the built-in prompts, and in their place the files `NAME.toml` in `folder`.
+    /// Reads the built-in prompts, and in their place the files `NAME.toml` in `directory`.
     ///
     /// # Errors
-    /// When the folder cannot be read, holds a file that replaces nothing, or one that is wrong.
-    pub fn open(folder: Option<&Path>) -> Result<Self, AnnotateError> {
+    /// When the directory cannot be read, holds a file that replaces nothing, or one that is wrong.
+    pub fn open(directory: Option<&Path>) -> Result<Self, AnnotateError> {
         let mut prompts = BTreeMap::new();
         for (name, text) in BUILT_IN {
             prompts.insert((*name).to_owned(), Prompt::parse(name, text, name)?);
         }
-        let Some(folder) = folder else { return Ok(Self(prompts)) };
-        let unreadable = |source| AnnotateError::Read { path: folder.to_owned(), source };
+        let Some(directory) = directory else { return Ok(Self(prompts)) };
+        let unreadable = |source| AnnotateError::Read { path: directory.to_owned(), source };
         let mut n_replaced = 0;
-        for entry in fs::read_dir(folder).map_err(unreadable)? {
+        for entry in fs::read_dir(directory).map_err(unreadable)? {
             let path = entry.map_err(unreadable)?.path();
             if path.extension().is_none_or(|extension| extension != "toml") {
                 continue;
             }
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let place = path.display().to_string();
+            let file = path.display().to_string();
             if !prompts.contains_key(&name) {
                 let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
                 return Err(AnnotateError::Prompt {
-                    place,
+                    file,
                     problem: format!(
                         "it replaces no prompt; expected a file named as one of {}",
                         known.join(", ")
                     ),
                 });
             }
-            let file = path.file_name().unwrap_or_default();
-            member(folder, file.as_ref())
-                .map_err(|problem| AnnotateError::Prompt { place: place.clone(), problem })?;
+            member(directory, path.file_name().unwrap_or_default().as_ref())
+                .map_err(|problem| AnnotateError::Prompt { file: file.clone(), problem })?;
             let text =
                 read_regular_text(&path, MAX_BYTES).map_err(|source| AnnotateError::Read { path, source })?;
-            prompts.insert(name.clone(), Prompt::parse(&name, &text, &place)?);
+            prompts.insert(name.clone(), Prompt::parse(&name, &text, &file)?);
             n_replaced += 1;
         }
         if n_replaced == 0 {
             return Err(AnnotateError::Prompt {
-                place: folder.display().to_string(),
+                file: directory.display().to_string(),
                 problem:
                     "it holds no prompt; expected files with `.toml` at the end of their names, such as \
                           screener.toml"
@@ -195,7 +194,7 @@ impl Prompts {
     /// [`AnnotateError::Prompt`] where there is none.
     pub(crate) fn named(&self, name: &str) -> Result<&Prompt, AnnotateError> {
         self.0.get(name).ok_or_else(|| AnnotateError::Prompt {
-            place: name.to_owned(),
+            file: name.to_owned(),
             problem: "there is no such prompt".to_owned(),
         })
     }
@@ -231,30 +230,63 @@ mod tests {
     }
 
     #[test]
-    fn prompts_that_cannot_work_are_refused_with_their_place() {
+    fn no_prompt_changes_by_accident() {
+        // The version of a prompt is part of every label, and its text of every stored answer's key: a prompt that
+        // changes is asked again, and paid for again. Whoever means to change one writes its new version here.
+        let expected = [
+            ("screener", "92caa67d6b80110c"),
+            ("test-generator", "f8f21645b96148d5"),
+            ("query-test-generator", "a98547df4f40d748"),
+            ("test-adapter", "263f0d7ca679f24e"),
+            ("test-improver", "0fc57a13927ccc5f"),
+            ("query-test-improver", "675b24f19903b6aa"),
+            ("bug-fixer", "74165ce0f9991b13"),
+            ("arbiter", "03b80919c53fdfed"),
+            ("confident-arbiter", "44fe862add8b88a7"),
+            ("code-generator", "538db1b86e81c52b"),
+            ("code-repairer", "f548b886eae02ccd"),
+            ("cosqa-plus", "faaeab532a98e522"),
+            ("cosqa-plus-half", "92191490f62b8c86"),
+            ("cosqa-intent", "7c5a58eb265f7ecd"),
+            ("cosqa-answer", "4234ea69ba344c72"),
+            ("query4code", "c3c8b63ec9c40ca4"),
+            ("gencodesearchnet-comment", "3a3eef631195d0b6"),
+            ("gencodesearchnet-query", "dfff293272737d18"),
+        ];
+        let prompts = Prompts::open(None).unwrap();
+        let found: Vec<(&str, String)> =
+            BUILT_IN.iter().map(|(name, _)| (*name, prompts.named(name).unwrap().version.clone())).collect();
+        let found: Vec<(&str, &str)> =
+            found.iter().map(|(name, version)| (*name, version.as_str())).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn prompts_that_cannot_work_are_refused_with_their_file() {
         for (from, to, words) in [
             ("{{query}}", "{{question}}", "{{question}}"),
             ("max_output_tokens = 5", "max_output_tokens = 0", "max_output_tokens"),
             ("user =", "users =", "users"),
             ("'program'", "'prose'", "prose"),
         ] {
-            let error = Prompt::parse("x", &TEXT.replace(from, to), "folder/x.toml").unwrap_err().to_string();
-            assert!(error.starts_with("folder/x.toml") && error.contains(words), "{error}");
+            let error =
+                Prompt::parse("x", &TEXT.replace(from, to), "directory/x.toml").unwrap_err().to_string();
+            assert!(error.starts_with("directory/x.toml") && error.contains(words), "{error}");
         }
     }
 
     #[test]
-    fn a_folder_replaces_prompts_by_name() {
-        let folder = tempfile::tempdir().unwrap();
+    fn a_directory_replaces_prompts_by_name() {
+        let directory = tempfile::tempdir().unwrap();
         let built_in = Prompts::open(None).unwrap();
-        fs::write(folder.path().join("screener.toml"), TEXT).unwrap();
-        fs::write(folder.path().join("notes.md"), "").unwrap();
-        let prompts = Prompts::open(Some(folder.path())).unwrap();
+        fs::write(directory.path().join("screener.toml"), TEXT).unwrap();
+        fs::write(directory.path().join("notes.md"), "").unwrap();
+        let prompts = Prompts::open(Some(directory.path())).unwrap();
         assert_eq!(prompts.named("screener").unwrap().text, TEXT);
         assert_eq!(prompts.named("arbiter").unwrap(), built_in.named("arbiter").unwrap());
-        fs::write(folder.path().join("screner.toml"), TEXT).unwrap();
-        let error = Prompts::open(Some(folder.path())).unwrap_err().to_string();
+        fs::write(directory.path().join("screner.toml"), TEXT).unwrap();
+        let error = Prompts::open(Some(directory.path())).unwrap_err().to_string();
         assert!(error.contains("screner.toml") && error.contains("screener"), "{error}");
-        assert!(Prompts::open(Some(&folder.path().join("none"))).is_err());
+        assert!(Prompts::open(Some(&directory.path().join("none"))).is_err());
     }
 }

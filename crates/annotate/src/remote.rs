@@ -1,8 +1,8 @@
 //! Work of a judge that workers on other machines do: what is said to them, and the side that has the work.
 //!
-//! Everything that must be in one place stays with whoever judges: the ledger, the budget, the order of steps, and what
-//! is tried again how soon. A worker makes one attempt of a call, or runs one program. It knows nothing of pairs, and
-//! needs nothing but the task, the key of the model from its own environment, and a sandbox.
+//! Everything that must exist once stays with the process that judges: the ledger, the budget, the order of steps, and
+//! what is tried again how soon. A worker makes one attempt of a call, or runs one program. It knows nothing of pairs,
+//! and needs nothing but the task, the key of the model from its own environment, and a sandbox.
 
 use std::sync::Arc;
 

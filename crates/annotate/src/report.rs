@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::evidence::RunResult;
 use crate::judge::Outcome;
-use crate::ledger::{Counts, Effort};
+use crate::ledger::{Effort, JudgeCounts};
 
 /// The rule that stands beside the executable rate, with and without packages: either is stricter than the paper's,
 /// which also ran the setup code of packages.
@@ -21,7 +21,7 @@ pub const EXECUTABLE_RULES: [&str; 2] = [
 
 /// The table of a judge's work.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
+pub struct JudgeReport {
     /// Pairs of the plan.
     pub pairs: u64,
     /// Pairs by outcome.
@@ -43,7 +43,7 @@ pub struct Report {
     /// Share of the test programs that could be executed, one that could not be read counting as one that could not;
     /// see [`EXECUTABLE_RULES`].
     pub executable_rate: Option<f64>,
-    /// Assertions that ran, of a test program that could be executed: the places at which they stand, but each time
+    /// Assertions that ran, of a test program that could be executed: their positions, but each time
     /// where others call them.
     pub mean_tests: Option<f64>,
     /// Test programs that lacked a package.
@@ -118,10 +118,10 @@ fn in_dollars<S: Serializer>(cost: &Cost, serializer: S) -> Result<S::Ok, S::Err
     object.end()
 }
 
-impl Report {
+impl JudgeReport {
     /// From what a ledger counts.
-    pub fn new(counts: Counts) -> Self {
-        let Counts {
+    pub fn new(counts: JudgeCounts) -> Self {
+        let JudgeCounts {
             pairs,
             verdicts,
             clear,
@@ -210,7 +210,7 @@ mod tests {
     fn the_accounting_of_an_unfinished_ledger() {
         let text = |text: &str| text.to_owned();
         // Of eleven pairs one waits, with a test program whose costs are none of a finished pair.
-        let report = Report::new(Counts {
+        let report = JudgeReport::new(JudgeCounts {
             pairs: 11,
             verdicts: vec![
                 (text("no"), text("screener"), 4),
@@ -228,7 +228,7 @@ mod tests {
             labelled: 10,
             labels: vec![(0, 0, 4), (1, 0, 1), (1, 1, 4)],
             lacking: [2, 1],
-            ..Counts::default()
+            ..JudgeCounts::default()
         });
         assert_eq!((report.waiting, report.outcomes["unresolved"], report.outcomes["yes"]), (1, 1, 5));
         assert_eq!((report.clear, report.clear_share), (7, Some(0.7)));
@@ -241,9 +241,9 @@ mod tests {
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["cost"], serde_json::json!({"tokens": 4600, "dollars": 0.0046}));
         let unpriced = Cost { tokens: 7, money: Money::default() };
-        let json = serde_json::to_value(Report { cost: unpriced, ..report }).unwrap();
+        let json = serde_json::to_value(JudgeReport { cost: unpriced, ..report }).unwrap();
         assert_eq!(json["cost"], serde_json::json!({"tokens": 7, "dollars": null}));
-        let empty = Report::new(Counts::default());
+        let empty = JudgeReport::new(JudgeCounts::default());
         assert_eq!((empty.clear_share, empty.executable_rate, empty.accuracy), (None, None, None));
     }
 }

@@ -3,8 +3,8 @@
 //! How answers are read, and what a run comes to, is part of the version of a label, as the prompts and the model are.
 //! So labels of earlier rules stay what they are, and those of today's stand beside them: this makes the latter out of
 //! the evidence of the former, asking no model and running no program. Where the evidence does not decide by today's
-//! rules, because an answer cannot be read any more, or a run came to something else than the arbiter was told, the pair
-//! waits, with what still holds, for the next `quarry judge run`.
+//! rules, because an answer cannot be read any more, or a run came to something else than the arbiter was told, the
+//! pair waits, with what still holds, for the next `quarry judge run`.
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use crate::error::AnnotateError;
 use crate::evidence::{Event, Run, RunResult};
 use crate::judge::{Judge, Next, Outcome};
 use crate::language::Language;
-use crate::ledger::{Ledger, OtherResult, Stored, TakenOver, Writer};
+use crate::ledger::{AdoptedPair, ChangedResult, Ledger, StoredPair, Writer};
 use crate::pair::Pair;
 use crate::pairs;
 use crate::plan::Plan;
@@ -20,9 +20,9 @@ use crate::plan::Plan;
 /// Pairs that are read at once.
 const PAGE: usize = 256;
 
-/// What reading again came to.
+/// The results of reading again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Reread {
+pub struct RereadSummary {
     /// Pairs of which something was taken over this time; of a majority, by each of its members.
     pub read: u64,
     /// Labels that are the same by both rules.
@@ -78,16 +78,16 @@ fn rules_for_packages(plan: &str) -> Option<toml::Table> {
     Some(packages)
 }
 
-/// Reads what earlier rules judged again. What was read already is left as it is, so that this can be done twice, and go
-/// on after it was stopped.
+/// Reads what earlier rules judged again. What was read already is left as it is, so that this can be done twice, and
+/// go on after it was stopped.
 ///
 /// # Errors
 /// When there is no ledger, its pairs cannot be had, or it cannot be written.
-pub fn reread(plan: &Plan) -> Result<Reread, AnnotateError> {
+pub fn reread(plan: &Plan) -> Result<RereadSummary, AnnotateError> {
     Ledger::open_to_copy(&plan.ledger)?;
     let checked = pairs::check(plan)?;
     let writer = Writer::open(&plan.ledger)?;
-    let mut found = Reread::default();
+    let mut found = RereadSummary::default();
     let Some(before) = predecessor(writer.ledger(), plan)? else { return Ok(found) };
     pairs::note(&checked, plan, &writer)?;
     let start = |plan: &Plan, members: &[i64]| {
@@ -135,8 +135,8 @@ fn take_over(
 }
 
 /// What the rules of today make of a pair.
-fn read_again(judge: &Judge, stored: Stored) -> TakenOver {
-    let Stored { number, pair, events, verdict } = stored;
+fn read_again(judge: &Judge, stored: StoredPair) -> AdoptedPair {
+    let StoredPair { number, pair, events, verdict } = stored;
     let had_verdict = verdict.is_some();
     let mut known: Vec<Event> = Vec::new();
     let mut taken = Vec::new();
@@ -160,7 +160,7 @@ fn read_again(judge: &Judge, stored: Stored) -> TakenOver {
             Event::Run(run) => other_result(run, event.result.as_deref()),
             Event::Answer(_) => None,
         };
-        if let Some(OtherResult { result, .. }) = &came_to {
+        if let Some(ChangedResult { result, .. }) = &came_to {
             let before = event.result.clone().unwrap_or_default();
             other_run.get_or_insert((before, *result));
         }
@@ -172,15 +172,15 @@ fn read_again(judge: &Judge, stored: Stored) -> TakenOver {
     };
     let is_open = had_verdict && verdict.is_none();
     let reason = is_open.then(|| why(judge, &pair, &known, other_run));
-    TakenOver { number, events: taken, verdict, reason }
+    AdoptedPair { number, events: taken, verdict, reason }
 }
 
 /// What a run comes to, if that is something else than what is stored.
-fn other_result(run: &Run, stored: Option<&str>) -> Option<OtherResult> {
+fn other_result(run: &Run, stored: Option<&str>) -> Option<ChangedResult> {
     let language = Language::named(&run.program.language)?;
     let result = run.result(language);
     let tests = run.n_tests(language);
-    (Some(result.name()) != stored).then(|| OtherResult { run: run.clone(), result, tests })
+    (Some(result.name()) != stored).then(|| ChangedResult { run: run.clone(), result, tests })
 }
 
 /// Why a pair waits.

@@ -19,11 +19,11 @@ use quarry_queue::Connection;
 use quarry_sandbox::Runner;
 
 use crate::error::AnnotateError;
-use crate::evidence::{Answer, Event, Run, TestProgram};
+use crate::evidence::{Event, ModelAnswer, Run, TestProgram};
 use crate::judge::{Next, Outcome, Question, Verdict};
 use crate::language::Language;
-use crate::ledger::{Asked, CallBegin, CallEnd, Ledger, Place, Waiting, Writer};
-use crate::pairs::{self, Checked};
+use crate::ledger::{Asked, CallBegin, CallEnd, EventKey, Ledger, UnjudgedPair, Writer};
+use crate::pairs::{self, CheckedPairs};
 use crate::plan::Plan;
 use crate::programs::{IsolatedPrograms, Programs};
 use crate::remote::Remote;
@@ -31,8 +31,8 @@ use crate::reread::has_earlier_labels;
 
 use batch::Rounds;
 pub use estimate::Estimate;
-pub use generate::Generation;
-use waiting::{InFlight, lock};
+pub use generate::GenerationSummary;
+use waiting::{RequestsInFlight, lock};
 
 /// Pairs that are read from the ledger at once.
 const PAGE: usize = 64;
@@ -47,21 +47,21 @@ pub struct Judging {
     client: Client,
     /// Where questions are sent in batches.
     batches: Option<Batches>,
-    hands: Hands,
+    executors: Executors,
     judge: i64,
     /// Who judges, where the label is a majority.
     members: Vec<Judging>,
 }
 
-/// Who does what judges say.
+/// Runs programs and asks models for judges.
 #[derive(Clone, Default)]
-struct Hands {
+struct Executors {
     programs: Option<Arc<dyn Programs>>,
     /// Workers on other machines.
     remote: Option<Arc<Remote>>,
 }
 
-/// Says how far the work is.
+/// Progress of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// A pair has its verdict.
@@ -70,19 +70,19 @@ pub enum Progress {
     Failed,
 }
 
-/// Why a pair is not gone on with.
-enum Halt {
+/// Why judging a pair stopped.
+enum StepError {
     /// Something is wrong with this pair.
     Pair(String),
-    /// Something is wrong with all.
+    /// Something is wrong with all pairs.
     All(AnnotateError),
-    /// It waits for an answer that others bring.
+    /// It waits for an answer that comes later.
     Later,
-    /// The user wants no more.
+    /// The user asked to stop.
     Stop,
 }
 
-impl From<AnnotateError> for Halt {
+impl From<AnnotateError> for StepError {
     fn from(error: AnnotateError) -> Self {
         Self::All(error)
     }
@@ -118,7 +118,7 @@ impl Judging {
             member.client(plan.budget(Cost::default()), None)?;
         }
         let programs = sandbox.map(|sandbox| Arc::new(sandbox) as Arc<dyn Programs>);
-        Self::note(plan, &checked, |_| Ok(Hands { programs, remote: None }))
+        Self::note(plan, &checked, |_| Ok(Executors { programs, remote: None }))
     }
 
     /// As [`Judging::prepare`], but programs run, and models are asked, where the workers are that are connected to the
@@ -133,17 +133,17 @@ impl Judging {
         let packages = plan.packages.clone();
         let checked = pairs::check(&plan)?;
         Self::note(plan, &checked, |ledger| {
-            let Some(connection) = connection else { return Ok(Hands::default()) };
+            let Some(connection) = connection else { return Ok(Executors::default()) };
             let remote = Arc::new(Remote::new(connection, ledger, packages)?);
-            Ok(Hands { programs: Some(Arc::clone(&remote) as Arc<dyn Programs>), remote: Some(remote) })
+            Ok(Executors { programs: Some(Arc::clone(&remote) as Arc<dyn Programs>), remote: Some(remote) })
         })
     }
 
     /// Notes the start of a plan, and its pairs.
     fn note(
         plan: Plan,
-        checked: &Checked,
-        hands: impl FnOnce(&Ledger) -> Result<Hands, AnnotateError>,
+        checked: &CheckedPairs,
+        executors: impl FnOnce(&Ledger) -> Result<Executors, AnnotateError>,
     ) -> Result<Self, AnnotateError> {
         let writer = Arc::new(Writer::open(&plan.ledger)?);
         // Judging all anew costs what reading again does not.
@@ -156,28 +156,28 @@ impl Judging {
                 source: None,
             });
         }
-        let hands = hands(writer.ledger())?;
+        let executors = executors(writer.ledger())?;
         let budget = plan.budget(writer.ledger().spent()?[0]);
         pairs::note(checked, &plan, &writer)?;
-        Self::start(plan, &writer, &hands, &budget)
+        Self::start(plan, &writer, &executors, &budget)
     }
 
     /// Notes the start of a plan, after those of its members.
     fn start(
         plan: Plan,
         writer: &Arc<Writer>,
-        hands: &Hands,
+        executors: &Executors,
         budget: &Budget,
     ) -> Result<Self, AnnotateError> {
         let members = (plan.members.iter().cloned())
-            .map(|member| Self::start(member, writer, hands, budget))
+            .map(|member| Self::start(member, writer, executors, budget))
             .collect::<Result<Vec<_>, _>>()?;
         let numbers: Vec<i64> = members.iter().map(|member| member.judge).collect();
-        let client = plan.client(budget.clone(), hands.remote.as_ref())?;
+        let client = plan.client(budget.clone(), executors.remote.as_ref())?;
         let batches = plan.batches()?;
         let judge = writer.start(&plan.judge, &plan.version, &plan.description(), &plan.text, &numbers)?;
-        let (writer, hands) = (Arc::clone(writer), hands.clone());
-        Ok(Self { plan, writer, client, batches, hands, judge, members })
+        let (writer, executors) = (Arc::clone(writer), executors.clone());
+        Ok(Self { plan, writer, client, batches, executors, judge, members })
     }
 
     /// The plan.
@@ -241,7 +241,7 @@ impl Judging {
         if let Some(error) = failed.into_iter().chain(stopped).next() {
             return Err(error);
         }
-        self.hands.remote.as_ref().map_or(Ok(()), |remote| remote.clear())
+        self.executors.remote.as_ref().map_or(Ok(()), |remote| remote.clear())
     }
 
     /// Those whose verdicts are this one's: the members of a majority, else itself.
@@ -249,8 +249,12 @@ impl Judging {
         if self.members.is_empty() { std::slice::from_ref(self) } else { &self.members }
     }
 
-    /// Judges what is left.
-    fn work(&self, is_over: &IsOver<'_>, progress: &(dyn Fn(Progress) + Sync)) -> Result<(), AnnotateError> {
+    /// Judges the pairs without a verdict.
+    fn work(
+        &self,
+        is_over: &ShouldStop<'_>,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<(), AnnotateError> {
         match &self.batches {
             Some(batches) => batch::run(self, batches, is_over, progress),
             None => self.pass(is_over, progress, None),
@@ -261,11 +265,11 @@ impl Judging {
     /// is not known.
     fn pass(
         &self,
-        is_over: &IsOver<'_>,
+        is_over: &ShouldStop<'_>,
         progress: &(dyn Fn(Progress) + Sync),
         rounds: Option<&Rounds<'_>>,
     ) -> Result<(), AnnotateError> {
-        let shared = Shared { rounds, ..Shared::new(self, is_over) };
+        let shared = SharedState { rounds, ..SharedState::new(self, is_over) };
         let (pairs, waiting) = mpsc::sync_channel(self.plan.workers);
         let waiting = Mutex::new(waiting);
         let fed = thread::scope(|scope| {
@@ -303,7 +307,7 @@ impl Judging {
     /// Gives pairs without a verdict to `each` until it says no.
     fn for_each_waiting(
         &self,
-        each: &mut dyn FnMut(Waiting) -> Result<bool, AnnotateError>,
+        each: &mut dyn FnMut(UnjudgedPair) -> Result<bool, AnnotateError>,
     ) -> Result<(), AnnotateError> {
         let mut after = 0;
         loop {
@@ -319,28 +323,28 @@ impl Judging {
     }
 }
 
-/// Whether no more is to be begun.
-type IsOver<'a> = dyn Fn() -> bool + Sync + 'a;
+/// Whether nothing new is to be started.
+type ShouldStop<'a> = dyn Fn() -> bool + Sync + 'a;
 
-/// What the workers share.
-struct Shared<'a> {
+/// What the worker threads share.
+struct SharedState<'a> {
     judging: &'a Judging,
-    stop: &'a IsOver<'a>,
+    stop: &'a ShouldStop<'a>,
     failed: Mutex<Option<AnnotateError>>,
     failures_in_a_row: AtomicU32,
-    asked: InFlight,
+    asked: RequestsInFlight,
     /// Where questions go that are not asked at once.
     rounds: Option<&'a Rounds<'a>>,
 }
 
-impl<'a> Shared<'a> {
-    fn new(judging: &'a Judging, stop: &'a IsOver<'a>) -> Self {
+impl<'a> SharedState<'a> {
+    fn new(judging: &'a Judging, stop: &'a ShouldStop<'a>) -> Self {
         Self {
             judging,
             stop,
             failed: Mutex::new(None),
             failures_in_a_row: AtomicU32::new(0),
-            asked: InFlight::default(),
+            asked: RequestsInFlight::default(),
             rounds: None,
         }
     }
@@ -349,7 +353,7 @@ impl<'a> Shared<'a> {
         (self.stop)() || lock(&self.failed).is_some()
     }
 
-    fn work(&self, waiting: &Mutex<Receiver<Waiting>>, progress: &(dyn Fn(Progress) + Sync)) {
+    fn work(&self, waiting: &Mutex<Receiver<UnjudgedPair>>, progress: &(dyn Fn(Progress) + Sync)) {
         loop {
             let next = lock(waiting).recv();
             let Ok(pair) = next else { return };
@@ -365,12 +369,17 @@ impl<'a> Shared<'a> {
                     self.passed();
                     progress(Progress::Decided(outcome));
                 }
-                Err(Halt::Later) => {}
-                Err(Halt::Stop) => return,
-                Err(Halt::All(error)) => return self.fail(error),
-                Err(Halt::Pair(reason)) => {
-                    let place = Place { judge: self.judging.judge, pair: number, position: 0, extra: None };
-                    if let Err(error) = self.judging.writer.add_failure(place, &reason) {
+                Err(StepError::Later) => {}
+                Err(StepError::Stop) => return,
+                Err(StepError::All(error)) => return self.fail(error),
+                Err(StepError::Pair(reason)) => {
+                    let key = EventKey {
+                        judge: self.judging.judge,
+                        pair: number,
+                        position: 0,
+                        optional_step: None,
+                    };
+                    if let Err(error) = self.judging.writer.add_failure(key, &reason) {
                         return self.fail(error);
                     }
                     progress(Progress::Failed);
@@ -398,35 +407,36 @@ impl<'a> Shared<'a> {
 
     fn fail(&self, error: AnnotateError) {
         lock(&self.failed).get_or_insert(error);
-        if let Some(remote) = &self.judging.hands.remote {
+        if let Some(remote) = &self.judging.executors.remote {
             remote.withdraw();
         }
     }
 
-    /// Goes on with a pair until it has its verdict.
-    fn judge(&self, waiting: Waiting) -> Result<Outcome, Halt> {
-        let Waiting { number, pair, mut events } = waiting;
+    /// Judges a pair until it has its verdict.
+    fn judge(&self, waiting: UnjudgedPair) -> Result<Outcome, StepError> {
+        let UnjudgedPair { number, pair, mut events } = waiting;
         let judge = &self.judging.plan.judge;
         let next =
-            |events: &[Event]| judge.next(&pair, events).map_err(|wrong| Halt::Pair(wrong.to_string()));
+            |events: &[Event]| judge.next(&pair, events).map_err(|wrong| StepError::Pair(wrong.to_string()));
         let mut step = next(&events)?;
         loop {
             if self.is_over() {
-                return Err(Halt::Stop);
+                return Err(StepError::Stop);
             }
             let position = events.len() as i64;
-            let place = |extra| Place { judge: self.judging.judge, pair: number, position, extra };
+            let key =
+                |optional_step| EventKey { judge: self.judging.judge, pair: number, position, optional_step };
             match step {
                 Next::Decide(verdict) => {
                     let outcome = verdict.outcome;
-                    self.judging.writer.add_verdict(place(None), verdict)?;
+                    self.judging.writer.add_verdict(key(None), verdict)?;
                     return Ok(outcome);
                 }
                 Next::Run(program) => {
                     let run = self.run(program, &pair.code)?;
                     if let Some(language) = Language::named(&run.program.language) {
-                        self.judging.writer.add_run(place(run.program.extra), &run, language)?;
-                        if let Some(programs) = &self.judging.hands.programs {
+                        self.judging.writer.add_run(key(run.program.optional_step), &run, language)?;
+                        if let Some(programs) = &self.judging.executors.programs {
                             programs.noted(&run.program, &pair.code, &self.judging.plan.limits);
                         }
                     }
@@ -435,8 +445,8 @@ impl<'a> Shared<'a> {
                 }
                 Next::Ask(question) => {
                     // The verdict that follows from an answer is noted with it.
-                    let mut following = Err(Halt::Stop);
-                    self.ask(number, Some(place(question.extra)), question, &mut |answer| {
+                    let mut following = Err(StepError::Stop);
+                    self.ask(number, Some(key(question.optional_step)), question, &mut |answer| {
                         events.push(Event::Answer(answer));
                         following = next(&events);
                         match &following {
@@ -453,44 +463,44 @@ impl<'a> Shared<'a> {
         }
     }
 
-    fn run(&self, program: TestProgram, code: &str) -> Result<Run, Halt> {
-        let Some(programs) = &self.judging.hands.programs else {
-            return Err(Halt::Pair("there is no sandbox to run a program in".to_owned()));
+    fn run(&self, program: TestProgram, code: &str) -> Result<Run, StepError> {
+        let Some(programs) = &self.judging.executors.programs else {
+            return Err(StepError::Pair("there is no sandbox to run a program in".to_owned()));
         };
         match programs.run(program, code, &self.judging.plan.limits) {
-            Err(AnnotateError::Stopped) => Err(Halt::Stop),
+            Err(AnnotateError::Stopped) => Err(StepError::Stop),
             Err(error @ (AnnotateError::Packages(_) | AnnotateError::Unrunnable { .. })) => {
-                Err(Halt::Pair(error.to_string()))
+                Err(StepError::Pair(error.to_string()))
             }
             run => Ok(run?),
         }
     }
 
-    /// Asks for a pair, and notes the answer, at its place if it has one, with what `take` makes of it. What is in the
-    /// ledger is not asked again.
+    /// Asks for a pair, and stores the answer, under its key if it has one, with what `take` makes of it. What is in
+    /// the ledger is not asked again.
     fn ask(
         &self,
         pair: i64,
-        place: Option<Place>,
+        key: Option<EventKey>,
         question: Question,
-        take: &mut dyn FnMut(Answer) -> Option<Verdict>,
-    ) -> Result<(), Halt> {
+        take: &mut dyn FnMut(ModelAnswer) -> Option<Verdict>,
+    ) -> Result<(), StepError> {
         let Judging { writer, client, plan, .. } = self.judging;
-        let Question { prompt, version, request, extra: _ } = question;
+        let Question { prompt, version, request, optional_step: _ } = question;
         let name = client.chat_name(&request);
         // Whoever asks the same at this moment brings the answer for both.
         let _asked = self.asked.enter(&name);
         if let Some(text) = writer.ledger().answer(&name)? {
-            let verdict = take(Answer { prompt: prompt.clone(), text });
-            let Some(place) = place else { return Ok(()) };
-            return Ok(writer.add_known_answer(place, &prompt, &name, verdict)?);
+            let verdict = take(ModelAnswer { prompt: prompt.clone(), text });
+            let Some(key) = key else { return Ok(()) };
+            return Ok(writer.add_known_answer(key, &prompt, &name, verdict)?);
         }
         let estimate = client.estimate_chat(std::slice::from_ref(&request)).map_err(AnnotateError::Model)?;
         // What is recorded or cached, or not even recorded, is not sent.
         let begin = CallBegin { pair, request: &name, worst: estimate.worst };
         if let Some(rounds) = self.rounds.filter(|_| estimate.calls > 0 && !plan.is_replay()) {
             rounds.collect(pair, &name, request)?;
-            return Err(Halt::Later);
+            return Err(StepError::Later);
         }
         // Each attempt is noted when it is its turn to be sent, so that no more is booked for one that is cut off.
         let mut calls: Vec<Result<i64, AnnotateError>> = Vec::new();
@@ -510,7 +520,7 @@ impl<'a> Shared<'a> {
         }
         match answer {
             Ok(answer) => {
-                let verdict = take(Answer { prompt: prompt.clone(), text: answer.text.clone() });
+                let verdict = take(ModelAnswer { prompt: prompt.clone(), text: answer.text.clone() });
                 let asked = Asked {
                     request: &name,
                     model: &client.name(),
@@ -520,8 +530,8 @@ impl<'a> Shared<'a> {
                     answer: &answer,
                     seconds: if answer.origin == Origin::Endpoint { seconds } else { 0.0 },
                 };
-                writer.add_answer(place, &prompt, &asked, ends, verdict)?;
-                if let Some(remote) = &self.judging.hands.remote {
+                writer.add_answer(key, &prompt, &asked, ends, verdict)?;
+                if let Some(remote) = &self.judging.executors.remote {
                     remote.noted(&name);
                 }
                 Ok(client.check_kept().map_err(AnnotateError::from)?)
@@ -530,9 +540,9 @@ impl<'a> Shared<'a> {
                 let reason = error.to_string();
                 writer.end_calls(ends, &reason)?;
                 Err(match error {
-                    LlmError::Failed { failure: Failure::Withdrawn, .. } => Halt::Stop,
-                    error if concerns_all(&error) => Halt::All(error.into()),
-                    _ => Halt::Pair(reason),
+                    LlmError::Failed { failure: Failure::Withdrawn, .. } => StepError::Stop,
+                    error if concerns_all(&error) => StepError::All(error.into()),
+                    _ => StepError::Pair(reason),
                 })
             }
         }

@@ -12,7 +12,7 @@ use crate::error::AnnotateError;
 use crate::programs::Programs;
 use crate::remote::{ASK, PROTOCOL, ProgramTask, RUN, json, kind_of_programs, kind_of_questions};
 
-/// Works for whoever judges, with what is on this machine.
+/// Runs programs and asks models for judges on other machines.
 pub struct Worker {
     /// The models that it may ask, each with its key. A task cannot name others.
     pub models: Vec<HttpTransport>,
@@ -33,11 +33,11 @@ pub type OpenPrograms =
     Box<dyn Fn(Option<&Settings>) -> Result<Arc<dyn Programs>, AnnotateError> + Send + Sync>;
 
 /// What is open already, by its settings.
-type Opened = Mutex<Vec<(Option<Settings>, Arc<dyn Programs>)>>;
+type OpenedPrograms = Mutex<Vec<(Option<Settings>, Arc<dyn Programs>)>>;
 
-/// What a worker did.
+/// What a worker has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Done {
+pub struct WorkerSummary {
     /// Attempts of calls, whatever came of them.
     pub questions: u64,
     /// Runs of programs.
@@ -49,7 +49,7 @@ impl Worker {
     ///
     /// # Errors
     /// When there is nothing that it could do, or the sandbox does not work any more; its tasks are given back.
-    pub fn work(&self, connection: &Connection) -> Result<Done, AnnotateError> {
+    pub fn work(&self, connection: &Connection) -> Result<WorkerSummary, AnnotateError> {
         if self.models.is_empty() && self.languages.is_empty() {
             return Err(AnnotateError::Idle);
         }
@@ -64,7 +64,7 @@ impl Worker {
                 threads: self.programs_at_once + packages::SETS_AT_ONCE,
             },
         ];
-        let (questions, programs, opened) = (AtomicU64::new(0), AtomicU64::new(0), Opened::default());
+        let (questions, programs, opened) = (AtomicU64::new(0), AtomicU64::new(0), OpenedPrograms::default());
         let do_task = |kind: &str, payload: &[u8]| {
             if kind.starts_with(ASK) {
                 questions.fetch_add(1, Ordering::Relaxed);
@@ -79,13 +79,15 @@ impl Worker {
             Err(QueueError::Unable { .. }) if connection.is_stopped() => {}
             served => served?,
         }
-        Ok(Done { questions: questions.into_inner(), programs: programs.into_inner() })
+        Ok(WorkerSummary { questions: questions.into_inner(), programs: programs.into_inner() })
     }
 
     fn ask(&self, kind: &str, payload: &[u8]) -> Outcome {
         let model = self.models.iter().find(|model| kind_of_questions(model.address()) == kind);
         let (Some(model), Ok(attempt)) = (model, serde_json::from_slice::<Attempt>(payload)) else {
-            return Outcome::Refused("the task is no question to a model that the worker knows".to_owned());
+            return Outcome::Refused(
+                "the task is not a question to a model that the worker knows".to_owned(),
+            );
         };
         match model.post(&attempt) {
             Ok(body) => Outcome::Done(body.into_bytes()),
@@ -93,9 +95,9 @@ impl Worker {
         }
     }
 
-    fn run(&self, kind: &str, payload: &[u8], opened: &Opened) -> Outcome {
+    fn run(&self, kind: &str, payload: &[u8], opened: &OpenedPrograms) -> Outcome {
         let (Some(open), Ok(task)) = (&self.programs, serde_json::from_slice::<ProgramTask>(payload)) else {
-            return Outcome::Refused("the task is no program that the worker can run".to_owned());
+            return Outcome::Refused("the task is not a program that the worker can run".to_owned());
         };
         if kind.strip_prefix(RUN) != Some(task.program.language.as_str()) {
             return Outcome::Refused("the task's language is another than its kind".to_owned());
@@ -110,12 +112,12 @@ impl Worker {
     }
 }
 
-/// What programs run in whose packages are had as a task says: kept in this machine's own folder, and from an index
+/// What programs run in whose packages are had as a task says: kept in this machine's own directory, and from an index
 /// that every machine has.
 fn programs_for(
     packages: Option<Settings>,
     open: &OpenPrograms,
-    opened: &Opened,
+    opened: &OpenedPrograms,
 ) -> Result<Arc<dyn Programs>, AnnotateError> {
     let cannot = |problem: &str| AnnotateError::Unrunnable { problem: problem.to_owned() };
     let packages = match packages {
@@ -125,10 +127,10 @@ fn programs_for(
                 .iter()
                 .any(|rules| matches!(rules.index, Some(Index::Directory(_))))
             {
-                return Err(cannot("its packages would come from a folder of the worker's machine"));
+                return Err(cannot("its packages would come from a directory of the worker's machine"));
             }
-            let cache =
-                packages::default_cache().ok_or_else(|| cannot("the worker has no folder for packages"))?;
+            let cache = packages::default_cache()
+                .ok_or_else(|| cannot("the worker has no directory for packages"))?;
             Some(Settings { cache, ..settings })
         }
     };

@@ -10,20 +10,20 @@ mod support;
 use std::fs;
 
 use fixture::{Fixture, answer, honest, pair};
-use quarry_annotate::{Export, PerPair, PerPairs, Report, export};
+use quarry_annotate::{ExportRequest, JudgeReport, PerPair, PerPairs, export};
 use quarry_corpus::dataset::convert::{Grades, Target};
 use serde_json::{Value, json};
 use support::{Reply, Server, completion};
 
 /// What a report says of nine pairs, of which six are clear, where the model's answers to a task are `says`.
-fn report_where(task: &'static str, says: impl Fn() -> Reply + Send + Sync + 'static) -> Report {
+fn report_where(task: &'static str, says: impl Fn() -> Reply + Send + Sync + 'static) -> JudgeReport {
     let server = Server::script(move |_, seen| {
         match seen.body["messages"][0]["content"].as_str().unwrap().contains(task) {
             true => says(),
             false => Reply::ok(answer(seen).1),
         }
     });
-    Report::new(Fixture::new(9, &server.url()).run().unwrap())
+    JudgeReport::new(Fixture::new(9, &server.url()).run().unwrap())
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn what_stays_unresolved_is_not_clear() {
     let server = Server::script(|_, _| Reply::ok(completion("I do not know", 100, 10)));
     let mut fixture = Fixture::new(4, &server.url());
     fixture.entries[0] = "judge = 'cosqa'".into();
-    let report = Report::new(fixture.run().unwrap());
+    let report = JudgeReport::new(fixture.run().unwrap());
     assert_eq!((report.outcomes["unresolved"], report.clear_share), (4, Some(0.0)));
     assert_eq!((report.per_pair.clear.pairs, report.per_pair.unclear.pairs), (0, 4));
 }
@@ -63,7 +63,7 @@ fn labels_become_data_sets() {
     let refused = |split: &str| {
         let (ledger, judge) = fixture.ledger();
         let target = Target::named("beir").unwrap();
-        let wanted = Export { target, split, graded: false, renumber: false, grades: Grades::Refuse };
+        let wanted = ExportRequest { target, split, graded: false, renumber: false, grades: Grades::Refuse };
         export(&ledger, judge, &wanted, &fixture.path("refused")).unwrap_err().to_string()
     };
     drop(fixture.prepare().unwrap());
@@ -77,7 +77,7 @@ fn labels_become_data_sets() {
         export(
             &ledger,
             judge,
-            &Export { target, split: "test", graded, renumber: false, grades: Grades::Refuse },
+            &ExportRequest { target, split: "test", graded, renumber: false, grades: Grades::Refuse },
             &out,
         )
         .unwrap()
@@ -120,7 +120,7 @@ fn an_export_recommends_what_it_can_do() {
     let (ledger, judge) = fixture.ledger();
     let exported = |to: &str, grades: Grades| {
         let target = Target::named(to).unwrap();
-        let wanted = Export { target, split: "test", graded: false, renumber: false, grades };
+        let wanted = ExportRequest { target, split: "test", graded: false, renumber: false, grades };
         export(&ledger, judge, &wanted, &fixture.path(&format!("{to}-{grades:?}")))
     };
     let error = exported("trec-qrels", Grades::Refuse).unwrap_err().to_string();
@@ -154,7 +154,7 @@ fn an_export_says_what_it_lacks() {
     fixture.run().unwrap();
     let (ledger, judge) = fixture.ledger();
     let foreign = |to: &str| {
-        let wanted = Export {
+        let wanted = ExportRequest {
             target: Target::named(to).unwrap(),
             split: "test",
             graded: false,
@@ -181,7 +181,7 @@ fn grades_are_exported_where_the_guideline_has_them() {
     });
     let mut fixture = Fixture::new(4, &server.url());
     fixture.entries[0] = "judge = 'query4code'".into();
-    let report = Report::new(fixture.run().unwrap());
+    let report = JudgeReport::new(fixture.run().unwrap());
     assert_eq!((report.outcomes["yes"], report.outcomes["no"], report.tested), (2, 2, 0));
     let (ledger, judge) = fixture.ledger();
     let out = fixture.path("qrels");
@@ -189,7 +189,7 @@ fn grades_are_exported_where_the_guideline_has_them() {
     export(
         &ledger,
         judge,
-        &Export { target, split: "test", graded: true, renumber: false, grades: Grades::Refuse },
+        &ExportRequest { target, split: "test", graded: true, renumber: false, grades: Grades::Refuse },
         &out,
     )
     .unwrap();
@@ -211,7 +211,7 @@ fn an_export_keeps_languages_and_tells_queries_apart_by_their_ids() {
     fixture.run().unwrap();
     let (ledger, judge) = fixture.ledger();
     let written = |to: &str| -> Vec<Value> {
-        let wanted = Export {
+        let wanted = ExportRequest {
             target: Target::named(to).unwrap(),
             split: "test",
             graded: false,

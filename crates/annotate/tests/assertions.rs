@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Case {
+struct ConfidenceCase {
     about: String,
     source: String,
     #[serde(default)]
@@ -19,7 +19,7 @@ struct Case {
     ran: Option<u64>,
     #[serde(default)]
     failed: u64,
-    places: Option<u64>,
+    sites: Option<u64>,
     #[serde(default)]
     says: String,
     /// A part of what the program printed.
@@ -29,7 +29,7 @@ struct Case {
     needs: Option<String>,
 }
 
-fn cases() -> BTreeMap<String, Vec<Case>> {
+fn cases() -> BTreeMap<String, Vec<ConfidenceCase>> {
     toml::from_str(include_str!("assertions.toml")).unwrap()
 }
 
@@ -61,8 +61,8 @@ fn check(name: &str) {
             continue;
         }
         let told = run.told(language);
-        let known = run.assertions.map(|found| (found.ran, found.ran - found.held(), found.places));
-        let expected = case.ran.map(|ran| (ran, case.failed, case.places.unwrap_or(ran)));
+        let known = run.assertions.map(|found| (found.ran, found.ran - found.held(), found.sites));
+        let expected = case.ran.map(|ran| (ran, case.failed, case.sites.unwrap_or(ran)));
         let printed = format!("{}\n{}", run.stdout, run.stderr);
         if run.result(language).name() != case.result
             || expected.is_some() && known != expected

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use batches::{Fate, provider};
 use fixture::{Fixture, answer};
-use quarry_annotate::{AnnotateError, Report};
+use quarry_annotate::{AnnotateError, JudgeReport};
 use serde_json::{Value, json};
 use support::{Reply, Seen, Server};
 
@@ -46,7 +46,7 @@ fn rounds_of_batches_bring_every_label_for_half_the_price() {
     let judging = fixture.prepare().unwrap();
     let estimate = judging.estimate().unwrap();
     drop(judging);
-    let report = Report::new(fixture.run().unwrap());
+    let report = JudgeReport::new(fixture.run().unwrap());
     fixture.check_labels(36);
     // As many questions as one by one, in a batch for each agent: 36, 12, 4 and 12.
     let sizes: Vec<usize> = books.lock().unwrap().batches.iter().map(|batch| batch.questions.len()).collect();
@@ -79,7 +79,7 @@ fn what_fails_is_in_the_next_batch_and_what_always_fails_is_listed() {
         no_trouble,
     );
     let fixture = fixture(18, &server);
-    let report = Report::new(fixture.run().unwrap());
+    let report = JudgeReport::new(fixture.run().unwrap());
     assert_eq!(report.waiting, 1);
     let (ledger, judge) = fixture.ledger();
     let listed = ledger.unresolved(judge, 10).unwrap();
@@ -115,7 +115,7 @@ fn an_answer_that_was_cut_keeps_no_other_back_and_is_asked_for_again() {
     };
     let (server, books) = provider(fate, no_trouble);
     let fixture = fixture(9, &server);
-    let report = Report::new(fixture.run().unwrap());
+    let report = JudgeReport::new(fixture.run().unwrap());
     fixture.check_labels(9);
     let asked: Vec<usize> = books.lock().unwrap().asked.values().copied().collect();
     assert_eq!((asked.iter().sum::<usize>(), asked.len()), (17, 16));
@@ -159,7 +159,7 @@ fn a_run_that_ended_while_a_batch_was_under_way_goes_on_with_it() {
         assert_eq!(ledger.spent().unwrap()[1].tokens, worst, "under way");
         drop(ledger);
         fixture.entries[2].push('0');
-        let report = Report::new(fixture.run().unwrap());
+        let report = JudgeReport::new(fixture.run().unwrap());
         fixture.check_labels(9);
         assert_eq!((report.spent.tokens, report.unconfirmed.tokens), (110 * report.answers, 0));
         assert!(books.lock().unwrap().asked.values().all(|&count| count == 1), "{loses_number}");
@@ -171,7 +171,7 @@ fn a_batch_that_the_provider_never_got_is_sent_again() {
     let (server, books) = provider(|body, _| Fate::Answered(honest(body).1), no_trouble);
     books.lock().unwrap().losses = 1;
     let fixture = fixture(3, &server);
-    let report = Report::new(fixture.run().unwrap());
+    let report = JudgeReport::new(fixture.run().unwrap());
     fixture.check_labels(3);
     assert_eq!(report.spent.tokens, 110 * report.answers);
 }
@@ -181,7 +181,7 @@ fn the_budget_of_a_whole_batch_is_set_aside_before_it_is_sent() {
     let (server, books) = provider(|body, _| Fate::Answered(honest(body).1), no_trouble);
     let mut fixture = fixture(36, &server);
     fixture.entries[2] = "[budget]\ntokens = 30000".into();
-    let report = Report::new(match fixture.run() {
+    let report = JudgeReport::new(match fixture.run() {
         Ok(counts) => counts,
         Err(error) => panic!("{error}"),
     });
@@ -237,7 +237,7 @@ fn a_refused_key_stops_everything_and_a_refused_batch_is_listed() {
     let (server, books) = provider(|body, _| Fate::Answered(honest(body).1), no_trouble);
     books.lock().unwrap().refusal = Some("too many tokens are waiting".to_owned());
     let fixture = fixture(9, &server);
-    let report = Report::new(fixture.run().unwrap());
+    let report = JudgeReport::new(fixture.run().unwrap());
     assert_eq!((report.waiting, report.spent.tokens, books.lock().unwrap().batches.len()), (9, 0, 3));
     assert!(report.reasons[0].0.contains("too many tokens are waiting"), "{:?}", report.reasons);
 }

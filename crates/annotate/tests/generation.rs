@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 
 use fixture::{Asked, Fixture, model};
 use quarry_annotate::ledger::{GeneratedStatus, NewCode, Writer};
-use quarry_annotate::{AnnotateError, Event, Export, Report};
+use quarry_annotate::{AnnotateError, Event, ExportRequest, JudgeReport};
 use quarry_corpus::dataset::convert::{Grades, Target};
 use serde_json::{Value, json};
 use support::{Reply, Server, completion};
@@ -102,14 +102,19 @@ fn code_is_written_judged_and_repaired_for_queries_without_an_answer() {
     }
     assert_eq!(ledger.generated_for(judge, "2").unwrap().len(), 2);
     // The pairs of the plan are the same as before.
-    assert_eq!(Report::new(ledger.counts(judge, &plan.judge).unwrap()).pairs, 5);
-    let story = ledger.story(judge, &generated[0].pair.id).unwrap().unwrap();
-    assert!(matches!(&story.scenes[0].event, Event::Answer(answer) if answer.prompt == "cosqa-plus"));
+    assert_eq!(JudgeReport::new(ledger.counts(judge, &plan.judge).unwrap()).pairs, 5);
+    let history = ledger.history(judge, &generated[0].pair.id).unwrap().unwrap();
+    assert!(matches!(&history.steps[0].event, Event::Answer(answer) if answer.prompt == "cosqa-plus"));
 
     let write = |to: &str| {
         let out = fixture.path(to);
-        let export =
-            |target| Export { target, split: "test", graded: false, renumber: false, grades: Grades::Refuse };
+        let export = |target| ExportRequest {
+            target,
+            split: "test",
+            graded: false,
+            renumber: false,
+            grades: Grades::Refuse,
+        };
         quarry_annotate::export(&ledger, judge, &export(Target::named(to).unwrap()), &out).unwrap();
         out
     };
@@ -173,7 +178,8 @@ fn generated_code_is_exported_for_listed_queries_without_an_answer() {
     let exported = |name: &str| {
         let (ledger, judge) = fixture.ledger(&plan);
         let (target, out) = (Target::named("cosqa-plus").unwrap(), fixture.path(name));
-        let wanted = Export { target, split: "test", graded: false, renumber: false, grades: Grades::Refuse };
+        let wanted =
+            ExportRequest { target, split: "test", graded: false, renumber: false, grades: Grades::Refuse };
         quarry_annotate::export(&ledger, judge, &wanted, &out).unwrap();
         let pairs: Vec<Value> = serde_json::from_str(&fs::read_to_string(out).unwrap()).unwrap();
         let of = |pair: &Value| ["query-idx", "code-idx"].map(|name| pair[name].as_i64().unwrap());

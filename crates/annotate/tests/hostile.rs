@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fixture::{Fixture, answer, counts, honest};
-use quarry_annotate::{AnnotateError, Report};
+use quarry_annotate::{AnnotateError, JudgeReport};
 use rusqlite::Connection;
 use serde_json::json;
 use support::{Reply, Server};
@@ -43,9 +43,9 @@ fn what_was_paid_is_in_the_ledger_when_the_cache_is_full() {
     let cache: &'static Mutex<_> = Box::leak(Box::new(cache));
     let server = Server::script(move |_, seen| {
         // There is nothing to read any more, and nowhere to write.
-        if let Some(folder) = cache.lock().unwrap().take() {
-            fs::remove_dir_all(&folder).unwrap();
-            symlink("nowhere", &folder).unwrap();
+        if let Some(directory) = cache.lock().unwrap().take() {
+            fs::remove_dir_all(&directory).unwrap();
+            symlink("nowhere", &directory).unwrap();
         }
         Reply::ok(answer(seen).1)
     });
@@ -59,7 +59,7 @@ fn what_was_paid_is_in_the_ledger_when_the_cache_is_full() {
     assert_eq!(ledger.spent().unwrap()[0].tokens, 110 * server.count() as u64);
     drop(ledger);
     fs::remove_file(fixture.path("cache")).unwrap();
-    let report = Report::new(fixture.run().unwrap());
+    let report = JudgeReport::new(fixture.run().unwrap());
     fixture.check_labels(36);
     let asked: HashSet<String> = server.seen().iter().map(|seen| seen.body.to_string()).collect();
     assert_eq!((server.count(), asked.len(), report.answers), (64, 64, 64), "each is asked once");
@@ -150,7 +150,7 @@ fn a_temporary_redirect_ends_no_run() {
     });
     let mut fixture = Fixture::new(9, &server.url());
     fixture.entries[1] = "attempts = 2".to_owned();
-    let report = Report::new(fixture.run().unwrap());
+    let report = JudgeReport::new(fixture.run().unwrap());
     assert_eq!((report.waiting, report.reasons.len()), (1, 1));
     assert!(report.reasons[0].0.contains("status 307") && report.reasons[0].0.contains("`base_url`"));
     // One that is not temporary says that the API is elsewhere.
@@ -171,7 +171,7 @@ fn absurd_counts_of_tokens_leave_a_ledger_that_can_be_read() {
             Reply::ok(body)
         });
         let fixture = Fixture::new(9, &server.url());
-        let report = Report::new(fixture.run().unwrap());
+        let report = JudgeReport::new(fixture.run().unwrap());
         fixture.check_labels(9);
         assert_eq!(report.spent, report.unconfirmed, "all at its worst case");
         assert_eq!((report.answers, report.cost.tokens), (16, 0), "of which nobody knows what it was");
@@ -179,8 +179,8 @@ fn absurd_counts_of_tokens_leave_a_ledger_that_can_be_read() {
     }
 }
 
-/// Numbers of an earlier version, and those of a million dear answers, are told as they are, or as the most that can be
-/// told.
+/// Numbers of an earlier version, and those of a million dear answers, are told as they are, or as the maximum that can
+/// be told.
 #[test]
 fn sums_beyond_every_bound_can_be_told() {
     let server = honest();
@@ -201,9 +201,11 @@ fn sums_beyond_every_bound_can_be_told() {
         let other = Fixture::new(9, &server.url());
         fs::copy(fixture.plan().ledger, other.plan().ledger).unwrap();
         write(&other.plan().ledger, tokens, money, calls);
-        let report = Report::new(other.run().unwrap());
+        let report = JudgeReport::new(other.run().unwrap());
         let (ledger, judge) = other.ledger();
-        assert!(ledger.story(judge, "8").unwrap().is_some() && ledger.extras(judge).unwrap().is_empty());
+        assert!(
+            ledger.history(judge, "8").unwrap().is_some() && ledger.optional_work(judge).unwrap().is_empty()
+        );
         report
     };
     // A million answers with 100,000 tokens for a thousandth of a dollar each, and those of the run.

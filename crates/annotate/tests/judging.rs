@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fixture::{Fixture, answer, expected, honest, pair};
-use quarry_annotate::ledger::{Decided, Writer};
+use quarry_annotate::ledger::{JudgedPair, Writer};
 use quarry_annotate::{
-    AnnotateError, Event, Export, IsolatedPrograms, Judging, Outcome, Plan, Report, audit,
+    AnnotateError, Event, ExportRequest, IsolatedPrograms, JudgeReport, Judging, Outcome, Plan, audit,
 };
 use quarry_corpus::dataset::convert::{Grades, Target};
 use quarry_sandbox::{Limits, Program, Sandbox};
@@ -36,7 +36,7 @@ fn every_pair_gets_its_label_once_and_is_never_asked_again() {
     fixture.check_labels(36);
     // 36 screenings, 12 programs, 4 that lack a package, 12 verdicts.
     assert_eq!((server.count(), fixture.runs.load(Ordering::SeqCst)), (64, 12));
-    let report = Report::new(counts);
+    let report = JudgeReport::new(counts);
     assert_eq!((report.answers, report.tested, report.missing_packages), (64, 12, 4));
     assert_eq!((report.waiting, report.mean_tests), (0, Some(2.0)));
     assert!((report.clear_share.unwrap() - 24.0 / 36.0).abs() < 1e-9);
@@ -53,7 +53,7 @@ fn programs_that_lack_a_package_run_again_with_it() {
     let server = honest();
     let mut fixture = Fixture::new(36, &server.url());
     fixture.packages = true;
-    let report = Report::new(fixture.run().unwrap());
+    let report = JudgeReport::new(fixture.run().unwrap());
     fixture.check_labels(36);
     assert_eq!((report.tested, report.missing_packages, report.repaired), (12, 4, 4));
     assert_eq!((report.executable_rate, report.mean_tests), (Some(1.0), Some(2.0)));
@@ -61,9 +61,9 @@ fn programs_that_lack_a_package_run_again_with_it() {
     // 12 programs, of which four run again; the name of the module is none of a package, so that nothing ran for it.
     assert_eq!((server.count(), fixture.runs.load(Ordering::SeqCst)), (64, 16));
     let (ledger, judge) = fixture.ledger();
-    let story = ledger.story(judge, "8").unwrap().unwrap();
-    let runs: Vec<_> = (story.scenes.iter())
-        .filter_map(|scene| match &scene.event {
+    let history = ledger.history(judge, "8").unwrap().unwrap();
+    let runs: Vec<_> = (history.steps.iter())
+        .filter_map(|step| match &step.event {
             Event::Run(run) => Some((run.program.packages.join(" "), run.provided.clone())),
             Event::Answer(_) => None,
         })
@@ -74,7 +74,7 @@ fn programs_that_lack_a_package_run_again_with_it() {
         ("PyYAML".to_owned(), Ok(vec!["PyYAML 6.0".to_owned()])),
     ];
     assert_eq!(runs, expected);
-    let asked = &story.scenes[4];
+    let asked = &history.steps[4];
     assert!(asked.messages.contains("there is no package yaml"), "{}", asked.messages);
     // What the labels rest on runs again with the same packages.
     let stop = AtomicBool::new(false);
@@ -91,11 +91,11 @@ fn the_story_of_a_label_is_whole() {
     let fixture = Fixture::new(9, &server.url());
     fixture.run().unwrap();
     let (ledger, judge) = fixture.ledger();
-    let story = ledger.story(judge, "8").unwrap().unwrap();
-    let parts: Vec<&str> = story
-        .scenes
+    let history = ledger.history(judge, "8").unwrap().unwrap();
+    let parts: Vec<&str> = history
+        .steps
         .iter()
-        .map(|scene| match &scene.event {
+        .map(|step| match &step.event {
             Event::Answer(answer) => answer.prompt.as_str(),
             Event::Run(run) => {
                 assert_eq!((run.isolation.as_str(), run.peak_memory_bytes), ("pretended, watchdog", 1 << 20));
@@ -104,9 +104,9 @@ fn the_story_of_a_label_is_whole() {
         })
         .collect();
     assert_eq!(parts, ["screener", "test-generator", "run", "bug-fixer", "arbiter"]);
-    assert_eq!(story.verdict.unwrap().reason, "e8");
-    assert!(story.scenes[0].messages.contains("subject8") && story.scenes[0].cost.tokens == 110);
-    assert!(ledger.story(judge, "none").unwrap().is_none());
+    assert_eq!(history.verdict.unwrap().reason, "e8");
+    assert!(history.steps[0].messages.contains("subject8") && history.steps[0].cost.tokens == 110);
+    assert!(ledger.history(judge, "none").unwrap().is_none());
 }
 
 #[test]
@@ -151,7 +151,7 @@ enum Bill {
     Worst,
 }
 
-/// What comes in the place of the first answer to a request, whose body would be `body`.
+/// What comes instead of the first answer to a request, whose body would be `body`.
 fn fault(kind: usize, body: &Value) -> (Reply, Bill) {
     use Bill::{Counted, Nothing, Worst};
     let text = body["choices"][0]["message"]["content"].as_str().unwrap();
@@ -224,7 +224,7 @@ fn faults_of_the_server_lose_and_double_nothing() {
     let n_pairs = 3 * (FAULTS + 2);
     let mut fixture = Fixture::new(n_pairs, &server.url());
     fixture.entries[1] = "concurrency = 24\ntimeout_seconds = 4.0".to_owned();
-    let report = Report::new(fixture.run().unwrap());
+    let report = JudgeReport::new(fixture.run().unwrap());
     assert_eq!(report.waiting, 0);
     // To the token: what is not known to be free counts as paid.
     assert_eq!(report.spent.tokens, tokens.load(Ordering::SeqCst) as u64);
@@ -258,7 +258,7 @@ fn answers_of_the_wrong_form_end_unresolved_and_calls_that_fail_are_tried_at_the
         }
     });
     let fixture = Fixture::new(9, &server.url());
-    let report = Report::new(fixture.run().unwrap());
+    let report = JudgeReport::new(fixture.run().unwrap());
     assert_eq!((report.waiting, report.outcomes["unresolved"]), (1, 1));
     let (ledger, judge) = fixture.ledger();
     let open = ledger.unresolved(judge, 10).unwrap();
@@ -267,7 +267,7 @@ fn answers_of_the_wrong_form_end_unresolved_and_calls_that_fail_are_tried_at_the
     drop(ledger);
     broken.store(false, Ordering::SeqCst);
     let before = server.count();
-    let report = Report::new(fixture.run().unwrap());
+    let report = JudgeReport::new(fixture.run().unwrap());
     assert_eq!((report.waiting, server.count() - before), (0, 1));
     assert_eq!(fixture.labels()["7"], Outcome::No);
 }
@@ -326,7 +326,7 @@ fn a_recording_answers_without_a_server_and_knows_nothing_else() {
     };
     fs::remove_file(fixture.path("plan.ledger")).unwrap();
     fixture.entries[0] = "replay = 'recording.jsonl'".into();
-    let report = Report::new(fixture.run().unwrap());
+    let report = JudgeReport::new(fixture.run().unwrap());
     fixture.check_labels(9);
     assert!(report.spent.tokens == 0 && report.cost.tokens == 110 * report.answers, "{report:?}");
     fixture.write_pairs(&[pair(100)]);
@@ -360,14 +360,15 @@ fn pairs_that_cannot_be_judged_are_listed_before_anything_is_asked() {
 }
 
 #[test]
-fn a_folder_that_was_exported_holds_pairs_again() {
+fn a_directory_that_was_exported_holds_pairs_again() {
     let server = honest();
     let fixture = Fixture::new(6, &server.url());
     fixture.run().unwrap();
     let (ledger, judge) = fixture.ledger();
     let export = |to: &str| {
         let target = Target::named(to).unwrap();
-        let export = Export { target, split: "test", graded: false, renumber: false, grades: Grades::Refuse };
+        let export =
+            ExportRequest { target, split: "test", graded: false, renumber: false, grades: Grades::Refuse };
         quarry_annotate::export(&ledger, judge, &export, &fixture.path(to)).unwrap();
         let text = fixture.plan().text.replace("pairs.jsonl", to).replace("plan.ledger", "other.ledger");
         fs::write(fixture.path("plan.toml"), text).unwrap();
@@ -511,11 +512,11 @@ fn a_ledger_has_one_writer_and_one_version() {
     let error = fixture.prepare().err().unwrap().to_string();
     assert!(error.contains("version 99") && error.contains("name another file"), "{error}");
     change("PRAGMA application_id = 1");
-    assert!(fixture.prepare().err().unwrap().to_string().contains("no ledger of quarry"));
+    assert!(fixture.prepare().err().unwrap().to_string().contains("not a ledger of quarry"));
     drop(fs::remove_file(path.with_extension("ledger-wal")));
     fs::write(
         &path,
-        "a text that is long enough to be read as the head of a file, but is no database at all, of any kind",
+        "a text that is long enough to be read as the head of a file, but is not a database at all, of any kind",
     )
     .unwrap();
     assert!(fixture.prepare().err().unwrap().to_string().contains("name another file"));
@@ -534,7 +535,7 @@ fn plans_with_one_ledger_keep_their_pairs_apart() {
     let judge = ledger.judge(&first).unwrap().unwrap();
     let decided = |judge: i64| {
         let mut ids = Vec::new();
-        let each = |decided: Decided| {
+        let each = |decided: JudgedPair| {
             ids.push(decided.pair.id);
             Ok(())
         };
@@ -567,8 +568,8 @@ fn evidence_cannot_be_changed() {
 
 #[test]
 fn a_writer_that_cannot_write_says_what_to_do() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("file");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
     fs::write(&file, "").unwrap();
     let error = Writer::open(&file.join("x.ledger")).unwrap_err().to_string();
     assert!(error.contains("cannot be written"), "{error}");
@@ -586,7 +587,7 @@ fn a_call_that_was_cut_off_counts_at_its_worst_case() {
     connection.execute(insert, []).unwrap();
     drop(connection);
     let (ledger, judge) = fixture.ledger();
-    let report = Report::new(ledger.counts(judge, &fixture.plan().judge).unwrap());
+    let report = JudgeReport::new(ledger.counts(judge, &fixture.plan().judge).unwrap());
     assert_eq!((report.unconfirmed.tokens, report.spent.tokens), (500, report.cost.tokens + 500));
     drop(ledger);
     fixture.write_pairs(&[pair(0), pair(1), pair(2), pair(3)]);

@@ -9,7 +9,7 @@ use quarry_sandbox::{Isolation, Limits, Runner};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
-struct Case {
+struct ConfidenceCase {
     tests: usize,
     passed: String,
     failed: String,
@@ -17,7 +17,7 @@ struct Case {
     missing: Option<String>,
 }
 
-fn cases() -> BTreeMap<String, Case> {
+fn cases() -> BTreeMap<String, ConfidenceCase> {
     toml::from_str(include_str!("languages.toml")).unwrap()
 }
 

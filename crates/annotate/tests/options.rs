@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use quarry_annotate::{
-    Answer, Assertions, Choices, Event, Extra, Judge, Next, Outcome, Pair, Prompts, Question, Run,
-    TestChoices, TestProgram, TestsFrom, Verdict,
+    Assertions, Event, Judge, JudgeOptions, ModelAnswer, Next, OptionalStep, Outcome, Pair, Prompts,
+    Question, Run, TestOptions, TestProgram, TestsFrom, Verdict,
 };
 use quarry_sandbox::Ended;
 
@@ -21,10 +21,10 @@ struct Walk {
 
 impl Walk {
     /// Up to the first question about tests.
-    fn new(tests: TestChoices, rival: Option<&str>) -> Self {
-        let choices = Choices { tests, ..Choices::default() };
+    fn new(tests: TestOptions, alternative: Option<&str>) -> Self {
+        let options = JudgeOptions { tests, ..JudgeOptions::default() };
         let judge =
-            Judge::with_choices("agents", &Prompts::open(None).unwrap(), 2, choices).unwrap().unwrap();
+            Judge::with_options("agents", &Prompts::open(None).unwrap(), 2, options).unwrap().unwrap();
         let pair = Pair {
             id: "7".into(),
             query_id: "1".into(),
@@ -33,7 +33,7 @@ impl Walk {
             code: CODE.into(),
             language: "python".into(),
             label: None,
-            rival: rival.map(str::to_owned),
+            alternative: alternative.map(str::to_owned),
         };
         let mut walk = Self { judge, pair, events: Vec::new() };
         walk.answer("screener", "preliminary_screening: 0.5, explanation: perhaps");
@@ -50,7 +50,7 @@ impl Walk {
     fn answer(&mut self, prompt: &str, text: &str) -> Question {
         let Next::Ask(question) = self.next() else { panic!("{:?}", self.next()) };
         assert_eq!(question.prompt, prompt);
-        self.events.push(Event::Answer(Answer { prompt: prompt.into(), text: text.into() }));
+        self.events.push(Event::Answer(ModelAnswer { prompt: prompt.into(), text: text.into() }));
         question
     }
 
@@ -67,7 +67,7 @@ impl Walk {
             stderr: stderr.into(),
             assertions: Some(Assertions {
                 ran: 1,
-                places: 1,
+                sites: 1,
                 failed: u64::from(code == 1),
                 ..Assertions::default()
             }),
@@ -98,31 +98,31 @@ fn program(assertion: &str) -> String {
 
 #[test]
 fn tests_from_the_query_are_written_before_the_code_is_seen() {
-    let mut walk = Walk::new(TestChoices { from: TestsFrom::Query, ..TestChoices::default() }, None);
+    let mut walk = Walk::new(TestOptions { from: TestsFrom::Query, ..TestOptions::default() }, None);
     let question = walk.answer("query-test-generator", "```python\nassert subject(1, 2) == 3\n```");
     let asked = text(&question);
     assert!(asked.contains("sum of two numbers") && asked.contains("def subject(a, b)"), "{asked}");
     assert!(!asked.contains("a + b") && !asked.contains("add"), "{asked}");
-    assert_eq!(question.extra, None);
+    assert_eq!(question.optional_step, None);
     let question = walk.answer("test-adapter", "def add(a, b):\n    return a + b\n\nsubject = add");
     let asked = text(&question);
     assert!(
         asked.contains(CODE) && !asked.contains("sum of two numbers") && !asked.contains("== 3"),
         "{asked}"
     );
-    assert_eq!(question.extra, Some(Extra::FromQuery));
+    assert_eq!(question.optional_step, Some(OptionalStep::FromQuery));
     let run = walk.run(0);
     assert_eq!(
         run.source,
         "def add(a, b):\n    return a + b\n\nsubject = add\n\n\nassert subject(1, 2) == 3\n"
     );
-    assert_eq!(run.extra, None);
+    assert_eq!(run.optional_step, None);
     assert!(walk.arbiter().contains("1 assertion ran, and it held"));
 }
 
 #[test]
 fn code_without_a_function_is_tested_by_tests_that_see_it() {
-    let mut walk = Walk::new(TestChoices { from: TestsFrom::Query, ..TestChoices::default() }, None);
+    let mut walk = Walk::new(TestOptions { from: TestsFrom::Query, ..TestOptions::default() }, None);
     walk.pair.code = "print(1 + 2)".into();
     walk.answer("test-generator", "assert True");
     walk.run(0);
@@ -131,11 +131,11 @@ fn code_without_a_function_is_tested_by_tests_that_see_it() {
 
 #[test]
 fn a_prompt_for_unseen_tests_may_not_show_the_code() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let write = |name: &str, user: &str| {
         let text = format!("max_output_tokens = 9\nuser = '{user}'\nanswer = {{ form = 'program' }}\n");
-        std::fs::write(folder.path().join(name), text).unwrap();
-        Judge::named("agents", &Prompts::open(Some(folder.path())).unwrap(), 2)
+        std::fs::write(directory.path().join(name), text).unwrap();
+        Judge::named("agents", &Prompts::open(Some(directory.path())).unwrap(), 2)
     };
     assert!(write("query-test-generator.toml", "{{query}} {{interface}}").is_ok());
     let error = write("query-test-generator.toml", "{{query}} {{code}}").unwrap_err().to_string();
@@ -144,15 +144,15 @@ fn a_prompt_for_unseen_tests_may_not_show_the_code() {
 
 #[test]
 fn several_programs_are_written_apart_and_the_arbiter_sees_all() {
-    let mut walk = Walk::new(TestChoices { programs: 3, ..TestChoices::default() }, None);
+    let mut walk = Walk::new(TestOptions { programs: 3, ..TestOptions::default() }, None);
     let mut asked = Vec::new();
     for number in 0..3 {
         let question = walk.answer("test-generator", &format!("assert {number} == 0"));
-        asked.push((question.request.sample, question.extra, question.request.temperature));
+        asked.push((question.request.sample, question.optional_step, question.request.temperature));
         assert!(!text(&question).contains("assert 0"));
         walk.run(number.min(1));
     }
-    let further = Some(Extra::Programs);
+    let further = Some(OptionalStep::Programs);
     assert_eq!(asked, [(0, None, Some(0.0)), (1, further, Some(0.7)), (2, further, Some(0.7))]);
     let told = walk.arbiter();
     for part in [
@@ -168,11 +168,11 @@ fn several_programs_are_written_apart_and_the_arbiter_sees_all() {
 #[test]
 fn rounds_are_samples_of_their_own() {
     let judge = |round: u32, programs: u32, temperature: Option<f64>| {
-        let choices =
-            Choices { round, temperature, tests: TestChoices { programs, ..TestChoices::default() } };
-        Judge::with_choices("agents", &Prompts::open(None).unwrap(), 2, choices).unwrap().unwrap()
+        let options =
+            JudgeOptions { round, temperature, tests: TestOptions { programs, ..TestOptions::default() } };
+        Judge::with_options("agents", &Prompts::open(None).unwrap(), 2, options).unwrap().unwrap()
     };
-    let pair = Walk::new(TestChoices::default(), None).pair;
+    let pair = Walk::new(TestOptions::default(), None).pair;
     let first = |judge: &Judge| match judge.next(&pair, &[]).unwrap() {
         Next::Ask(question) => (question.request.sample, question.request.temperature),
         other => panic!("{other:?}"),
@@ -188,9 +188,9 @@ fn rounds_are_samples_of_their_own() {
 
 #[test]
 fn programs_are_tried_on_broken_functions() {
-    let mut walk = Walk::new(TestChoices { mutation: true, ..TestChoices::default() }, None);
+    let mut walk = Walk::new(TestOptions { mutation: true, ..TestOptions::default() }, None);
     walk.answer("test-generator", &program("assert add(1, 2) == 3"));
-    assert_eq!(walk.run(0).extra, None);
+    assert_eq!(walk.run(0).optional_step, None);
     for (broken, code) in [("raise NotImplementedError()", 2), ("return None", 1), ("return a - b", 0)] {
         let run = walk.run(code);
         assert!(
@@ -198,7 +198,7 @@ fn programs_are_tried_on_broken_functions() {
             "{}",
             run.source
         );
-        assert_eq!(run.extra, Some(Extra::Mutation));
+        assert_eq!(run.optional_step, Some(OptionalStep::Mutation));
     }
     // An operator that is not noticed is told, and no reason to write the tests anew.
     let told = walk.arbiter();
@@ -210,12 +210,12 @@ fn programs_are_tried_on_broken_functions() {
 
 #[test]
 fn a_program_that_proves_nothing_is_written_anew_once() {
-    let mut walk = Walk::new(TestChoices { mutation: true, ..TestChoices::default() }, None);
+    let mut walk = Walk::new(TestOptions { mutation: true, ..TestOptions::default() }, None);
     walk.answer("test-generator", &program("assert True"));
     (0..4).for_each(|_| drop(walk.run(0)));
     let better = program("assert add(1, 2) == 3");
     let question = walk.answer("test-improver", &better);
-    assert_eq!(question.extra, Some(Extra::Rewritten));
+    assert_eq!(question.optional_step, Some(OptionalStep::Rewritten));
     let asked = text(&question);
     assert!(asked.contains("only raises an error; its whole body only returns None"), "{asked}");
     assert!(asked.contains("assert True") && !asked.contains("`+` is"), "{asked}");
@@ -228,7 +228,7 @@ fn a_program_that_proves_nothing_is_written_anew_once() {
 
     // The second one is told for what it is, and what it shows counts if it does not pass.
     for code in [0, 1] {
-        let mut walk = Walk::new(TestChoices { mutation: true, ..TestChoices::default() }, None);
+        let mut walk = Walk::new(TestOptions { mutation: true, ..TestOptions::default() }, None);
         walk.answer("test-generator", &program("assert True"));
         (0..4).for_each(|_| drop(walk.run(0)));
         walk.answer("test-improver", &program("assert 1"));
@@ -242,7 +242,7 @@ fn a_program_that_proves_nothing_is_written_anew_once() {
 
 #[test]
 fn a_program_that_failed_is_not_tried_on_broken_functions() {
-    let mut walk = Walk::new(TestChoices { mutation: true, ..TestChoices::default() }, None);
+    let mut walk = Walk::new(TestOptions { mutation: true, ..TestOptions::default() }, None);
     walk.answer("test-generator", &program("assert add(1, 2) == 4"));
     walk.run(1);
     assert!(!walk.arbiter().contains("fault"));
@@ -250,7 +250,7 @@ fn a_program_that_failed_is_not_tried_on_broken_functions() {
 
 #[test]
 fn unseen_tests_are_improved_without_the_code() {
-    let tests = TestChoices { from: TestsFrom::Query, mutation: true, ..TestChoices::default() };
+    let tests = TestOptions { from: TestsFrom::Query, mutation: true, ..TestOptions::default() };
     let mut walk = Walk::new(tests, None);
     walk.answer("query-test-generator", "assert True");
     walk.answer("test-adapter", &format!("{CODE}\nsubject = add"));
@@ -271,9 +271,9 @@ fn unseen_tests_are_improved_without_the_code() {
 
 #[test]
 fn the_arbiter_learns_what_the_tests_say_of_another_candidate() {
-    let tests = || TestChoices { differential: true, ..TestChoices::default() };
+    let tests = || TestOptions { differential: true, ..TestOptions::default() };
     let other = "def plus(x, y):\n    return y + x\n";
-    for (own, rival, words) in [
+    for (own, alternative, words) in [
         (0, 0, "also hold for another candidate"),
         (1, 1, "nor do the assertions all hold for another"),
         (0, 1, "an assertion does not hold"),
@@ -283,16 +283,16 @@ fn the_arbiter_learns_what_the_tests_say_of_another_candidate() {
         let mut walk = Walk::new(tests(), Some(other));
         walk.answer("test-generator", &program("assert add(1, 2) == 3"));
         walk.run(own);
-        let run = walk.run(rival);
-        assert_eq!(run.extra, Some(Extra::Differential));
+        let run = walk.run(alternative);
+        assert_eq!(run.optional_step, Some(OptionalStep::Differential));
         assert!(run.source.starts_with("def plus(x, y):\n    return y + x\n\nadd = plus"), "{}", run.source);
         let told = walk.arbiter();
         assert!(told.contains(words), "{words}: {told}");
-        assert_eq!(told.contains("another candidate"), rival < 2, "{told}");
+        assert_eq!(told.contains("another candidate"), alternative < 2, "{told}");
     }
     // Nothing to compare with, or nothing that could be compared.
-    for (rival, code) in [(None, 0), (Some("x = 1"), 0), (Some(other), 2)] {
-        let mut walk = Walk::new(tests(), rival);
+    for (alternative, code) in [(None, 0), (Some("x = 1"), 0), (Some(other), 2)] {
+        let mut walk = Walk::new(tests(), alternative);
         walk.answer("test-generator", &program("assert add(1, 2) == 3"));
         walk.run(code);
         walk.arbiter();
@@ -301,17 +301,17 @@ fn the_arbiter_learns_what_the_tests_say_of_another_candidate() {
 
 #[test]
 fn a_candidate_that_came_later_does_not_unsettle_what_is_known() {
-    let mut walk = Walk::new(TestChoices { differential: true, ..TestChoices::default() }, None);
+    let mut walk = Walk::new(TestOptions { differential: true, ..TestOptions::default() }, None);
     walk.answer("test-generator", &program("assert add(1, 2) == 3"));
     walk.run(0);
     walk.answer("arbiter", "I cannot say");
-    walk.pair.rival = Some("def plus(x, y):\n    return y + x\n".into());
+    walk.pair.alternative = Some("def plus(x, y):\n    return y + x\n".into());
     walk.arbiter();
 }
 
 #[test]
 fn the_arbiter_says_how_sure_it_is() {
-    let mut walk = Walk::new(TestChoices { confidence: true, ..TestChoices::default() }, None);
+    let mut walk = Walk::new(TestOptions { confidence: true, ..TestOptions::default() }, None);
     walk.answer("test-generator", "assert True");
     walk.run(0);
     walk.answer("confident-arbiter", "final_verdict: 0, final_explanation: no");
@@ -324,13 +324,13 @@ fn the_arbiter_says_how_sure_it_is() {
 
 #[test]
 fn only_prompts_that_may_be_asked_are_part_of_the_version() {
-    let names = |tests: TestChoices| {
+    let names = |tests: TestOptions| {
         let walk = Walk::new(tests, None);
         walk.judge.prompts().map(|prompt| prompt.name.clone()).collect::<Vec<_>>().join(" ")
     };
-    assert_eq!(names(TestChoices::default()), "screener test-generator bug-fixer arbiter");
+    assert_eq!(names(TestOptions::default()), "screener test-generator bug-fixer arbiter");
     let all =
-        TestChoices { from: TestsFrom::Query, mutation: true, confidence: true, ..TestChoices::default() };
+        TestOptions { from: TestsFrom::Query, mutation: true, confidence: true, ..TestOptions::default() };
     assert_eq!(
         names(all),
         "screener test-generator query-test-generator test-adapter test-improver query-test-improver bug-fixer \

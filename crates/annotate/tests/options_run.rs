@@ -17,7 +17,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fixture::{Asked, Fixture, model, words};
-use quarry_annotate::{AnnotateError, Calibration, Members, Options, Outcome, Plan, Report, audit};
+use quarry_annotate::{
+    AnnotateError, Calibration, JudgeReport, MemberAgreement, OptionCosts, Outcome, Plan, audit,
+};
 use quarry_sandbox::Limits;
 use support::{Reply, Server};
 
@@ -59,11 +61,11 @@ fn the_label_of_several_rounds_is_their_majority() {
     assert_eq!(server.count(), 9);
     let (ledger, judge) = fixture.ledger(&plan);
     assert_eq!(ledger.members(judge).unwrap().len(), 3);
-    let report = Report::new(ledger.counts(judge, &plan.judge).unwrap());
+    let report = JudgeReport::new(ledger.counts(judge, &plan.judge).unwrap());
     assert_eq!((report.answers, report.cost.tokens, report.spent.tokens), (9, 990, 990));
     assert_eq!((report.clear_share, report.per_pair.clear.tokens), (Some(1.0), 330.0));
     assert_eq!(report.decided_by["majority"].0, 3);
-    let members = Members::of(&plan, &ledger, judge).unwrap().unwrap();
+    let members = MemberAgreement::of(&plan, &ledger, judge).unwrap().unwrap();
     assert_eq!((members.pairs, members.without_majority), (3, 0));
     assert!((members.percent_agreement.unwrap() - (1.0 + 1.0 / 3.0 + 1.0 / 3.0) / 3.0).abs() < 1e-12);
     let names: Vec<(&str, Option<f64>)> =
@@ -194,7 +196,7 @@ fn a_majority_is_clear_where_it_is_to_every_member() {
     let plan = fixture.plan("", &["a", "b"], "");
     fixture.run(&plan).unwrap();
     let (ledger, judge) = fixture.ledger(&plan);
-    let report = Report::new(ledger.counts(judge, &plan.judge).unwrap());
+    let report = JudgeReport::new(ledger.counts(judge, &plan.judge).unwrap());
     assert_eq!((report.clear, report.tested, report.per_pair.unclear.pairs), (2, 1, 1));
     // Three answers of b and one of a.
     assert_eq!((report.per_pair.clear.tokens, report.per_pair.unclear.tokens), (220.0, 440.0));
@@ -235,7 +237,7 @@ const CANDIDATES: [(&str, &str); 2] =
     [("a query", "def f(a):\n    return right + a\n"), ("a query", "def f(a):\n    return wrong\n")];
 
 /// The labels and the effect of options, measured beside the judge without them.
-fn with_options(tests: &'static str, options: &str) -> (Vec<Outcome>, Options, BTreeMap<String, u64>) {
+fn with_options(tests: &'static str, options: &str) -> (Vec<Outcome>, OptionCosts, BTreeMap<String, u64>) {
     let server = model(move |asked| agent(&asked, tests));
     let fixture = Fixture::new(&server.url(), &CANDIDATES);
     let plain = fixture.plan("", &["m"], "");
@@ -247,18 +249,18 @@ fn with_options(tests: &'static str, options: &str) -> (Vec<Outcome>, Options, B
     fixture.run(&plan).unwrap();
     assert_eq!(server.count(), calls, "nothing is asked again");
     let (ledger, judge) = fixture.ledger(&plan);
-    let report = Report::new(ledger.counts(judge, &plan.judge).unwrap());
+    let report = JudgeReport::new(ledger.counts(judge, &plan.judge).unwrap());
     assert_eq!(report.spent.tokens, calls as u64 * 110);
     let stop = AtomicBool::new(false);
     assert!(audit(&ledger, judge, &words(), &Limits::default(), 2, &stop).unwrap().changed.is_empty());
     (fixture.labels(&plan).into_iter().map(|(outcome, _)| outcome).collect(), found, report.runs)
 }
 
-fn added(options: &Options) -> Vec<(&str, u64, u64)> {
+fn added(options: &OptionCosts) -> Vec<(&str, u64, u64)> {
     options.added.iter().map(|added| (added.option, added.calls, added.runs)).collect()
 }
 
-fn changed(options: &Options) -> Vec<(&str, &str, u64)> {
+fn changed(options: &OptionCosts) -> Vec<(&str, &str, u64)> {
     options.beside_plain.as_ref().unwrap().changed.clone()
 }
 
@@ -294,7 +296,7 @@ fn tests_that_prove_nothing_are_found_by_broken_functions() {
     assert_eq!(changed(&options), [("yes", "no", 1)]);
     // The first function has three mutants, the second two; the improved program of the first is tried on three again.
     assert_eq!(added(&options), [("mutation", 0, 3 + 3 + 2), ("rewritten", 2, 2)]);
-    // Mutants are no test programs; what takes the place of one is.
+    // Mutants are no test programs; what replaces one is.
     assert_eq!(runs, [("failed".to_owned(), 1), ("passed".to_owned(), 3)].into());
 }
 

@@ -17,8 +17,8 @@ use rusqlite::{Connection, params};
 /// An echo of the form that was asked for, which was read as no.
 const ECHO: &str = "preliminary_screening: 0 | 0.5 | 1, explanation: <one or two sentences>";
 
-/// Makes a ledger what an earlier version of quarry would have left: its version and that of its judges, and no counts of
-/// assertions. Then `change` makes the evidence what such a version took for more than it says.
+/// Makes a ledger what an earlier version of quarry would have left: its version and that of its judges, and no counts
+/// of assertions. Then `change` makes the evidence what such a version took for more than it says.
 fn age(fixture: &Fixture, change: impl FnOnce(&Connection)) {
     let connection = Connection::open(fixture.plan().ledger).unwrap();
     for table in ["answers", "runs", "judges", "verdicts"] {
@@ -43,7 +43,7 @@ fn set_answer(connection: &Connection, pair: &str, prompt: &str, text: &str) {
     assert_eq!(changed.unwrap(), 1, "{pair} {prompt}");
 }
 
-/// Pairs 0 and 1 were decided by what is no answer; the arbiter of 5 said both; the program of 11 asserts nothing.
+/// Pairs 0 and 1 were decided by what is not an answer; the arbiter of 5 said both; the program of 11 asserts nothing.
 fn undecided(connection: &Connection) {
     set_answer(connection, "0", "screener", ECHO);
     set_answer(

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use quarry_annotate::{Answer, Event, Judge, Next, Outcome, Pair, Prompts, Run, TestProgram};
+use quarry_annotate::{Event, Judge, ModelAnswer, Next, Outcome, Pair, Prompts, Run, TestProgram};
 use quarry_llm::Role;
 use quarry_sandbox::Ended;
 
@@ -21,12 +21,12 @@ fn pair() -> Pair {
         code: "def add(a, b):\n    return a + b\n".into(),
         language: "python".into(),
         label: Some(1),
-        rival: None,
+        alternative: None,
     }
 }
 
 fn answer(prompt: &str, text: &str) -> Event {
-    Event::Answer(Answer { prompt: prompt.into(), text: text.into() })
+    Event::Answer(ModelAnswer { prompt: prompt.into(), text: text.into() })
 }
 
 fn ran(source: &str, code: i32, stderr: &str) -> Event {
@@ -272,12 +272,12 @@ fn every_judge_has_a_version_of_its_own_and_asks_first() {
 
 #[test]
 fn a_replaced_prompt_changes_the_version_and_must_fit_its_place() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let prompt =
         |answer: &str| format!("max_output_tokens = 9\nuser = '{{{{query}}}}?'\nanswer = {answer}\n");
     let open = |text: &str| {
-        std::fs::write(folder.path().join("arbiter.toml"), text).unwrap();
-        Judge::named("agents", &Prompts::open(Some(folder.path())).unwrap(), 2)
+        std::fs::write(directory.path().join("arbiter.toml"), text).unwrap();
+        Judge::named("agents", &Prompts::open(Some(directory.path())).unwrap(), 2)
     };
     let own =
         prompt("{ form = 'word', values = [{ says = ['yes'], label = 1 }, { says = ['no'], label = 0 }] }");

@@ -19,7 +19,8 @@ use std::time::Duration;
 
 use nats::Nats;
 use quarry_annotate::{
-    AnnotateError, IsolatedPrograms, Judging, OpenPrograms, Plan, Programs, Report, Run, TestProgram, Worker,
+    AnnotateError, IsolatedPrograms, JudgeReport, Judging, OpenPrograms, Plan, Programs, Run, TestProgram,
+    Worker,
 };
 use quarry_llm::{ApiKey, HttpTransport};
 use quarry_queue::{Connection, SHORTEST_LEASE};
@@ -57,7 +58,7 @@ fn pretended() -> (OpenPrograms, Arc<AtomicUsize>) {
 fn counted(runs: &Arc<AtomicUsize>) -> OpenPrograms {
     let runs = Arc::clone(runs);
     Box::new(move |packages| {
-        // The rules for packages are the plan's, the folder for them is the worker's.
+        // The rules for packages are the plan's, the directory for them is the worker's.
         let packages = packages.unwrap();
         assert_eq!((&packages.pip.deny[..], packages.cache.is_absolute()), (&["evil".to_owned()][..], true));
         let sandbox = Box::new(Pretended(Arc::clone(&runs)));
@@ -86,13 +87,13 @@ fn honest() -> Server {
 }
 
 struct Fixture {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     plan: String,
 }
 
 impl Fixture {
     fn new(n_pairs: usize, server: &Server, more: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let pair = |number: usize| {
             json!({
                 "pair-idx": number, "query-idx": number, "query": format!("question {number}"), "code-idx": number,
@@ -100,29 +101,29 @@ impl Fixture {
             })
         };
         let lines: Vec<String> = (0..n_pairs).map(|number| pair(number).to_string()).collect();
-        fs::write(folder.path().join("pairs.jsonl"), lines.join("\n")).unwrap();
+        fs::write(directory.path().join("pairs.jsonl"), lines.join("\n")).unwrap();
         let plan = format!(
             "pairs = ['pairs.jsonl']\n[model]\nprovider = 'openai-compatible'\nbase_url = '{}'\nmodel = 'm'\n\
              key_variable = 'QUARRY_TEST_KEY_THAT_ONLY_WORKERS_HAVE'\n{more}\n[packages.pip]\ndeny = ['evil']\n",
             server.url()
         );
-        Self { folder, plan }
+        Self { directory, plan }
     }
 
     fn plan(&self) -> Plan {
-        let path = self.folder.path().join("plan.toml");
+        let path = self.directory.path().join("plan.toml");
         fs::write(&path, &self.plan).unwrap();
         Plan::open(&path, None).unwrap()
     }
 
     /// Judges by workers, and says what came of it.
-    fn run(&self, nats: &Nats) -> Result<Report, AnnotateError> {
+    fn run(&self, nats: &Nats) -> Result<JudgeReport, AnnotateError> {
         let stop = Arc::new(AtomicBool::new(false));
         let connection = Connection::open(&nats.url(), Arc::clone(&stop), Arc::new(|_| ())).unwrap();
         let judging = Judging::prepare_for_workers(self.plan(), Some(&connection))?;
         let result = judging.run(&stop, &|_| ());
         let (ledger, judge) = judging.ledger();
-        let report = Report::new(ledger.counts(judge, &judging.plan().judge).unwrap());
+        let report = JudgeReport::new(ledger.counts(judge, &judging.plan().judge).unwrap());
         result.map(|()| report)
     }
 
@@ -131,7 +132,7 @@ impl Fixture {
         let ledger = quarry_annotate::Ledger::open(&plan.ledger).unwrap();
         let judge = ledger.judge(&plan.version).unwrap().unwrap();
         let mut labels = BTreeMap::new();
-        let each = |decided: quarry_annotate::ledger::Decided| {
+        let each = |decided: quarry_annotate::ledger::JudgedPair| {
             labels.insert(decided.pair.id, decided.verdict.outcome.name());
             Ok(())
         };

@@ -220,6 +220,21 @@ fn options_may_stand_between_the_other_arguments_of_every_command() {
     assert!(n_commands > 50, "{n_commands}");
 }
 
+#[cfg(feature = "judge")]
+#[test]
+fn renamed_options_keep_their_old_names() {
+    for [old, new] in [
+        ["judge study plan.toml --least-agreement -0.5", "judge study plan.toml --min-alpha -0.5"],
+        ["judge study plan.toml --least-labels 2", "judge study plan.toml --min-labels 2"],
+    ] {
+        let parsed = |line: &str| {
+            let parsed = Cli::try_parse_from(std::iter::once("quarry").chain(line.split(' ')));
+            format!("{:?}", parsed.unwrap_or_else(|error| panic!("{line}: {error}")))
+        };
+        assert_eq!(parsed(old), parsed(new));
+    }
+}
+
 #[test]
 fn an_option_between_two_paths_does_not_separate_them() {
     for line in [

@@ -84,7 +84,7 @@ enum Command {
     Agent(agent::AgentArgs),
     /// Say what is indexed, what was left out and why, and whether it is fresh
     Status(status::StatusArgs),
-    /// Look for what keeps search from working here, and say what to do
+    /// Diagnose problems and suggest fixes
     Doctor(doctor::DoctorArgs),
     /// List or remove what is kept so that it need not be made again: indexes, vectors, answers, packages
     Cache(cache::CacheArgs),
@@ -101,7 +101,7 @@ enum Command {
     /// Measure how well code is found
     #[cfg(feature = "eval")]
     Eval(Box<eval::EvalArgs>),
-    /// Judge whether code answers queries, by language models that run tests
+    /// Label query–code pairs with LLM judges that write and run tests
     #[cfg(feature = "judge")]
     Judge(judge::JudgeArgs),
     /// Ask models and run test programs for a `quarry judge run` on another machine, over NATS

@@ -3,13 +3,13 @@ use proptest::prelude::*;
 
 use crate::prompt::Prompts;
 
-fn grammar(form: &str) -> Grammar {
+fn grammar(form: &str) -> AnswerFormat {
     let text = format!(
         "form = '{form}'\nverdict = ['verdict', 'judgement']\nreason = 'why'\n\
          values = [{{ says = ['1', 'yes'], label = 1 }}, {{ says = ['0', 'no'], label = 0, grade = 2 }}, \
          {{ says = ['0.5'], then = 'next' }}]"
     );
-    let grammar: Grammar = toml::from_str(&text).unwrap();
+    let grammar: AnswerFormat = toml::from_str(&text).unwrap();
     grammar.check().unwrap();
     grammar
 }
@@ -177,7 +177,7 @@ fn confidence_is_read_where_it_is_asked_for() {
     let text = "form = 'fields'\nverdict = ['verdict']\nreason = 'why'\nconfidence = 'confidence'\n\
                 values = [{ says = ['1'], label = 1 }, { says = ['0'], label = 0 }]";
     let plain = grammar("fields");
-    let grammar: Grammar = toml::from_str(text).unwrap();
+    let grammar: AnswerFormat = toml::from_str(text).unwrap();
     grammar.check().unwrap();
     for (answer, expected) in [
         ("verdict: 1, confidence: 0.85, why: so", 0.85),
@@ -206,10 +206,10 @@ fn confidence_is_read_where_it_is_asked_for() {
         assert!(grammar.read(answer).unwrap_err().contains("from 0 to 1 as `confidence`"), "{answer}");
     }
     assert_eq!(plain.read("verdict: 1").unwrap().confidence, None);
-    let json: Grammar = toml::from_str(&text.replace("fields", "json")).unwrap();
+    let json: AnswerFormat = toml::from_str(&text.replace("fields", "json")).unwrap();
     let schema = json.schema("x").unwrap().schema;
     assert_eq!(schema["required"].as_array().unwrap().len(), 3);
-    let word = toml::from_str::<Grammar>(&text.replace("fields", "word")).unwrap();
+    let word = toml::from_str::<AnswerFormat>(&text.replace("fields", "word")).unwrap();
     assert!(word.check().unwrap_err().contains("confidence"));
 }
 
@@ -255,7 +255,7 @@ fn grammars_that_cannot_work_are_refused() {
         ("form = 'word'\nvalues = [{ says = ['1'], label = 3 }]", "grade"),
         ("form = 'word'\nvalues = [{ says = [], label = 1 }]", "`says`"),
     ] {
-        let problem = toml::from_str::<Grammar>(text).unwrap().check().unwrap_err();
+        let problem = toml::from_str::<AnswerFormat>(text).unwrap().check().unwrap_err();
         assert!(problem.contains(words), "{problem}");
     }
 }
@@ -284,8 +284,8 @@ const VALUES: [(&[&str], &str); 3] =
 
 /// A value, and the first way to write what it means.
 fn value() -> impl Strategy<Value = (String, &'static str)> {
-    (0..VALUES.len(), any::<prop::sample::Index>()).prop_map(|(place, index)| {
-        let (written, meaning) = VALUES[place];
+    (0..VALUES.len(), any::<prop::sample::Index>()).prop_map(|(number, index)| {
+        let (written, meaning) = VALUES[number];
         ((*index.get(written)).to_owned(), meaning)
     })
 }
@@ -349,7 +349,7 @@ proptest! {
         prop_assert!(grammar(form).read(&text).is_err(), "{}", text);
     }
 
-    /// What stands in the place of a value is one only if it is nothing else.
+    /// What stands instead of a value is one only if it is nothing else.
     #[test]
     fn a_value_is_all_there_is(
         written in prop_oneof!["[01.5/|, \\-]{1,6}", "(1|0|0\\.5|yes|no|or|to|[ ,/|().;!?'\"*-]){1,5}", ".{0,8}"],

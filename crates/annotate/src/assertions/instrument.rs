@@ -2,7 +2,8 @@
 //!
 //! Nothing but calls is put around what is there, on the same line, so that lines keep their numbers; and each of these
 //! calls has a name that is drawn anew for the run, so that they can be taken out again of what the program prints.
-//! What is an assertion, and how programs of a language report, is data: `languages.toml`, and the files in `reporters`.
+//! What is an assertion, and how programs of a language report, is data: `languages.toml`, and the files in
+//! `reporters`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
@@ -15,10 +16,10 @@ use super::sites::{Site, SiteKind, sites};
 use super::{Assertions, MAX_REPORTS};
 use crate::language::Language;
 
-/// How the programs of a language report their assertions.
+/// How programs of a language report their assertions.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Reporting {
+pub(crate) struct ReportStyle {
     /// Calls that return only if they hold; `*` stands for anything.
     #[serde(default)]
     pub(super) calls: Vec<String>,
@@ -33,7 +34,7 @@ pub(crate) struct Reporting {
     pub(super) not: Vec<String>,
     /// The file in `reporters`.
     reporter: String,
-    /// What it is called in the work folder; where it is empty, the reporter stands at the end of the program.
+    /// What it is called in the work directory; where it is empty, the reporter stands at the end of the program.
     file: String,
     /// What the names of its functions begin with; `{q}` is the name that is drawn.
     prefix: String,
@@ -79,10 +80,10 @@ const REPORTERS: [(&str, &str); 7] = [
 ];
 
 /// A program that reports its assertions.
-pub(crate) struct Instrumented {
+pub(crate) struct InstrumentedProgram {
     /// It.
     pub(crate) program: Program,
-    reporting: &'static Reporting,
+    reporting: &'static ReportStyle,
     /// The name that is drawn.
     name: String,
     /// What reports begin with.
@@ -93,7 +94,7 @@ pub(crate) struct Instrumented {
     called: BTreeSet<u32>,
 }
 
-impl Instrumented {
+impl InstrumentedProgram {
     /// `plain`, whose first file is `source` in the language of this name, and which tests `code`, whose own assertions
     /// do not count.
     pub(crate) fn new(plain: &Program, language: &str, source: &str, code: &str) -> Option<Self> {
@@ -220,7 +221,7 @@ fn with(source: &str, insertions: &Insertions) -> String {
     text + &source[copied..]
 }
 
-fn insertions(sites: Vec<Site>, reporting: &Reporting, name: &str) -> Insertions {
+fn insertions(sites: Vec<Site>, reporting: &ReportStyle, name: &str) -> Insertions {
     let prefix = reporting.prefix.replace("{q}", name);
     let (open, close) = if reporting.brackets { ("(", ")") } else { ("", "") };
     let mut insertions = Vec::new();
@@ -350,7 +351,7 @@ mod tests {
     fn what_was_put_in_is_taken_out_of_the_output() {
         let plain = Program { files: vec![("main.py".to_owned(), Vec::new())], ..Program::default() };
         let source = "def main():\n    assert f(1) == 2\nmain()\n";
-        let instrumented = Instrumented::new(&plain, "python", source, "").unwrap();
+        let instrumented = InstrumentedProgram::new(&plain, "python", source, "").unwrap();
         let written = String::from_utf8(instrumented.program.files[0].1.clone()).unwrap();
         assert_ne!(written, source);
         assert_eq!(instrumented.restored(&written), source);
@@ -360,7 +361,7 @@ mod tests {
             "  File \"/box/main.py\", line 2, in main\n    with q:\nE\n"
         );
         // Another run has other names.
-        let other = Instrumented::new(&plain, "python", source, "").unwrap();
+        let other = InstrumentedProgram::new(&plain, "python", source, "").unwrap();
         assert!(other.name != instrumented.name && other.number != instrumented.number);
     }
 
@@ -386,7 +387,7 @@ mod tests {
         ) {
             let source = parts.concat();
             let plain = Program { files: vec![("main.py".to_owned(), Vec::new())], ..Program::default() };
-            let instrumented = Instrumented::new(&plain, "python", &source, "").unwrap();
+            let instrumented = InstrumentedProgram::new(&plain, "python", &source, "").unwrap();
             let written = String::from_utf8(instrumented.program.files[0].1.clone()).unwrap();
             prop_assert_eq!(instrumented.restored(&written), source.clone());
             prop_assert_eq!(written.lines().count(), source.lines().count());

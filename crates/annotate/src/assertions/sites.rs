@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use quarry_source::{Check, CheckKind, Function, checks, functions, language_called};
 
-use super::instrument::Reporting;
+use super::instrument::ReportStyle;
 use crate::language::Language;
 
 /// What the part of a program says that an assertion failed, or that ends it for that, in lower case.
@@ -86,7 +86,7 @@ pub(super) enum SiteKind {
 }
 
 /// The assertions of a program, but for those of the code under test, in the order in which they stand there.
-pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Reporting) -> Vec<Site> {
+pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &ReportStyle) -> Vec<Site> {
     let Some(known) = language_called(language) else { return Vec::new() };
     let squeezed = |text: &str, function: &Function| -> String {
         text[function.body.clone()].split_whitespace().collect()
@@ -212,7 +212,8 @@ fn tells_failure(text: &str) -> bool {
     FAILURES.iter().any(|failure| text.contains(failure))
 }
 
-/// Whether a name is as a pattern says, in which `*` stands for anything but, unless the pattern has one too, a bracket.
+/// Whether a name is as a pattern says, in which `*` stands for anything but, unless the pattern has one too, a
+/// bracket.
 fn matches(pattern: &str, name: &str) -> bool {
     if name.contains('(') && !pattern.contains('(') {
         return false;

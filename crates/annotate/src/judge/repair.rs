@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Halt, Judge, Known};
+use super::{EventReader, Interrupt, Judge};
 use crate::evidence::{Run, TestProgram};
 use crate::language::Language;
 use crate::prompt::Prompt;
@@ -12,7 +12,7 @@ use crate::prompt::Prompt;
 const MAX_REPAIRS: usize = 6;
 
 /// A program's best run so far, and the packages that were tried.
-pub(crate) struct Repaired<R> {
+pub(crate) struct RepairState<R> {
     pub(crate) run: R,
     language: &'static Language,
     tried: BTreeSet<Vec<String>>,
@@ -20,7 +20,7 @@ pub(crate) struct Repaired<R> {
     reason: Option<String>,
 }
 
-impl<R: Borrow<Run>> Repaired<R> {
+impl<R: Borrow<Run>> RepairState<R> {
     pub(crate) fn new(language: &'static Language, run: R) -> Self {
         Self { run, language, tried: BTreeSet::new(), reason: None }
     }
@@ -67,11 +67,11 @@ impl Repair<'_> {
         &self,
         program: TestProgram,
         values: &BTreeMap<&'static str, String>,
-        known: &mut Known<'e>,
-    ) -> Result<(&'e Run, String), Halt> {
-        let extra = program.extra;
+        known: &mut EventReader<'e>,
+    ) -> Result<(&'e Run, String), Interrupt> {
+        let optional_step = program.optional_step;
         let wanted = |text: &str| self.language.packages(text);
-        let mut repaired = Repaired::new(self.language, known.run(program)?);
+        let mut repaired = RepairState::new(self.language, known.run(program)?);
         while let Some(missing) = repaired.missing() {
             let by_name = if self.judge.installs { repaired.with(&[missing]) } else { None };
             let program = match by_name {
@@ -82,7 +82,8 @@ impl Repair<'_> {
                     let output = [run.shown(self.language)].into_iter().chain(repaired.reason.clone());
                     values.insert("program", run.program.source.clone());
                     values.insert("output", output.collect::<Vec<_>>().join("\n"));
-                    let Ok(named) = self.judge.ask(self.fixer, 0, extra, &values, known, wanted)? else {
+                    let Ok(named) = self.judge.ask(self.fixer, 0, optional_step, &values, known, wanted)?
+                    else {
                         break;
                     };
                     if !self.judge.installs {
@@ -98,7 +99,7 @@ impl Repair<'_> {
             };
             repaired.take(known.run(program)?);
         }
-        let Repaired { run, reason, .. } = repaired;
+        let RepairState { run, reason, .. } = repaired;
         let told = run.told(self.language);
         let told = match reason {
             Some(reason) if run.missing_package(self.language).is_some() => format!("{told}; {reason}"),

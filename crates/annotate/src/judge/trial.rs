@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::choices::TestsFrom;
+use super::options::TestsFrom;
 use super::repair::Repair;
-use super::{Halt, Judge, Known, Tests};
+use super::{EventReader, Interrupt, Judge, TestPrompts};
 use crate::answer;
-use crate::evidence::{Extra, Run, RunResult, TestProgram};
+use crate::evidence::{OptionalStep, Run, RunResult, TestProgram};
 use crate::language::Language;
 use crate::mutant::{self, Mutant};
 use crate::pair::Pair;
@@ -19,7 +19,7 @@ pub(super) struct Trial {
 }
 
 /// A program as it was written.
-struct Written {
+struct WrittenProgram {
     /// What the writer wrote.
     tests: String,
     /// What runs: that, with what joins it to the code where the writer did not see it.
@@ -29,7 +29,7 @@ struct Written {
 }
 
 /// What broken functions showed.
-struct Mutation {
+struct MutationResult {
     /// Mutants that the program told from the function.
     killed: usize,
     mutants: usize,
@@ -37,7 +37,7 @@ struct Mutation {
     survivors: Vec<Mutant>,
 }
 
-impl Mutation {
+impl MutationResult {
     fn proves_nothing(&self) -> bool {
         self.survivors.iter().any(|mutant| mutant.is_gutted)
     }
@@ -61,21 +61,21 @@ impl Mutation {
 }
 
 /// What `tests` is asked to find out about `pair`.
-pub(super) struct Trials<'j, 'p> {
+pub(super) struct TestRunner<'j, 'p> {
     pub(super) judge: &'j Judge,
-    pub(super) tests: &'j Tests,
+    pub(super) tests: &'j TestPrompts,
     pub(super) pair: &'p Pair,
     pub(super) language: &'static Language,
 }
 
-impl Trials<'_, '_> {
+impl TestRunner<'_, '_> {
     /// Adds what all programs came to to `values`, under `program`, `result` and `output`.
     pub(super) fn run(
         &self,
         values: &mut BTreeMap<&'static str, String>,
-        known: &mut Known<'_>,
-    ) -> Result<(), Halt> {
-        let n_programs = self.judge.choices.tests.programs;
+        known: &mut EventReader<'_>,
+    ) -> Result<(), Interrupt> {
+        let n_programs = self.judge.options.tests.programs;
         let mut trials = Vec::new();
         for number in 0..n_programs {
             trials.push(self.trial(number, values, known)?);
@@ -99,10 +99,10 @@ impl Trials<'_, '_> {
         &self,
         number: u32,
         values: &BTreeMap<&'static str, String>,
-        known: &mut Known<'_>,
-    ) -> Result<Trial, Halt> {
-        let extra = (number > 0).then_some(Extra::Programs);
-        let written = match self.write(number, extra, values, known)? {
+        known: &mut EventReader<'_>,
+    ) -> Result<Trial, Interrupt> {
+        let optional_step = (number > 0).then_some(OptionalStep::Programs);
+        let written = match self.write(number, optional_step, values, known)? {
             Ok(written) => written,
             Err(problem) => {
                 return Ok(Trial {
@@ -112,15 +112,15 @@ impl Trials<'_, '_> {
                 });
             }
         };
-        let (mut run, mut result) = self.execute(&written.source, extra, values, known)?;
-        let choices = &self.judge.choices.tests;
-        if choices.mutation && run.result(self.language) == RunResult::Passed {
+        let (mut run, mut result) = self.execute(&written.source, optional_step, values, known)?;
+        let options = &self.judge.options.tests;
+        if options.mutation && run.result(self.language) == RunResult::Passed {
             let mut mutation = self.mutate(run, known)?;
             if let Some(found) = mutation.take_if(|found| found.proves_nothing()) {
                 let improved = self.improve(&written, &found, values, known)?;
                 mutation = Some(found);
                 if let Some(source) = improved {
-                    (run, result) = self.execute(&source, Some(Extra::Rewritten), values, known)?;
+                    (run, result) = self.execute(&source, Some(OptionalStep::Rewritten), values, known)?;
                     mutation = match run.result(self.language) {
                         RunResult::Passed => self.mutate(run, known)?,
                         _ => None,
@@ -129,7 +129,7 @@ impl Trials<'_, '_> {
             }
             result.extend(mutation.map(|mutation| mutation.told()));
         }
-        if choices.differential {
+        if options.differential {
             result.push_str(self.compare(run, known)?);
         }
         Ok(Trial { program: run.program.source.clone(), result, output: run.shown(self.language) })
@@ -139,33 +139,33 @@ impl Trials<'_, '_> {
     fn write(
         &self,
         number: u32,
-        extra: Option<Extra>,
+        optional_step: Option<OptionalStep>,
         values: &BTreeMap<&'static str, String>,
-        known: &mut Known<'_>,
-    ) -> Result<Result<Written, String>, Halt> {
+        known: &mut EventReader<'_>,
+    ) -> Result<Result<WrittenProgram, String>, Interrupt> {
         let read = |text: &str| answer::program(text, self.language);
-        let Tests { generator, query_generator, adapter, .. } = self.tests;
-        let interface = match self.judge.choices.tests.from {
+        let TestPrompts { generator, query_generator, adapter, .. } = self.tests;
+        let interface = match self.judge.options.tests.from {
             TestsFrom::Query => mutant::interface(&self.pair.code, &self.pair.language),
             TestsFrom::Code => None,
         };
         // Code without a function cannot be called by tests that do not see it.
         let Some(interface) = interface else {
-            let written = self.judge.ask(generator, number, extra, values, known, read)?;
-            return Ok(written.map(|source| Written { tests: source.clone(), source, unseen: None }));
+            let written = self.judge.ask(generator, number, optional_step, values, known, read)?;
+            return Ok(written.map(|source| WrittenProgram { tests: source.clone(), source, unseen: None }));
         };
         let mut values = values.clone();
         values.insert("interface", interface.clone());
         let mut unseen = values.clone();
         unseen.remove("code");
-        let tests = match self.judge.ask(query_generator, number, extra, &unseen, known, read)? {
+        let tests = match self.judge.ask(query_generator, number, optional_step, &unseen, known, read)? {
             Ok(tests) => tests,
             Err(problem) => return Ok(Err(problem)),
         };
         // What joins the code with tests does not depend on them, so that it is asked for once.
-        let extra = extra.or(Some(Extra::FromQuery));
-        let prelude = self.judge.ask(adapter, 0, extra, &values, known, read)?;
-        Ok(prelude.map(|prelude| Written {
+        let optional_step = optional_step.or(Some(OptionalStep::FromQuery));
+        let prelude = self.judge.ask(adapter, 0, optional_step, &values, known, read)?;
+        Ok(prelude.map(|prelude| WrittenProgram {
             source: joined(&prelude, &tests),
             tests,
             unseen: Some((interface, prelude)),
@@ -176,28 +176,28 @@ impl Trials<'_, '_> {
     fn execute<'e>(
         &self,
         source: &str,
-        extra: Option<Extra>,
+        optional_step: Option<OptionalStep>,
         values: &BTreeMap<&'static str, String>,
-        known: &mut Known<'e>,
-    ) -> Result<(&'e Run, String), Halt> {
+        known: &mut EventReader<'e>,
+    ) -> Result<(&'e Run, String), Interrupt> {
         let program = TestProgram {
             language: self.pair.language.clone(),
             source: source.to_owned(),
             packages: Vec::new(),
-            extra,
+            optional_step,
         };
         Repair { judge: self.judge, fixer: &self.tests.fixer, language: self.language }
             .run(program, values, known)
     }
 
     /// Runs the program of a run that passed with its function broken; `None` where that cannot be done.
-    fn mutate(&self, run: &Run, known: &mut Known<'_>) -> Result<Option<Mutation>, Halt> {
+    fn mutate(&self, run: &Run, known: &mut EventReader<'_>) -> Result<Option<MutationResult>, Interrupt> {
         let mutants = mutant::mutants(&run.program.source, &self.pair.code, &self.pair.language);
-        let mut mutation = Mutation { killed: 0, mutants: mutants.len(), survivors: Vec::new() };
+        let mut mutation = MutationResult { killed: 0, mutants: mutants.len(), survivors: Vec::new() };
         for mutant in mutants {
             let program = TestProgram {
                 source: mutant.source.clone(),
-                extra: Some(Extra::Mutation),
+                optional_step: Some(OptionalStep::Mutation),
                 ..run.program.clone()
             };
             match known.run(program)?.result(self.language) {
@@ -211,11 +211,11 @@ impl Trials<'_, '_> {
     /// Has a program that proves nothing written anew.
     fn improve(
         &self,
-        written: &Written,
-        mutation: &Mutation,
+        written: &WrittenProgram,
+        mutation: &MutationResult,
         values: &BTreeMap<&'static str, String>,
-        known: &mut Known<'_>,
-    ) -> Result<Option<String>, Halt> {
+        known: &mut EventReader<'_>,
+    ) -> Result<Option<String>, Interrupt> {
         let gutted = mutation.survivors.iter().filter(|mutant| mutant.is_gutted);
         let gutted: Vec<&str> = gutted.map(|mutant| mutant.about.as_str()).collect();
         let mut values = values.clone();
@@ -230,30 +230,31 @@ impl Trials<'_, '_> {
             None => &self.tests.improver,
         };
         let read = |text: &str| answer::program(text, self.language);
-        let improved = self.judge.ask(improver, 0, Some(Extra::Rewritten), &values, known, read)?;
+        let improved = self.judge.ask(improver, 0, Some(OptionalStep::Rewritten), &values, known, read)?;
         Ok(improved.ok().map(|tests| match &written.unseen {
             Some((_, prelude)) => joined(prelude, &tests),
             None => tests,
         }))
     }
 
-    /// Runs the program of `run` with another candidate of the query in the place of the code.
-    fn compare(&self, run: &Run, known: &mut Known<'_>) -> Result<&'static str, Halt> {
-        let Pair { code, language, rival, .. } = self.pair;
+    /// Runs the program of `run` with another candidate of the query instead of the code.
+    fn compare(&self, run: &Run, known: &mut EventReader<'_>) -> Result<&'static str, Interrupt> {
+        let Pair { code, language, alternative, .. } = self.pair;
         // What went on after an assertion that did not hold is not another case here.
         let result = |run: &Run| match run.result(self.language) {
             RunResult::Swallowed => RunResult::Failed,
             result => result,
         };
         let own = result(run);
-        let swapped = rival
+        let swapped = alternative
             .as_ref()
             .filter(|_| own.is_executable())
-            .and_then(|rival| mutant::with_other(&run.program.source, code, rival, language));
+            .and_then(|alternative| mutant::with_other(&run.program.source, code, alternative, language));
         let Some(source) = swapped else { return Ok("") };
-        let program = TestProgram { source, extra: Some(Extra::Differential), ..run.program.clone() };
-        let Some(rival) = known.run_if_any(program)? else { return Ok("") };
-        Ok(match (own, result(rival)) {
+        let program =
+            TestProgram { source, optional_step: Some(OptionalStep::Differential), ..run.program.clone() };
+        let Some(alternative) = known.run_if_any(program)? else { return Ok("") };
+        Ok(match (own, result(alternative)) {
             (RunResult::Passed, RunResult::Passed) => {
                 "; the same assertions also hold for another candidate for the query: either both do what it asks \
                  for, or the assertions are too weak"

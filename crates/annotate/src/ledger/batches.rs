@@ -6,9 +6,9 @@
 use quarry_llm::{Cost, Money};
 use rusqlite::{OptionalExtension, Row, params};
 
-use super::read::{PAIR_COLUMNS, pair, scenes, sums};
+use super::read::{PAIR_COLUMNS, pair, steps, sums};
 use super::write::{CallEnd, insert_end, signed};
-use super::{Ledger, Waiting, Writer, now};
+use super::{Ledger, UnjudgedPair, Writer, now};
 use crate::error::AnnotateError;
 
 /// A batch that has no end yet.
@@ -24,7 +24,7 @@ pub struct OpenBatch {
     pub sent: f64,
     /// Its questions.
     pub n_questions: usize,
-    /// The most that those without an end can cost.
+    /// The maximum that those without an end can cost.
     pub worst: Cost,
 }
 
@@ -37,7 +37,7 @@ pub struct BatchCall {
     pub pair: i64,
     /// Stands for the request.
     pub request: String,
-    /// The most that it can cost.
+    /// The maximum that it can cost.
     pub worst: Cost,
 }
 
@@ -141,13 +141,13 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub fn pair(&self, judge: i64, number: i64) -> Result<Waiting, AnnotateError> {
+    pub fn pair(&self, judge: i64, number: i64) -> Result<UnjudgedPair, AnnotateError> {
         self.read(|connection| {
             let mut select =
                 connection.prepare_cached(&format!("SELECT {PAIR_COLUMNS} FROM pairs WHERE pair = ?1"))?;
             let (number, pair) = select.query_row([number], pair)?;
-            let events = scenes(connection, judge, number)?.into_iter().map(|scene| scene.event).collect();
-            Ok(Waiting { number, pair, events })
+            let events = steps(connection, judge, number)?.into_iter().map(|step| step.event).collect();
+            Ok(UnjudgedPair { number, pair, events })
         })
     }
 }

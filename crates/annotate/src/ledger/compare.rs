@@ -6,14 +6,14 @@ use rusqlite::params;
 use super::Ledger;
 use super::read::{ANSWER_TOKENS, LISTED, WITH_MEMBERS, cost, sums};
 use crate::error::AnnotateError;
-use crate::evidence::Extra;
+use crate::evidence::OptionalStep;
 use crate::judge::Outcome;
 
 /// What a judge did for one option.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ExtraWork {
+pub struct OptionalWork {
     /// The option.
-    pub extra: Extra,
+    pub optional_step: OptionalStep,
     /// Answers of models.
     pub answers: u64,
     /// What these cost by their tokens.
@@ -26,7 +26,7 @@ pub struct ExtraWork {
 
 /// What a judge did for some pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Work {
+pub struct JudgeWork {
     /// Answers of models.
     pub answers: u64,
     /// What these cost by their tokens.
@@ -37,7 +37,7 @@ pub struct Work {
 
 /// The verdicts of several judges on a pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Votes {
+pub struct PairVotes {
     /// The label of the file.
     pub label: Option<i32>,
     /// The outcome of each judge, in the order in which they were asked for.
@@ -49,7 +49,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub fn extras(&self, judge: i64) -> Result<Vec<ExtraWork>, AnnotateError> {
+    pub fn optional_work(&self, judge: i64) -> Result<Vec<OptionalWork>, AnnotateError> {
         self.read(|connection| {
             let mut select = connection.prepare(&format!(
                 "SELECT extra, count(answer), {}, count(run), coalesce(sum(seconds), 0) + coalesce(sum(wall_seconds), 0) \
@@ -59,13 +59,13 @@ impl Ledger {
             ))?;
             let rows = select.query_map([judge], |row| {
                 let count = |column: usize| row.get::<_, i64>(column).map(|count| count.max(0) as u64);
-                let Some(extra) = Extra::named(&row.get::<_, String>(0)?) else { return Ok(None) };
+                let Some(optional_step) = OptionalStep::named(&row.get::<_, String>(0)?) else { return Ok(None) };
                 let cost = cost(row.get(2)?, row.get(3)?);
                 let (answers, runs) = (count(1)?, count(4)?);
-                Ok(Some(ExtraWork { extra, answers, cost, runs, seconds: row.get(5)? }))
+                Ok(Some(OptionalWork { optional_step, answers, cost, runs, seconds: row.get(5)? }))
             })?;
-            let mut found: Vec<ExtraWork> = rows.filter_map(Result::transpose).collect::<Result<_, _>>()?;
-            found.sort_by_key(|work| work.extra);
+            let mut found: Vec<OptionalWork> = rows.filter_map(Result::transpose).collect::<Result<_, _>>()?;
+            found.sort_by_key(|work| work.optional_step);
             Ok(found)
         })
     }
@@ -74,7 +74,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub fn work_on_pairs_of(&self, judge: i64, other: i64) -> Result<Work, AnnotateError> {
+    pub fn work_on_pairs_of(&self, judge: i64, other: i64) -> Result<JudgeWork, AnnotateError> {
         self.read(|connection| {
             let select = format!(
                 "SELECT count(answer), {}, count(run) FROM events LEFT JOIN answers USING (answer) \
@@ -85,7 +85,7 @@ impl Ledger {
             );
             connection.query_row(&select, params![judge, other], |row| {
                 let count = |column: usize| row.get::<_, i64>(column).map(|count| count.max(0) as u64);
-                Ok(Work { answers: count(0)?, cost: cost(row.get(1)?, row.get(2)?), runs: count(3)? })
+                Ok(JudgeWork { answers: count(0)?, cost: cost(row.get(1)?, row.get(2)?), runs: count(3)? })
             })
         })
     }
@@ -94,15 +94,21 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub fn for_each_votes(&self, judges: &[i64], mut each: impl FnMut(Votes)) -> Result<(), AnnotateError> {
+    pub fn for_each_votes(
+        &self,
+        judges: &[i64],
+        mut each: impl FnMut(PairVotes),
+    ) -> Result<(), AnnotateError> {
         self.read(|connection| {
             let outcomes: String = (1..=judges.len())
-                .map(|place| {
-                    format!(", (SELECT outcome FROM verdicts WHERE judge = ?{place} AND verdicts.pair = pairs.pair)")
+                .map(|parameter| {
+                    format!(
+                        ", (SELECT outcome FROM verdicts WHERE judge = ?{parameter} AND verdicts.pair = pairs.pair)"
+                    )
                 })
                 .collect();
-            let mut select =
-                connection.prepare(&format!("SELECT label{outcomes} FROM pairs WHERE {LISTED} ORDER BY pair"))?;
+            let mut select = connection
+                .prepare(&format!("SELECT label{outcomes} FROM pairs WHERE {LISTED} ORDER BY pair"))?;
             let mut rows = select.query(rusqlite::params_from_iter(judges))?;
             while let Some(row) = rows.next()? {
                 let outcome = |column: usize| {
@@ -110,7 +116,7 @@ impl Ledger {
                     Ok(name.as_deref().and_then(Outcome::named))
                 };
                 let outcomes = (1..=judges.len()).map(outcome).collect::<rusqlite::Result<_>>()?;
-                each(Votes { label: row.get(0)?, outcomes });
+                each(PairVotes { label: row.get(0)?, outcomes });
             }
             Ok(())
         })

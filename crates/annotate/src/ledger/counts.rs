@@ -17,7 +17,7 @@ const IS_TEST: &str = "coalesce(events.extra, 'programs') IN ('programs', 'rewri
 
 /// How far a judge is with the pairs of the last start, and what that took.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Counts {
+pub struct JudgeCounts {
     /// Pairs of the last start.
     pub pairs: u64,
     /// Verdicts by outcome and by who decided.
@@ -72,13 +72,13 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub fn counts(&self, judge: i64, as_judge: &Judge) -> Result<Counts, AnnotateError> {
+    pub fn counts(&self, judge: i64, as_judge: &Judge) -> Result<JudgeCounts, AnnotateError> {
         let [spent, unconfirmed] = self.spent()?;
         // Who decides without tests.
         let steps: Vec<&str> = as_judge.steps().chain([MAJORITY]).collect();
         let steps = serde_json::json!(steps).to_string();
         self.read(|connection| {
-            let mut counts = Counts { spent, unconfirmed, ..Counts::default() };
+            let mut counts = JudgeCounts { spent, unconfirmed, ..JudgeCounts::default() };
             let select = format!("SELECT count(*), count(label) FROM pairs WHERE {LISTED}");
             (counts.pairs, counts.labelled) =
                 connection.query_row(&select, [judge], |row| Ok((count(row.get(0)?), count(row.get(1)?))))?;
@@ -91,7 +91,7 @@ impl Ledger {
 }
 
 fn add_verdicts(
-    counts: &mut Counts,
+    counts: &mut JudgeCounts,
     connection: &Connection,
     judge: i64,
     steps: &str,
@@ -145,7 +145,7 @@ fn add_verdicts(
 
 /// A program whose pair has no verdict yet may still be run again, with packages.
 fn add_programs(
-    counts: &mut Counts,
+    counts: &mut JudgeCounts,
     connection: &Connection,
     judge: i64,
     steps: &str,

@@ -3,13 +3,13 @@
 use rusqlite::{Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 
-use super::read::{LISTED, PAIR_COLUMNS, RIVAL, VERDICT_COLUMNS, pair, scenes, verdict};
+use super::read::{ALTERNATIVE, LISTED, PAIR_COLUMNS, VERDICT_COLUMNS, pair, steps, verdict};
 use super::write::Writer;
 use super::{Ledger, now};
 use crate::digest::digest;
 use crate::error::AnnotateError;
 use crate::judge::{Outcome, Verdict};
-use crate::ledger::Waiting;
+use crate::ledger::UnjudgedPair;
 use crate::pair::Pair;
 use crate::prompt::Prompt;
 
@@ -28,10 +28,10 @@ pub enum GeneratedStatus {
 }
 
 impl GeneratedStatus {
-    /// Every one.
+    /// All of them.
     pub const ALL: [Self; 4] = [Self::Generated, Self::Approved, Self::Edited, Self::Rejected];
 
-    /// As the ledger has it.
+    /// Its name in the ledger.
     pub fn name(self) -> &'static str {
         match self {
             Self::Generated => "generated",
@@ -173,8 +173,8 @@ impl Ledger {
         })
     }
 
-    /// The code that was written last for each query of the last start that no candidate answers, or that people made of
-    /// it, in the order in which it was added.
+    /// The code that was written last for each query of the last start that no candidate answers, or that people made
+    /// of it, in the order in which it was added.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -219,25 +219,29 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub fn waiting_pair(&self, judge: i64, number: i64) -> Result<Option<Waiting>, AnnotateError> {
+    pub fn waiting_pair(&self, judge: i64, number: i64) -> Result<Option<UnjudgedPair>, AnnotateError> {
         self.read(|connection| {
             let mut select = connection.prepare_cached(&format!(
-                "SELECT {PAIR_COLUMNS}, {RIVAL} FROM pairs WHERE pair = ?2 AND NOT EXISTS \
+                "SELECT {PAIR_COLUMNS}, {ALTERNATIVE} FROM pairs WHERE pair = ?2 AND NOT EXISTS \
                  (SELECT 1 FROM verdicts WHERE judge = ?1 AND verdicts.pair = pairs.pair)"
             ))?;
             let mut rows = select.query(params![judge, number])?;
             let Some(row) = rows.next()? else { return Ok(None) };
             let (number, found) = pair(row)?;
-            let pair = Pair { rival: row.get(8)?, ..found };
-            let events = scenes(connection, judge, number)?;
-            Ok(Some(Waiting { number, pair, events: events.into_iter().map(|scene| scene.event).collect() }))
+            let pair = Pair { alternative: row.get(8)?, ..found };
+            let events = steps(connection, judge, number)?;
+            Ok(Some(UnjudgedPair {
+                number,
+                pair,
+                events: events.into_iter().map(|step| step.event).collect(),
+            }))
         })
     }
 }
 
 impl Writer {
-    /// Adds code for a query; the number of the pair that it makes. The same code for a query is one pair, however often
-    /// it is added.
+    /// Adds code for a query; the number of the pair that it makes. The same code for a query is one pair, however
+    /// often it is added.
     ///
     /// # Errors
     /// When the ledger cannot be written.
@@ -274,7 +278,7 @@ pub(super) fn insert_generated(transaction: &Transaction<'_>, new: NewCode) -> r
         code: new.code,
         language: new.language,
         label: None,
-        rival: None,
+        alternative: None,
     };
     // It belongs to no list: what is done with it is asked of `generated`.
     let insert = "INSERT OR IGNORE INTO pairs (id, query_id, query, code_id, code, language, content, list) \

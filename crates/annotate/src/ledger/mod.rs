@@ -1,8 +1,8 @@
 //! The ledger: what was asked, answered, run and decided, in one SQLite file.
 //!
 //! Evidence is only ever added: triggers refuse to change or remove a row. What belongs together (an answer, what it
-//! cost, its place in the story of its pair, the verdict that follows) is one transaction, which is on the disk before
-//! anybody acts on it. The file is in write-ahead mode with full synchronisation: a process that is killed, or a
+//! cost, its step in the history of its pair, the verdict that follows) is one transaction, which is on the disk before
+//! anybody acts on it. The file is in write-ahead mode with full synchronization: a process that is killed, or a
 //! machine that stops, loses what was not committed and nothing else; and others can read while one writes. One thread
 //! writes, and commits what all workers have for it at once, so that they share the wait for the disk.
 
@@ -29,14 +29,14 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::error::AnnotateError;
 
 pub use batches::{BatchCall, OpenBatch};
-pub use compare::{ExtraWork, Votes, Work};
-pub use counts::{Counts, Effort};
+pub use compare::{JudgeWork, OptionalWork, PairVotes};
+pub use counts::{Effort, JudgeCounts};
 pub use generated::{GeneratedCode, GeneratedStatus, NewCode, Unanswered};
 pub use pace::Pace;
-pub use people::{Comparable, Labelled, NewReply, PairReply, Said};
-pub use read::{Decided, Finished, Listed, Scene, Story, Waiting};
-pub(crate) use reread::{OtherResult, Stored, TakenOver};
-pub use write::{Asked, CallBegin, CallEnd, Place, Writer};
+pub use people::{ComparableVerdict, NewReply, PairReply, PeopleLabels, PersonReply};
+pub use read::{FinishedRun, History, JudgedPair, ListedPair, Step, UnjudgedPair};
+pub(crate) use reread::{AdoptedPair, ChangedResult, StoredPair};
+pub use write::{Asked, CallBegin, CallEnd, EventKey, Writer};
 
 /// Marks a file as a ledger of Quarry: "QLed".
 const APPLICATION: i32 = 0x514c_6564;
@@ -107,7 +107,7 @@ impl Ledger {
             return Err(problem(path, "there is no ledger yet; `quarry judge run` makes it"));
         }
         if path.is_dir() {
-            return Err(problem(path, "this is a folder; expected a ledger, which is a file"));
+            return Err(problem(path, "this is a directory; expected a ledger, which is a file"));
         }
         match Self::connect(path, path, OpenFlags::SQLITE_OPEN_READ_WRITE) {
             // Where nothing can be written, nobody else writes either, unless through another door: then what they
@@ -134,7 +134,10 @@ impl Ledger {
         connection.busy_timeout(Duration::from_secs(20)).map_err(failed)?;
         let ledger = Self { path: path.to_owned(), connection: Mutex::new(connection) };
         if ledger.pragma("application_id")? != APPLICATION {
-            return Err(problem(path, "this is no ledger of quarry; name another file, or remove this one"));
+            return Err(problem(
+                path,
+                "this is not a ledger of quarry; name another file, or remove this one",
+            ));
         }
         Ok(ledger)
     }
@@ -163,7 +166,7 @@ impl Ledger {
         }
     }
 
-    /// Copies all of it to a place where nothing is yet.
+    /// Copies all of it to a path where nothing exists.
     ///
     /// # Errors
     /// When it cannot be read, or the copy not be written.
@@ -273,7 +276,7 @@ fn problem(path: &Path, problem: &str) -> AnnotateError {
     AnnotateError::Ledger { path: path.to_owned(), problem: problem.to_owned(), source: None }
 }
 
-/// Whether a database cannot be opened because its folder takes no files.
+/// Whether a database cannot be opened because its directory takes no files.
 fn is_read_only(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -293,13 +296,13 @@ fn sqlite(path: &Path, error: rusqlite::Error) -> AnnotateError {
             "the disk is full: make room and run the plan again; what was answered before is kept"
         }
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-            "this is no ledger, or it is damaged; name another file, or restore it from a copy"
+            "this is not a ledger, or it is damaged; name another file, or restore it from a copy"
         }
         Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
-            "the ledger cannot be opened for writing; check the folder and its permissions"
+            "the ledger cannot be opened for writing; check the directory and its permissions"
         }
         Some(ErrorCode::SystemIoFailure) => {
-            "the disk does not take what is written (is it full, or a limit reached?); mend that and run the plan again; \
+            "the disk does not take what is written (is it full, or a limit reached?); fix that and run the plan again; \
              what was answered before is kept"
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::generated::{NewCode, insert_generated};
 use super::read::{
-    Finished, LISTED, PAIR_COLUMNS, RUN_COLUMNS, VERDICT_COLUMNS, WITH_MEMBERS, pair, run, verdict,
+    FinishedRun, LISTED, PAIR_COLUMNS, RUN_COLUMNS, VERDICT_COLUMNS, WITH_MEMBERS, pair, run, verdict,
 };
 use super::write::insert_run;
 use super::{Ledger, Writer, now};
@@ -19,18 +19,18 @@ use crate::language::Language;
 use crate::pair::Pair;
 use crate::people::{Answers, Candidate, Form, Generated, Guideline, Item, Reply, Subject};
 
-/// What an item is about that is no pair, as the ledger has it.
+/// What an item is about that is not a pair, as the ledger has it.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Stored {
+enum StoredSubject {
     Answers(Answers),
     Generated(Generated),
 }
 
 fn subject(stored: &str) -> rusqlite::Result<Subject> {
     match serde_json::from_str(stored) {
-        Ok(Stored::Answers(answers)) => Ok(Subject::Answers(answers)),
-        Ok(Stored::Generated(generated)) => Ok(Subject::Generated(generated)),
+        Ok(StoredSubject::Answers(answers)) => Ok(Subject::Answers(answers)),
+        Ok(StoredSubject::Generated(generated)) => Ok(Subject::Generated(generated)),
         Err(error) => Err(rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error))),
     }
 }
@@ -54,10 +54,10 @@ pub struct NewReply<'a> {
     pub code: Option<NewCode>,
 }
 
-/// What somebody said of an item.
+/// A person's reply about an item.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Said {
-    /// The guideline, by its place among those of [`Labelled`].
+pub struct PersonReply {
+    /// The guideline, by its position among those of [`PeopleLabels`].
     pub guideline: usize,
     /// Whether the form asked for test programs.
     pub tests: bool,
@@ -87,7 +87,7 @@ pub struct Said {
 
 /// A verdict that can be compared with a label.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Comparable {
+pub struct ComparableVerdict {
     /// Id of the pair.
     pub id: String,
     /// Stands for its language, query and code.
@@ -120,19 +120,19 @@ pub struct PairReply {
 /// What people said that counts: where one of them labelled something several times by one guideline, with tests or
 /// without, in one form or in several, the last time.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Labelled {
+pub struct PeopleLabels {
     /// The guidelines of the forms.
     pub guidelines: Vec<Guideline>,
     /// In the order in which it came.
-    pub said: Vec<Said>,
+    pub said: Vec<PersonReply>,
 }
 
-impl Labelled {
+impl PeopleLabels {
     /// What counts of all that was said with several ledgers.
     pub(crate) fn joined(ledgers: impl IntoIterator<Item = Self>) -> Self {
         let mut joined = Self::default();
         for Self { guidelines, said } in ledgers {
-            let places: Vec<usize> = guidelines
+            let positions: Vec<usize> = guidelines
                 .into_iter()
                 .map(|guideline| {
                     let known = joined.guidelines.iter().position(|known| *known == guideline);
@@ -142,9 +142,9 @@ impl Labelled {
                     })
                 })
                 .collect();
-            joined
-                .said
-                .extend(said.into_iter().map(|said| Said { guideline: places[said.guideline], ..said }));
+            joined.said.extend(
+                said.into_iter().map(|said| PersonReply { guideline: positions[said.guideline], ..said }),
+            );
         }
         joined.said.sort_by(|a, b| a.time.total_cmp(&b.time));
         let mut seen = HashSet::new();
@@ -181,8 +181,8 @@ impl Writer {
                 let pair = if let Subject::Pair(pair) = subject { Some(&pair.id) } else { None };
                 let shown = match subject {
                     Subject::Pair(_) => None,
-                    Subject::Answers(answers) => serde_json::to_string(&Stored::Answers(answers.clone())).ok(),
-                    Subject::Generated(code) => serde_json::to_string(&Stored::Generated(code.clone())).ok(),
+                    Subject::Answers(answers) => serde_json::to_string(&StoredSubject::Answers(answers.clone())).ok(),
+                    Subject::Generated(code) => serde_json::to_string(&StoredSubject::Generated(code.clone())).ok(),
                 };
                 insert.execute(params![number, item, subject.content(), pair, shown])?;
             }
@@ -284,16 +284,16 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub fn labelled(&self) -> Result<Labelled, AnnotateError> {
+    pub fn labelled(&self) -> Result<PeopleLabels, AnnotateError> {
         let texts = self.read(|connection| {
             let mut select = connection.prepare("SELECT form, guideline, text FROM forms ORDER BY form")?;
             let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
             rows.collect::<Result<Vec<(i64, String, String)>, _>>()
         })?;
         // One of each form, until they are joined.
-        let (mut guidelines, mut places) = (Vec::new(), HashMap::new());
+        let (mut guidelines, mut positions) = (Vec::new(), HashMap::new());
         for (form, name, text) in texts {
-            places.insert(form, guidelines.len());
+            positions.insert(form, guidelines.len());
             guidelines.push(Guideline::parse(&name, &text, &self.path.display().to_string())?);
         }
         let said = self.read(|connection| {
@@ -306,8 +306,8 @@ impl Ledger {
             let rows = select.query_map([], |row| {
                 let result = row.get::<_, Option<String>>(8)?;
                 let result = result.and_then(|name| RunResult::ALL.into_iter().find(|result| result.name() == name));
-                Ok(Said {
-                    guideline: places.get(&row.get(0)?).copied().unwrap_or_default(),
+                Ok(PersonReply {
+                    guideline: positions.get(&row.get(0)?).copied().unwrap_or_default(),
                     tests: row.get(1)?,
                     content: row.get(2)?,
                     pair: row.get(3)?,
@@ -324,11 +324,11 @@ impl Ledger {
             })?;
             rows.collect()
         })?;
-        Ok(Labelled::joined([Labelled { guidelines, said }]))
+        Ok(PeopleLabels::joined([PeopleLabels { guidelines, said }]))
     }
 
-    /// The verdicts of `judge` on the pairs of the last start that have a label of the file, or one of these ids, one at
-    /// a time.
+    /// The verdicts of `judge` on the pairs of the last start that have a label of the file, or one of these ids, one
+    /// at a time.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -336,7 +336,7 @@ impl Ledger {
         &self,
         judge: i64,
         ids: &BTreeSet<&str>,
-        mut each: impl FnMut(Comparable),
+        mut each: impl FnMut(ComparableVerdict),
     ) -> Result<(), AnnotateError> {
         self.read(|connection| {
             let mut select = connection.prepare_cached(&format!(
@@ -347,7 +347,7 @@ impl Ledger {
             let mut rows = select.query(params![judge, serde_json::json!(ids).to_string()])?;
             while let Some(row) = rows.next()? {
                 let (id, content, file) = (row.get(0)?, row.get(1)?, row.get(2)?);
-                each(Comparable { id, content, file, verdict: verdict(row, 3)? });
+                each(ComparableVerdict { id, content, file, verdict: verdict(row, 3)? });
             }
             Ok(())
         })
@@ -381,7 +381,7 @@ impl Ledger {
     }
 
     /// The runs of the programs that people wrote for the pairs of `judge`, of what each said last, at most `limit` of
-    /// those after `after`; each with its place, for the next call.
+    /// those after `after`; each with its position, for the next call.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -390,7 +390,7 @@ impl Ledger {
         judge: i64,
         after: i64,
         limit: usize,
-    ) -> Result<Vec<(i64, Finished)>, AnnotateError> {
+    ) -> Result<Vec<(i64, FinishedRun)>, AnnotateError> {
         self.read(|connection| {
             let mut select = connection.prepare_cached(&format!(
                 "SELECT reply, pairs.id, pairs.code, people.name, {} FROM replies JOIN items USING (form, item) \
@@ -401,7 +401,7 @@ impl Ledger {
             ))?;
             let rows = select.query_map(params![judge, after, limit as i64], |row| {
                 let [pair, code] = [row.get(1)?, row.get(2)?];
-                Ok((row.get(0)?, Finished { pair, code, person: row.get(3)?, run: run(row, 4)? }))
+                Ok((row.get(0)?, FinishedRun { pair, code, person: row.get(3)?, run: run(row, 4)? }))
             })?;
             rows.collect()
         })

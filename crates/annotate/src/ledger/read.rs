@@ -8,7 +8,7 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use super::{Ledger, sqlite};
 use crate::error::AnnotateError;
-use crate::evidence::{Answer, Event, Extra, Run, TestProgram};
+use crate::evidence::{Event, ModelAnswer, OptionalStep, Run, TestProgram};
 use crate::judge::{Outcome, Verdict};
 use crate::pair::Pair;
 
@@ -19,7 +19,7 @@ pub(super) const LISTED: &str = "EXISTS (SELECT 1 FROM listed WHERE listed.pair 
 pub(super) const PAIR_COLUMNS: &str = "pairs.pair, id, query_id, query, code_id, code, language, label";
 
 /// The code of the first other candidate. Pairs are never removed, so that it stays the same once there is one.
-pub(super) const RIVAL: &str = "(SELECT other.code FROM pairs AS other WHERE other.query_id = pairs.query_id \
+pub(super) const ALTERNATIVE: &str = "(SELECT other.code FROM pairs AS other WHERE other.query_id = pairs.query_id \
                      AND other.language = pairs.language AND other.code <> pairs.code AND other.list > 0 ORDER BY other.pair LIMIT 1)";
 
 /// What [`verdict`] reads.
@@ -31,7 +31,7 @@ pub(super) const WITH_MEMBERS: &str =
 
 /// A pair without a verdict.
 #[derive(Clone, Debug)]
-pub struct Waiting {
+pub struct UnjudgedPair {
     /// Its number in the ledger.
     pub number: i64,
     /// The pair.
@@ -42,7 +42,7 @@ pub struct Waiting {
 
 /// A pair with its verdict.
 #[derive(Clone, Debug)]
-pub struct Decided {
+pub struct JudgedPair {
     /// The pair.
     pub pair: Pair,
     /// The verdict.
@@ -51,7 +51,7 @@ pub struct Decided {
 
 /// A pair of a listing.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Listed {
+pub struct ListedPair {
     /// Its id.
     pub id: String,
     /// The query.
@@ -62,7 +62,7 @@ pub struct Listed {
     pub verdict: Option<(Outcome, String)>,
 }
 
-impl Listed {
+impl ListedPair {
     /// Whether the judge and the file have labels, and other ones.
     pub fn differs(&self) -> bool {
         let judged = match &self.verdict {
@@ -76,7 +76,7 @@ impl Listed {
 
 /// A run that a finished label rests on.
 #[derive(Clone, Debug)]
-pub struct Finished {
+pub struct FinishedRun {
     /// Id of the pair.
     pub pair: String,
     /// Its code.
@@ -89,20 +89,20 @@ pub struct Finished {
 
 /// All that is known about one pair.
 #[derive(Clone, Debug)]
-pub struct Story {
+pub struct History {
     /// The pair.
     pub pair: Pair,
     /// What happened, in order.
-    pub scenes: Vec<Scene>,
+    pub steps: Vec<Step>,
     /// The verdict, if there is one.
     pub verdict: Option<Verdict>,
     /// Why there is none yet, if something failed.
     pub failures: Vec<String>,
 }
 
-/// A part of a story.
+/// A step of a history.
 #[derive(Clone, Debug)]
-pub struct Scene {
+pub struct Step {
     /// What happened.
     pub event: Event,
     /// Of an answer: the version of the prompt, the model, where it came from.
@@ -139,7 +139,7 @@ pub(super) fn pair(row: &Row<'_>) -> rusqlite::Result<(i64, Pair)> {
         code: row.get(5)?,
         language: row.get(6)?,
         label: row.get(7)?,
-        rival: None,
+        alternative: None,
     };
     Ok((row.get(0)?, pair))
 }
@@ -158,7 +158,7 @@ pub(super) fn verdict(row: &Row<'_>, first: usize) -> rusqlite::Result<Verdict> 
 
 pub(super) fn run(row: &Row<'_>, first: usize) -> rusqlite::Result<Run> {
     let ended: String = row.get(first + 2)?;
-    let extra: Option<String> = row.get(first + 9)?;
+    let optional_step: Option<String> = row.get(first + 9)?;
     let names = |json: String| serde_json::from_str(&json).unwrap_or_default();
     let unavailable: Option<String> = row.get(first + 12)?;
     let assertions: Option<String> = row.get(first + 13)?;
@@ -169,7 +169,7 @@ pub(super) fn run(row: &Row<'_>, first: usize) -> rusqlite::Result<Run> {
         program: TestProgram {
             language: row.get(first)?,
             source: row.get(first + 1)?,
-            extra: extra.as_deref().and_then(Extra::named),
+            optional_step: optional_step.as_deref().and_then(OptionalStep::named),
             packages: names(row.get(first + 10)?),
         },
         provided: match unavailable {
@@ -223,21 +223,21 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub fn waiting(&self, judge: i64, after: i64, limit: usize) -> Result<Vec<Waiting>, AnnotateError> {
+    pub fn waiting(&self, judge: i64, after: i64, limit: usize) -> Result<Vec<UnjudgedPair>, AnnotateError> {
         self.read(|connection| {
             let mut select = connection.prepare_cached(&format!(
-                "SELECT {PAIR_COLUMNS}, {RIVAL} FROM pairs WHERE {LISTED} AND pair > ?2 AND NOT EXISTS \
+                "SELECT {PAIR_COLUMNS}, {ALTERNATIVE} FROM pairs WHERE {LISTED} AND pair > ?2 AND NOT EXISTS \
                  (SELECT 1 FROM verdicts WHERE judge = ?1 AND verdicts.pair = pairs.pair) ORDER BY pair LIMIT ?3"
             ))?;
             let pairs = select.query_map(params![judge, after, limit as i64], |row| {
                 let (number, found) = pair(row)?;
-                Ok((number, Pair { rival: row.get(8)?, ..found }))
+                Ok((number, Pair { alternative: row.get(8)?, ..found }))
             })?;
             pairs
                 .map(|found| {
                     let (number, pair) = found?;
-                    let events = scenes(connection, judge, number)?;
-                    Ok(Waiting { number, pair, events: events.into_iter().map(|scene| scene.event).collect() })
+                    let events = steps(connection, judge, number)?;
+                    Ok(UnjudgedPair { number, pair, events: events.into_iter().map(|step| step.event).collect() })
                 })
                 .collect()
         })
@@ -286,7 +286,7 @@ impl Ledger {
     pub fn for_each_decided(
         &self,
         judge: i64,
-        mut each: impl FnMut(Decided) -> Result<(), AnnotateError>,
+        mut each: impl FnMut(JudgedPair) -> Result<(), AnnotateError>,
     ) -> Result<(), AnnotateError> {
         let connection = self.lock();
         let failed = |error| sqlite(&self.path, error);
@@ -299,7 +299,7 @@ impl Ledger {
         let mut rows = select.query([judge]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
             let (_, pair) = pair(row).map_err(failed)?;
-            each(Decided { pair, verdict: verdict(row, 8).map_err(failed)? })?;
+            each(JudgedPair { pair, verdict: verdict(row, 8).map_err(failed)? })?;
         }
         Ok(())
     }
@@ -308,7 +308,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub fn for_each_listed(&self, judge: i64, mut each: impl FnMut(Listed)) -> Result<(), AnnotateError> {
+    pub fn for_each_listed(&self, judge: i64, mut each: impl FnMut(ListedPair)) -> Result<(), AnnotateError> {
         self.read(|connection| {
             let mut select = connection.prepare_cached(&format!(
                 "SELECT id, query, label, outcome, decided_by FROM pairs \
@@ -319,14 +319,14 @@ impl Ledger {
             while let Some(row) = rows.next()? {
                 let outcome = row.get::<_, Option<String>>(3)?.and_then(|name| Outcome::named(&name));
                 let verdict = outcome.zip(row.get(4)?);
-                each(Listed { id: row.get(0)?, query: row.get(1)?, file: row.get(2)?, verdict });
+                each(ListedPair { id: row.get(0)?, query: row.get(1)?, file: row.get(2)?, verdict });
             }
             Ok(())
         })
     }
 
     /// The runs that the labels of `judge` and its members rest on, in the order of judges, pairs and their events, at
-    /// most `limit` of those after `after`; each with its place, for the next call.
+    /// most `limit` of those after `after`; each with its position, for the next call.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -335,7 +335,7 @@ impl Ledger {
         judge: i64,
         after: [i64; 3],
         limit: usize,
-    ) -> Result<Vec<([i64; 3], Finished)>, AnnotateError> {
+    ) -> Result<Vec<([i64; 3], FinishedRun)>, AnnotateError> {
         self.read(|connection| {
             // The plus keeps SQLite from beginning each page at a judge's first event.
             let mut select = connection.prepare_cached(&format!(
@@ -348,8 +348,8 @@ impl Ledger {
             let [after_judge, pair, position] = after;
             let values = params![judge, after_judge, pair, position, limit as i64];
             let rows = select.query_map(values, |row| {
-                let place = [row.get(0)?, row.get(1)?, row.get(2)?];
-                Ok((place, Finished { pair: row.get(3)?, code: row.get(4)?, person: None, run: run(row, 5)? }))
+                let key = [row.get(0)?, row.get(1)?, row.get(2)?];
+                Ok((key, FinishedRun { pair: row.get(3)?, code: row.get(4)?, person: None, run: run(row, 5)? }))
             })?;
             rows.collect()
         })
@@ -377,7 +377,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub fn story(&self, judge: i64, id: &str) -> Result<Option<Story>, AnnotateError> {
+    pub fn history(&self, judge: i64, id: &str) -> Result<Option<History>, AnnotateError> {
         self.read(|connection| {
             let select = format!("SELECT {PAIR_COLUMNS} FROM pairs WHERE id = ?1");
             let Some((number, pair)) = connection.query_row(&select, [id], pair).optional()? else {
@@ -391,7 +391,7 @@ impl Ledger {
             )?;
             let failures = failures.query_map(params![judge, number], |row| row.get(0))?;
             let failures = failures.collect::<Result<_, _>>()?;
-            Ok(Some(Story { pair, scenes: scenes(connection, judge, number)?, verdict, failures }))
+            Ok(Some(History { pair, steps: steps(connection, judge, number)?, verdict, failures }))
         })
     }
 
@@ -442,11 +442,7 @@ impl Ledger {
 }
 
 /// What happened to a pair, in order.
-pub(super) fn scenes(
-    connection: &rusqlite::Connection,
-    judge: i64,
-    pair: i64,
-) -> rusqlite::Result<Vec<Scene>> {
+pub(super) fn steps(connection: &rusqlite::Connection, judge: i64, pair: i64) -> rusqlite::Result<Vec<Step>> {
     let mut select = connection.prepare_cached(&format!(
         "SELECT events.prompt, answers.text, answers.prompt, answers.model, answers.origin, answers.messages, \
          CAST({ANSWER_TOKENS} AS INTEGER), coalesce(answers.money, 0), \
@@ -458,14 +454,14 @@ pub(super) fn scenes(
         let prompt: Option<String> = row.get(0)?;
         let (event, asked, messages) = match prompt {
             Some(prompt) => (
-                Event::Answer(Answer { prompt, text: row.get(1)? }),
+                Event::Answer(ModelAnswer { prompt, text: row.get(1)? }),
                 Some([row.get(2)?, row.get(3)?, row.get(4)?]),
                 row.get(5)?,
             ),
             None => (Event::Run(run(row, 10)?), None, String::new()),
         };
         let cost = cost(row.get(6)?, row.get(7)?);
-        Ok(Scene { event, asked, messages, cost, seconds: row.get(8)?, time: row.get(9)? })
+        Ok(Step { event, asked, messages, cost, seconds: row.get(8)?, time: row.get(9)? })
     })?;
     rows.collect()
 }

@@ -2,9 +2,9 @@
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::read::{LISTED, PAIR_COLUMNS, RIVAL, VERDICT_COLUMNS, pair, scenes, verdict};
+use super::read::{ALTERNATIVE, LISTED, PAIR_COLUMNS, VERDICT_COLUMNS, pair, steps, verdict};
 use super::write::{insert_run, insert_verdict};
-use super::{Ledger, Place, Writer, now};
+use super::{EventKey, Ledger, Writer, now};
 use crate::error::AnnotateError;
 use crate::evidence::{Event, Run, RunResult};
 use crate::judge::{Outcome, Verdict};
@@ -12,7 +12,7 @@ use crate::pair::Pair;
 
 /// A pair with what another judge had of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Stored {
+pub(crate) struct StoredPair {
     /// Its number.
     pub(crate) number: i64,
     pub(crate) pair: Pair,
@@ -29,16 +29,16 @@ pub(crate) struct StoredEvent {
     prompt: Option<String>,
     answer: Option<i64>,
     run: Option<i64>,
-    extra: Option<String>,
+    optional_step: Option<String>,
 }
 
 /// What is taken over of a pair.
 #[derive(Clone, Debug)]
-pub(crate) struct TakenOver {
+pub(crate) struct AdoptedPair {
     /// The number of the pair.
     pub(crate) number: i64,
     /// The events, with what a run comes to where that is something else.
-    pub(crate) events: Vec<(StoredEvent, Option<OtherResult>)>,
+    pub(crate) events: Vec<(StoredEvent, Option<ChangedResult>)>,
     pub(crate) verdict: Option<Verdict>,
     /// Why there is none, where there was one before.
     pub(crate) reason: Option<String>,
@@ -46,7 +46,7 @@ pub(crate) struct TakenOver {
 
 /// A run that comes to something else than is stored.
 #[derive(Clone, Debug)]
-pub(crate) struct OtherResult {
+pub(crate) struct ChangedResult {
     pub(crate) run: Run,
     pub(crate) result: RunResult,
     pub(crate) tests: u64,
@@ -54,7 +54,7 @@ pub(crate) struct OtherResult {
 
 /// A label that is another one than before.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Difference {
+pub(crate) struct LabelChange {
     pub(crate) pair: String,
     pub(crate) before: Outcome,
     /// None while it waits.
@@ -63,7 +63,7 @@ pub(crate) struct Difference {
 }
 
 /// A judge with the plan that it last judged by.
-pub(crate) struct Started {
+pub(crate) struct StartedJudge {
     pub(crate) judge: i64,
     pub(crate) plan: String,
 }
@@ -73,13 +73,17 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read, as for all that follow.
-    pub(crate) fn described(&self, version: &str, description: &str) -> Result<Vec<Started>, AnnotateError> {
+    pub(crate) fn described(
+        &self,
+        version: &str,
+        description: &str,
+    ) -> Result<Vec<StartedJudge>, AnnotateError> {
         self.read(|connection| {
             let mut select = connection.prepare(
                 "SELECT judge, plan FROM starts JOIN judges USING (judge) WHERE description = ?2 AND version <> ?1 \
                  AND start IN (SELECT max(start) FROM starts GROUP BY judge) ORDER BY start DESC",
             )?;
-            let started = |row: &rusqlite::Row<'_>| Ok(Started { judge: row.get(0)?, plan: row.get(1)? });
+            let started = |row: &rusqlite::Row<'_>| Ok(StartedJudge { judge: row.get(0)?, plan: row.get(1)? });
             select.query_map([version, description], started)?.collect()
         })
     }
@@ -99,10 +103,10 @@ impl Ledger {
         [judge, before, writer]: [i64; 3],
         after: i64,
         limit: usize,
-    ) -> Result<Vec<Stored>, AnnotateError> {
+    ) -> Result<Vec<StoredPair>, AnnotateError> {
         self.read(|connection| {
             let mut select = connection.prepare_cached(&format!(
-                "SELECT {PAIR_COLUMNS}, {RIVAL} FROM pairs WHERE pairs.pair > ?4 \
+                "SELECT {PAIR_COLUMNS}, {ALTERNATIVE} FROM pairs WHERE pairs.pair > ?4 \
                  AND ({LISTED} OR pairs.pair IN (SELECT pair FROM generated WHERE generated.judge = ?3)) \
                  AND EXISTS (SELECT 1 FROM events WHERE events.judge = ?2 AND events.pair = pairs.pair) \
                  AND NOT EXISTS (SELECT 1 FROM events WHERE events.judge = ?1 AND events.pair = pairs.pair) \
@@ -117,22 +121,29 @@ impl Ledger {
             ))?;
             let pairs = select.query_map(params![judge, before, writer, after, limit as i64], |row| {
                 let (number, found) = pair(row)?;
-                Ok((number, Pair { rival: row.get(8)?, ..found }))
+                Ok((number, Pair { alternative: row.get(8)?, ..found }))
             })?;
             let mut stored = Vec::new();
             for found in pairs {
                 let (number, pair) = found?;
-                let scenes = scenes(connection, before, number)?;
+                let steps = steps(connection, before, number)?;
                 let rows = select_events.query_map([before, number], |row| {
                     Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
                 })?;
                 let mut events = Vec::new();
-                for (scene, row) in scenes.into_iter().zip(rows) {
-                    let (prompt, answer, run, extra, result) = row?;
-                    events.push(StoredEvent { event: scene.event, result, prompt, answer, run, extra });
+                for (step, row) in steps.into_iter().zip(rows) {
+                    let (prompt, answer, run, optional_step, result) = row?;
+                    events.push(StoredEvent {
+                        event: step.event,
+                        result,
+                        prompt,
+                        answer,
+                        run,
+                        optional_step,
+                    });
                 }
                 let verdict = select_verdict.query_row([before, number], |row| verdict(row, 0)).optional()?;
-                stored.push(Stored { number, pair, events, verdict });
+                stored.push(StoredPair { number, pair, events, verdict });
             }
             Ok(stored)
         })
@@ -144,7 +155,7 @@ impl Ledger {
         &self,
         judge: i64,
         before: i64,
-    ) -> Result<(u64, Vec<Difference>), AnnotateError> {
+    ) -> Result<(u64, Vec<LabelChange>), AnnotateError> {
         self.read(|connection| {
             let mut select = connection.prepare(&format!(
                 "SELECT id, earlier.outcome, later.outcome, coalesce(later.reason, (SELECT reason FROM failures \
@@ -165,7 +176,7 @@ impl Ledger {
                 let is_same_grade: bool = row.get(4)?;
                 match now == Some(before) && is_same_grade {
                     true => same += 1,
-                    false => differences.push(Difference {
+                    false => differences.push(LabelChange {
                         pair: row.get(0)?,
                         before,
                         now,
@@ -183,7 +194,7 @@ impl Writer {
     ///
     /// # Errors
     /// When the ledger cannot be written, as for what follows.
-    pub(crate) fn take_over(&self, judge: i64, pairs: Vec<TakenOver>) -> Result<(), AnnotateError> {
+    pub(crate) fn take_over(&self, judge: i64, pairs: Vec<AdoptedPair>) -> Result<(), AnnotateError> {
         self.change(move |transaction| {
             pairs.into_iter().try_for_each(|taken| insert_taken_over(transaction, judge, taken))
         })
@@ -204,19 +215,19 @@ impl Writer {
     }
 }
 
-fn insert_taken_over(transaction: &Transaction<'_>, judge: i64, taken: TakenOver) -> rusqlite::Result<()> {
-    let TakenOver { number, events, verdict, reason } = taken;
+fn insert_taken_over(transaction: &Transaction<'_>, judge: i64, taken: AdoptedPair) -> rusqlite::Result<()> {
+    let AdoptedPair { number, events, verdict, reason } = taken;
     let mut insert = transaction.prepare_cached(
         "INSERT INTO events (judge, pair, position, prompt, answer, run, extra) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
     for (position, (event, other)) in events.into_iter().enumerate() {
         // The row of a run says what it came to, and never changes.
         let run = match other {
-            Some(OtherResult { run, result, tests }) => Some(insert_run(transaction, &run, result, tests)?),
+            Some(ChangedResult { run, result, tests }) => Some(insert_run(transaction, &run, result, tests)?),
             None => event.run,
         };
-        let StoredEvent { prompt, answer, extra, .. } = event;
-        insert.execute(params![judge, number, position as i64, prompt, answer, run, extra])?;
+        let StoredEvent { prompt, answer, optional_step, .. } = event;
+        insert.execute(params![judge, number, position as i64, prompt, answer, run, optional_step])?;
     }
     if let Some(reason) = reason {
         transaction.execute(
@@ -224,6 +235,6 @@ fn insert_taken_over(transaction: &Transaction<'_>, judge: i64, taken: TakenOver
             params![judge, number, reason, now()],
         )?;
     }
-    let place = Place { judge, pair: number, position: 0, extra: None };
-    insert_verdict(transaction, place, verdict.as_ref())
+    let key = EventKey { judge, pair: number, position: 0, optional_step: None };
+    insert_verdict(transaction, key, verdict.as_ref())
 }

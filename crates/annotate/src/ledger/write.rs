@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use super::read::{VERDICT_COLUMNS, verdict};
 use super::{Ledger, create, lock_for_writing, now, problem, sqlite, upgrade};
 use crate::error::AnnotateError;
-use crate::evidence::{Extra, Run, RunResult};
+use crate::evidence::{OptionalStep, Run, RunResult};
 use crate::judge::{Judge, Verdict};
 use crate::language::Language;
 use crate::majority::majority;
@@ -23,11 +23,11 @@ const QUEUE: usize = 1024;
 /// The most transactions that are committed at once.
 const GROUP: usize = 256;
 
-type Change = Box<dyn FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send>;
+type LedgerWrite = Box<dyn FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send>;
 
 /// A change, and where to say that it is on the disk.
-struct Job {
-    change: Change,
+struct QueuedWrite {
+    change: LedgerWrite,
     done: SyncSender<Result<(), Arc<rusqlite::Error>>>,
 }
 
@@ -36,7 +36,7 @@ struct Job {
 pub struct Writer {
     ledger: Ledger,
     list: i64,
-    jobs: Mutex<Option<SyncSender<Job>>>,
+    jobs: Mutex<Option<SyncSender<QueuedWrite>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     _lock: File,
 }
@@ -48,7 +48,7 @@ pub struct CallBegin<'a> {
     pub pair: i64,
     /// Stands for the request.
     pub request: &'a str,
-    /// The most that it may cost.
+    /// The maximum that it may cost.
     pub worst: Cost,
 }
 
@@ -88,9 +88,9 @@ impl Writer {
     /// # Errors
     /// When another process adds to it, it is another file or of another version, or it cannot be written.
     pub fn open(path: &Path) -> Result<Self, AnnotateError> {
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder)
-                .map_err(|source| AnnotateError::Write { path: folder.to_owned(), source })?;
+        if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+            std::fs::create_dir_all(directory)
+                .map_err(|source| AnnotateError::Write { path: directory.to_owned(), source })?;
         }
         let lock = lock_for_writing(path)?;
         create(path)?;
@@ -129,12 +129,12 @@ impl Writer {
         let ended = || problem(self.ledger.path(), "the thread that writes the ledger has ended");
         let (result, results) = mpsc::sync_channel(1);
         let (done, waiting) = mpsc::sync_channel(1);
-        let change: Change = Box::new(move |transaction| {
+        let change: LedgerWrite = Box::new(move |transaction| {
             let _ = result.send(change(transaction)?);
             Ok(())
         });
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(ended)?;
-        jobs.send(Job { change, done }).map_err(|_| ended())?;
+        jobs.send(QueuedWrite { change, done }).map_err(|_| ended())?;
         match waiting.recv().map_err(|_| ended())? {
             Ok(()) => results.recv().map_err(|_| ended()),
             Err(error) => Err(match Arc::try_unwrap(error) {
@@ -221,14 +221,14 @@ impl Writer {
         })
     }
 
-    /// Adds an answer, the end of the calls that brought it, its place in the story of its pair if it has one, and the
+    /// Adds an answer, the end of the calls that brought it, its step in the history of its pair if it has one, and the
     /// verdict if that follows from it.
     ///
     /// # Errors
     /// When the ledger cannot be written.
     pub fn add_answer(
         &self,
-        place: Option<Place>,
+        key: Option<EventKey>,
         prompt: &str,
         asked: &Asked<'_>,
         ends: Vec<CallEnd>,
@@ -259,27 +259,27 @@ impl Writer {
                 seconds,
                 now()
             ])?;
-            let Some(place) = place else { return Ok(()) };
-            insert_answer_event(transaction, place, &prompt, &request)?;
-            insert_verdict(transaction, place, verdict.as_ref())
+            let Some(key) = key else { return Ok(()) };
+            insert_answer_event(transaction, key, &prompt, &request)?;
+            insert_verdict(transaction, key, verdict.as_ref())
         })
     }
 
-    /// Gives an answer that is in the ledger a place in the story of a pair too.
+    /// Gives an answer that is in the ledger a step in the history of a pair too.
     ///
     /// # Errors
     /// When the ledger cannot be written.
     pub fn add_known_answer(
         &self,
-        place: Place,
+        key: EventKey,
         prompt: &str,
         request: &str,
         verdict: Option<Verdict>,
     ) -> Result<(), AnnotateError> {
         let [prompt, request] = [prompt, request].map(str::to_owned);
         self.change(move |transaction| {
-            insert_answer_event(transaction, place, &prompt, &request)?;
-            insert_verdict(transaction, place, verdict.as_ref())
+            insert_answer_event(transaction, key, &prompt, &request)?;
+            insert_verdict(transaction, key, verdict.as_ref())
         })
     }
 
@@ -287,7 +287,7 @@ impl Writer {
     ///
     /// # Errors
     /// When the ledger cannot be written.
-    pub fn add_run(&self, place: Place, run: &Run, language: &Language) -> Result<(), AnnotateError> {
+    pub fn add_run(&self, key: EventKey, run: &Run, language: &Language) -> Result<(), AnnotateError> {
         let (result, tests) = (run.result(language), run.n_tests(language));
         let run = run.clone();
         self.change(move |transaction| {
@@ -295,8 +295,8 @@ impl Writer {
             let mut insert = transaction.prepare_cached(
                 "INSERT INTO events (judge, pair, position, run, extra) VALUES (?1, ?2, ?3, ?4, ?5)",
             )?;
-            let extra = place.extra.map(Extra::name);
-            insert.execute(params![place.judge, place.pair, place.position, number, extra])?;
+            let optional_step = key.optional_step.map(OptionalStep::name);
+            insert.execute(params![key.judge, key.pair, key.position, number, optional_step])?;
             Ok(())
         })
     }
@@ -305,20 +305,20 @@ impl Writer {
     ///
     /// # Errors
     /// When the ledger cannot be written.
-    pub fn add_verdict(&self, place: Place, verdict: Verdict) -> Result<(), AnnotateError> {
-        self.change(move |transaction| insert_verdict(transaction, place, Some(&verdict)))
+    pub fn add_verdict(&self, key: EventKey, verdict: Verdict) -> Result<(), AnnotateError> {
+        self.change(move |transaction| insert_verdict(transaction, key, Some(&verdict)))
     }
 
     /// Notes why a pair has no verdict yet.
     ///
     /// # Errors
     /// When the ledger cannot be written.
-    pub fn add_failure(&self, place: Place, reason: &str) -> Result<(), AnnotateError> {
+    pub fn add_failure(&self, key: EventKey, reason: &str) -> Result<(), AnnotateError> {
         let reason = reason.to_owned();
         self.change(move |transaction| {
             let mut insert = transaction
                 .prepare_cached("INSERT INTO failures (judge, pair, reason, time) VALUES (?1, ?2, ?3, ?4)")?;
-            insert.execute(params![place.judge, place.pair, reason, now()])?;
+            insert.execute(params![key.judge, key.pair, reason, now()])?;
             Ok(())
         })
     }
@@ -326,7 +326,7 @@ impl Writer {
 
 /// Where an event belongs: a judge, a pair, and how many events there are before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct EventKey {
     /// The judge's number.
     pub judge: i64,
     /// The pair's number.
@@ -334,7 +334,7 @@ pub struct Place {
     /// From 0.
     pub position: i64,
     /// What the event is for, where it is not a part of the judge without options.
-    pub extra: Option<Extra>,
+    pub optional_step: Option<OptionalStep>,
 }
 
 impl Drop for Writer {
@@ -348,11 +348,11 @@ impl Drop for Writer {
 }
 
 /// Commits changes until nobody sends any more, all that wait at once. If one fails, none of its group is made.
-fn commit_groups(mut connection: Connection, queue: &Receiver<Job>) {
+fn commit_groups(mut connection: Connection, queue: &Receiver<QueuedWrite>) {
     while let Ok(first) = queue.recv() {
         let mut group = vec![first];
         group.extend(queue.try_iter().take(GROUP - 1));
-        let (changes, waiting): (Vec<Change>, Vec<_>) =
+        let (changes, waiting): (Vec<LedgerWrite>, Vec<_>) =
             group.into_iter().map(|job| (job.change, job.done)).unzip();
         let result = commit(&mut connection, changes).map_err(Arc::new);
         for done in waiting {
@@ -361,7 +361,7 @@ fn commit_groups(mut connection: Connection, queue: &Receiver<Job>) {
     }
 }
 
-fn commit(connection: &mut Connection, changes: Vec<Change>) -> rusqlite::Result<()> {
+fn commit(connection: &mut Connection, changes: Vec<LedgerWrite>) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     for change in changes {
         change(&transaction)?;
@@ -424,7 +424,7 @@ pub(super) fn insert_run(
 
 fn insert_answer_event(
     transaction: &Transaction<'_>,
-    place: Place,
+    key: EventKey,
     prompt: &str,
     request: &str,
 ) -> rusqlite::Result<()> {
@@ -432,18 +432,18 @@ fn insert_answer_event(
         "INSERT INTO events (judge, pair, position, prompt, answer, extra) \
          SELECT ?1, ?2, ?3, ?4, answer, ?6 FROM answers WHERE request = ?5",
     )?;
-    let extra = place.extra.map(Extra::name);
-    insert.execute(params![place.judge, place.pair, place.position, prompt, request, extra])?;
+    let optional_step = key.optional_step.map(OptionalStep::name);
+    insert.execute(params![key.judge, key.pair, key.position, prompt, request, optional_step])?;
     Ok(())
 }
 
 pub(super) fn insert_verdict(
     transaction: &Transaction<'_>,
-    place: Place,
+    key: EventKey,
     verdict: Option<&Verdict>,
 ) -> rusqlite::Result<()> {
     let Some(verdict) = verdict else { return Ok(()) };
-    let Place { judge, pair, .. } = place;
+    let EventKey { judge, pair, .. } = key;
     let mut insert =
         transaction.prepare_cached("INSERT INTO verdicts VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?;
     let Verdict { outcome, grade, decided_by, reason, confidence } = verdict;
@@ -478,8 +478,8 @@ fn settle(transaction: &Transaction<'_>, judge: i64, pair: i64) -> rusqlite::Res
         }
         votes.push(verdict(row, 0)?);
     }
-    let place = Place { judge, pair, position: 0, extra: None };
-    insert_verdict(transaction, place, Some(&majority(&votes)))
+    let key = EventKey { judge, pair, position: 0, optional_step: None };
+    insert_verdict(transaction, key, Some(&majority(&votes)))
 }
 
 fn json(names: &Vec<String>) -> String {

@@ -13,9 +13,9 @@ use crate::error::AnnotateError;
 /// Which answers are shown.
 #[derive(Clone, Debug)]
 pub struct AnswersOptions {
-    /// A BEIR folder that says what the ids in runs and judgements stand for.
+    /// A BEIR directory that says what the ids in runs and judgements stand for.
     pub benchmark: Option<PathBuf>,
-    /// The split of judgements in folders.
+    /// The split of judgements in directories.
     pub split: String,
     /// Results of each system for a query; those with fewer show what they have.
     pub top: usize,
@@ -28,14 +28,14 @@ pub struct AnswersOptions {
 
 /// What a system answers to a query.
 #[derive(Debug, Default)]
-struct Answered {
+struct SystemAnswer {
     query_id: String,
     query: String,
-    codes: Vec<Code>,
+    codes: Vec<RankedCode>,
 }
 
 #[derive(Debug)]
-struct Code {
+struct RankedCode {
     /// Of a ranking.
     score: Option<f64>,
     id: String,
@@ -43,11 +43,11 @@ struct Code {
 }
 
 /// All that one system answers, by the text of the query without its white space.
-type System = HashMap<String, Answered>;
+type SystemAnswers = HashMap<String, SystemAnswer>;
 
 /// What one or two systems answer to the queries that all of them answer: files of pairs (those with label 0 or less
-/// are no answers), BEIR folders, or TREC runs of a benchmark. Of the answers of a data set, those are shown first that
-/// the other side does not show; queries to which both sides have nothing but the same are left out. The number of
+/// are no answers), BEIR directories, or TREC runs of a benchmark. Of the answers of a data set, those are shown first
+/// that the other side does not show; queries to which both sides have nothing but the same are left out. The number of
 /// those, and the answers in the order drawn.
 ///
 /// # Errors
@@ -58,11 +58,11 @@ pub fn answers(
 ) -> Result<(usize, Vec<Answers>), AnnotateError> {
     let mut random = fastrand::Rng::with_seed(options.seed);
     let texts = match &options.benchmark {
-        Some(folder) => Texts::read(folder, &options.split)?,
-        None => Texts::default(),
+        Some(directory) => BenchmarkTexts::read(directory, &options.split)?,
+        None => BenchmarkTexts::default(),
     };
     let read = |(_, path): &(String, PathBuf)| read_system(path, &texts, options);
-    let mut read = systems.iter().map(read).collect::<Result<Vec<System>, _>>()?;
+    let mut read = systems.iter().map(read).collect::<Result<Vec<SystemAnswers>, _>>()?;
     let Some((first, others)) = read.split_first_mut() else { return Ok((0, Vec::new())) };
     // Sorted before anything is drawn: the order of a map differs from run to run.
     let mut keys: Vec<String> =
@@ -74,15 +74,15 @@ pub fn answers(
         if options.at_most.is_some_and(|most| found.len() >= most) {
             break;
         }
-        let Some(Answered { query_id, query, codes }) = first.remove(&key) else { continue };
+        let Some(SystemAnswer { query_id, query, codes }) = first.remove(&key) else { continue };
         let others = others.iter_mut().filter_map(|other| Some(other.remove(&key)?.codes));
-        let in_order: Vec<Vec<Code>> =
+        let in_order: Vec<Vec<RankedCode>> =
             std::iter::once(codes).chain(others).map(|codes| ordered(codes, &mut random)).collect();
         let Some(shown) = shown(&in_order, options.top) else {
             same += 1;
             continue;
         };
-        let side = |((system, _), codes): (&(String, PathBuf), Vec<&Code>)| Side {
+        let side = |((system, _), codes): (&(String, PathBuf), Vec<&RankedCode>)| Side {
             system: system.clone(),
             codes: codes.into_iter().map(|code| code.text.clone()).collect(),
         };
@@ -106,9 +106,9 @@ pub fn answers(
 
 /// Different codes in the order in which they are shown: of a ranking the best first, equal scores by id, descending,
 /// as trec_eval has them; a data set's answers, which have no order, as they are drawn.
-fn ordered(mut codes: Vec<Code>, random: &mut fastrand::Rng) -> Vec<Code> {
+fn ordered(mut codes: Vec<RankedCode>, random: &mut fastrand::Rng) -> Vec<RankedCode> {
     random.shuffle(&mut codes);
-    let score = |code: &Code| code.score.unwrap_or(f64::NEG_INFINITY);
+    let score = |code: &RankedCode| code.score.unwrap_or(f64::NEG_INFINITY);
     if is_ranking(&codes) {
         codes.sort_by(|a, b| score(b).total_cmp(&score(a)).then_with(|| b.id.cmp(&a.id)));
     }
@@ -117,13 +117,13 @@ fn ordered(mut codes: Vec<Code>, random: &mut fastrand::Rng) -> Vec<Code> {
     codes
 }
 
-fn is_ranking(codes: &[Code]) -> bool {
+fn is_ranking(codes: &[RankedCode]) -> bool {
     codes.iter().any(|code| code.score.is_some())
 }
 
 /// What each side shows: its first `top` codes, but a data set first those that the other side does not show. `None`
 /// where two sides cannot but show the same.
-fn shown(sides: &[Vec<Code>], top: usize) -> Option<Vec<Vec<&Code>>> {
+fn shown(sides: &[Vec<RankedCode>], top: usize) -> Option<Vec<Vec<&RankedCode>>> {
     let first = |codes| select(codes, top, &[]);
     let [a, b] = sides else { return Some(sides.iter().map(|codes| first(codes)).collect()) };
     let show = [first(a), select(b, top, &first(a))];
@@ -131,15 +131,15 @@ fn shown(sides: &[Vec<Code>], top: usize) -> Option<Vec<Vec<&Code>>> {
     (!is_same(&show)).then(|| show.into())
 }
 
-fn is_same([a, b]: &[Vec<&Code>; 2]) -> bool {
-    let texts = |codes: &[&Code]| codes.iter().map(|code| squeezed(&code.text)).collect::<Vec<_>>();
+fn is_same([a, b]: &[Vec<&RankedCode>; 2]) -> bool {
+    let texts = |codes: &[&RankedCode]| codes.iter().map(|code| squeezed(&code.text)).collect::<Vec<_>>();
     texts(a) == texts(b)
 }
 
 /// The first `top` codes of a side: of a ranking these, whatever the other side shows.
-fn select<'c>(codes: &'c [Code], top: usize, other: &[&Code]) -> Vec<&'c Code> {
+fn select<'c>(codes: &'c [RankedCode], top: usize, other: &[&RankedCode]) -> Vec<&'c RankedCode> {
     let of_other: HashSet<String> = other.iter().map(|code| squeezed(&code.text)).collect();
-    let mut selected: Vec<&Code> = codes.iter().collect();
+    let mut selected: Vec<&RankedCode> = codes.iter().collect();
     if !is_ranking(codes) {
         // Stable: but for that the order is the one drawn.
         selected.sort_by_key(|code| of_other.contains(&squeezed(&code.text)));
@@ -155,15 +155,15 @@ fn squeezed(text: &str) -> String {
 
 /// What the ids of a benchmark stand for.
 #[derive(Debug, Default)]
-struct Texts {
+struct BenchmarkTexts {
     queries: HashMap<String, String>,
     documents: HashMap<String, String>,
 }
 
-impl Texts {
-    fn read(folder: &Path, split: &str) -> Result<Self, AnnotateError> {
+impl BenchmarkTexts {
+    fn read(directory: &Path, split: &str) -> Result<Self, AnnotateError> {
         let mut texts = Self::default();
-        let mut sources = dataset::sources(&[folder.to_owned()], "", split)?;
+        let mut sources = dataset::sources(&[directory.to_owned()], "", split)?;
         sources.retain(|source| matches!(source.format.holds, Holds::Documents | Holds::Queries));
         dataset::for_each(&sources, &mut |_, record| {
             texts.add(record);
@@ -185,11 +185,15 @@ impl Texts {
 }
 
 /// What one system answers.
-fn read_system(path: &Path, texts: &Texts, options: &AnswersOptions) -> Result<System, AnnotateError> {
-    let mut own = Texts::default();
-    let mut system = System::new();
+fn read_system(
+    path: &Path,
+    texts: &BenchmarkTexts,
+    options: &AnswersOptions,
+) -> Result<SystemAnswers, AnnotateError> {
+    let mut own = BenchmarkTexts::default();
+    let mut system = SystemAnswers::new();
     let mut unknown: Option<String> = None;
-    let mut add = |query_id: String, query: &str, code: Code| {
+    let mut add = |query_id: String, query: &str, code: RankedCode| {
         let answered = system.entry(squeezed(query)).or_default();
         if answered.codes.is_empty() {
             (answered.query_id, answered.query) = (query_id, query.to_owned());
@@ -201,7 +205,8 @@ fn read_system(path: &Path, texts: &Texts, options: &AnswersOptions) -> Result<S
         let (query_id, id, score) = match record {
             Record::Pair(pair) if pair.label.is_none_or(|label| label > 0) => {
                 let query_id = pair.query.id.unwrap_or_else(|| digest(&[&pair.query.text])[..16].to_owned());
-                let code = Code { score: None, id: pair.code.id.unwrap_or_default(), text: pair.code.text };
+                let code =
+                    RankedCode { score: None, id: pair.code.id.unwrap_or_default(), text: pair.code.text };
                 add(query_id, &pair.query.text, code);
                 return Ok(());
             }
@@ -218,7 +223,7 @@ fn read_system(path: &Path, texts: &Texts, options: &AnswersOptions) -> Result<S
         let query = own.queries.get(&query_id).or_else(|| texts.queries.get(&query_id));
         let text = own.documents.get(&id).or_else(|| texts.documents.get(&id));
         match (query, text) {
-            (Some(query), Some(text)) => add(query_id, query, Code { score, id, text: text.clone() }),
+            (Some(query), Some(text)) => add(query_id, query, RankedCode { score, id, text: text.clone() }),
             (None, _) => drop(unknown.get_or_insert(format!("the query {query_id:?}"))),
             (_, None) => drop(unknown.get_or_insert(format!("the document {id:?}"))),
         }
@@ -229,7 +234,7 @@ fn read_system(path: &Path, texts: &Texts, options: &AnswersOptions) -> Result<S
         Some(unknown) => Err(AnnotateError::Plan {
             path: path.to_owned(),
             problem: format!(
-                "expected the text of {unknown}, found none; name with --benchmark the BEIR folder that the ids are of"
+                "expected the text of {unknown}, found none; name with --benchmark the BEIR directory that the ids are of"
             ),
         }),
     }
@@ -239,12 +244,15 @@ fn read_system(path: &Path, texts: &Texts, options: &AnswersOptions) -> Result<S
 mod tests {
     use super::*;
 
-    fn data_set(texts: &[&str]) -> Vec<Code> {
-        texts.iter().map(|text| Code { score: None, id: String::new(), text: (*text).to_owned() }).collect()
+    fn data_set(texts: &[&str]) -> Vec<RankedCode> {
+        texts
+            .iter()
+            .map(|text| RankedCode { score: None, id: String::new(), text: (*text).to_owned() })
+            .collect()
     }
 
-    fn run(texts: &[&str]) -> Vec<Code> {
-        let scored = |(rank, text): (usize, &&str)| Code {
+    fn run(texts: &[&str]) -> Vec<RankedCode> {
+        let scored = |(rank, text): (usize, &&str)| RankedCode {
             score: Some(-(rank as f64)),
             id: String::new(),
             text: (*text).to_owned(),
@@ -252,12 +260,15 @@ mod tests {
         texts.iter().enumerate().map(scored).collect()
     }
 
-    fn check(sides: [Vec<Code>; 2], expected: Option<[&[&str]; 2]>) {
+    fn check(sides: [Vec<RankedCode>; 2], expected: Option<[&[&str]; 2]>) {
         for seed in 0..20 {
             let mut random = fastrand::Rng::with_seed(seed);
             let sides = sides.each_ref().map(|codes| {
-                let copy =
-                    |code: &Code| Code { score: code.score, id: code.id.clone(), text: code.text.clone() };
+                let copy = |code: &RankedCode| RankedCode {
+                    score: code.score,
+                    id: code.id.clone(),
+                    text: code.text.clone(),
+                };
                 ordered(codes.iter().map(copy).collect(), &mut random)
             });
             let found = shown(&sides, 1);

@@ -7,7 +7,7 @@ use quarry_corpus::formats::write::Staged;
 
 use super::answers::{AnswersOptions, answers};
 use super::form::{FileFormat, Form, Generated, Subject};
-use super::guideline::{Asks, Guideline};
+use super::guideline::{Guideline, ItemKind};
 use super::sample::Sampling;
 use crate::error::AnnotateError;
 use crate::language::Language;
@@ -18,7 +18,7 @@ use crate::plan::Plan;
 
 /// A form that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exported {
+pub struct ExportedForm {
     /// The form's name.
     pub form: String,
     /// Its rows.
@@ -72,8 +72,8 @@ pub fn export_pairs(
     sampling: &Sampling,
     tests: bool,
     out: &Path,
-) -> Result<Exported, AnnotateError> {
-    expect(&guideline, &[Asks::Pair], "pairs")?;
+) -> Result<ExportedForm, AnnotateError> {
+    expect(&guideline, &[ItemKind::Pair], "pairs")?;
     let ledger = writer.ledger();
     let pairs = ledger.pairs(&sampling.choose(ledger.candidates(judge)?))?;
     if let Some(pair) = pairs.iter().find(|pair| tests && Language::named(&pair.language).is_none()) {
@@ -101,10 +101,10 @@ pub fn export_answers(
     systems: &[(String, PathBuf)],
     options: &AnswersOptions,
     out: &Path,
-) -> Result<Exported, AnnotateError> {
+) -> Result<ExportedForm, AnnotateError> {
     let (asks, what) = match systems.len() {
-        1 => (Asks::List, "one list of results"),
-        _ => (Asks::Sides, "two sides"),
+        1 => (ItemKind::List, "one list of results"),
+        _ => (ItemKind::Sides, "two sides"),
     };
     expect(&guideline, &[asks], what)?;
     if let [(first, _), (second, _)] = systems
@@ -129,8 +129,8 @@ pub fn export_generated(
     at_most: Option<usize>,
     seed: u64,
     out: &Path,
-) -> Result<Exported, AnnotateError> {
-    expect(&guideline, &[Asks::Generated], "generated code")?;
+) -> Result<ExportedForm, AnnotateError> {
+    expect(&guideline, &[ItemKind::Generated], "generated code")?;
     let mut open = writer.ledger().generated(judge)?;
     open.retain(|code| code.status == GeneratedStatus::Generated);
     fastrand::Rng::with_seed(seed).shuffle(&mut open);
@@ -143,19 +143,19 @@ pub fn export_generated(
     write(writer, Form::new(guideline, false, seed, open.into_iter().map(subject).collect()), 0, out)
 }
 
-fn expect(guideline: &Guideline, expected: &[Asks], what: &str) -> Result<(), AnnotateError> {
+fn expect(guideline: &Guideline, expected: &[ItemKind], what: &str) -> Result<(), AnnotateError> {
     if expected.contains(&guideline.asks()) {
         return Ok(());
     }
     Err(AnnotateError::Prompt {
-        place: guideline.name.clone(),
+        file: guideline.name.clone(),
         problem: format!(
             "this guideline asks about {}, and what is exported are {what}; choose one that fits",
             match guideline.asks() {
-                Asks::Pair => "pairs",
-                Asks::List => "lists of results (--side NAME=PATH)",
-                Asks::Sides => "two sides (--side NAME=PATH twice)",
-                Asks::Generated => "generated code (--generated)",
+                ItemKind::Pair => "pairs",
+                ItemKind::List => "lists of results (--side NAME=PATH)",
+                ItemKind::Sides => "two sides (--side NAME=PATH twice)",
+                ItemKind::Generated => "generated code (--generated)",
             }
         ),
     })
@@ -163,7 +163,7 @@ fn expect(guideline: &Guideline, expected: &[Asks], what: &str) -> Result<(), An
 
 /// The ledger knows of the form before the file is there: a form that nobody has does no harm, one that the ledger
 /// does not know could not be imported.
-fn write(writer: &Writer, form: Form, same: usize, out: &Path) -> Result<Exported, AnnotateError> {
+fn write(writer: &Writer, form: Form, same: usize, out: &Path) -> Result<ExportedForm, AnnotateError> {
     if form.items.is_empty() {
         return Err(wrong(out, "nothing is left to be given to people by what was asked for".to_owned()));
     }
@@ -185,7 +185,7 @@ fn write(writer: &Writer, form: Form, same: usize, out: &Path) -> Result<Exporte
         staged.publish()?;
     }
     let too_long = if format == FileFormat::Csv { form.too_long_for_spreadsheets() } else { Vec::new() };
-    Ok(Exported { form: form.name, rows: form.items.len(), instructions, too_long, same })
+    Ok(ExportedForm { form: form.name, rows: form.items.len(), instructions, too_long, same })
 }
 
 fn wrong(path: &Path, problem: String) -> AnnotateError {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::guideline::{Asks, Guideline};
+use super::guideline::{Guideline, ItemKind};
 use crate::digest::digest;
 use crate::ledger::GeneratedStatus;
 use crate::pair::Pair;
@@ -20,10 +20,10 @@ const RISKY: [char; 7] = ['=', '+', '-', '@', '\t', '\r', '\''];
 /// The longest text that many spreadsheets keep in a cell, in characters.
 const MAX_CELL_CHARACTERS: usize = 32_767;
 
-/// Written in the place of a test program where there can be none.
+/// Written instead of a test program where there can be none.
 const NO_PROGRAM: &str = "none";
 
-/// The most that a row can have taken, in minutes.
+/// The maximum that a row can have taken, in minutes.
 const MAX_MINUTES: f64 = 10_000.0;
 
 /// A file that people fill in.
@@ -102,7 +102,7 @@ pub struct Generated {
     pub model: String,
 }
 
-/// What somebody wrote into a row.
+/// The reply in a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
     /// The name of a value of the guideline.
@@ -192,16 +192,16 @@ fn results(codes: &[String]) -> String {
             let numbered = several
                 .iter()
                 .enumerate()
-                .map(|(place, code)| format!("[{}]\n{}", place + 1, code.trim_end()));
+                .map(|(position, code)| format!("[{}]\n{}", position + 1, code.trim_end()));
             numbered.collect::<Vec<_>>().join("\n\n")
         }
     }
 }
 
 /// The columns that people fill in.
-fn asked(asks: Asks, tests: bool) -> impl Iterator<Item = &'static str> {
+fn asked(asks: ItemKind, tests: bool) -> impl Iterator<Item = &'static str> {
     let own = match asks {
-        Asks::Generated => Some("edited_code"),
+        ItemKind::Generated => Some("edited_code"),
         _ => tests.then_some("test_program"),
     };
     std::iter::once("label").chain(own).chain(["minutes", "comment"])
@@ -313,7 +313,8 @@ impl Form {
             _ => {}
         }
         let edited = filled("edited_code");
-        if asks == Asks::Generated && (label.review == Some(GeneratedStatus::Edited)) != edited.is_some() {
+        if asks == ItemKind::Generated && (label.review == Some(GeneratedStatus::Edited)) != edited.is_some()
+        {
             return Err("expected the whole changed code in edited_code where the label is edit, and nothing otherwise"
                 .to_owned());
         }
@@ -407,8 +408,10 @@ fn csv_rows(text: &str) -> Result<Vec<Row>, (usize, String)> {
     };
     let columns: Vec<String> =
         reader.headers().map_err(failed)?.iter().map(|name| name.trim().to_lowercase()).collect();
-    if let Some(twice) =
-        columns.iter().enumerate().find(|(place, name)| !name.is_empty() && columns[..*place].contains(name))
+    if let Some(twice) = columns
+        .iter()
+        .enumerate()
+        .find(|(position, name)| !name.is_empty() && columns[..*position].contains(name))
     {
         return Err((1, format!("expected columns of different names, found {:?} twice", twice.1)));
     }
@@ -461,7 +464,7 @@ mod tests {
                 code,
                 language: "python".to_owned(),
                 label: Some(1),
-                rival: None,
+                alternative: None,
             })
         };
         let guideline = Guideline::named("cosqa-plus").unwrap();

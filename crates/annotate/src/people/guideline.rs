@@ -28,7 +28,7 @@ const COLUMNS: &str = include_str!("../../guidelines/columns.md");
 /// What is said where test programs are wanted.
 const TEST_PROGRAMS: &str = include_str!("../../guidelines/test-programs.md");
 
-/// What people are asked.
+/// Instructions and labels for people.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guideline {
     /// Its name, which is that of its file.
@@ -37,14 +37,14 @@ pub struct Guideline {
     pub version: String,
     /// The text of the file.
     pub text: String,
-    content: Content,
+    content: GuidelineFile,
 }
 
 /// A guideline's file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Content {
-    asks: Asks,
+struct GuidelineFile {
+    asks: ItemKind,
     about: String,
     text: String,
     values: Vec<Value>,
@@ -53,7 +53,7 @@ struct Content {
 /// What a row of a form is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Asks {
+pub enum ItemKind {
     /// A query and a code.
     Pair,
     /// A query and a list of results.
@@ -78,12 +78,12 @@ pub struct Value {
     /// Whether it says that the code does more than half of it; `None` where it does not say.
     #[serde(default)]
     pub half: Option<bool>,
-    /// Its place on the scale of the guideline.
+    /// Its position on the scale of the guideline.
     #[serde(default)]
     pub scale: Option<f64>,
     /// Which of two answers it prefers.
     #[serde(default)]
-    pub prefers: Option<Prefers>,
+    pub prefers: Option<Preferred>,
     /// What it makes of generated code.
     #[serde(default)]
     pub review: Option<GeneratedStatus>,
@@ -92,7 +92,7 @@ pub struct Value {
 /// Which of two answers is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Prefers {
+pub enum Preferred {
     /// That on the left.
     First,
     /// That on the right.
@@ -105,7 +105,7 @@ impl Guideline {
     /// The names of the guidelines that come with the program with what they are, in alphabetical order.
     pub fn names() -> impl Iterator<Item = (&'static str, String)> {
         BUILT_IN.iter().filter_map(|(name, text)| {
-            let content: Content = toml::from_str(text).ok()?;
+            let content: GuidelineFile = toml::from_str(text).ok()?;
             Some((*name, content.about))
         })
     }
@@ -122,7 +122,7 @@ impl Guideline {
         if path.extension().is_none_or(|extension| extension != "toml") {
             let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
             return Err(AnnotateError::Prompt {
-                place: name.to_owned(),
+                file: name.to_owned(),
                 problem: format!(
                     "there is no such guideline; expected one of {}, or a file that ends in .toml",
                     known.join(", ")
@@ -135,20 +135,20 @@ impl Guideline {
         Self::parse(&stem, &text, &path.display().to_string())
     }
 
-    /// Reads the text of a guideline's file; `place` is how messages name the file.
+    /// Reads the text of a guideline's file; `file` is how messages name it.
     ///
     /// # Errors
     /// [`AnnotateError::Prompt`], saying what was expected.
-    pub fn parse(name: &str, text: &str, place: &str) -> Result<Self, AnnotateError> {
-        let wrong = |problem: String| AnnotateError::Prompt { place: place.to_owned(), problem };
-        let content: Content = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+    pub fn parse(name: &str, text: &str, file: &str) -> Result<Self, AnnotateError> {
+        let wrong = |problem: String| AnnotateError::Prompt { file: file.to_owned(), problem };
+        let content: GuidelineFile = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
         content.check().map_err(wrong)?;
         let version = digest(&[text])[..16].to_owned();
         Ok(Self { name: name.to_owned(), version, text: text.to_owned(), content })
     }
 
     /// What a row is about.
-    pub fn asks(&self) -> Asks {
+    pub fn asks(&self) -> ItemKind {
         self.content.asks
     }
 
@@ -164,7 +164,7 @@ impl Guideline {
         self.content.values.iter().map(Value::name).collect::<Vec<_>>().join(", ")
     }
 
-    /// The values on its scale, least first; empty where it has none.
+    /// The values on its scale, in ascending order; empty where it has none.
     pub fn scale(&self) -> Vec<f64> {
         let mut scale: Vec<f64> = self.content.values.iter().filter_map(|value| value.scale).collect();
         scale.sort_by(f64::total_cmp);
@@ -193,7 +193,7 @@ impl Value {
     }
 }
 
-impl Content {
+impl GuidelineFile {
     fn check(&self) -> Result<(), String> {
         let mut words: Vec<String> =
             self.values.iter().flat_map(|value| &value.says).map(|word| word.to_lowercase()).collect();
@@ -208,10 +208,10 @@ impl Content {
             return Err("a word is blank, or has white space around it".to_owned());
         }
         let fits = |value: &Value| match self.asks {
-            Asks::Pair => value.prefers.is_none() && value.review.is_none(),
-            Asks::List => value.scale.is_some(),
-            Asks::Sides => value.prefers.is_some(),
-            Asks::Generated => value.review.is_some_and(|status| status != GeneratedStatus::Generated),
+            ItemKind::Pair => value.prefers.is_none() && value.review.is_none(),
+            ItemKind::List => value.scale.is_some(),
+            ItemKind::Sides => value.prefers.is_some(),
+            ItemKind::Generated => value.review.is_some_and(|status| status != GeneratedStatus::Generated),
         };
         match self.values.iter().find(|value| !fits(value)) {
             None => Ok(()),

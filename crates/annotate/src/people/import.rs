@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::form::{Form, Generated, Reply, Row, rows};
 use crate::error::AnnotateError;
 use crate::evidence::{Run, TestProgram};
-use crate::judge::Repaired;
+use crate::judge::RepairState;
 use crate::language::Language;
 use crate::ledger::{GeneratedStatus, Ledger, NewCode, NewReply, Writer};
 use crate::pair::Pair;
@@ -23,9 +23,9 @@ const MAX_LISTED: usize = 20;
 /// The longest name, in characters.
 const MAX_NAME_CHARACTERS: usize = 100;
 
-/// How a file is taken.
+/// How a file is imported.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Import<'a> {
+pub struct ImportRequest<'a> {
     /// Who filled it in, where the file has no column `annotator` that says so.
     pub person: Option<&'a str>,
     /// When, YYYY-MM-DD, where the file has no column `date`.
@@ -34,9 +34,9 @@ pub struct Import<'a> {
     pub revise: bool,
 }
 
-/// What came of it.
+/// What was imported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Imported {
+pub struct ImportSummary {
     /// Rows that are filled in.
     pub filled: usize,
     /// Rows that are not.
@@ -52,7 +52,7 @@ pub struct Imported {
 }
 
 /// A row that can be taken.
-struct Taken {
+struct AcceptedRow {
     form: usize,
     item: usize,
     person: String,
@@ -70,10 +70,10 @@ struct Taken {
 pub fn import(
     writer: &Writer,
     path: &Path,
-    options: &Import<'_>,
+    options: &ImportRequest<'_>,
     limits: &Limits,
     sandbox: &dyn Fn() -> Result<Box<dyn Programs>, AnnotateError>,
-) -> Result<Imported, AnnotateError> {
+) -> Result<ImportSummary, AnnotateError> {
     let bytes = fs::read(path).map_err(|source| AnnotateError::Read { path: path.to_owned(), source })?;
     let wrong = |listed: Vec<(usize, String)>| AnnotateError::Form {
         path: path.to_owned(),
@@ -107,7 +107,7 @@ pub fn import(
     }
     let (forms, taken, blank) = check(writer.ledger(), &rows, options)?.map_err(wrong)?;
 
-    let mut imported = Imported { filled: taken.len(), blank, ..Imported::default() };
+    let mut imported = ImportSummary { filled: taken.len(), blank, ..ImportSummary::default() };
     let (mut problems, mut new) = (Vec::new(), Vec::new());
     let mut reviews = HashMap::new();
     for (line, taken) in taken {
@@ -141,7 +141,7 @@ pub fn import(
         true => Some(sandbox()?),
         false => None,
     };
-    for Taken { form, item, person, date, reply } in new {
+    for AcceptedRow { form, item, person, date, reply } in new {
         let (form, item) = (&forms[form], &forms[form].items[item]);
         let run = match (&reply.program, &item.subject, &programs) {
             (Some(source), Subject::Pair(pair), Some(programs)) => {
@@ -180,15 +180,15 @@ pub fn import(
 
 /// What is wrong, each once: with its first line, and how many more there are. One mistake may be in every row.
 fn apart(listed: Vec<(usize, String)>) -> Vec<(usize, usize, String)> {
-    let (mut apart, mut places) = (Vec::<(usize, usize, String)>::new(), HashMap::new());
+    let (mut apart, mut positions) = (Vec::<(usize, usize, String)>::new(), HashMap::new());
     for (line, problem) in listed {
-        match places.get(&problem) {
-            Some(place) => {
-                let (_, more, _) = &mut apart[*place];
+        match positions.get(&problem) {
+            Some(key) => {
+                let (_, more, _) = &mut apart[*key];
                 *more += 1;
             }
             None => {
-                places.insert(problem.clone(), apart.len());
+                positions.insert(problem.clone(), apart.len());
                 apart.push((line, 0, problem));
             }
         }
@@ -197,25 +197,25 @@ fn apart(listed: Vec<(usize, String)>) -> Vec<(usize, usize, String)> {
 }
 
 /// What became of generated code, by query: who said so, and the code.
-type Reviews = HashMap<(i64, String), (String, GeneratedStatus, String)>;
+type ReviewsByQuery = HashMap<(i64, String), (String, GeneratedStatus, String)>;
 
-/// That somebody else left this code otherwise, in the ledger or in the file (`reviews`). There is one code for a query,
-/// so that one of the two has to give way.
+/// That somebody else left this code otherwise, in the ledger or in the file (`reviews`). There is one code for a
+/// query, so that one of the two has to give way.
 fn other_review(
     ledger: &Ledger,
     form: &Form,
     code: &Generated,
-    taken: &Taken,
-    reviews: &mut Reviews,
+    taken: &AcceptedRow,
+    reviews: &mut ReviewsByQuery,
 ) -> Result<Option<String>, AnnotateError> {
     let value = form.guideline.value(&taken.reply.label).and_then(|value| value.review);
     let Some(status) = value else { return Ok(None) };
     let left = taken.reply.edited.clone().unwrap_or_else(|| code.code.clone());
-    let place = (code.judge, code.query_id.clone());
-    let before = match reviews.remove(&place) {
+    let key = (code.judge, code.query_id.clone());
+    let before = match reviews.remove(&key) {
         Some(before) => Some(before),
         None => ledger.generated_for(code.judge, &code.query_id)?.pop().and_then(|last| {
-            // What was written since it was given out is no review of this.
+            // What was written since it was given out is not a review of this.
             let person = last.person.filter(|_| last.round == code.round)?;
             Some((person, last.status, last.pair.code))
         }),
@@ -229,7 +229,7 @@ fn other_review(
             now.0
         )
     });
-    reviews.insert(place, now);
+    reviews.insert(key, now);
     Ok(told)
 }
 
@@ -252,7 +252,7 @@ fn run(source: &str, pair: &Pair, programs: &dyn Programs, limits: &Limits) -> R
     let first = programs.run(program, code, limits)?;
     let Some(language) = Language::named(language) else { return Ok(first) };
     // What is missing is installed by its name.
-    let mut repaired = Repaired::new(language, first);
+    let mut repaired = RepairState::new(language, first);
     while let Some(missing) = repaired.missing()
         && let Some(program) = repaired.with(&[missing])
     {
@@ -263,9 +263,9 @@ fn run(source: &str, pair: &Pair, programs: &dyn Programs, limits: &Limits) -> R
 }
 
 /// The forms, the rows that are filled in with their lines, and how many are not; or all that is wrong, by line.
-type Checked = Result<(Vec<Form>, Vec<(usize, Taken)>, usize), Vec<(usize, String)>>;
+type CheckedForms = Result<(Vec<Form>, Vec<(usize, AcceptedRow)>, usize), Vec<(usize, String)>>;
 
-fn check(ledger: &Ledger, rows: &[Row], options: &Import<'_>) -> Result<Checked, AnnotateError> {
+fn check(ledger: &Ledger, rows: &[Row], options: &ImportRequest<'_>) -> Result<CheckedForms, AnnotateError> {
     let (mut forms, mut taken, mut problems, mut blank): (Vec<Form>, _, Vec<(usize, String)>, _) =
         (Vec::new(), Vec::new(), Vec::new(), 0);
     let mut lines: HashMap<(usize, usize, String), usize> = HashMap::new();
@@ -339,7 +339,7 @@ fn check(ledger: &Ledger, rows: &[Row], options: &Import<'_>) -> Result<Checked,
             ));
             continue;
         }
-        taken.push((row.line, Taken { form, item, person, date, reply }));
+        taken.push((row.line, AcceptedRow { form, item, person, date, reply }));
     }
     Ok(if problems.is_empty() { Ok((forms, taken, blank)) } else { Err(problems) })
 }

@@ -15,8 +15,8 @@ mod sample;
 pub mod study;
 
 pub use answers::{AnswersOptions, answers};
-pub use export::{Exported, export_answers, export_generated, export_pairs, open_ledger};
+pub use export::{ExportedForm, export_answers, export_generated, export_pairs, open_ledger};
 pub use form::{Answers, FileFormat, Form, Generated, Item, Reply, Side, Subject};
-pub use guideline::{Asks, Guideline, Prefers, Value};
-pub use import::{Import, Imported, import};
+pub use guideline::{Guideline, ItemKind, Preferred, Value};
+pub use import::{ImportRequest, ImportSummary, import};
 pub use sample::{Candidate, Sampling};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::judge::Outcome;
 
-/// What is known about a pair that could be given to people.
+/// A pair that could be given to people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// Its number in the ledger.

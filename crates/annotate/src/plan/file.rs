@@ -9,9 +9,9 @@ use quarry_sandbox::Limits;
 use serde::Deserialize;
 
 use super::packages::PackagesPlan;
-use crate::judge::TestChoices;
+use crate::judge::TestOptions;
 
-/// A plan's file. Paths are relative to its folder.
+/// A plan's file. Paths are relative to its directory.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PlanFile {
@@ -26,10 +26,10 @@ pub(super) struct PlanFile {
     /// Where the evidence goes; the plan's name with `.ledger` otherwise.
     #[serde(default)]
     pub(super) ledger: Option<PathBuf>,
-    /// Who judges; see [`Judge::names`].
+    /// The judge; see [`Judge::names`].
     #[serde(default = "agents")]
     pub(super) judge: String,
-    /// Folder with prompts that replace those of the program.
+    /// Directory with prompts that replace those of the program.
     #[serde(default)]
     pub(super) prompts: Option<PathBuf>,
     /// How often a question is asked until the answer can be read.
@@ -41,13 +41,13 @@ pub(super) struct PlanFile {
     /// Whether questions are sent in batches, which take up to a day and cost half.
     #[serde(default)]
     pub(super) batch: bool,
-    /// A recording that answers in the place of the model.
+    /// A recording that answers instead of the model.
     #[serde(default)]
     pub(super) replay: Option<PathBuf>,
     /// A file that all answers are recorded in.
     #[serde(default)]
     pub(super) record: Option<PathBuf>,
-    /// A folder with answers that were paid for before.
+    /// A directory with answers that were paid for before.
     #[serde(default)]
     pub(super) cache: Option<PathBuf>,
     /// The model that judges; or `models`.
@@ -67,7 +67,7 @@ pub(super) struct PlanFile {
     #[serde(default)]
     pub(super) sandbox: SandboxPlan,
     #[serde(default)]
-    pub(super) tests: Option<TestChoices>,
+    pub(super) tests: Option<TestOptions>,
     #[serde(default)]
     pub(super) packages: PackagesPlan,
     #[serde(default)]
@@ -100,7 +100,7 @@ fn two() -> u32 {
     2
 }
 
-/// The most that all runs of a plan with its ledger may spend together.
+/// Maximum spending of all runs of a plan with its ledger together.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BudgetPlan {
@@ -124,7 +124,7 @@ impl Default for GenerationPlan {
     }
 }
 
-/// What a test program may use up, and how many run at the same time.
+/// What a test program may use, and how many run at the same time.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct SandboxPlan {
@@ -157,13 +157,13 @@ impl SandboxPlan {
                 || format!("`sandbox.{name}` is {seconds}; expected more than 0 and at most 3600 seconds");
             fits.then(|| Duration::from_secs_f64(seconds)).ok_or_else(wrong)
         };
-        for (name, count, least, most) in [
+        for (name, count, minimum, maximum) in [
             ("memory_mib", self.memory_mib, 16, 1 << 20),
             ("processes", self.processes, 1, 1 << 16),
             ("at_once", self.at_once.unwrap_or(1) as u64, 1, 1024),
         ] {
-            if count < least || count > most {
-                return Err(format!("`sandbox.{name}` is {count}; expected {least} to {most}"));
+            if count < minimum || count > maximum {
+                return Err(format!("`sandbox.{name}` is {count}; expected {minimum} to {maximum}"));
             }
         }
         Ok(Limits {

@@ -13,7 +13,7 @@ use serde_json::json;
 pub(super) struct PackagesPlan {
     /// Whether they are installed.
     install: bool,
-    /// Where they are kept; in the user's cache folder otherwise.
+    /// Where they are kept; in the user's cache directory otherwise.
     cache: Option<PathBuf>,
     /// For fetching a set, and for installing it.
     wall_seconds: f64,
@@ -34,7 +34,7 @@ impl Default for PackagesPlan {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct RulesPlan {
-    /// An address, or a folder of wheels.
+    /// An address, or a directory of wheels.
     index: Option<String>,
     /// All that may be installed, also because something needs it.
     allow: Option<Vec<String>>,
@@ -42,11 +42,11 @@ struct RulesPlan {
 }
 
 impl PackagesPlan {
-    /// How packages are had, if they are installed. Paths are relative to `folder`.
+    /// How packages are had, if they are installed. Paths are relative to `directory`.
     ///
     /// # Errors
     /// What is wrong with an entry, and what was expected.
-    pub(super) fn settings(self, folder: &Path) -> Result<Option<Settings>, String> {
+    pub(super) fn settings(self, directory: &Path) -> Result<Option<Settings>, String> {
         if !self.install {
             return Ok(None);
         }
@@ -61,12 +61,12 @@ impl PackagesPlan {
             return Err(format!("`packages.mib` is {}; expected 1 to {}", self.mib, 1 << 20));
         }
         if self.npm.index.as_ref().is_some_and(|index| !index.contains("://")) {
-            return Err("`packages.npm.index` is a folder; expected the address of a registry".to_owned());
+            return Err("`packages.npm.index` is a directory; expected the address of a registry".to_owned());
         }
         let cache = match self.cache {
-            Some(cache) => folder.join(cache),
+            Some(cache) => directory.join(cache),
             None => packages::default_cache().ok_or(
-                "there is no folder for packages, since this user has no home; set `packages.cache`, or \
+                "there is no directory for packages, since this user has no home; set `packages.cache`, or \
                  `packages.install = false`",
             )?,
         };
@@ -74,24 +74,24 @@ impl PackagesPlan {
             cache,
             wall_time: Duration::from_secs_f64(self.wall_seconds),
             bytes: self.mib << 20,
-            pip: self.pip.rules("pip", folder)?,
-            npm: self.npm.rules("npm", folder)?,
+            pip: self.pip.rules("pip", directory)?,
+            npm: self.npm.rules("npm", directory)?,
         }))
     }
 }
 
 impl RulesPlan {
-    fn rules(self, name: &str, folder: &Path) -> Result<Rules, String> {
+    fn rules(self, name: &str, directory: &Path) -> Result<Rules, String> {
         let index = match self.index {
             // The plan's text is kept in the ledger.
             Some(index) if index.contains("://") && index.contains('@') => {
                 return Err(format!(
                     "`packages.{name}.index` holds a name or password; expected an address that needs none, or a \
-                     folder of wheels"
+                     directory of wheels"
                 ));
             }
             Some(index) if index.contains("://") => Some(Index::Address(index)),
-            index => index.map(|index| Index::Directory(folder.join(index))),
+            index => index.map(|index| Index::Directory(directory.join(index))),
         };
         for (list, names) in [("allow", self.allow.as_ref()), ("deny", Some(&self.deny))] {
             if let Some(odd) = names.into_iter().flatten().find(|text| !packages::is_name(name, text)) {
@@ -105,11 +105,11 @@ impl RulesPlan {
 }
 
 /// What of these settings may change a label, the same from wherever the plan is read.
-pub(super) fn what_labels_depend_on(settings: &Settings, folder: &Path) -> String {
+pub(super) fn what_labels_depend_on(settings: &Settings, directory: &Path) -> String {
     let rules = |Rules { index, allow, deny }: &Rules| {
         let index = index.as_ref().map(|index| match index {
             Index::Address(address) => address.clone(),
-            Index::Directory(path) => path.strip_prefix(folder).unwrap_or(path).display().to_string(),
+            Index::Directory(path) => path.strip_prefix(directory).unwrap_or(path).display().to_string(),
         });
         json!({"index": index, "allow": allow, "deny": deny})
     };

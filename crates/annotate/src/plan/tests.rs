@@ -6,8 +6,8 @@ const PLAN: &str = "pairs = ['p.json']\n[model]\nprovider = 'openai-compatible'\
                     model = 'm'\n";
 
 fn open(text: &str) -> Result<Plan, String> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("plan.toml");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("plan.toml");
     fs::write(&path, text).unwrap();
     Plan::open(&path, None).map_err(|error| error.to_string())
 }
@@ -168,7 +168,7 @@ fn plans_that_cannot_work_say_why() {
         ("model = 'm'", "model = 'm'\n[sandbox]\nmemory_mib = 1", "memory_mib"),
         ("model = 'm'", "model = 'm'\n[packages]\nmib = 0", "packages.mib"),
         ("model = 'm'", "model = 'm'\n[packages]\nwall_seconds = 0", "packages.wall_seconds"),
-        ("model = 'm'", "model = 'm'\n[packages.npm]\nindex = 'folder'", "address of a registry"),
+        ("model = 'm'", "model = 'm'\n[packages.npm]\nindex = 'directory'", "address of a registry"),
         (
             "model = 'm'",
             "model = 'm'\n[packages.pip]\ndeny = ['torch', 'tor ch']",
@@ -183,7 +183,7 @@ fn plans_that_cannot_work_say_why() {
 }
 
 #[test]
-fn workers_elsewhere_get_more_pairs_and_no_folder_of_this_machine() {
+fn workers_elsewhere_get_more_pairs_and_no_directory_of_this_machine() {
     let workers = |text: &str| open(text).unwrap().for_workers().map(|plan| (plan.workers, plan.programs));
     assert_eq!(workers(PLAN).unwrap(), (PAIRS_FOR_WORKERS, PAIRS_FOR_WORKERS));
     assert_eq!(workers(&format!("workers = 3\n{PLAN}")).unwrap(), (3, 3));
@@ -224,4 +224,14 @@ fn members_are_not_links_that_lead_elsewhere() {
     let plan = open(&format!("ledger = '../shared.ledger'\n{PLAN}")).unwrap();
     assert_eq!(plan.ledger, at("plan/../shared.ledger"));
     assert_eq!(plan.asked(), ["http://localhost:1 without a key"]);
+}
+
+#[test]
+fn versions_of_labels_do_not_change_by_accident() {
+    // If this fails, every label made before counts as one of another judge, and is paid for again.
+    assert_eq!(
+        open::limits_text(&Limits::default()),
+        "Limits { wall_time: 10s, cpu_time: 10s, memory_bytes: 536870912, processes: 64, file_bytes: 16777216, \
+         folder_bytes: 67108864, open_files: 256, output_bytes: 65536 }"
+    );
 }

@@ -17,12 +17,12 @@ use quarry_llm::batch::{
 use quarry_llm::budget::{BudgetError, Reservation};
 use quarry_llm::{Batches, Booked, ChatRequest, Cost, LlmError};
 
-use super::waiting::{InFlight, lock};
-use super::{IsOver, Judging, Progress, concerns_all};
+use super::waiting::{RequestsInFlight, lock};
+use super::{Judging, Progress, ShouldStop, concerns_all};
 use crate::digest::digest;
 use crate::error::AnnotateError;
 use crate::judge::Next;
-use crate::ledger::{Asked, BatchCall, CallEnd, OpenBatch, Place, now};
+use crate::ledger::{Asked, BatchCall, CallEnd, EventKey, OpenBatch, now};
 
 /// How long it takes from one look at the batches to the next: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -31,13 +31,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Threads that write down what a batch brought, so that they share the wait for the disk.
 const READERS: usize = 16;
 
-/// What is shared by the rounds of a run.
+/// State that the rounds of a run share.
 pub(super) struct Rounds<'a> {
     judging: &'a Judging,
     batches: Cancellable<'a>,
-    stop: &'a IsOver<'a>,
+    stop: &'a ShouldStop<'a>,
     progress: &'a (dyn Fn(Progress) + Sync),
-    filling: Mutex<Filling>,
+    filling: Mutex<PendingBatch>,
     /// Of each batch under way.
     set_aside: Mutex<HashMap<i64, Reservation>>,
     /// How often each question came back without an answer.
@@ -46,12 +46,12 @@ pub(super) struct Rounds<'a> {
     given_up: Mutex<HashSet<i64>>,
     /// Why no more can be sent in this round.
     unpaid: Mutex<Option<BudgetError>>,
-    reading: InFlight,
+    reading: RequestsInFlight,
 }
 
 /// The batch that is being filled.
 #[derive(Default)]
-struct Filling {
+struct PendingBatch {
     questions: Vec<Collected>,
     names: HashSet<String>,
     bytes: usize,
@@ -67,7 +67,7 @@ struct Collected {
 pub(super) fn run(
     judging: &Judging,
     batches: &Batches,
-    stop: &IsOver<'_>,
+    stop: &ShouldStop<'_>,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<(), AnnotateError> {
     let rounds = Rounds {
@@ -80,7 +80,7 @@ pub(super) fn run(
         failures: Mutex::default(),
         given_up: Mutex::default(),
         unpaid: Mutex::default(),
-        reading: InFlight::default(),
+        reading: RequestsInFlight::default(),
     };
     for open in rounds.open()? {
         // It was counted as spent, since nobody knew of its end.
@@ -288,8 +288,8 @@ impl Rounds<'_> {
             *count
         };
         if count >= plan.attempts() && lock(&self.given_up).insert(call.pair) {
-            let place = Place { judge: *judge, pair: call.pair, position: 0, extra: None };
-            writer.add_failure(place, &format!("{problem} (batch {count})"))?;
+            let key = EventKey { judge: *judge, pair: call.pair, position: 0, optional_step: None };
+            writer.add_failure(key, &format!("{problem} (batch {count})"))?;
             (self.progress)(Progress::Failed);
         }
         Ok(())

@@ -89,7 +89,7 @@ impl Judging {
                 output += VERDICT_TOKENS;
                 if let Some(prompts) = tests {
                     let asked = (prompts + 2 * texts) as u64 / 4 + PROGRAM_TOKENS;
-                    let programs = self.plan.judge.choices().tests.questions_about_programs();
+                    let programs = self.plan.judge.options().tests.questions_about_programs();
                     input += ((programs * asked) as f64 * UNCLEAR_SHARE) as u64;
                     output += ((programs * PROGRAM_TOKENS + VERDICT_TOKENS) as f64 * UNCLEAR_SHARE) as u64;
                 }

@@ -10,18 +10,18 @@ use quarry_llm::{ChatRequest, Cost};
 use serde::Serialize;
 
 use super::waiting::lock;
-use super::{Halt, Judging, Shared};
+use super::{Judging, SharedState, StepError};
 use crate::answer;
 use crate::error::AnnotateError;
-use crate::evidence::{Answer, Event};
-use crate::judge::{Outcome, Question, correct};
+use crate::evidence::{Event, ModelAnswer};
+use crate::judge::{Outcome, Question, ask_until_read};
 use crate::language::Language;
 use crate::ledger::{GeneratedCode, GeneratedStatus, NewCode, Unanswered};
 use crate::prompt::Prompt;
 
-/// What generating code came to.
+/// The results of generating code.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Generation {
+pub struct GenerationSummary {
     /// Queries that no candidate answers.
     pub queries: u64,
     /// Queries that are left alone, as candidates are not decided yet.
@@ -34,18 +34,18 @@ pub struct Generation {
     pub failed: Vec<(String, String)>,
 }
 
-/// What became of a query.
-enum Ending {
+/// The outcome for a query.
+enum QueryOutcome {
     Answered(u32),
     Unanswered,
     Failed(String),
 }
 
-/// Who writes code and who judges it.
-struct Author<'a> {
+/// Writes code and has it judged.
+struct CodeWriter<'a> {
     judging: &'a Judging,
-    writer: Shared<'a>,
-    judges: Vec<Shared<'a>>,
+    writer: SharedState<'a>,
+    judges: Vec<SharedState<'a>>,
 }
 
 impl Judging {
@@ -75,15 +75,18 @@ impl Judging {
         &self,
         stop: &AtomicBool,
         progress: &(dyn Fn() + Sync),
-    ) -> Result<Generation, AnnotateError> {
+    ) -> Result<GenerationSummary, AnnotateError> {
         let (queries, open) = self.writer.ledger().unanswered(self.judge)?;
         let written = &self.plan.generation;
         self.writer.add_prompts(&[&written.generator, &written.repairer])?;
         let is_stopped = || stop.load(Ordering::SeqCst);
-        let judges = self.judges().iter().map(|judging| Shared::new(judging, &is_stopped)).collect();
-        let author = Author { judging: self, writer: Shared::new(self, &is_stopped), judges };
-        let generation =
-            Mutex::new(Generation { queries: queries.len() as u64, open, ..Generation::default() });
+        let judges = self.judges().iter().map(|judging| SharedState::new(judging, &is_stopped)).collect();
+        let author = CodeWriter { judging: self, writer: SharedState::new(self, &is_stopped), judges };
+        let generation = Mutex::new(GenerationSummary {
+            queries: queries.len() as u64,
+            open,
+            ..GenerationSummary::default()
+        });
         let failed = Mutex::new(None);
         let queries = Mutex::new(queries.into_iter());
         thread::scope(|scope| {
@@ -97,12 +100,12 @@ impl Judging {
                                 author.writer.passed();
                                 (ending, Ok(()))
                             }
-                            Err(Halt::Pair(reason)) => {
+                            Err(StepError::Pair(reason)) => {
                                 let counted = author.writer.failed_once_more(&reason);
-                                (Ending::Failed(reason), counted)
+                                (QueryOutcome::Failed(reason), counted)
                             }
-                            Err(Halt::Stop | Halt::Later) => return,
-                            Err(Halt::All(error)) => {
+                            Err(StepError::Stop | StepError::Later) => return,
+                            Err(StepError::All(error)) => {
                                 lock(&failed).get_or_insert(error);
                                 return;
                             }
@@ -129,33 +132,35 @@ impl Judging {
     }
 }
 
-impl Generation {
-    fn add(&mut self, query: Unanswered, ending: Ending) {
+impl GenerationSummary {
+    fn add(&mut self, query: Unanswered, ending: QueryOutcome) {
         match ending {
-            Ending::Answered(round) => *self.answered.entry(round).or_default() += 1,
-            Ending::Unanswered => self.unanswered += 1,
-            Ending::Failed(reason) => self.failed.push((query.query_id, reason)),
+            QueryOutcome::Answered(round) => *self.answered.entry(round).or_default() += 1,
+            QueryOutcome::Unanswered => self.unanswered += 1,
+            QueryOutcome::Failed(reason) => self.failed.push((query.query_id, reason)),
         }
     }
 }
 
-impl Author<'_> {
+impl CodeWriter<'_> {
     /// Writes and judges until there is an answer, or it was tried often enough.
-    fn write(&self, query: &Unanswered) -> Result<Ending, Halt> {
+    fn write(&self, query: &Unanswered) -> Result<QueryOutcome, StepError> {
         let Judging { writer, plan, judge, client, .. } = self.judging;
         loop {
             let known = writer.ledger().generated_for(*judge, &query.query_id)?;
             let mut values = values(query);
             let (prompt, round) = match known.last() {
                 None => (&plan.generation.generator, 1),
-                Some(last) if last.is_accepted() => return Ok(Ending::Answered(last.round)),
+                Some(last) if last.is_accepted() => return Ok(QueryOutcome::Answered(last.round)),
                 // What people rejected stays so.
-                Some(last) if last.status != GeneratedStatus::Generated => return Ok(Ending::Unanswered),
+                Some(last) if last.status != GeneratedStatus::Generated => {
+                    return Ok(QueryOutcome::Unanswered);
+                }
                 Some(last) if last.verdict.is_none() => {
                     self.judge(last)?;
                     continue;
                 }
-                Some(last) if last.round >= plan.generation.rounds => return Ok(Ending::Unanswered),
+                Some(last) if last.round >= plan.generation.rounds => return Ok(QueryOutcome::Unanswered),
                 Some(last) => {
                     values.insert("code", last.pair.code.clone());
                     values.insert("verdict", self.review(last)?);
@@ -164,7 +169,7 @@ impl Author<'_> {
             };
             let (code, request) = match self.ask(query, prompt, prompt.request(&values))? {
                 Ok(found) => found,
-                Err(problem) => return Ok(Ending::Failed(problem)),
+                Err(problem) => return Ok(QueryOutcome::Failed(problem)),
             };
             writer.add_generated(NewCode {
                 judge: *judge,
@@ -188,36 +193,32 @@ impl Author<'_> {
         query: &Unanswered,
         prompt: &Prompt,
         mut request: ChatRequest,
-    ) -> Result<Result<(String, String), String>, Halt> {
+    ) -> Result<Result<(String, String), String>, StepError> {
         let Some(language) = Language::named(&query.language) else {
             return Ok(Err(format!("no code can be read in {}", query.language)));
         };
-        let mut last = String::new();
-        for _ in 0..self.judging.plan.judge.attempts() {
+        let answer = |request: &ChatRequest| {
             let question = Question {
                 prompt: prompt.name.clone(),
                 version: prompt.version.clone(),
                 request: request.clone(),
-                extra: None,
+                optional_step: None,
             };
             let mut text = String::new();
-            self.writer.ask(query.pair, None, question, &mut |Answer { text: answer, .. }| {
+            self.writer.ask(query.pair, None, question, &mut |ModelAnswer { text: answer, .. }| {
                 text = answer;
                 None
             })?;
-            match answer::program(&text, language) {
-                Ok(code) => return Ok(Ok((code, self.judging.client.chat_name(&request)))),
-                Err(problem) => {
-                    correct(&mut request, &text, &problem);
-                    last = format!("the answer of {} cannot be read: {problem}", prompt.name);
-                }
-            }
-        }
-        Ok(Err(last))
+            Ok::<String, StepError>(text)
+        };
+        let read = |text: &str| answer::program(text, language);
+        let attempts = self.judging.plan.judge.attempts();
+        let code = ask_until_read(attempts, &prompt.name, &mut request, answer, read)?;
+        Ok(code.map(|code| (code, self.judging.client.chat_name(&request))))
     }
 
     /// Has code judged. The verdict of a majority follows from those of its members.
-    fn judge(&self, code: &GeneratedCode) -> Result<(), Halt> {
+    fn judge(&self, code: &GeneratedCode) -> Result<(), StepError> {
         for judge in &self.judges {
             let Judging { writer, judge: number, .. } = judge.judging;
             if let Some(waiting) = writer.ledger().waiting_pair(*number, code.number)? {
@@ -232,13 +233,13 @@ impl Author<'_> {
         let mut parts: Vec<String> = Vec::new();
         for judge in &self.judges {
             let Judging { writer, judge: number, .. } = judge.judging;
-            let Some(story) = writer.ledger().story(*number, &code.pair.id)? else { continue };
-            match story.verdict {
+            let Some(history) = writer.ledger().history(*number, &code.pair.id)? else { continue };
+            match history.verdict {
                 Some(verdict) if verdict.outcome == Outcome::No => parts.push(verdict.reason),
                 _ => continue,
             }
-            let tests = story.scenes.iter().rev().find_map(|scene| match &scene.event {
-                Event::Run(run) if run.program.extra.is_none() => Some(run),
+            let tests = history.steps.iter().rev().find_map(|step| match &step.event {
+                Event::Run(run) if run.program.optional_step.is_none() => Some(run),
                 _ => None,
             });
             if let Some((run, language)) = tests.zip(Language::named(&code.pair.language)) {

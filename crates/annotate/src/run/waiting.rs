@@ -5,29 +5,29 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Names of the requests that somebody waits for.
 #[derive(Default)]
-pub(super) struct InFlight {
+pub(super) struct RequestsInFlight {
     names: Mutex<HashSet<String>>,
     left: Condvar,
 }
 
-impl InFlight {
+impl RequestsInFlight {
     /// Waits until nobody else is in there under this name.
-    pub(super) fn enter<'a>(&'a self, name: &'a str) -> Entered<'a> {
+    pub(super) fn enter<'a>(&'a self, name: &'a str) -> RequestGuard<'a> {
         let mut names = lock(&self.names);
         while names.contains(name) {
             names = self.left.wait(names).unwrap_or_else(PoisonError::into_inner);
         }
         names.insert(name.to_owned());
-        Entered { all: self, name }
+        RequestGuard { all: self, name }
     }
 }
 
-pub(super) struct Entered<'a> {
-    all: &'a InFlight,
+pub(super) struct RequestGuard<'a> {
+    all: &'a RequestsInFlight,
     name: &'a str,
 }
 
-impl Drop for Entered<'_> {
+impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
         lock(&self.all.names).remove(self.name);
         self.all.left.notify_all();

@@ -9,11 +9,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use quarry_annotate::ledger::{GeneratedStatus, NewCode, Place, Writer};
-use quarry_annotate::people::study::{JudgeOf, Options, Study, Truth, gather};
+use quarry_annotate::ledger::{EventKey, GeneratedStatus, NewCode, Writer};
+use quarry_annotate::people::study::{ReferenceMajority, StudiedJudge, Study, StudyOptions, gather};
 use quarry_annotate::people::{
-    AnswersOptions, Guideline, Import, Imported, Sampling, export_answers, export_generated, export_pairs,
-    import, open_ledger,
+    AnswersOptions, Guideline, ImportRequest, ImportSummary, Sampling, export_answers, export_generated,
+    export_pairs, import, open_ledger,
 };
 use quarry_annotate::{AnnotateError, EXECUTABLE_RULES, Outcome, Plan, Programs, RunResult, Verdict, audit};
 use quarry_metrics::significance::Bootstrap;
@@ -23,7 +23,7 @@ use serde_json::{Map, Value, json};
 use self::pretended::{Emptied, Pretended};
 
 struct Fixture {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     opened: Cell<usize>,
 }
 
@@ -39,7 +39,7 @@ fn pair(number: usize) -> Value {
 
 impl Fixture {
     fn new() -> Self {
-        let fixture = Self { folder: tempfile::tempdir().unwrap(), opened: Cell::new(0) };
+        let fixture = Self { directory: tempfile::tempdir().unwrap(), opened: Cell::new(0) };
         let pairs: Vec<String> = (0..12).map(|number| pair(number).to_string()).collect();
         fs::write(fixture.path("pairs.jsonl"), pairs.join("\n")).unwrap();
         let plan = "pairs = ['pairs.jsonl']\njudge = 'cosqa-plus'\n[model]\nprovider = 'openai-compatible'\n\
@@ -49,7 +49,7 @@ impl Fixture {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.directory.path().join(name)
     }
 
     fn plan(&self) -> Plan {
@@ -67,7 +67,7 @@ impl Fixture {
         out
     }
 
-    fn import(&self, path: &Path, options: &Import<'_>) -> Result<Imported, AnnotateError> {
+    fn import(&self, path: &Path, options: &ImportRequest<'_>) -> Result<ImportSummary, AnnotateError> {
         let (writer, _) = self.open();
         let sandbox = || {
             self.opened.set(self.opened.get() + 1);
@@ -94,11 +94,11 @@ impl Fixture {
     fn study(&self) -> Study {
         let (writer, judge) = self.open();
         let ledger = writer.ledger();
-        let judges = [JudgeOf { ledger, judge, name: "model", criterion: self.plan().judge.criterion }];
-        let options = Options {
-            truth: Truth::Auto,
-            least_labels: 1,
-            least_agreement: None,
+        let judges = [StudiedJudge { ledger, judge, name: "model", criterion: self.plan().judge.criterion }];
+        let options = StudyOptions {
+            truth: ReferenceMajority::Auto,
+            min_labels: 1,
+            min_alpha: None,
             block: None,
             executable_rule: EXECUTABLE_RULES[0],
             bootstrap: Bootstrap { resamples: 50, ..Bootstrap::default() },
@@ -119,14 +119,14 @@ impl Fixture {
                 reason: String::new(),
                 confidence: None,
             };
-            let place = Place { judge, pair: candidate.number, position: 0, extra: None };
-            writer.add_verdict(place, verdict).unwrap();
+            let key = EventKey { judge, pair: candidate.number, position: 0, optional_step: None };
+            writer.add_verdict(key, verdict).unwrap();
         }
     }
 }
 
-fn by(person: &str) -> Import<'_> {
-    Import { person: Some(person), date: Some("2026-03-31"), revise: false }
+fn by(person: &str) -> ImportRequest<'_> {
+    ImportRequest { person: Some(person), date: Some("2026-03-31"), revise: false }
 }
 
 #[test]
@@ -152,15 +152,15 @@ fn what_comes_back_from_a_spreadsheet_is_what_was_given() {
     writer
         .write_record(["form", "item", "query", "code", "language", "Label", "minutes", "comment"])
         .unwrap();
-    for (place, record) in records.iter().enumerate() {
+    for (key, record) in records.iter().enumerate() {
         let mut cells: Vec<String> =
             record.iter().map(|cell| cell.trim_end().replace('\n', "\r\n")).collect();
-        if place % 2 == 0 {
+        if key % 2 == 0 {
             cells[2] = cells[2].trim_start_matches('\'').to_owned();
         }
         (cells[5], cells[6], cells[7]) =
-            (["Yes", "0", ""][place % 3].to_owned(), "1,5".to_owned(), "=a, \"b\"".to_owned());
-        if place % 3 == 2 {
+            (["Yes", "0", ""][key % 3].to_owned(), "1,5".to_owned(), "=a, \"b\"".to_owned());
+        if key % 3 == 2 {
             (cells[6], cells[7]) = Default::default();
         }
         writer.write_record(&cells).unwrap();
@@ -168,7 +168,7 @@ fn what_comes_back_from_a_spreadsheet_is_what_was_given() {
     fs::write(&path, writer.into_inner().unwrap()).unwrap();
     let found = fixture.import(&path, &by("ann")).unwrap();
     assert_eq!((found.filled, found.blank, found.new, found.unchanged), (8, 4, 8, 0));
-    let again = fixture.import(&path, &Import { date: None, ..by("ann") }).unwrap();
+    let again = fixture.import(&path, &ImportRequest { date: None, ..by("ann") }).unwrap();
     assert_eq!((again.new, again.unchanged, again.revised), (0, 8, 0));
     let (writer, _) = fixture.open();
     let said = writer.ledger().labelled().unwrap().said;
@@ -180,13 +180,13 @@ fn what_comes_back_from_a_spreadsheet_is_what_was_given() {
 fn wrong_rows_are_all_named_and_nothing_is_taken() {
     let fixture = Fixture::new();
     let path = fixture.export("form.jsonl", "query4code", true, Sampling::default());
-    let mut place = 0;
+    let mut key = 0;
     let mut twice = String::new();
     fixture.fill(&path, |_, row| {
-        place += 1;
+        key += 1;
         row["label"] = json!(3);
         row["test_program"] = json!("assert f(1) == 1");
-        match place {
+        match key {
             1 => row["label"] = json!("4"),
             2 => row["form"] = json!("nothing"),
             3 => row["item"] = json!(13),
@@ -216,7 +216,7 @@ fn wrong_rows_are_all_named_and_nothing_is_taken() {
     ] {
         assert!(error.contains(words), "{words}: {error}");
     }
-    let error = fixture.import(&path, &Import::default()).unwrap_err().to_string();
+    let error = fixture.import(&path, &ImportRequest::default()).unwrap_err().to_string();
     assert_eq!(error.matches("give --by NAME").count(), 1, "{error}");
     fs::write(&path, b"form,item\n\xff,1\n").unwrap();
     let error = fixture.import(&path, &by("ann")).unwrap_err().to_string();
@@ -235,9 +235,9 @@ fn test_programs_run_once_and_are_kept() {
         Sampling { at_most: Some(6), ..Sampling::default() },
     );
     assert!(fs::read_to_string(fixture.path("form.md")).unwrap().contains("Test programs"));
-    let mut place = 0;
+    let mut key = 0;
     fixture.fill(&path, |_, row| {
-        place += 1;
+        key += 1;
         row["label"] = json!("yes");
         let programs = [
             "import yaml\nimport rich\nassert f(1)\nassert f(2)",
@@ -245,7 +245,7 @@ fn test_programs_run_once_and_are_kept() {
             "none",
             "import nowhere",
         ];
-        row["test_program"] = json!(programs[if place == 6 { 3 } else { place % 3 }]);
+        row["test_program"] = json!(programs[if key == 6 { 3 } else { key % 3 }]);
     });
     let found = fixture.import(&path, &by("ann")).unwrap();
     assert_eq!(found.programs, [("passed", 1), ("failed", 2), ("missing_package", 1)].into());
@@ -267,16 +267,16 @@ fn test_programs_run_once_and_are_kept() {
     drop(writer);
     // A second time nothing is run; another opinion needs to be meant, and leaves the first in the ledger.
     assert_eq!((fixture.import(&path, &by("ann")).unwrap().unchanged, fixture.opened.get()), (6, 1));
-    let mut place = 0;
+    let mut key = 0;
     fixture.fill(&path, |_, row| {
-        place += 1;
-        if place == 1 {
+        key += 1;
+        if key == 1 {
             row["label"] = json!("no");
         }
     });
     let error = fixture.import(&path, &by("ann")).unwrap_err().to_string();
     assert!(error.contains("ann said \"yes\" of this item before") && error.contains("--revise"), "{error}");
-    let revised = fixture.import(&path, &Import { revise: true, ..by("ann") }).unwrap();
+    let revised = fixture.import(&path, &ImportRequest { revise: true, ..by("ann") }).unwrap();
     assert_eq!((revised.new, revised.revised, revised.unchanged), (1, 1, 5));
     // Bob says the same of all.
     assert_eq!(fixture.import(&path, &by("bob")).unwrap().new, 6);
@@ -302,7 +302,7 @@ fn who_says_the_same_twice_is_one() {
     label("second.jsonl", 2, |number| if number < 5 { "0" } else { "3" });
     let study = fixture.study();
     assert_eq!((study.programs[0].labels, study.programs[0].timed), (12, 12));
-    // The last that was said counts, and a change of mind is no dispute.
+    // The last that was said counts, and a change of mind is not a dispute.
     assert_eq!((study.scores[0].items, study.scores[0].mean), (12, 7.0 * 3.0 / 12.0));
     let disputed = Sampling { disputed: true, ..Sampling::default() };
     let path = fixture.export("disputed.jsonl", "cosqa-plus", false, disputed);
@@ -423,7 +423,9 @@ fn a_study_needs_no_people() {
         let (decided_by, reason) = ("nobody".to_owned(), String::new());
         let verdict =
             Verdict { outcome: Outcome::Unresolved, grade: None, decided_by, reason, confidence: None };
-        writer.add_verdict(Place { judge, pair: number, position: 0, extra: None }, verdict).unwrap();
+        writer
+            .add_verdict(EventKey { judge, pair: number, position: 0, optional_step: None }, verdict)
+            .unwrap();
     }
     let study = fixture.study();
     // Of ten pairs the file says no to 0, 3, 6 and 9; the judge agrees on 2, 3, 4, 8 and 9.

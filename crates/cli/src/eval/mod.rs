@@ -33,11 +33,11 @@ enum Command {
     Score(benchmark::ScoreArgs),
     /// Compare TREC runs with the first of them, query by query: intervals, tests, effect sizes
     Compare(compare::CompareArgs),
-    /// Say how far raters agree: Krippendorff's alpha, kappas, correlations, Cronbach's alpha
+    /// Compute inter-rater agreement: Krippendorff's alpha, kappas, correlations, Cronbach's alpha
     Agreement(agreement::AgreementArgs),
     /// Score verdicts by accuracy, F1, ROC AUC, average precision; compare them by McNemar's test
     Classification(verdicts::ClassificationArgs),
-    /// Say whether probabilities can be believed: Brier score, calibration error, reliability, risk and coverage
+    /// Measure calibration: Brier score, calibration error, reliability, risk and coverage
     Calibration(verdicts::CalibrationArgs),
     /// Say which method is best on your own repository: its documentation, history and tests ask the questions
     Repo(repo::RepoArgs),

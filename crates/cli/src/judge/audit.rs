@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use quarry_annotate::{Audit, Changed, NotRun};
+use quarry_annotate::{AuditReport, ChangedRun, SkippedRun};
 use quarry_text::counted;
 
 use super::{IsolationArgs, PlanArgs, stop_on_interrupt};
@@ -45,7 +45,7 @@ pub fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!found.holds())))
 }
 
-fn text(found: &Audit) -> String {
+fn text(found: &AuditReport) -> String {
     let mut text = format!(
         "{} run again, {} of them written by people; {} came to something else, {} could not be run\n",
         counted(found.runs, "test program"),
@@ -58,11 +58,11 @@ fn text(found: &Audit) -> String {
             .map_or_else(String::new, |person| format!(", the program of {}", output::printable(person)));
         format!("{}{by}", output::printable(pair))
     };
-    for Changed { pair, person, before, now, output: _ } in &found.changed {
+    for ChangedRun { pair, person, before, now, output: _ } in &found.changed {
         let about = about(pair, person.as_ref());
         let _ = writeln!(text, "  {about}: {} when it was judged, {} now", before.name(), now.name());
     }
-    for NotRun { pair, person, reason } in &found.not_run {
+    for SkippedRun { pair, person, reason } in &found.not_run {
         let _ = writeln!(text, "  {}: not run: {}", about(pair, person.as_ref()), output::printable(reason));
     }
     text

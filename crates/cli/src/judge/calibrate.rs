@@ -15,7 +15,7 @@ use crate::output;
 pub struct CalibrateArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// Parts that the queries are put into: the pairs of each are calibrated on those of the others
+    /// Number of folds of queries: each is calibrated on the others
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(2..=1000))]
     folds: u16,
     /// Bins of the reliability diagram
@@ -86,8 +86,8 @@ fn text(found: &Calibration) -> String {
         line(
             &name,
             match kept.confidence {
-                Some(least) => {
-                    format!("confidence {least:.2} and more: {:.1} % of the verdicts", 100.0 * kept.share)
+                Some(minimum) => {
+                    format!("confidence {minimum:.2} and more: {:.1} % of the verdicts", 100.0 * kept.share)
                 }
                 None => "no confidence is enough".to_owned(),
             },

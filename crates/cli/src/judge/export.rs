@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use clap::Args;
-use quarry_annotate::{Export, Exported};
+use quarry_annotate::{ExportRequest, ExportSummary};
 use quarry_corpus::dataset::convert::Target;
 use quarry_text::counted;
 
@@ -18,7 +18,7 @@ use crate::output;
 pub struct ExportArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// The new file or folder
+    /// The new file or directory
     #[arg(value_name = "OUT")]
     out: PathBuf,
     /// Format: cosqa-plus, beir, trec-qrels, or any other that `quarry data convert` writes
@@ -48,7 +48,7 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
         let known: Vec<&str> = Target::names().collect();
         anyhow!("--to {}: expected one of {}", args.to, known.join(", "))
     })?;
-    let export = Export {
+    let export = ExportRequest {
         target,
         split: &args.split,
         graded: args.graded,
@@ -61,8 +61,8 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// What was written, and what was not.
-fn lines(exported: &Exported, target: Target) -> Vec<String> {
-    let Exported { files, generated, unlabelled, negatives, rejected, foreign, ungraded } = exported;
+fn lines(exported: &ExportSummary, target: Target) -> Vec<String> {
+    let ExportSummary { files, generated, unlabelled, negatives, rejected, foreign, ungraded } = exported;
     let mut lines: Vec<String> = files.iter().map(ToString::to_string).collect();
     lines.extend(
         generated.iter().map(|(path, number)| format!("{}: {}", path.display(), counted(*number, "code"))),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use quarry_annotate::Generation;
+use quarry_annotate::GenerationSummary;
 use quarry_text::counted;
 use serde_json::json;
 
@@ -46,7 +46,7 @@ pub fn run(args: &WorkArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(generation: &Generation) -> String {
+fn text(generation: &GenerationSummary) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: u64| {
         let _ = writeln!(text, "{name:<28} {value}");

@@ -37,36 +37,36 @@ pub struct JudgeArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Judge the pairs of a plan, or go on where an earlier run ended
+    /// Judge the pairs of a plan, or continue an earlier run
     Run(WorkArgs),
-    /// Say how far a plan is, what it cost, and what it found
+    /// Show progress, cost and verdicts of a plan
     Status(status::StatusArgs),
-    /// List the pairs with their verdicts, or tell the whole story of one
+    /// List the pairs with their verdicts, or show the history of one
     Show(show::ShowArgs),
     /// Write the labels as a data set
     Export(export::ExportArgs),
-    /// Say whether the confidence of a judge can be believed, by the labels of its pairs' file
+    /// Measure the calibration of a judge's confidence against the labels of its pairs' file
     Calibrate(calibrate::CalibrateArgs),
-    /// Write code for queries that no candidate answers, judge it, and write it anew where the judge says no
+    /// Generate code for queries that no candidate answers, judge it, and repair it if the judge rejects it
     Generate(WorkArgs),
-    /// Give pairs to people, and take back their labels
+    /// Export forms for people, and import their labels
     People(people::PeopleArgs),
-    /// Print the tables of annotators: agreement of people, and of judges with them and with the labels of files
+    /// Compute the agreement between people, judges and the labels of files
     Study(study::StudyArgs),
-    /// Read the stored answers and runs of an earlier version again by the rules of this one, and list the labels that
-    /// change; no model is asked and no program is run
+    /// Read the stored answers and runs of an earlier version by the rules of this one, and list labels that change,
+    /// without asking a model or running a program
     Reread(reread::RereadArgs),
-    /// Run the tests of finished labels again, and say which no longer hold
+    /// Run the tests of finished labels again, and list those with another result
     Audit(audit::AuditArgs),
 }
 
 /// Which plan, and where its ledger is.
 #[derive(Debug, Args)]
 struct PlanArgs {
-    /// The plan, TOML
+    /// Plan, in TOML
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
-    /// The ledger, in the place of the one that the plan names
+    /// Ledger to use instead of the one that the plan names
     #[arg(long, value_name = "FILE")]
     ledger: Option<PathBuf>,
 }
@@ -112,10 +112,10 @@ impl PlanArgs {
 /// How programs are kept in.
 #[derive(Clone, Debug, Args)]
 pub struct IsolationArgs {
-    /// What test programs are kept in by
+    /// How to isolate test programs
     #[arg(long, value_enum, default_value_t = Engine::Bubblewrap)]
     isolation: Engine,
-    /// The image that programs run in, in the place of this machine's /usr; it needs sh, env, tar, prlimit
+    /// Image that programs run in, instead of this machine's /usr; it needs sh, env, tar, prlimit
     /// and the interpreters (only with Podman)
     #[arg(long, value_name = "NAME")]
     image: Option<String>,
@@ -184,7 +184,7 @@ struct WorkArgs {
     plan: PlanArgs,
     #[command(flatten)]
     workplace: WorkplaceArgs,
-    /// Check everything and say what it would take, but ask nothing
+    /// Check everything and estimate the cost, without asking a model
     #[arg(long)]
     dry_run: bool,
     /// Print one JSON object

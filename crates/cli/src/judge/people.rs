@@ -7,8 +7,8 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 use quarry_annotate::Programs;
 use quarry_annotate::people::{
-    AnswersOptions, Exported, Guideline, Import, Sampling, export_answers, export_generated, export_pairs,
-    import, open_ledger,
+    AnswersOptions, ExportedForm, Guideline, ImportRequest, Sampling, export_answers, export_generated,
+    export_pairs, import, open_ledger,
 };
 use quarry_text::counted;
 
@@ -26,7 +26,7 @@ pub struct PeopleArgs {
 enum Command {
     /// Write a form for people: pairs, lists of results, or two answers side by side, blind and in a drawn order
     Export(ExportArgs),
-    /// Take back a form that people filled in, and run its test programs
+    /// Import a form that people filled in, and run its test programs
     Import(ImportArgs),
     /// List the guidelines, or print one
     Guidelines(GuidelinesArgs),
@@ -40,7 +40,8 @@ struct ExportArgs {
     #[arg(value_name = "OUT")]
     out: PathBuf,
     /// What people are asked: a name (`quarry judge people guidelines` lists them), or a file like those in
-    /// crates/annotate/guidelines [default: cosqa-plus; results for one side, preference for two, generated for generated code]
+    /// crates/annotate/guidelines [default: cosqa-plus; results for one side, preference for two, generated for
+    /// generated code]
     #[arg(long, value_name = "NAME")]
     guideline: Option<String>,
     /// People write a test program for each pair
@@ -58,29 +59,29 @@ struct ExportArgs {
     /// Only pairs that the judge ran no test program for
     #[arg(long, conflicts_with = "side")]
     untested: bool,
-    /// At most N pairs of each verdict
+    /// Maximum number of pairs of each verdict
     #[arg(long, value_name = "N", conflicts_with = "side")]
     per_verdict: Option<usize>,
-    /// At most N rows
+    /// Maximum number of rows
     #[arg(long, value_name = "N")]
     sample: Option<usize>,
-    /// What rows, their order and the sides are drawn with
+    /// Seed for drawing rows, their order and the sides
     #[arg(long, value_name = "SEED", default_value_t = 42)]
     seed: u64,
-    /// Give answers rather than the plan's pairs: those of a file of pairs, a BEIR folder or a TREC run, under a name
-    /// that nobody is shown; twice for a preference between two
+    /// Give answers rather than the plan's pairs: those of a file of pairs, a BEIR directory or a TREC run, under a
+    /// name that nobody is shown; twice for a preference between two
     #[arg(long, value_name = "NAME=PATH", num_args = 1, value_parser = side)]
     side: Vec<(String, PathBuf)>,
     /// Give code that models wrote (`quarry judge generate`) and nobody has reviewed yet
     #[arg(long, conflicts_with_all = ["side", "tests", "unresolved", "disputed", "tested", "untested", "per_verdict"])]
     generated: bool,
-    /// BEIR folder that the ids in a run are of
+    /// BEIR directory that the ids in a run are of
     #[arg(long, value_name = "DIR", requires = "side")]
     benchmark: Option<PathBuf>,
-    /// Split of judgements in a folder
+    /// Split of judgements in a directory
     #[arg(long, value_name = "SPLIT", default_value = "test")]
     split: String,
-    /// Results of each side for a query
+    /// Number of results of each side for a query
     #[arg(long, value_name = "K", requires = "side", value_parser = clap::value_parser!(u32).range(1..=100))]
     top: Option<u32>,
 }
@@ -172,7 +173,7 @@ fn export(args: &ExportArgs) -> anyhow::Result<()> {
         };
         export_answers(&writer, guideline, &args.side, &options, &args.out)?
     };
-    let Exported { form, rows, instructions, too_long, same } = exported;
+    let ExportedForm { form, rows, instructions, too_long, same } = exported;
     output::note(&format!(
         "form {form}: {} in {}, instructions in {}",
         counted(rows, "row"),
@@ -194,7 +195,8 @@ fn export(args: &ExportArgs) -> anyhow::Result<()> {
 fn import_forms(args: &ImportArgs) -> anyhow::Result<()> {
     let plan = args.plan.open()?;
     let (writer, _) = open_ledger(&plan)?;
-    let options = Import { person: args.by.as_deref(), date: args.date.as_deref(), revise: args.revise };
+    let options =
+        ImportRequest { person: args.by.as_deref(), date: args.date.as_deref(), revise: args.revise };
     let stop = super::stop_on_interrupt()?;
     let open = || Ok(Box::new(args.isolation.open(&plan, &stop)?) as Box<dyn Programs>);
     for file in &args.files {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::Args;
-use quarry_annotate::{ChangedLabel, Reread, reread};
+use quarry_annotate::{ChangedLabel, RereadSummary, reread};
 
 use super::PlanArgs;
 use crate::output;
@@ -14,7 +14,7 @@ use crate::output;
 pub struct RereadArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// Say what would change, and leave the ledger as it is
+    /// List what would change, without changing the ledger
     #[arg(long)]
     dry_run: bool,
     /// Print one JSON object
@@ -37,8 +37,8 @@ pub fn run(args: &RereadArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(found: &Reread, plan: &str) -> String {
-    let Reread { read, same, changed } = found;
+fn text(found: &RereadSummary, plan: &str) -> String {
+    let RereadSummary { read, same, changed } = found;
     if *read == 0 && *same == 0 && changed.is_empty() {
         return "there are no labels of this plan by earlier rules; nothing is to be read again\n".to_owned();
     }

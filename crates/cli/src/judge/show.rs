@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use quarry_annotate::ledger::{Listed, PairReply, Scene, Story};
+use quarry_annotate::ledger::{History, ListedPair, PairReply, Step};
 use quarry_annotate::{AnnotateError, Event, Ledger, Run};
 
 use super::PlanArgs;
@@ -22,10 +22,10 @@ pub struct ShowArgs {
     /// Id of the pair, or the first four characters of it or more; without one, all pairs are listed, a line each
     #[arg(value_name = "PAIR")]
     pair: Option<String>,
-    /// Show what was asked too
+    /// Show the questions too
     #[arg(long, requires = "pair")]
     questions: bool,
-    /// List only the pairs that are judged otherwise than their file says
+    /// List only pairs whose verdict differs from their file's label
     #[arg(long, conflicts_with = "pair")]
     differing: bool,
 }
@@ -41,8 +41,8 @@ pub fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let called = ledger.id_of(id)?;
-    let story = called.map_or(Ok(None), |id| ledger.story(judge, &id))?;
-    let Some(story) = story else {
+    let history = called.map_or(Ok(None), |id| ledger.history(judge, &id))?;
+    let Some(history) = history else {
         let plan = args.plan.plan.display();
         bail!(
             "{}: there is no pair {id:?}, nor just one whose id begins so; `quarry judge show {plan}` lists those of the \
@@ -50,16 +50,16 @@ pub fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
             ledger.path().display()
         );
     };
-    let id = &story.pair.id;
-    let mut text = beginning(&story);
+    let id = &history.pair.id;
+    let mut text = beginning(&history);
     for member in &plan.members {
         let Some(number) = ledger.judge(&member.version)? else { continue };
-        let Some(story) = ledger.story(number, id)? else { continue };
+        let Some(history) = ledger.history(number, id)? else { continue };
         let name = output::printable(member.member.as_deref().unwrap_or_default());
         let _ = writeln!(text, "\n══ {name}");
-        text += &events(&story, args.questions);
+        text += &events(&history, args.questions);
     }
-    text += &events(&story, args.questions);
+    text += &events(&history, args.questions);
     text += &people(&ledger.replies_to(id)?);
     output::print(&text)?;
     Ok(ExitCode::SUCCESS)
@@ -73,7 +73,7 @@ fn list(ledger: &Ledger, judge: i64, differing: bool) -> Result<String, Annotate
             return;
         }
         let none = || "-".to_owned();
-        let Listed { id, query, file, verdict } = listed;
+        let ListedPair { id, query, file, verdict } = listed;
         let (outcome, decided_by) =
             verdict.map_or_else(|| (none(), none()), |(outcome, by)| (outcome.name().to_owned(), by));
         let file = file.map_or_else(none, |label| label.to_string());
@@ -105,8 +105,8 @@ fn part(text: &mut String, title: &str, body: &str) {
 }
 
 /// What is judged.
-fn beginning(story: &Story) -> String {
-    let pair = &story.pair;
+fn beginning(history: &History) -> String {
+    let pair = &history.pair;
     let [id, query, code] = [&pair.id, &pair.query_id, &pair.code_id].map(|id| output::printable(id));
     let mut text = format!("pair {id} (query {query}, code {code})\n");
     part(&mut text, "query", &pair.query);
@@ -115,12 +115,12 @@ fn beginning(story: &Story) -> String {
 }
 
 /// What happened.
-fn events(story: &Story, questions: bool) -> String {
+fn events(history: &History, questions: bool) -> String {
     let mut text = String::new();
     let mut part = |title: &str, body: &str| part(&mut text, title, body);
     // A program is shown once, mostly in the answer that it was read from.
     let mut shown = String::new();
-    for Scene { event, asked, messages, cost, seconds, .. } in &story.scenes {
+    for Step { event, asked, messages, cost, seconds, .. } in &history.steps {
         match event {
             Event::Answer(answer) => {
                 let [version, model, origin] = asked.clone().unwrap_or_default();
@@ -139,7 +139,7 @@ fn events(story: &Story, questions: bool) -> String {
         }
     }
     let mut failures: Vec<(&String, usize)> = Vec::new();
-    for failure in &story.failures {
+    for failure in &history.failures {
         match failures.iter_mut().find(|(known, _)| *known == failure) {
             Some((_, times)) => *times += 1,
             None => failures.push((failure, 1)),
@@ -148,7 +148,7 @@ fn events(story: &Story, questions: bool) -> String {
     for (failure, times) in failures {
         part(&if times > 1 { format!("failed, {times} times") } else { "failed".to_owned() }, failure);
     }
-    match &story.verdict {
+    match &history.verdict {
         Some(verdict) => {
             let grade = verdict.grade.map_or(String::new(), |grade| format!(", grade {grade}"));
             let confidence =
@@ -165,8 +165,8 @@ fn events(story: &Story, questions: bool) -> String {
 /// A test program, unless that was shown before, and what came of it.
 fn run_parts(part: &mut impl FnMut(&str, &str), run: &Run, is_shown: bool) {
     let mut title = format!("test program, {}", run.program.language);
-    if let Some(extra) = run.program.extra {
-        let _ = write!(title, ", for {}", extra.name());
+    if let Some(optional_step) = run.program.optional_step {
+        let _ = write!(title, ", for {}", optional_step.name());
     }
     if !run.program.packages.is_empty() {
         let _ = write!(title, ", with {}", run.program.packages.join(", "));

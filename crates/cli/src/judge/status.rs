@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use quarry_annotate::ledger::Pace;
-use quarry_annotate::{EXECUTABLE_RULES, Ledger, Members, Options, Plan, Report};
+use quarry_annotate::{EXECUTABLE_RULES, JudgeReport, Ledger, MemberAgreement, OptionCosts, Plan};
 use quarry_metrics::agreement::{Level, krippendorff_alpha};
 use quarry_text::counted;
 use serde::Serialize;
@@ -41,7 +41,7 @@ struct Status<'a> {
     version: &'a str,
     ledger: String,
     #[serde(flatten)]
-    report: Report,
+    report: JudgeReport,
     /// While judging is under way.
     pace: Option<Pace>,
     executable_rule: &'static str,
@@ -49,10 +49,10 @@ struct Status<'a> {
     krippendorff_alpha: Option<f64>,
     /// Who judged, where the label is a majority.
     #[serde(skip_serializing_if = "Option::is_none")]
-    members: Option<Members>,
+    members: Option<MemberAgreement>,
     /// What options cost and changed, where there are some.
     #[serde(skip_serializing_if = "Option::is_none")]
-    options: Option<Options>,
+    options: Option<OptionCosts>,
     /// Queries with generated code that answers them, and with such that does not; none where nothing was generated.
     #[serde(skip_serializing_if = "Option::is_none")]
     generated: Option<[usize; 2]>,
@@ -85,7 +85,7 @@ pub fn print(ledger: &Ledger, judge: i64, plan: &Plan, json: bool) -> anyhow::Re
 
 impl<'a> Status<'a> {
     fn new(ledger: &Ledger, judge: i64, plan: &'a Plan, listed: usize) -> anyhow::Result<Self> {
-        let report = Report::new(ledger.counts(judge, &plan.judge)?);
+        let report = JudgeReport::new(ledger.counts(judge, &plan.judge)?);
         let generated = ledger.generated(judge)?;
         Ok(Self {
             judge: &plan.judge.name,
@@ -98,8 +98,8 @@ impl<'a> Status<'a> {
                 let accepted = generated.iter().filter(|code| code.is_accepted()).count();
                 [accepted, generated.len() - accepted]
             }),
-            members: Members::of(plan, ledger, judge)?,
-            options: Options::of(plan, ledger, judge)?,
+            members: MemberAgreement::of(plan, ledger, judge)?,
+            options: OptionCosts::of(plan, ledger, judge)?,
             unresolved: ledger.unresolved(judge, listed)?,
             all: listed == usize::MAX,
             report,
@@ -157,8 +157,8 @@ fn text(status: &Status<'_>) -> String {
             );
         }
         line("executable rate", percent(report.executable_rate));
-        for (place, part) in wrapped(status.executable_rule).iter().enumerate() {
-            line(if place == 0 { "  counts as executable" } else { "" }, part.clone());
+        for (position, part) in wrapped(status.executable_rule).iter().enumerate() {
+            line(if position == 0 { "  counts as executable" } else { "" }, part.clone());
         }
         line("mean number of tests", report.mean_tests.map_or("-".to_owned(), |mean| format!("{mean:.2}")));
     }
@@ -262,7 +262,7 @@ fn percent(share: Option<f64>) -> String {
     share.map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share))
 }
 
-fn write_members(text: &mut String, members: &Members) {
+fn write_members(text: &mut String, members: &MemberAgreement) {
     let _ = writeln!(
         text,
         "\nmajority of {}, on {}:",
@@ -285,7 +285,7 @@ fn write_members(text: &mut String, members: &Members) {
     }
 }
 
-fn write_options(text: &mut String, options: &Options) {
+fn write_options(text: &mut String, options: &OptionCosts) {
     let _ = writeln!(text, "\nbeyond the judge without options:");
     for added in &options.added {
         let _ = writeln!(

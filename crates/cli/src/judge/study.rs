@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use quarry_annotate::people::study::{JudgeOf, Options, Study, Truth, gather};
+use quarry_annotate::people::study::{ReferenceMajority, StudiedJudge, Study, StudyOptions, gather};
 use quarry_annotate::{EXECUTABLE_RULES, Ledger, Plan};
 use quarry_metrics::table::Layout;
 
@@ -16,22 +16,22 @@ use crate::output;
 /// Arguments of `quarry judge study`.
 #[derive(Debug, Args)]
 pub struct StudyArgs {
-    /// The plans whose judges are studied, with what people said with their ledgers
+    /// Plans whose judges to study, with the labels of people in their ledgers
     #[arg(value_name = "PLAN", required = true)]
     plans: Vec<PathBuf>,
-    /// The ledger of all of them, in the place of those that the plans name
+    /// Ledger of all plans, instead of those that they name
     #[arg(long, value_name = "FILE")]
     ledger: Option<PathBuf>,
-    /// Whose majority is the truth: auto (people who wrote tests if any did, else the others), with-tests,
+    /// Whose majority is the reference: auto (people who wrote tests if any did, else the others), with-tests,
     /// without-tests, people (all)
-    #[arg(long, value_name = "WHO", default_value = "auto", value_parser = by_name::<Truth>)]
-    truth: Truth,
-    /// People who must have labelled a pair for there to be a majority
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    least_labels: usize,
-    /// Remove pairs on which people agree less than this: Krippendorff's alpha of the pair
-    #[arg(long, value_name = "ALPHA", allow_negative_numbers = true)]
-    least_agreement: Option<f64>,
+    #[arg(long, value_name = "WHO", default_value = "auto", value_parser = by_name::<ReferenceMajority>)]
+    truth: ReferenceMajority,
+    /// Minimum number of people who labeled a pair for a majority
+    #[arg(long, alias = "least-labels", value_name = "N", default_value_t = 1)]
+    min_labels: usize,
+    /// Remove pairs with a lower Krippendorff's alpha between people
+    #[arg(long, alias = "least-agreement", value_name = "ALPHA", allow_negative_numbers = true)]
+    min_alpha: Option<f64>,
     /// Also average alpha over blocks of N pairs, as CoSQA+ does with 100
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
     block: Option<u32>,
@@ -69,9 +69,9 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<ExitCode> {
             judges.push((ledger, judge, name, plan));
         }
     }
-    let judges: Vec<JudgeOf<'_>> = judges
+    let judges: Vec<StudiedJudge<'_>> = judges
         .iter()
-        .map(|(ledger, judge, name, plan)| JudgeOf {
+        .map(|(ledger, judge, name, plan)| StudiedJudge {
             ledger,
             judge: *judge,
             name,
@@ -79,10 +79,10 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<ExitCode> {
         })
         .collect();
     let gathered = gather(&ledgers.values().collect::<Vec<_>>(), &judges)?;
-    let options = Options {
+    let options = StudyOptions {
         truth: args.truth,
-        least_labels: args.least_labels,
-        least_agreement: args.least_agreement,
+        min_labels: args.min_labels,
+        min_alpha: args.min_alpha,
         block: args.block.map(|block| block as usize),
         executable_rule: EXECUTABLE_RULES[usize::from(plans.iter().all(|plan| plan.packages.is_none()))],
         bootstrap: args.bootstrap.resolve()?,

@@ -7,7 +7,7 @@ use quarry_metrics::classification::{ClassScores, class_scores};
 use quarry_metrics::significance::Interval;
 use serde::Serialize;
 
-use super::{Annotator, LabelledPair, Labels, Ratings, Share, Voice};
+use super::{Annotator, AnnotatorColumns, LabelTable, LabelledPair, Ratings, Share};
 use crate::criterion::Criterion;
 
 /// How far people agree.
@@ -85,14 +85,14 @@ pub struct AgainstFile {
     pub alpha: Option<f64>,
 }
 
-impl Labels<'_> {
+impl LabelTable<'_> {
     pub(crate) fn agreement(&self) -> Vec<AgreementRow> {
         let mut rows = Vec::new();
         for tests in [true, false] {
             for criterion in Criterion::ALL {
                 let people = self.voices(tests);
                 let mut ratings = self.ratings(&people, criterion);
-                let labelled = |place: &usize| ratings.iter().any(|row| row[*place].is_some());
+                let labelled = |column: &usize| ratings.iter().any(|row| row[*column].is_some());
                 let n_people = (0..people.len()).filter(labelled).count();
                 ratings.retain(|row| row.iter().flatten().count() > 1);
                 if ratings.is_empty() {
@@ -121,7 +121,7 @@ impl Labels<'_> {
     /// People by condition, then each person, then each judge; those of whom there is nothing to say are left out.
     pub(crate) fn annotator_rows(&self) -> Vec<AnnotatorRow> {
         let experts = self.experts();
-        let row = |annotator: String, who: &[Voice], together: &[Voice]| {
+        let row = |annotator: String, who: &[AnnotatorColumns], together: &[AnnotatorColumns]| {
             let against = |criterion| self.against(who, together, criterion);
             AnnotatorRow { annotator, half: against(Criterion::Half), exact: against(Criterion::Exact) }
         };
@@ -130,9 +130,9 @@ impl Labels<'_> {
             let people = self.voices(tests);
             rows.push(row(format!("people, {}", super::condition(tests)), &people, &people));
         }
-        for (place, annotator) in self.annotators.iter().enumerate() {
-            let own = vec![vec![place]];
-            let together: Vec<Voice> = match annotator {
+        for (column, annotator) in self.annotators.iter().enumerate() {
+            let own = vec![vec![column]];
+            let together: Vec<AnnotatorColumns> = match annotator {
                 Annotator::Person { .. } => Vec::new(),
                 Annotator::Judge { .. } => [experts.as_slice(), &own].concat(),
             };
@@ -142,15 +142,20 @@ impl Labels<'_> {
         rows
     }
 
-    fn against(&self, who: &[Voice], together: &[Voice], criterion: Criterion) -> Against {
+    fn against(
+        &self,
+        who: &[AnnotatorColumns],
+        together: &[AnnotatorColumns],
+        criterion: Criterion,
+    ) -> Against {
         let (mut by_pair, experts) = (Vec::new(), self.experts());
         for pair in &self.pairs {
             let Some(majority) = self.majority(pair, criterion) else { continue };
             let mut sayers = experts.iter().filter(|voice| pair.said_by(voice, criterion).is_some());
             let (first, more) = (sayers.next(), sayers.next().is_some());
             // Who alone is the majority is not compared with it.
-            let is_alone = |voice: &Voice| {
-                !more && first.is_some_and(|first| first.iter().any(|place| voice.contains(place)))
+            let is_alone = |voice: &AnnotatorColumns| {
+                !more && first.is_some_and(|first| first.iter().any(|column| voice.contains(column)))
             };
             let (mut hits, mut of) = (0, 0);
             let others = who.iter().filter(|voice| !is_alone(voice));
@@ -177,12 +182,12 @@ impl Labels<'_> {
 
     pub(crate) fn against_file(&self) -> Vec<AgainstFile> {
         let mut rows = Vec::new();
-        for (place, annotator) in self.annotators.iter().enumerate() {
-            let is_seen = |pair: &&&LabelledPair| pair.file.is_some() && pair.labels.contains_key(&place);
+        for (column, annotator) in self.annotators.iter().enumerate() {
+            let is_seen = |pair: &&&LabelledPair| pair.file.is_some() && pair.labels.contains_key(&column);
             let pairs = self.pairs.iter().filter(is_seen).count();
             for criterion in Criterion::ALL {
                 let both =
-                    |pair: &&LabelledPair| Some((pair.file?, pair.labels.get(&place)?.under(criterion)?));
+                    |pair: &&LabelledPair| Some((pair.file?, pair.labels.get(&column)?.under(criterion)?));
                 let (file, said): (Vec<bool>, Vec<bool>) = self.pairs.iter().filter_map(both).unzip();
                 let hits = file.iter().zip(&said).filter(|(file, said)| file == said).count();
                 let Some(accuracy) = Share::new(hits, file.len(), self.options.bootstrap.confidence) else {

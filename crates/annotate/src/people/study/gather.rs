@@ -7,29 +7,29 @@ use crate::criterion::Criterion;
 use crate::error::AnnotateError;
 use crate::evidence::RunResult;
 use crate::judge::{Outcome, Verdict};
-use crate::ledger::{Comparable, GeneratedStatus, Labelled, Ledger, Said};
-use crate::people::{Answers, Prefers, Subject};
+use crate::ledger::{ComparableVerdict, GeneratedStatus, Ledger, PeopleLabels, PersonReply};
+use crate::people::{Answers, Preferred, Subject};
 
-/// All that a study is made of.
+/// The data of a study.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Gathered {
+pub struct StudyData {
     /// Who labelled, people first, by name.
     pub annotators: Vec<Annotator>,
     /// Pairs that people labelled, or whose file has a label that a judge can be compared with.
     pub pairs: Vec<LabelledPair>,
     /// What labels of pairs took.
-    pub work: Vec<Work>,
+    pub work: Vec<LabelWork>,
     /// Ratings, by guideline.
     pub scales: Vec<Scale>,
     /// Preferences.
-    pub votes: Vec<Vote>,
+    pub votes: Vec<PreferenceVote>,
     /// What is said of generated code: who, whose code, what.
     pub reviews: Vec<(String, String, GeneratedStatus)>,
 }
 
-/// What a label took.
+/// The effort behind a label.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Work {
+pub struct LabelWork {
     /// Who.
     pub person: String,
     /// Whether test programs were asked for.
@@ -48,12 +48,12 @@ pub struct Scale {
     /// Its name.
     pub guideline: String,
     /// What was rated.
-    pub items: Vec<Scored>,
+    pub items: Vec<ScoredItem>,
 }
 
 /// Something that was rated.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Scored {
+pub struct ScoredItem {
     /// The system, of a list.
     pub system: Option<String>,
     /// Ratings by person.
@@ -64,7 +64,7 @@ pub struct Scored {
 
 /// A preference.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Vote {
+pub struct PreferenceVote {
     /// Stands for the query with its two answers.
     pub content: String,
     /// The systems, as they were shown.
@@ -72,12 +72,12 @@ pub struct Vote {
     /// Who.
     pub person: String,
     /// Which is better.
-    pub prefers: Prefers,
+    pub prefers: Preferred,
 }
 
 /// A judge whose verdicts are studied.
 #[derive(Clone, Copy, Debug)]
-pub struct JudgeOf<'a> {
+pub struct StudiedJudge<'a> {
     /// The ledger.
     pub ledger: &'a Ledger,
     /// Its number in there.
@@ -96,7 +96,7 @@ const HALF_GRADE: u8 = 2;
 /// Pairs by id and content, as ledgers of different plans may use an id twice.
 #[derive(Default)]
 struct Pairs {
-    places: HashMap<(String, String), usize>,
+    positions: HashMap<(String, String), usize>,
     pairs: Vec<LabelledPair>,
     /// Whether people labelled it, and the grades of judges.
     by_people: Vec<bool>,
@@ -104,17 +104,17 @@ struct Pairs {
 }
 
 impl Pairs {
-    fn place(&mut self, id: &str, content: &str, file: Option<i32>) -> usize {
+    fn position(&mut self, id: &str, content: &str, file: Option<i32>) -> usize {
         let key = (id.to_owned(), content.to_owned());
         let next = self.pairs.len();
-        let place = *self.places.entry(key).or_insert(next);
-        if place == next {
+        let position = *self.positions.entry(key).or_insert(next);
+        if position == next {
             let file = file.map(|label| label >= 1);
             self.pairs.push(LabelledPair { id: id.to_owned(), file, ..LabelledPair::default() });
             self.by_people.push(false);
             self.grades.push(BTreeMap::new());
         }
-        place
+        position
     }
 }
 
@@ -125,7 +125,7 @@ fn label(verdict: Verdict, criterion: Criterion) -> Label {
         Outcome::No => Some(false),
         Outcome::Discarded | Outcome::Unresolved => None,
     };
-    let from = |least: u8| verdict.grade.map(|grade| grade >= least);
+    let from = |minimum: u8| verdict.grade.map(|grade| grade >= minimum);
     let own = |wanted| answered.filter(|_| criterion == wanted);
     Label {
         exact: own(Criterion::Exact).or(from(EXACT_GRADE)),
@@ -139,36 +139,36 @@ fn label(verdict: Verdict, criterion: Criterion) -> Label {
 #[derive(Default)]
 struct Scales(BTreeMap<String, Items>);
 
-/// What was rated under a guideline, the place of each by its content, and the pairs among them.
+/// What was rated under a guideline, the position of each by its content, and the pairs among them.
 #[derive(Default)]
 struct Items {
-    places: HashMap<String, usize>,
-    items: Vec<(Scored, Option<usize>)>,
+    positions: HashMap<String, usize>,
+    items: Vec<(ScoredItem, Option<usize>)>,
 }
 
 impl Scales {
-    fn add(&mut self, guideline: &str, said: &Said, pair: Option<usize>, score: f64) {
-        let Items { places, items } = self.0.entry(guideline.to_owned()).or_default();
-        let place = *places.entry(said.content.clone()).or_insert(items.len());
-        if place == items.len() {
+    fn add(&mut self, guideline: &str, said: &PersonReply, pair: Option<usize>, score: f64) {
+        let Items { positions, items } = self.0.entry(guideline.to_owned()).or_default();
+        let position = *positions.entry(said.content.clone()).or_insert(items.len());
+        if position == items.len() {
             let system = match &said.subject {
                 Some(Subject::Answers(Answers { sides, .. })) => {
                     sides.first().map(|side| side.system.clone())
                 }
                 _ => None,
             };
-            items.push((Scored { system, ..Scored::default() }, pair));
+            items.push((ScoredItem { system, ..ScoredItem::default() }, pair));
         }
         let rater = match pair {
             Some(_) => Annotator::Person { name: said.person.clone(), tests: said.tests }.title(),
             None => said.person.clone(),
         };
-        items[place].0.people.insert(rater, score);
+        items[position].0.people.insert(rater, score);
     }
 
     fn finish(self, grades: &[BTreeMap<String, f64>]) -> Vec<Scale> {
-        let scored = |(mut scored, pair): (Scored, Option<usize>)| {
-            scored.judges = pair.map(|place| grades[place].clone()).unwrap_or_default();
+        let scored = |(mut scored, pair): (ScoredItem, Option<usize>)| {
+            scored.judges = pair.map(|position| grades[position].clone()).unwrap_or_default();
             scored
         };
         let scale = |(guideline, Items { items, .. })| Scale {
@@ -184,11 +184,11 @@ impl Scales {
 ///
 /// # Errors
 /// When a ledger cannot be read.
-pub fn gather(ledgers: &[&Ledger], judges: &[JudgeOf<'_>]) -> Result<Gathered, AnnotateError> {
-    let (mut gathered, mut pairs) = (Gathered::default(), Pairs::default());
+pub fn gather(ledgers: &[&Ledger], judges: &[StudiedJudge<'_>]) -> Result<StudyData, AnnotateError> {
+    let (mut gathered, mut pairs) = (StudyData::default(), Pairs::default());
     let mut annotators: BTreeMap<Annotator, Vec<(usize, Label)>> = BTreeMap::new();
     let labelled = ledgers.iter().map(|ledger| ledger.labelled()).collect::<Result<Vec<_>, _>>()?;
-    let Labelled { guidelines, said } = Labelled::joined(labelled);
+    let PeopleLabels { guidelines, said } = PeopleLabels::joined(labelled);
     let ids: BTreeSet<&str> = said.iter().filter_map(|said| said.pair.as_deref()).collect();
     // The judges go first, so that pairs stand in the order of their files.
     for judge in judges {
@@ -196,12 +196,12 @@ pub fn gather(ledgers: &[&Ledger], judges: &[JudgeOf<'_>]) -> Result<Gathered, A
         judge.ledger.for_each_comparable(
             judge.judge,
             &ids,
-            |Comparable { id, content, file, verdict }| {
-                let place = pairs.place(&id, &content, file);
+            |ComparableVerdict { id, content, file, verdict }| {
+                let position = pairs.position(&id, &content, file);
                 if let Some(grade) = verdict.grade {
-                    pairs.grades[place].insert(judge.name.to_owned(), f64::from(grade));
+                    pairs.grades[position].insert(judge.name.to_owned(), f64::from(grade));
                 }
-                who.push((place, label(verdict, judge.criterion)));
+                who.push((position, label(verdict, judge.criterion)));
             },
         )?;
     }
@@ -209,13 +209,13 @@ pub fn gather(ledgers: &[&Ledger], judges: &[JudgeOf<'_>]) -> Result<Gathered, A
     for said in said {
         let guideline = &guidelines[said.guideline];
         let Some(value) = guideline.value(&said.label) else { continue };
-        let pair = said.pair.as_ref().map(|id| pairs.place(id, &said.content, said.file));
+        let pair = said.pair.as_ref().map(|id| pairs.position(id, &said.content, said.file));
         if let Some(score) = value.scale {
             scales.add(&guideline.name, &said, pair, score);
         }
-        let Said { tests, content, subject, person, program, minutes, comment, .. } = said;
-        if let Some(place) = pair {
-            pairs.by_people[place] = true;
+        let PersonReply { tests, content, subject, person, program, minutes, comment, .. } = said;
+        if let Some(position) = pair {
+            pairs.by_people[position] = true;
             let label = Label {
                 exact: value.exact,
                 half: value.half,
@@ -223,14 +223,14 @@ pub fn gather(ledgers: &[&Ledger], judges: &[JudgeOf<'_>]) -> Result<Gathered, A
                 comment,
             };
             let who = Annotator::Person { name: person.clone(), tests };
-            annotators.entry(who).or_default().push((place, label));
-            gathered.work.push(Work { person: person.clone(), tests, pair: place, program, minutes });
+            annotators.entry(who).or_default().push((position, label));
+            gathered.work.push(LabelWork { person: person.clone(), tests, pair: position, program, minutes });
         }
         match (subject, value.prefers, value.review) {
             (Some(Subject::Answers(Answers { sides, .. })), Some(prefers), _) => {
                 if let [first, second] = sides.as_slice() {
                     let sides = [first.system.clone(), second.system.clone()];
-                    gathered.votes.push(Vote { content, sides, person, prefers });
+                    gathered.votes.push(PreferenceVote { content, sides, person, prefers });
                 }
             }
             (Some(Subject::Generated(code)), _, Some(review)) => {
@@ -243,8 +243,8 @@ pub fn gather(ledgers: &[&Ledger], judges: &[JudgeOf<'_>]) -> Result<Gathered, A
     for (who, labels) in annotators {
         let annotator = gathered.annotators.len();
         gathered.annotators.push(who);
-        for (place, label) in labels {
-            let known = pairs.pairs[place].labels.entry(annotator).or_default();
+        for (position, label) in labels {
+            let known = pairs.pairs[position].labels.entry(annotator).or_default();
             // Under several guidelines the later label counts where both speak of a criterion.
             known.exact = label.exact.or(known.exact);
             known.half = label.half.or(known.half);

@@ -21,10 +21,10 @@ use serde::{Deserialize, Serialize};
 use crate::criterion::Criterion;
 
 pub use agreement::{Against, AgainstFile, AgreementRow, AnnotatorRow};
-pub use gather::{Gathered, JudgeOf, gather};
+pub use gather::{StudiedJudge, StudyData, gather};
 pub use people::{PreferenceRow, ProgramRow, ReviewRow, ScoreAgreement, ScoreRow, SystemRow};
 
-/// Who labels.
+/// A person or a judge.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Annotator {
@@ -87,20 +87,20 @@ pub struct LabelledPair {
     pub id: String,
     /// Whether the label of its file says that the code answers the query.
     pub file: Option<bool>,
-    /// By the place of the annotator.
+    /// By the position of the annotator.
     pub labels: BTreeMap<usize, Label>,
 }
 
 impl LabelledPair {
     fn said_by(&self, voice: &[usize], criterion: Criterion) -> Option<bool> {
-        voice.iter().find_map(|place| self.labels.get(place)?.under(criterion))
+        voice.iter().find_map(|column| self.labels.get(column)?.under(criterion))
     }
 }
 
-/// Whose majority is taken for the truth.
+/// Whose majority is the reference.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Truth {
+pub enum ReferenceMajority {
     /// People who wrote tests if any did, else those who did not.
     #[default]
     Auto,
@@ -112,15 +112,15 @@ pub enum Truth {
     People,
 }
 
-/// How a study is made.
+/// Options of a study.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// Whose majority is taken for the truth.
-    pub truth: Truth,
+pub struct StudyOptions {
+    /// Whose majority is the reference.
+    pub truth: ReferenceMajority,
     /// People who must have labelled a pair for there to be a majority.
-    pub least_labels: usize,
+    pub min_labels: usize,
     /// Pairs below this α of their own, under either criterion, are removed.
-    pub least_agreement: Option<f64>,
+    pub min_alpha: Option<f64>,
     /// Pairs of a block of which α is also averaged, as CoSQA+ does with 100.
     pub block: Option<usize>,
     /// What counts as executable: one of [`EXECUTABLE_RULES`](crate::EXECUTABLE_RULES).
@@ -129,11 +129,11 @@ pub struct Options {
     pub bootstrap: Bootstrap,
 }
 
-/// What labels come to.
+/// The results of a study.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Study {
     /// Whose majority was taken for the truth.
-    pub truth: Truth,
+    pub truth: ReferenceMajority,
     /// Pairs that people labelled or whose file has a label.
     pub pairs: usize,
     /// Agreement of people, by condition and criterion.
@@ -141,7 +141,7 @@ pub struct Study {
     /// As `agreement`, before pairs were removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub agreement_before_removal: Vec<AgreementRow>,
-    /// Pairs that were removed, with the least α of theirs.
+    /// Pairs that were removed, with the minimum α of theirs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub removed: Vec<(String, f64)>,
     /// Each annotator against the majority.
@@ -162,8 +162,8 @@ pub struct Study {
     pub preferences: Vec<PreferenceRow>,
     /// What people say of generated code.
     pub reviews: Vec<ReviewRow>,
-    /// Pairs on which people disagree, or a judge disagrees with their majority; where there is no majority, pairs on which
-    /// any two annotators disagree.
+    /// Pairs on which people disagree, or a judge disagrees with their majority; where there is no majority, pairs on
+    /// which any two annotators disagree.
     pub disagreements: Vec<Disagreement>,
 }
 
@@ -184,16 +184,16 @@ pub struct Disagreement {
 
 impl Study {
     /// Of what was gathered.
-    pub fn new(gathered: &Gathered, options: &Options) -> Self {
+    pub fn new(gathered: &StudyData, options: &StudyOptions) -> Self {
         let any_tests =
             gathered.annotators.iter().any(|who| matches!(who, Annotator::Person { tests: true, .. }));
         let truth = match options.truth {
-            Truth::Auto if any_tests => Truth::WithTests,
-            Truth::Auto => Truth::WithoutTests,
+            ReferenceMajority::Auto if any_tests => ReferenceMajority::WithTests,
+            ReferenceMajority::Auto => ReferenceMajority::WithoutTests,
             other => other,
         };
         let annotators = &gathered.annotators;
-        let mut labels = Labels { annotators, pairs: gathered.pairs.iter().collect(), truth, options };
+        let mut labels = LabelTable { annotators, pairs: gathered.pairs.iter().collect(), truth, options };
         let mut study = Self {
             truth,
             pairs: 0,
@@ -211,9 +211,9 @@ impl Study {
             reviews: people::reviews(gathered),
             disagreements: Vec::new(),
         };
-        if let Some(least) = options.least_agreement {
+        if let Some(minimum) = options.min_alpha {
             study.agreement_before_removal = labels.agreement();
-            study.removed = labels.remove_below(least);
+            study.removed = labels.remove_below(minimum);
         }
         study.pairs = labels.pairs.len();
         study.agreement = labels.agreement();
@@ -225,31 +225,31 @@ impl Study {
 }
 
 /// The labels of some pairs.
-pub(crate) struct Labels<'a> {
+pub(crate) struct LabelTable<'a> {
     pub(crate) annotators: &'a [Annotator],
     pub(crate) pairs: Vec<&'a LabelledPair>,
-    pub(crate) truth: Truth,
-    pub(crate) options: &'a Options,
+    pub(crate) truth: ReferenceMajority,
+    pub(crate) options: &'a StudyOptions,
 }
 
-/// A row for each pair, a place for each of some annotators.
+/// A row for each pair, a column for each of some annotators.
 pub(crate) type Ratings = Vec<Vec<Option<f64>>>;
 
-/// The places of one annotator: of what is said under several, the first counts.
-pub(crate) type Voice = Vec<usize>;
+/// The columns of one annotator: of what is said under several, the first counts.
+pub(crate) type AnnotatorColumns = Vec<usize>;
 
-impl Labels<'_> {
+impl LabelTable<'_> {
     /// The people whose majority is the truth.
-    pub(crate) fn experts(&self) -> Vec<Voice> {
+    pub(crate) fn experts(&self) -> Vec<AnnotatorColumns> {
         match self.truth {
-            Truth::WithTests => self.voices(true),
-            Truth::WithoutTests => self.voices(false),
+            ReferenceMajority::WithTests => self.voices(true),
+            ReferenceMajority::WithoutTests => self.voices(false),
             // Who labelled with tests and without has one voice: what was tested counts.
-            Truth::Auto | Truth::People => {
-                let mut voices: BTreeMap<&str, Voice> = BTreeMap::new();
-                for place in [true, false].into_iter().flat_map(|tests| self.people(tests)) {
-                    if let Annotator::Person { name, .. } = &self.annotators[place] {
-                        voices.entry(name).or_default().push(place);
+            ReferenceMajority::Auto | ReferenceMajority::People => {
+                let mut voices: BTreeMap<&str, AnnotatorColumns> = BTreeMap::new();
+                for column in [true, false].into_iter().flat_map(|tests| self.people(tests)) {
+                    if let Annotator::Person { name, .. } = &self.annotators[column] {
+                        voices.entry(name).or_default().push(column);
                     }
                 }
                 voices.into_values().collect()
@@ -258,19 +258,19 @@ impl Labels<'_> {
     }
 
     /// The people who worked with tests or without.
-    pub(crate) fn voices(&self, tests: bool) -> Vec<Voice> {
-        self.people(tests).map(|place| vec![place]).collect()
+    pub(crate) fn voices(&self, tests: bool) -> Vec<AnnotatorColumns> {
+        self.people(tests).map(|column| vec![column]).collect()
     }
 
     fn people(&self, wanted: bool) -> impl Iterator<Item = usize> {
         let is_wanted =
             move |who: &Annotator| matches!(who, Annotator::Person { tests, .. } if *tests == wanted);
-        (0..self.annotators.len()).filter(move |place| is_wanted(&self.annotators[*place]))
+        (0..self.annotators.len()).filter(move |column| is_wanted(&self.annotators[*column]))
     }
 
     /// What some annotators say, under a criterion.
-    pub(crate) fn ratings(&self, voices: &[Voice], criterion: Criterion) -> Ratings {
-        let rating = |pair: &LabelledPair, voice: &Voice| {
+    pub(crate) fn ratings(&self, voices: &[AnnotatorColumns], criterion: Criterion) -> Ratings {
+        let rating = |pair: &LabelledPair, voice: &AnnotatorColumns| {
             pair.said_by(voice, criterion).map(|label| f64::from(u8::from(label)))
         };
         self.pairs.iter().map(|pair| voices.iter().map(|voice| rating(pair, voice)).collect()).collect()
@@ -281,12 +281,12 @@ impl Labels<'_> {
         let experts = self.experts();
         let labels = experts.iter().filter_map(|voice| pair.said_by(voice, criterion));
         let (yes, no): (Vec<bool>, Vec<bool>) = labels.partition(|label| *label);
-        let enough = yes.len() + no.len() >= self.options.least_labels.max(1) && yes.len() != no.len();
+        let enough = yes.len() + no.len() >= self.options.min_labels.max(1) && yes.len() != no.len();
         enough.then_some(yes.len() > no.len())
     }
 
-    /// Removes the pairs of which α of the experts' labels is below `least`, and gives them with that.
-    fn remove_below(&mut self, least: f64) -> Vec<(String, f64)> {
+    /// Removes the pairs of which α of the experts' labels is below `minimum`, and gives them with that.
+    fn remove_below(&mut self, minimum: f64) -> Vec<(String, f64)> {
         let experts = self.experts();
         let by_criterion = Criterion::ALL
             .map(|criterion| krippendorff_by_unit(&self.ratings(&experts, criterion), Level::Nominal));
@@ -294,7 +294,7 @@ impl Labels<'_> {
         let (mut kept, mut removed) = (Vec::new(), Vec::new());
         for (row, pair) in self.pairs.iter().enumerate() {
             match lowest(row) {
-                Some(alpha) if alpha < least => removed.push((pair.id.clone(), alpha)),
+                Some(alpha) if alpha < minimum => removed.push((pair.id.clone(), alpha)),
                 _ => kept.push(*pair),
             }
         }
@@ -306,8 +306,8 @@ impl Labels<'_> {
         let experts = self.experts();
         let of = |pair: &LabelledPair, criterion: Criterion| {
             let majority = self.majority(pair, criterion);
-            let said = |place: &usize| pair.labels.get(place)?.under(criterion);
-            let is_judge = |place: &usize| matches!(self.annotators[*place], Annotator::Judge { .. });
+            let said = |column: &usize| pair.labels.get(column)?.under(criterion);
+            let is_judge = |column: &usize| matches!(self.annotators[*column], Annotator::Judge { .. });
             let differ = |labels: &[bool]| labels.contains(&true) && labels.contains(&false);
             let (judges, people): (Vec<usize>, Vec<usize>) = (0..self.annotators.len()).partition(is_judge);
             let judges: Vec<bool> = judges.iter().filter_map(said).collect();
@@ -328,8 +328,8 @@ impl Labels<'_> {
                 labels: pair
                     .labels
                     .iter()
-                    .filter_map(|(place, label)| {
-                        let title = self.annotators[*place].title();
+                    .filter_map(|(column, label)| {
+                        let title = self.annotators[*column].title();
                         Some((title, label.under(criterion)?, label.comment.clone()))
                     })
                     .collect(),
@@ -360,9 +360,9 @@ impl Share {
         (of > 0).then(|| Self { hits, of, share: hits as f64 / of as f64, interval })
     }
 
-    /// Of labels of pairs, each pair with its hits and its labels. What several people say of a pair is not independent,
-    /// so that pairs are drawn for the interval. Where all labels are hits, or none is, drawing shows no spread, and the
-    /// interval is Wilson's of the pairs.
+    /// Of labels of pairs, each pair with its hits and its labels. What several people say of a pair is not
+    /// independent, so that pairs are drawn for the interval. Where all labels are hits, or none is, drawing shows no
+    /// spread, and the interval is Wilson's of the pairs.
     pub(crate) fn of_labels(pairs: &[(usize, usize)], bootstrap: &Bootstrap) -> Option<Self> {
         let sum = |drawn: &mut dyn Iterator<Item = usize>| {
             drawn.fold((0, 0), |sum, pair| (sum.0 + pairs[pair].0, sum.1 + pairs[pair].1))

@@ -6,10 +6,10 @@ use quarry_metrics::agreement::{Level, kendall_tau_b, krippendorff_alpha, pearso
 use quarry_metrics::significance::{Interval, mcnemar, resampled_interval};
 use serde::Serialize;
 
-use super::gather::{Gathered, Scale, Scored, Vote, Work};
-use super::{Options, Ratings, Share};
+use super::gather::{LabelWork, PreferenceVote, Scale, ScoredItem, StudyData};
+use super::{Ratings, Share, StudyOptions};
 use crate::ledger::GeneratedStatus;
-use crate::people::Prefers;
+use crate::people::Preferred;
 
 /// What the test programs of somebody came to, and the time that labels took.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -134,10 +134,10 @@ fn median(values: &[f64]) -> Option<f64> {
     Some(f64::midpoint(*low, *high))
 }
 
-pub(crate) fn programs(gathered: &Gathered, options: &Options) -> Vec<ProgramRow> {
+pub(crate) fn programs(gathered: &StudyData, options: &StudyOptions) -> Vec<ProgramRow> {
     let mut rows = Vec::new();
     for tests in [true, false] {
-        let all: Vec<&Work> = gathered.work.iter().filter(|work| work.tests == tests).collect();
+        let all: Vec<&LabelWork> = gathered.work.iter().filter(|work| work.tests == tests).collect();
         let names: BTreeSet<&str> = all.iter().map(|work| work.person.as_str()).collect();
         if all.is_empty() {
             continue;
@@ -145,7 +145,7 @@ pub(crate) fn programs(gathered: &Gathered, options: &Options) -> Vec<ProgramRow
         let condition = super::condition(tests);
         rows.push(program_row(format!("people, {condition}"), &all, options));
         for name in names {
-            let of: Vec<&Work> = all.iter().copied().filter(|work| work.person == name).collect();
+            let of: Vec<&LabelWork> = all.iter().copied().filter(|work| work.person == name).collect();
             rows.push(program_row(format!("{name}, {condition}"), &of, options));
         }
     }
@@ -153,7 +153,7 @@ pub(crate) fn programs(gathered: &Gathered, options: &Options) -> Vec<ProgramRow
     rows
 }
 
-fn program_row(people: String, work: &[&Work], options: &Options) -> ProgramRow {
+fn program_row(people: String, work: &[&LabelWork], options: &StudyOptions) -> ProgramRow {
     let programs: Vec<_> = work.iter().filter_map(|work| work.program).collect();
     let mut results = BTreeMap::new();
     for (result, _) in &programs {
@@ -181,11 +181,11 @@ fn program_row(people: String, work: &[&Work], options: &Options) -> ProgramRow 
 }
 
 /// A person with each judge and with the mean of the other people, and each judge by itself.
-pub(crate) fn scores(gathered: &Gathered) -> Vec<ScoreRow> {
+pub(crate) fn scores(gathered: &StudyData) -> Vec<ScoreRow> {
     let mut rows = Vec::new();
     for scale in &gathered.scales {
         let (people, judges) = (raters(scale, |item| &item.people), raters(scale, |item| &item.judges));
-        let of = |pick: &dyn Fn(&Scored) -> Option<f64>| scale.items.iter().map(pick).collect::<Scores>();
+        let of = |pick: &dyn Fn(&ScoredItem) -> Option<f64>| scale.items.iter().map(pick).collect::<Scores>();
         let graded = |judge: &str| of(&|item| item.judges.get(judge).copied());
         for person in &people {
             let own = of(&|item| item.people.get(person).copied());
@@ -209,11 +209,14 @@ pub(crate) fn scores(gathered: &Gathered) -> Vec<ScoreRow> {
     rows
 }
 
-fn raters<'a>(scale: &'a Scale, of: impl Fn(&'a Scored) -> &'a BTreeMap<String, f64>) -> BTreeSet<String> {
+fn raters<'a>(
+    scale: &'a Scale,
+    of: impl Fn(&'a ScoredItem) -> &'a BTreeMap<String, f64>,
+) -> BTreeSet<String> {
     scale.items.iter().flat_map(|item| of(item).keys().cloned()).collect()
 }
 
-/// A place for each item of a scale.
+/// A value for each item of a scale.
 type Scores = Vec<Option<f64>>;
 
 fn score_row(scale: &Scale, rater: &str, own: &Scores, against: Option<(&str, Scores)>) -> Option<ScoreRow> {
@@ -234,10 +237,10 @@ fn score_row(scale: &Scale, rater: &str, own: &Scores, against: Option<(&str, Sc
     })
 }
 
-pub(crate) fn score_agreement(gathered: &Gathered) -> Vec<ScoreAgreement> {
+pub(crate) fn score_agreement(gathered: &StudyData) -> Vec<ScoreAgreement> {
     let of = |scale: &Scale| {
         let people = raters(scale, |item| &item.people);
-        let row = |item: &Scored| people.iter().map(|name| item.people.get(name).copied()).collect();
+        let row = |item: &ScoredItem| people.iter().map(|name| item.people.get(name).copied()).collect();
         let mut table: Ratings = scale.items.iter().map(row).collect();
         table.retain(|row| row.iter().flatten().count() > 1);
         (!table.is_empty()).then(|| ScoreAgreement {
@@ -251,7 +254,7 @@ pub(crate) fn score_agreement(gathered: &Gathered) -> Vec<ScoreAgreement> {
     gathered.scales.iter().filter_map(of).collect()
 }
 
-pub(crate) fn systems(gathered: &Gathered, options: &Options) -> Vec<SystemRow> {
+pub(crate) fn systems(gathered: &StudyData, options: &StudyOptions) -> Vec<SystemRow> {
     let mut rows = Vec::new();
     for scale in &gathered.scales {
         let systems: BTreeSet<&String> = scale.items.iter().filter_map(|item| item.system.as_ref()).collect();
@@ -277,8 +280,8 @@ pub(crate) fn systems(gathered: &Gathered, options: &Options) -> Vec<SystemRow> 
     rows
 }
 
-pub(crate) fn preferences(gathered: &Gathered, options: &Options) -> Vec<PreferenceRow> {
-    let mut by_systems: BTreeMap<[&str; 2], Vec<&Vote>> = BTreeMap::new();
+pub(crate) fn preferences(gathered: &StudyData, options: &StudyOptions) -> Vec<PreferenceRow> {
+    let mut by_systems: BTreeMap<[&str; 2], Vec<&PreferenceVote>> = BTreeMap::new();
     for vote in &gathered.votes {
         let mut systems = [vote.sides[0].as_str(), &vote.sides[1]];
         systems.sort_unstable();
@@ -287,13 +290,13 @@ pub(crate) fn preferences(gathered: &Gathered, options: &Options) -> Vec<Prefere
     by_systems.into_iter().map(|(systems, votes)| preference(systems, &votes, options)).collect()
 }
 
-fn preference(systems: [&str; 2], all: &[&Vote], options: &Options) -> PreferenceRow {
+fn preference(systems: [&str; 2], all: &[&PreferenceVote], options: &StudyOptions) -> PreferenceRow {
     /// 0 for the first, 1 for the second, 2 for neither.
-    fn choice(vote: &Vote, systems: [&str; 2]) -> usize {
+    fn choice(vote: &PreferenceVote, systems: [&str; 2]) -> usize {
         match vote.prefers {
-            Prefers::Neither => 2,
-            Prefers::First => usize::from(vote.sides[0] != systems[0]),
-            Prefers::Second => usize::from(vote.sides[1] != systems[0]),
+            Preferred::Neither => 2,
+            Preferred::First => usize::from(vote.sides[0] != systems[0]),
+            Preferred::Second => usize::from(vote.sides[1] != systems[0]),
         }
     }
     let people: BTreeSet<&str> = all.iter().map(|vote| vote.person.as_str()).collect();
@@ -333,16 +336,16 @@ fn preference(systems: [&str; 2], all: &[&Vote], options: &Options) -> Preferenc
     }
 }
 
-pub(crate) fn reviews(gathered: &Gathered) -> Vec<ReviewRow> {
+pub(crate) fn reviews(gathered: &StudyData) -> Vec<ReviewRow> {
     let mut counts: BTreeMap<(&str, &str), [usize; 3]> = BTreeMap::new();
     for (person, model, review) in &gathered.reviews {
-        let place = match review {
+        let position = match review {
             GeneratedStatus::Approved => 0,
             GeneratedStatus::Edited => 1,
             GeneratedStatus::Rejected => 2,
             GeneratedStatus::Generated => continue,
         };
-        counts.entry((person, model)).or_default()[place] += 1;
+        counts.entry((person, model)).or_default()[position] += 1;
     }
     let row = |((person, model), [approved, edited, rejected]): ((&str, &str), [usize; 3])| ReviewRow {
         person: person.to_owned(),

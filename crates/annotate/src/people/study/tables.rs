@@ -49,9 +49,9 @@ impl Study {
 
     fn truth_title(&self) -> &'static str {
         match self.truth {
-            super::Truth::WithTests => "people with tests",
-            super::Truth::WithoutTests => "people without tests",
-            super::Truth::Auto | super::Truth::People => "all people",
+            super::ReferenceMajority::WithTests => "people with tests",
+            super::ReferenceMajority::WithoutTests => "people without tests",
+            super::ReferenceMajority::Auto | super::ReferenceMajority::People => "all people",
         }
     }
 

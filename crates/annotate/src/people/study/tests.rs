@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::gather::{Gathered, Scale, Scored, Vote, Work};
+use super::gather::{LabelWork, PreferenceVote, Scale, ScoredItem, StudyData};
 use super::*;
 use crate::evidence::RunResult;
 use crate::ledger::GeneratedStatus;
-use crate::people::Prefers;
+use crate::people::Preferred;
 
 const NONE: u8 = 9;
 
@@ -23,7 +23,7 @@ const LABELS: [(&str, Option<bool>, [u8; 10]); 7] = [
 
 const FILE: [u8; 10] = [1, 1, 1, 0, 0, 1, 1, 1, 0, 0];
 
-fn gathered() -> Gathered {
+fn gathered() -> StudyData {
     let annotators = LABELS
         .iter()
         .map(|(name, tests, _)| match tests {
@@ -37,18 +37,18 @@ fn gathered() -> Gathered {
         file: Some(FILE[column] == 1),
         labels: (LABELS.iter().enumerate())
             .filter(|(_, (.., given))| given[column] != NONE)
-            .map(|(place, (.., given))| (place, label(given[column])))
+            .map(|(number, (.., given))| (number, label(given[column])))
             .collect(),
     };
-    Gathered { annotators, pairs: (0..10).map(pair).collect(), ..Gathered::default() }
+    StudyData { annotators, pairs: (0..10).map(pair).collect(), ..StudyData::default() }
 }
 
-fn options() -> Options {
+fn options() -> StudyOptions {
     let bootstrap = Bootstrap { resamples: 200, ..Bootstrap::default() };
-    Options {
-        truth: Truth::Auto,
-        least_labels: 1,
-        least_agreement: None,
+    StudyOptions {
+        truth: ReferenceMajority::Auto,
+        min_labels: 1,
+        min_alpha: None,
         block: None,
         executable_rule: "",
         bootstrap,
@@ -67,8 +67,8 @@ fn row<'s>(study: &'s Study, name: &str) -> &'s AnnotatorRow {
 
 #[test]
 fn the_annotator_table() {
-    let study = Study::new(&gathered(), &Options { block: Some(5), ..options() });
-    assert_eq!((study.truth, study.pairs), (Truth::WithTests, 10));
+    let study = Study::new(&gathered(), &StudyOptions { block: Some(5), ..options() });
+    assert_eq!((study.truth, study.pairs), (ReferenceMajority::WithTests, 10));
     let [with, without] = study.agreement.as_slice() else { panic!("{:?}", study.agreement) };
     assert_eq!((with.tests, with.people, with.pairs, with.labels), (true, 3, 10, 30));
     assert_eq!((without.tests, without.people, without.pairs, without.labels), (false, 3, 10, 28));
@@ -114,16 +114,16 @@ fn the_file_and_one_model_alone_make_a_table() {
 
 #[test]
 fn whose_majority_is_the_truth_is_a_choice() {
-    let of = |truth, least_labels| {
-        let study = Study::new(&gathered(), &Options { truth, least_labels, ..options() });
+    let of = |truth, min_labels| {
+        let study = Study::new(&gathered(), &StudyOptions { truth, min_labels, ..options() });
         let accuracy = row(&study, "model").exact.accuracy.unwrap();
         (study.truth, accuracy.hits, accuracy.of)
     };
     // Without tests most say 1 1 1 0 0 1 0 1 1 0; pairs 6 and 9 have two labels.
-    assert_eq!(of(Truth::WithoutTests, 1), (Truth::WithoutTests, 6, 10));
-    assert_eq!(of(Truth::WithoutTests, 3), (Truth::WithoutTests, 5, 8));
+    assert_eq!(of(ReferenceMajority::WithoutTests, 1), (ReferenceMajority::WithoutTests, 6, 10));
+    assert_eq!(of(ReferenceMajority::WithoutTests, 3), (ReferenceMajority::WithoutTests, 5, 8));
     // Of all six, pair 8 is a tie.
-    assert_eq!(of(Truth::People, 1), (Truth::People, 6, 9));
+    assert_eq!(of(ReferenceMajority::People, 1), (ReferenceMajority::People, 6, 9));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn who_alone_is_the_majority_is_not_compared_with_it() {
     let mut gathered = gathered();
     for (column, pair) in gathered.pairs.iter_mut().enumerate() {
         // Bob labels one pair beside Ann, and nobody else does.
-        pair.labels.retain(|place, _| [0, 3, 6].contains(place) || (*place, column) == (1, 2));
+        pair.labels.retain(|number, _| [0, 3, 6].contains(number) || (*number, column) == (1, 2));
     }
     let study = Study::new(&gathered, &options());
     // Of pair 2 they say different things, so that there is no majority.
@@ -146,7 +146,7 @@ fn who_alone_is_the_majority_is_not_compared_with_it() {
 
 #[test]
 fn pairs_on_which_people_disagree_are_removed_and_listed() {
-    let study = Study::new(&gathered(), &Options { least_agreement: Some(0.0), ..options() });
+    let study = Study::new(&gathered(), &StudyOptions { min_alpha: Some(0.0), ..options() });
     let removed: Vec<&str> = study.removed.iter().map(|(pair, _)| pair.as_str()).collect();
     assert_eq!(removed, ["2", "4", "7", "8"]);
     near(Some(study.removed[0].1), -0.288_888_888_888_888_75);
@@ -174,7 +174,7 @@ fn pairs_without_a_majority_are_listed_where_any_two_disagree() {
         file: Some(true),
         labels: said
             .iter()
-            .map(|(place, yes)| (*place, Label { exact: Some(*yes), ..Label::default() }))
+            .map(|(number, yes)| (*number, Label { exact: Some(*yes), ..Label::default() }))
             .collect(),
     };
     let pairs = vec![
@@ -186,7 +186,7 @@ fn pairs_without_a_majority_are_listed_where_any_two_disagree() {
     ];
     let listed = |annotators: &[Annotator], pairs: &[LabelledPair]| {
         let gathered =
-            Gathered { annotators: annotators.to_vec(), pairs: pairs.to_vec(), ..Gathered::default() };
+            StudyData { annotators: annotators.to_vec(), pairs: pairs.to_vec(), ..StudyData::default() };
         let disagreements = Study::new(&gathered, &options()).disagreements;
         assert!(disagreements.iter().all(|pair| pair.majority.is_none()));
         disagreements.into_iter().map(|pair| (pair.pair, pair.among_people)).collect::<Vec<_>>()
@@ -200,11 +200,11 @@ fn pairs_without_a_majority_are_listed_where_any_two_disagree() {
 fn a_label_counts_only_under_what_it_speaks_of() {
     let mut gathered = gathered();
     for pair in &mut gathered.pairs {
-        for (place, label) in &mut pair.labels {
+        for (number, label) in &mut pair.labels {
             // The model judges by 50 %, and two of the people labelled by both.
-            if *place == 6 {
+            if *number == 6 {
                 (label.half, label.exact) = (label.exact, None);
-            } else if *place < 2 {
+            } else if *number < 2 {
                 label.half = Some(true);
             }
         }
@@ -234,13 +234,14 @@ fn several_labels_of_a_pair_are_no_several_pairs() {
     let mut gathered = gathered();
     for pair in &mut gathered.pairs {
         let label = pair.labels[&0].clone();
-        pair.labels = [0, 3, 4, 5].map(|place| (place, label.clone())).into();
+        pair.labels = [0, 3, 4, 5].map(|number| (number, label.clone())).into();
     }
     for pair in &mut gathered.pairs[..4] {
         let expert = pair.labels.get_mut(&0).unwrap();
         expert.exact = expert.exact.map(|label| !label);
     }
-    let options = Options { bootstrap: Bootstrap { resamples: 2000, ..Bootstrap::default() }, ..options() };
+    let options =
+        StudyOptions { bootstrap: Bootstrap { resamples: 2000, ..Bootstrap::default() }, ..options() };
     let study = Study::new(&gathered, &options);
     let (one, all) = (interval(&study, "dee, without tests"), interval(&study, "people, without tests"));
     assert_eq!(row(&study, "people, without tests").exact.accuracy.unwrap().of, 30);
@@ -260,21 +261,21 @@ fn a_person_who_labels_with_tests_and_without_has_one_vote_among_all() {
         labels: [(0, label(true)), (1, label(true)), (2, label(false))].into(),
         ..LabelledPair::default()
     };
-    let gathered = Gathered { annotators, pairs: vec![pair], ..Gathered::default() };
-    let study = Study::new(&gathered, &Options { truth: Truth::People, ..options() });
+    let gathered = StudyData { annotators, pairs: vec![pair], ..StudyData::default() };
+    let study = Study::new(&gathered, &StudyOptions { truth: ReferenceMajority::People, ..options() });
     assert_eq!(study.disagreements[0].majority, None, "one of two is no majority");
 }
 
 #[test]
 fn programs_and_time() {
-    let work = |person: &str, pair, program, minutes| Work {
+    let work = |person: &str, pair, program, minutes| LabelWork {
         person: person.to_owned(),
         tests: true,
         pair,
         program,
         minutes,
     };
-    let gathered = Gathered {
+    let gathered = StudyData {
         work: vec![
             work("ann", 0, Some((RunResult::Passed, 4)), Some(2.0)),
             work("ann", 1, Some((RunResult::Failed, 5)), Some(3.0)),
@@ -282,7 +283,7 @@ fn programs_and_time() {
             work("bob", 0, Some((RunResult::Error, 0)), Some(10.0)),
             work("bob", 1, None, Some(4.0)),
         ],
-        ..Gathered::default()
+        ..StudyData::default()
     };
     let rows = Study::new(&gathered, &options()).programs;
     let people: Vec<&str> = rows.iter().map(|row| row.people.as_str()).collect();
@@ -304,7 +305,7 @@ fn ratings_have_means_and_correlations() {
     );
     let scored = |item: usize| {
         let people = [("p", p[item]), ("q", q[item])];
-        Scored {
+        ScoredItem {
             system: Some(if item < 4 { "old" } else { "new" }.to_owned()),
             people: (people.into_iter().filter(|(_, score)| *score >= 0.0))
                 .map(|(name, score)| (name.to_owned(), score))
@@ -313,7 +314,7 @@ fn ratings_have_means_and_correlations() {
         }
     };
     let scale = Scale { guideline: "query4code".to_owned(), items: (0..8).map(scored).collect() };
-    let gathered = Gathered { scales: vec![scale], ..Gathered::default() };
+    let gathered = StudyData { scales: vec![scale], ..StudyData::default() };
     let study = Study::new(&gathered, &options());
     let find = |rater: &str, against: Option<&str>| {
         let is = |row: &&ScoreRow| row.rater == rater && row.against.as_deref() == against;
@@ -344,11 +345,11 @@ fn preferences_count_queries_and_not_sides() {
     let vote = |query: usize, person: &str, winner: &str| {
         let sides = if query.is_multiple_of(2) { ["new", "old"] } else { ["old", "new"] };
         let prefers = match winner {
-            "tie" => Prefers::Neither,
-            winner if winner == sides[0] => Prefers::First,
-            _ => Prefers::Second,
+            "tie" => Preferred::Neither,
+            winner if winner == sides[0] => Preferred::First,
+            _ => Preferred::Second,
         };
-        Vote {
+        PreferenceVote {
             content: query.to_string(),
             sides: sides.map(str::to_owned),
             person: person.to_owned(),
@@ -356,9 +357,9 @@ fn preferences_count_queries_and_not_sides() {
         }
     };
     let winners = ["new", "new", "new", "old", "tie", "new", "new", "new", "new"];
-    let mut votes: Vec<Vote> = (0..9).map(|query| vote(query, "ann", winners[query])).collect();
-    let only = |votes: Vec<Vote>| {
-        Study::new(&Gathered { votes, ..Gathered::default() }, &options()).preferences.remove(0)
+    let mut votes: Vec<PreferenceVote> = (0..9).map(|query| vote(query, "ann", winners[query])).collect();
+    let only = |votes: Vec<PreferenceVote>| {
+        Study::new(&StudyData { votes, ..StudyData::default() }, &options()).preferences.remove(0)
     };
     let one = only(votes.clone());
     assert_eq!(one.systems, ["new", "old"]);
@@ -380,7 +381,7 @@ fn reviews_are_counted_by_person_and_model() {
         said("ann", GeneratedStatus::Edited),
         said("bob", GeneratedStatus::Rejected),
     ];
-    let study = Study::new(&Gathered { reviews, ..Gathered::default() }, &options());
+    let study = Study::new(&StudyData { reviews, ..StudyData::default() }, &options());
     let counts: Vec<_> = study
         .reviews
         .iter()
@@ -392,6 +393,6 @@ fn reviews_are_counted_by_person_and_model() {
 
 #[test]
 fn nothing_makes_no_table_and_no_noise() {
-    let study = Study::new(&Gathered::default(), &options());
+    let study = Study::new(&StudyData::default(), &options());
     assert!(study.tables().is_empty());
 }

@@ -8,21 +8,21 @@ use crate::mutant::MUTANTS_TEXT;
 /// Programs that a pair may have.
 pub(crate) const MAX_PROGRAMS: u32 = 16;
 
-/// What a judge is asked to do beyond its prompts. Where it departs from the default, it is part of the version.
+/// Options of a judge beyond its prompts. Where it departs from the default, it is part of the version.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Choices {
+pub struct JudgeOptions {
     /// Which of several rounds of the same questions this is, from 0.
     pub round: u32,
-    /// How much chance there is in answers, in the place of what the prompts say.
+    /// How much chance there is in answers, instead of what the prompts say.
     pub temperature: Option<f64>,
     /// How pairs are tested.
-    pub tests: TestChoices,
+    pub tests: TestOptions,
 }
 
 /// How pairs are tested: `[tests]` of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct TestChoices {
+pub struct TestOptions {
     /// What the writer of the tests sees.
     pub from: TestsFrom,
     /// Programs that are written for a pair, each without knowing of the others.
@@ -36,13 +36,13 @@ pub struct TestChoices {
     pub confidence: bool,
 }
 
-impl Default for TestChoices {
+impl Default for TestOptions {
     fn default() -> Self {
         Self { from: TestsFrom::Code, programs: 1, mutation: false, differential: false, confidence: false }
     }
 }
 
-impl TestChoices {
+impl TestOptions {
     /// How many questions programs take that pass and prove something.
     pub(crate) fn questions_about_programs(&self) -> u64 {
         let per_program = if self.from == TestsFrom::Query { 2 } else { 1 };
@@ -61,7 +61,7 @@ pub enum TestsFrom {
     Query,
 }
 
-impl Choices {
+impl JudgeOptions {
     /// Stands for the choices; empty where they are the default.
     pub(crate) fn version(&self) -> String {
         if *self == Self::default() {

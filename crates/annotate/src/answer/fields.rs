@@ -1,24 +1,24 @@
 //! What an answer says under a name, read so that what is undecided stays undecided.
 //!
 //! Models put `name: value` into JSON, lists, fences and emphasis; and some repeat the form that was asked for, weigh
-//! alternatives, change their mind, or are cut off. So every place counts in which an answer gives a name a value, and
-//! a value is whole only where nothing else stands in its place: `0 | 1`, `"0" or "1"` and `0,5` are not values.
+//! alternatives, change their mind, or are cut off. So every occurrence of a name with a value counts, and
+//! a value is whole only if nothing else is there: `0 | 1`, `"0" or "1"` and `0,5` are not values.
 
 use std::borrow::Cow;
 
-/// The most places with names in an answer; one with more repeats itself.
-const MOST_PLACES: usize = 64;
+/// Maximum number of names in an answer; one with more repeats itself.
+const MAX_NAMES: usize = 64;
 
-/// The most characters of a name that the form does not know, in JSON.
-const MOST_NAME_CHARACTERS: usize = 60;
+/// Maximum number of characters of a name that the form does not know, in JSON.
+const MAX_NAME_CHARACTERS: usize = 60;
 
 /// What models call reasons, whatever name they were asked to use, alone or behind another word and `_`.
 const REASONS: [&str; 7] =
     ["explanation", "reason", "reasons", "reasoning", "analysis", "justification", "rationale"];
 
-/// Which part of an answer a name stands for.
+/// The part of an answer that a name denotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum AnswerPart {
     /// The verdict.
     Verdict,
     /// The reason.
@@ -30,25 +30,25 @@ pub(super) enum Part {
 }
 
 /// The names that a form knows.
-pub(super) type Names<'n> = [(Part, &'n str)];
+pub(super) type FieldNames<'n> = [(AnswerPart, &'n str)];
 
-/// A value that an answer gives a name.
+/// A value in an answer, with the part that it is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Given {
+pub(super) struct NamedValue {
     /// What the name stands for.
-    pub(super) part: Part,
-    /// The value without its dress, if it is whole; what stands in its place otherwise.
+    pub(super) part: AnswerPart,
+    /// The value without its dress, if it is whole; what is there instead otherwise.
     pub(super) value: String,
-    /// Whether nothing else stands in its place.
+    /// Whether nothing else is there.
     pub(super) is_whole: bool,
     /// Whether it stands within the quoted text of another value; then `value` is only its first word.
     pub(super) is_mentioned: bool,
 }
 
-/// A name with what stands between it and its value.
+/// Where a name and its value are in an answer.
 #[derive(Clone, Copy)]
-struct Place {
-    part: Part,
+struct NameSpan {
+    part: AnswerPart,
     /// Where the name begins.
     begin: usize,
     /// Where what comes behind the colon begins.
@@ -56,50 +56,51 @@ struct Place {
 }
 
 /// Every value that `answer` gives a name of `names`, in their order; `None` where there are too many. A name counts
-/// in any case, in quotes or not, with spaces or dashes in the place of `_`, before a colon or an equals sign.
+/// in any case, in quotes or not, with spaces or dashes instead of `_`, before a colon or an equals sign.
 /// `is_value` says what a part may be.
 pub(super) fn given(
     answer: &str,
-    names: &Names<'_>,
-    is_value: &dyn Fn(Part, &str) -> bool,
-) -> Option<Vec<Given>> {
-    let places = places(answer, names);
-    if places.len() > MOST_PLACES {
+    names: &FieldNames<'_>,
+    is_value: &dyn Fn(AnswerPart, &str) -> bool,
+) -> Option<Vec<NamedValue>> {
+    let name_spans = name_spans(answer, names);
+    if name_spans.len() > MAX_NAMES {
         return None;
     }
     let mut given = Vec::new();
     let mut quoted_until = 0;
-    for place in &places {
-        let part = place.part;
+    for span in &name_spans {
+        let part = span.part;
         let of_part = |written: &str| is_value(part, written);
-        if place.begin < quoted_until {
-            let value = first_word(&answer[place.value..]).to_owned();
-            given.push(Given { part, value, is_whole: false, is_mentioned: true });
+        if span.begin < quoted_until {
+            let value = first_word(&answer[span.value..]).to_owned();
+            given.push(NamedValue { part, value, is_whole: false, is_mentioned: true });
             continue;
         }
-        let is_reason = matches!(part, Part::Reason | Part::Other);
+        let is_reason = matches!(part, AnswerPart::Reason | AnswerPart::Other);
         // A reason may speak of reasons.
         let next = |from: usize| {
-            let ends = |other: &&Place| other.begin >= from && !(is_reason && other.part == Part::Other);
-            places.iter().find(ends).map_or(answer.len(), |next| next.begin)
+            let ends =
+                |other: &&NameSpan| other.begin >= from && !(is_reason && other.part == AnswerPart::Other);
+            name_spans.iter().find(ends).map_or(answer.len(), |next| next.begin)
         };
-        let (value, is_whole) = match (quoted(answer, place.value), is_reason) {
-            (Quoted::Closed { content, end }, _) => {
+        let (value, is_whole) = match (quoted(answer, span.value), is_reason) {
+            (Quoting::Closed { content, end }, _) => {
                 quoted_until = end;
                 let is_whole = is_alone(&answer[end..next(end)], &of_part) && of_part(bare(&content));
                 (if is_whole { bare(&content).to_owned() } else { content }, is_reason || is_whole)
             }
-            (Quoted::Open, false) => (answer[place.value..].trim().to_owned(), false),
-            (Quoted::Open | Quoted::Not, true) => {
-                (answer[place.value..next(place.value)].trim_matches(is_around_text).to_owned(), true)
+            (Quoting::Open, false) => (answer[span.value..].trim().to_owned(), false),
+            (Quoting::Open | Quoting::Not, true) => {
+                (answer[span.value..next(span.value)].trim_matches(is_around_text).to_owned(), true)
             }
-            (Quoted::Not, false) => {
-                let written = &answer[place.value..next(place.value)];
+            (Quoting::Not, false) => {
+                let written = &answer[span.value..next(span.value)];
                 let found = unquoted(written, &of_part);
                 (found.unwrap_or(bare(written)).to_owned(), found.is_some())
             }
         };
-        given.push(Given { part, value, is_whole, is_mentioned: false });
+        given.push(NamedValue { part, value, is_whole, is_mentioned: false });
     }
     Some(given)
 }
@@ -185,13 +186,13 @@ fn first_word(text: &str) -> &str {
     bare(&text[..end])
 }
 
-fn places(answer: &str, names: &Names<'_>) -> Vec<Place> {
-    let mut places = Vec::new();
+fn name_spans(answer: &str, names: &FieldNames<'_>) -> Vec<NameSpan> {
+    let mut name_spans = Vec::new();
     let mut before = ' ';
     for (begin, c) in answer.char_indices() {
         let is_beginning = is_word(c) && !is_word(before);
         before = c;
-        if !is_beginning || places.len() > MOST_PLACES {
+        if !is_beginning || name_spans.len() > MAX_NAMES {
             continue;
         }
         let rest = &answer[begin..];
@@ -200,14 +201,14 @@ fn places(answer: &str, names: &Names<'_>) -> Vec<Place> {
         let found = known.max_by_key(|(_, length)| *length).or_else(|| {
             let word = &rest[..rest.find(|c| !is_word(c)).unwrap_or(rest.len())];
             let last = word.rsplit('_').next().unwrap_or_default().to_ascii_lowercase();
-            REASONS.contains(&last.as_str()).then_some((Part::Other, word.len()))
+            REASONS.contains(&last.as_str()).then_some((AnswerPart::Other, word.len()))
         });
         let Some((part, length)) = found else { continue };
         if let Some(behind) = behind_colon(&rest[length..]) {
-            places.push(Place { part, begin, value: answer.len() - behind.len() });
+            name_spans.push(NameSpan { part, begin, value: answer.len() - behind.len() });
         }
     }
-    places
+    name_spans
 }
 
 /// How many bytes a name takes at the beginning of `text`, if it stands there.
@@ -236,7 +237,7 @@ fn behind_colon(text: &str) -> Option<&str> {
 }
 
 /// Whether a value is a text in quotes.
-enum Quoted {
+enum Quoting {
     /// It is.
     Closed {
         /// What is in the quotes.
@@ -250,7 +251,7 @@ enum Quoted {
     Not,
 }
 
-fn quoted(answer: &str, from: usize) -> Quoted {
+fn quoted(answer: &str, from: usize) -> Quoting {
     let rest = answer[from..].trim_start_matches(|c: char| c.is_whitespace() || "*`_[({".contains(c));
     let open = rest.chars().next().unwrap_or_default();
     let close = match open {
@@ -258,7 +259,7 @@ fn quoted(answer: &str, from: usize) -> Quoted {
         '“' => '”',
         '‘' => '’',
         '«' => '»',
-        _ => return Quoted::Not,
+        _ => return Quoting::Not,
     };
     let inside = &rest[open.len_utf8()..];
     let start = answer.len() - inside.len();
@@ -270,12 +271,12 @@ fn quoted(answer: &str, from: usize) -> Quoted {
             '\\' => is_escaped = true,
             // Models forget to escape quotes within.
             _ if c == close && ends_value(&inside[behind..]) => {
-                return Quoted::Closed { content: unescaped(&inside[..at]), end: start + behind };
+                return Quoting::Closed { content: unescaped(&inside[..at]), end: start + behind };
             }
             _ => {}
         }
     }
-    Quoted::Open
+    Quoting::Open
 }
 
 /// Whether a value may end before `rest`.
@@ -309,7 +310,7 @@ fn begins_with_name(text: &str) -> bool {
     ['"', '\''].into_iter().any(|quote| {
         let name = rest.strip_prefix(quote).and_then(|rest| rest.split_once(quote));
         name.is_some_and(|(name, after)| {
-            name.chars().count() <= MOST_NAME_CHARACTERS
+            name.chars().count() <= MAX_NAME_CHARACTERS
                 && !name.contains(['\n', ','])
                 && after.trim_start().starts_with(':')
         })
@@ -342,11 +343,15 @@ fn holds_value(text: &str, is_value: &dyn Fn(&str) -> bool) -> bool {
 mod tests {
     use super::*;
 
-    fn read(answer: &str) -> Vec<(Part, String, bool, bool)> {
-        let names = [(Part::Verdict, "final_verdict"), (Part::Reason, "why"), (Part::Confidence, "sure")];
-        let is_value = |part: Part, written: &str| match part {
-            Part::Verdict => ["0", "0.5", "1"].iter().any(|value| is_same(value, written)),
-            Part::Confidence => written.parse::<f64>().is_ok(),
+    fn read(answer: &str) -> Vec<(AnswerPart, String, bool, bool)> {
+        let names = [
+            (AnswerPart::Verdict, "final_verdict"),
+            (AnswerPart::Reason, "why"),
+            (AnswerPart::Confidence, "sure"),
+        ];
+        let is_value = |part: AnswerPart, written: &str| match part {
+            AnswerPart::Verdict => ["0", "0.5", "1"].iter().any(|value| is_same(value, written)),
+            AnswerPart::Confidence => written.parse::<f64>().is_ok(),
             _ => false,
         };
         let given = given(answer, &names, &is_value).unwrap();
@@ -354,7 +359,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(answer: &str, expected: &[(Part, &str, bool)]) {
+    fn check(answer: &str, expected: &[(AnswerPart, &str, bool)]) {
         let expected: Vec<_> =
             expected.iter().map(|(part, value, whole)| (*part, (*value).to_owned(), *whole, false)).collect();
         assert_eq!(read(answer), expected, "{answer}");
@@ -362,7 +367,7 @@ mod tests {
 
     #[test]
     fn values_are_found_in_any_dress() {
-        use Part::{Confidence, Other, Reason, Verdict};
+        use AnswerPart::{Confidence, Other, Reason, Verdict};
         let full = [(Verdict, "1", true), (Reason, "it adds, as asked", true)];
         check("final_verdict: 1, why: it adds, as asked", &full);
         check("[\"final_verdict\": \"1\", \"why\": \"it adds, as asked\"]", &full);
@@ -466,8 +471,8 @@ mod tests {
 
     #[test]
     fn an_answer_that_repeats_itself_is_given_up() {
-        let is_value = |_: Part, _: &str| true;
+        let is_value = |_: AnswerPart, _: &str| true;
         let answer = "verdict: \"".repeat(200_000);
-        assert_eq!(given(&answer, &[(Part::Verdict, "verdict")], &is_value), None);
+        assert_eq!(given(&answer, &[(AnswerPart::Verdict, "verdict")], &is_value), None);
     }
 }

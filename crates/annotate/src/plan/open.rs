@@ -1,0 +1,367 @@
+//! Opening a plan, in four steps: parse, validate, resolve, multiply by members.
+
+use std::path::{Path, PathBuf};
+
+use quarry_files::read_regular_text;
+use quarry_llm::budget::Price;
+use quarry_llm::{Limits as BudgetLimits, Money, Settings};
+use quarry_sandbox::{Limits, packages};
+
+use super::file::PlanFile;
+use super::packages::what_labels_depend_on;
+use super::{GenerationSettings, Plan, member};
+use crate::answer::AnswerFormat;
+use crate::digest::digest;
+use crate::error::AnnotateError;
+use crate::judge::{Judge, JudgeOptions, MAX_PROGRAMS, TestOptions};
+use crate::language::{LANGUAGES_TEXT, Language};
+use crate::prompt::{Prompt, Prompts};
+
+/// Maximum number of rounds of a plan.
+const MAX_ROUNDS: u32 = 100;
+
+/// Maximum size of a plan's file, in bytes.
+const MAX_PLAN_BYTES: u64 = 16 << 20;
+
+/// Stands for how answers are read and what runs come to, as far as no text of the program's data does: it changes with
+/// that, so that labels of other rules are told apart.
+const READING_RULES: &str = "a value is all that its name is given; assertions that run are counted";
+
+/// The text of a plan's file, and its entries.
+pub(super) fn parse(path: &Path) -> Result<(String, PlanFile), AnnotateError> {
+    let text = read_regular_text(path, MAX_PLAN_BYTES)
+        .map_err(|source| AnnotateError::Read { path: path.to_owned(), source })?;
+    let file = toml::from_str(&text).map_err(|error| {
+        // The line itself may hold a key under a name that nobody knows.
+        let line = 1 + text[..error.span().map_or(0, |span| span.start)].matches('\n').count();
+        AnnotateError::Plan { path: path.to_owned(), problem: format!("line {line}: {}", error.message()) }
+    })?;
+    Ok((text, file))
+}
+
+/// Checks the entries of a plan, each by itself and with each other.
+///
+/// # Errors
+/// The entry that is wrong, and what was expected.
+pub(super) fn validate(file: &PlanFile) -> Result<(), String> {
+    if file.pairs.is_empty() {
+        return Err("`pairs` is empty; expected files of pairs".to_owned());
+    }
+    for (name, count) in [("attempts", file.attempts as usize), ("workers", file.workers.unwrap_or(1))] {
+        if count == 0 || count > 1000 {
+            return Err(format!("`{name}` is {count}; expected 1 to 1000"));
+        }
+    }
+    if file.replay.is_some() && (file.record.is_some() || file.cache.is_some()) {
+        return Err("`replay` replaces the model; remove `record` and `cache`".to_owned());
+    }
+    // The plan becomes part of the ledger.
+    if file.nats.as_ref().is_some_and(|nats| nats.url.contains('@')) {
+        return Err("`nats.url` holds a user; give that address by --nats instead".to_owned());
+    }
+    for (name, rounds) in [("rounds", file.rounds), ("generation.rounds", file.generation.rounds)] {
+        if rounds == 0 || rounds > MAX_ROUNDS {
+            return Err(format!("`{name}` is {rounds}; expected 1 to {MAX_ROUNDS}"));
+        }
+    }
+    if let Some(temperature) = file.temperature.filter(|given| !(0.0..=2.0).contains(given)) {
+        return Err(format!("`temperature` is {temperature}; expected 0 to 2"));
+    }
+    match (file.model.is_some(), file.models.is_empty()) {
+        (true, false) => return Err("there are `model` and `models`; expected one of them".to_owned()),
+        (false, true) => {
+            return Err("there is no `[model]`; expected one, or several `[models.NAME]`".to_owned());
+        }
+        _ => {}
+    }
+    if let Some(TestOptions { programs, .. }) = &file.tests
+        && (*programs == 0 || *programs > MAX_PROGRAMS)
+    {
+        return Err(format!("`tests.programs` is {programs}; expected 1 to {MAX_PROGRAMS}"));
+    }
+    Ok(())
+}
+
+/// What the entries of a plan name: prompts, limits, packages, money.
+pub(super) struct Resolved<'f> {
+    path: &'f Path,
+    file: &'f PlanFile,
+    directory: &'f Path,
+    prompts: Prompts,
+    packages: Option<packages::Settings>,
+    limits: Limits,
+    money: Option<Money>,
+}
+
+/// A model and a round of a plan: all in which the members of a majority differ.
+pub(super) struct Member {
+    /// Which one it is: its model, its round or both. A plan with one member does not say.
+    name: Option<String>,
+    judge: Judge,
+    version: String,
+    plain_version: Option<String>,
+    settings: Settings,
+    price: Price,
+    workers: usize,
+}
+
+impl<'f> Resolved<'f> {
+    pub(super) fn new(path: &'f Path, file: &'f PlanFile) -> Result<Self, AnnotateError> {
+        let wrong = |problem: String| AnnotateError::Plan { path: path.to_owned(), problem };
+        let directory = path.parent().unwrap_or(Path::new(""));
+        let prompts = file.prompts.as_ref().map(|path| member::member(directory, path).map_err(wrong));
+        let prompts = Prompts::open(prompts.transpose()?.as_deref())?;
+        let packages = file.packages.clone().settings(directory).map_err(wrong)?;
+        let limits = file.sandbox.limits().map_err(wrong)?;
+        let dollars = |dollars: f64| {
+            Money::from_dollars(dollars)
+                .ok_or_else(|| wrong(format!("`budget.dollars` is {dollars}; expected dollars, 0 or more")))
+        };
+        let money = file.budget.dollars.map(dollars).transpose()?;
+        let resolved = Self { path, file, directory, prompts, packages, limits, money };
+        resolved.check_judge()?;
+        Ok(resolved)
+    }
+
+    fn wrong(&self, problem: String) -> AnnotateError {
+        AnnotateError::Plan { path: self.path.to_owned(), problem }
+    }
+
+    fn check_judge(&self) -> Result<(), AnnotateError> {
+        let Self { file, .. } = self;
+        let runs_tests = self.judge(0, self.tests())?.runs_tests();
+        if file.tests.is_some() && !runs_tests {
+            let problem = format!("`[tests]` is for judges that run programs; {} does not", file.judge);
+            return Err(self.wrong(problem));
+        }
+        if let Some(language) = &file.language
+            && runs_tests
+            && Language::named(&crate::pairs::language(language)).is_none()
+        {
+            let known = Language::names().collect::<Vec<_>>().join(", ");
+            return Err(self.wrong(format!("`language` is {language:?}; expected one of {known}")));
+        }
+        Ok(())
+    }
+
+    fn tests(&self) -> TestOptions {
+        self.file.tests.clone().unwrap_or_default()
+    }
+
+    /// The models by the names that the plan gives them.
+    fn models(&self) -> Vec<(&str, &Settings)> {
+        let only = self.file.model.iter().map(|model| (model.model.as_str(), model));
+        only.chain(self.file.models.iter().map(|(name, model)| (name.as_str(), model))).collect()
+    }
+
+    fn judge(&self, round: u32, tests: TestOptions) -> Result<Judge, AnnotateError> {
+        let Self { file, .. } = self;
+        let options = JudgeOptions { round, temperature: file.temperature, tests };
+        let judge = Judge::with_options(&file.judge, &self.prompts, file.attempts, options)?;
+        let judge = judge.ok_or_else(|| {
+            let known: Vec<&str> = Judge::names().map(|(name, _)| name).collect();
+            self.wrong(format!("there is no judge {:?}; expected one of {}", file.judge, known.join(", ")))
+        })?;
+        Ok(if self.packages.is_some() { judge.with_packages() } else { judge })
+    }
+
+    /// The packages that programs of this judge may have.
+    fn packages_of(&self, judge: &Judge) -> Option<&packages::Settings> {
+        self.packages.as_ref().filter(|_| judge.runs_tests())
+    }
+
+    /// Stands for all that a label of this judge depends on.
+    fn version(&self, judge: &Judge, model: &Settings) -> String {
+        let packages = self.packages_of(judge);
+        let packages =
+            packages.map_or(String::new(), |settings| what_labels_depend_on(settings, self.directory));
+        let Settings { base_url, model, .. } = model;
+        let limits = limits_text(&self.limits);
+        let parts = [&judge.version, base_url, model, &limits, LANGUAGES_TEXT, &packages, READING_RULES];
+        digest(&parts)[..16].to_owned()
+    }
+
+    fn member(&self, name: Option<String>, settings: &Settings, round: u32) -> Result<Member, AnnotateError> {
+        let Self { file, .. } = self;
+        let judge = self.judge(round, self.tests())?;
+        let plain_version = match self.tests() == TestOptions::default() {
+            true => None,
+            false => Some(self.version(&self.judge(round, TestOptions::default())?, settings)),
+        };
+        let price = price(settings).map_err(|problem| self.wrong(problem))?;
+        Ok(Member {
+            name,
+            version: self.version(&judge, settings),
+            plain_version,
+            judge,
+            settings: settings.clone(),
+            price: if file.batch && file.replay.is_none() { price.in_batch() } else { price },
+            workers: file.workers.unwrap_or(settings.concurrency as usize),
+        })
+    }
+
+    /// The member that a plan with one model and one round has.
+    pub(super) fn first_member(&self) -> Result<Member, AnnotateError> {
+        match self.models().first() {
+            Some((_, settings)) => self.member(None, settings, 0),
+            None => Err(self.wrong("there is no `[model]`; expected one".to_owned())),
+        }
+    }
+
+    /// A member for each model and each round; none where there is only one.
+    pub(super) fn members(&self) -> Result<Vec<Member>, AnnotateError> {
+        let (models, n_rounds) = (self.models(), self.file.rounds);
+        if models.len() == 1 && n_rounds == 1 {
+            return Ok(Vec::new());
+        }
+        let mut members = Vec::new();
+        for (name, settings) in &models {
+            for round in 0..n_rounds {
+                let parts = [
+                    (models.len() > 1).then(|| (*name).to_owned()),
+                    (n_rounds > 1).then(|| format!("round {}", round + 1)),
+                ];
+                let name = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+                members.push(self.member(Some(name), settings, round)?);
+            }
+        }
+        Ok(members)
+    }
+
+    /// The plan for one member.
+    pub(super) fn plan(
+        &self,
+        text: &str,
+        ledger: Option<&Path>,
+        member: Member,
+    ) -> Result<Plan, AnnotateError> {
+        let Self { file, path, directory, .. } = self;
+        let resolve = |path: &PathBuf| member::member(directory, path).map_err(|problem| self.wrong(problem));
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let Member { name, judge, version, plain_version, settings, price, workers } = member;
+        Ok(Plan {
+            path: (*path).to_owned(),
+            text: text.to_owned(),
+            pairs: file.pairs.iter().map(resolve).collect::<Result<_, _>>()?,
+            format: file.format.clone(),
+            language: file.language.clone(),
+            ledger: match (ledger, &file.ledger) {
+                (Some(ledger), _) => ledger.to_owned(),
+                (None, Some(ledger)) => resolve(ledger)?,
+                (None, None) => {
+                    let beside = path.with_extension("ledger");
+                    resolve(&PathBuf::from(beside.file_name().unwrap_or_default()))?
+                }
+            },
+            packages: self.packages_of(&judge).cloned(),
+            judge,
+            version,
+            plain_version,
+            member: name,
+            members: Vec::new(),
+            generation: self.generation()?,
+            workers,
+            programs: file.sandbox.at_once.unwrap_or(cores).max(1),
+            limits: self.limits.clone(),
+            price,
+            nats: file.nats.as_ref().map(|nats| nats.url.clone()),
+            asks_elsewhere: file.nats.as_ref().is_none_or(|nats| nats.questions),
+            says_workers: file.workers.is_some(),
+            settings,
+            spendable: BudgetLimits { tokens: file.budget.tokens, money: self.money },
+            batch: file.batch,
+            replay: file.replay.as_ref().map(resolve).transpose()?,
+            record: file.record.as_ref().map(resolve).transpose()?,
+            cache: file.cache.as_ref().map(resolve).transpose()?,
+        })
+    }
+
+    fn generation(&self) -> Result<GenerationSettings, AnnotateError> {
+        let program = |name: &str| -> Result<Prompt, AnnotateError> {
+            let prompt = self.prompts.named(name)?;
+            match prompt.grammar() {
+                AnswerFormat::Program => Ok(prompt.clone()),
+                _ => Err(AnnotateError::Prompt {
+                    file: prompt.name.clone(),
+                    problem: "the form of its answer does not fit; expected `program`".to_owned(),
+                }),
+            }
+        };
+        Ok(GenerationSettings {
+            rounds: self.file.generation.rounds,
+            generator: program("code-generator")?,
+            repairer: program("code-repairer")?,
+        })
+    }
+}
+
+/// The plan with its members, whose majority is then the label.
+///
+/// # Errors
+/// When two members are the same.
+pub(super) fn multiply(plan: Plan, members: Vec<Member>) -> Result<Plan, String> {
+    if members.is_empty() {
+        return Ok(plan);
+    }
+    let versions: Vec<String> = members.iter().map(|member| member.version.clone()).collect();
+    if let Some(twice) = (1..versions.len()).find(|at| versions[..*at].contains(&versions[*at])) {
+        let name = members[twice].name.as_deref().unwrap_or_default();
+        return Err(format!(
+            "`models.{name}` is the same model at the same address as one before it; use `rounds` to ask a model \
+             several times"
+        ));
+    }
+    let plain_versions: Vec<String> =
+        members.iter().filter_map(|member| member.plain_version.clone()).collect();
+    let members = members.into_iter().map(|member| for_member(&plan, member)).collect();
+    Ok(Plan {
+        version: majority_version(&versions),
+        plain_version: (!plain_versions.is_empty()).then(|| majority_version(&plain_versions)),
+        members,
+        ..plan
+    })
+}
+
+fn for_member(plan: &Plan, member: Member) -> Plan {
+    let Member { name, judge, version, plain_version, settings, price, workers } = member;
+    Plan { member: name, judge, version, plain_version, settings, price, workers, ..plan.clone() }
+}
+
+/// The limits as versions of labels have them: other text is another version, and all is judged anew.
+pub(super) fn limits_text(limits: &Limits) -> String {
+    let Limits {
+        wall_time,
+        cpu_time,
+        memory_bytes,
+        processes,
+        file_bytes,
+        directory_bytes,
+        open_files,
+        output_bytes,
+    } = limits;
+    format!(
+        "Limits {{ wall_time: {wall_time:?}, cpu_time: {cpu_time:?}, memory_bytes: {memory_bytes}, processes: \
+         {processes}, file_bytes: {file_bytes}, folder_bytes: {directory_bytes}, open_files: {open_files}, \
+         output_bytes: {output_bytes} }}"
+    )
+}
+
+/// Stands for a majority of judges, and for what counts as one.
+fn majority_version(members: &[String]) -> String {
+    let mut parts = vec!["more than half"];
+    parts.extend(members.iter().map(String::as_str));
+    digest(&parts)[..16].to_owned()
+}
+
+/// The price of a token of a model.
+fn price(model: &Settings) -> Result<Price, String> {
+    let dollars = |name: &str, dollars: Option<f64>| {
+        let dollars = dollars.unwrap_or(0.0);
+        Money::from_dollars(dollars / 1e6)
+            .ok_or_else(|| format!("`model.{name}` is {dollars}; expected dollars, 0 or more"))
+    };
+    Ok(Price {
+        input: dollars("input_price", model.input_price)?,
+        output: dollars("output_price", model.output_price)?,
+    })
+}

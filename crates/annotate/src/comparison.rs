@@ -34,7 +34,7 @@ pub struct MemberRow {
     pub yes: u64,
     /// Share of the pairs that it and the majority decided in which they agree.
     pub agreement_with_majority: Option<f64>,
-    /// Share of the labelled pairs that it decided in which it agrees with the file.
+    /// Share of the labeled pairs that it decided in which it agrees with the file.
     pub accuracy: Option<f64>,
 }
 
@@ -79,7 +79,7 @@ pub struct PlainComparison {
     pub dollars: Option<f64>,
     /// Runs of programs for these pairs, more than without.
     pub runs: i64,
-    /// Share of the labelled pairs that both decided in which each agrees with the file: without, with.
+    /// Share of the labeled pairs that both decided in which each agrees with the file: without, with.
     pub accuracy: Option<[f64; 2]>,
 }
 

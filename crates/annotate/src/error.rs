@@ -31,7 +31,7 @@ pub enum AnnotateError {
     /// A plan is wrong.
     #[error("{}: {problem}", path.display())]
     Plan {
-        /// The plan.
+        /// The file of the plan.
         path: PathBuf,
         /// What was expected, and what to do.
         problem: String,
@@ -57,7 +57,7 @@ pub enum AnnotateError {
     /// A form that people filled in cannot be taken.
     #[error("{}: nothing was imported; rows that are wrong: {n_wrong}\n{}", path.display(), listed.join("\n"))]
     Form {
-        /// The file.
+        /// The file that was read.
         path: PathBuf,
         /// How many rows are wrong.
         n_wrong: usize,
@@ -90,7 +90,7 @@ pub enum AnnotateError {
     /// One program cannot be run, by anybody.
     #[error("the test program cannot be run: {problem}")]
     Unrunnable {
-        /// Why.
+        /// What is wrong, and what to do.
         problem: String,
     },
     /// Work cannot be handed to workers, or taken.

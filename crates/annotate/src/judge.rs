@@ -41,7 +41,7 @@ pub(crate) const NOBODY: &str = "nobody";
 /// Decides whether a code answers a query.
 #[derive(Clone, Debug)]
 pub struct Judge {
-    /// Its name.
+    /// The name by which plans choose it.
     pub name: String,
     /// A hash of all its prompts and options; part of every label.
     pub version: String,

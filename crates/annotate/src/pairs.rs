@@ -4,7 +4,7 @@ use std::slice;
 
 use quarry_corpus::dataset;
 use quarry_corpus::formats::source::Source;
-use quarry_corpus::formats::{FormatError, Holds, Record};
+use quarry_corpus::formats::{FormatError, Record, RecordKind};
 
 use crate::error::AnnotateError;
 use crate::language::Language;
@@ -35,12 +35,12 @@ pub(crate) fn check(plan: &Plan) -> Result<CheckedPairs, AnnotateError> {
     for path in &plan.pairs {
         let mut found = dataset::sources(slice::from_ref(path), &plan.format, "test")?;
         // A directory may hold the queries and codes of its pairs too, each by itself.
-        if path.is_dir() && found.iter().any(|source| source.format.holds == Holds::Pairs) {
-            found.retain(|source| source.format.holds == Holds::Pairs);
+        if path.is_dir() && found.iter().any(|source| source.format.holds == RecordKind::Pairs) {
+            found.retain(|source| source.format.holds == RecordKind::Pairs);
         }
         sources.append(&mut found);
     }
-    if let Some(other) = sources.iter().find(|source| source.format.holds != Holds::Pairs) {
+    if let Some(other) = sources.iter().find(|source| source.format.holds != RecordKind::Pairs) {
         return Err(AnnotateError::Plan {
             path: plan.path.clone(),
             problem: format!(

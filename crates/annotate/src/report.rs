@@ -190,7 +190,7 @@ impl JudgeReport {
         }
     }
 
-    /// Pairs that both the file and the judge labelled.
+    /// Pairs that both the file and the judge labeled.
     pub fn compared(&self) -> u64 {
         self.labels.iter().map(|(_, _, number)| number).sum()
     }

@@ -40,7 +40,7 @@ pub struct ChangedLabel {
     pub before: Outcome,
     /// The verdict now; none while the pair waits for the next run.
     pub now: Option<Outcome>,
-    /// Why.
+    /// Why the label is another one, in words.
     pub reason: String,
 }
 

@@ -180,7 +180,7 @@ impl Judging {
         Ok(Self { plan, writer, client, batches, executors, judge, members })
     }
 
-    /// The plan.
+    /// The plan that is judged.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }

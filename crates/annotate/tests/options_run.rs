@@ -335,7 +335,7 @@ fn the_confidence_of_the_arbiter_is_calibrated_on_the_labels_of_the_file() {
     fixture.run(&plan).unwrap();
     let (ledger, judge) = fixture.ledger(&plan);
     let found = Calibration::of(&ledger, judge, 2, 10).unwrap().unwrap();
-    // Both are labelled 1; one is judged so.
+    // Both are labeled 1; one is judged so.
     assert_eq!((found.pairs, found.accuracy), (2, 0.5));
     assert!((found.as_said.brier - (0.01 + 0.81) / 2.0).abs() < 1e-12);
     drop(ledger);

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use quarry_corpus::formats::source::{Source, format_named};
-use quarry_corpus::formats::{Container, FORMATS, Record, Side};
+use quarry_corpus::formats::{Encoding, FORMATS, Record, Side};
 
 /// A format, a file of two records of it, and what the first comes to.
 type Fixture = (&'static str, &'static str, &'static str, &'static str);
@@ -318,8 +318,8 @@ fn files_that_are_cut_off_are_refused_or_end_at_a_record() {
                 Err(error) => assert!(error.starts_with(file), "{error}"),
                 // A JSON record knows its end; a line does not, so that its last field may be shorter.
                 Ok((_, records)) => match source.container {
-                    Container::JsonLines => assert!(whole.starts_with(&records), "{format}"),
-                    Container::JsonArray | Container::JsonObject => panic!("{format} at {cut}"),
+                    Encoding::JsonLines => assert!(whole.starts_with(&records), "{format}"),
+                    Encoding::JsonArray | Encoding::JsonObject => panic!("{format} at {cut}"),
                     _ => assert!(records.len() <= whole.len()),
                 },
             }
@@ -331,7 +331,7 @@ fn files_that_are_cut_off_are_refused_or_end_at_a_record() {
 fn a_wrong_type_is_named_with_its_line_and_field() {
     for (name, file, text, _) in FIXTURES {
         let format = format_named(name).unwrap();
-        if !matches!(format.container, Container::JsonLines | Container::JsonArray) {
+        if !matches!(format.container, Encoding::JsonLines | Encoding::JsonArray) {
             continue;
         }
         let first: serde_json::Map<String, serde_json::Value> = {
@@ -344,7 +344,7 @@ fn a_wrong_type_is_named_with_its_line_and_field() {
                 record.insert(field.name.into(), wrong);
                 let [first, record] = [&first, &record].map(|map| serde_json::to_string(map).unwrap());
                 let text = match format.container {
-                    Container::JsonArray => format!("[{first},\n{record}]"),
+                    Encoding::JsonArray => format!("[{first},\n{record}]"),
                     _ => format!("{first}\n{record}\n"),
                 };
                 let error = read(file, text.as_bytes(), name).unwrap_err();

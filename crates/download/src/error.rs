@@ -18,7 +18,7 @@ pub enum DownloadError {
     /// Another file has the name.
     #[error("{}: another file is there: {failure}; move it away, or remove it", path.display())]
     Other {
-        /// The file.
+        /// The file that was to be written.
         path: PathBuf,
         /// What tells it from the right one.
         #[source]
@@ -27,13 +27,13 @@ pub enum DownloadError {
     /// The file is being downloaded by another process.
     #[error("{}: another download of it is under way; wait until it has ended", path.display())]
     Busy {
-        /// The file.
+        /// The file that was to be written.
         path: PathBuf,
     },
     /// A file that is there cannot be read.
     #[error("{}: cannot be read; check its permissions", path.display())]
     Read {
-        /// The file.
+        /// The file that was to be written.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
@@ -45,7 +45,7 @@ pub enum DownloadError {
         path.display()
     )]
     Write {
-        /// The file.
+        /// The file that was to be written.
         path: PathBuf,
         /// What the system said.
         source: io::Error,

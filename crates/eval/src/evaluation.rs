@@ -42,14 +42,15 @@ impl QuerySet {
     }
 }
 
-/// What becomes of documents without a judgement, or with a negative one, which counts as none.
+/// How documents without a judgment count, or with a negative one, which counts as none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unjudged {
-    /// They keep their places, as wrong as the ones that are judged not relevant: trec_eval.
+    /// As not relevant, at their ranks: trec_eval.
     #[default]
-    Wrong,
-    /// They are taken out of the ranking: the condensed list ([`Ranking::condensed`]).
+    #[serde(rename = "wrong")]
+    NonRelevant,
+    /// Not at all: they are removed from the ranking, the condensed list ([`Ranking::condensed`]).
     Removed,
 }
 
@@ -278,7 +279,7 @@ pub(crate) fn values(
     conventions: &Conventions,
 ) -> Vec<f64> {
     let ranking = match conventions.unjudged {
-        Unjudged::Wrong => ranking,
+        Unjudged::NonRelevant => ranking,
         Unjudged::Removed => ranking.condensed(),
     };
     let grades: Vec<i32> = judged.values().copied().filter(|grade| *grade >= 0).collect();

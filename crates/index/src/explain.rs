@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use crate::fusion::greatest;
+use crate::fusion::max_or_one;
 use crate::intent::{Model, QUERY_FEATURES, QueryFeatures, UNIT_FEATURES, UnitFeatures};
 use crate::lexical::FIELDS;
 use crate::search::Signals;
@@ -110,7 +110,7 @@ impl Index {
         let fields = fields.map(|(field, score)| Explanation::leaf(field, score)).collect();
         let file = self.file_of_unit[hit.unit] as usize;
         let share = |name, value: Explanation, all: &[f32], weight: f32| {
-            let best = Explanation::leaf("of the best one", greatest(all));
+            let best = Explanation::leaf("of the best one", max_or_one(all));
             Explanation::product(
                 name,
                 [Explanation::leaf("weight", weight), Explanation::quotient("share", value, best)],

@@ -25,7 +25,7 @@ impl Fusion {
     /// For lists of the scores of all documents.
     pub fn of(lexical: &[f32], dense: &[f32], dense_weight: f32) -> Self {
         assert_eq!(lexical.len(), dense.len(), "both score the same documents");
-        Self { lexical: (1.0 - dense_weight) / greatest(lexical), dense: dense_weight / greatest(dense) }
+        Self { lexical: (1.0 - dense_weight) / max_or_one(lexical), dense: dense_weight / max_or_one(dense) }
     }
 
     /// The score of one document.
@@ -57,16 +57,16 @@ pub fn reciprocal_rank(lexical: &[f32], dense: &[f32], k: f32) -> Vec<f32> {
     fused
 }
 
-/// The greatest score, or 1 where none is above 0, so that it can be divided by.
-pub(crate) fn greatest(scores: &[f32]) -> f32 {
+/// The maximum of the scores, or 1 if none is above 0, so that it can be divided by.
+pub(crate) fn max_or_one(scores: &[f32]) -> f32 {
     // In lanes, which the processor compares at once.
     let (chunks, rest) = scores.as_chunks::<16>();
     let mut lanes = [0.0_f32; 16];
     chunks
         .iter()
         .for_each(|chunk| lanes.iter_mut().zip(chunk).for_each(|(lane, score)| *lane = lane.max(*score)));
-    let greatest = lanes.iter().chain(rest).copied().fold(0.0, f32::max);
-    if greatest > 0.0 { greatest } else { 1.0 }
+    let maximum = lanes.iter().chain(rest).copied().fold(0.0, f32::max);
+    if maximum > 0.0 { maximum } else { 1.0 }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use quarry_source::UnitKind;
 use quarry_walk::FileFlags;
 
-use crate::fusion::greatest;
+use crate::fusion::max_or_one;
 use crate::intent::{
     self, Model, NameMatches, QueryFeatures, QueryMatches, Shares, UnitFeatures, UnitMatches,
 };
@@ -75,7 +75,7 @@ impl Index {
     /// Gives candidates their features.
     fn set_features(&self, candidates: &mut [Candidate], signals: &Signals) {
         let Signals { lexical, dense, dense_of_files, .. } = signals;
-        let best = [&lexical.texts, dense, &lexical.groups, dense_of_files].map(|scores| greatest(scores));
+        let best = [&lexical.texts, dense, &lexical.groups, dense_of_files].map(|scores| max_or_one(scores));
         let mut order: Vec<usize> = (0..candidates.len()).collect();
         order.sort_by(|&a, &b| {
             let (a, b) = (&candidates[a], &candidates[b]);

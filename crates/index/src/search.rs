@@ -9,7 +9,7 @@ use quarry_text::query_terms;
 use quarry_walk::FileFlags;
 use rayon::prelude::*;
 
-use crate::fusion::{Fusion, convex_combination, greatest};
+use crate::fusion::{Fusion, convex_combination, max_or_one};
 use crate::intent::UnitFeatures;
 use crate::lexical::{Bm25f, Groups, Scores};
 use crate::respelling::Reading;
@@ -52,8 +52,8 @@ pub struct SearchRequest<'a> {
 ///
 /// and is multiplied with what [`rules::demotion`] says, which the weight of a definition is added to, and then with
 /// what [`rules::fold`] and [`rules::diversify`] say. That is the score of the rules; with `function_share` above 0 it
-/// is mixed with that of questions about behavior, as [`intent`](crate::intent) describes. The defaults are
-/// what `quarry eval tune` chooses on the repository-search development set and on `bench/repo-queries.tsv` together, or
+/// is mixed with that of questions about behavior, as [`intent`](crate::intent) describes. The defaults are what
+/// `quarry eval tune` chooses on the repository-search development set and on `bench/repo-queries.tsv` together, or
 /// what hardly differs from it; `docs/reports/ranking.md` has the figures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranking {
@@ -401,7 +401,7 @@ impl Index {
             found.extend(others.into_iter().take(N_CANDIDATES));
         }
         let (candidates, words): (Vec<usize>, Vec<f32>) = found.into_iter().unzip();
-        let best = greatest(&words);
+        let best = max_or_one(&words);
         Ok(Signals { reading, terms, lexical, dense, dense_of_files, dense_weight, candidates, words, best })
     }
 

@@ -210,12 +210,12 @@ impl Rows {
 /// Appends the values of a row in steps of its greatest / 127, and returns the step: what they must be multiplied
 /// with to give the row again.
 fn quantise(row: &[f32], out: &mut Vec<i8>) -> f32 {
-    let greatest = row.iter().fold(0.0_f32, |greatest, value| greatest.max(value.abs()));
-    if !greatest.is_normal() {
+    let maximum = row.iter().fold(0.0_f32, |maximum, value| maximum.max(value.abs()));
+    if !maximum.is_normal() {
         out.extend(row.iter().map(|_| 0));
         return 0.0;
     }
-    let step = greatest / 127.0;
+    let step = maximum / 127.0;
     // At most ±127 by construction; a NaN becomes 0.
     out.extend(row.iter().map(|value| (value / step).round() as i8));
     step

@@ -168,7 +168,7 @@ impl Pace {
     }
 }
 
-/// How often a wait checks whether it was cancelled.
+/// How often a wait checks whether it was canceled.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Waits for `time`; false if `is_over` cut that short.
@@ -191,7 +191,7 @@ pub(crate) enum PaceError {
     Late,
     /// It would, because the server asks to wait so long.
     Paused(Duration),
-    /// The call was cancelled.
+    /// The call was canceled.
     Over,
 }
 

@@ -13,7 +13,7 @@ pub enum Role {
     System,
     /// Whoever asks.
     User,
-    /// The model.
+    /// An answer of the model.
     Assistant,
 }
 

@@ -33,7 +33,7 @@ const INSTRUCTIONS: &str = "Finds code of one source tree by what it does. Begin
 /// Serves a client on stdin and stdout until it closes stdin.
 ///
 /// Each call is answered on a thread of its own, so that the protocol stays responsive while an index is built, and
-/// the client is told how far that has come where it asked for it. A call that is cancelled has no answer; what it
+/// the client is told how far that has come where it asked for it. A call that is canceled has no answer; what it
 /// began to index is finished for the next one.
 ///
 /// # Errors
@@ -114,7 +114,7 @@ impl ServerHandler for Server {
         let (sender, mut progress) = mpsc::unbounded_channel();
         let mut answered = tokio::task::spawn_blocking(move || {
             workspace.answer(&call, &|progress| {
-                // Nobody listens any more to a call that was cancelled.
+                // Nobody listens any more to a call that was canceled.
                 let _ = sender.send(progress);
             })
         });

@@ -42,7 +42,7 @@ type OpenedObserver = dyn Fn(&Opened) + Send + Sync;
 /// An index that cannot be written.
 struct InMemory {
     index: Arc<Index>,
-    /// Why.
+    /// Why it could not be saved.
     reason: String,
 }
 

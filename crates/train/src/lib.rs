@@ -15,7 +15,7 @@ pub enum TrainError {
     /// A file could not be read or written.
     #[error("{}: {problem}", path.display())]
     File {
-        /// The file.
+        /// The file of pairs, vectors or a model.
         path: PathBuf,
         /// What went wrong and what to do.
         problem: String,
@@ -23,7 +23,7 @@ pub enum TrainError {
     /// A line of a data file is not what it should be.
     #[error("{}:{line}: {problem}", path.display())]
     Line {
-        /// The file.
+        /// The file of pairs, vectors or a model.
         path: PathBuf,
         /// Line, 1-based.
         line: usize,

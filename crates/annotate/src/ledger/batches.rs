@@ -16,7 +16,7 @@ use crate::error::AnnotateError;
 pub struct OpenBatch {
     /// Its number in the ledger.
     pub batch: i64,
-    /// Its name.
+    /// The name that it was sent with.
     pub name: String,
     /// The provider's number, if it is known.
     pub id: Option<String>,

@@ -54,9 +54,9 @@ pub struct NewCode {
     pub judge: i64,
     /// Identifier of the query.
     pub query_id: String,
-    /// The query.
+    /// The text of the query.
     pub query: String,
-    /// The code.
+    /// The code, as the model or a person wrote it.
     pub code: String,
     /// Its language, in lower case.
     pub language: String,
@@ -115,7 +115,7 @@ impl GeneratedCode {
 pub struct Unanswered {
     /// Its identifier.
     pub query_id: String,
-    /// The query.
+    /// The text of the query.
     pub query: String,
     /// The language of its first candidate.
     pub language: String,

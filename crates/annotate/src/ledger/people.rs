@@ -117,7 +117,7 @@ pub struct PairReply {
     pub run: Option<Run>,
 }
 
-/// What people said that counts: where one of them labelled something several times by one guideline, with tests or
+/// What people said that counts: where one of them labeled something several times by one guideline, with tests or
 /// without, in one form or in several, the last time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PeopleLabels {

@@ -54,7 +54,7 @@ pub struct JudgedPair {
 pub struct ListedPair {
     /// Its id.
     pub id: String,
-    /// The query.
+    /// The text of its query.
     pub query: String,
     /// The label of its file.
     pub file: Option<i32>,

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use quarry_corpus::dataset;
-use quarry_corpus::formats::{Holds, Record};
+use quarry_corpus::formats::{Record, RecordKind};
 
 use super::form::{Answers, Side};
 use crate::digest::digest;
@@ -13,9 +13,9 @@ use crate::error::AnnotateError;
 /// Which answers are shown.
 #[derive(Clone, Debug)]
 pub struct AnswersOptions {
-    /// A BEIR directory that says what the ids in runs and judgements stand for.
+    /// A BEIR directory that says what the ids in runs and judgments stand for.
     pub benchmark: Option<PathBuf>,
-    /// The split of judgements in directories.
+    /// The split of judgments in directories.
     pub split: String,
     /// Results of each system for a query; those with fewer show what they have.
     pub top: usize,
@@ -164,7 +164,7 @@ impl BenchmarkTexts {
     fn read(directory: &Path, split: &str) -> Result<Self, AnnotateError> {
         let mut texts = Self::default();
         let mut sources = dataset::sources(&[directory.to_owned()], "", split)?;
-        sources.retain(|source| matches!(source.format.holds, Holds::Documents | Holds::Queries));
+        sources.retain(|source| matches!(source.format.holds, RecordKind::Documents | RecordKind::Queries));
         dataset::for_each(&sources, &mut |_, record| {
             texts.add(record);
             Ok(())

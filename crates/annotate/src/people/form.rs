@@ -94,7 +94,7 @@ pub struct Generated {
     pub query_id: String,
     /// What is asked.
     pub query: String,
-    /// The code.
+    /// The code, as the model wrote it.
     pub code: String,
     /// Its language.
     pub language: String,
@@ -224,7 +224,7 @@ impl Form {
         Self { name: digest(&parts)[..12].to_owned(), guideline, tests, seed, items }
     }
 
-    /// The file.
+    /// The text of the form's file.
     pub fn write(&self, format: FileFormat) -> String {
         let mut text = String::new();
         for item in &self.items {

@@ -334,7 +334,7 @@ fn check(ledger: &Ledger, rows: &[Row], options: &ImportRequest<'_>) -> Result<C
         }
         if let Some(before) = lines.insert((form, item, person.clone()), row.line) {
             wrong(format!(
-                "{person} has labelled item {} in line {before} already; remove one",
+                "{person} has labeled item {} in line {before} already; remove one",
                 items[item].number
             ));
             continue;

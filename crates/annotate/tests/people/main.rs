@@ -212,7 +212,7 @@ fn wrong_rows_are_all_named_and_nothing_is_taken() {
         ":6: expected a test program",
         ":7: the column test_program is filled in and label is not",
         ":8: expected a date such as 2026-03-31",
-        ":13: ann has labelled item 9 in line 9 already",
+        ":13: ann has labeled item 9 in line 9 already",
     ] {
         assert!(error.contains(words), "{words}: {error}");
     }

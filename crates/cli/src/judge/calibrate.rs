@@ -36,7 +36,7 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<ExitCode> {
     let Some(found) = found else {
         bail!(
             "{}: there is no verdict with a confidence on a pair with a label in its file; set `confidence = true` in \
-             `[tests]` of the plan, or judge by a majority, on labelled pairs",
+             `[tests]` of the plan, or judge by a majority, on labeled pairs",
             plan.path.display()
         );
     };

@@ -78,7 +78,7 @@ struct ExportArgs {
     /// BEIR directory that the ids in a run are of
     #[arg(long, value_name = "DIR", requires = "side")]
     benchmark: Option<PathBuf>,
-    /// Split of judgements in a directory
+    /// Split of judgments in a directory
     #[arg(long, value_name = "SPLIT", default_value = "test")]
     split: String,
     /// Number of results of each side for a query

@@ -183,7 +183,7 @@ fn text(status: &Status<'_>) -> String {
         line(
             "agreement with the file",
             format!(
-                "{}, on {} of {} labelled pairs",
+                "{}, on {} of {} labeled pairs",
                 percent(report.accuracy),
                 report.compared(),
                 report.labelled

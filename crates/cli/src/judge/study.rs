@@ -44,7 +44,7 @@ pub struct StudyArgs {
 /// Runs `quarry judge study`.
 ///
 /// # Errors
-/// When a plan or its ledger cannot be read, or nobody labelled anything.
+/// When a plan or its ledger cannot be read, or nobody labeled anything.
 pub fn run(args: &StudyArgs) -> anyhow::Result<ExitCode> {
     let open = |path: &PathBuf| Plan::open(path, args.ledger.as_deref());
     let plans = args.plans.iter().map(open).collect::<Result<Vec<Plan>, _>>()?;

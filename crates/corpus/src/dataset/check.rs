@@ -2,7 +2,7 @@
 
 use super::key;
 use crate::formats::source::Source;
-use crate::formats::{FormatError, Holds, Record};
+use crate::formats::{FormatError, Record, RecordKind};
 use std::collections::{HashMap, HashSet};
 
 /// What was found in one file.
@@ -39,7 +39,7 @@ pub fn check(sources: &[Source], max_listed: usize) -> Result<Vec<Checked>, Form
     let mut known = Known::new(sources);
     // Labels name pairs, which conversion reads after them.
     let mut order: Vec<&Source> = sources.iter().collect();
-    order.sort_by_key(|source| source.format.holds == Holds::Labels);
+    order.sort_by_key(|source| source.format.holds == RecordKind::Labels);
     order.into_iter().map(|source| known.check(source, max_listed)).collect()
 }
 
@@ -54,7 +54,11 @@ impl Known {
     /// Ids are known of what has a file of its own; what refers to others cannot be checked.
     fn new(sources: &[Source]) -> Self {
         let has = |holds| sources.iter().any(|source| source.format.holds == holds).then(HashSet::new);
-        Self { queries: has(Holds::Queries), documents: has(Holds::Documents), pairs: has(Holds::Pairs) }
+        Self {
+            queries: has(RecordKind::Queries),
+            documents: has(RecordKind::Documents),
+            pairs: has(RecordKind::Pairs),
+        }
     }
 
     fn check(&mut self, source: &Source, max_listed: usize) -> Result<Checked, FormatError> {

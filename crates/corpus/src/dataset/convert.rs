@@ -12,7 +12,7 @@ use crate::formats::csn99;
 use crate::formats::qrels::Qrels;
 use crate::formats::source::Source;
 use crate::formats::write::{Staged, Writer};
-use crate::formats::{Document, FormatError, Holds, Judgement, Pair, Query, Record, Side, excerpt};
+use crate::formats::{Document, FormatError, Judgement, Pair, Query, Record, RecordKind, Side, excerpt};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -65,7 +65,7 @@ pub struct Written {
     /// Its records.
     pub records: usize,
     /// What these are.
-    pub holds: Holds,
+    pub holds: RecordKind,
 }
 
 impl fmt::Display for Written {
@@ -116,9 +116,9 @@ fn write(
         .map(|(path, format, container)| Writer::create(path, format, *container, format.header()))
         .collect::<Result<Vec<_>, _>>()?;
     let wants = |holds| files.iter().any(|(_, format, _)| format.holds == holds);
-    let wants_pairs = wants(Holds::Pairs) || wants(Holds::Labels);
+    let wants_pairs = wants(RecordKind::Pairs) || wants(RecordKind::Labels);
     let mut negatives = 0;
-    let mut normaliser = Normaliser::new(options, wants_pairs, wants(Holds::Documents));
+    let mut normaliser = Normaliser::new(options, wants_pairs, wants(RecordKind::Documents));
     normaliser.wants_texts = files.iter().any(|(_, format, _)| format.name == csn99::ANNOTATIONS.name);
     normaliser.run(sources, &mut |record| {
         let mut held = false;
@@ -129,12 +129,12 @@ fn write(
         let lost = !held
             && match &record {
                 Record::Pair(pair) if pair.label == Some(0) => {
-                    negatives += usize::from(wants(Holds::Pairs));
+                    negatives += usize::from(wants(RecordKind::Pairs));
                     false
                 }
-                Record::Pair(_) => wants(Holds::Pairs),
-                Record::Query(_) => wants(Holds::Queries),
-                Record::Document(_) => wants(Holds::Documents),
+                Record::Pair(_) => wants(RecordKind::Pairs),
+                Record::Query(_) => wants(RecordKind::Queries),
+                Record::Document(_) => wants(RecordKind::Documents),
                 _ => false,
             };
         if lost { Err(unfit(out, &record)) } else { Ok(()) }
@@ -317,7 +317,7 @@ impl<'o> Normaliser<'o> {
         sources: &[Source],
         emit: &mut dyn FnMut(Record) -> Result<(), FormatError>,
     ) -> Result<(), FormatError> {
-        self.has_corpus = sources.iter().any(|source| source.format.holds == Holds::Documents);
+        self.has_corpus = sources.iter().any(|source| source.format.holds == RecordKind::Documents);
         for_each(sources, &mut |source, record| self.take(source, record, emit))?;
         self.finish(sources, emit)
     }

@@ -2,7 +2,7 @@
 
 use super::{for_each, key, normalised};
 use crate::formats::source::Source;
-use crate::formats::{FormatError, Holds, Judgement, Pair, Record, Retrieved, Side};
+use crate::formats::{FormatError, Judgement, Pair, Record, RecordKind, Retrieved, Side};
 use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -166,7 +166,7 @@ impl Census {
     pub fn of(sources: &[Source], published: bool, tokenise: &Tokenise<'_>) -> Result<Self, FormatError> {
         let mut census = Self::default();
         let has = |holds| sources.iter().any(|source| source.format.holds == holds);
-        let (has_codes, has_queries) = (has(Holds::Documents), has(Holds::Queries));
+        let (has_codes, has_queries) = (has(RecordKind::Documents), has(RecordKind::Queries));
         for_each(sources, &mut |_, record| {
             match record {
                 Record::Pair(pair) => {

@@ -15,7 +15,7 @@ pub mod split;
 mod target;
 
 use crate::formats::source::Source;
-use crate::formats::{FormatError, Holds, Record};
+use crate::formats::{FormatError, Record, RecordKind};
 use std::fs;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
@@ -44,7 +44,7 @@ pub fn sources(paths: &[PathBuf], wanted: &str, split: &str) -> Result<Vec<Sourc
         let (mut found, mut splits) = (Vec::new(), Vec::new());
         for file in &files {
             let source = Source::open(file, wanted)?;
-            if source.format.holds == Holds::Judgements {
+            if source.format.holds == RecordKind::Judgements {
                 splits.push(split_of(file));
                 if split_of(file) != split {
                     continue;
@@ -77,11 +77,11 @@ pub fn sources(paths: &[PathBuf], wanted: &str, split: &str) -> Result<Vec<Sourc
 /// refer to earlier ones.
 pub fn sort(sources: &mut [Source]) {
     sources.sort_by_key(|source| match source.format.holds {
-        Holds::Documents => 0,
-        Holds::Queries => 1,
-        Holds::Labels => 2,
-        Holds::Pairs => 3,
-        Holds::Judgements | Holds::Rankings => 4,
+        RecordKind::Documents => 0,
+        RecordKind::Queries => 1,
+        RecordKind::Labels => 2,
+        RecordKind::Pairs => 3,
+        RecordKind::Judgements | RecordKind::Rankings => 4,
     });
 }
 

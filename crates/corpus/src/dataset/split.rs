@@ -5,7 +5,7 @@ use super::rows::{RowWriter, writable};
 use super::{key, normalised};
 use crate::formats::source::Source;
 use crate::formats::write::Staged;
-use crate::formats::{FormatError, Holds, Record};
+use crate::formats::{FormatError, Record, RecordKind};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -49,7 +49,7 @@ pub fn split(
     let staged = Staged::new(out)?;
     let divided: Vec<&Source> = sources
         .iter()
-        .filter(|source| matches!(source.format.holds, Holds::Pairs | Holds::Judgements))
+        .filter(|source| matches!(source.format.holds, RecordKind::Pairs | RecordKind::Judgements))
         .collect();
     let Some(first) = divided.first() else {
         return Err(FormatError::File {

@@ -2,7 +2,7 @@
 
 use super::is_data_file;
 use crate::formats::source::Source;
-use crate::formats::{Container, FORMATS, Format, FormatError, beir, cosqa, cosqa_plus, huggingface, qrels};
+use crate::formats::{Encoding, FORMATS, Format, FormatError, beir, cosqa, cosqa_plus, huggingface, qrels};
 use std::path::{Path, PathBuf};
 
 /// A folder of several files that can be written.
@@ -162,10 +162,10 @@ impl Target {
         out: &Path,
         staged: &Path,
         split: &str,
-    ) -> Vec<(PathBuf, &'static Format, Container)> {
+    ) -> Vec<(PathBuf, &'static Format, Encoding)> {
         let container = |path: &Path, format: &Format| {
             let parquet = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet"));
-            if parquet { Container::Parquet } else { format.container }
+            if parquet { Encoding::Parquet } else { format.container }
         };
         match self {
             Self::File(format) => vec![(staged.to_owned(), format, container(out, format))],

@@ -5,14 +5,14 @@
 //! code; its model reads both sides as tokens with spaces between.
 
 use super::huggingface::ranking;
-use super::{Container, Field, Format, Holds, Kind, Pair, Record, Side, Value};
+use super::{Encoding, Field, Format, Kind, Pair, Record, RecordKind, Side, Value};
 
 /// A split.
 pub static FUNCTIONS: Format = Format {
     name: "advtest",
     about: "AdvTest of CodeXGLUE: Python functions whose names are hidden in the test split",
-    holds: Holds::Pairs,
-    container: Container::JsonLines,
+    holds: RecordKind::Pairs,
+    container: Encoding::JsonLines,
     fields: &[
         Field::unique("idx", Kind::Id, "id of the code"),
         Field::required("url", Kind::Text, "id of the query: link to the lines at the commit"),
@@ -83,8 +83,8 @@ pub static FUNCTIONS: Format = Format {
 pub static PREDICTIONS: Format = Format {
     name: "advtest-predictions",
     about: "predictions for AdvTest: the ids of the codes found for each url, best first",
-    holds: Holds::Rankings,
-    container: Container::JsonLines,
+    holds: RecordKind::Rankings,
+    container: Encoding::JsonLines,
     fields: &[
         Field::unique("url", Kind::Text, "id of the query"),
         Field::required("answers", Kind::Ids, "ids of codes, best first"),

@@ -2,7 +2,7 @@
 
 use super::qrels::{self, Qrels};
 use super::source::Source;
-use super::{Container, Document, Field, Format, FormatError, Holds, Kind, Query, Record, excerpt, open};
+use super::{Document, Encoding, Field, Format, FormatError, Kind, Query, Record, RecordKind, excerpt, open};
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ pub struct Benchmark {
 pub static CORPUS: Format = Format {
     name: "beir-corpus",
     about: "BEIR documents (CoIR's and MTEB's too)",
-    holds: Holds::Documents,
-    container: Container::JsonLines,
+    holds: RecordKind::Documents,
+    container: Encoding::JsonLines,
     fields: &[
         Field::unique("_id", Kind::Id, "id of the document"),
         Field::optional("title", Kind::Text, "title, often empty"),
@@ -46,8 +46,8 @@ pub static CORPUS: Format = Format {
 pub static QUERIES: Format = Format {
     name: "beir-queries",
     about: "BEIR queries (CoIR's and MTEB's too)",
-    holds: Holds::Queries,
-    container: Container::JsonLines,
+    holds: RecordKind::Queries,
+    container: Encoding::JsonLines,
     fields: &[Field::unique("_id", Kind::Id, "id of the query"), Field::filled("text", "what is asked")],
     hint: "queries",
     read: |row, sink| sink(Record::Query(Query { id: row.text("_id"), text: row.text("text") })),
@@ -139,7 +139,7 @@ fn missing_split(folder: &Path, split: &str) -> FormatError {
 fn read_all(path: &Path, format: &'static Format) -> Result<Vec<Record>, FormatError> {
     let mut records = Vec::new();
     let mut ids = HashSet::new();
-    let source = Source { path: path.to_owned(), format, container: Container::JsonLines };
+    let source = Source { path: path.to_owned(), format, container: Encoding::JsonLines };
     source.for_each_row(&mut |row| {
         let row = row?;
         for (field, id) in row.unique_values() {

@@ -4,14 +4,14 @@
 //! Source: github.com/github/CodeSearchNet and huggingface.co/datasets/code_search_net, whose columns have other
 //! names. A pair's query is the documentation; `url` is the link to the code at its commit.
 
-use super::{Container, Document, Field, Format, Holds, Kind, Pair, Record, Side, Value};
+use super::{Document, Encoding, Field, Format, Kind, Pair, Record, RecordKind, Side, Value};
 
 /// Functions with documentation.
 pub static FUNCTIONS: Format = Format {
     name: "codesearchnet",
     about: "CodeSearchNet: documented functions of a language and split",
-    holds: Holds::Pairs,
-    container: Container::JsonLines,
+    holds: RecordKind::Pairs,
+    container: Encoding::JsonLines,
     fields: &[
         Field::required("repo", Kind::Text, "repository, owner/name"),
         Field::required("path", Kind::Text, "path in the repository"),
@@ -70,8 +70,8 @@ pub static FUNCTIONS: Format = Format {
 pub static HUGGINGFACE: Format = Format {
     name: "codesearchnet-huggingface",
     about: "CodeSearchNet with the column names of code_search_net on Hugging Face",
-    holds: Holds::Pairs,
-    container: Container::JsonLines,
+    holds: RecordKind::Pairs,
+    container: Encoding::JsonLines,
     fields: &[
         Field::required("repository_name", Kind::Text, "repository, owner/name"),
         Field::required("func_path_in_repository", Kind::Text, "path in the repository"),
@@ -112,8 +112,8 @@ pub static HUGGINGFACE: Format = Format {
 pub static DEFINITIONS: Format = Format {
     name: "codesearchnet-definitions",
     about: "deduplicated definitions of CodeSearchNet: all functions of a language, as a pickled list",
-    holds: Holds::Pairs,
-    container: Container::JsonLines,
+    holds: RecordKind::Pairs,
+    container: Encoding::JsonLines,
     fields: &[
         Field::required("nwo", Kind::Text, "repository, owner/name"),
         Field::optional("sha", Kind::Text, "commit"),

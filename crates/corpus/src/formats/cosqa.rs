@@ -5,7 +5,7 @@
 //! and `docstring_tokens` are strings with spaces between tokens.
 
 use super::{
-    Container, Document, Field, Format, FormatError, Holds, Kind, Pair, Record, Row, Side, Sink, Value,
+    Document, Encoding, Field, Format, FormatError, Kind, Pair, Record, RecordKind, Row, Side, Sink, Value,
 };
 
 const IDX: Field = Field::unique("idx", Kind::Text, "id of the pair");
@@ -19,8 +19,8 @@ const LABEL: Field = Field::required("label", Kind::Whole, "1 if the code answer
 pub static QA: Format = Format {
     name: "cosqa-qa",
     about: "CoSQA question answering: web queries and codes with a label",
-    holds: Holds::Pairs,
-    container: Container::JsonArray,
+    holds: RecordKind::Pairs,
+    container: Encoding::JsonArray,
     fields: &[IDX, DOC, CODE, CODE_TOKENS, DOCSTRING_TOKENS, LABEL],
     hint: "",
     read: |row, sink| pair(row, None, None, sink),
@@ -42,8 +42,8 @@ pub static QA: Format = Format {
 pub static RETRIEVAL: Format = Format {
     name: "cosqa-retrieval",
     about: "CoSQA code search: web queries with the number of their code in the code base",
-    holds: Holds::Pairs,
-    container: Container::JsonArray,
+    holds: RecordKind::Pairs,
+    container: Encoding::JsonArray,
     fields: &[
         IDX,
         DOC,
@@ -75,8 +75,8 @@ pub static RETRIEVAL: Format = Format {
 pub static CODES: Format = Format {
     name: "cosqa-codes",
     about: "CoSQA code base: an object from code to number",
-    holds: Holds::Documents,
-    container: Container::JsonObject,
+    holds: RecordKind::Documents,
+    container: Encoding::JsonObject,
     fields: &[CODE, Field::unique("id", Kind::Whole, "number of the code")],
     hint: "",
     read: |row, sink| {

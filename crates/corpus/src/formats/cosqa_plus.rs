@@ -4,14 +4,14 @@
 //! Source: github.com/DeepSoftwareAnalytics/CoSQA_Plus. Its evaluator wants queries and codes in the schema of the
 //! pairs and fills what they lack with empty strings; such files are read like the plain ones.
 
-use super::{Container, Document, Field, Format, Holds, Kind, Pair, Query, Record, Side, Value};
+use super::{Document, Encoding, Field, Format, Kind, Pair, Query, Record, RecordKind, Side, Value};
 
 /// The labelled pairs.
 pub static PAIRS: Format = Format {
     name: "cosqa-plus",
     about: "CoSQA+: labelled pairs of queries and codes",
-    holds: Holds::Pairs,
-    container: Container::JsonArray,
+    holds: RecordKind::Pairs,
+    container: Encoding::JsonArray,
     fields: &[
         Field::unique("pair-idx", Kind::Whole, "id of the pair"),
         Field::required("query-idx", Kind::Whole, "id of the query"),
@@ -61,8 +61,8 @@ pub static PAIRS: Format = Format {
 pub static QUERIES: Format = Format {
     name: "cosqa-plus-queries",
     about: "CoSQA+: the queries",
-    holds: Holds::Queries,
-    container: Container::JsonArray,
+    holds: RecordKind::Queries,
+    container: Encoding::JsonArray,
     fields: &[
         Field::unique("query-idx", Kind::Whole, "id of the query"),
         Field::filled("query", "the query"),
@@ -80,8 +80,8 @@ pub static QUERIES: Format = Format {
 pub static CODES: Format = Format {
     name: "cosqa-plus-codes",
     about: "CoSQA+: the code base",
-    holds: Holds::Documents,
-    container: Container::JsonArray,
+    holds: RecordKind::Documents,
+    container: Encoding::JsonArray,
     fields: &[
         Field::unique("code-idx", Kind::Whole, "id of the code"),
         Field::required("code", Kind::Text, "the code"),

@@ -4,14 +4,14 @@
 //! Source: `resources` of github.com/github/CodeSearchNet. Queries are compared in lower case, as its evaluation does,
 //! so that the lower-cased query is its id.
 
-use super::{Container, Field, Format, Holds, Judgement, Kind, Query, Record, Value};
+use super::{Encoding, Field, Format, Judgement, Kind, Query, Record, RecordKind, Value};
 
 /// `annotationStore.csv`.
 pub static ANNOTATIONS: Format = Format {
     name: "csn99",
     about: "relevance annotations of the CodeSearchNet challenge",
-    holds: Holds::Judgements,
-    container: Container::Csv,
+    holds: RecordKind::Judgements,
+    container: Encoding::Csv,
     fields: &[
         Field::required("Language", Kind::Text, "programming language"),
         Field::filled("Query", "the query"),
@@ -45,8 +45,8 @@ pub static ANNOTATIONS: Format = Format {
 pub static QUERIES: Format = Format {
     name: "csn99-queries",
     about: "queries of the CodeSearchNet challenge",
-    holds: Holds::Queries,
-    container: Container::Csv,
+    holds: RecordKind::Queries,
+    container: Encoding::Csv,
     fields: &[Field { unique: true, ..Field::filled("query", "the query") }],
     hint: "queries",
     read: |row, sink| {

@@ -3,7 +3,7 @@
 //! Source: github.com/drndr/gencodesearchnet. Its CoSQA file pairs docstrings with the codes of pairs labelled 0, and
 //! repeats many of them; records are kept apart here by their position, as its ranking does.
 
-use super::{Container, Field, Format, Holds, Kind, Pair, Record, Row, Side, Value, excerpt};
+use super::{Encoding, Field, Format, Kind, Pair, Record, RecordKind, Row, Side, Value, excerpt};
 
 /// What stands between text and code.
 const SPLIT: &str = "[CODESPLIT]";
@@ -12,8 +12,8 @@ const SPLIT: &str = "[CODESPLIT]";
 pub static PAIRS: Format = Format {
     name: "gecs",
     about: "GenCodeSearchNet: text [CODESPLIT] code, match or no match",
-    holds: Holds::Pairs,
-    container: Container::JsonLines,
+    holds: RecordKind::Pairs,
+    container: Encoding::JsonLines,
     fields: &[
         Field::required("input", Kind::Text, "text, [CODESPLIT], code"),
         Field::required("target", Kind::Whole, "1 for a match, 0 for none"),

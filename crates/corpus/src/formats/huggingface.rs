@@ -6,16 +6,16 @@
 //! language before them where there are many. Newer MTEB files write `id` for `_id`.
 
 use super::{
-    Container, Document, Field, Format, FormatError, Holds, Judgement, Kind, Query, Record, Retrieved, Row,
-    Sink, Value,
+    Document, Encoding, Field, Format, FormatError, Judgement, Kind, Query, Record, RecordKind, Retrieved,
+    Row, Sink, Value,
 };
 
 /// Documents with `id`.
 pub static CORPUS: Format = Format {
     name: "mteb-corpus",
     about: "MTEB: documents",
-    holds: Holds::Documents,
-    container: Container::JsonLines,
+    holds: RecordKind::Documents,
+    container: Encoding::JsonLines,
     fields: &[
         Field::unique("id", Kind::Id, "id of the document"),
         Field::optional("title", Kind::Text, "title, often empty"),
@@ -35,8 +35,8 @@ pub static CORPUS: Format = Format {
 pub static QUERIES: Format = Format {
     name: "mteb-queries",
     about: "MTEB: queries",
-    holds: Holds::Queries,
-    container: Container::JsonLines,
+    holds: RecordKind::Queries,
+    container: Encoding::JsonLines,
     fields: &[Field::unique("id", Kind::Id, "id of the query"), Field::filled("text", "what is asked")],
     hint: "queries",
     read: |row, sink| sink(Record::Query(Query { id: row.text("id"), text: row.text("text") })),
@@ -48,8 +48,8 @@ pub static QUERIES: Format = Format {
 pub static COIR_QRELS: Format = Format {
     name: "coir-qrels",
     about: "CoIR: judgements",
-    holds: Holds::Judgements,
-    container: Container::JsonLines,
+    holds: RecordKind::Judgements,
+    container: Encoding::JsonLines,
     fields: &[
         Field::required("query_id", Kind::Id, "id of the query"),
         Field::required("corpus_id", Kind::Id, "id of the document"),
@@ -65,8 +65,8 @@ pub static COIR_QRELS: Format = Format {
 pub static MTEB_QRELS: Format = Format {
     name: "mteb-qrels",
     about: "MTEB: judgements",
-    holds: Holds::Judgements,
-    container: Container::JsonLines,
+    holds: RecordKind::Judgements,
+    container: Encoding::JsonLines,
     fields: &[
         Field::required("query-id", Kind::Id, "id of the query"),
         Field::required("corpus-id", Kind::Id, "id of the document"),
@@ -82,8 +82,8 @@ pub static MTEB_QRELS: Format = Format {
 pub static TOP_RANKED: Format = Format {
     name: "mteb-top-ranked",
     about: "MTEB: the candidates of each query that are ranked",
-    holds: Holds::Rankings,
-    container: Container::JsonLines,
+    holds: RecordKind::Rankings,
+    container: Encoding::JsonLines,
     fields: &[
         Field::unique("query-id", Kind::Id, "id of the query"),
         Field::required("corpus-ids", Kind::Ids, "ids of the candidates"),

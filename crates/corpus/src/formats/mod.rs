@@ -1,10 +1,11 @@
 //! File formats of retrieval data sets.
 //!
-//! A [`Format`] says by which fields a record is told, what they hold, and which [`Record`]s it stands for; all of
-//! them are in [`FORMATS`]. What a file is packed in ([`Container`]) is seen from its bytes: the same records come
-//! as JSON lines, as one JSON array, as CSV, as a pickle or as Parquet, packed with gzip or not. Readers hold one
-//! record at a time, of Parquet some rows; of a pickle what it refers to again; a wrong record is refused with its file, its line, what was expected and
-//! what to do. Blank lines are skipped, line ends may be `\n` or `\r\n`, a byte order mark is ignored.
+//! A [`Format`] says by which fields a record is told, what they hold, and which [`Record`]s it stands for; all of them
+//! are in [`FORMATS`]. What a file is packed in ([`Encoding`]) is seen from its bytes: the same records come as JSON
+//! lines, as one JSON array, as CSV, as a pickle or as Parquet, packed with gzip or not. Readers hold one record at a
+//! time, of Parquet some rows; of a pickle what it refers to again; a wrong record is refused with its file, its line,
+//! what was expected and what to do. Blank lines are skipped, line ends may be `\n` or `\r\n`, a byte order mark is
+//! ignored.
 //!
 //! [`beir`], [`qrels`], [`run`], [`cosqa`] and [`repo_search`] also read whole files into values for `eval`.
 
@@ -43,9 +44,9 @@ pub use row::{Field, Kind};
 pub(crate) use row::{Row, Value};
 pub(crate) use text::{Line, excerpt, for_each_line, open};
 
-/// What a file is packed in.
+/// The encoding of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Container {
+pub enum Encoding {
     /// One JSON object a line.
     JsonLines,
     /// One JSON array of objects.
@@ -65,16 +66,16 @@ pub enum Container {
     },
 }
 
-impl Container {
+impl Encoding {
     /// Whether rows are text that can be copied from file to file.
     pub(crate) fn is_text(self) -> bool {
         !matches!(self, Self::Pickle | Self::Parquet)
     }
 }
 
-/// What the records of a format are, in the main.
+/// The main kind of a format's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holds {
+pub enum RecordKind {
     /// Texts with codes.
     Pairs,
     /// Questions.
@@ -89,7 +90,7 @@ pub enum Holds {
     Rankings,
 }
 
-impl Holds {
+impl RecordKind {
     /// What several records are called.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -115,9 +116,9 @@ pub struct Format {
     /// What it holds and who publishes it.
     pub about: &'static str,
     /// What its records are.
-    pub holds: Holds,
+    pub holds: RecordKind,
     /// What it is published in, and written in.
-    pub container: Container,
+    pub container: Encoding,
     /// What its records hold, in the order of columns. Other fields are ignored.
     pub fields: &'static [Field],
     /// A part of the usual file names, which decides where the fields do not.
@@ -126,7 +127,7 @@ pub struct Format {
     pub(crate) read: fn(&Row<'_>, &mut Sink<'_>) -> Result<(), FormatError>,
     /// The values of `fields` for the n-th record (from 0), `None` for records that the format cannot hold.
     pub(crate) write: Option<WriteRecord>,
-    /// For [`Container::Lines`]: takes a line apart. `None` for a line that names the columns.
+    /// For [`Encoding::Lines`]: takes a line apart. `None` for a line that names the columns.
     pub(crate) split: Option<SplitLine>,
 }
 
@@ -134,8 +135,8 @@ impl Format {
     /// The line that names the columns, where files of this format begin with one.
     pub(crate) fn header(&self) -> Option<String> {
         let separator = match self.container {
-            Container::Csv => ",",
-            Container::Lines { header: true } => "\t",
+            Encoding::Csv => ",",
+            Encoding::Lines { header: true } => "\t",
             _ => return None,
         };
         Some(self.fields.iter().map(|field| field.name).collect::<Vec<_>>().join(separator))

@@ -1,7 +1,7 @@
 //! Relevance judgements: TREC qrels and BEIR qrels.
 
 use super::{
-    Container, Field, Format, FormatError, Holds, Kind, Line, Record, Row, Sink, Value, excerpt,
+    Encoding, Field, Format, FormatError, Kind, Line, Record, RecordKind, Row, Sink, Value, excerpt,
     for_each_line, open,
 };
 use std::collections::BTreeMap;
@@ -16,8 +16,8 @@ pub type Qrels = BTreeMap<String, BTreeMap<String, i32>>;
 pub static BEIR: Format = Format {
     name: "beir-qrels",
     about: "BEIR judgements: query-id TAB corpus-id TAB score",
-    holds: Holds::Judgements,
-    container: Container::Lines { header: true },
+    holds: RecordKind::Judgements,
+    container: Encoding::Lines { header: true },
     fields: &[
         Field::required("query-id", Kind::Text, "id of the query"),
         Field::required("corpus-id", Kind::Text, "id of the document"),
@@ -43,8 +43,8 @@ pub static BEIR: Format = Format {
 pub static TREC: Format = Format {
     name: "trec-qrels",
     about: "TREC judgements: query iteration document grade",
-    holds: Holds::Judgements,
-    container: Container::Lines { header: false },
+    holds: RecordKind::Judgements,
+    container: Encoding::Lines { header: false },
     fields: &[
         Field::required("query", Kind::Text, "id of the query"),
         Field::optional("iteration", Kind::Text, "always 0"),

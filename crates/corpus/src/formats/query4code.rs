@@ -4,14 +4,16 @@
 //! Models* and its repository. A record's code is known by `url` or `relevant_ids`; with several of the latter the
 //! query is answered by all of them, and the record's own code is the first.
 
-use super::{Container, Document, Field, Format, Holds, Judgement, Kind, Pair, Query, Record, Side, Value};
+use super::{
+    Document, Encoding, Field, Format, Judgement, Kind, Pair, Query, Record, RecordKind, Side, Value,
+};
 
 /// An evaluation set, or its corpus.
 pub static PAIRS: Format = Format {
     name: "query4code",
     about: "Query4Code: an evaluation set of queries and codes",
-    holds: Holds::Pairs,
-    container: Container::JsonLines,
+    holds: RecordKind::Pairs,
+    container: Encoding::JsonLines,
     fields: &[
         Field::required("query", Kind::Text, "the query"),
         Field::required("code", Kind::Text, "the code"),
@@ -59,8 +61,8 @@ pub static PAIRS: Format = Format {
 pub static ANNOTATIONS: Format = Format {
     name: "query4code-annotations",
     about: "Query4Code: summaries and queries that the annotator wrote",
-    holds: Holds::Pairs,
-    container: Container::JsonLines,
+    holds: RecordKind::Pairs,
+    container: Encoding::JsonLines,
     fields: &[
         Field::required("summary", Kind::Text, "what the function does"),
         Field::filled("query", "what someone would ask to find it"),

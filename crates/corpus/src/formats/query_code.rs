@@ -1,13 +1,14 @@
-//! Pairs of queries and codes of your own: the least that can be judged or measured, with a name for what else there is.
+//! Pairs of queries and codes of your own: the least that can be judged or measured, with a name for what else there
+//! is.
 
-use super::{Container, Field, Format, Holds, Kind, Pair, Record, Side, Value};
+use super::{Encoding, Field, Format, Kind, Pair, Record, RecordKind, Side, Value};
 
 /// The pairs.
 pub static PAIRS: Format = Format {
     name: "query-code",
     about: "pairs of your own: queries and codes, with labels or without",
-    holds: Holds::Pairs,
-    container: Container::JsonLines,
+    holds: RecordKind::Pairs,
+    container: Encoding::JsonLines,
     fields: &[
         Field::filled("query", "the query"),
         Field::required("code", Kind::Text, "the code"),

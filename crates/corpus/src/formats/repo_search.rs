@@ -6,7 +6,7 @@
 //! or a range of lines (`path:start-end`).
 
 use super::{
-    Container, Field, Format, FormatError, Holds, Judgement, Kind, Line, Query, Record, Value, excerpt,
+    Encoding, Field, Format, FormatError, Judgement, Kind, Line, Query, Record, RecordKind, Value, excerpt,
     for_each_line, open,
 };
 use std::collections::BTreeMap;
@@ -18,8 +18,8 @@ use std::path::Path;
 pub static TABLE: Format = Format {
     name: "repo-search",
     about: "questions about whole repositories, and the files that answer them",
-    holds: Holds::Queries,
-    container: Container::Lines { header: true },
+    holds: RecordKind::Queries,
+    container: Encoding::Lines { header: true },
     fields: &[
         Field::required("repo", Kind::Text, "short name of the repository"),
         Field::required("revision", Kind::Text, "commit that the judgements are made for"),

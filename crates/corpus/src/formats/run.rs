@@ -2,7 +2,7 @@
 
 use super::text::{Lines, for_each_block};
 use super::{
-    Container, Field, Format, FormatError, Holds, Kind, Line, Record, Retrieved, Value, excerpt, open,
+    Encoding, Field, Format, FormatError, Kind, Line, Record, RecordKind, Retrieved, Value, excerpt, open,
 };
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -234,8 +234,8 @@ fn split(text: &str) -> ([&str; 6], usize) {
 pub static TREC: Format = Format {
     name: "trec-run",
     about: "TREC run: query Q0 document rank score tag",
-    holds: Holds::Rankings,
-    container: Container::Lines { header: false },
+    holds: RecordKind::Rankings,
+    container: Encoding::Lines { header: false },
     fields: &[
         Field::required("query", Kind::Text, "id of the query"),
         Field::required("document", Kind::Text, "id of the document"),

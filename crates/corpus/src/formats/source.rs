@@ -4,7 +4,7 @@ use super::delimited::Rows;
 use super::row::{json_error, json_values};
 use super::text::{excerpt, for_each_item, for_each_line, open, read_error};
 use super::write::write_csv;
-use super::{Container, FORMATS, Field, Format, FormatError, Line, Record, Row, Value, parquet, pickle};
+use super::{Encoding, FORMATS, Field, Format, FormatError, Line, Record, Row, Value, parquet, pickle};
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ pub struct Source {
     /// What its records are.
     pub format: &'static Format,
     /// What it is packed in.
-    pub container: Container,
+    pub container: Encoding,
 }
 
 /// The format of a name.
@@ -43,7 +43,7 @@ impl Source {
         };
         let container = match format.container {
             // Both begin with a brace, and a table without a header looks like one with.
-            Container::JsonObject | Container::Lines { .. } => format.container,
+            Encoding::JsonObject | Encoding::Lines { .. } => format.container,
             _ => container,
         };
         Ok(Self { path: path.to_owned(), format, container })
@@ -67,7 +67,7 @@ impl Source {
     /// The line that names the columns, where the file has one.
     pub(crate) fn header(&self) -> Result<Option<String>, FormatError> {
         match self.container {
-            Container::Csv => first(|each| for_each_line(open(&self.path)?, &self.path, each)).map(Some),
+            Encoding::Csv => first(|each| for_each_line(open(&self.path)?, &self.path, each)).map(Some),
             _ => Ok(self.format.header()),
         }
     }
@@ -84,25 +84,23 @@ impl Source {
             each(row)
         };
         match self.container {
-            Container::JsonLines => {
-                for_each_line(open(path)?, path, |line| give(Row::of_json(*line, format)))
-            }
-            Container::JsonArray => {
+            Encoding::JsonLines => for_each_line(open(path)?, path, |line| give(Row::of_json(*line, format))),
+            Encoding::JsonArray => {
                 for_each_item(open(path)?, path, b'[', |line| give(Row::of_json(*line, format)))
             }
-            Container::JsonObject => {
+            Encoding::JsonObject => {
                 for_each_item(open(path)?, path, b'{', |line| give(member(*line, format)))
             }
-            Container::Csv => for_each_record(path, format, &mut give),
-            Container::Pickle => {
+            Encoding::Csv => for_each_record(path, format, &mut give),
+            Encoding::Pickle => {
                 pickle::for_each_row(open(path)?, path, format.fields, &mut |place, values| {
                     give(values.and_then(|values| Row::new(place, format, values)))
                 })
             }
-            Container::Parquet => parquet::for_each_row(path, format.fields, &mut |place, values| {
+            Encoding::Parquet => parquet::for_each_row(path, format.fields, &mut |place, values| {
                 give(values.and_then(|values| Row::new(place, format, values)))
             }),
-            Container::Lines { .. } => {
+            Encoding::Lines { .. } => {
                 let Some(split) = format.split else { return Ok(()) };
                 for_each_line(open(path)?, path, |line| match split(line) {
                     Ok(Some(values)) => give(Row::new(*line, format, values)),
@@ -116,7 +114,7 @@ impl Source {
 
 /// The format whose fields the first record has most of. A record with all the names that this knows, and more names of
 /// a format that it does not fit, is a wrong record of that one.
-fn detect(path: &Path, container: Container, wanted: &str) -> Result<&'static Format, FormatError> {
+fn detect(path: &Path, container: Encoding, wanted: &str) -> Result<&'static Format, FormatError> {
     let names = [path.file_name(), path.parent().and_then(Path::file_name)]
         .map(|name| name.unwrap_or_default().to_string_lossy().to_lowercase());
     // The name of the file says more than that of its folder.
@@ -235,12 +233,12 @@ fn column(header: &csv::StringRecord, field: &Field) -> Option<usize> {
 }
 
 /// What a file is packed in, by its first bytes.
-fn sniff(path: &Path) -> Result<Container, FormatError> {
+fn sniff(path: &Path) -> Result<Encoding, FormatError> {
     let mut reader = open(path)?;
     loop {
         let bytes = reader.fill_buf().map_err(|error| read_error(error, path, 1))?;
         if bytes.starts_with(parquet::MAGIC) {
-            return Ok(Container::Parquet);
+            return Ok(Encoding::Parquet);
         }
         match bytes.first() {
             None => {
@@ -251,11 +249,11 @@ fn sniff(path: &Path) -> Result<Container, FormatError> {
                     remedy: "check that this is the right file".into(),
                 });
             }
-            Some(0x80) => return Ok(Container::Pickle),
-            Some(b'[') => return Ok(Container::JsonArray),
-            Some(b'{') => return Ok(Container::JsonLines),
+            Some(0x80) => return Ok(Encoding::Pickle),
+            Some(b'[') => return Ok(Encoding::JsonArray),
+            Some(b'{') => return Ok(Encoding::JsonLines),
             Some(b' ' | b'\t' | b'\r' | b'\n' | 0xEF | 0xBB | 0xBF) => reader.consume(1),
-            Some(_) => return Ok(Container::Csv),
+            Some(_) => return Ok(Encoding::Csv),
         }
     }
 }
@@ -284,18 +282,18 @@ struct Head {
     first: String,
     /// The first member of a file that may be one object.
     member: Option<String>,
-    container: Container,
+    container: Encoding,
 }
 
 impl Head {
-    fn of(path: &Path, container: Container) -> Result<Self, FormatError> {
+    fn of(path: &Path, container: Encoding) -> Result<Self, FormatError> {
         let first = match container {
-            Container::JsonArray => first(|each| for_each_item(open(path)?, path, b'[', each))?,
-            Container::Pickle | Container::Parquet => String::new(),
+            Encoding::JsonArray => first(|each| for_each_item(open(path)?, path, b'[', each))?,
+            Encoding::Pickle | Encoding::Parquet => String::new(),
             _ => first(|each| for_each_line(open(path)?, path, each))?,
         };
         let member = match container {
-            Container::JsonLines => first_of_object(path).ok(),
+            Encoding::JsonLines => first_of_object(path).ok(),
             _ => None,
         };
         Ok(Self { first, member, container })
@@ -306,18 +304,18 @@ impl Head {
         let place = |text| Line { path, number: 1, counts_records: false, text };
         let is_json = match self.container {
             // Rows of these are asked for by the names of their fields.
-            Container::Pickle | Container::Parquet => {
+            Encoding::Pickle | Encoding::Parquet => {
                 let source = Source { path: path.to_owned(), format, container: self.container };
                 return first_row(&source).map(Match::fitting);
             }
-            container => container != Container::Csv,
+            container => container != Encoding::Csv,
         };
         match (is_json, format.container) {
             // Whatever begins with a name and a number could be one: it is one if it is nothing else.
-            (true, Container::JsonObject) => {
+            (true, Encoding::JsonObject) => {
                 member(place(self.member.as_deref()?), format).ok().map(|_| Match::fitting(Vec::new()))
             }
-            (true, Container::Lines { .. }) | (false, Container::JsonObject) => None,
+            (true, Encoding::Lines { .. }) | (false, Encoding::JsonObject) => None,
             (true, _) => {
                 let values = json_values(&self.first, format.fields).ok()?;
                 let fields = || format.fields.iter().zip(&values);
@@ -328,7 +326,7 @@ impl Head {
                 let fits = Row::new(place(&self.first), format, values).and_then(read).is_ok();
                 complete.then_some(Match { names, fits })
             }
-            (false, Container::Lines { .. }) => {
+            (false, Encoding::Lines { .. }) => {
                 let line = place(&self.first);
                 match format.split?(&line).ok()? {
                     Some(values) => {

@@ -4,14 +4,14 @@
 //! Source: github.com/drndr/gencodesearchnet, a CSV table (a fuller one has authors, packages and links as well) and a
 //! JSON variant. The set that is ranked has the form of [`super::gecs`].
 
-use super::{Container, Field, Format, FormatError, Holds, Kind, Pair, Record, Row, Side, Sink, Value};
+use super::{Encoding, Field, Format, FormatError, Kind, Pair, Record, RecordKind, Row, Side, Sink, Value};
 
 /// The CSV table.
 pub static TABLE: Format = Format {
     name: "statcodesearch",
     about: "StatCodeSearch: comments and R code with the kind of analysis (CSV)",
-    holds: Holds::Pairs,
-    container: Container::Csv,
+    holds: RecordKind::Pairs,
+    container: Encoding::Csv,
     fields: &[
         Field::unique("Idx", Kind::Id, "id of the pair"),
         Field::required("Comment", Kind::Text, "the comment"),
@@ -33,8 +33,8 @@ pub static TABLE: Format = Format {
 pub static JSON: Format = Format {
     name: "statcodesearch-json",
     about: "StatCodeSearch: comments and R code with the kind of analysis (JSON)",
-    holds: Holds::Pairs,
-    container: Container::JsonArray,
+    holds: RecordKind::Pairs,
+    container: Encoding::JsonArray,
     fields: &[
         Field::unique("ID", Kind::Id, "id of the pair"),
         Field::required("Comment", Kind::Text, "the comment"),

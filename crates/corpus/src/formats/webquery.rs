@@ -5,15 +5,15 @@
 //! spaces before publication, so the code cannot be parsed.
 
 use super::{
-    Container, Field, Format, FormatError, Holds, Kind, Label, Line, Pair, Record, Side, Value, excerpt,
+    Encoding, Field, Format, FormatError, Kind, Label, Line, Pair, Record, RecordKind, Side, Value, excerpt,
 };
 
 /// The pairs.
 pub static PAIRS: Format = Format {
     name: "webquery",
     about: "WebQueryTest of CodeXGLUE: web queries and codes, without labels",
-    holds: Holds::Pairs,
-    container: Container::JsonArray,
+    holds: RecordKind::Pairs,
+    container: Encoding::JsonArray,
     fields: &[
         Field::unique("idx", Kind::Text, "id of the pair"),
         Field::filled("doc", "the web query"),
@@ -42,8 +42,8 @@ pub static PAIRS: Format = Format {
 pub static ANSWERS: Format = Format {
     name: "webquery-answers",
     about: "answers or predictions of WebQueryTest: idx TAB 0/1",
-    holds: Holds::Labels,
-    container: Container::Lines { header: false },
+    holds: RecordKind::Labels,
+    container: Encoding::Lines { header: false },
     fields: &[
         Field::unique("idx", Kind::Text, "id of the pair"),
         Field::required("label", Kind::Whole, "1 if the code answers the query, 0 if not"),

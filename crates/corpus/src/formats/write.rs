@@ -1,7 +1,7 @@
 //! Writing records in a format, and files that appear whole or not at all.
 
 use super::parquet::TableWriter;
-use super::{Container, Format, FormatError, Record, Value};
+use super::{Encoding, Format, FormatError, Record, Value};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -123,14 +123,14 @@ impl Drop for NewDirectories {
 pub(crate) struct Writer {
     path: PathBuf,
     format: &'static Format,
-    container: Container,
+    container: Encoding,
     sink: Sink,
     n_written: usize,
 }
 
 enum Sink {
     Text(BufWriter<File>),
-    /// Of [`Container::Parquet`] alone.
+    /// Of [`Encoding::Parquet`] alone.
     Table(Box<TableWriter>),
 }
 
@@ -140,7 +140,7 @@ impl Writer {
     pub(crate) fn create(
         path: &Path,
         format: &'static Format,
-        container: Container,
+        container: Encoding,
         header: Option<String>,
     ) -> Result<Self, FormatError> {
         let error = |source| FormatError::Write { path: path.to_owned(), source };
@@ -148,18 +148,18 @@ impl Writer {
             fs::create_dir_all(folder).map_err(error)?;
         }
         let file = File::create(path).map_err(error)?;
-        let sink = if container == Container::Parquet {
+        let sink = if container == Encoding::Parquet {
             let table = TableWriter::new(file, format).map_err(io::Error::other).map_err(error)?;
             Sink::Table(Box::new(table))
         } else {
             let mut file = BufWriter::new(file);
             match container {
-                Container::JsonArray => file.write_all(b"[\n"),
-                Container::JsonObject => file.write_all(b"{\n"),
-                Container::Csv | Container::Lines { .. } => {
+                Encoding::JsonArray => file.write_all(b"[\n"),
+                Encoding::JsonObject => file.write_all(b"{\n"),
+                Encoding::Csv | Encoding::Lines { .. } => {
                     header.map_or(Ok(()), |header| writeln!(file, "{header}"))
                 }
-                Container::JsonLines | Container::Pickle | Container::Parquet => Ok(()),
+                Encoding::JsonLines | Encoding::Pickle | Encoding::Parquet => Ok(()),
             }
             .map_err(error)?;
             Sink::Text(file)
@@ -189,18 +189,18 @@ impl Writer {
         };
         let is_first = self.n_written == 0;
         match self.container {
-            Container::JsonLines | Container::Pickle | Container::Parquet => {
+            Encoding::JsonLines | Encoding::Pickle | Encoding::Parquet => {
                 json(&object).and_then(|line| writeln!(file, "{line}"))
             }
-            Container::JsonArray => json(&object).and_then(|item| write_item(file, &item, is_first)),
-            Container::JsonObject => {
+            Encoding::JsonArray => json(&object).and_then(|item| write_item(file, &item, is_first)),
+            Encoding::JsonObject => {
                 let member = values.iter().map(json).collect::<io::Result<Vec<_>>>();
                 member.and_then(|member| write_item(file, &member.join(": "), is_first))
             }
-            Container::Csv => write_csv(file, values.iter().map(cell).collect::<Vec<_>>()),
-            Container::Lines { .. } => {
+            Encoding::Csv => write_csv(file, values.iter().map(cell).collect::<Vec<_>>()),
+            Encoding::Lines { .. } => {
                 let cells: Vec<String> = values.iter().map(cell).collect();
-                let spaces = self.container == Container::Lines { header: true };
+                let spaces = self.container == Encoding::Lines { header: true };
                 let separates = |c: char| c.is_whitespace() && !(spaces && c == ' ');
                 if let Some(wrong) = cells.iter().find(|cell| cell.is_empty() || cell.contains(separates)) {
                     return Err(FormatError::File {
@@ -219,10 +219,10 @@ impl Writer {
     }
 
     /// Writes the text of a record that was read from a file of the same format and container, which is one of text
-    /// ([`Container::is_text`]).
+    /// ([`Encoding::is_text`]).
     pub(crate) fn write_text(&mut self, text: &str) -> Result<(), FormatError> {
         match (&mut self.sink, self.container) {
-            (Sink::Text(file), Container::JsonArray | Container::JsonObject) => {
+            (Sink::Text(file), Encoding::JsonArray | Encoding::JsonObject) => {
                 write_item(file, text, self.n_written == 0)
             }
             (Sink::Text(file), _) => writeln!(file, "{text}"),
@@ -240,8 +240,8 @@ impl Writer {
     /// Ends the file; the number of records in it.
     pub(crate) fn finish(self) -> Result<usize, FormatError> {
         let end = match self.container {
-            Container::JsonArray => "\n]\n",
-            Container::JsonObject => "\n}\n",
+            Encoding::JsonArray => "\n]\n",
+            Encoding::JsonObject => "\n}\n",
             _ => "",
         };
         let file = match self.sink {

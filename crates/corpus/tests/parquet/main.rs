@@ -3,7 +3,7 @@
 use quarry_corpus::dataset::convert::{Options, Target, benchmark, convert};
 use quarry_corpus::dataset::sources;
 use quarry_corpus::formats::source::Source;
-use quarry_corpus::formats::{Container, FormatError, Record};
+use quarry_corpus::formats::{Encoding, FormatError, Record};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ fn records(path: &Path, wanted: &str) -> Result<Vec<Record>, FormatError> {
 fn tables_of_several_writers_are_one_data_set() {
     let paths = ["corpus", "queries", "qrels"].map(|name| fixture(&format!("{name}.parquet")));
     let found = sources(&paths, "", "test").unwrap();
-    assert!(found.iter().all(|source| source.container == Container::Parquet));
+    assert!(found.iter().all(|source| source.container == Encoding::Parquet));
     let data = benchmark(&found, &Options::default()).unwrap();
     assert_eq!((data.documents.len(), data.queries.len(), data.qrels.len()), (300, 30, 30));
     for (i, document) in data.documents.iter().enumerate() {
@@ -140,7 +140,7 @@ fn what_is_converted_reads_back_the_same() {
     assert_eq!(written.iter().map(|file| file.records).collect::<Vec<_>>(), [300, 30, 30]);
     assert_eq!(written[2].path, out.join("qrels/dev-00000-of-00001.parquet"));
     let after = sources(&[out], "", "dev").unwrap();
-    assert!(after.iter().all(|source| source.container == Container::Parquet));
+    assert!(after.iter().all(|source| source.container == Encoding::Parquet));
     let read = |sources: &[Source]| benchmark(sources, &Options::default()).unwrap();
     assert_eq!(read(&after), read(&before));
     // A single file, by its name; lists, numbers and languages too.

@@ -197,7 +197,7 @@ fn without_each_pool(request: &Request<'_>, qrels: &Qrels) -> Result<Vec<Variant
                 !pools[left_out].1.contains(&pair) || others.any(|(_, (_, pool))| pool.contains(&pair))
             });
         }
-        Variant::new(format!("pool without {}", pools[left_out].0), qrels, Unjudged::Wrong)
+        Variant::new(format!("pool without {}", pools[left_out].0), qrels, Unjudged::NonRelevant)
     };
     Ok((0..pools.len()).map(without).collect())
 }

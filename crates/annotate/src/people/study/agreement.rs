@@ -7,7 +7,7 @@ use quarry_metrics::classification::{ClassScores, class_scores};
 use quarry_metrics::significance::Interval;
 use serde::Serialize;
 
-use super::{Annotator, AnnotatorColumns, LabelTable, LabelledPair, Ratings, Share};
+use super::{Annotator, AnnotatorColumns, LabelTable, LabeledPair, Ratings, Share};
 use crate::criterion::Criterion;
 
 /// How far people agree.
@@ -19,7 +19,7 @@ pub struct AgreementRow {
     pub criterion: Criterion,
     /// People.
     pub people: usize,
-    /// Pairs that two of them labelled, or more.
+    /// Pairs that two of them labeled, or more.
     pub pairs: usize,
     /// Labels of these pairs.
     pub labels: usize,
@@ -73,7 +73,7 @@ impl AnnotatorRow {
 pub struct AgainstFile {
     /// Who.
     pub annotator: String,
-    /// Under which criterion the annotator labelled; what the file's labels mean is for its reader to know.
+    /// Under which criterion the annotator labeled; what the file's labels mean is for its reader to know.
     pub criterion: Criterion,
     /// Pairs with a label of the file that the annotator said something of, if only that it cannot be decided.
     pub pairs: usize,
@@ -171,7 +171,7 @@ impl LabelTable<'_> {
             return Against::default();
         };
         let mut ratings = self.ratings(together, criterion);
-        // Blocks are of the pairs that people labelled.
+        // Blocks are of the pairs that people labeled.
         ratings.retain(|row| row.iter().flatten().count() > 1);
         Against {
             accuracy: Some(accuracy),
@@ -183,11 +183,11 @@ impl LabelTable<'_> {
     pub(crate) fn against_file(&self) -> Vec<AgainstFile> {
         let mut rows = Vec::new();
         for (column, annotator) in self.annotators.iter().enumerate() {
-            let is_seen = |pair: &&&LabelledPair| pair.file.is_some() && pair.labels.contains_key(&column);
+            let is_seen = |pair: &&&LabeledPair| pair.file.is_some() && pair.labels.contains_key(&column);
             let pairs = self.pairs.iter().filter(is_seen).count();
             for criterion in Criterion::ALL {
                 let both =
-                    |pair: &&LabelledPair| Some((pair.file?, pair.labels.get(&column)?.under(criterion)?));
+                    |pair: &&LabeledPair| Some((pair.file?, pair.labels.get(&column)?.under(criterion)?));
                 let (file, said): (Vec<bool>, Vec<bool>) = self.pairs.iter().filter_map(both).unzip();
                 let hits = file.iter().zip(&said).filter(|(file, said)| file == said).count();
                 let Some(accuracy) = Share::new(hits, file.len(), self.options.bootstrap.confidence) else {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{Annotator, Label, LabelledPair};
+use super::{Annotator, Label, LabeledPair};
 use crate::criterion::Criterion;
 use crate::error::AnnotateError;
 use crate::evidence::RunResult;
@@ -13,10 +13,10 @@ use crate::people::{Answers, Preferred, Subject};
 /// The data of a study.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StudyData {
-    /// Who labelled, people first, by name.
+    /// Who labeled, people first, by name.
     pub annotators: Vec<Annotator>,
-    /// Pairs that people labelled, or whose file has a label that a judge can be compared with.
-    pub pairs: Vec<LabelledPair>,
+    /// Pairs that people labeled, or whose file has a label that a judge can be compared with.
+    pub pairs: Vec<LabeledPair>,
     /// What labels of pairs took.
     pub work: Vec<LabelWork>,
     /// Ratings, by guideline.
@@ -45,7 +45,7 @@ pub struct LabelWork {
 /// Ratings under one guideline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scale {
-    /// Its name.
+    /// The name of the guideline.
     pub guideline: String,
     /// What was rated.
     pub items: Vec<ScoredItem>,
@@ -97,8 +97,8 @@ const HALF_GRADE: u8 = 2;
 #[derive(Default)]
 struct Pairs {
     positions: HashMap<(String, String), usize>,
-    pairs: Vec<LabelledPair>,
-    /// Whether people labelled it, and the grades of judges.
+    pairs: Vec<LabeledPair>,
+    /// Whether people labeled it, and the grades of judges.
     by_people: Vec<bool>,
     grades: Vec<BTreeMap<String, f64>>,
 }
@@ -110,7 +110,7 @@ impl Pairs {
         let position = *self.positions.entry(key).or_insert(next);
         if position == next {
             let file = file.map(|label| label >= 1);
-            self.pairs.push(LabelledPair { id: id.to_owned(), file, ..LabelledPair::default() });
+            self.pairs.push(LabeledPair { id: id.to_owned(), file, ..LabeledPair::default() });
             self.by_people.push(false);
             self.grades.push(BTreeMap::new());
         }

@@ -37,7 +37,7 @@ pub enum Annotator {
     },
     /// A judge with its model.
     Judge {
-        /// Its name.
+        /// The name that the person labels under, or the judge's title.
         name: String,
     },
 }
@@ -82,7 +82,7 @@ impl Label {
 
 /// A pair with all that was said of it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct LabelledPair {
+pub struct LabeledPair {
     /// Its id.
     pub id: String,
     /// Whether the label of its file says that the code answers the query.
@@ -91,7 +91,7 @@ pub struct LabelledPair {
     pub labels: BTreeMap<usize, Label>,
 }
 
-impl LabelledPair {
+impl LabeledPair {
     fn said_by(&self, voice: &[usize], criterion: Criterion) -> Option<bool> {
         voice.iter().find_map(|column| self.labels.get(column)?.under(criterion))
     }
@@ -117,7 +117,7 @@ pub enum ReferenceMajority {
 pub struct StudyOptions {
     /// Whose majority is the reference.
     pub truth: ReferenceMajority,
-    /// People who must have labelled a pair for there to be a majority.
+    /// People who must have labeled a pair for there to be a majority.
     pub min_labels: usize,
     /// Pairs below this α of their own, under either criterion, are removed.
     pub min_alpha: Option<f64>,
@@ -134,14 +134,14 @@ pub struct StudyOptions {
 pub struct Study {
     /// Whose majority was taken for the truth.
     pub truth: ReferenceMajority,
-    /// Pairs that people labelled or whose file has a label.
+    /// Pairs that people labeled or whose file has a label.
     pub pairs: usize,
     /// Agreement of people, by condition and criterion.
     pub agreement: Vec<AgreementRow>,
     /// As `agreement`, before pairs were removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub agreement_before_removal: Vec<AgreementRow>,
-    /// Pairs that were removed, with the minimum α of theirs.
+    /// Pairs that were removed, with the α of their labels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub removed: Vec<(String, f64)>,
     /// Each annotator against the majority.
@@ -227,7 +227,7 @@ impl Study {
 /// The labels of some pairs.
 pub(crate) struct LabelTable<'a> {
     pub(crate) annotators: &'a [Annotator],
-    pub(crate) pairs: Vec<&'a LabelledPair>,
+    pub(crate) pairs: Vec<&'a LabeledPair>,
     pub(crate) truth: ReferenceMajority,
     pub(crate) options: &'a StudyOptions,
 }
@@ -244,7 +244,7 @@ impl LabelTable<'_> {
         match self.truth {
             ReferenceMajority::WithTests => self.voices(true),
             ReferenceMajority::WithoutTests => self.voices(false),
-            // Who labelled with tests and without has one voice: what was tested counts.
+            // Who labeled with tests and without has one voice: what was tested counts.
             ReferenceMajority::Auto | ReferenceMajority::People => {
                 let mut voices: BTreeMap<&str, AnnotatorColumns> = BTreeMap::new();
                 for column in [true, false].into_iter().flat_map(|tests| self.people(tests)) {
@@ -270,14 +270,14 @@ impl LabelTable<'_> {
 
     /// What some annotators say, under a criterion.
     pub(crate) fn ratings(&self, voices: &[AnnotatorColumns], criterion: Criterion) -> Ratings {
-        let rating = |pair: &LabelledPair, voice: &AnnotatorColumns| {
+        let rating = |pair: &LabeledPair, voice: &AnnotatorColumns| {
             pair.said_by(voice, criterion).map(|label| f64::from(u8::from(label)))
         };
         self.pairs.iter().map(|pair| voices.iter().map(|voice| rating(pair, voice)).collect()).collect()
     }
 
     /// What most of the experts say of a pair; `None` where too few do, or as many say the one as the other.
-    pub(crate) fn majority(&self, pair: &LabelledPair, criterion: Criterion) -> Option<bool> {
+    pub(crate) fn majority(&self, pair: &LabeledPair, criterion: Criterion) -> Option<bool> {
         let experts = self.experts();
         let labels = experts.iter().filter_map(|voice| pair.said_by(voice, criterion));
         let (yes, no): (Vec<bool>, Vec<bool>) = labels.partition(|label| *label);
@@ -304,7 +304,7 @@ impl LabelTable<'_> {
 
     fn disagreements(&self) -> Vec<Disagreement> {
         let experts = self.experts();
-        let of = |pair: &LabelledPair, criterion: Criterion| {
+        let of = |pair: &LabeledPair, criterion: Criterion| {
             let majority = self.majority(pair, criterion);
             let said = |column: &usize| pair.labels.get(column)?.under(criterion);
             let is_judge = |column: &usize| matches!(self.annotators[*column], Annotator::Judge { .. });
@@ -335,7 +335,7 @@ impl LabelTable<'_> {
                     .collect(),
             })
         };
-        let both = |pair: &&LabelledPair| Criterion::ALL.map(|criterion| of(pair, criterion));
+        let both = |pair: &&LabeledPair| Criterion::ALL.map(|criterion| of(pair, criterion));
         self.pairs.iter().flat_map(both).flatten().collect()
     }
 }

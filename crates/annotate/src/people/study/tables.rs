@@ -61,7 +61,7 @@ impl Study {
         table
     }
 
-    /// As in the papers, 50 % first; without the columns of a criterion that nobody labelled by.
+    /// As in the papers, 50 % first; without the columns of a criterion that nobody labeled by.
     fn annotator_table(&self) -> Table {
         let rows = &self.annotators;
         let mut criteria = vec![Criterion::Half, Criterion::Exact];

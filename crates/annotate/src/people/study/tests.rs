@@ -32,7 +32,7 @@ fn gathered() -> StudyData {
         })
         .collect();
     let label = |given: u8| Label { exact: Some(given == 1), ..Label::default() };
-    let pair = |column: usize| LabelledPair {
+    let pair = |column: usize| LabeledPair {
         id: column.to_string(),
         file: Some(FILE[column] == 1),
         labels: (LABELS.iter().enumerate())
@@ -169,7 +169,7 @@ fn pairs_without_a_majority_are_listed_where_any_two_disagree() {
     let person = |name: &str, tests| Annotator::Person { name: name.to_owned(), tests };
     let annotators =
         vec![person("ann", false), person("bob", true), person("cyd", true), judge("x"), judge("y")];
-    let pair = |id: &str, said: &[(usize, bool)]| LabelledPair {
+    let pair = |id: &str, said: &[(usize, bool)]| LabeledPair {
         id: id.to_owned(),
         file: Some(true),
         labels: said
@@ -184,7 +184,7 @@ fn pairs_without_a_majority_are_listed_where_any_two_disagree() {
         pair("nobody of those who count, who agrees", &[(0, false), (4, false)]),
         pair("a tie", &[(1, true), (2, false)]),
     ];
-    let listed = |annotators: &[Annotator], pairs: &[LabelledPair]| {
+    let listed = |annotators: &[Annotator], pairs: &[LabeledPair]| {
         let gathered =
             StudyData { annotators: annotators.to_vec(), pairs: pairs.to_vec(), ..StudyData::default() };
         let disagreements = Study::new(&gathered, &options()).disagreements;
@@ -201,7 +201,7 @@ fn a_label_counts_only_under_what_it_speaks_of() {
     let mut gathered = gathered();
     for pair in &mut gathered.pairs {
         for (number, label) in &mut pair.labels {
-            // The model judges by 50 %, and two of the people labelled by both.
+            // The model judges by 50 %, and two of the people labeled by both.
             if *number == 6 {
                 (label.half, label.exact) = (label.exact, None);
             } else if *number < 2 {
@@ -256,10 +256,10 @@ fn a_person_who_labels_with_tests_and_without_has_one_vote_among_all() {
     let person = |name: &str, tests| Annotator::Person { name: name.to_owned(), tests };
     let annotators = vec![person("ann", false), person("ann", true), person("bob", false)];
     let label = |yes| Label { exact: Some(yes), ..Label::default() };
-    let pair = LabelledPair {
+    let pair = LabeledPair {
         id: "1".to_owned(),
         labels: [(0, label(true)), (1, label(true)), (2, label(false))].into(),
-        ..LabelledPair::default()
+        ..LabeledPair::default()
     };
     let gathered = StudyData { annotators, pairs: vec![pair], ..StudyData::default() };
     let study = Study::new(&gathered, &StudyOptions { truth: ReferenceMajority::People, ..options() });

@@ -1,5 +1,7 @@
 //! `quarry search` and what is like it over Jupyter notebooks: lines of the file, and code as its author wrote it.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
 mod fixture;
 
 use fixture::{Fixture, stderr, stdout};

@@ -4,6 +4,7 @@
 //! [`json`], which can then take for granted that brackets and quotes match.
 
 use std::borrow::Cow;
+use std::iter;
 use std::ops::Range;
 use std::time::Instant;
 
@@ -158,9 +159,9 @@ impl Notebook {
             }
             let (first_line, first_unit) = (self.line_index(bytes.start), all.units.len());
             for mut unit in found.units {
-                let moved = |span: &Range<usize>| span.start + bytes.start..span.end + bytes.start;
-                unit.bytes = moved(&unit.bytes);
-                unit.doc_bytes = unit.doc_bytes.iter().map(moved).collect();
+                for span in iter::once(&mut unit.bytes).chain(&mut unit.doc_bytes) {
+                    *span = span.start + bytes.start..span.end + bytes.start;
+                }
                 unit.parent = unit.parent.map(|parent| parent + first_unit);
                 unit.start_line = self.line_number(first_line + unit.start_line as usize - 1);
                 unit.end_line = self.line_number(first_line + unit.end_line as usize - 1);

@@ -12,6 +12,14 @@ use crate::unit::{MAX_NAME_BYTES, UnitKind, truncate};
 #[derive(Default)]
 pub(crate) struct Headings(Vec<(HeadingLevel, String)>);
 
+impl Headings {
+    /// The name of the section that they begin.
+    pub fn name(&self) -> String {
+        let titles: Vec<&str> = self.0.iter().map(|(_, title)| title.as_str()).collect();
+        titles.join(" > ")
+    }
+}
+
 /// The sections of a Markdown text, each from its heading to the next heading of any level; `None` if finding them
 /// takes longer than `time`. The text stands below `headings`, which become those at its end.
 pub(crate) fn find_sections(lines: &Lines, time: Duration, headings: &mut Headings) -> Option<Structure> {
@@ -22,7 +30,6 @@ pub(crate) fn find_sections(lines: &Lines, time: Duration, headings: &mut Headin
     let mut options = Options::empty();
     options.insert(Options::ENABLE_YAML_STYLE_METADATA_BLOCKS);
     let mut definitions: Vec<Definition> = Vec::new();
-    let path = &mut headings.0;
     let mut in_heading = false;
     for (event, bytes) in Parser::new_ext(&text[text_start..], options).into_offset_iter() {
         if begun.elapsed() > time {
@@ -32,8 +39,9 @@ pub(crate) fn find_sections(lines: &Lines, time: Duration, headings: &mut Headin
             Event::Start(Tag::Heading { level, .. }) => {
                 let start = text_start + bytes.start;
                 in_heading = true;
-                path.truncate(path.iter().take_while(|(outer, _)| *outer < level).count());
-                path.push((level, String::new()));
+                let n_outer = headings.0.iter().take_while(|(outer, _)| *outer < level).count();
+                headings.0.truncate(n_outer);
+                headings.0.push((level, String::new()));
                 if let Some(previous) = definitions.last_mut() {
                     previous.bytes.end = start;
                 }
@@ -48,17 +56,16 @@ pub(crate) fn find_sections(lines: &Lines, time: Duration, headings: &mut Headin
                 });
             }
             Event::Text(words) | Event::Code(words) if in_heading => {
-                if let Some((_, title)) = path.last_mut() {
+                if let Some((_, title)) = headings.0.last_mut() {
                     title.push_str(&words);
                 }
             }
             Event::End(TagEnd::Heading(_)) => {
                 in_heading = false;
-                if let (Some(section), Some((_, title))) = (definitions.last_mut(), path.last_mut()) {
+                if let (Some(section), Some((_, title))) = (definitions.last_mut(), headings.0.last_mut()) {
                     truncate(title, MAX_NAME_BYTES);
                     section.signature.clone_from(title);
-                    let titles: Vec<&str> = path.iter().map(|(_, title)| title.as_str()).collect();
-                    section.name = titles.join(" > ");
+                    section.name = headings.name();
                 }
             }
             _ => {}

@@ -16,7 +16,7 @@ use crate::language::{Language, language_called, language_named};
 use crate::magic::CellMagic;
 use crate::markdown::Headings;
 use crate::parse::{self, Part};
-use crate::unit::{Extraction, Limits, MAX_SYNTAX_DIAGNOSTICS};
+use crate::unit::{Extraction, Limits, MAX_SYNTAX_DIAGNOSTICS, UnitKind};
 
 /// Why a file is not a notebook that can be read.
 #[derive(Debug, thiserror::Error)]
@@ -150,6 +150,7 @@ impl Notebook {
             let code = CellMagic::blanked(source, *magic_bytes);
             let code = parse::without_line_magics(*language, code, &limits);
             let part = Part { language: *language, source, code: &code };
+            let section = headings.name();
             let mut found = parse::read(part, &limits, None, &mut headings);
             if found.units.len() > 1 && found.units[0].bytes.end <= *magic_bytes {
                 // A command to the kernel says nothing that is worth finding on its own.
@@ -158,6 +159,10 @@ impl Notebook {
                 parents.for_each(|parent| *parent = parent.saturating_sub(1));
             }
             let (first_line, first_unit) = (self.line_index(bytes.start), all.units.len());
+            // What is above the first heading of a cell goes on with the section of the cells before it.
+            let rest = found.units.iter_mut().take_while(|unit| unit.name.is_empty());
+            rest.filter(|unit| unit.kind == UnitKind::Section)
+                .for_each(|unit| unit.name.clone_from(&section));
             for mut unit in found.units {
                 for span in iter::once(&mut unit.bytes).chain(&mut unit.doc_bytes) {
                     *span = span.start + bytes.start..span.end + bytes.start;

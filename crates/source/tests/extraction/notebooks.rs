@@ -110,6 +110,19 @@ fn before_format_3_line_ends_were_left_out() {
     assert_eq!(read(file(3).as_bytes()).unwrap().bytes(), b"def f():    return 1");
 }
 
+#[test]
+fn a_section_goes_on_in_the_cells_after_its_heading() {
+    let markdown = |source: &str| json!({"cell_type": "markdown", "source": source});
+    let code = json!({"cell_type": "code", "source": "f()"});
+    let cells = [markdown("before"), markdown("# A\n## B"), code, markdown("more\n\n## C"), markdown("end")];
+    let units = extract(json!({"cells": cells}).to_string().as_bytes()).units;
+    let names: Vec<(&str, &str)> =
+        units.iter().map(|unit| (unit.name.as_str(), unit.signature.as_str())).collect();
+    let expected =
+        [("", ""), ("A", "A"), ("A > B", "B"), ("", ""), ("A > B", ""), ("A > C", "C"), ("A > C", "")];
+    assert_eq!(names, expected);
+}
+
 /// A cell that never ends takes its own cell only.
 #[test]
 fn a_broken_cell_does_not_spoil_the_next() {

@@ -1,5 +1,7 @@
 //! `quarry index` and `quarry search` as a user or a script runs them.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
 mod fixture;
 
 use std::fs;

@@ -164,6 +164,7 @@ fn included_by(text: &str) -> Result<Vec<String>, String> {
 }
 
 #[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 mod tests {
     use std::fs::File;
     use std::os::unix::fs::symlink;

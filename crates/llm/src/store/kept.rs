@@ -153,7 +153,8 @@ fn look(around: &Directory, name: &Path, first: Option<&str>) -> Option<Found> {
     let metadata = file.metadata().ok()?;
     let modified = metadata.modified().ok()?;
     let is_left_over = is_temporary && is_abandoned(modified);
-    if !is_left_over && !(is_answer && begins_with_hash(file)) {
+    let is_entry = is_left_over || (is_answer && begins_with_hash(file));
+    if !is_entry {
         return None;
     }
     Some(Found {

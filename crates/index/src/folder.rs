@@ -23,7 +23,6 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
-use quarry_files::cache::mark_used;
 use quarry_files::{Directory, EntryKind, create_private_directory};
 use quarry_walk::{SkipReason, Skipped, WalkChoice, WalkOptions};
 use serde::{Deserialize, Serialize};
@@ -339,13 +338,6 @@ impl IndexFolder {
             Ok((bytes_below(&directory, 0)?, made))
         };
         read().map_err(|source| Error::io("read", &self.path(), source))
-    }
-
-    /// Notes that the index is used, for whoever clears the cache.
-    pub fn mark_used(&self) {
-        if let Ok(lock) = self.open().and_then(|directory| directory.file(LOCK_FILE.as_ref())) {
-            mark_used(&lock);
-        }
     }
 
     /// Makes the folder where there is none, and takes the writer's lock; calls `waiting` when another process has

@@ -373,7 +373,6 @@ impl Wanted<'_> {
         Ok(opened)
     }
 
-    /// Opens the index of the files of a listing.
     fn refresh(
         &self,
         options: &OpenOptions,
@@ -383,8 +382,8 @@ impl Wanted<'_> {
         events: &(dyn Fn(Event) + Sync),
     ) -> Result<Opened, Error> {
         let Place { root, folder, .. } = self.place;
-        let (base, canonical) = (self.base, self.canonical);
-        let tree = Tree { root, base, canonical, walk, remembered, listing, looked_ns };
+        let tree =
+            Tree { root, base: self.base, canonical: self.canonical, walk, remembered, listing, looked_ns };
         let is_anew = options.update == Update::Anew;
         let work = match self.look(&tree, is_anew) {
             Ok((newest, comparison)) => {

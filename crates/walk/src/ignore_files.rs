@@ -5,6 +5,7 @@
 //! and told of.
 
 use std::collections::HashMap;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -179,4 +180,16 @@ fn read(path: &Path, directory: &Directory, name: &str) -> Result<Gitignore, Ski
 fn global(base: &Path) -> Gitignore {
     let relative_to = std::env::current_dir().unwrap_or_else(|_| base.to_owned());
     GitignoreBuilder::new(relative_to).build_global().0
+}
+
+/// Whether a directory looks like an index of this program, which may have any name (`--index`): it has a lock, an ignore
+/// file for all that is in it, and a manifest.
+pub(crate) fn is_index(directory: &Path) -> bool {
+    let length = |name: &str| {
+        let found = fs::symlink_metadata(directory.join(name)).ok()?;
+        found.is_file().then_some(found.len())
+    };
+    length("lock") == Some(0)
+        && length(".gitignore") == Some("*\n".len() as u64)
+        && ["manifest.json", "manifest.copy.json"].iter().any(|name| length(name).is_some())
 }

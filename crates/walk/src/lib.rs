@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::flags::text_flags;
 pub use crate::flags::{FileFlags, path_flags};
-use crate::ignore_files::IgnoreRules;
+use crate::ignore_files::{IgnoreRules, is_index};
 
 /// Name of the ignore file that only this program reads; its syntax is that of `.gitignore`.
 pub const IGNORE_FILE: &str = ".quarryignore";
@@ -461,18 +461,6 @@ impl Rules {
     fn let_through(&self) -> HashMap<PathBuf, FileFlags> {
         std::mem::take(&mut *self.let_through.lock().unwrap_or_else(PoisonError::into_inner))
     }
-}
-
-/// Whether a directory looks like an index of this program, which may have any name (`--index`): it has a lock, an ignore
-/// file for all that is in it, and a manifest.
-fn is_index(directory: &Path) -> bool {
-    let length = |name: &str| {
-        let found = fs::symlink_metadata(directory.join(name)).ok()?;
-        found.is_file().then_some(found.len())
-    };
-    length("lock") == Some(0)
-        && length(".gitignore") == Some("*\n".len() as u64)
-        && ["manifest.json", "manifest.copy.json"].iter().any(|name| length(name).is_some())
 }
 
 /// The flags of a path and of the folders that it lies in.

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use quarry_files::cache::{CacheEntry, EntryState, PruneOutcome, Pruned, Selection};
+use quarry_files::cache::{CacheEntry, EntryState, PruneOutcome, Pruned, Selection, mark_used};
 use quarry_files::{Directory, EntryKind};
 
 use super::{
@@ -85,6 +85,15 @@ fn prune_one(
         Err(problem) => PruneOutcome::Foreign(problem),
     };
     pruned(what, outcome)
+}
+
+impl IndexFolder {
+    /// Notes that the index is used, for whoever clears the cache.
+    pub fn mark_used(&self) {
+        if let Ok(lock) = self.open().and_then(|directory| directory.file(LOCK_FILE.as_ref())) {
+            mark_used(&lock);
+        }
+    }
 }
 
 /// An index in the cache.

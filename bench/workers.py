@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -32,7 +33,8 @@ class Process:
         """Ends it as an interrupt does, and gives what it said."""
         self.process.terminate()
         errors = self.process.communicate(timeout=60)[1].decode()
-        if self.process.returncode:
+        # One that was started a moment ago has no handler yet, and ends by the signal itself.
+        if self.process.returncode not in (0, -signal.SIGTERM):
             raise SystemExit(f"{self.command[1]} ended with {self.process.returncode}: {errors}")
         return errors
 

@@ -7,7 +7,6 @@
 mod error;
 pub mod evaluation;
 pub mod method;
-mod optimize;
 pub mod own_repository;
 pub mod plan;
 pub mod protocol;

@@ -14,6 +14,9 @@ pub struct Evidence {
     pub coverage: f32,
     /// Share of the query, by weight of its words, whose words occur in the index at all, 0 to 1.
     pub known: f32,
+    /// The first result's share of what all candidates score, by the ranking's own softmax
+    /// ([`intent`](crate::intent)), 0 to 1: near 1 where one result stands out, near 0 where many are alike.
+    pub share: f32,
 }
 
 /// Weights of a logistic regression.
@@ -25,13 +28,15 @@ pub struct Weights {
     pub coverage: f32,
     /// Of [`Evidence::known`].
     pub known: f32,
+    /// Of [`Evidence::log_share`].
+    pub share: f32,
     /// What nothing at all adds up to.
     pub intercept: f32,
 }
 
 /// What `quarry eval tune` fits, with the model in the binary and without one, to two decimals.
-const HYBRID: Weights = Weights { dense: 5.97, coverage: 3.37, known: 3.16, intercept: -6.65 };
-const LEXICAL: Weights = Weights { dense: 0.0, coverage: 6.12, known: 3.43, intercept: -4.67 };
+const HYBRID: Weights = Weights { dense: 5.97, coverage: 3.37, known: 3.16, share: 0.0, intercept: -6.65 };
+const LEXICAL: Weights = Weights { dense: 0.0, coverage: 6.12, known: 3.43, share: 0.0, intercept: -4.67 };
 
 impl Weights {
     /// Those in use with a model, or without one.
@@ -47,12 +52,19 @@ impl Weights {
         let sum = self.intercept
             + self.dense * evidence.dense.unwrap_or_default()
             + self.coverage * evidence.coverage
-            + self.known * evidence.known;
+            + self.known * evidence.known
+            + self.share * evidence.log_share();
         1.0 / (1.0 + (-sum).exp())
     }
 }
 
 impl Evidence {
+    /// The natural logarithm of the share, which is at least that of a thousandth.
+    #[must_use]
+    pub fn log_share(&self) -> f32 {
+        self.share.max(1e-3).ln()
+    }
+
     /// [`Weights::confidence`] by the weights in use. They are for the model in the binary: the cosines of another one
     /// may lie higher or lower.
     #[must_use]
@@ -67,22 +79,24 @@ mod tests {
 
     #[test]
     fn each_piece_of_evidence_makes_more_confident() {
-        let none = Evidence { dense: Some(0.1), coverage: 0.1, known: 0.1 };
+        let none = Evidence { dense: Some(0.1), coverage: 0.1, known: 0.1, share: 0.1 };
         for more in [
             Evidence { dense: Some(0.2), ..none },
             Evidence { coverage: 0.2, ..none },
             Evidence { known: 0.2, ..none },
+            Evidence { share: 0.2, ..none },
         ] {
             assert!(more.confidence() > none.confidence(), "{more:?}");
         }
-        let lexical = Evidence { dense: None, coverage: 0.5, known: 1.0 };
+        let lexical = Evidence { dense: None, coverage: 0.5, known: 1.0, share: 0.1 };
         assert!(lexical.confidence() > Evidence { known: 0.5, ..lexical }.confidence());
     }
 
     #[test]
     fn all_is_found_and_nothing_is_not() {
         for dense in [Some(1.0), None] {
-            let confidence = |dense, share| Evidence { dense, coverage: share, known: share }.confidence();
+            let confidence =
+                |dense, share| Evidence { dense, coverage: share, known: share, share }.confidence();
             assert!(confidence(dense, 1.0) > 0.95);
             assert!(confidence(dense.map(|_| 0.0), 0.0) < 0.05);
         }

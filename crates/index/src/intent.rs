@@ -232,10 +232,15 @@ impl Model {
     /// The shares of candidates by their scores of the rules and by their features.
     #[must_use]
     pub fn shares(&self, rules: &[f32], features: &[UnitFeatures]) -> Shares {
-        let best = rules.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
-        let sharpened: Vec<f32> = rules.iter().map(|score| self.sharpness * score / best).collect();
         let scores: Vec<f32> = features.iter().map(|features| self.function_score(features)).collect();
-        Shares { file: softmax(&sharpened), function: softmax(&scores) }
+        Shares { file: self.file_shares(rules.iter().copied()), function: softmax(&scores) }
+    }
+
+    /// The shares of units if a file is wanted, by their scores of the rules.
+    #[must_use]
+    pub fn file_shares(&self, rules: impl Iterator<Item = f32> + Clone) -> Vec<f32> {
+        let best = rules.clone().fold(f32::MIN_POSITIVE, f32::max);
+        softmax(&rules.map(|score| self.sharpness * score / best).collect::<Vec<_>>())
     }
 }
 

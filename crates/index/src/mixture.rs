@@ -43,6 +43,17 @@ impl Index {
         candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.unit.cmp(&b.unit)));
     }
 
+    /// What the first candidate has of all shares: of the mixture, or of the rules where they alone rank; 0 of none.
+    pub(crate) fn share_of_first(candidates: &[Candidate]) -> f32 {
+        let Some(first) = candidates.first() else { return 0.0 };
+        let is_mixed = first.parts.file_share > 0.0;
+        if is_mixed {
+            first.score
+        } else {
+            Model::builtin().file_shares(candidates.iter().map(|candidate| candidate.parts.rules))[0]
+        }
+    }
+
     /// What the query looks like and how well the names among the candidates match it.
     fn query_features(
         &self,

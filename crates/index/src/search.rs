@@ -190,6 +190,8 @@ pub struct ScoreParts {
 pub(crate) struct Found {
     /// Share of its terms that occur in the index.
     known: f32,
+    /// The share of the first candidate, as [`Evidence::share`].
+    share: f32,
     /// As [`SearchResponse::read_as`].
     read_as: Option<String>,
 }
@@ -245,7 +247,7 @@ impl Index {
     /// # Errors
     /// When the query has no word, the model fails, or the index cannot be read.
     pub fn search(&self, request: &SearchRequest) -> Result<SearchResponse, Error> {
-        let (candidates, Found { known, read_as }) = self.score_candidates(request)?;
+        let (candidates, Found { known, share, read_as }) = self.score_candidates(request)?;
         let hits: Vec<Hit> = candidates
             .into_iter()
             .take(request.limit)
@@ -257,6 +259,7 @@ impl Index {
             dense: self.dense.as_ref().map(|_| maximum(|parts| parts.dense)),
             coverage: maximum(|parts| parts.coverage),
             known,
+            share,
         };
         let confidence = if hits.is_empty() { 0.0 } else { evidence.confidence() };
         Ok(SearchResponse { hits, confidence, evidence, read_as })
@@ -300,9 +303,10 @@ impl Index {
         if ranking.function_share > 0.0 && !is_symbol {
             self.mix(&mut candidates, &signals, &query, ranking, &places);
         }
+        let share = Self::share_of_first(&candidates);
         let text = signals.reading.text;
         let read_as = (text != request.query).then_some(text);
-        Ok((candidates, Found { known: signals.lexical.known, read_as }))
+        Ok((candidates, Found { known: signals.lexical.known, share, read_as }))
     }
 
     /// What is known of each candidate before any of them is compared with another.
@@ -441,7 +445,7 @@ impl Index {
         let hits: Vec<Hit> =
             units.into_iter().map(|(unit, score)| self.hit(unit, score, part(score))).collect();
         let first = hits.first().map_or(0.0, |hit| hit.parts.dense);
-        let evidence = Evidence { dense: Some(first), coverage: 0.0, known: 1.0 };
+        let evidence = Evidence { dense: Some(first), coverage: 0.0, known: 1.0, share: 1.0 };
         Ok(SearchResponse { hits, confidence: first, evidence, read_as: None })
     }
 

@@ -3,7 +3,7 @@
 //! [`ranking`] finds the ranks of the judged documents under a named tie policy, [`rank`] has the metrics of one query's
 //! ranking and [`Measure`] their names, [`classification`] the metrics of yes-or-no decisions, [`abstention`] says whether
 //! a method knows where it fails. [`significance`] says how far to trust such numbers, [`agreement`] how far raters agree,
-//! [`calibration`] whether probabilities can be believed, and [`table`] writes what was found.
+//! [`calibration`] whether probabilities can be believed, [`optimize`] fits models to numbers, and [`table`] writes what was found.
 //!
 //! ```
 //! use quarry_metrics::rank::{ndcg, reciprocal_rank, Gain};
@@ -22,6 +22,7 @@ pub mod calibration;
 pub mod classification;
 mod error;
 mod measure;
+pub mod optimize;
 pub mod rank;
 pub mod ranking;
 pub mod recalibration;

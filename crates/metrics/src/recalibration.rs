@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use crate::optimize::logistic;
+
 /// Confidences count as at least so far from 0 and from 1: the logit of 1 is infinite, and nobody is that sure.
 const MARGIN: f64 = 1e-3;
-
-/// Steps of Newton's method at most; it ends long before.
-const STEPS: usize = 100;
 
 /// A logistic function of the logit of a confidence: Platt scaling (Platt, *Probabilistic Outputs for Support Vector
 /// Machines*, 1999), with his targets, and logits in the place of margins.
@@ -20,9 +19,7 @@ pub struct Recalibration {
 }
 
 impl Recalibration {
-    /// The most likely one of these confidences, 0 to 1, with whether what they are of held; by Newton's method with
-    /// halved steps (Lin, Lin and Weng, *A Note on Platt's Probabilistic Outputs for Support Vector Machines*, 2007).
-    /// Lists have the same length. Where there is nothing to fit, confidences stay as they are; where they are all
+    /// The most likely one of these confidences, 0 to 1, with whether what they are of held. Lists have the same length. Where there is nothing to fit, confidences stay as they are; where they are all
     /// equal, the slope is what a very small weight decay leaves.
     #[must_use]
     pub fn fit(confidences: &[f64], held: &[bool]) -> Self {
@@ -32,51 +29,15 @@ impl Recalibration {
         let n_held = held.iter().filter(|held| **held).count() as f64;
         let n_not = held.len() as f64 - n_held;
         let (target_held, target_not) = ((n_held + 1.0) / (n_held + 2.0), 1.0 / (n_not + 2.0));
-        let cases: Vec<(f64, f64)> = confidences
+        let rows: Vec<([f64; 2], f64, f64)> = confidences
             .iter()
             .zip(held)
-            .map(|(confidence, held)| (logit(*confidence), if *held { target_held } else { target_not }))
+            .map(|(confidence, held)| {
+                ([logit(*confidence), 1.0], if *held { target_held } else { target_not }, 1.0)
+            })
             .collect();
-        let loss = |at: Self| {
-            let of_case = |(x, target): &(f64, f64)| {
-                let z = at.slope * x + at.intercept;
-                // log(1 + exp(z)) - target z, without overflow.
-                z.max(0.0) + (-z.abs()).exp().ln_1p() - target * z
-            };
-            cases.iter().map(of_case).sum::<f64>() + DECAY * (at.slope.powi(2) + at.intercept.powi(2))
-        };
-        let mut at = Self { slope: 0.0, intercept: ((n_held + 1.0) / (n_not + 1.0)).ln() };
-        for _ in 0..STEPS {
-            let (mut gradient, mut curvature) = ([0.0; 2], [0.0; 3]);
-            for (x, target) in &cases {
-                let p = sigmoid(at.slope * x + at.intercept);
-                gradient[0] += (p - target) * x;
-                gradient[1] += p - target;
-                let weight = p * (1.0 - p);
-                curvature[0] += weight * x * x;
-                curvature[1] += weight * x;
-                curvature[2] += weight;
-            }
-            gradient[0] += 2.0 * DECAY * at.slope;
-            gradient[1] += 2.0 * DECAY * at.intercept;
-            let [a, b, c] = [curvature[0] + 2.0 * DECAY, curvature[1], curvature[2] + 2.0 * DECAY];
-            let determinant = a * c - b * b;
-            let step = [
-                (c * gradient[0] - b * gradient[1]) / determinant,
-                (a * gradient[1] - b * gradient[0]) / determinant,
-            ];
-            let before = loss(at);
-            let halved = (0..50).map(|times| 0.5_f64.powi(times)).find_map(|share| {
-                let next =
-                    Self { slope: at.slope - share * step[0], intercept: at.intercept - share * step[1] };
-                (loss(next) < before).then_some(next)
-            });
-            match halved {
-                Some(next) if before - loss(next) > 1e-12 => at = next,
-                _ => break,
-            }
-        }
-        at
+        let [slope, intercept] = logistic(&rows, &[2.0 * DECAY; 2]);
+        Self { slope, intercept }
     }
 
     /// The probability that a confidence stands for, above 0 and below 1.

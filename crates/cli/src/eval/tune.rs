@@ -38,6 +38,9 @@ pub struct TuneArgs {
     /// them by repository and by table, write them to FILE, and choose nothing else
     #[arg(long, value_name = "FILE", conflicts_with = "ablation")]
     intent: Option<PathBuf>,
+    /// Choose only the weights and the threshold of the confidence
+    #[arg(long, conflicts_with_all = ["ablation", "intent"])]
+    confidence: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -65,6 +68,11 @@ struct Confidence {
     /// Between queries with an answer and those of other repositories.
     elsewhere_roc_auc: f64,
     in_use: Decision,
+    /// Between answerable queries whose answer comes first and those whose answer is not among the first ten results,
+    /// by the weights in use.
+    first_roc_auc: f64,
+    /// The same with weights that were fitted on the other repositories.
+    cross_validated_first_roc_auc: f64,
     /// Weights and threshold of each repository chosen on the others.
     cross_validated: Decision,
     /// The weights that all repositories together choose, and the threshold with them.
@@ -103,6 +111,17 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
         let table_of: Vec<usize> = tables.iter().enumerate().flat_map(of_table).collect();
         return fit_intent(args, &indexes.questions(&table_of)?, path);
     }
+    let confidence = || -> anyhow::Result<Confidence> {
+        Ok(confidence(&indexes.samples()?, repositories.len(), *method != Method::Bm25))
+    };
+    if args.confidence {
+        let found = confidence()?;
+        return if args.json {
+            output::print_json(&found)
+        } else {
+            Ok(output::print(&confidence_text(&found))?)
+        };
+    }
     let scores = indexes.scores(&indexes.ranking)?;
     let default: Vec<f64> = scores.strata().iter().map(|values| mean(&[values])).collect();
     // Each table counts the same, however many repositories it has.
@@ -132,7 +151,7 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
         ablation,
         cross_validated: if folds.is_empty() { Vec::new() } else { by_table(&folds) },
         cross_validation,
-        confidence: confidence(&indexes.samples()?, repositories.len(), *method != Method::Bm25),
+        confidence: confidence()?,
     };
     if args.json { output::print_json(&report) } else { Ok(output::print(&text(&report))?) }
 }
@@ -168,11 +187,17 @@ fn fit_intent(args: &TuneArgs, questions: &[intent::Question], path: &Path) -> a
 fn confidence(samples: &[Sample], n_repositories: usize, with_model: bool) -> Confidence {
     let in_use = calibration::judge(&Weights::in_use(with_model), samples.iter());
     let chosen = calibration::fit(samples.iter());
+    let by_weights = Weights::in_use(with_model);
+    let confidences = samples.iter().map(|sample| (sample, by_weights.confidence(&sample.evidence)));
+    let (cross_validated, cross_validated_first_roc_auc) =
+        calibration::cross_validate(samples, n_repositories);
     Confidence {
         roc_auc: calibration::roc_auc(&in_use, Kind::Unanswerable),
         elsewhere_roc_auc: calibration::roc_auc(&in_use, Kind::Elsewhere),
         in_use: Decision::new(quarry_index::DEFAULT_THRESHOLD, &in_use),
-        cross_validated: calibration::cross_validate(samples, n_repositories),
+        first_roc_auc: calibration::first_roc_auc(confidences),
+        cross_validated_first_roc_auc,
+        cross_validated,
         chosen_threshold: calibration::best_threshold(&calibration::judge(&chosen, samples.iter())),
         chosen,
     }
@@ -218,11 +243,18 @@ fn text(report: &Report) -> String {
         let _ =
             writeln!(out, "{:<16} {:>8.4} {:>8}  {}", "none", found.chosen_ndcg, "", numbers(&found.chosen));
     }
-    let Confidence { roc_auc, elsewhere_roc_auc, in_use, cross_validated, chosen, chosen_threshold } =
-        &report.confidence;
-    let _ = writeln!(
-        out,
-        "\nconfidence: ROC AUC {roc_auc:.3} against questions without an answer, {elsewhere_roc_auc:.3} against those of other repositories"
+    out.push('\n');
+    out + &confidence_text(&report.confidence)
+}
+
+fn confidence_text(found: &Confidence) -> String {
+    let Confidence { roc_auc, elsewhere_roc_auc, in_use, cross_validated, chosen, chosen_threshold, .. } =
+        found;
+    let mut out = format!(
+        "confidence: ROC AUC {roc_auc:.3} against questions without an answer, {elsewhere_roc_auc:.3} against those of \
+         other repositories;\n{:.3} ({:.3} cross-validated) between answers that come first and those not among the \
+         first ten\n",
+        found.first_roc_auc, found.cross_validated_first_roc_auc
     );
     for (name, decision) in [("as it is", in_use), ("cross-validated", cross_validated)] {
         let Decision { threshold, answerable, unanswerable, elsewhere } = decision;
@@ -237,10 +269,10 @@ fn text(report: &Report) -> String {
             elsewhere.queries,
         );
     }
-    let Weights { dense, coverage, known, intercept } = chosen;
+    let Weights { dense, coverage, known, share, intercept } = chosen;
     let _ = writeln!(
         out,
-        "{:<16} threshold {chosen_threshold:.2}; dense {dense:.2}, coverage {coverage:.2}, known {known:.2}, intercept {intercept:.2}",
+        "{:<16} threshold {chosen_threshold:.2}; dense {dense:.2}, coverage {coverage:.2}, known {known:.2}, share {share:.2}, intercept {intercept:.2}",
         "chosen"
     );
     out

@@ -10,13 +10,14 @@ use quarry_index::confidence::Weights;
 use serde::Serialize;
 
 use quarry_metrics::classification;
+use quarry_metrics::optimize::logistic;
 
 /// What found answers count beside holding back questions that have none, of 1: sending somebody away from what is
 /// there costs more than showing hints. Both kinds of such questions count the same.
 const FOUND_WEIGHT: f64 = 0.75;
 
-/// Rounds through the weights of [`fit`]; further ones change their third decimal at most.
-const ROUNDS: usize = 400;
+/// Penalty of the squared weights of [`fit`]: just enough to keep them finite where the two sides can be told apart.
+const PENALTY: f64 = 1e-6;
 
 /// What may be expected of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub struct Sample {
     pub about: usize,
     /// Whether the question has an answer there.
     pub answerable: bool,
+    /// Rank of the first answer among the first ten results, 1-based; none if it is not among them.
+    pub rank: Option<usize>,
     /// What the search gave.
     pub evidence: Evidence,
 }
@@ -108,39 +111,40 @@ pub fn best_threshold(judged: &[(Kind, f32)]) -> f32 {
     decisions.reduce(better).map_or(0.0, |best| best.threshold)
 }
 
-/// The logistic regression of whether there is an answer on evidence, answers weighing as much as the two other kinds
-/// together, which weigh the same; by Newton's steps for one weight after another, from 0. Without a model the weight
-/// of cosines stays 0.
+/// The logistic regression of whether the answer is among the first ten results, on evidence. Answers that are not
+/// among them teach nothing: neither did the search find them, nor are they missing. Those that are weigh as much as
+/// the two kinds of questions without an answer together, which weigh the same. Without a model the weight of cosines
+/// stays 0.
 #[must_use]
 pub fn fit<'a>(samples: impl Iterator<Item = &'a Sample> + Clone) -> Weights {
-    let counts = KINDS.map(|kind| samples.clone().filter(|sample| sample.kind() == kind).count() as f64);
-    let rows: Vec<([f64; 4], f64, f64)> = samples
+    let known = samples.filter(|sample| sample.kind() != Kind::Answerable || sample.rank.is_some());
+    let counts = KINDS.map(|kind| known.clone().filter(|sample| sample.kind() == kind).count() as f64);
+    let rows: Vec<([f64; 5], f64, f64)> = known
         .map(|sample| {
-            let Evidence { dense, coverage, known } = sample.evidence;
-            let inputs = [dense.unwrap_or_default(), coverage, known, 1.0].map(f64::from);
-            match sample.kind() {
-                Kind::Answerable => (inputs, 1.0, 1.0 / counts[0]),
-                Kind::Unanswerable => (inputs, 0.0, 0.5 / counts[1]),
-                Kind::Elsewhere => (inputs, 0.0, 0.5 / counts[2]),
-            }
+            let Evidence { dense, coverage, known, .. } = sample.evidence;
+            let inputs = [dense.unwrap_or_default(), coverage, known, sample.evidence.log_share(), 1.0];
+            let (label, weight) = match sample.kind() {
+                Kind::Answerable => (1.0, 1.0 / counts[0]),
+                Kind::Unanswerable => (0.0, 0.5 / counts[1]),
+                Kind::Elsewhere => (0.0, 0.5 / counts[2]),
+            };
+            (inputs.map(f64::from), label, weight)
         })
         .collect();
-    let mut weights = [0.0; 4];
-    for _ in 0..ROUNDS {
-        for position in 0..weights.len() {
-            // A breath of regularisation keeps the weights finite where the two sides can be told apart.
-            let (mut gradient, mut curvature) = (-1e-6 * weights[position], 1e-6);
-            for (inputs, label, weight) in &rows {
-                let sum: f64 = inputs.iter().zip(&weights).map(|(input, weight)| input * weight).sum();
-                let probability = 1.0 / (1.0 + (-sum).exp());
-                gradient += weight * (label - probability) * inputs[position];
-                curvature += weight * probability * (1.0 - probability) * inputs[position].powi(2);
-            }
-            weights[position] += gradient / curvature;
-        }
-    }
-    let [dense, coverage, known, intercept] = weights.map(|weight| weight as f32);
-    Weights { dense, coverage, known, intercept }
+    let [dense, coverage, known, share, intercept] =
+        logistic(&rows, &[PENALTY; 5]).map(|weight| weight as f32);
+    Weights { dense, coverage, known, share, intercept }
+}
+
+/// The area under the ROC curve of confidences between answerable questions whose answer comes first and those whose
+/// answer is not among the first ten results; 0.5 where either side is empty.
+#[must_use]
+pub fn first_roc_auc<'a>(confidences: impl Iterator<Item = (&'a Sample, f32)>) -> f64 {
+    let compared = confidences
+        .filter(|(sample, _)| sample.kind() == Kind::Answerable && matches!(sample.rank, None | Some(1)));
+    let (positive, scores): (Vec<bool>, Vec<f64>) =
+        compared.map(|(sample, confidence)| (sample.rank.is_some(), f64::from(confidence))).unzip();
+    classification::roc_auc(&positive, &scores).unwrap_or(0.5)
 }
 
 /// Confidences by some weights.
@@ -160,9 +164,9 @@ pub fn roc_auc(judged: &[(Kind, f32)], kind: Kind) -> f64 {
 }
 
 /// What deciding is worth when weights and threshold for each of `n_repositories` come from samples that have nothing
-/// to do with it: all decisions together, with the mean of the thresholds.
+/// to do with it: all decisions together, with the mean of the thresholds; and [`first_roc_auc`] of them all.
 #[must_use]
-pub fn cross_validate(samples: &[Sample], n_repositories: usize) -> Decision {
+pub fn cross_validate(samples: &[Sample], n_repositories: usize) -> (Decision, f64) {
     let mut margins = Vec::new();
     let mut thresholds = 0.0;
     for left_out in 0..n_repositories {
@@ -172,11 +176,11 @@ pub fn cross_validate(samples: &[Sample], n_repositories: usize) -> Decision {
         thresholds += threshold;
         let own = samples.iter().filter(|sample| sample.searched == left_out);
         // Distances from a threshold can be pooled, confidences below different ones cannot.
-        margins.extend(
-            judge(&weights, own).into_iter().map(|(kind, confidence)| (kind, confidence - threshold)),
-        );
+        margins.extend(own.map(|sample| (sample, weights.confidence(&sample.evidence) - threshold)));
     }
-    Decision { threshold: thresholds / n_repositories.max(1) as f32, ..Decision::new(0.0, &margins) }
+    let judged: Vec<(Kind, f32)> = margins.iter().map(|(sample, margin)| (sample.kind(), *margin)).collect();
+    let threshold = thresholds / n_repositories.max(1) as f32;
+    (Decision { threshold, ..Decision::new(0.0, &judged) }, first_roc_auc(margins.into_iter()))
 }
 
 #[cfg(test)]
@@ -193,8 +197,8 @@ mod tests {
     ];
 
     fn sample(about: usize, answerable: bool, share: f32) -> Sample {
-        let evidence = Evidence { dense: None, coverage: share, known: share };
-        Sample { searched: 0, about, answerable, evidence }
+        let evidence = Evidence { dense: None, coverage: share, known: share, share: 1.0 };
+        Sample { searched: 0, about, answerable, rank: (about == 0 && answerable).then_some(1), evidence }
     }
 
     #[test]
@@ -218,6 +222,16 @@ mod tests {
         assert_eq!(roc_auc(&JUDGED, Kind::Unanswerable), 5.5 / 6.0);
         assert_eq!(roc_auc(&JUDGED, Kind::Elsewhere), 1.0);
         assert_eq!(roc_auc(&[], Kind::Elsewhere), 0.5);
+    }
+
+    #[test]
+    fn answers_that_come_first_are_compared_with_those_that_are_not_found() {
+        let of = |rank, answerable| Sample { rank, ..sample(0, answerable, 0.5) };
+        let samples =
+            [of(Some(1), true), of(Some(1), true), of(None, true), of(Some(4), true), of(None, false)];
+        let auc = |confidences: [f32; 5]| first_roc_auc(samples.iter().zip(confidences));
+        assert_eq!(auc([0.9, 0.3, 0.5, 0.0, 1.0]), 0.5);
+        assert_eq!(auc([0.9, 0.8, 0.5, 1.0, 1.0]), 1.0);
     }
 
     #[test]
@@ -254,7 +268,9 @@ mod tests {
                     .map(|(about, answerable, share)| of(searched, sample(about, answerable, share)))
             })
             .collect();
-        let decision = cross_validate(&samples, 3);
+        let (decision, first_roc_auc) = cross_validate(&samples, 3);
+        // All six answers come first, so that there is nothing to compare.
+        assert_eq!(first_roc_auc, 0.5);
         assert_eq!(decision.answerable, Share { queries: 6, right: 1.0 });
         assert_eq!((decision.unanswerable.right, decision.elsewhere.right), (1.0, 1.0));
     }

@@ -16,8 +16,8 @@ use serde::Serialize;
 
 use super::{Indexes, K, Place, lies_in, ndcg_of_ranks};
 use crate::EvalError;
-use crate::optimize::minimize;
 use quarry_metrics::classification;
+use quarry_metrics::optimize::{logistic, minimize};
 use quarry_metrics::significance::mean;
 
 /// The category of questions about behavior.
@@ -187,31 +187,16 @@ fn fit_gate(questions: &[&Question]) -> (f32, QueryFeatures) {
     let known: Vec<&Question> =
         questions.iter().copied().filter(|question| question.wants_file.is_some()).collect();
     let scale = Scale::of(known.iter().map(|question| &question.features));
-    let rows: Vec<([f64; N], f64, f64)> = known
+    let rows: Vec<([f64; N + 1], f64, f64)> = known
         .iter()
         .zip(weights(&known))
         .map(|(question, weight)| {
-            let wants_file = f64::from(u8::from(question.wants_file == Some(true)));
-            (scale.apply(&question.features), wants_file, weight * 5.0)
+            let scaled = scale.apply(&question.features);
+            let inputs = std::array::from_fn(|at| if at < N { scaled[at] } else { 1.0 });
+            (inputs, f64::from(u8::from(question.wants_file == Some(true))), weight * 5.0)
         })
         .collect();
-    let found = minimize(vec![0.0; N + 1], |at| {
-        let mut value = GATE_PENALTY * 2.5 * at[..N].iter().map(|weight| weight * weight).sum::<f64>();
-        let mut gradient: Vec<f64> = at
-            .iter()
-            .enumerate()
-            .map(|(n, weight)| if n < N { GATE_PENALTY * 5.0 * weight } else { 0.0 })
-            .collect();
-        for (row, wants_file, weight) in &rows {
-            let sum = at[N] + row.iter().zip(at).map(|(value, weight)| value * weight).sum::<f64>();
-            // ln(1 + e^sum) without overflow.
-            value += weight * (sum.max(0.0) + (-sum.abs()).exp().ln_1p() - wants_file * sum);
-            let error = weight * (1.0 / (1.0 + (-sum).exp()) - wants_file);
-            row.iter().zip(&mut gradient).for_each(|(value, by)| *by += error * value);
-            gradient[N] += error;
-        }
-        (value, gradient)
-    });
+    let found = logistic(&rows, &std::array::from_fn(|at| if at < N { GATE_PENALTY * 5.0 } else { 0.0 }));
     let raw: [f64; N] = std::array::from_fn(|at| found[at] / scale.deviation[at]);
     let intercept = found[N] - (0..N).map(|at| raw[at] * scale.mean[at]).sum::<f64>();
     (intercept as f32, raw.map(|weight| weight as f32))

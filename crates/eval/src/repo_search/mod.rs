@@ -255,8 +255,21 @@ impl<'a> Indexes<'a> {
     pub fn samples(&self) -> Result<Vec<Sample>, EvalError> {
         let of_repository = |(searched, entry): (usize, &Entry)| {
             let ask = |(about, query): (usize, &RepositoryQuery)| {
-                let evidence = entry.search(&query.text, &self.ranking)?.evidence;
-                Ok(Sample { searched, about, answerable: !query.targets.is_empty(), evidence })
+                let response = entry.search(&query.text, &self.ranking)?;
+                let is_answer = |hit: quarry_index::Hit| {
+                    let place = Place::from(hit);
+                    query.targets.iter().any(|target| lies_in(&place, target))
+                };
+                // The file of another repository may have the path of an answer.
+                let rank =
+                    if searched == about { response.hits.into_iter().position(is_answer) } else { None };
+                Ok(Sample {
+                    searched,
+                    about,
+                    answerable: !query.targets.is_empty(),
+                    rank: rank.map(|position| position + 1),
+                    evidence: response.evidence,
+                })
             };
             let queries = |(about, entry): (usize, &Entry<'a>)| {
                 entry.repository.queries.iter().map(move |query| (about, query))

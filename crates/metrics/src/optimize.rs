@@ -55,6 +55,25 @@ pub fn minimize(start: Vec<f64>, function: impl Fn(&[f64]) -> (f64, Vec<f64>)) -
     point
 }
 
+/// The weights of a logistic regression: rows are inputs, label (0 or 1, or a probability) and weight; `penalties` are
+/// those of the squared weights, halved. An intercept is an input of 1 with a penalty of 0.
+pub fn logistic<const N: usize>(rows: &[([f64; N], f64, f64)], penalties: &[f64; N]) -> [f64; N] {
+    let found = minimize(vec![0.0; N], |at| {
+        let penalized = || at.iter().zip(penalties);
+        let mut value = penalized().map(|(weight, penalty)| penalty / 2.0 * weight * weight).sum::<f64>();
+        let mut gradient: Vec<f64> = penalized().map(|(weight, penalty)| penalty * weight).collect();
+        for (inputs, label, weight) in rows {
+            let sum: f64 = inputs.iter().zip(at).map(|(input, by)| input * by).sum();
+            // ln(1 + e^sum) without overflow.
+            value += weight * (sum.max(0.0) + (-sum.abs()).exp().ln_1p() - label * sum);
+            let error = weight * (1.0 / (1.0 + (-sum).exp()) - label);
+            inputs.iter().zip(&mut gradient).for_each(|(input, by)| *by += error * input);
+        }
+        (value, gradient)
+    });
+    std::array::from_fn(|at| found[at])
+}
+
 /// The two-loop recursion.
 fn direction(gradient: &[f64], corrections: &VecDeque<(Vec<f64>, Vec<f64>)>) -> Vec<f64> {
     let mut direction: Vec<f64> = gradient.iter().map(|value| -value).collect();

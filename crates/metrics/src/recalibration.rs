@@ -19,8 +19,9 @@ pub struct Recalibration {
 }
 
 impl Recalibration {
-    /// The most likely one of these confidences, 0 to 1, with whether what they are of held. Lists have the same length. Where there is nothing to fit, confidences stay as they are; where they are all
-    /// equal, the slope is what a very small weight decay leaves.
+    /// The most likely one of these confidences, 0 to 1, with whether what they are of held. Lists have the
+    /// same length. Where there is nothing to fit, confidences stay as they are; where they are all equal, the slope is
+    /// what a very small weight decay leaves.
     #[must_use]
     pub fn fit(confidences: &[f64], held: &[bool]) -> Self {
         if confidences.is_empty() {

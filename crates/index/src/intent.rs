@@ -38,18 +38,21 @@ pub const QUERY_FEATURES: [&str; 17] = [
 pub type QueryFeatures = [f32; QUERY_FEATURES.len()];
 
 /// Names of the features of a unit, in the order of [`UnitFeatures`].
-pub const UNIT_FEATURES: [&str; 13] = [
+pub const UNIT_FEATURES: [&str; 16] = [
     "lexical_share",
+    "lexical_share_squared",
     "dense_share",
     "file_lexical_share",
     "file_dense_share",
     "coverage",
+    "matched",
     "function",
     "method",
     "type",
     "test",
     "defines",
     "log_lines",
+    "log_lines_squared",
     "rank_in_file",
     "log_in_file",
 ];
@@ -147,6 +150,8 @@ pub struct UnitMatches {
     pub file_dense_share: f32,
     /// BM25F over the maximum that the query's terms can reach.
     pub coverage: f32,
+    /// Share of the query's terms, by weight, that occur in it, its name or its path.
+    pub matched: f32,
     /// What it is.
     pub kind: UnitKind,
     /// Whether it is test code.
@@ -166,18 +171,23 @@ impl UnitMatches {
     #[must_use]
     pub fn features(&self) -> UnitFeatures {
         let flag = |value: bool| f32::from(u8::from(value));
+        let log_lines = (self.lines.max(1) as f32).ln();
         [
             self.lexical_share,
+            self.lexical_share.powi(2),
             self.dense_share,
             self.file_lexical_share,
             self.file_dense_share,
             self.coverage,
+            self.matched,
             flag(self.kind == UnitKind::Function),
             flag(self.kind == UnitKind::Method),
             flag(self.kind == UnitKind::Type),
             flag(self.is_test),
             flag(self.defines),
-            (self.lines.max(1) as f32).ln(),
+            log_lines,
+            // Behavior is seldom described that three lines have, or three hundred.
+            log_lines.powi(2),
             self.rank_in_file as f32,
             (self.in_file.max(1) as f32).ln(),
         ]

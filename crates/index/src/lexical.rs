@@ -122,6 +122,8 @@ pub struct Scores {
     pub groups: Vec<f32>,
     /// The inverse document frequency of each term among texts, above 0.
     pub idf: Vec<f32>,
+    /// Share of the terms, by their inverse document frequencies, that occur in each text, in any field, 0 to 1.
+    pub matched: Vec<f32>,
     /// Share of the terms, by their inverse document frequencies, that occur in any text, 0 to 1.
     pub known: f32,
 }
@@ -234,6 +236,7 @@ impl LexicalIndex {
             (0..self.parts.len()).into_par_iter().map(matches_of).collect::<Result<_, Error>>()?
         };
         let mut texts = vec![0.0; self.len()];
+        let mut matched = vec![0.0; self.len()];
         let mut of_groups = vec![0.0; groups.lengths.len()];
         let mut idf = Vec::with_capacity(terms.len());
         let mut known = 0.0;
@@ -241,12 +244,16 @@ impl LexicalIndex {
             let matches = || of_parts.iter().map(|part| &part[term]);
             idf.push(weigh(&mut texts, matches().map(|found| &found.texts), parameters.k1));
             weigh(&mut of_groups, matches().map(|found| &found.groups), parameters.k1);
+            for found in matches() {
+                found.texts.iter().for_each(|(text, _)| matched[*text as usize] += idf[term]);
+            }
             if matches().any(|found| !found.texts.is_empty()) {
                 known += idf[term];
             }
         }
-        known /= idf.iter().sum::<f32>().max(f32::MIN_POSITIVE);
-        Ok(Scores { texts, groups: of_groups, idf, known })
+        let all = idf.iter().sum::<f32>().max(f32::MIN_POSITIVE);
+        matched.iter_mut().for_each(|share| *share /= all);
+        Ok(Scores { texts, groups: of_groups, idf, matched, known: known / all })
     }
 }
 

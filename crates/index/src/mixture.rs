@@ -108,6 +108,7 @@ impl Index {
                 file_lexical_share: lexical.groups[file as usize] / best[2],
                 file_dense_share: dense_of_files[file as usize].max(0.0) / best[3],
                 coverage: candidate.parts.coverage,
+                matched: lexical.matched[candidate.unit],
                 kind: record.kind(),
                 is_test: self.flags(record).contains(FileFlags::TEST),
                 defines: candidate.parts.defines,

@@ -25,8 +25,8 @@ const FUNCTION: &str = "function";
 
 /// Weight of the squared weights, over standardized features: of the gate and of the ranking of functions. Chosen
 /// once; halving or doubling them changes cross-validated figures in the third digit.
-const GATE_PENALTY: f64 = 0.6;
-const RANKING_PENALTY: f64 = 0.03;
+const GATE_PENALTY: f64 = 0.005;
+const RANKING_PENALTY: f64 = 0.003;
 
 /// A question with what a search finds for it.
 pub struct Question {

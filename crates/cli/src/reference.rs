@@ -48,8 +48,8 @@ fn codes<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
 fn the_page_of_commands_is_what_the_command_line_says() {
     let mut command = Cli::command();
     command.build();
-    let mut text = "Every command with its arguments and options, which may stand in any order. `--help` prints the \
-                    same in the terminal, `-h` in short. [Output and exit codes](exit-codes.md) hold for all.\n\n\
+    let mut text = "Every command with its arguments and options, which may come in any order. `--help` prints \
+                    the same in the terminal, `-h` in short. [Output and exit codes](exit-codes.md) hold for all.\n\n\
                     | Command | What it does |\n|---|---|\n"
         .to_owned();
     for below in visible(&command) {
@@ -124,10 +124,10 @@ fn write_argument(text: &mut String, argument: &Arg) {
 fn the_page_of_settings_lists_all_with_their_defaults() {
     let defaults = Settings::defaults();
     let values = settings::values(&defaults.layers.last().unwrap().1);
-    let mut text = "Settings stand in `quarry/config.toml` in your configuration directory and, over it, in the nearest \
+    let mut text = "Settings are read from `quarry/config.toml` in your configuration directory and, over it, in the nearest \
                     `.quarry.toml` from the searched directory up to the root of its repository. The command line \
                     overrides both. `quarry config` shows which hold. Settings cannot start programs, name servers or \
-                    say where to write; the model that a `.quarry.toml` names must lie in its tree.\n\n\
+                    say where to write; the model that a `.quarry.toml` names must be in that tree.\n\n\
                     | Setting | Default | Meaning |\n|---|---|---|\n"
         .to_owned();
     for name in settings::keys() {

@@ -1,34 +1,54 @@
 //! `quarry index`: building and refreshing an index.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use quarry_embed::Embedder;
-use quarry_index::{Event, Index, OpenOptions, Opened, Outdated, Stale, Update};
+use quarry_index::{Event, Filter, Index, OpenOptions, Opened, Outdated, Stale, Update};
 use quarry_text::counted;
 use quarry_walk::{WalkChoice, WalkOptions, count_by_reason};
 use serde::Serialize;
 
 use crate::settings::Settings;
+use crate::tree::Tree;
 use crate::{byte_size, model, output};
 
-/// Where the index of a tree is and what it is made with; `search` and `index` share them.
+/// A tree, where its index is and what that is made with.
 #[derive(Debug, Args)]
 pub struct SourceArgs {
     /// Folder of sources, or one file
     #[arg(default_value = ".")]
     pub path: PathBuf,
+    #[command(flatten)]
+    open: OpenArgs,
+}
+
+/// Trees that are searched together, where their indexes are and what these are made with.
+#[derive(Debug, Args)]
+pub struct SourcesArgs {
+    /// Directories of sources, or files, which are ranked together [default: .]
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    open: OpenArgs,
+}
+
+/// Where the index of a tree is and what it is made with.
+#[derive(Debug, Args)]
+struct OpenArgs {
     /// Folder of the index of PATH [default: the nearest of PATH or a folder around it, in .quarry there or else in the
     /// user's cache]
     #[arg(long, value_name = "DIR")]
     index: Option<PathBuf>,
-    /// Embedding model: a transformer's folder, or a static model's file or folder [default: the one built in]
+    /// Embedding model: a transformer's directory, a static model's file or directory, or `builtin`; `quarry index --model DIR`
+    /// has all searches of PATH use it [default: the one that PATH was indexed with, else the one built in]
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
     /// Skip files larger than this, such as 500kB or 2M [default: 1000000; in an indexed folder what it was indexed with]
@@ -90,6 +110,7 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
     // Whoever names a path here wants it to have an index of its own.
     options.enclosing = false;
     options.remember = true;
+    options.model = source.open.model.as_deref().map(model::name).transpose()?;
     options.update = if args.rebuild { Update::Anew } else { Update::Required };
     options.local = args.local;
     if args.local && !source.path.is_dir() {
@@ -154,6 +175,83 @@ impl SourceArgs {
 
     /// Where the index is and what it is made of.
     pub fn options(&self, settings: &Settings) -> OpenOptions {
+        self.open.options(settings)
+    }
+
+    /// The model that the command line, else the index, else a settings file names.
+    ///
+    /// # Errors
+    /// When there is none there, or a broken one.
+    pub fn load_model(&self, settings: &Settings) -> anyhow::Result<Arc<dyn Embedder>> {
+        self.open.model(&self.path, settings)?.load(&self.path)
+    }
+
+    /// Opens the index with a loaded model.
+    ///
+    /// # Errors
+    /// When the tree cannot be indexed.
+    pub fn open_as(&self, options: &OpenOptions, model: Arc<dyn Embedder>) -> anyhow::Result<Opened> {
+        let opened = with_progress(|events| Index::open_or_build(&self.path, options, Some(model), events))?;
+        tell_unwritten(&opened);
+        Ok(opened)
+    }
+}
+
+impl SourcesArgs {
+    /// What is searched, in the order of the command line.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        if self.paths.is_empty() { vec![PathBuf::from(".")] } else { self.paths.clone() }
+    }
+
+    /// Takes up a path that was read as something else, before those that are there.
+    pub fn prepend(&mut self, path: PathBuf) {
+        self.paths.insert(0, path);
+    }
+
+    /// Opens what is searched, by the settings of each path, in which the filter of that path holds.
+    ///
+    /// # Errors
+    /// When a tree cannot be indexed, there is no index and none is to be built, or the paths do not go together.
+    pub fn open(&self, settings: &[Settings], filters: Vec<Filter>, update: Update) -> anyhow::Result<Tree> {
+        let paths = self.paths();
+        if let (Some(index), [_, _, ..]) = (&self.open.index, paths.as_slice()) {
+            bail!(
+                "--index {} is the index of one path; name one PATH, or leave out --index",
+                index.display()
+            );
+        }
+        let options: Vec<OpenOptions> =
+            settings.iter().map(|settings| OpenOptions { update, ..self.open.options(settings) }).collect();
+        let model = self.model(&paths, settings)?.load(&paths[0])?;
+        let asked: Vec<(&Path, &OpenOptions)> = paths.iter().map(PathBuf::as_path).zip(&options).collect();
+        let opened = with_progress(|events| Index::open_or_build_all(&asked, Some(model), events))?;
+        opened.iter().for_each(tell_unwritten);
+        let mut index = Index::together(opened.into_iter().map(|opened| opened.index).collect())?;
+        filters.into_iter().enumerate().for_each(|(number, filter)| index.narrow(number, filter));
+        Tree::new(&paths, index)
+    }
+
+    /// The model of all paths: vectors of several models cannot be compared.
+    fn model(&self, paths: &[PathBuf], settings: &[Settings]) -> anyhow::Result<ModelChoice> {
+        let mut chosen: Option<(&Path, ModelChoice)> = None;
+        for (path, settings) in paths.iter().zip(settings) {
+            let choice = self.open.model(path, settings)?;
+            match &chosen {
+                Some((first, other)) if other.path != choice.path => bail!(
+                    "{} is searched with {other}, {} with {choice}; name one model for both with --model",
+                    first.display(),
+                    path.display()
+                ),
+                Some(_) => {}
+                None => chosen = Some((path, choice)),
+            }
+        }
+        Ok(chosen.map(|(_, choice)| choice).unwrap_or_default())
+    }
+}
+
+impl OpenArgs {
+    fn options(&self, settings: &Settings) -> OpenOptions {
         let said = |yes: bool, no: bool| (yes || no).then_some(yes);
         let walk = WalkChoice {
             max_bytes: self.max_bytes,
@@ -167,31 +265,65 @@ impl SourceArgs {
         OpenOptions { folder: self.index.clone(), walk, defaults, ..OpenOptions::default() }
     }
 
-    /// The model that the command line, else a settings file, names.
-    ///
-    /// # Errors
-    /// When there is none there, or a broken one.
-    pub fn load_model(&self, settings: &Settings) -> anyhow::Result<Arc<dyn Embedder>> {
-        let path = self.model.clone().or_else(|| settings.get(|layer| layer.model.clone()));
-        Ok(model::load(path.as_deref())?)
+    /// Which model the command line, else the index of a path, else a settings file names.
+    fn model(&self, path: &Path, settings: &Settings) -> anyhow::Result<ModelChoice> {
+        if let Some(path) = &self.model {
+            return Ok(ModelChoice { path: model::named(path).map(Path::to_owned), is_remembered: false });
+        }
+        if let Some(name) = Index::remembered_model(path, &self.options(settings))? {
+            let path = model::named(name.as_ref()).map(Path::to_owned);
+            return Ok(ModelChoice { path, is_remembered: true });
+        }
+        Ok(ModelChoice { path: settings.get(|layer| layer.model.clone()), is_remembered: false })
     }
+}
 
-    /// Opens the index with a loaded model.
-    ///
-    /// # Errors
-    /// When the tree cannot be indexed.
-    pub fn open_as(&self, options: &OpenOptions, model: Arc<dyn Embedder>) -> anyhow::Result<Opened> {
-        // Draws nothing where stderr is no terminal.
-        let bar = ProgressBar::new(0).with_style(
-            ProgressStyle::with_template("{msg:>9} {bar:40} {human_pos}/{human_len} {elapsed}")
-                .unwrap_or_else(|_| ProgressStyle::default_bar()),
-        );
-        let opened = Index::open_or_build(&self.path, options, Some(model), &|event| show(&bar, &event));
-        bar.finish_and_clear();
-        let opened = opened?;
-        tell_unwritten(&opened);
-        Ok(opened)
+/// A model that was named.
+#[derive(Debug, Default)]
+struct ModelChoice {
+    /// Where it is; none for the one in the program.
+    path: Option<PathBuf>,
+    /// Whether it is the index that names it.
+    is_remembered: bool,
+}
+
+impl ModelChoice {
+    /// The model, for a search of `searched`.
+    fn load(&self, searched: &Path) -> anyhow::Result<Arc<dyn Embedder>> {
+        let loaded = model::load(self.path.as_deref());
+        if !self.is_remembered {
+            return Ok(loaded?);
+        }
+        loaded.with_context(|| {
+            format!(
+                "{} was indexed with {self}; name another one with --model, or with `quarry index --model DIR` for all \
+                 searches",
+                searched.display()
+            )
+        })
     }
+}
+
+impl fmt::Display for ModelChoice {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match &self.path {
+            Some(path) => write!(f, "the model {}", path.display()),
+            None => write!(f, "the model in the program"),
+        }
+    }
+}
+
+/// Opens an index with a progress bar, which draws nothing where stderr is no terminal.
+fn with_progress<T>(
+    open: impl FnOnce(&(dyn Fn(Event) + Sync)) -> Result<T, quarry_index::Error>,
+) -> Result<T, quarry_index::Error> {
+    let bar = ProgressBar::new(0).with_style(
+        ProgressStyle::with_template("{msg:>9} {bar:40} {human_pos}/{human_len} {elapsed}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar()),
+    );
+    let opened = open(&|event| show(&bar, &event));
+    bar.finish_and_clear();
+    opened
 }
 
 /// Says that an index could not be written, why, and what is searched instead.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use anyhow::Context;
-use quarry_index::{Filter, Hit, Index};
+use quarry_index::{Filter, FoundFile, Index};
 use rayon::prelude::*;
 use regex::{Regex, RegexBuilder};
 use serde::Serialize;
@@ -39,13 +39,11 @@ pub fn ranges(expression: &Regex, line: &str) -> Vec<Range<usize>> {
     expression.find_iter(line).map(|found| found.range()).filter(|range| !range.is_empty()).collect()
 }
 
-/// The units with lines that match, and these lines, in the order of paths and lines. A line in two units counts for
-/// the first one. Files that cannot be read any more have none.
-pub fn find(index: &Index, filter: &Filter, expression: &Regex) -> Vec<(Hit, Vec<LineMatch>)> {
-    let units: Vec<Hit> = index.units(filter).collect();
-    let files: Vec<&[Hit]> = units.chunk_by(|a, b| a.path == b.path).collect();
-    let of_file = |units: &&[Hit]| {
-        let Ok(text) = index.text(&units[0].path) else { return Vec::new() };
+/// The units (by their numbers) with lines that match, and these lines, in the order of paths and lines. A line in two
+/// units counts for the first one. Files that cannot be read any more have none.
+pub fn find(index: &Index, expression: &Regex) -> Vec<(usize, Vec<LineMatch>)> {
+    let of_file = |file: &FoundFile| {
+        let Ok(text) = file.text() else { return Vec::new() };
         let content = text.to_str();
         let matching = content.lines().enumerate().filter(|(_, line)| expression.is_match(line));
         let lines: Vec<LineMatch> = matching
@@ -56,23 +54,23 @@ pub fn find(index: &Index, filter: &Filter, expression: &Regex) -> Vec<(Hit, Vec
                 ranges: ranges(expression, line),
             })
             .collect();
-        by_unit(units.iter().map(|unit| (unit, index.lines(unit, &text))), &lines)
+        by_unit(file.units(&text), &lines)
     };
-    files.par_iter().flat_map_iter(of_file).collect()
+    index.files(&Filter::default()).par_iter().flat_map_iter(of_file).collect()
 }
 
 /// Deals the lines of a file out to its units and their lines, both ascending.
-fn by_unit<'a>(
-    units: impl Iterator<Item = (&'a Hit, Range<usize>)>,
+fn by_unit(
+    units: impl Iterator<Item = (usize, Range<usize>)>,
     lines: &[LineMatch],
-) -> Vec<(Hit, Vec<LineMatch>)> {
+) -> Vec<(usize, Vec<LineMatch>)> {
     let mut rest = lines;
     let mut found = Vec::new();
     for (unit, indexes) in units {
         rest = &rest[rest.partition_point(|line| line.index < indexes.start)..];
         let (inside, after) = rest.split_at(rest.partition_point(|line| line.index < indexes.end));
         if !inside.is_empty() {
-            found.push((unit.clone(), inside.to_vec()));
+            found.push((unit, inside.to_vec()));
         }
         rest = after;
     }

@@ -3,6 +3,7 @@
 //! One JSON Lines file in the user's state folder; deleting it is safe at any time. A search stands there once when it
 //! is made, and once more, with the rank, when one of its results is opened.
 
+use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -12,11 +13,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use quarry_files::{create_private_directory, open_private, state_directory};
+use quarry_index::Hit;
 use quarry_text::counted;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::output;
+use crate::tree::Tree;
 
 const LOG_FILE: &str = "searches.jsonl";
 
@@ -69,7 +72,7 @@ pub struct Record<'a> {
 
 #[derive(Serialize)]
 struct Place<'a> {
-    path: &'a str,
+    path: Cow<'a, str>,
     line: u32,
 }
 
@@ -88,9 +91,22 @@ impl<'a> Record<'a> {
             command,
             root: root.canonicalize().unwrap_or_else(|_| root.to_owned()),
             query,
-            results: results.map(|(path, line)| Place { path, line }).collect(),
+            results: results.map(|(path, line)| Place { path: Cow::Borrowed(path), line }).collect(),
             opened,
         }
+    }
+
+    /// Of a search that was made now, with its results.
+    pub fn of_hits<'h>(
+        command: &'static str,
+        tree: &Tree,
+        query: &'a str,
+        hits: impl Iterator<Item = &'h Hit>,
+        opened: Option<usize>,
+    ) -> Self {
+        let place = |hit: &Hit| Place { path: Cow::Owned(tree.path_in_common(hit)), line: hit.start_line };
+        let root = tree.common_root().to_owned();
+        Self { time: now(), command, root, query, results: hits.map(place).collect(), opened }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use anyhow::{Context, bail};
 use quarry_embed::{EmbedError, Embedder, StaticModel};
 
 /// Name of the file that holds a static model in the folder that `quarry train static` writes.
@@ -32,6 +33,27 @@ fn load_transformer(path: &Path) -> Result<Arc<dyn Embedder>, EmbedError> {
         "expected a static model, for this build runs no others; name a folder with a model.bin, or install with the \
          default features",
     ))
+}
+
+/// What stands for the model in the program where a model is named; a directory of that name is `./builtin`.
+const BUILTIN: &str = "builtin";
+
+/// The path for [`load`] of a model that was named.
+pub fn named(path: &Path) -> Option<&Path> {
+    (path != Path::new(BUILTIN)).then_some(path)
+}
+
+/// What a model that was named is called wherever it is named from.
+///
+/// # Errors
+/// When there is nothing at `path`, or its name is not UTF-8.
+pub fn name(path: &Path) -> anyhow::Result<String> {
+    let Some(path) = named(path) else { return Ok(BUILTIN.to_owned()) };
+    let found = path.canonicalize().with_context(|| format!("cannot find the model {}", path.display()))?;
+    let Ok(name) = found.into_os_string().into_string() else {
+        bail!("{}: the path of a model that an index remembers has to be UTF-8", path.display());
+    };
+    Ok(name)
 }
 
 /// Whether [`load`] takes a static model.

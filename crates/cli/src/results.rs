@@ -187,13 +187,23 @@ impl Layout {
     }
 }
 
+/// The roots of an answer: the one of a single path, or all of several.
+pub fn roots(tree: &Tree, n_paths: usize) -> (Option<String>, Vec<String>) {
+    let mut roots = tree.roots();
+    if n_paths == 1 { (roots.pop(), roots) } else { (None, roots) }
+}
+
 /// What was found for a question; `question` holds the fields that say what was asked.
 #[derive(Serialize)]
 pub struct Answer<Q> {
     #[serde(flatten)]
     pub question: Q,
-    /// Absolute path that those of the results are relative to.
-    pub root: String,
+    /// Absolute path that those of the results are relative to; none where they are of several paths.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
+    /// Where they are of several paths, these, each once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub roots: Vec<String>,
     pub results: Vec<ResultView>,
     pub confident: bool,
     pub confidence: f32,
@@ -270,8 +280,8 @@ impl ResultView {
         Self {
             rank,
             score: hit.score,
-            root: tree.root_text(),
-            shown: tree.shown(&hit.path),
+            root: tree.root_of(&hit),
+            shown: tree.shown(&hit),
             path: hit.path,
             language: hit.language,
             unit,
@@ -281,15 +291,15 @@ impl ResultView {
 
 impl UnitView {
     fn new(tree: &Tree, hit: &Hit, terms: &[String], extras: Extras, layout: &Layout) -> Self {
-        // A file that has gone since the index was opened has no lines to show.
-        let file = tree.index.text(&hit.path).ok();
-        let content = file.as_ref().map(SourceText::to_str).unwrap_or_default();
+        let file = tree.text(hit);
+        let file = file.as_ref().as_ref();
+        let content = file.map(SourceText::to_str).unwrap_or_default();
         let text: Vec<(u32, &str)> = content
             .lines()
             .enumerate()
-            .map(|(index, line)| (file.as_ref().map_or(0, |file| file.line_number(index)), line))
+            .map(|(index, line)| (file.map_or(0, |file| file.line_number(index)), line))
             .collect();
-        let Range { start, end } = file.as_ref().map_or(0..0, |file| tree.index.lines(hit, file));
+        let Range { start, end } = file.map_or(0..0, |file| tree.index.lines(hit, file));
         let lines = text.get(start..end.min(text.len())).unwrap_or_default();
         let source = lines.iter().map(|(_, line)| *line).collect::<Vec<_>>().join("\n");
         let declared = snippet::declaration_lines(&source, &hit.signature);
@@ -440,7 +450,7 @@ impl ResultView {
 /// The first `limit` results; where results are files, the first of each.
 pub fn ranked(results: impl Iterator<Item = Hit>, limit: usize, layout: &Layout) -> Vec<Hit> {
     let mut seen = HashSet::new();
-    results.filter(|hit| !layout.per_file || seen.insert(hit.path.clone())).take(limit).collect()
+    results.filter(|hit| !layout.per_file || seen.insert((hit.root, hit.path.clone()))).take(limit).collect()
 }
 
 #[cfg(test)]

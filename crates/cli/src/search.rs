@@ -1,19 +1,20 @@
 //! `quarry search`: finding code.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::bail;
 use clap::Args;
-use quarry_index::{Filter, Hit, Index, Ranking, SearchRequest, Update, snippet};
+use quarry_index::{Filter, Index, RankedUnits, Ranking, SearchRequest, Update, snippet};
 use quarry_text::{counted, query_terms};
 use quarry_walk::{SkipReason, Skipped};
 use regex::Regex;
 use serde::Serialize;
 
-use crate::index::SourceArgs;
+use crate::index::SourcesArgs;
 use crate::lines::{self, LineMatch};
 use crate::log::{self, Record};
 use crate::output;
@@ -24,12 +25,12 @@ use crate::tree::Tree;
 /// Arguments of `quarry search`.
 #[derive(Debug, Args)]
 pub struct SearchArgs {
-    /// What to find: a description in plain words (in quotes), or a symbol. With -e it may be left out, and a single
-    /// argument that names a file or folder is PATH
+    /// What to find: a description in plain words (in quotes), or a symbol. With -e it may be left out: a first argument
+    /// that names a file or directory is a PATH
     #[arg(required_unless_present = "patterns")]
     query: Option<String>,
     #[command(flatten)]
-    source: SourceArgs,
+    source: SourcesArgs,
     #[command(flatten)]
     filter: FilterArgs,
     /// Show the lines that match this regular expression, all of them or the first -k functions; QUERY then only puts
@@ -56,27 +57,26 @@ struct Question<'a> {
 /// Runs `quarry search`.
 ///
 /// # Errors
-/// When the tree cannot be indexed, the query has no word, or a filter or expression is malformed.
+/// When a path is missing or cannot be indexed, the query has no word, or a filter or expression is malformed.
 pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
-    if let Some(path) = path_alone(&args) {
-        (args.query, args.source.path) = (None, path);
+    if let Some(path) = args.query.take_if(|query| !args.patterns.is_empty() && Path::new(query).exists()) {
+        args.source.prepend(path.into());
     }
-    if let Some(query) = args.query.as_deref().filter(|_| !args.source.path.exists()) {
-        let path = args.source.path.display();
-        bail!(
-            "{path}: no such file or folder; check the path, or put what is a query into quotes: \"{query} {path}\""
-        );
-    }
+    let paths = args.source.paths();
+    check_paths(args.query.as_deref(), &paths)?;
     let start = Instant::now();
-    let settings = Settings::load(&args.source.path)?;
+    let all: Vec<Settings> = paths.iter().map(|path| Settings::load(path)).collect::<anyhow::Result<_>>()?;
+    let settings = Settings::shared(&all);
     let layout = args.output.layout(&settings);
-    let filter = args.filter.filter(&settings)?;
+    let filters: Vec<Filter> =
+        all.iter().map(|settings| args.filter.filter(settings)).collect::<anyhow::Result<_>>()?;
+    let is_narrowed = filters.iter().any(|filter| !filter.is_empty());
     let expression = match args.patterns.as_slice() {
         [] => None,
         patterns => Some(lines::expression(patterns, args.ignore_case)?),
     };
     let update = if args.no_index_update { Update::Never } else { Update::IfPossible };
-    let tree = Tree::new(&args.source.path, args.source.open(&settings, update)?.index)?;
+    let tree = args.source.open(&all, filters, update)?;
     let index = &tree.index;
     let opened = Instant::now();
     let query = args.query.as_deref().unwrap_or_default();
@@ -84,39 +84,50 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
         (Some(_), "") => usize::MAX,
         _ => settings.get(|layer| layer.limit).unwrap_or_default(),
     });
-    let mut found = match &expression {
-        None => search(index, query, layout.n_units(limit), &filter)?,
-        Some(expression) => search_lines(index, query, &filter, expression)?,
+    // With an expression any unit may be among the results.
+    let n_units = if expression.is_some() { index.n_units() } else { layout.n_units(limit) };
+    let ranked = match query {
+        "" if expression.is_some() => None,
+        _ => Some(rank(index, query, n_units)?),
     };
+    let confidence = ranked.as_ref().map_or(0.0, |ranked| index.evidence(ranked, n_units).1);
+    let (mut matches, order) = match &expression {
+        None => (HashMap::new(), ranked.iter().flat_map(RankedUnits::units).collect()),
+        Some(expression) => matching(index, expression, ranked.as_ref()),
+    };
+    let places: HashMap<usize, usize> =
+        ranked.iter().flat_map(RankedUnits::units).enumerate().map(|(place, unit)| (unit, place)).collect();
+    let ranked_hit = |unit: usize| index.ranked_hit(ranked.as_ref()?, *places.get(&unit)?);
+    let hits =
+        order.into_iter().take(n_units).map(|unit| ranked_hit(unit).unwrap_or_else(|| index.unit(unit)));
+    let hits = results::ranked(hits, limit, &layout);
+    let mut explanations = match &ranked {
+        Some(ranked) if layout.explain => index.explain(ranked, &hits)?,
+        _ => Vec::new(),
+    }
+    .into_iter();
+    log::append(|| Record::of_hits("search", &tree, query, hits.iter(), None));
     let terms = query_terms(query);
-    let hits = results::ranked(found.hits.into_iter(), limit, &layout);
-    let explanations = if layout.explain && !terms.is_empty() {
-        index.explain(&request(query, limit, &filter), &hits)?
-    } else {
-        Vec::new()
-    };
-    let places: Vec<(String, u32)> = hits.iter().map(|hit| (hit.path.clone(), hit.start_line)).collect();
-    let mut explanations = explanations.into_iter();
     let views = hits.into_iter().zip(1..).map(|(hit, rank)| {
-        let matches = found.lines.remove(&hit.unit).unwrap_or_default();
+        let matches = matches.remove(&hit.unit).unwrap_or_default();
         let extras = Extras { matches, explanation: explanations.next() };
         ResultView::new(&tree, (hit, rank), &terms, extras, &layout)
     });
+    let (root, roots) = results::roots(&tree, paths.len());
     let answer = Answer {
         question: Question { query, patterns: &args.patterns },
-        root: tree.root_text(),
+        root,
+        roots,
         results: views.collect(),
         // An expression alone is met or not.
-        confident: query.is_empty() || found.confidence >= layout.threshold,
-        confidence: found.confidence,
+        confident: query.is_empty() || confidence >= layout.threshold,
+        confidence,
         took_ms: output::milliseconds(opened.elapsed()),
         open_ms: output::milliseconds(opened - start),
     };
-    let places = places.iter().map(|(path, line)| (path.as_str(), *line));
-    log::append(|| Record::new("search", &args.source.path, query, places, None));
     let nothing = match &expression {
         Some(_) => "no line of the files that were searched matches",
-        None if !filter.is_empty() => "nothing found among what -t, -g, --kind and the settings let through",
+        None if is_narrowed => "nothing found among what -t, -g, --kind and the settings let through",
         None => "nothing found: no word of the query occurs in the files that were searched; try other words",
     };
     let nothing = &*match unreadable(&tree) {
@@ -136,53 +147,43 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
 /// What of the searched files could not be read, if there is any.
 fn unreadable(tree: &Tree) -> Option<String> {
     let mut unread = tree.index.unread();
-    unread.retain(|file| matches!(file.reason, SkipReason::Unreadable(_)));
-    let Skipped { path, reason } = unread.first()?;
-    let (n, path) = (counted(unread.len(), "path"), tree.shown(path));
+    unread.retain(|(_, file)| matches!(file.reason, SkipReason::Unreadable(_)));
+    let (root, Skipped { path, reason }) = unread.first()?;
+    let (n, path) = (counted(unread.len(), "path"), tree.shown_in(*root, path));
     Some(format!("{n} could not be read, such as {}: {reason}", path.display()))
 }
 
-/// With -e, the first argument if it is the only one and there is such a file or folder.
-fn path_alone(args: &SearchArgs) -> Option<PathBuf> {
-    let first = PathBuf::from(args.query.as_ref()?);
-    (!args.patterns.is_empty() && args.source.path == Path::new(".") && first.exists()).then_some(first)
+/// # Errors
+/// When one of the paths is missing, which may also be a word of a query without quotes.
+fn check_paths(query: Option<&str>, paths: &[PathBuf]) -> anyhow::Result<()> {
+    let Some(last) = paths.iter().rposition(|path| !path.exists()) else { return Ok(()) };
+    let missing = paths.iter().find(|path| !path.exists()).unwrap_or(&paths[last]).display();
+    let Some(query) = query else { bail!("{missing}: no such file or folder; nothing was searched") };
+    let words = paths[..=last].iter().map(|path| path.display().to_string());
+    let words: Vec<String> = iter::once(query.to_owned()).chain(words).collect();
+    bail!(
+        "{missing}: no such file or folder; check the path, or put what is a query into quotes: \"{}\"",
+        words.join(" ")
+    );
 }
 
-struct Found {
-    hits: Vec<Hit>,
-    confidence: f32,
-    /// The lines that match, by unit.
-    lines: HashMap<usize, Vec<LineMatch>>,
+fn rank(index: &Index, query: &str, limit: usize) -> anyhow::Result<RankedUnits> {
+    let filter = &Filter::default();
+    Ok(index.rank(&SearchRequest { query, limit, ranking: Ranking::default(), filter })?)
 }
 
-fn request<'a>(query: &'a str, limit: usize, filter: &'a Filter) -> SearchRequest<'a> {
-    SearchRequest { query, limit, ranking: Ranking::default(), filter }
-}
-
-fn search(index: &Index, query: &str, limit: usize, filter: &Filter) -> anyhow::Result<Found> {
-    let response = index.search(&request(query, limit, filter))?;
-    Ok(Found { hits: response.hits, confidence: response.confidence, lines: HashMap::new() })
-}
-
-/// Units with lines that match, in the order that the query gives them, and in that of their paths where it says
-/// nothing.
-fn search_lines(index: &Index, query: &str, filter: &Filter, expression: &Regex) -> anyhow::Result<Found> {
-    let (mut hits, lines): (Vec<Hit>, HashMap<_, _>) = lines::find(index, filter, expression)
-        .into_iter()
-        .map(|(hit, lines)| (hit.clone(), (hit.unit, lines)))
-        .unzip();
-    let mut confidence = 0.0;
-    if !query.is_empty() {
-        let ranked = search(index, query, index.n_units(), filter)?;
-        confidence = ranked.confidence;
-        let by_unit: HashMap<usize, (usize, Hit)> =
-            ranked.hits.into_iter().enumerate().map(|(rank, hit)| (hit.unit, (rank, hit))).collect();
-        hits.sort_by_key(|hit| by_unit.get(&hit.unit).map_or(usize::MAX, |(rank, _)| *rank));
-        for hit in &mut hits {
-            if let Some((_, ranked)) = by_unit.get(&hit.unit) {
-                *hit = ranked.clone();
-            }
-        }
-    }
-    Ok(Found { hits, confidence, lines })
+/// The lines that match, by unit, and these units: in the order that a query gives them, and in that of their paths where it
+/// says nothing.
+fn matching(
+    index: &Index,
+    expression: &Regex,
+    ranked: Option<&RankedUnits>,
+) -> (HashMap<usize, Vec<LineMatch>>, Vec<usize>) {
+    let found = lines::find(index, expression);
+    let in_order: Vec<usize> = found.iter().map(|(unit, _)| *unit).collect();
+    let lines: HashMap<usize, Vec<LineMatch>> = found.into_iter().collect();
+    let first = ranked.into_iter().flat_map(RankedUnits::units).filter(|unit| lines.contains_key(unit));
+    let mut seen = HashSet::new();
+    let order = first.chain(in_order).filter(|unit| seen.insert(*unit)).collect();
+    (lines, order)
 }

@@ -49,7 +49,7 @@ pub struct Layer {
     pub lines: Option<usize>,
     /// Lines shown above and below those.
     pub context: Option<usize>,
-    /// Embedding model; in a file, relative to its directory.
+    /// Embedding model; in a file, relative to its directory. The one that `quarry index --model DIR` named comes first.
     pub model: Option<PathBuf>,
     /// Larger files are not indexed.
     #[serde(deserialize_with = "byte_size::deserialize")]
@@ -109,6 +109,16 @@ impl Settings {
         }
         layers.extend(Self::defaults().layers);
         Ok(Self { layers })
+    }
+
+    /// Those that hold for all of several trees: what the files say that they share, and the defaults.
+    pub fn shared(all: &[Self]) -> Self {
+        let Some((first, others)) = all.split_first() else { return Self::defaults() };
+        let place = |file: &Option<PathBuf>| file.as_ref().and_then(|file| file.canonicalize().ok());
+        let is_shared = |file: &Option<PathBuf>| {
+            others.iter().all(|other| other.layers.iter().any(|(found, _)| place(found) == place(file)))
+        };
+        Self { layers: first.layers.iter().filter(|(file, _)| is_shared(file)).cloned().collect() }
     }
 
     /// Those that hold where there is no file.
@@ -347,6 +357,26 @@ mod tests {
             fs::remove_file(at(file)).unwrap();
         }
         assert_eq!(of_tree(&at("tree/src")), at("tree/src/.quarry.toml"), "what lies above the repository");
+    }
+
+    #[test]
+    fn several_trees_share_what_the_same_file_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| {
+            let file = folder.path().join(name);
+            fs::write(&file, "").unwrap();
+            Some(file)
+        };
+        let layer = |limit| Layer { limit: Some(limit), ..Layer::default() };
+        let user = || (file("user"), layer(5));
+        let tree = |name: &str, limit| Settings {
+            layers: vec![(file(name), layer(limit)), user(), (None, Layer::defaults())],
+        };
+        let limit = |all: &[Settings]| Settings::shared(all).get(|layer| layer.limit);
+        assert_eq!(limit(&[tree("a", 3)]), Some(3));
+        assert_eq!(limit(&[tree("a", 3), tree("a", 3)]), Some(3));
+        assert_eq!(limit(&[tree("a", 3), tree("b", 3)]), Some(5));
+        assert_eq!(limit(&[tree("a", 3), Settings::defaults()]), Some(10));
     }
 
     #[test]

@@ -54,7 +54,8 @@ pub fn run(args: &SimilarArgs) -> anyhow::Result<ExitCode> {
     let filter = args.filter.filter(&settings)?;
     let (file, line) = &args.place;
     let path = relative(file, &args.source.path)?;
-    let tree = Tree::new(&args.source.path, args.source.open(&settings, Update::IfPossible)?.index)?;
+    let opened = args.source.open(&settings, Update::IfPossible)?;
+    let tree = Tree::new(std::slice::from_ref(&args.source.path), opened.index)?;
     let index = &tree.index;
     let opened = Instant::now();
     let Some(given) = index.unit_at(&path, *line) else {
@@ -71,6 +72,7 @@ pub fn run(args: &SimilarArgs) -> anyhow::Result<ExitCode> {
         let extras = Extras { explanation, ..Extras::default() };
         ResultView::new(&tree, ranked, &[], extras, &layout)
     };
+    let (root, roots) = results::roots(&tree, 1);
     let answer = Answer {
         question: Question {
             similar_to: Given {
@@ -80,7 +82,8 @@ pub fn run(args: &SimilarArgs) -> anyhow::Result<ExitCode> {
                 name: given.name,
             },
         },
-        root: tree.root_text(),
+        root,
+        roots,
         results: hits.into_iter().zip(1..).map(view).collect(),
         confident: response.confidence >= layout.threshold,
         confidence: response.confidence,

@@ -1,41 +1,96 @@
-//! A searched tree: its index, and how its files are called from here.
+//! What is searched: an index, and how its files are called from here.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::env;
 use std::path::{Component, Path, PathBuf};
+use std::rc::Rc;
 
 use anyhow::Context;
-use quarry_index::Index;
+use quarry_index::{Hit, Index};
+use quarry_source::SourceText;
 use quarry_walk as walk;
 
-/// The index that answers for a path of the command line.
+/// The index that answers for paths of the command line.
 pub struct Tree {
     pub index: Index,
+    /// Of each path, in their order.
+    roots: Vec<Root>,
+    /// Files that were read, by root and path.
+    texts: RefCell<HashMap<(usize, String), Rc<Option<SourceText>>>>,
+}
+
+struct Root {
     /// Absolute path of the directory that the paths of results are relative to, links resolved.
-    pub root: PathBuf,
+    absolute: PathBuf,
     /// The same directory as it is called from the current one.
     base: PathBuf,
 }
 
 impl Tree {
-    /// The index of `path`, which may be a file.
+    /// The index of `paths`, which may be files.
     ///
     /// # Errors
-    /// When there is nothing at `path` any more.
-    pub fn new(path: &Path, index: Index) -> anyhow::Result<Self> {
-        let path = walk::resolved(path);
-        let base = walk::base_folder(&path)?;
-        let root = base.canonicalize().with_context(|| format!("cannot find {}", base.display()))?;
-        Ok(Self { index, root, base: from_here(base, env::current_dir().ok().as_deref()) })
+    /// When there is nothing at one of them any more.
+    pub fn new(paths: &[PathBuf], index: Index) -> anyhow::Result<Self> {
+        let current = env::current_dir().ok();
+        let root = |path: &PathBuf| {
+            let path = walk::resolved(path);
+            let base = walk::base_folder(&path)?;
+            let absolute = base.canonicalize().with_context(|| format!("cannot find {}", base.display()))?;
+            Ok(Root { absolute, base: from_here(base, current.as_deref()) })
+        };
+        let roots = paths.iter().map(root).collect::<anyhow::Result<_>>()?;
+        Ok(Self { index, roots, texts: RefCell::default() })
     }
 
-    /// How a file of a result is called from the current directory.
-    pub fn shown(&self, path: &str) -> PathBuf {
-        self.base.join(path)
+    /// How the file of a result is called from the current directory.
+    pub fn shown(&self, hit: &Hit) -> PathBuf {
+        self.shown_in(hit.root, &hit.path)
     }
 
-    /// [`Self::root`] for programs; what is not UTF-8 in it is replaced.
-    pub fn root_text(&self) -> String {
-        self.root.to_string_lossy().into_owned()
+    /// How a file in one of the paths (by its number) is called from the current directory.
+    pub fn shown_in(&self, root: usize, path: &str) -> PathBuf {
+        self.roots[root].base.join(path)
+    }
+
+    /// What the path of a result is relative to, for programs; what is not UTF-8 in it is replaced.
+    pub fn root_of(&self, hit: &Hit) -> String {
+        self.roots[hit.root].absolute.to_string_lossy().into_owned()
+    }
+
+    /// What the paths of results may be relative to, in the order of the command line, each once.
+    pub fn roots(&self) -> Vec<String> {
+        let mut roots: Vec<String> = Vec::new();
+        for root in &self.roots {
+            let root = root.absolute.to_string_lossy().into_owned();
+            if !roots.contains(&root) {
+                roots.push(root);
+            }
+        }
+        roots
+    }
+
+    /// The nearest directory around all that is searched.
+    pub fn common_root(&self) -> &Path {
+        let is_around = |path: &&Path| self.roots.iter().all(|root| root.absolute.starts_with(path));
+        self.roots[0].absolute.ancestors().find(is_around).unwrap_or(Path::new(""))
+    }
+
+    /// The path of a result relative to [`common_root`](Self::common_root), `/` between its parts.
+    pub fn path_in_common(&self, hit: &Hit) -> String {
+        let root = &self.roots[hit.root].absolute;
+        let inside = root.strip_prefix(self.common_root()).unwrap_or(root);
+        let parts = inside.iter().map(|part| part.to_string_lossy().into_owned());
+        parts.chain([hit.path.clone()]).collect::<Vec<_>>().join("/")
+    }
+
+    /// The file of a result, which is read once; none if it has gone since the index was opened.
+    pub fn text(&self, hit: &Hit) -> Rc<Option<SourceText>> {
+        let mut texts = self.texts.borrow_mut();
+        let text =
+            texts.entry((hit.root, hit.path.clone())).or_insert_with(|| Rc::new(self.index.text(hit).ok()));
+        Rc::clone(text)
     }
 }
 

@@ -317,6 +317,7 @@ const JSON_COMMANDS: [(&str, &[&str]); 16] = [
         &[
             "quarry search 'retry with backoff' shop --json",
             "quarry search 'render a scene' shop --explain --json",
+            "quarry search 'retry with backoff' shop/net shop/web --json",
         ],
     ),
     ("quarry search -e", &["quarry search -e 'fn \\w+_lock' shop --json"]),

@@ -5,6 +5,7 @@
 mod fixture;
 
 use std::fs;
+use std::path::Path;
 
 use fixture::{Fixture, check_error, stderr, stdout};
 use serde_json::Value;
@@ -329,4 +330,60 @@ fn similar_finds_what_is_like_the_function_at_a_line() {
     check_error(&fixture.run(&["similar", "shop/cart.rs"]), "expected FILE:LINE");
     check_error(&fixture.run(&["similar", "shop/none.rs:1"]), "cannot find");
     check_error(&fixture.run(&["similar", "net.py:1", "shop"]), "is not in");
+}
+
+#[test]
+fn the_index_remembers_the_model_that_it_was_made_with() {
+    let fixture = shop();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../transformer/tests/fixtures/tiny-bert");
+    let model = fixture.path("models/tiny");
+    fs::create_dir_all(&model).unwrap();
+    for entry in fs::read_dir(fixtures).unwrap().map(Result::unwrap) {
+        let to = model.join(entry.file_name());
+        if entry.path().is_dir() {
+            fs::create_dir(&to).unwrap();
+            for inner in fs::read_dir(entry.path()).unwrap().map(Result::unwrap) {
+                fs::copy(inner.path(), to.join(inner.file_name())).unwrap();
+            }
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+    let used = |arguments: &[&str]| {
+        let answer = fixture.json(&[&["doctor", "--json"], arguments].concat());
+        let checks = answer["checks"].as_array().unwrap().clone();
+        checks.iter().find(|check| check["name"] == "model").unwrap()["found"].as_str().unwrap().to_owned()
+    };
+    let builtin = used(&[]);
+    assert!(fixture.run(&["index", "--model", "../models/tiny"]).status.success());
+    let tiny = used(&[]);
+    assert_ne!(tiny, builtin);
+    let models = || fixture.json(&["status", "--json"])["holds"]["models"].as_array().unwrap().clone();
+    let search = ["search", "total prices", "--threshold", "0"];
+    for arguments in
+        [&search[..], &["search", "total prices", "shop"], &["similar", "shop/cart.rs:1"], &["index"]]
+    {
+        fixture.run(arguments);
+        assert_eq!(models().len(), 1, "{arguments:?}");
+    }
+    // What a search names holds for that search, and comes before what is remembered; that comes before the settings.
+    assert_eq!(used(&["--model", "builtin"]), builtin);
+    fixture.run(&[&search[..], &["--model", "builtin"]].concat());
+    assert_eq!((models().len(), used(&[]) == tiny), (2, true));
+    fixture.write("config/quarry/config.toml", "model = \"nothing\"");
+    assert_eq!(used(&[]), tiny);
+    assert_eq!(used(&["shop"]), tiny, "a part of the tree");
+    fixture.write("config/quarry/config.toml", "");
+    // A model that has gone is named, with what to do.
+    fs::rename(&model, fixture.path("models/moved")).unwrap();
+    let gone = fixture.run(&search);
+    check_error(&gone, "was indexed with the model");
+    assert!(stderr(&gone).contains("models/tiny") && stderr(&gone).contains("--model"), "{}", stderr(&gone));
+    check_error(
+        &fixture.run(&["index", "--model", "../models/tiny"]),
+        "cannot find the model ../models/tiny",
+    );
+    fixture.run(&["index", "--model", "builtin"]);
+    assert_eq!(used(&[]), builtin);
+    assert_eq!(fixture.run(&search).status.code(), Some(0));
 }

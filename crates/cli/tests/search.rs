@@ -459,3 +459,94 @@ fn what_cannot_be_read_is_told() {
         }
     }
 }
+
+#[test]
+fn several_paths_are_ranked_together() {
+    let fixture = Fixture::new();
+    fixture.write(
+        "other/socket.py",
+        "def listen(port):\n    \"\"\"Open a socket that listens.\"\"\"\n    return bind(port)\n",
+    );
+    let other = fixture.path("other").canonicalize().unwrap();
+    let tree = fixture.path("tree").canonicalize().unwrap();
+    let (other, tree) = (other.to_str().unwrap(), tree.to_str().unwrap());
+    let search = |arguments: &[&str]| {
+        let paths = ["../other", "net.py", "http", "http", "http/header.py", other];
+        fixture.run(&[&["search", "open a socket", "--threshold", "0"], &paths[..], arguments].concat())
+    };
+    let answer: Value = serde_json::from_slice(&search(&["--json"]).stdout).unwrap();
+    assert!(answer.get("root").is_none(), "{answer}");
+    let http = format!("{tree}/http");
+    assert_eq!(answer["roots"], serde_json::json!([other, tree, http]));
+    let place =
+        |result: &Value| format!("{}/{}", result["root"].as_str().unwrap(), result["path"].as_str().unwrap());
+    let mut files: Vec<String> = answer["results"].as_array().unwrap().iter().map(place).collect();
+    assert_eq!(files[2..].iter().filter(|file| !file.ends_with("header.py")).count(), 0, "{files:?}");
+    files.dedup();
+    files.sort_unstable();
+    assert_eq!(files, [format!("{other}/socket.py"), format!("{http}/header.py"), format!("{tree}/net.py")]);
+
+    // From the current directory, as with one path.
+    let paths = stdout(&search(&["-l"]));
+    let mut lines: Vec<&str> = paths.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["../other/socket.py", "http/header.py", "net.py"]);
+    assert_eq!(stdout(&search(&["-l", "-0"])).matches('\0').count(), 3);
+    assert!(stdout(&search(&["--vimgrep"])).contains("../other/socket.py:"));
+    assert!(stdout(&search(&["-C", "1"])).contains(". net.py:1  function connect"));
+    let explained = stdout(&search(&["--explain"]));
+    assert_eq!(explained.matches("    score ").count(), answer["results"].as_array().unwrap().len());
+    assert_eq!((search(&["-q"]).status.code(), stdout(&search(&["-q"])).as_str()), (Some(0), ""));
+    assert_eq!(stdout(&search(&["--jsonl", "-k", "1"])).lines().count(), 1);
+    // Lines of several paths; the first argument is one too.
+    let lines = stdout(&fixture.run(&["search", "-e", "^def", "net.py", "../other"]));
+    assert!(lines.contains("net.py:1") && lines.contains("../other/socket.py:1"), "{lines}");
+    let ordered =
+        fixture.run(&["search", "-e", "^def", "listen on a port", "net.py", "../other", "--explain"]);
+    assert!(
+        stdout(&ordered).starts_with(" 1. ../other/socket.py:1"),
+        "{}{}",
+        stdout(&ordered),
+        stderr(&ordered)
+    );
+    // Nothing is searched where one of them is missing.
+    check_error(
+        &fixture.run(&["search", "socket", "net.py", "nowhere", "http"]),
+        "nowhere: no such file or folder",
+    );
+    check_error(
+        &fixture.run(&["search", "-e", "def", "net.py", "nowhere"]),
+        "nowhere: no such file or folder",
+    );
+    check_error(&fixture.run(&["search", "open", "a", "socket", "net.py"]), "into quotes: \"open a socket\"");
+    check_error(&fixture.run(&["search", "socket", "net.py", "http", "--index", "x"]), "one path");
+    // Without a cache as well.
+    let in_memory = run_without_cache(
+        &fixture,
+        &["search", "open a socket", "http", "net.py", "../other", "-l", "-k", "9"],
+    );
+    assert_eq!(stdout(&in_memory).lines().count(), 3, "{}", stderr(&in_memory));
+}
+
+#[test]
+fn the_settings_of_each_tree_hold_in_it() {
+    let fixture = Fixture::new();
+    fixture.write("other/socket.py", "def listen(port):\n    return bind(port)\n");
+    fixture.write("other/socket_test.py", "def test_socket():\n    assert listen(1)\n");
+    fixture.write("other/.quarry.toml", "globs = [\"!*_test.py\"]\nlimit = 1\n");
+    fixture.write("tree/.quarry.toml", "limit = 1\n");
+    fixture.write("tree/http/net_test.py", "def test_socket_too():\n    assert connect(1)\n");
+    let found = stdout(&fixture.run(&["search", "socket", ".", "../other", "-l", "--threshold", "0"]));
+    assert!(found.contains("http/net_test.py") && !found.contains("../other/socket_test.py"), "{found}");
+    assert!(found.lines().count() > 1, "{found}");
+}
+
+#[test]
+fn what_no_word_of_the_query_is_in_can_be_explained_too() {
+    let fixture = Fixture::new();
+    fixture.write("tree/zero.txt", "1234567890\n");
+    let output =
+        fixture.run(&["search", "-e", "^(def|123)", "open a socket", "--explain", "--threshold", "0"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(stdout(&output).matches("    score ").count(), 2, "{}", stdout(&output));
+}

@@ -7,8 +7,8 @@ use serde::Serialize;
 use crate::fusion::max_or_one;
 use crate::intent::{Model, QUERY_FEATURES, QueryFeatures, UNIT_FEATURES, UnitFeatures};
 use crate::lexical::FIELDS;
-use crate::search::Signals;
-use crate::{Error, Hit, Index, Ranking, ScoreParts, SearchRequest};
+use crate::search::{RankedUnits, Signals};
+use crate::{Error, Hit, Index, Ranking, ScoreParts};
 
 /// A number and what it comes from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -78,24 +78,28 @@ impl Explanation {
 }
 
 impl Index {
-    /// How the scores of hits come about that [`search`](Self::search) found for this request, one tree for each.
+    /// How the scores of some of the units come about that were ranked, one tree for each; what has not been ranked has a
+    /// score of 0.
     ///
     /// # Errors
-    /// As those of the search.
-    pub fn explain(&self, request: &SearchRequest, hits: &[Hit]) -> Result<Vec<Explanation>, Error> {
-        let (features, candidates) = self.features(request)?;
-        let signals = self.signals(request)?;
-        let is_symbol = signals.query().symbol().is_some();
-        let best = candidates.iter().map(|(hit, _)| hit.parts.rules).fold(f32::MIN_POSITIVE, f32::max);
-        let features_of: HashMap<usize, UnitFeatures> =
-            candidates.into_iter().map(|(hit, features)| (hit.unit, features)).collect();
+    /// When the index cannot be read.
+    pub fn explain(&self, ranked: &RankedUnits, hits: &[Hit]) -> Result<Vec<Explanation>, Error> {
+        let RankedUnits { candidates, signals, ranking, .. } = ranked;
+        let query = signals.query();
+        let is_symbol = query.symbol().is_some();
+        let best = candidates.iter().map(|candidate| candidate.parts.rules).fold(f32::MIN_POSITIVE, f32::max);
+        let places = self.place_matches(&query, &signals.candidates);
+        let of_query = self.query_features(candidates, signals, &query, &places);
+        let of_units: HashMap<usize, &UnitFeatures> =
+            candidates.iter().map(|candidate| (candidate.unit, &candidate.features)).collect();
         let explain = |hit: &Hit| {
-            let words = self.explain_words(&signals, &request.ranking, hit)?;
-            let rules = explain_rules(words, &request.ranking, is_symbol, hit);
-            if is_symbol || request.ranking.function_share == 0.0 {
+            let Some(of_unit) = of_units.get(&hit.unit) else { return Ok(Explanation::leaf("score", 0.0)) };
+            let words = self.explain_words(signals, ranking, hit)?;
+            let rules = explain_rules(words, ranking, is_symbol, hit);
+            if is_symbol || ranking.function_share == 0.0 {
                 return Ok(rules);
             }
-            let mixture = explain_mixture(rules, best, &features, &features_of[&hit.unit], &hit.parts);
+            let mixture = explain_mixture(rules, best, &of_query, of_unit, &hit.parts);
             // To the last digit the one that was found.
             Ok(Explanation { value: hit.score, ..mixture })
         };
@@ -230,7 +234,7 @@ mod tests {
     use quarry_embed::{Embedder, StaticModel};
 
     use super::*;
-    use crate::{Filter, OpenOptions};
+    use crate::{Filter, OpenOptions, SearchRequest};
 
     /// That each number comes from its parts as it says, the first one being `expected`.
     #[track_caller]
@@ -261,8 +265,9 @@ mod tests {
                 let filter = Filter::default();
                 let request =
                     SearchRequest { query, limit: 20, ranking: Ranking::default(), filter: &filter };
-                let hits = index.search(&request).unwrap().hits;
-                let explanations = index.explain(&request, &hits).unwrap();
+                let ranked = index.rank(&request).unwrap();
+                let hits = index.response(&ranked, request.limit).hits;
+                let explanations = index.explain(&ranked, &hits).unwrap();
                 assert!(hits.len() > 4 && explanations.len() == hits.len());
                 for (hit, explanation) in hits.iter().zip(&explanations) {
                     check_combines(explanation, hit.score);

@@ -74,6 +74,9 @@ pub(crate) struct Manifest {
     pub walk: WalkOptions,
     /// Which of them are found where nobody says it: what the index was told by name.
     pub remembered: WalkChoice,
+    /// The model that it is searched with where nobody names one: what the index was told by name.
+    #[serde(default)]
+    pub remembered_model: Option<String>,
     /// Ids of the models that units have vectors of.
     pub models: Vec<String>,
     pub size: TableSize,

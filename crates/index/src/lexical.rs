@@ -202,6 +202,11 @@ impl LexicalIndex {
         Self { mean_lengths: sizes.mean_lengths(), parts, numbering: Arc::clone(numbering) }
     }
 
+    /// Its parts, in the order of the numbering.
+    pub(crate) fn into_parts(self) -> Vec<Part> {
+        self.parts
+    }
+
     /// Number of texts.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -10,7 +10,7 @@ use crate::intent::{
     self, Model, NameMatches, QueryFeatures, QueryMatches, Shares, UnitFeatures, UnitMatches,
 };
 use crate::rules::{self, PlaceMatch, Query};
-use crate::search::{Candidate, Signals};
+use crate::search::{Candidate, RankedUnits, Signals};
 use crate::{Error, Hit, Index, Ranking, SearchRequest};
 
 impl Index {
@@ -55,7 +55,7 @@ impl Index {
     }
 
     /// What the query looks like and how well the names among the candidates match it.
-    fn query_features(
+    pub(crate) fn query_features(
         &self,
         candidates: &[Candidate],
         signals: &Signals,
@@ -131,8 +131,7 @@ impl Index {
     ) -> Result<(QueryFeatures, Vec<(Hit, UnitFeatures)>), Error> {
         let ranking = Ranking { function_share: 0.0, ..request.ranking.clone() };
         let request = SearchRequest { ranking, ..request.clone() };
-        let (mut candidates, _) = self.score_candidates(&request)?;
-        let signals = self.signals(&request)?;
+        let RankedUnits { mut candidates, signals, .. } = self.rank(&request)?;
         let query = signals.query();
         let places = self.place_matches(&query, &signals.candidates);
         let features = self.query_features(&candidates, &signals, &query, &places);

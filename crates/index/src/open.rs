@@ -1,6 +1,5 @@
 //! Opening an index, and building it where there is no fresh one.
 
-use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,17 +10,18 @@ use quarry_files::Directory;
 use quarry_walk::{self as walk, Listing, Skipped, WalkChoice, WalkOptions};
 
 use crate::build::LEXICAL_FOLDER;
-use crate::changes::{Changes, Comparison, compare};
-use crate::folder::{FORMAT, IndexFolder, Manifest, PROGRAM, WriterLock};
+use crate::changes::{Comparison, compare};
+use crate::folder::{IndexFolder, Manifest, PROGRAM, WriterLock};
 use crate::lexical::LexicalIndex;
 use crate::memory::{self, Origin};
-use crate::place::{Place, Places, Scope};
+use crate::place::{Place, Places};
 use crate::reach::Reach;
+use crate::roots::{self, Root};
 use crate::table::{PartSize, Table, open_folder};
 use crate::unread::unread;
-use crate::update::{self, Former, FormerFiles, Tree, left_out};
+use crate::update::{self, Former, FormerFiles, Remembered, Tree, left_out};
 use crate::vectors::UnitVectors;
-use crate::{Error, complete};
+use crate::{Error, Filter, Stale, complete};
 
 /// Where the index is and what it holds.
 #[derive(Debug, Clone)]
@@ -41,7 +41,9 @@ pub struct OpenOptions {
     pub walk: WalkChoice,
     /// Which files are found where neither `walk` nor the index says so.
     pub defaults: WalkOptions,
-    /// Whether the index is to remember `walk`, for those who do not say it, and to hold those files alone.
+    /// How the model is called, for the index to remember. The model that the index is opened with is another matter.
+    pub model: Option<String>,
+    /// Whether the index is to remember `walk` and `model`, for those who do not say them, and to hold those files alone.
     pub remember: bool,
     /// Where the user's own folders are.
     pub user: UserFolders,
@@ -79,6 +81,7 @@ impl Default for OpenOptions {
             update: Update::default(),
             walk: WalkChoice::default(),
             defaults: WalkOptions::default(),
+            model: None,
             remember: false,
             user: UserFolders::default(),
         }
@@ -134,55 +137,10 @@ pub enum Event<'a> {
     },
 }
 
-/// Why an index is built anew.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stale {
-    /// There is none.
-    Missing,
-    /// It was asked for.
-    Requested,
-    /// Files changed, came or went.
-    Files(Changes),
-    /// Other files are asked for than those that it was made of.
-    Choice,
-    /// It is of another folder, which this path names.
-    Root(String),
-    /// It was made by a version of this program that writes this other format.
-    Format(u32),
-    /// It was made by this other version of this program.
-    Program(String),
-    /// Not all of its units have vectors of this model yet; those of other models stay.
-    Model(String),
-    /// It cannot be read; the reason.
-    Broken(String),
-}
-
-impl fmt::Display for Stale {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Self::Missing => write!(f, "there is no index yet"),
-            Self::Requested => write!(f, "a new index was asked for"),
-            Self::Files(changes) => write!(f, "{changes}"),
-            Self::Choice => write!(f, "other files were asked for"),
-            Self::Root(root) => write!(f, "the index is of another folder, {root}"),
-            Self::Format(format) => write!(f, "the index has format {format}, this program writes {FORMAT}"),
-            Self::Program(version) => write!(f, "the index was made by version {version}, this is {PROGRAM}"),
-            Self::Model(model) => write!(f, "the index has no vectors of the model {model} yet"),
-            Self::Broken(problem) => write!(f, "the index is broken: {problem}"),
-        }
-    }
-}
-
 /// An index that is open for search. Its files are mapped; a later generation does not disturb it.
 pub struct Index {
-    /// What the paths of results are relative to.
-    pub(crate) base: PathBuf,
-    /// What is searched.
-    pub(crate) scope: Scope,
-    /// Which of the files that it holds are found.
-    pub(crate) found: WalkOptions,
-    /// Files of the tree whose content could not be read or is binary, and directories that could not be listed.
-    pub(crate) unread: Vec<Skipped>,
+    /// What it is of and which part of that is searched, ascending by the paths of the trees.
+    pub(crate) trees: Vec<roots::Tree>,
     pub(crate) table: Table,
     pub(crate) lexical: LexicalIndex,
     pub(crate) dense: Option<Dense>,
@@ -247,27 +205,48 @@ impl Index {
         embedder: Option<Arc<dyn Embedder>>,
         events: &(dyn Fn(Event) + Sync),
     ) -> Result<Opened, Error> {
-        let root = &*walk::resolved(root);
-        let shown = walk::base_folder(root)?;
-        let Places { enclosing, own, ignored } = Places::of(root, options)?;
-        ignored.iter().for_each(|path| events(Event::Ignored(path)));
-        let open = |place: &Place| {
-            let canonical = place.canonical.to_string_lossy();
-            let base = &walk::open(walk::base_folder(&place.root)?)?;
-            let wanted = Wanted { place, canonical: &canonical, base, shown, embedder: embedder.clone() };
-            wanted.open_or_build(options, events)
-        };
-        for place in &enclosing {
-            let opened = match open(place) {
-                // Of the tree around it the path would need a part only, which an index of its own has.
-                Err(Error::IndexFolder { .. }) if options.update == Update::IfPossible => continue,
-                opened => opened?,
-            };
-            if place.scope.n_files(&opened.index.table) > 0 {
-                return opened.index.check_readable(root).map(|()| opened);
+        let mut opened = Self::open_or_build_all(&[(root, options)], embedder, events)?;
+        Ok(opened.remove(0))
+    }
+
+    /// As [`open_or_build`](Self::open_or_build), of several paths that are to be searched together
+    /// ([`Index::together`]): one index for all paths that it answers for.
+    ///
+    /// # Errors
+    /// As those of one path.
+    pub fn open_or_build_all(
+        paths: &[(&Path, &OpenOptions)],
+        embedder: Option<Arc<dyn Embedder>>,
+        events: &(dyn Fn(Event) + Sync),
+    ) -> Result<Vec<Opened>, Error> {
+        let mut trees: Vec<OpenTree> = Vec::new();
+        for (number, &(path, options)) in paths.iter().enumerate() {
+            let path = &*walk::resolved(path);
+            let base = walk::base_folder(path)?.to_owned();
+            let Places { enclosing, own, ignored } = Places::of(path, options)?;
+            ignored.iter().for_each(|path| events(Event::Ignored(path)));
+            for place in enclosing.iter().chain([&own]) {
+                let (at, found) = match open_tree(&mut trees, place, options, &embedder, events) {
+                    // Of the tree around it the path would need a part only, which an index of its own has.
+                    Err(Error::IndexFolder { .. })
+                        if options.update == Update::IfPossible && !place.scope.is_all() =>
+                    {
+                        continue;
+                    }
+                    opened => opened?,
+                };
+                let index = &mut trees[at].opened.index;
+                if place.scope.is_all() || place.scope.n_files(&index.table) > 0 {
+                    index.check_readable(path, place, &found)?;
+                    let (scope, filter) = (place.scope.clone(), Filter::default());
+                    index.trees[0].roots.push(Root { number, base, scope, found, filter });
+                    break;
+                }
             }
         }
-        open(&own)
+        let opened = trees.into_iter().map(|tree| tree.opened);
+        // One that was opened in vain answers for nothing.
+        Ok(opened.filter(|opened| !opened.index.trees[0].roots.is_empty()).collect())
     }
 
     /// Number of files of the whole index, those without units included.
@@ -283,6 +262,48 @@ impl Index {
     }
 }
 
+/// An index that was opened for a path, and answers for others too.
+struct OpenTree {
+    canonical: PathBuf,
+    folder: PathBuf,
+    /// Which files it was to hold.
+    held: WalkOptions,
+    opened: Opened,
+}
+
+/// Opens the index in a place, unless it is open: which of `trees` it is, and which of its files are found.
+fn open_tree(
+    trees: &mut Vec<OpenTree>,
+    place: &Place,
+    options: &OpenOptions,
+    embedder: &Option<Arc<dyn Embedder>>,
+    events: &(dyn Fn(Event) + Sync),
+) -> Result<(usize, WalkOptions), Error> {
+    let manifest = place.folder.manifest().ok();
+    let reach = Reach::of(options, manifest.as_ref(), !place.scope.is_all());
+    let folder = place.folder.path();
+    let known = trees.iter().position(|tree| tree.canonical == place.canonical && tree.folder == folder);
+    if let Some(at) = known.filter(|&at| trees[at].held == reach.held) {
+        return Ok((at, reach.found));
+    }
+    let canonical = place.canonical.to_string_lossy();
+    let base = &walk::open(walk::base_folder(&place.root)?)?;
+    let wanted = Wanted { place, canonical: &canonical, base, embedder: embedder.clone() };
+    let remembered = manifest.as_ref().map(Remembered::of).unwrap_or_default().told(options);
+    let opened = wanted.open_with(options, (&reach.held, &remembered), events)?;
+    place.folder.mark_used();
+    let mut tree = OpenTree { canonical: place.canonical.clone(), folder, held: reach.held, opened };
+    let at = known.unwrap_or(trees.len());
+    match trees.get_mut(at) {
+        Some(former) => {
+            std::mem::swap(&mut former.opened.index.trees[0].roots, &mut tree.opened.index.trees[0].roots);
+            *former = tree;
+        }
+        None => trees.push(tree),
+    }
+    Ok((at, reach.found))
+}
+
 /// What an index must have been made from.
 struct Wanted<'a> {
     place: &'a Place,
@@ -290,8 +311,6 @@ struct Wanted<'a> {
     canonical: &'a str,
     /// What the paths of the tree are relative to.
     base: &'a Directory,
-    /// What the paths of results are relative to.
-    shown: &'a Path,
     embedder: Option<Arc<dyn Embedder>>,
 }
 
@@ -344,22 +363,11 @@ impl Newest {
 }
 
 impl Wanted<'_> {
-    fn open_or_build(&self, options: &OpenOptions, events: &(dyn Fn(Event) + Sync)) -> Result<Opened, Error> {
-        let manifest = self.place.folder.manifest().ok();
-        let reach = Reach::of(options, manifest.as_ref(), !self.place.scope.is_all());
-        let known = manifest.map(|manifest| manifest.remembered).unwrap_or_default();
-        let remembered = if options.remember { options.walk.or(known) } else { known };
-        let mut opened = self.open_with(options, (&reach.held, remembered), events)?;
-        opened.index.found = reach.found;
-        self.place.folder.mark_used();
-        Ok(opened)
-    }
-
     /// Opens the index of the files of `walk`, and has it remember what it is told.
     fn open_with(
         &self,
         options: &OpenOptions,
-        (walk, remembered): (&WalkOptions, WalkChoice),
+        (walk, remembered): (&WalkOptions, &Remembered),
         events: &(dyn Fn(Event) + Sync),
     ) -> Result<Opened, Error> {
         if options.update == Update::Never {
@@ -376,7 +384,7 @@ impl Wanted<'_> {
     fn refresh(
         &self,
         options: &OpenOptions,
-        (walk, remembered): (&WalkOptions, WalkChoice),
+        (walk, remembered): (&WalkOptions, &Remembered),
         listing: &Listing,
         looked_ns: u64,
         events: &(dyn Fn(Event) + Sync),
@@ -430,8 +438,8 @@ impl Wanted<'_> {
                 }
                 let made = memory::build(&tree, self.embedder.clone(), events)?;
                 let (skipped, n_embedded) = (made.skipped, made.n_embedded);
-                let in_memory = self.index(made.table, made.lexical, made.dense, Some(made.origin));
-                let index = Index { unread: unread(&skipped), ..in_memory };
+                let mut index = self.index(made.table, made.lexical, made.dense, Some(made.origin));
+                index.trees[0].unread = unread(&skipped);
                 let built = Some(BuildReport { reason, skipped, n_embedded });
                 Ok(Opened { index, built, outdated: None, unsaved: Some(error) })
             }
@@ -495,7 +503,7 @@ impl Wanted<'_> {
             Stale::Requested
         } else if comparison.changes.total() > 0 {
             Stale::Files(comparison.changes)
-        } else if newest.manifest.walk != *tree.walk || newest.manifest.remembered != tree.remembered {
+        } else if newest.manifest.walk != *tree.walk || Remembered::of(&newest.manifest) != *tree.remembered {
             Stale::Choice
         } else if let Some(model) = self.missing_model(&newest) {
             Stale::Model(model)
@@ -556,7 +564,9 @@ impl Wanted<'_> {
             }
             None => None,
         };
-        Ok(Index { unread: unread(&manifest.skipped), ..self.index(table, lexical, dense, None) })
+        let mut index = self.index(table, lexical, dense, None);
+        index.trees[0].unread = unread(&manifest.skipped);
+        Ok(index)
     }
 
     fn index(
@@ -566,20 +576,9 @@ impl Wanted<'_> {
         dense: Option<Dense>,
         in_memory: Option<Origin>,
     ) -> Index {
-        Index {
-            base: self.shown.to_owned(),
-            scope: self.place.scope.clone(),
-            // Set by whoever knows what is asked for.
-            found: WalkOptions::default(),
-            unread: Vec::new(),
-            file_of_unit: table.units.iter().map(|unit| unit.file).collect(),
-            units_of_files: table.units_of_files(),
-            file_lengths: table.files.iter().map(|file| file.text_bytes as f32).collect(),
-            table,
-            lexical,
-            dense,
-            in_memory,
-        }
+        let base = walk::base_folder(&self.place.canonical).unwrap_or(&self.place.canonical).to_owned();
+        let tree = roots::Tree { base, files: 0..table.files.len(), unread: Vec::new(), roots: Vec::new() };
+        Index::of(vec![tree], table, lexical, dense, in_memory)
     }
 }
 

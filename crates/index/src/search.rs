@@ -2,9 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
-use std::path::PathBuf;
 
-use quarry_source::{Language, UnitKind, languages};
+use quarry_source::UnitKind;
 use quarry_text::query_terms;
 use quarry_walk::FileFlags;
 use rayon::prelude::*;
@@ -15,7 +14,7 @@ use crate::lexical::{Bm25f, Groups, Scores};
 use crate::respelling::Reading;
 use crate::rules::{self, PlaceMatch, Query};
 use crate::selection::{best, better_first, hide};
-use crate::table::{FileRecord, UnitRecord};
+use crate::table::UnitRecord;
 use crate::{Error, Evidence, Filter, Index};
 
 /// Units that the rules look at: those with the best scores before them.
@@ -129,7 +128,9 @@ pub struct SearchResponse {
 pub struct Hit {
     /// Number of the unit in the index.
     pub unit: usize,
-    /// Path relative to the root, `/` between its parts.
+    /// Number of the path that it was found in, among those that are searched together; 0 where there is one.
+    pub root: usize,
+    /// Path relative to that one, `/` between its parts.
     pub path: String,
     /// First line, 1-based.
     pub start_line: u32,
@@ -186,14 +187,21 @@ pub struct ScoreParts {
     pub function_factor: f32,
 }
 
-/// What is found out about a query beside its candidates.
-pub(crate) struct Found {
-    /// Share of its terms that occur in the index.
-    known: f32,
-    /// The share of the first candidate, as [`Evidence::share`].
-    share: f32,
+/// Units in the order of a search, with what that is made of.
+pub struct RankedUnits {
+    /// Best first.
+    pub(crate) candidates: Vec<Candidate>,
+    pub(crate) signals: Signals,
+    pub(crate) ranking: Ranking,
     /// As [`SearchResponse::read_as`].
     read_as: Option<String>,
+}
+
+impl RankedUnits {
+    /// The numbers of the units, best first.
+    pub fn units(&self) -> impl Iterator<Item = usize> {
+        self.candidates.iter().map(|candidate| candidate.unit)
+    }
 }
 
 /// A unit that may be a result.
@@ -232,41 +240,57 @@ impl Signals {
     }
 }
 
-/// Which units of a file a filter lets through, as far as the file tells.
-#[derive(Clone, Copy)]
-enum Allowed {
-    None,
-    All,
-    /// Those whose own language passes.
-    OfLanguage,
-}
-
 impl Index {
     /// Ranks the units of the index for a query. Deterministic: equal indexes give equal responses.
     ///
     /// # Errors
     /// When the query has no word, the model fails, or the index cannot be read.
     pub fn search(&self, request: &SearchRequest) -> Result<SearchResponse, Error> {
-        let (candidates, Found { known, share, read_as }) = self.score_candidates(request)?;
-        let hits: Vec<Hit> = candidates
-            .into_iter()
-            .take(request.limit)
-            .map(|candidate| self.hit(candidate.unit, candidate.score, candidate.parts))
-            .collect();
-        let maximum =
-            |part: fn(&ScoreParts) -> f32| hits.iter().map(|hit| part(&hit.parts)).fold(0.0, f32::max);
+        let ranked = self.rank(request)?;
+        Ok(self.response(&ranked, request.limit))
+    }
+
+    /// The best of some units that were ranked.
+    #[must_use]
+    pub fn response(&self, ranked: &RankedUnits, limit: usize) -> SearchResponse {
+        let candidates = ranked.candidates.iter().take(limit);
+        let (evidence, confidence) = self.evidence(ranked, limit);
+        SearchResponse {
+            hits: candidates.map(|candidate| self.hit_of(candidate)).collect(),
+            confidence,
+            evidence,
+            read_as: ranked.read_as.clone(),
+        }
+    }
+
+    /// What a [`response`](Self::response) says of how sure it is: the evidence and the confidence.
+    #[must_use]
+    pub fn evidence(&self, ranked: &RankedUnits, limit: usize) -> (Evidence, f32) {
+        let candidates = &ranked.candidates[..limit.min(ranked.candidates.len())];
+        let maximum = |part: fn(&ScoreParts) -> f32| {
+            candidates.iter().map(|candidate| part(&candidate.parts)).fold(0.0, f32::max)
+        };
         let evidence = Evidence {
             dense: self.dense.as_ref().map(|_| maximum(|parts| parts.dense)),
             coverage: maximum(|parts| parts.coverage),
-            known,
-            share,
+            known: ranked.signals.lexical.known,
+            share: Self::share_of_first(&ranked.candidates),
         };
-        let confidence = if hits.is_empty() { 0.0 } else { evidence.confidence() };
-        Ok(SearchResponse { hits, confidence, evidence, read_as })
+        (evidence, if candidates.is_empty() { 0.0 } else { evidence.confidence() })
     }
 
-    /// Candidates, best first.
-    pub(crate) fn score_candidates(&self, request: &SearchRequest) -> Result<(Vec<Candidate>, Found), Error> {
+    /// One of some units that were ranked, by its place among them.
+    #[must_use]
+    pub fn ranked_hit(&self, ranked: &RankedUnits, place: usize) -> Option<Hit> {
+        ranked.candidates.get(place).map(|candidate| self.hit_of(candidate))
+    }
+
+    /// Ranks units as [`search`](Self::search) does, for whoever wants more of them than they show, or explained
+    /// ([`explain`](Self::explain)).
+    ///
+    /// # Errors
+    /// As those of [`search`](Self::search).
+    pub fn rank(&self, request: &SearchRequest) -> Result<RankedUnits, Error> {
         let signals = self.signals(request)?;
         let ranking = &request.ranking;
         let query = signals.query();
@@ -303,10 +327,9 @@ impl Index {
         if ranking.function_share > 0.0 && !is_symbol {
             self.mix(&mut candidates, &signals, &query, ranking, &places);
         }
-        let share = Self::share_of_first(&candidates);
-        let text = signals.reading.text;
-        let read_as = (text != request.query).then_some(text);
-        Ok((candidates, Found { known: signals.lexical.known, share, read_as }))
+        let text = &signals.reading.text;
+        let read_as = (text != request.query).then(|| text.clone());
+        Ok(RankedUnits { candidates, signals, ranking: ranking.clone(), read_as })
     }
 
     /// What is known of each candidate before any of them is compared with another.
@@ -449,65 +472,6 @@ impl Index {
         Ok(SearchResponse { hits, confidence: first, evidence, read_as: None })
     }
 
-    /// The unit at a line (1-based) of a file (path relative to the root), with a score of 0: of several the last
-    /// to begin, which is the innermost. None where nothing is indexed.
-    #[must_use]
-    pub fn unit_at(&self, path: &str, line: u32) -> Option<Hit> {
-        let path = self.scope.absolute(path);
-        let unit = (0..self.n_units()).rfind(|&unit| {
-            let record = &self.table.units[unit];
-            (record.start_line..=record.end_line).contains(&line)
-                && self.table.text(self.table.file_of(record).path) == path
-        })?;
-        Some(self.hit(unit, 0.0, ScoreParts::default()))
-    }
-
-    /// Which units a filter lets through, of the part of the tree that is searched; none if that is all of them.
-    fn allowed(&self, filter: &Filter) -> Option<Vec<bool>> {
-        let is_found = |file: &FileRecord| self.found.lists(file.text_bytes.into(), file.flags());
-        if filter.is_empty() && self.scope.is_all() && self.table.files.iter().all(is_found) {
-            return None;
-        }
-        let notebooks: Vec<&str> =
-            languages().filter(|known| known.is_notebook()).map(Language::name).collect();
-        let file = |file: &FileRecord| {
-            let path = self.scope.relative(self.table.text(file.path)).filter(|_| is_found(file));
-            let Some(path) = path else { return Allowed::None };
-            let language = self.table.text(file.language);
-            if filter.file(path, language, file.flags()) {
-                Allowed::All
-            } else if notebooks.contains(&language) && filter.path(path, file.flags()) {
-                Allowed::OfLanguage
-            } else {
-                Allowed::None
-            }
-        };
-        let files: Vec<Allowed> = self.table.files.iter().map(file).collect();
-        let unit = |unit: &UnitRecord| {
-            filter.kind(unit.kind())
-                && match files[unit.file as usize] {
-                    Allowed::All => true,
-                    Allowed::OfLanguage => filter.language(self.table.text(unit.language)),
-                    Allowed::None => false,
-                }
-        };
-        Some(self.table.units.iter().map(unit).collect())
-    }
-
-    /// The units that a filter lets through, in the order of their paths and lines, with a score of 0.
-    pub fn units(&self, filter: &Filter) -> impl Iterator<Item = Hit> {
-        let allowed = self.allowed(filter);
-        (0..self.n_units())
-            .filter(move |&unit| allowed.as_ref().is_none_or(|allowed| allowed[unit]))
-            .map(|unit| self.hit(unit, 0.0, ScoreParts::default()))
-    }
-
-    /// Where a path of a result is.
-    #[must_use]
-    pub fn absolute_path(&self, path: &str) -> PathBuf {
-        self.base.join(path)
-    }
-
     /// Whether two units are near-duplicates: of the same kind and name, whose vectors, or without a model whose
     /// embedding texts, are the same but for little.
     fn are_alike(&self, a: usize, b: usize) -> bool {
@@ -540,13 +504,21 @@ impl Index {
         matches
     }
 
+    fn hit_of(&self, candidate: &Candidate) -> Hit {
+        self.hit(candidate.unit, candidate.score, candidate.parts)
+    }
+
     pub(crate) fn hit(&self, unit: usize, score: f32, parts: ScoreParts) -> Hit {
         let record = &self.table.units[unit];
         let file = self.table.file_of(record);
-        let path = self.table.text(file.path);
+        let row = record.file as usize;
+        // What is asked for by its line may be left out of searches.
+        let found = self.root_of(row).or_else(|| self.roots_around(row).next());
+        let (root, path) = found.map_or((0, self.table.text(file.path)), |(root, path)| (root.number, path));
         Hit {
             unit,
-            path: self.scope.relative(path).unwrap_or(path).to_owned(),
+            root,
+            path: path.to_owned(),
             start_line: record.start_line,
             end_line: record.end_line,
             name: self.table.text(record.name).to_owned(),

@@ -1,6 +1,7 @@
 //! What results show, read from the tree.
 
 use std::ops::Range;
+use std::path::Path;
 
 use quarry_source::SourceText;
 use quarry_walk as walk;
@@ -27,7 +28,7 @@ impl Index {
         // What is UTF-16 in the file has at most twice the bytes there; a notebook is read as a whole.
         let is_cell = record.language != self.table.file_of(record).language;
         let limit = if is_cell { walk::MAX_FILE_BYTES } else { 2 * u64::from(record.end_byte) + 2 };
-        let text = self.read_start(&hit.path, limit)?;
+        let text = self.read_start(hit.root, &hit.path, limit)?;
         // Shorter than recorded if it changed since.
         let unit = text.bytes().get(bytes).unwrap_or_default();
         let source = String::from_utf8_lossy(unit).into_owned();
@@ -35,24 +36,38 @@ impl Index {
         Ok(UnitSource { text: source, line_numbers })
     }
 
-    /// The text of the file that a path of a result names, read from the tree, which no link leads out of. What follows the
+    /// The text of the file of a unit that was found, read from the tree, which no link leads out of. What follows the
     /// largest file that can be indexed is left out.
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn text(&self, path: &str) -> Result<SourceText, Error> {
-        self.read_start(path, walk::MAX_FILE_BYTES)
+    pub fn text(&self, hit: &Hit) -> Result<SourceText, Error> {
+        self.text_in(hit.root, &hit.path)
+    }
+
+    /// The text of a file in one of the searched paths, by its number.
+    pub(crate) fn text_in(&self, root: usize, path: &str) -> Result<SourceText, Error> {
+        self.read_start(root, path, walk::MAX_FILE_BYTES)
     }
 
     /// The lines of a unit that was found in the [`text`](Self::text) of its file, counted from 0.
     #[must_use]
     pub fn lines(&self, hit: &Hit, text: &SourceText) -> Range<usize> {
-        let record = &self.table.units[hit.unit];
-        text.line_indexes(hit.start_line..=hit.end_line, record.start_byte as usize..record.end_byte as usize)
+        self.lines_of(hit.unit, text)
     }
 
-    fn read_start(&self, path: &str, limit: u64) -> Result<SourceText, Error> {
-        walk::read_text(&walk::open(&self.base)?, path, limit)
-            .map_err(|source| Error::io("read", &self.absolute_path(path), source))
+    /// The lines of a unit, by its number, in the text of its file, counted from 0.
+    pub(crate) fn lines_of(&self, unit: usize, text: &SourceText) -> Range<usize> {
+        let record = &self.table.units[unit];
+        text.line_indexes(
+            record.start_line..=record.end_line,
+            record.start_byte as usize..record.end_byte as usize,
+        )
+    }
+
+    fn read_start(&self, root: usize, path: &str, limit: u64) -> Result<SourceText, Error> {
+        let base = self.root(root).map_or(Path::new(""), |root| &root.base);
+        walk::read_text(&walk::open(base)?, path, limit)
+            .map_err(|source| Error::io("read", &base.join(path), source))
     }
 }

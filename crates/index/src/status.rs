@@ -98,6 +98,25 @@ impl Index {
         Ok(Reach::of(options, place.folder.manifest().ok().as_ref(), !place.scope.is_all()).found)
     }
 
+    /// How the model is called that the index which a search of `root` would use was told to be searched with
+    /// ([`OpenOptions::model`]); none where it was told none.
+    ///
+    /// # Errors
+    /// As [`status`](Self::status).
+    pub fn remembered_model(root: &Path, options: &OpenOptions) -> Result<Option<String>, Error> {
+        let Places { enclosing, own, .. } = Places::of(&walk::resolved(root), options)?;
+        let told = |place: &Place| Some((place.folder.manifest().ok()?.remembered_model)?);
+        for place in &enclosing {
+            // An index around the path answers only if it holds files of it.
+            if let Some(model) = told(place) {
+                if Self::status_at(place, options)?.index.is_some_and(|index| index.files_in_part > 0) {
+                    return Ok(Some(model));
+                }
+            }
+        }
+        Ok(told(&own))
+    }
+
     fn status_at(place: &Place, options: &OpenOptions) -> Result<Status, Error> {
         let Place { root, canonical, folder, scope } = place;
         if folder.path().as_os_str().is_empty() {

@@ -275,6 +275,27 @@ impl Table {
         Ok(Self { files: builder.files.into(), units: builder.units.into(), strings, hashes })
     }
 
+    /// Several tables as one, of each the files for which there is a true: their files one after the other.
+    ///
+    /// # Errors
+    /// When there is too much.
+    pub fn together(tables: Vec<(Self, Vec<bool>)>) -> Result<Self, Error> {
+        let mut builder = TableBuilder::default();
+        let (mut strings, mut hashes) = (Vec::new(), Vec::new());
+        for (table, kept) in tables {
+            let first = hashes.len();
+            let files = table.files.iter().zip(table.units_of_files()).zip(kept);
+            for ((file, units), _) in files.filter(|(_, kept)| *kept) {
+                let part = u16::try_from(first + file.part()).map_err(|_| Error::TooLarge)?;
+                builder.push(*file, &table.units[units], part)?;
+            }
+            strings.extend(table.strings);
+            hashes.extend(table.hashes);
+        }
+        builder.check_size()?;
+        Ok(Self { files: builder.files.into(), units: builder.units.into(), strings, hashes })
+    }
+
     /// Where the units are.
     pub fn numbering(&self) -> Numbering {
         let n_rows = || self.hashes.iter().map(|hashes| hashes.len());

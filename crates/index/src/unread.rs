@@ -3,9 +3,11 @@
 use std::ops::Range;
 use std::path::Path;
 
-use quarry_walk::{Listing, SkipReason, Skipped};
+use quarry_walk::{Listing, SkipReason, Skipped, WalkOptions};
 
 use crate::build::nothing_to_index;
+use crate::place::{Place, Scope};
+use crate::roots::Tree;
 use crate::table::FileRecord;
 use crate::{Error, Index};
 
@@ -17,40 +19,55 @@ pub(crate) fn unread(skipped: &[Skipped]) -> Vec<Skipped> {
 
 impl Index {
     /// Files of the tree, or of the part of it that is searched, whose content could not be read or is binary, and
-    /// directories that could not be listed; with paths as results have them.
+    /// directories that could not be listed; with the number of the path that each is in, and paths as results have them.
     #[must_use]
-    pub fn unread(&self) -> Vec<Skipped> {
-        let relative = |file: &Skipped| {
-            let path = self.scope.relative(&file.path)?.to_owned();
-            Some(Skipped { path, reason: file.reason.clone() })
+    pub fn unread(&self) -> Vec<(usize, Skipped)> {
+        let of_tree = |tree: &Tree| {
+            let relative = |file: &Skipped| {
+                let mut roots = tree.roots.iter();
+                roots.find_map(|root| Some((root.number, part_of(file, &root.scope)?)))
+            };
+            tree.unread.iter().filter_map(relative).collect::<Vec<_>>()
         };
-        self.unread.iter().filter_map(relative).collect()
+        self.trees.iter().flat_map(of_tree).collect()
     }
 
     /// Adds what could not be listed.
     pub(crate) fn add_unread(&mut self, listing: &Listing) {
         for file in unread(&listing.skipped) {
-            if !self.unread.contains(&file) {
-                self.unread.push(file);
+            if !self.trees[0].unread.contains(&file) {
+                self.trees[0].unread.push(file);
             }
         }
     }
 
-    /// Sees whether there is something to find in the part that `path` names.
+    /// Sees whether there is something to find in the part of the tree that `path` names, unless that is all of it.
     ///
     /// # Errors
     /// When there is nothing, because it could not be read.
-    pub(crate) fn check_readable(&self, path: &Path) -> Result<(), Error> {
-        let unread = self.unread();
-        if unread.is_empty() {
+    pub(crate) fn check_readable(
+        &self,
+        path: &Path,
+        place: &Place,
+        found: &WalkOptions,
+    ) -> Result<(), Error> {
+        let scope = &place.scope;
+        let unread: Vec<Skipped> =
+            self.trees[0].unread.iter().filter_map(|file| part_of(file, scope)).collect();
+        if unread.is_empty() || scope.is_all() {
             return Ok(());
         }
         let has_units = |(file, units): (&FileRecord, &Range<usize>)| {
-            !units.is_empty() && self.scope.relative(self.table.text(file.path)).is_some()
+            !units.is_empty() && scope.relative(self.table.text(file.path)).is_some()
         };
         if self.table.files.iter().zip(&self.units_of_files).any(has_units) {
             return Ok(());
         }
-        Err(nothing_to_index(path, &self.found, &unread))
+        Err(nothing_to_index(path, found, &unread))
     }
+}
+
+/// A file that was left out, by its path in a part of the tree; none if it lies outside.
+fn part_of(file: &Skipped, scope: &Scope) -> Option<Skipped> {
+    Some(Skipped { path: scope.relative(&file.path)?.to_owned(), reason: file.reason.clone() })
 }

@@ -18,7 +18,7 @@ use crate::complete;
 use crate::folder::{FORMAT, Manifest, PROGRAM, WriterLock};
 use crate::storage::StoredFile;
 use crate::table::{PartSize, Table, TableBuilder, open_folder};
-use crate::{Error, Event};
+use crate::{Error, Event, OpenOptions};
 
 /// An index as it was.
 #[derive(Clone, Copy)]
@@ -34,6 +34,30 @@ pub(crate) struct FormerFiles<'a> {
     pub comparison: &'a Comparison,
 }
 
+/// What an index was told by name, and holds until it is told otherwise.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Remembered {
+    /// Which files are found.
+    pub walk: WalkChoice,
+    /// How the model is called.
+    pub model: Option<String>,
+}
+
+impl Remembered {
+    /// What an index with a manifest remembers.
+    pub fn of(manifest: &Manifest) -> Self {
+        Self { walk: manifest.remembered, model: manifest.remembered_model.clone() }
+    }
+
+    /// What an index that remembers this is told now.
+    pub fn told(self, options: &OpenOptions) -> Self {
+        if !options.remember {
+            return self;
+        }
+        Self { walk: options.walk.or(self.walk), model: options.model.clone().or(self.model) }
+    }
+}
+
 /// A tree as it is now.
 pub(crate) struct Tree<'a> {
     pub root: &'a Path,
@@ -43,7 +67,7 @@ pub(crate) struct Tree<'a> {
     /// What it was listed with.
     pub walk: &'a WalkOptions,
     /// What the index is to remember.
-    pub remembered: WalkChoice,
+    pub remembered: &'a Remembered,
     pub listing: &'a Listing,
     /// When it was listed, in nanoseconds since 1970.
     pub looked_ns: u64,
@@ -121,7 +145,8 @@ pub(crate) fn write_generation(
         root: tree.canonical.to_owned(),
         program: PROGRAM.to_owned(),
         walk: *tree.walk,
-        remembered: tree.remembered,
+        remembered: tree.remembered.walk,
+        remembered_model: tree.remembered.model.clone(),
         models: models.filter(|model| is_carried(model)).cloned().collect(),
         size,
         files: StoredFile::all(&generation_folder)?,

@@ -181,7 +181,8 @@ fn a_link_to_a_file_is_the_file_that_it_leads_to() {
     std::os::unix::fs::symlink("tree/net.py", &link).unwrap();
     let index = fixture.open(&link).index;
     assert_eq!(paths(&index, "connect"), ["net.py"]);
-    assert_eq!(index.text("net.py").unwrap().to_str(), CONNECT);
+    let hit = index.unit_at("net.py", 1).unwrap();
+    assert_eq!(index.text(&hit).unwrap().to_str(), CONNECT);
 }
 
 #[test]

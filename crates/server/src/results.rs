@@ -76,6 +76,7 @@ mod tests {
     fn found(name: &str, snippet: &[&str]) -> FoundUnit {
         let hit = Hit {
             unit: 0,
+            root: 0,
             path: "net/http.py".to_owned(),
             start_line: 10,
             end_line: 20,

@@ -24,7 +24,7 @@ use ratatui::crossterm::terminal::{
 };
 
 use self::state::{Choice, Found, Preview, PreviewLine, State, Step};
-use crate::index::SourceArgs;
+use crate::index::SourcesArgs;
 use crate::log::{self, Record};
 use crate::output;
 use crate::results::FilterArgs;
@@ -44,7 +44,7 @@ pub struct PickArgs {
     /// What to begin with; it can be changed while results are shown
     query: Option<String>,
     #[command(flatten)]
-    source: SourceArgs,
+    source: SourcesArgs,
     #[command(flatten)]
     filter: FilterArgs,
     /// Maximum number of results
@@ -66,30 +66,27 @@ pub fn run(args: &PickArgs) -> anyhow::Result<ExitCode> {
     if !io::stderr().is_terminal() {
         bail!("pick draws on the terminal, and stderr is not one; use `quarry search` in scripts");
     }
-    let settings = Settings::load(&args.source.path)?;
+    let all: Vec<Settings> =
+        args.source.paths().iter().map(|path| Settings::load(path)).collect::<anyhow::Result<_>>()?;
+    let settings = Settings::shared(&all);
+    let filters = all.iter().map(|settings| args.filter.filter(settings)).collect::<anyhow::Result<_>>()?;
     let threshold = settings.get(|layer| layer.threshold).unwrap_or_default();
     let update = if args.no_index_update { Update::Never } else { Update::IfPossible };
-    let search = Search {
-        filter: args.filter.filter(&settings)?,
-        tree: Tree::new(&args.source.path, args.source.open(&settings, update)?.index)?,
-        limit: args.limit,
-        threshold,
-    };
+    let search = Search { tree: args.source.open(&all, filters, update)?, limit: args.limit, threshold };
     let mut state = State::new(args.query.as_deref().unwrap_or_default());
     let step = Screen::open().and_then(|mut screen| choose(&mut screen, &search, &mut state))?;
     let picked = state.list.selected().filter(|_| step == Step::Pick);
     if !state.found.query.is_empty() {
-        let places =
-            state.found.choices.iter().map(|choice| (choice.hit.path.as_str(), choice.hit.start_line));
         log::append(|| {
             let opened = picked.map(|position| position + 1);
-            Record::new("pick", &args.source.path, &state.found.query, places, opened)
+            let hits = state.found.choices.iter().map(|choice| &choice.hit);
+            Record::of_hits("pick", &search.tree, &state.found.query, hits, opened)
         });
     }
     let Some(hit) = picked.and_then(|position| Some(&state.found.choices.get(position)?.hit)) else {
         return Ok(ExitCode::from(1));
     };
-    let (file, line) = (search.tree.shown(&hit.path), hit.start_line);
+    let (file, line) = (search.tree.shown(hit), hit.start_line);
     if args.vi {
         output::print(&format!("+{line} {}\n", file.display()))?;
     } else {
@@ -121,7 +118,6 @@ fn choose(screen: &mut Screen, search: &Search, state: &mut State) -> anyhow::Re
 
 struct Search {
     tree: Tree,
-    filter: Filter,
     limit: usize,
     threshold: f32,
 }
@@ -133,11 +129,15 @@ impl Search {
             return Ok(nothing);
         }
         let start = Instant::now();
-        let request =
-            SearchRequest { query, limit: self.limit, ranking: Ranking::default(), filter: &self.filter };
+        let request = SearchRequest {
+            query,
+            limit: self.limit,
+            ranking: Ranking::default(),
+            filter: &Filter::default(),
+        };
         let response = self.tree.index.search(&request)?;
         let choice = |hit: Hit| {
-            let place = format!("{}:{}", self.tree.shown(&hit.path).display(), hit.start_line);
+            let place = format!("{}:{}", self.tree.shown(&hit).display(), hit.start_line);
             Choice { hit, place }
         };
         Ok(Found {
@@ -150,7 +150,7 @@ impl Search {
 
     fn preview(&self, hit: &Hit, query: &str) -> Preview {
         // A file that has gone since the index was opened has no lines to show.
-        let file = self.tree.index.text(&hit.path).ok();
+        let file = self.tree.index.text(hit).ok();
         let content = file.as_ref().map(SourceText::to_str).unwrap_or_default();
         let Range { start, end } = file.as_ref().map_or(0..0, |file| self.tree.index.lines(hit, file));
         let source = content.lines().take(end).skip(start).collect::<Vec<_>>().join("\n");
@@ -200,6 +200,7 @@ mod tests {
     pub fn found(query: &str, n: usize) -> Found {
         let hit = |unit: usize| Hit {
             unit,
+            root: 0,
             path: "src/a.rs".to_owned(),
             start_line: 10 + unit as u32,
             end_line: 40,

@@ -1,0 +1,136 @@
+//! Units and files that may be found, and what they hold.
+
+use std::ops::Range;
+
+use quarry_source::{Language, SourceText, languages};
+
+use crate::roots::Tree;
+use crate::table::{FileRecord, UnitRecord};
+use crate::{Error, Filter, Hit, Index, ScoreParts};
+
+/// Which units of a file a filter lets through, as far as the file tells.
+#[derive(Clone, Copy)]
+enum Allowed {
+    None,
+    All,
+    /// Those whose own language passes.
+    OfLanguage,
+}
+
+impl Index {
+    /// Which units a filter lets through, of the paths that are searched; none if that is all of them.
+    pub(crate) fn allowed(&self, filter: &Filter) -> Option<Vec<bool>> {
+        let is_whole = |tree: &Tree| {
+            tree.roots.iter().any(|root| {
+                let is_found = |file: &FileRecord| root.found.lists(file.text_bytes.into(), file.flags());
+                root.scope.is_all()
+                    && root.filter.is_empty()
+                    && self.table.files[tree.files.clone()].iter().all(is_found)
+            })
+        };
+        if filter.is_empty() && self.trees.iter().all(is_whole) {
+            return None;
+        }
+        let notebooks: Vec<&str> =
+            languages().filter(|known| known.is_notebook()).map(Language::name).collect();
+        let of_file = |filter: &Filter, file: &FileRecord, path: &str| {
+            let language = self.table.text(file.language);
+            if filter.file(path, language, file.flags()) {
+                Allowed::All
+            } else if notebooks.contains(&language) && filter.path(path, file.flags()) {
+                Allowed::OfLanguage
+            } else {
+                Allowed::None
+            }
+        };
+        // By the filter of the path that a file is in, and by this one.
+        let files: Vec<Option<[(&Filter, Allowed); 2]>> = (0..self.table.files.len())
+            .map(|row| {
+                let (root, path) = self.root_of(row)?;
+                Some(
+                    [&root.filter, filter]
+                        .map(|filter| (filter, of_file(filter, &self.table.files[row], path))),
+                )
+            })
+            .collect();
+        let unit = |unit: &UnitRecord| {
+            let is_allowed = |(filter, of_file): (&Filter, Allowed)| {
+                filter.kind(unit.kind())
+                    && match of_file {
+                        Allowed::All => true,
+                        Allowed::OfLanguage => filter.language(self.table.text(unit.language)),
+                        Allowed::None => false,
+                    }
+            };
+            files[unit.file as usize].is_some_and(|filters| filters.into_iter().all(is_allowed))
+        };
+        Some(self.table.units.iter().map(unit).collect())
+    }
+
+    /// The unit at a line (1-based) of a file (path relative to the first of the searched paths), with a score of 0: of
+    /// several the last to begin, which is the innermost. None where nothing is indexed.
+    #[must_use]
+    pub fn unit_at(&self, path: &str, line: u32) -> Option<Hit> {
+        let is_first = |tree: &&Tree| tree.roots.iter().any(|root| root.number == 0);
+        let tree = self.trees.iter().find(is_first)?;
+        let path = self.root(0)?.scope.absolute(path);
+        let file = tree.files.clone().find(|&row| self.table.text(self.table.files[row].path) == path)?;
+        let unit = self.units_of_files[file].clone().rfind(|&unit| {
+            let record = &self.table.units[unit];
+            (record.start_line..=record.end_line).contains(&line)
+        })?;
+        Some(self.unit(unit))
+    }
+
+    /// The units that a filter lets through, in the order of their paths and lines, with a score of 0.
+    pub fn units(&self, filter: &Filter) -> impl Iterator<Item = Hit> {
+        let allowed = self.allowed(filter);
+        (0..self.n_units())
+            .filter(move |&unit| allowed.as_ref().is_none_or(|allowed| allowed[unit]))
+            .map(|unit| self.unit(unit))
+    }
+
+    /// The files with units that a filter lets through, in the order of their paths, with these units.
+    #[must_use]
+    pub fn files(&self, filter: &Filter) -> Vec<FoundFile<'_>> {
+        let allowed = self.allowed(filter);
+        let is_allowed = |unit: &usize| allowed.as_ref().is_none_or(|allowed| allowed[*unit]);
+        let files = self.units_of_files.iter().enumerate().map(|(row, units)| {
+            let units = units.clone().filter(is_allowed).collect();
+            FoundFile { index: self, row, units }
+        });
+        files.filter(|file| !file.units.is_empty()).collect()
+    }
+
+    /// A unit by its number, with a score of 0.
+    ///
+    /// # Panics
+    /// When there is no such unit.
+    #[must_use]
+    pub fn unit(&self, unit: usize) -> Hit {
+        self.hit(unit, 0.0, ScoreParts::default())
+    }
+}
+
+/// A file with units that were found.
+pub struct FoundFile<'a> {
+    index: &'a Index,
+    row: usize,
+    units: Vec<usize>,
+}
+
+impl FoundFile<'_> {
+    /// Its content, as [`Index::text`] reads it.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn text(&self) -> Result<SourceText, Error> {
+        let (root, path) = self.index.root_of(self.row).map_or((0, ""), |(root, path)| (root.number, path));
+        self.index.text_in(root, path)
+    }
+
+    /// The numbers of its units, each with its lines in the text, counted from 0, in their order.
+    pub fn units<'t>(&'t self, text: &'t SourceText) -> impl Iterator<Item = (usize, Range<usize>)> + 't {
+        self.units.iter().map(move |&unit| (unit, self.index.lines_of(unit, text)))
+    }
+}

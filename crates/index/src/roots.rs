@@ -1,0 +1,160 @@
+//! Which paths are searched, and several indexes as one.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use quarry_walk::{Skipped, WalkOptions};
+
+use crate::lexical::LexicalIndex;
+use crate::memory::Origin;
+use crate::open::Dense;
+use crate::place::Scope;
+use crate::table::Table;
+use crate::vectors::UnitVectors;
+use crate::{Error, Filter, Index};
+
+/// A path that is searched.
+pub(crate) struct Root {
+    /// Its place among the paths that are searched together.
+    pub number: usize,
+    /// What the paths of results in it are relative to.
+    pub base: PathBuf,
+    /// Which part of its tree it is.
+    pub scope: Scope,
+    /// Which of the files that the index holds are found.
+    pub found: WalkOptions,
+    /// Which of them may be found here, whatever a search asks for.
+    pub filter: Filter,
+}
+
+/// A tree of which an index holds files.
+pub(crate) struct Tree {
+    /// Canonical path of what the paths of its files are relative to.
+    pub base: PathBuf,
+    /// Its rows in the table of files.
+    pub files: Range<usize>,
+    /// Its files whose content could not be read or is binary, and directories that could not be listed.
+    pub unread: Vec<Skipped>,
+    /// The searched paths in it, in their order.
+    pub roots: Vec<Root>,
+}
+
+impl Index {
+    /// An index of some trees, of which nothing is searched yet.
+    pub(crate) fn of(
+        trees: Vec<Tree>,
+        table: Table,
+        lexical: LexicalIndex,
+        dense: Option<Dense>,
+        in_memory: Option<Origin>,
+    ) -> Self {
+        Self {
+            trees,
+            file_of_unit: table.units.iter().map(|unit| unit.file).collect(),
+            units_of_files: table.units_of_files(),
+            file_lengths: table.files.iter().map(|file| file.text_bytes as f32).collect(),
+            table,
+            lexical,
+            dense,
+            in_memory,
+        }
+    }
+
+    /// Several indexes, with the same model, as one: what a word weighs, how long a text is and which score is the best
+    /// then counts over all of them. A file that several of them hold is found once. A search of the parts of a tree
+    /// so ranks as one of the tree, as far as the paths of the parts say nothing about the query.
+    ///
+    /// # Errors
+    /// When they are too many, or hold too much for one table.
+    pub fn together(mut indexes: Vec<Self>) -> Result<Self, Error> {
+        if indexes.len() == 1 {
+            return Ok(indexes.remove(0));
+        }
+        // So that equal scores are in the order of paths, as in one index.
+        indexes.sort_by(|a, b| a.trees[0].base.cmp(&b.trees[0].base));
+        let kept: Vec<Vec<bool>> = (0..indexes.len()).map(|at| kept_files(&indexes, at)).collect();
+        let (mut trees, mut tables, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut embedder, mut matrices) = (None, Vec::new());
+        let mut start = 0;
+        for (index, kept) in indexes.into_iter().zip(kept) {
+            let end = start + kept.iter().filter(|kept| **kept).count();
+            trees.extend(index.trees.into_iter().map(|tree| Tree { files: start..end, ..tree }));
+            start = end;
+            tables.push((index.table, kept));
+            parts.extend(index.lexical.into_parts());
+            if let Some(dense) = index.dense {
+                matrices.extend(dense.matrix.parts);
+                embedder = Some(dense.embedder);
+            }
+        }
+        let table = Table::together(tables)?;
+        let numbering = Arc::new(table.numbering());
+        let lexical = LexicalIndex::of(parts, &numbering, &table.field_sizes());
+        let dense =
+            embedder.map(|embedder| Dense { embedder, matrix: UnitVectors { parts: matrices, numbering } });
+        Ok(Self::of(trees, table, lexical, dense, None))
+    }
+
+    /// Narrows what is found in one of the paths that are searched together, by its number.
+    pub fn narrow(&mut self, root: usize, filter: Filter) {
+        let roots = self.trees.iter_mut().flat_map(|tree| &mut tree.roots);
+        roots.filter(|found| found.number == root).for_each(|found| found.filter = filter.clone());
+    }
+
+    /// A searched path, by its number.
+    pub(crate) fn root(&self, number: usize) -> Option<&Root> {
+        self.roots().find(|root| root.number == number)
+    }
+
+    /// The searched paths.
+    pub(crate) fn roots(&self) -> impl Iterator<Item = &Root> {
+        self.trees.iter().flat_map(|tree| &tree.roots)
+    }
+
+    /// The first of the searched paths that a file (by its row) is found in, as far as its path tells, and its path
+    /// relative to that.
+    pub(crate) fn root_of(&self, row: usize) -> Option<(&Root, &str)> {
+        let file = &self.table.files[row];
+        self.roots_around(row).find(|(root, path)| {
+            root.found.lists(file.text_bytes.into(), file.flags()) && root.filter.path(path, file.flags())
+        })
+    }
+
+    /// The searched paths that a file (by its row) lies in, found or not, and its paths relative to them.
+    pub(crate) fn roots_around(&self, row: usize) -> impl Iterator<Item = (&Root, &str)> {
+        let tree = &self.trees[self.trees.partition_point(|tree| tree.files.end <= row)];
+        let path = self.table.text(self.table.files[row].path);
+        tree.roots.iter().filter_map(move |root| Some((root, root.scope.relative(path)?)))
+    }
+}
+
+/// Which files of an index are not those of a tree inside of its own that has an index too.
+fn kept_files(indexes: &[Index], at: usize) -> Vec<bool> {
+    let index = &indexes[at];
+    let mut kept = vec![true; index.table.files.len()];
+    for (other_at, other) in indexes.iter().enumerate().filter(|(other_at, _)| *other_at != at) {
+        let Some(inside) = prefix(&index.trees[0].base, &other.trees[0].base) else { continue };
+        if inside.is_empty() && other_at > at {
+            continue;
+        }
+        for (row, file) in index.table.files.iter().enumerate() {
+            let Some(path) = index.table.text(file.path).strip_prefix(inside.as_str()) else { continue };
+            let found = other.table.files.binary_search_by(|file| other.table.text(file.path).cmp(path));
+            if found.is_ok_and(|row| other.root_of(row).is_some()) {
+                kept[row] = false;
+            }
+        }
+    }
+    kept
+}
+
+/// What paths relative to `outer` begin with that lie in `inner`; none if it lies elsewhere.
+fn prefix(outer: &Path, inner: &Path) -> Option<String> {
+    let mut prefix = String::new();
+    for part in inner.strip_prefix(outer).ok()? {
+        prefix.push_str(part.to_str()?);
+        prefix.push('/');
+    }
+    Some(prefix)
+}

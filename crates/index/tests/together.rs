@@ -1,0 +1,197 @@
+//! Several paths, searched together.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use quarry_embed::{Embedder, StaticModel};
+use quarry_index::{Error, Filter, Hit, Index, OpenOptions, Ranking, SearchRequest, UserFolders};
+
+/// A tree of two parts, and users, each with an own cache.
+struct Fixture {
+    folder: tempfile::TempDir,
+    model: Option<Arc<dyn Embedder>>,
+}
+
+impl Fixture {
+    fn new(model: Option<Arc<dyn Embedder>>) -> Self {
+        let fixture = Self { folder: tempfile::tempdir().unwrap(), model };
+        let verbs = ["open", "close", "read", "parse", "retry", "encode"];
+        let things = ["socket", "header", "file", "token", "connection"];
+        // Unevenly, so that neither part has the numbers of the whole.
+        for (number, (verb, thing)) in
+            verbs.iter().flat_map(|verb| things.iter().map(move |thing| (verb, thing))).enumerate()
+        {
+            let part = if number % 3 == 0 { "q" } else { "z" };
+            let body: String = (0..number % 5).map(|line| format!("    step_{line}({thing})\n")).collect();
+            fixture.write(
+                &format!("{part}/{verb}_{thing}.py"),
+                &format!(
+                    "def {verb}_{thing}({thing}, times):\n    \"\"\"{verb} the {thing} with backoff.\"\"\"\n{body}    return {verb}({thing})\n\n\ndef helper_{number}(value):\n    return value + {number}\n"
+                ),
+            );
+        }
+        fixture
+    }
+
+    fn write(&self, path: &str, content: &str) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join("tree").join(path)
+    }
+
+    fn options(&self, user: &str) -> OpenOptions {
+        OpenOptions { user: UserFolders::below(&self.folder.path().join(user)), ..OpenOptions::default() }
+    }
+
+    /// The index of some paths, and of how many indexes it is made.
+    fn open(&self, user: &str, paths: &[&str]) -> (Index, usize) {
+        let options = self.options(user);
+        let paths: Vec<PathBuf> = paths.iter().map(|path| self.path(path)).collect();
+        let asked: Vec<(&Path, &OpenOptions)> = paths.iter().map(|path| (path.as_path(), &options)).collect();
+        let opened = Index::open_or_build_all(&asked, self.model.clone(), &|_| {}).unwrap();
+        let n = opened.len();
+        (Index::together(opened.into_iter().map(|opened| opened.index).collect()).unwrap(), n)
+    }
+}
+
+fn search(index: &Index, query: &str, limit: usize) -> Vec<Hit> {
+    let request = SearchRequest { query, limit, ranking: Ranking::default(), filter: &Filter::default() };
+    index.search(&request).unwrap().hits
+}
+
+/// Path below the tree and line of a hit, and its score.
+type Place = (String, f32);
+
+const QUERIES: [&str; 6] = [
+    "retry with backoff",
+    "open a connection",
+    "parse_header",
+    "where are tokens encoded",
+    "helper",
+    "read the file until the socket is closed",
+];
+
+/// The hits of a query in the whole tree, and in its parts, with where they are.
+fn compare(fixture: &Fixture, query: &str, paths: [&str; 2], check: impl Fn(&[Place], &[Place])) {
+    let (whole, _) = fixture.open("one", &[""]);
+    let (parts, n) = fixture.open("another", &paths);
+    assert_eq!((n, parts.n_units(), parts.n_files()), (2, whole.n_units(), whole.n_files()));
+    let roots = paths.map(|path| format!("{path}/"));
+    let place = |hit: Hit, root: &str| (format!("{root}{}:{}", hit.path, hit.start_line), hit.score);
+    let expected: Vec<Place> = search(&whole, query, 60).into_iter().map(|hit| place(hit, "")).collect();
+    let found = search(&parts, query, 60).into_iter();
+    check(
+        &found.map(|hit| (hit.root, hit)).map(|(root, hit)| place(hit, &roots[root])).collect::<Vec<_>>(),
+        &expected,
+    );
+}
+
+#[test]
+fn the_parts_of_a_directory_rank_as_the_directory() {
+    let fixture = Fixture::new(None);
+    for (query, paths) in QUERIES.into_iter().flat_map(|query| [(query, ["q", "z"]), (query, ["z", "q"])]) {
+        compare(&fixture, query, paths, |found, expected| assert_eq!(found, expected, "{query}"));
+    }
+}
+
+#[test]
+fn to_a_model_the_parts_of_a_directory_are_the_directory_but_for_its_name() {
+    let fixture = Fixture::new(Some(Arc::new(StaticModel::builtin())));
+    for query in QUERIES {
+        compare(&fixture, query, ["q", "z"], |found, expected| {
+            let scores: HashMap<&str, f32> =
+                expected.iter().map(|(place, score)| (place.as_str(), *score)).collect();
+            // Below 0 no cosine counts, so that the last ones may be in one of them only.
+            let both =
+                found.iter().filter_map(|(place, score)| Some((place, score, scores.get(place.as_str())?)));
+            let mut n = 0;
+            for (place, score, expected) in both {
+                assert!((score - expected).abs() < 0.1, "{query}: {place} {score} {expected}");
+                n += 1;
+            }
+            assert!(n > 50, "{query}: {n}");
+            let first =
+                |places: &[Place]| places.iter().take(1).map(|(place, _)| place.clone()).collect::<Vec<_>>();
+            assert_eq!(first(found), first(expected), "{query}");
+        });
+    }
+}
+
+#[test]
+fn paths_in_an_indexed_tree_share_its_index() {
+    let fixture = Fixture::new(None);
+    fixture.open("one", &[""]);
+    fixture.write("q/inner/backoff.py", "def backoff(times):\n    return 2 ** times\n");
+    let (parts, n) = fixture.open("one", &["z", "q/inner", "q/inner/backoff.py", "q/open_socket.py"]);
+    assert_eq!(n, 1);
+    let found: HashSet<String> =
+        search(&parts, "backoff", 100).iter().map(|hit| format!("{} {}", hit.root, hit.path)).collect();
+    // Each file once, in the first path that it is in.
+    assert!(found.contains("1 backoff.py") && found.contains("3 open_socket.py"), "{found:?}");
+    assert_eq!(found.len(), 22, "{found:?}");
+    let hits = search(&parts, "open_socket", 1);
+    assert!(parts.source(&hits[0]).unwrap().text.starts_with("def open_socket"));
+}
+
+#[test]
+fn a_file_is_found_once_however_many_paths_it_is_in() {
+    let fixture = Fixture::new(None);
+    let count = |paths: &[&str]| {
+        // A user each, who has no index yet.
+        let (index, n) = fixture.open(&format!("user {}", paths.join("+").replace('/', "-")), paths);
+        let hits = search(&index, "backoff", 100);
+        let absolute = |hit: &Hit| (index.text(hit).unwrap().to_str().into_owned(), hit.start_line);
+        let different: HashSet<_> = hits.iter().map(absolute).collect();
+        assert_eq!(different.len(), hits.len(), "{paths:?}");
+        (n, hits.len())
+    };
+    let (_, all) = count(&[""]);
+    assert_eq!(all, 60);
+    assert_eq!(count(&["", "", "."]), (1, all));
+    assert_eq!(count(&["", "q", "q/open_socket.py"]), (1, all));
+    // The inner ones have indexes of their own, as they come first.
+    assert_eq!(count(&["q/open_socket.py", "q", ""]), (3, all));
+    assert_eq!(count(&["q/open_socket.py", "q/close_header.py", "q/open_socket.py"]), (2, 4));
+}
+
+#[test]
+fn what_is_ignored_in_one_path_is_searched_where_it_is_named() {
+    let fixture = Fixture::new(None);
+    fixture.write(".ignore", "build/\n");
+    fixture.write("build/out.py", "def backoff_of_the_build(times):\n    return times\n");
+    let found = |paths: &[&str]| {
+        let hits = search(&fixture.open("one", paths).0, "backoff of the build", 100);
+        hits.iter().filter(|hit| hit.path == "out.py").count()
+    };
+    assert_eq!(found(&[""]), 0);
+    assert_eq!(found(&["", "build"]), 1);
+}
+
+#[test]
+fn each_path_can_be_narrowed() {
+    let fixture = Fixture::new(None);
+    let (mut index, _) = fixture.open("one", &["q", "z"]);
+    index.narrow(1, Filter::new(&[], &[], &["!retry_*".to_owned()]).unwrap());
+    let hits = search(&index, "retry with backoff", 100);
+    let retries: Vec<usize> =
+        hits.iter().filter(|hit| hit.path.starts_with("retry_")).map(|hit| hit.root).collect();
+    assert!(!retries.is_empty() && retries.iter().all(|&root| root == 0), "{retries:?}");
+}
+
+#[test]
+fn a_path_that_is_missing_is_an_error() {
+    let fixture = Fixture::new(None);
+    let options = fixture.options("one");
+    let (there, missing) = (fixture.path("q"), fixture.path("nothing"));
+    let opened = Index::open_or_build_all(&[(&there, &options), (&missing, &options)], None, &|_| {});
+    let Err(error @ (Error::Walk(_) | Error::Io { .. })) = opened else { panic!("found what is missing") };
+    assert!(error.to_string().contains("nothing"), "{error}");
+}

@@ -105,7 +105,7 @@ fn a_full_disk_is_named_and_what_came_is_kept() {
     let got = fixture.run_without_space(&["data", "pull", "advtest", "--from", &address]);
     check_error(
         &got,
-        "dataset.zip.part: cannot be written; check the folder, its permissions and the free space",
+        "dataset.zip.part: cannot be written; check the directory, its permissions and the free space",
     );
     assert!(fs::metadata(fixture.path("tree/advtest/dataset.zip.part")).unwrap().len() > 0);
 }

@@ -126,7 +126,7 @@ pub enum EvalError {
         problem: String,
     },
     /// Results that cannot be kept.
-    #[error("{}: the results cannot be written; check the folder and the free space", path.display())]
+    #[error("{}: the results cannot be written; check the directory and the free space", path.display())]
     Results {
         /// The file or folder.
         path: std::path::PathBuf,

@@ -2,7 +2,7 @@
 
 /// Confidence from which on a search has found something: what `quarry eval tune` chooses where missing something that
 /// is there costs three times as much as showing hints that lead nowhere. `docs/reports/ranking.md` says how often it is right.
-pub const DEFAULT_THRESHOLD: f32 = 0.27;
+pub const DEFAULT_THRESHOLD: f32 = 0.21;
 
 /// What speaks for the subject of a query being in the index at all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
@@ -35,8 +35,8 @@ pub struct Weights {
 }
 
 /// What `quarry eval tune` fits, with the model in the binary and without one, to two decimals.
-const HYBRID: Weights = Weights { dense: 5.97, coverage: 3.37, known: 3.16, share: 0.0, intercept: -6.65 };
-const LEXICAL: Weights = Weights { dense: 0.0, coverage: 6.12, known: 3.43, share: 0.0, intercept: -4.67 };
+const HYBRID: Weights = Weights { dense: 7.26, coverage: 2.79, known: 3.84, share: 0.92, intercept: -6.31 };
+const LEXICAL: Weights = Weights { dense: 0.0, coverage: 6.84, known: 3.5, share: 0.59, intercept: -3.8 };
 
 impl Weights {
     /// Those in use with a model, or without one.

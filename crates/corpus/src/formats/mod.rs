@@ -255,7 +255,7 @@ pub enum FormatError {
         source: io::Error,
     },
     /// The file cannot be written.
-    #[error("{}: cannot be written; check the folder, its permissions and the free space", path.display())]
+    #[error("{}: cannot be written; check the directory, its permissions and the free space", path.display())]
     Write {
         /// The file.
         path: PathBuf,

@@ -17,8 +17,11 @@ pub struct Tree {
     /// Of each path, in their order.
     roots: Vec<Root>,
     /// Files that were read, by root and path.
-    texts: RefCell<HashMap<(usize, String), Rc<Option<SourceText>>>>,
+    texts: RefCell<HashMap<(usize, String), Text>>,
 }
+
+/// A file; none if it could not be read.
+type Text = Rc<Option<SourceText>>;
 
 struct Root {
     /// Absolute path of the directory that the paths of results are relative to, links resolved.
@@ -86,7 +89,7 @@ impl Tree {
     }
 
     /// The file of a result, which is read once; none if it has gone since the index was opened.
-    pub fn text(&self, hit: &Hit) -> Rc<Option<SourceText>> {
+    pub fn text(&self, hit: &Hit) -> Text {
         let mut texts = self.texts.borrow_mut();
         let text =
             texts.entry((hit.root, hit.path.clone())).or_insert_with(|| Rc::new(self.index.text(hit).ok()));

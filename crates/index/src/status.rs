@@ -105,13 +105,13 @@ impl Index {
     /// As [`status`](Self::status).
     pub fn remembered_model(root: &Path, options: &OpenOptions) -> Result<Option<String>, Error> {
         let Places { enclosing, own, .. } = Places::of(&walk::resolved(root), options)?;
-        let told = |place: &Place| Some((place.folder.manifest().ok()?.remembered_model)?);
+        let told = |place: &Place| place.folder.manifest().ok()?.remembered_model;
         for place in &enclosing {
             // An index around the path answers only if it holds files of it.
-            if let Some(model) = told(place) {
-                if Self::status_at(place, options)?.index.is_some_and(|index| index.files_in_part > 0) {
-                    return Ok(Some(model));
-                }
+            if let Some(model) = told(place)
+                && Self::status_at(place, options)?.index.is_some_and(|index| index.files_in_part > 0)
+            {
+                return Ok(Some(model));
             }
         }
         Ok(told(&own))

@@ -53,7 +53,7 @@ REFUSED = [
     ("read_unit", {"path": FILE, "name": "IndexFolder.lokc"}, "IndexFolder.lock", True),
     ("read_unit", {"path": FILE}, "line or name", True),
     ("read_unit", {"path": "/etc/passwd", "line": 1}, "outside", True),
-    ("read_unit", {"path": "crates", "line": 1}, "folder", True),
+    ("read_unit", {"path": "crates", "line": 1}, "is a directory", True),
 ]
 
 

@@ -79,6 +79,7 @@ struct Place<'a> {
 impl<'a> Record<'a> {
     /// Of a search that was made now, in the tree at `root`; `results` are paths and lines, best first, and `opened`
     /// is the rank, from 1, of the one that was opened.
+    #[cfg(feature = "mcp")]
     pub fn new(
         command: &'static str,
         root: &Path,

@@ -1,6 +1,6 @@
 //! What is kept on the user's machine: who can read it, and `quarry cache`, which lists and removes it.
 
-#![cfg(unix)]
+#![cfg(all(unix, feature = "full"))]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 mod fixture;

@@ -5,7 +5,6 @@
 mod fixture;
 
 use std::fs;
-use std::path::Path;
 
 use fixture::{Fixture, check_error, stderr, stdout};
 use serde_json::Value;
@@ -332,10 +331,12 @@ fn similar_finds_what_is_like_the_function_at_a_line() {
     check_error(&fixture.run(&["similar", "net.py:1", "shop"]), "is not in");
 }
 
+#[cfg(feature = "transformers")]
 #[test]
 fn the_index_remembers_the_model_that_it_was_made_with() {
     let fixture = shop();
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../transformer/tests/fixtures/tiny-bert");
+    let fixtures =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../transformer/tests/fixtures/tiny-bert");
     let model = fixture.path("models/tiny");
     fs::create_dir_all(&model).unwrap();
     for entry in fs::read_dir(fixtures).unwrap().map(Result::unwrap) {

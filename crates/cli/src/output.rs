@@ -41,10 +41,10 @@ fn escaped<'a>(text: &'a str, kept: &[char], escape: fn(&mut String, char)) -> C
     Cow::Owned(out)
 }
 
-/// Control characters, with which the sequences begin that terminals obey (some from U+0080 on too), and characters
-/// that change the direction of the text after them.
+/// Control characters, with which the sequences begin that terminals obey (some from U+0080 on too), separators of
+/// lines and paragraphs, and characters that change the direction of the text after them.
 fn speaks_to_terminals(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Prints text to stdout. On a terminal control characters are escaped ([`harmless`]); into a pipe or file it goes as it
@@ -169,8 +169,8 @@ mod tests {
     #[test]
     fn what_speaks_to_terminals_is_escaped() {
         assert_eq!(
-            printable("a\x1b[31m\tb\r\n\u{9b}c\u{202e}\x7f"),
-            r"a\u{1b}[31m	b\r\n\u{9b}c\u{202e}\u{7f}"
+            printable("a\x1b[31m\tb\r\n\u{9b}c\u{2028}\u{202e}\x7f"),
+            r"a\u{1b}[31m	b\r\n\u{9b}c\u{2028}\u{202e}\u{7f}"
         );
         assert_eq!(harmless("a\n\tb\x07"), "a\n\tb\\u{7}");
         assert!(matches!(printable("größer, 名前, \u{1f600}"), Cow::Borrowed(_)));

@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use quarry_embed::Embedder;
-use quarry_index::{Event, Filter, Index, OpenOptions, Opened, Outdated, Stale, Update};
+use quarry_index::{Error, Event, Filter, Index, OpenOptions, Opened, Outdated, Stale, Update};
 use quarry_text::counted;
 use quarry_walk::{WalkChoice, WalkOptions, count_by_reason};
 use serde::Serialize;
@@ -208,23 +208,44 @@ impl SourcesArgs {
         self.paths.insert(0, path);
     }
 
-    /// Opens what is searched, by the settings of each path, in which the filter of that path holds.
+    /// Opens what is searched, by the settings of each path, in which the filter of that path holds. Of several paths a
+    /// directory without anything to index is named and left out.
     ///
     /// # Errors
     /// When a tree cannot be indexed, there is no index and none is to be built, or the paths do not go together.
-    pub fn open(&self, settings: &[Settings], filters: Vec<Filter>, update: Update) -> anyhow::Result<Tree> {
-        let paths = self.paths();
+    pub fn open(
+        &self,
+        settings: &[Settings],
+        mut filters: Vec<Filter>,
+        update: Update,
+    ) -> anyhow::Result<Tree> {
+        let mut paths = self.paths();
         if let (Some(index), [_, _, ..]) = (&self.open.index, paths.as_slice()) {
             bail!(
                 "--index {} is the index of one path; name one PATH, or leave out --index",
                 index.display()
             );
         }
-        let options: Vec<OpenOptions> =
+        let mut options: Vec<OpenOptions> =
             settings.iter().map(|settings| OpenOptions { update, ..self.open.options(settings) }).collect();
         let model = self.model(&paths, settings)?.load(&paths[0])?;
-        let asked: Vec<(&Path, &OpenOptions)> = paths.iter().map(PathBuf::as_path).zip(&options).collect();
-        let opened = with_progress(|events| Index::open_or_build_all(&asked, Some(model), events))?;
+        let opened = loop {
+            let asked: Vec<(&Path, &OpenOptions)> =
+                paths.iter().map(PathBuf::as_path).zip(&options).collect();
+            let found = with_progress(|events| Index::open_or_build_all(&asked, Some(model.clone()), events));
+            let is_empty = |path: &PathBuf| {
+                matches!(&found, Err(Error::NothingToIndex { root, .. }) if root == path) && path.is_dir()
+            };
+            let empty = paths.iter().position(is_empty).filter(|_| paths.len() > 1);
+            let (error, empty) = match (found, empty) {
+                (Err(error), Some(empty)) => (error, empty),
+                (found, _) => break found?,
+            };
+            output::note(&error.to_string());
+            paths.remove(empty);
+            options.remove(empty);
+            filters.remove(empty);
+        };
         opened.iter().for_each(tell_unwritten);
         let mut index = Index::together(opened.into_iter().map(|opened| opened.index).collect())?;
         filters.into_iter().enumerate().for_each(|(number, filter)| index.narrow(number, filter));
@@ -314,9 +335,7 @@ impl fmt::Display for ModelChoice {
 }
 
 /// Opens an index with a progress bar, which draws nothing where stderr is no terminal.
-fn with_progress<T>(
-    open: impl FnOnce(&(dyn Fn(Event) + Sync)) -> Result<T, quarry_index::Error>,
-) -> Result<T, quarry_index::Error> {
+fn with_progress<T>(open: impl FnOnce(&(dyn Fn(Event) + Sync)) -> Result<T, Error>) -> Result<T, Error> {
     let bar = ProgressBar::new(0).with_style(
         ProgressStyle::with_template("{msg:>9} {bar:40} {human_pos}/{human_len} {elapsed}")
             .unwrap_or_else(|_| ProgressStyle::default_bar()),

@@ -461,6 +461,22 @@ fn what_cannot_be_read_is_told() {
 }
 
 #[test]
+fn an_empty_directory_among_several_paths_is_named_and_left_out() {
+    let fixture = Fixture::new();
+    fs::create_dir(fixture.path("tree/empty")).unwrap();
+    let together = fixture.run(&["search", "open a socket", "empty", "net.py", "-l"]);
+    assert_eq!(together.status.code(), Some(0), "{}", stderr(&together));
+    assert_eq!(stdout(&together), "net.py\n");
+    assert!(
+        stderr(&together).contains("empty: nothing to index; it holds no files"),
+        "{}",
+        stderr(&together)
+    );
+    check_error(&fixture.run(&["search", "open a socket", "empty"]), "empty: nothing to index");
+    check_error(&fixture.run(&["search", "open a socket", "empty", "empty"]), "empty: nothing to index");
+}
+
+#[test]
 fn several_paths_are_ranked_together() {
     let fixture = Fixture::new();
     fixture.write(

@@ -23,7 +23,7 @@ const CONTEXT: usize = 3;
 pub struct Change {
     /// The file.
     pub path: PathBuf,
-    /// Its text before; none where there is no file.
+    /// Its text before; `None` if the file did not exist.
     pub before: Option<String>,
     /// Its text after; none where it is removed.
     pub after: Option<String>,
@@ -39,7 +39,7 @@ pub enum Note {
     LeftAlone(PathBuf),
     /// Other agents, which are named, still need what is in the file.
     Shared(PathBuf, String),
-    /// What was installed in the file is no longer in it.
+    /// The file no longer contains what was installed in it.
     Gone(PathBuf),
     /// Nothing was installed for the agent.
     NotInstalled(String),

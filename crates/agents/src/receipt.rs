@@ -43,7 +43,7 @@ pub struct Receipts {
 }
 
 impl Receipts {
-    /// Reads them; there are none where there is no file.
+    /// Reads them; a missing file has none.
     ///
     /// # Errors
     /// When the file cannot be read.

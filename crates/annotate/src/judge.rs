@@ -222,7 +222,7 @@ impl Judge {
     /// The judge of a name, which asks a question at most `attempts` times until it can read the answer.
     ///
     /// # Errors
-    /// `None` within `Ok` where there is no such judge; an error if its prompts do not fit their steps.
+    /// `Ok(None)` if no judge has that name; an error if its prompts do not fit their steps.
     pub fn named(name: &str, prompts: &Prompts, attempts: u32) -> Result<Option<Self>, AnnotateError> {
         Self::with_options(name, prompts, attempts, JudgeOptions::default())
     }

@@ -186,7 +186,7 @@ impl UnitMatches {
             flag(self.is_test),
             flag(self.defines),
             log_lines,
-            // Behavior is seldom described that three lines have, or three hundred.
+            // A question about behavior rarely means three lines, or three hundred.
             log_lines.powi(2),
             self.rank_in_file as f32,
             (self.in_file.max(1) as f32).ln(),

@@ -20,19 +20,19 @@ from mcp.client.client import Client
 from mcp.client.stdio import stdio_client
 
 ROOT = Path(__file__).resolve().parent.parent
-FILE = "crates/index/src/folder.rs"
+FILE = "crates/index/src/index_directory.rs"
 TOOLS = {"search", "similar", "read_unit", "index_status"}
 
 # Tool, arguments, what the answer must hold.
 ANSWERED = [
     ("search", {"query": "wait until another process has finished writing the index", "path": "crates/index"}, FILE),
     ("index_status", {}, "up to date"),
-    ("search", {"query": "lock the folder", "path": "crates/index", "kinds": ["method"], "k": 3}, "method"),
-    ("search", {"query": "IndexFolder.lock", "languages": ["rust"], "max_tokens": 200}, "IndexFolder.lock"),
-    ("search", {"query": "lock", "path": "crates", "globs": ["folder.rs"]}, FILE),
+    ("search", {"query": "lock the directory", "path": "crates/index", "kinds": ["method"], "k": 3}, "method"),
+    ("search", {"query": "IndexDirectory.lock", "languages": ["rust"], "max_tokens": 200}, "IndexDirectory.lock"),
+    ("search", {"query": "lock", "path": "crates", "globs": ["index_directory.rs"]}, FILE),
     ("search", {"query": "knitting patterns for woollen mittens"}, "Try"),
     ("similar", {"path": FILE, "line": 128, "k": 3}, "Most like " + FILE),
-    ("read_unit", {"path": FILE, "name": "IndexFolder.lock"}, "pub fn lock"),
+    ("read_unit", {"path": FILE, "name": "IndexDirectory.lock"}, "pub fn lock"),
     ("read_unit", {"path": str(ROOT / FILE), "line": 1, "max_tokens": 200}, FILE),
 ]
 
@@ -47,10 +47,10 @@ REFUSED = [
     ("search", {"query": "x", "languages": ["rusty"]}, "rust", True),
     ("search", {"query": "x", "path": "../.."}, "outside", True),
     ("search", {"query": "x", "path": "crates/indx"}, "crates/index", True),
-    ("similar", {"path": "folder.rs", "line": 1}, FILE, True),
+    ("similar", {"path": "index_directory.rs", "line": 1}, FILE, True),
     ("similar", {"path": FILE, "line": 100_000}, FILE, True),
     ("read_unit", {"path": FILE, "line": 100_000}, "ends with line", True),
-    ("read_unit", {"path": FILE, "name": "IndexFolder.lokc"}, "IndexFolder.lock", True),
+    ("read_unit", {"path": FILE, "name": "IndexDirectory.lokc"}, "IndexDirectory.lock", True),
     ("read_unit", {"path": FILE}, "line or name", True),
     ("read_unit", {"path": "/etc/passwd", "line": 1}, "outside", True),
     ("read_unit", {"path": "crates", "line": 1}, "is a directory", True),
@@ -100,9 +100,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("quarry", help="the built binary")
     quarry = str(Path(parser.parse_args().quarry).resolve())
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         for mode in ["legacy", "auto"]:
-            asyncio.run(asyncio.wait_for(check(quarry, str(Path(folder) / "index"), mode), 300))
+            asyncio.run(asyncio.wait_for(check(quarry, str(Path(directory) / "index"), mode), 300))
 
 
 main()

@@ -23,8 +23,8 @@ from pathlib import Path
 import pyte
 
 ROOT = Path(__file__).resolve().parent.parent
-QUERY = "IndexFolder.lock"
-FILE = "crates/index/src/folder.rs"
+QUERY = "IndexDirectory.lock"
+FILE = "crates/index/src/index_directory.rs"
 PATIENCE = 60.0
 
 
@@ -83,20 +83,20 @@ def main():
     parser.add_argument("--show", action="store_true", help="print what the terminal shows")
     arguments = parser.parse_args()
     quarry = str(Path(arguments.quarry).resolve())
-    with tempfile.TemporaryDirectory() as folder:
-        index = str(Path(folder) / "index")
+    with tempfile.TemporaryDirectory() as directory:
+        index = str(Path(directory) / "index")
         for columns, lines in [(140, 30), (80, 24), (40, 10)]:
             session = Session(quarry, index, columns, lines)
             session.wait_for("> ")
             session.press(QUERY)
-            shown = session.wait_for("folder.rs")
+            shown = session.wait_for("index_directory.rs")
             if arguments.show:
                 print(f"{columns} columns, {lines} lines\n{shown}\n")
             session.press("\x1b[B\x1b[A\r")
             code, printed = session.end()
             expect(code == 0 and printed.startswith(FILE + ":"), code, printed)
         session = Session(quarry, index, 100, 24, [QUERY, "--vi"])
-        session.wait_for("folder.rs")
+        session.wait_for("index_directory.rs")
         session.press("\r")
         code, printed = session.end()
         expect(code == 0 and printed.startswith("+") and printed.endswith(f" {FILE}\n"), code, printed)

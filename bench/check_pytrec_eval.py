@@ -64,7 +64,7 @@ def random_case(rng):
     return qrels, run
 
 
-def write_case(rng, folder, qrels, run):
+def write_case(rng, directory, qrels, run):
     judged = [(query, document, grade) for query, grades in qrels.items() for document, grade in grades.items()]
     found = [(query, document, score) for query, scores in run.items() for document, score in scores.items()]
     rng.shuffle(judged)
@@ -73,9 +73,9 @@ def write_case(rng, folder, qrels, run):
         lines = [f"{query} 0 {document} {grade}" for query, document, grade in judged]
     else:
         lines = ["query-id\tcorpus-id\tscore", *(f"{q}\t{d}\t{g}" for q, d, g in judged)]
-    (folder / "qrels").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (directory / "qrels").write_text("\n".join(lines) + "\n", encoding="utf-8")
     lines = [f"{query} Q0 {document} {rng.randint(1, 9)} {score!r} tag" for query, document, score in found]
-    (folder / "run").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (directory / "run").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def expected_values(qrels, run):
@@ -89,14 +89,14 @@ def expected_values(qrels, run):
     return values
 
 
-def quarry_values(quarry, folder):
+def quarry_values(quarry, directory):
     """Values by query and their means, or the error."""
-    command = [quarry, "eval", "score", "--qrels", folder / "qrels", "--run", folder / "run", "--json"]
-    command += ["--per-query", folder / "values", "--resamples", "1", "--metrics", ",".join([*NAMES, "mrr@10"])]
+    command = [quarry, "eval", "score", "--qrels", directory / "qrels", "--run", directory / "run", "--json"]
+    command += ["--per-query", directory / "values", "--resamples", "1", "--metrics", ",".join([*NAMES, "mrr@10"])]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return None, done.stderr
-    lines = (folder / "values").read_text(encoding="utf-8").splitlines()
+    lines = (directory / "values").read_text(encoding="utf-8").splitlines()
     values = {line["query"]: line["metrics"] for line in map(json.loads, lines)}
     return values, json.loads(done.stdout)
 
@@ -137,10 +137,10 @@ def main():
         if not qrels or not run:
             continue
         with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            write_case(rng, folder, qrels, run)
+            directory = Path(name)
+            write_case(rng, directory, qrels, run)
             expected = expected_values(qrels, run)
-            problems, apart = differences(expected, *quarry_values(arguments.quarry, folder))
+            problems, apart = differences(expected, *quarry_values(arguments.quarry, directory))
             if problems:
                 print(f"case {case} of seed {arguments.seed}:", *problems[:10], sep="\n  ")
                 return 1

@@ -63,7 +63,7 @@ def score(check, qrels, run, metrics, *options):
     qrels_file = check.write("qrels", lines)
     lines = [f"{q} Q0 {document} 1 {value!r} t" for q, scores in run.items() for document, value in scores.items()]
     run_file = check.write("run", lines)
-    values = check.folder / "values"
+    values = check.directory / "values"
     options = ["--resamples", 1, "--scores", "double", "--metrics", ",".join(metrics), *options]
     report = check.run("score", "--qrels", qrels_file, "--run", run_file, "--per-query", values, *options)
     lines = map(json.loads, values.read_text(encoding="utf-8").splitlines())

@@ -3,9 +3,9 @@
 
     pip install sentence-transformers==6.2.0
     cargo bench --workspace --bench encode --no-run      # names the program ENCODE_BENCH
-    python3 bench/compare_encoding.py ENCODE_BENCH MODEL [BEIR_FOLDER] [--threads 2] [--rounds 3]
+    python3 bench/compare_encoding.py ENCODE_BENCH MODEL [BEIR_DIRECTORY] [--threads 2] [--rounds 3]
 
-32 texts of 64, 128 and 256 tokens each, and the corpus of a BEIR folder, sorted by length as sentence-transformers
+32 texts of 64, 128 and 256 tokens each, and the corpus of a BEIR directory, sorted by length as sentence-transformers
 does by itself; --texts takes so many of its documents, evenly. The two take turns; medians. The vectors of the first
 text must agree.
 """
@@ -23,7 +23,7 @@ from pathlib import Path
 arguments = argparse.ArgumentParser()
 arguments.add_argument("program")
 arguments.add_argument("model")
-arguments.add_argument("folder", nargs="?", type=Path)
+arguments.add_argument("directory", nargs="?", type=Path)
 arguments.add_argument("--threads", type=int, default=2)
 arguments.add_argument("--rounds", type=int, default=3)
 arguments.add_argument("--texts", type=int, default=500)
@@ -49,7 +49,7 @@ def of_length(n_tokens):
 
 
 def of_corpus():
-    lines = [json.loads(line) for line in (args.folder / "corpus.jsonl").open(encoding="utf-8")]
+    lines = [json.loads(line) for line in (args.directory / "corpus.jsonl").open(encoding="utf-8")]
     texts = sorted((line["text"] for line in lines), key=len)
     return texts[:: max(1, len(texts) // args.texts)][: args.texts]
 
@@ -69,7 +69,7 @@ def torch_seconds(texts, repeats):
 
 
 cases = {f"32 texts of {length} tokens": (of_length(length), 10) for length in (64, 128, 256)}
-if args.folder:
+if args.directory:
     texts = of_corpus()
     cases[f"{len(texts)} documents, sorted by length"] = (texts, 1)
 print("| texts | tokens | quarry, tokens/s | PyTorch, tokens/s | quarry over PyTorch |\n|---|---|---|---|---|")

@@ -3,9 +3,9 @@
 
     pip install pytrec-eval-terrier==0.5.11 ranx==0.3.21
     cargo bench -p quarry-eval --bench metrics --no-run      # names the program METRICS_BENCH
-    python3 bench/compare_metrics.py METRICS_BENCH [--queries 10000] [--depth 1000] [--repeats 3] [--folder DIR]
+    python3 bench/compare_metrics.py METRICS_BENCH [--queries 10000] [--depth 1000] [--repeats 3] [--directory DIR]
 
-Random qrels and a random run are written to a folder. Every library reads the two files in its own way, then
+Random qrels and a random run are written to a directory. Every library reads the two files in its own way, then
 computes MRR, MAP, NDCG@10 and recall@100 from what it holds; ranx has compiled its metrics before. Medians of the
 repeats; the means must agree.
 """
@@ -27,10 +27,10 @@ import ranx
 PYTREC_EVAL = {"mrr": "recip_rank", "map": "map", "ndcg@10": "ndcg_cut_10", "recall@100": "recall_100"}
 
 
-def generate(folder, queries, depth, seed):
+def generate(directory, queries, depth, seed):
     """Distinct scores, since ranx breaks ties in no fixed order; 20 judged a query, half of them relevant."""
     rng = np.random.default_rng(seed)
-    qrels, run = folder / "qrels.txt", folder / "run.txt"
+    qrels, run = directory / "qrels.txt", directory / "run.txt"
     with qrels.open("w") as judged, run.open("w") as found:
         for query in range(queries):
             documents = rng.choice(1_000_000, size=depth + 5, replace=False)
@@ -86,12 +86,12 @@ def main():
     parser.add_argument("--depth", type=int, default=1_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--folder", type=Path, help="keep the files here")
+    parser.add_argument("--directory", "--folder", type=Path, help="keep the files here")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = arguments.folder or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        qrels, run = generate(folder, arguments.queries, arguments.depth, arguments.seed)
+        directory = arguments.directory or Path(temporary)
+        directory.mkdir(parents=True, exist_ok=True)
+        qrels, run = generate(directory, arguments.queries, arguments.depth, arguments.seed)
         done = subprocess.run(
             [arguments.metrics_bench, qrels, run, str(arguments.repeats)], capture_output=True, text=True, check=True
         )

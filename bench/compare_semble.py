@@ -1,7 +1,7 @@
 """Compares repository search with semble's lexical search and ranking rules, query by query.
 
 semble's own embedding model is not part of its package, so it runs with a model that says nothing and with alpha=0,
-which leaves its BM25 and its rules. Both tools answer the same queries over the same folders; results count by the
+which leaves its BM25 and its rules. Both tools answer the same queries over the same directories; results count by the
 protocol of `quarry eval repo-search`. Prints the mean over repositories of NDCG@10 for both, the difference with the
 interval and the two-sided p-value of a paired bootstrap (queries drawn within repositories), and the median times of
 indexing and of a warm query.
@@ -65,13 +65,13 @@ def silence():
     module.save_search_stats = lambda *_: None
 
 
-def run_semble(repositories, folder):
+def run_semble(repositories, directory):
     from semble import SembleIndex
 
     silence()
     values, index_ms, query_ms = {}, [], []
     for name, rows in repositories.items():
-        root = Path(folder) / name / rows[0]["root"].strip("/")
+        root = Path(directory) / name / rows[0]["root"].strip("/")
         start = time.perf_counter()
         index = SembleIndex.from_path(root)
         index_ms.append((time.perf_counter() - start) * 1000)
@@ -84,10 +84,10 @@ def run_semble(repositories, folder):
     return values, index_ms, query_ms
 
 
-def run_quarry(quarry, table, folder):
+def run_quarry(quarry, table, directory):
     with tempfile.TemporaryDirectory() as scratch:
         per_query = Path(scratch) / "queries.jsonl"
-        command = [quarry, "eval", "repo-search", table, "--repos", folder, "--json", "--per-query", per_query]
+        command = [quarry, "eval", "repo-search", table, "--repos", directory, "--json", "--per-query", per_query]
         summary = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
         values = {}
         for line in per_query.read_text().splitlines():
@@ -113,7 +113,7 @@ def paired_bootstrap(difference):
     return means[int(0.025 * RESAMPLES)], means[int(0.975 * RESAMPLES)], p
 
 
-def main(quarry, table, folder):
+def main(quarry, table, directory):
     repositories = defaultdict(list)
     with open(table, encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
@@ -122,8 +122,8 @@ def main(quarry, table, folder):
     with tempfile.TemporaryDirectory() as cache:
         # Nothing that semble kept from an earlier run.
         os.environ["XDG_CACHE_HOME"] = os.environ["SEMBLE_CACHE_LOCATION"] = cache
-        theirs, their_index, their_query = run_semble(repositories, folder)
-    ours, our_index, our_query = run_quarry(quarry, table, folder)
+        theirs, their_index, their_query = run_semble(repositories, directory)
+    ours, our_index, our_query = run_quarry(quarry, table, directory)
     for name, rows in repositories.items():
         one = {name: rows}
         print(f"{name:16} semble {mean(theirs, one):.4f}  quarry {mean(ours, one):.4f}")

@@ -36,7 +36,7 @@ QUERIES = 5
 ROUNDS = 5
 SEMBLE = """
 import sys
-sys.path.insert(0, {folder!r})
+sys.path.insert(0, {directory!r})
 import compare_semble
 compare_semble.silence()
 """
@@ -73,8 +73,8 @@ def run(command, **options):
         return elapsed, usage.ru_maxrss / 1024, output.read().decode(errors="replace")
 
 
-def size_mb(folder):
-    return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file()) / 1e6
+def size_mb(directory):
+    return sum(path.stat().st_size for path in Path(directory).rglob("*") if path.is_file()) / 1e6
 
 
 def table(header, rows):
@@ -112,7 +112,7 @@ def peers(quarry, tree_bench, queries, repos, rg=None, probe=None, semble=None):
             if probe:
                 commands["probe"] = lambda query: [probe, "search", query, root, "--max-results", "10"]
             if semble:
-                child = [semble, "-c", SEMBLE_COMMAND.format(folder=semble_here)]
+                child = [semble, "-c", SEMBLE_COMMAND.format(directory=semble_here)]
                 commands["semble"] = lambda query: [*child, "search", query, root]
             times, builds = defaultdict(list), []
             for round_ in range(ROUNDS + 1):
@@ -132,7 +132,7 @@ def peers(quarry, tree_bench, queries, repos, rg=None, probe=None, semble=None):
             if semble:
                 figures["semble", "size"].append(size_mb(cache))
                 shutil.rmtree(cache, ignore_errors=True)
-                warm = run([semble, "-c", SEMBLE_WARM.format(folder=semble_here), root, *texts], env=environment)[2]
+                warm = run([semble, "-c", SEMBLE_WARM.format(directory=semble_here), root, *texts], env=environment)[2]
                 index_ms, query_ms = json.loads(warm)
                 figures["semble", "index"].append(index_ms)
                 figures["semble", "warm"].append(query_ms)

@@ -28,7 +28,7 @@ arguments.add_argument("--dimension", type=int, default=384)
 arguments.add_argument("--k", type=int, default=100)
 arguments.add_argument("--repeats", type=int, default=3)
 arguments.add_argument("--threads", type=int, default=2)
-arguments.add_argument("--folder", type=Path)
+arguments.add_argument("--directory", "--folder", type=Path)
 args = arguments.parse_args()
 for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "RAYON_NUM_THREADS"):
     os.environ[variable] = str(args.threads)
@@ -53,10 +53,10 @@ def numpy_top_k(queries, documents):
     return multiplied - start, time.perf_counter() - multiplied, positions
 
 
-with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+with tempfile.TemporaryDirectory(dir=args.directory) as directory:
     rng = np.random.default_rng(1)
     queries, documents = normalised(rng, args.queries), normalised(rng, args.documents)
-    files = [Path(folder) / name for name in ("queries.npy", "documents.npy")]
+    files = [Path(directory) / name for name in ("queries.npy", "documents.npy")]
     np.save(files[0], queries)
     np.save(files[1], documents)
     product, choice, ours = [], [], []

@@ -20,12 +20,12 @@ class Difference(Exception):
 class Check:
     """Runs the binary and counts what agrees."""
 
-    def __init__(self, quarry, folder, rng):
-        self.quarry, self.folder, self.rng = quarry, folder, rng
+    def __init__(self, quarry, directory, rng):
+        self.quarry, self.directory, self.rng = quarry, directory, rng
         self.compared, self.furthest = 0, 0.0
 
     def write(self, name, lines):
-        path = self.folder / name
+        path = self.directory / name
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
         return path
 

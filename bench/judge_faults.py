@@ -161,22 +161,22 @@ def check_books(script, status, name):
 
 def main(quarry, n_pairs=10000):
     n_pairs, script = int(n_pairs), Script()
-    with tempfile.TemporaryDirectory() as folder, ModelServer(script, keep=True) as server:
-        write_pairs(folder, range(n_pairs))
+    with tempfile.TemporaryDirectory() as directory, ModelServer(script, keep=True) as server:
+        write_pairs(directory, range(n_pairs))
         model = "concurrency = 64\nattempts = 4\ntimeout_seconds = 4.0"
         budget = n_pairs * 700
-        code, status, errors = judge(quarry, write_plan(folder, server.url, model=model, last=f"[budget]\ntokens = {budget}"))
+        code, status, errors = judge(quarry, write_plan(directory, server.url, model=model, last=f"[budget]\ntokens = {budget}"))
         check(code == 2 and f"{budget} tokens" in errors, "the first run did not end with its budget:", code, errors)
         check_books(script, status, "first run")
         check(script.tokens <= budget, f"{script.tokens} tokens were spent of {budget}")
         print(f"first run: {status['pairs'] - status['waiting']} pairs, {script.tokens} of {budget} tokens spent")
 
-        plan = write_plan(folder, server.url, model=model)
+        plan = write_plan(directory, server.url, model=model)
         code, status, errors = judge(quarry, plan)
         check(code == 2 and "there are pairs without a verdict" in errors, "the second run ended otherwise:", code, errors)
         check_books(script, status, "second run")
 
-        ledger = sqlite3.connect(Path(folder) / "plan.ledger")
+        ledger = sqlite3.connect(Path(directory) / "plan.ledger")
         labels = dict(ledger.execute("SELECT id, outcome FROM verdicts JOIN pairs USING (pair)").fetchall())
         open_pairs = {number for number in range(n_pairs) if number % 500 in (497, 498, 499)}
         for number in set(range(n_pairs)) - open_pairs - {number for number in range(n_pairs) if number % 500 == 495}:

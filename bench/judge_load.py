@@ -32,8 +32,8 @@ def run(quarry, plan, *options):
 
 
 def measure(quarry, name, n_pairs, clear):
-    with tempfile.TemporaryDirectory() as folder:
-        write_pairs(folder, range(n_pairs))
+    with tempfile.TemporaryDirectory() as directory:
+        write_pairs(directory, range(n_pairs))
         cpu, times = [0.0], []
 
         def script(request):
@@ -44,10 +44,10 @@ def measure(quarry, name, n_pairs, clear):
             return answer
 
         with ModelServer(script) as server:
-            plan = write_plan(folder, server.url, model=f"concurrency = {WORKERS}")
+            plan = write_plan(directory, server.url, model=f"concurrency = {WORKERS}")
             wall, used, memory = run(quarry, plan)
             begin, end = times[0], times[-1]
-        size = (Path(folder) / "plan.ledger").stat().st_size / (1 << 20)
+        size = (Path(directory) / "plan.ledger").stat().st_size / (1 << 20)
         print(
             f"{n_pairs} {name} pairs: {n_pairs / (end - begin):.0f} a second from the first answer to the last; {wall:.1f} s"
             f" in all, {used:.1f} s of processor time and {cpu[0]:.1f} s of the model's, at most {memory:.0f} MiB of"
@@ -56,9 +56,9 @@ def measure(quarry, name, n_pairs, clear):
 
 
 def prepare(quarry, n_pairs):
-    with tempfile.TemporaryDirectory() as folder:
-        write_pairs(folder, range(n_pairs))
-        plan = write_plan(folder, "http://127.0.0.1:1/v1")
+    with tempfile.TemporaryDirectory() as directory:
+        write_pairs(directory, range(n_pairs))
+        plan = write_plan(directory, "http://127.0.0.1:1/v1")
         for name in ["new", "known"]:
             wall, used, memory = run(quarry, plan, "--dry-run")
             print(f"a plan of {n_pairs} {name} pairs is ready in {wall:.1f} s, with at most {memory:.0f} MiB of memory")

@@ -84,10 +84,10 @@ def main(quarry, kills=50, n_pairs=600, seed=7):
 
         return later
 
-    with tempfile.TemporaryDirectory() as folder, ModelServer(script, keep=True) as server:
-        write_pairs(folder, range(n_pairs))
-        plan = write_plan(folder, server.url, model=f"concurrency = {WORKERS}")
-        ledger, calm = Path(folder) / "plan.ledger", Path(folder) / "calm.ledger"
+    with tempfile.TemporaryDirectory() as directory, ModelServer(script, keep=True) as server:
+        write_pairs(directory, range(n_pairs))
+        plan = write_plan(directory, server.url, model=f"concurrency = {WORKERS}")
+        ledger, calm = Path(directory) / "plan.ledger", Path(directory) / "calm.ledger"
         begin = time.perf_counter()
         subprocess.run([quarry, "judge", "run", plan, "--ledger", calm], check=True, capture_output=True)
         took = time.perf_counter() - begin

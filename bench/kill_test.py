@@ -147,7 +147,7 @@ def main(quarry, kills=100, seed=7):
         if results(quarry, tree, index) != results(quarry, tree, fresh):
             sys.exit("the index differs from one that is built from nothing")
         names = sorted(path.name for path in index.iterdir())
-        print(f"{kills} runs, {killed} killed, {len(searches)} searches beside them, nothing lost; the folder holds {', '.join(names)}")
+        print(f"{kills} runs, {killed} killed, {len(searches)} searches beside them, nothing lost; the directory holds {', '.join(names)}")
         answers = readers_and_writers(quarry, tree, index)
         print(f"{ROUNDS} rounds of two writers, {answers} answers of {READERS} readers beside them, each of one state")
 

@@ -54,18 +54,18 @@ def main(quarry, kills=30, n_pairs=300, seed=7):
 
         return later
 
-    with tempfile.TemporaryDirectory() as folder, ModelServer(script) as server:
-        folder = Path(folder)
-        write_pairs(folder, range(n_pairs))
-        plan = write_plan(folder, server.url, first="workers = 12", model="concurrency = 12")
-        ledger, calm = folder / "plan.ledger", folder / "calm.ledger"
+    with tempfile.TemporaryDirectory() as directory, ModelServer(script) as server:
+        directory = Path(directory)
+        write_pairs(directory, range(n_pairs))
+        plan = write_plan(directory, server.url, first="workers = 12", model="concurrency = 12")
+        ledger, calm = directory / "plan.ledger", directory / "calm.ledger"
         subprocess.run([quarry, "judge", "run", plan, "--ledger", calm], check=True, capture_output=True)
         n_questions = server.count
         if n_questions != len(asked):
             sys.exit("the undisturbed run asked twice")
         asked.clear()
 
-        nats = Nats(folder / "nats")
+        nats = Nats(directory / "nats")
         more = ["--questions", QUESTIONS, "--programs", 2, "--lease", 3]
         team = [worker(quarry, nats, f"{server.url}=BENCH_KEY", *more, BENCH_KEY=KEY) for _ in range(WORKERS)]
         judge = Process([quarry, "judge", "run", plan, "--nats", nats.url])
@@ -114,7 +114,7 @@ def main(quarry, kills=30, n_pairs=300, seed=7):
                     sys.exit("a question was repeated although its worker lived long enough to store the answer")
         if len(asked) != n_questions or repeated > killed * QUESTIONS:
             sys.exit(f"{len(asked)} questions were asked, expected {n_questions}; {repeated} repeated")
-        if any(KEY.encode() in path.read_bytes() for path in (folder / "nats").rglob("*") if path.is_file()):
+        if any(KEY.encode() in path.read_bytes() for path in (directory / "nats").rglob("*") if path.is_file()):
             sys.exit("the NATS server has the key")
         rows = sqlite3.connect(ledger)
         spent = rows.execute("SELECT sum(tokens) FROM call_ends").fetchone()[0]

@@ -1,7 +1,7 @@
-"""Makes a large tree of real code: files drawn at random from source trees, with the folders that they lie in.
+"""Makes a large tree of real code: files drawn at random from source trees, with the directories that they lie in.
 
 Draws N files (seed 42; all of them where there are fewer) with an ending that programs have, from checkouts whose
-folders become the folders of TARGET. The files are links to the originals where the file system allows that, so that
+directories become the directories of TARGET. The files are links to the originals where the file system allows that, so that
 a tree of a million functions takes little room; do not write to them. A smaller N gives a subset of a larger one.
 
     python sample_tree.py TARGET N SOURCES...
@@ -20,10 +20,10 @@ ENDINGS = set(
 
 def sources(roots):
     for root in map(Path, roots):
-        for folder, names, files in os.walk(root):
+        for directory, names, files in os.walk(root):
             names[:] = sorted(name for name in names if not name.startswith("."))
             for name in sorted(files):
-                path = Path(folder, name)
+                path = Path(directory, name)
                 if name.rpartition(".")[2].lower() in ENDINGS and not name.startswith(".") and not path.is_symlink():
                     yield path, path.relative_to(root)
 

@@ -127,16 +127,16 @@ class Connection(asyncio.Protocol):
                 self.transport.write(answer)
 
 
-def write_pairs(folder, numbers, code="def subject{}(): pass"):
-    with open(Path(folder) / "pairs.jsonl", "w") as file:
+def write_pairs(directory, numbers, code="def subject{}(): pass"):
+    with open(Path(directory) / "pairs.jsonl", "w") as file:
         for number in numbers:
             pair = {"pair-idx": number, "query-idx": number // 4, "query": f"question {number // 4}"}
             print(json.dumps({**pair, "code-idx": number, "code": code.format(number)}), file=file)
 
 
-def write_plan(folder, url, first="", model="", last=""):
+def write_plan(directory, url, first="", model="", last=""):
     """A plan with more lines: before and in its table of the model, and tables after it."""
-    plan = Path(folder) / "plan.toml"
+    plan = Path(directory) / "plan.toml"
     plan.write_text(
         f"pairs = ['pairs.jsonl']\nlanguage = 'python'\n{first}\n[model]\nprovider = 'openai-compatible'\n"
         f"base_url = '{url}'\nmodel = 'm'\ninput_price = 1.0\noutput_price = 2.0\n{model}\n{last}\n"

@@ -73,8 +73,8 @@ def main():
     arguments = parser.parse_args()
     ranks = {}
     for checkout in arguments.checkouts:
-        with tempfile.TemporaryDirectory() as folder:
-            index = str(Path(folder) / "index")
+        with tempfile.TemporaryDirectory() as directory:
+            index = str(Path(directory) / "index")
             names = symbols(arguments.quarry, checkout, index)
             random_numbers = random.Random(f"{arguments.seed} {checkout.name}")
             for name in random_numbers.sample(names, min(arguments.count, len(names))):

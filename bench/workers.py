@@ -40,14 +40,14 @@ class Process:
 
 
 class Nats(Process):
-    """A server with JetStream on a free port of loopback, with its files in `folder`."""
+    """A server with JetStream on a free port of loopback, with its files in `directory`."""
 
-    def __init__(self, folder):
+    def __init__(self, directory):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.port, self.url = port, f"nats://127.0.0.1:{port}"
-        super().__init__([nats_server(), "--addr", "127.0.0.1", "--port", port, "--jetstream", "--store_dir", folder])
+        super().__init__([nats_server(), "--addr", "127.0.0.1", "--port", port, "--jetstream", "--store_dir", directory])
 
     def start(self):
         super().start()

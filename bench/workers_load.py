@@ -35,13 +35,13 @@ def measure(quarry, n_pairs, clear, delay, n_workers):
 
         return lambda transport: asyncio.get_running_loop().call_later(delay, give, transport)
 
-    with tempfile.TemporaryDirectory() as folder, ModelServer(script) as server:
-        write_pairs(folder, range(n_pairs))
+    with tempfile.TemporaryDirectory() as directory, ModelServer(script) as server:
+        write_pairs(directory, range(n_pairs))
         slots = QUESTIONS * max(n_workers, 1)
-        plan = write_plan(folder, server.url, first=f"workers = {2 * slots}", model=f"concurrency = {slots}")
+        plan = write_plan(directory, server.url, first=f"workers = {2 * slots}", model=f"concurrency = {slots}")
         command, team = [quarry, "judge", "run", plan], []
         if n_workers:
-            nats = Nats(Path(folder) / "nats")
+            nats = Nats(Path(directory) / "nats")
             command += ["--nats", nats.url]
             team = [worker(quarry, nats, server.url, "--questions", QUESTIONS) for _ in range(n_workers)]
         judged = subprocess.run(command, capture_output=True, text=True)

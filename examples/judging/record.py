@@ -87,13 +87,13 @@ def main():
     cases = read_cases()
     write_pairs(cases)
     server = serve(cases)
-    with tempfile.TemporaryDirectory() as folder:
-        recording = pathlib.Path(folder, "recording.jsonl")
+    with tempfile.TemporaryDirectory() as directory:
+        recording = pathlib.Path(directory, "recording.jsonl")
         plan = (HERE / "plan.toml").read_text()
         plan = plan.replace('replay = "recording.jsonl"', f"record = {json.dumps(str(recording))}")
         plan = plan.replace('"pairs.json"', json.dumps(str(HERE.resolve() / "pairs.json")))
-        pathlib.Path(folder, "plan.toml").write_text(plan)
-        subprocess.run([quarry, "judge", "run", pathlib.Path(folder, "plan.toml")], check=True)
+        pathlib.Path(directory, "plan.toml").write_text(plan)
+        subprocess.run([quarry, "judge", "run", pathlib.Path(directory, "plan.toml")], check=True)
         lines = sorted(recording.read_text().splitlines())
         (HERE / "recording.jsonl").write_text("\n".join(lines) + "\n")
     server.shutdown()

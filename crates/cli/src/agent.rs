@@ -89,7 +89,7 @@ impl From<ScopeArg> for Scope {
 
 fn receipts_file() -> anyhow::Result<PathBuf> {
     let directory = quarry_files::state_directory();
-    Ok(directory.context("no state directory is known; set XDG_STATE_HOME or HOME")?.join(RECEIPTS_FILE))
+    Ok(directory.context("this user has no state directory; set XDG_STATE_HOME or HOME")?.join(RECEIPTS_FILE))
 }
 
 /// Runs `quarry agent`.

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use indicatif::HumanBytes;
 use quarry_embed::KeptVectors;
 use quarry_files::cache::{CacheEntry, EntryState, PruneOutcome, Pruned, Selection};
-use quarry_index::{UserFolders, UserIndexes};
+use quarry_index::{UserDirectories, UserIndexes};
 #[cfg(feature = "eval")]
 use quarry_llm::KeptAnswers;
 #[cfg(feature = "judge")]
@@ -220,7 +220,7 @@ impl Kind {
     /// Lists what is kept in its directory.
     fn list(self, directory: &Path) -> io::Result<Vec<CacheEntry>> {
         match self {
-            Self::Indexes => UserIndexes::list(&UserFolders::default()),
+            Self::Indexes => UserIndexes::list(&UserDirectories::default()),
             Self::Vectors => KeptVectors::list(directory),
             #[cfg(feature = "eval")]
             Self::Answers => KeptAnswers::list(directory),
@@ -234,7 +234,7 @@ impl Kind {
     /// Removes what is selected of what is kept in its directory.
     fn prune(self, directory: &Path, selection: Selection, dry_run: bool) -> io::Result<Vec<Pruned>> {
         match self {
-            Self::Indexes => UserIndexes::prune(&UserFolders::default(), selection, dry_run),
+            Self::Indexes => UserIndexes::prune(&UserDirectories::default(), selection, dry_run),
             Self::Vectors => KeptVectors::prune(directory, selection, dry_run),
             #[cfg(feature = "eval")]
             Self::Answers => KeptAnswers::prune(directory, selection, dry_run),

@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::{Args, ColorChoice};
 use indicatif::HumanBytes;
 use quarry_embed::Embedder;
-use quarry_index::{Index, OpenOptions, Stale, Status, Update, expected_bytes};
+use quarry_index::{Index, OpenOptions, RebuildReason, Status, Update, expected_bytes};
 #[cfg(feature = "judge")]
 use quarry_sandbox::{MemoryBound, Runner, SEARCH_PATH};
 use quarry_source::languages;
@@ -213,7 +213,11 @@ fn tree(source: &SourceArgs, settings: &Settings) -> (Check, Option<Listing>) {
         Some(Ok(listing)) => listing,
         Some(Err(error)) => {
             return (
-                Check::broken("tree", format!("{:#}", anyhow::Error::from(error)), "name a folder as PATH"),
+                Check::broken(
+                    "tree",
+                    format!("{:#}", anyhow::Error::from(error)),
+                    "name a directory as PATH",
+                ),
                 None,
             );
         }
@@ -260,15 +264,15 @@ fn known_languages(listing: &Listing) -> Check {
 
 fn watching(root: &Path, options: WalkOptions) -> Check {
     let path = root.to_owned();
-    let Some(folders) = within(PATIENCE, move || walk::folders(&path, &options)) else {
+    let Some(directories) = within(PATIENCE, move || walk::directories(&path, &options)) else {
         return Check::warning("watch", too_long("not all of its directories were"), NARROWER);
     };
-    let n_folders = folders.map_or(0, |folders| folders.len());
-    let Some(limit) = watch::folder_limit() else {
-        return Check::ok("watch", counted(n_folders, "directory"));
+    let n_directories = directories.map_or(0, |directories| directories.len());
+    let Some(limit) = watch::directory_limit() else {
+        return Check::ok("watch", counted(n_directories, "directory"));
     };
-    let found = format!("{}, the system can watch {limit}", counted(n_folders, "directory"));
-    if n_folders < limit {
+    let found = format!("{}, the system can watch {limit}", counted(n_directories, "directory"));
+    if n_directories < limit {
         Check::ok("watch", found)
     } else {
         Check::warning(
@@ -304,12 +308,17 @@ fn index(
     options: &OpenOptions,
     model: Option<Arc<dyn Embedder>>,
 ) -> Check {
-    let place = status.folder.display();
+    let place = status.directory.display();
     match &status.stale {
-        Some(Stale::Missing) => {
+        Some(RebuildReason::Missing) => {
             return Check::ok("index", format!("none yet in {place}; the first search makes it"));
         }
-        Some(reason @ (Stale::Broken(_) | Stale::Root(_) | Stale::Format(_) | Stale::Program(_))) => {
+        Some(
+            reason @ (RebuildReason::Broken(_)
+            | RebuildReason::Root(_)
+            | RebuildReason::Format(_)
+            | RebuildReason::Program(_)),
+        ) => {
             let advice = "the next search or `quarry index` builds it anew";
             return Check::warning("index", format!("{place}: {reason}"), advice);
         }
@@ -331,38 +340,38 @@ fn index(
 
 /// Whether the index can be written where it is.
 fn storage(status: &Status, listing: &Listing) -> Vec<Check> {
-    let folder = nearest_existing(&status.folder);
-    let place = folder.display();
+    let directory = nearest_existing(&status.directory);
+    let place = directory.display();
     // A file without a name: nothing can be left behind.
-    let writable = match tempfile::tempfile_in(folder) {
-        Ok(_) => Check::ok("folder", format!("{place} can be written")),
+    let writable = match tempfile::tempfile_in(directory) {
+        Ok(_) => Check::ok("directory", format!("{place} can be written")),
         Err(error) if status.index.is_some() => Check::warning(
-            "folder",
+            "directory",
             format!("{place} cannot be written ({error}); the index is searched as it is"),
-            "name a folder of your own with --index for one that follows the files",
+            "name a directory of your own with --index for one that follows the files",
         ),
         Err(error) => Check::warning(
-            "folder",
+            "directory",
             format!("{place} cannot be written ({error}); each search indexes anew, in memory"),
             "set XDG_CACHE_HOME, or name a directory of your own with --index",
         ),
     };
-    let space = match fs4::available_space(folder) {
+    let space = match fs4::available_space(directory) {
         Ok(free) => space(free, expected_bytes(listing)),
         Err(error) => Check::warning("space", format!("not known ({error})"), "look at it yourself"),
     };
     vec![writable, space]
 }
 
-/// The folder itself, or what is nearest to where it would be made, which may be a file that is in the way.
-fn nearest_existing(folder: &Path) -> &Path {
-    folder.ancestors().find(|above| above.symlink_metadata().is_ok()).unwrap_or(Path::new("."))
+/// The directory itself, or what is nearest to where it would be made, which may be a file that is in the way.
+fn nearest_existing(directory: &Path) -> &Path {
+    directory.ancestors().find(|above| above.symlink_metadata().is_ok()).unwrap_or(Path::new("."))
 }
 
 /// Bytes that are free, and that an index will need, about.
 fn space(free: u64, needed: u64) -> Check {
     let found = format!("{} free, an index takes about {}", HumanBytes(free), HumanBytes(needed));
-    let advice = "free some, or name a folder on another disk with --index";
+    let advice = "free some, or name a directory on another disk with --index";
     if free < LEAST_SPACE {
         Check::broken("space", found, advice)
     } else if free < needed {
@@ -466,9 +475,9 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_made_in_the_nearest_one() {
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(nearest_existing(&folder.path().join("a/b")), folder.path());
-        assert_eq!(nearest_existing(folder.path()), folder.path());
+    fn a_directory_that_is_not_there_is_made_in_the_nearest_one() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(nearest_existing(&directory.path().join("a/b")), directory.path());
+        assert_eq!(nearest_existing(directory.path()), directory.path());
     }
 }

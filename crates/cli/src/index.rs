@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use quarry_embed::Embedder;
-use quarry_index::{Error, Event, Filter, Index, OpenOptions, Opened, Outdated, Stale, Update};
+use quarry_index::{Error, Event, Filter, Index, OpenOptions, Opened, Outdated, RebuildReason, Update};
 use quarry_text::counted;
 use quarry_walk::{WalkChoice, WalkOptions, count_by_reason};
 use serde::Serialize;
@@ -23,7 +23,7 @@ use crate::{byte_size, model, output};
 /// A tree, where its index is and what that is made with.
 #[derive(Debug, Args)]
 pub struct SourceArgs {
-    /// Folder of sources, or one file
+    /// Directory of sources, or one file
     #[arg(default_value = ".")]
     pub path: PathBuf,
     #[command(flatten)]
@@ -43,7 +43,7 @@ pub struct SourcesArgs {
 /// Where the index of a tree is and what it is made with.
 #[derive(Debug, Args)]
 struct OpenArgs {
-    /// Folder of the index of PATH [default: the nearest of PATH or a folder around it, in .quarry there or else in the
+    /// Directory of the index of PATH [default: the nearest of PATH or a directory around it, in .quarry there or else in the
     /// user's cache]
     #[arg(long, value_name = "DIR")]
     index: Option<PathBuf>,
@@ -51,7 +51,7 @@ struct OpenArgs {
     /// has all searches of PATH use it [default: the one that PATH was indexed with, else the one built in]
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
-    /// Skip files larger than this, such as 500kB or 2M [default: 1000000; in an indexed folder what it was indexed with]
+    /// Skip files larger than this, such as 500kB or 2M [default: 1000000; in an indexed directory what it was indexed with]
     #[arg(long, value_name = "BYTES", value_parser = byte_size::parse)]
     max_bytes: Option<u64>,
     /// Find hidden files too; `quarry index --hidden` has all searches of PATH find them [--no-hidden: do not]
@@ -140,7 +140,7 @@ impl<'a> Summary<'a> {
             built: built.is_some(),
             reason: built
                 .as_ref()
-                .filter(|report| report.reason != Stale::Missing)
+                .filter(|report| report.reason != RebuildReason::Missing)
                 .map(|report| report.reason.to_string()),
             embedded_units: built.as_ref().map_or(0, |report| report.n_embedded),
             skipped: built.as_ref().map_or_else(BTreeMap::new, |report| count_by_reason(&report.skipped)),
@@ -283,7 +283,7 @@ impl OpenArgs {
         let of_settings =
             WalkChoice { max_bytes: settings.get(|layer| layer.max_bytes), ..WalkChoice::default() };
         let defaults = of_settings.over(&WalkOptions::default());
-        OpenOptions { folder: self.index.clone(), walk, defaults, ..OpenOptions::default() }
+        OpenOptions { directory: self.index.clone(), walk, defaults, ..OpenOptions::default() }
     }
 
     /// Which model the command line, else the index of a path, else a settings file names.
@@ -369,10 +369,16 @@ pub const IGNORED: &str = "was not made by this user on this machine and is not 
 
 fn show(bar: &ProgressBar, event: &Event) {
     let (name, done, total) = match event {
-        Event::Stale(
-            Stale::Missing | Stale::Requested | Stale::Files(_) | Stale::Choice | Stale::Model(_),
+        Event::Rebuilding(
+            RebuildReason::Missing
+            | RebuildReason::Requested
+            | RebuildReason::Files(_)
+            | RebuildReason::Choice
+            | RebuildReason::Model(_),
         ) => return,
-        Event::Stale(reason) => return bar.suspend(|| output::note(&format!("{reason}; building it anew"))),
+        Event::Rebuilding(reason) => {
+            return bar.suspend(|| output::note(&format!("{reason}; building it anew")));
+        }
         Event::Ignored(path) => return bar.suspend(|| tell_ignored(path)),
         Event::Waiting => {
             return bar.suspend(|| output::note("another process is building this index; waiting for it"));

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use anyhow::Context;
-use quarry_index::{Filter, FoundFile, Index};
+use quarry_index::{Filter, Index, IndexedFile};
 use rayon::prelude::*;
 use regex::{Regex, RegexBuilder};
 use serde::Serialize;
@@ -42,7 +42,7 @@ pub fn ranges(expression: &Regex, line: &str) -> Vec<Range<usize>> {
 /// The units (by their numbers) with lines that match, and these lines, in the order of paths and lines. A line in two
 /// units counts for the first one. Files that cannot be read any more have none.
 pub fn find(index: &Index, expression: &Regex) -> Vec<(usize, Vec<LineMatch>)> {
-    let of_file = |file: &FoundFile| {
+    let of_file = |file: &IndexedFile| {
         let Ok(text) = file.text() else { return Vec::new() };
         let content = text.to_str();
         let matching = content.lines().enumerate().filter(|(_, line)| expression.is_match(line));

@@ -1,6 +1,6 @@
 //! `quarry log`: a record of searches, kept on this machine and off until it is asked for.
 //!
-//! One JSON Lines file in the user's state folder; deleting it is safe at any time. A search stands there once when it
+//! One JSON Lines file in the user's state directory; deleting it is safe at any time. A search stands there once when it
 //! is made, and once more, with the rank, when one of its results is opened.
 
 use std::borrow::Cow;
@@ -118,9 +118,9 @@ fn now() -> u64 {
 
 /// Adds a record if searches are recorded. A log that cannot be written is told of, and does not stop the search.
 pub fn append<'a>(record: impl FnOnce() -> Record<'a>) {
-    let Ok(folder) = folder() else { return };
-    if folder.join(SWITCH_FILE).exists()
-        && let Err(error) = write(&folder.join(LOG_FILE), &record())
+    let Ok(directory) = directory() else { return };
+    if directory.join(SWITCH_FILE).exists()
+        && let Err(error) = write(&directory.join(LOG_FILE), &record())
     {
         output::note(&format!("the search was not recorded: {error:#}"));
     }
@@ -163,13 +163,14 @@ fn private(file: &Path) -> anyhow::Result<File> {
 /// Runs `quarry log`.
 ///
 /// # Errors
-/// When the user has no state folder, or it cannot be read or written.
+/// When the user has no state directory, or it cannot be read or written.
 pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
-    let folder = folder()?;
-    let (log, switch) = (folder.join(LOG_FILE), folder.join(SWITCH_FILE));
+    let directory = directory()?;
+    let (log, switch) = (directory.join(LOG_FILE), directory.join(SWITCH_FILE));
     match args.action {
         Action::On => {
-            create_private_directory(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+            create_private_directory(&directory)
+                .with_context(|| format!("cannot make {}", directory.display()))?;
             private(&switch)?;
             output::note(&format!("searches are recorded from now on, in {}", log.display()));
         }
@@ -217,15 +218,15 @@ pub struct State {
 /// The state of the log.
 ///
 /// # Errors
-/// When the user has no state folder, or what was recorded cannot be read.
+/// When the user has no state directory, or what was recorded cannot be read.
 pub fn state() -> anyhow::Result<State> {
-    let folder = folder()?;
-    let file = folder.join(LOG_FILE);
-    Ok(State { on: folder.join(SWITCH_FILE).exists(), n_records: read(&file)?.lines().count(), file })
+    let directory = directory()?;
+    let file = directory.join(LOG_FILE);
+    Ok(State { on: directory.join(SWITCH_FILE).exists(), n_records: read(&file)?.lines().count(), file })
 }
 
-fn folder() -> anyhow::Result<PathBuf> {
-    state_directory().context("no folder is known for this user's state; set XDG_STATE_HOME or HOME")
+fn directory() -> anyhow::Result<PathBuf> {
+    state_directory().context("no directory is known for this user's state; set XDG_STATE_HOME or HOME")
 }
 
 /// The text of a file; empty where there is none.

@@ -15,7 +15,7 @@ use crate::output;
 pub struct ManArgs {
     /// The command that the page is about, such as `search` or `eval score` [default: quarry itself]
     command: Vec<String>,
-    /// Write the pages of all commands into this folder instead
+    /// Write the pages of all commands into this directory instead
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     out: Option<PathBuf>,
 }
@@ -25,10 +25,10 @@ pub struct ManArgs {
 /// # Errors
 /// When there is no such command, or the output cannot be written.
 pub fn run(args: &ManArgs, command: Command) -> anyhow::Result<ExitCode> {
-    if let Some(folder) = &args.out {
-        let failed = || format!("cannot write manual pages into {}", folder.display());
-        fs::create_dir_all(folder).with_context(failed)?;
-        clap_mangen::generate_to(command, folder).with_context(failed)?;
+    if let Some(directory) = &args.out {
+        let failed = || format!("cannot write manual pages into {}", directory.display());
+        fs::create_dir_all(directory).with_context(failed)?;
+        clap_mangen::generate_to(command, directory).with_context(failed)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut page = Vec::new();

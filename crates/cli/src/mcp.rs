@@ -24,7 +24,7 @@ pub struct McpArgs {
 /// When there is no such tree or model, or the client does not speak the protocol.
 pub fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
     // What is wrong from the start is told before a client connects.
-    walk::base_folder(&args.source.path)?;
+    walk::base_directory(&args.source.path)?;
     let settings = Settings::load(&args.source.path)?;
     let (options, model) = (args.source.options(&settings), args.source.load_model(&settings)?);
     Index::ignored(&args.source.path, &options)?.iter().for_each(|path| tell_ignored(path));

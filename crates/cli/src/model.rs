@@ -6,10 +6,10 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use quarry_embed::{EmbedError, Embedder, StaticModel};
 
-/// Name of the file that holds a static model in the folder that `quarry train static` writes.
+/// Name of the file that holds a static model in the directory that `quarry train static` writes.
 const STATIC_MODEL_FILE: &str = "model.bin";
 
-/// The model in the program, or the one at `path`: a static model's file or folder, or a transformer's folder.
+/// The model in the program, or the one at `path`: a static model's file or directory, or a transformer's directory.
 ///
 /// # Errors
 /// When there is no model at `path`, or a broken one.
@@ -30,7 +30,7 @@ fn load_transformer(path: &Path) -> Result<Arc<dyn Embedder>, EmbedError> {
 fn load_transformer(path: &Path) -> Result<Arc<dyn Embedder>, EmbedError> {
     Err(EmbedError::model(
         path,
-        "expected a static model, for this build runs no others; name a folder with a model.bin, or install with the \
+        "expected a static model, for this build runs no others; name a directory with a model.bin, or install with the \
          default features",
     ))
 }
@@ -62,7 +62,7 @@ pub fn is_static(path: Option<&Path>) -> bool {
     path.is_none_or(|path| static_file(path).is_some())
 }
 
-/// The file of the static model at `path`, unless that is a transformer's folder.
+/// The file of the static model at `path`, unless that is a transformer's directory.
 fn static_file(path: &Path) -> Option<PathBuf> {
     let inside = path.join(STATIC_MODEL_FILE);
     if path.is_file() { Some(path.to_owned()) } else { inside.is_file().then_some(inside) }

@@ -54,13 +54,14 @@ pub fn create(path: &Path) -> anyhow::Result<NewFile> {
             let file = OpenOptions::new().write(true).open(&path)?;
             return Ok(NewFile { path, sink: Sink::AtOnce(BufWriter::new(file)) });
         }
-        let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+        let directory =
+            path.parent().filter(|directory| *directory != Path::new("")).unwrap_or(Path::new("."));
         let mut builder = tempfile::Builder::new();
         builder.prefix(".partial-");
         // Temporary files are for their owner alone; this one will be a file as any other.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let file = builder.tempfile_in(folder)?;
+        let file = builder.tempfile_in(directory)?;
         Ok(NewFile { path, sink: Sink::Staged(BufWriter::new(file)) })
     };
     create().with_context(|| cannot_write(path))

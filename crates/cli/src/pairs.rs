@@ -19,7 +19,7 @@ pub struct PairsArgs {
     /// Tab-separated list of the repositories to read: repository (owner/name), commit, licence
     #[arg(long, value_name = "FILE")]
     manifest: PathBuf,
-    /// Folder that holds a checkout of each repository, named owner__name
+    /// Directory that holds a checkout of each repository, named owner__name
     #[arg(long, value_name = "DIR")]
     sources: PathBuf,
     /// Repositories that must not be read: owner/name, one a line
@@ -51,8 +51,8 @@ pub fn run(args: &PairsArgs) -> anyhow::Result<ExitCode> {
     }
     let mut pairs = Vec::new();
     for repository in read_manifest(&args.manifest, &excluded)? {
-        let folder = args.sources.join(repository.replace('/', "__"));
-        let found = read_tree(&folder, &repository, &exclusion)
+        let directory = args.sources.join(repository.replace('/', "__"));
+        let found = read_tree(&directory, &repository, &exclusion)
             .with_context(|| format!("{repository} of {}", args.manifest.display()))?;
         output::note(&format!("{repository}: {}", counted(found.len(), "function")));
         pairs.extend(found);

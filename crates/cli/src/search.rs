@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::bail;
 use clap::Args;
-use quarry_index::{Filter, Index, RankedUnits, Ranking, SearchRequest, Update, snippet};
+use quarry_index::{Filter, Index, RankedUnits, RankingWeights, SearchRequest, Update, snippet};
 use quarry_text::{counted, query_terms};
 use quarry_walk::{SkipReason, Skipped};
 use regex::Regex;
@@ -158,18 +158,18 @@ fn unreadable(tree: &Tree) -> Option<String> {
 fn check_paths(query: Option<&str>, paths: &[PathBuf]) -> anyhow::Result<()> {
     let Some(last) = paths.iter().rposition(|path| !path.exists()) else { return Ok(()) };
     let missing = paths.iter().find(|path| !path.exists()).unwrap_or(&paths[last]).display();
-    let Some(query) = query else { bail!("{missing}: no such file or folder; nothing was searched") };
+    let Some(query) = query else { bail!("{missing}: no such file or directory; nothing was searched") };
     let words = paths[..=last].iter().map(|path| path.display().to_string());
     let words: Vec<String> = iter::once(query.to_owned()).chain(words).collect();
     bail!(
-        "{missing}: no such file or folder; check the path, or put what is a query into quotes: \"{}\"",
+        "{missing}: no such file or directory; check the path, or put what is a query into quotes: \"{}\"",
         words.join(" ")
     );
 }
 
 fn rank(index: &Index, query: &str, limit: usize) -> anyhow::Result<RankedUnits> {
     let filter = &Filter::default();
-    Ok(index.rank(&SearchRequest { query, limit, ranking: Ranking::default(), filter })?)
+    Ok(index.rank(&SearchRequest { query, limit, ranking: RankingWeights::default(), filter })?)
 }
 
 /// The lines that match, by unit, and these units: in the order that a query gives them, and in that of their paths where it

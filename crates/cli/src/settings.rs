@@ -1,9 +1,9 @@
 //! Settings: what the user's file and the tree's file say, over the defaults.
 //!
-//! A later one of these counts: the default, `quarry/config.toml` in the user's configuration folder, the nearest
-//! `.quarry.toml` from the searched folder up to the root of its repository, the command line. Settings files cannot
+//! A later one of these counts: the default, `quarry/config.toml` in the user's configuration directory, the nearest
+//! `.quarry.toml` from the searched directory up to the root of its repository, the command line. Settings files cannot
 //! start programs, name servers or places to write to, so that searching in somebody else's tree is safe. That of a tree
-//! is read as any file of a stranger's: only if it is a regular file, and what it names lies in its folder.
+//! is read as any file of a stranger's: only if it is a regular file, and what it names lies in its directory.
 
 use std::fs;
 use std::io;
@@ -33,7 +33,7 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 /// The most that the settings of a tree can let a file of it have: all of it is read into memory.
 const MAX_BYTES_OF_TREE: u64 = 64 << 20;
 
-/// Files and folders, and bytes, that a model may have that the settings of a tree name.
+/// Files and directories, and bytes, that a model may have that the settings of a tree name.
 const MAX_MODEL_ENTRIES: usize = 1000;
 const MAX_MODEL_BYTES: u64 = 2 << 30;
 
@@ -138,7 +138,7 @@ pub fn files(root: &Path) -> Vec<PathBuf> {
 }
 
 fn tree_file(root: &Path) -> Option<PathBuf> {
-    walk::base_folder(root).ok().map(of_tree)
+    walk::base_directory(root).ok().map(of_tree)
 }
 
 fn user_file() -> Option<PathBuf> {
@@ -151,9 +151,11 @@ fn of_tree(base: &Path) -> PathBuf {
     let own = base.join(TREE_FILE);
     let Ok(canonical) = base.canonicalize() else { return own };
     let is_there = |file: &Path| fs::symlink_metadata(file).is_ok();
-    let Some(root) = canonical.ancestors().find(|folder| is_there(&folder.join(".git"))) else { return own };
-    let up_to_root = canonical.ancestors().take_while(|folder| folder.starts_with(root));
-    let above = up_to_root.skip(1).map(|folder| folder.join(TREE_FILE));
+    let Some(root) = canonical.ancestors().find(|directory| is_there(&directory.join(".git"))) else {
+        return own;
+    };
+    let up_to_root = canonical.ancestors().take_while(|directory| directory.starts_with(root));
+    let above = up_to_root.skip(1).map(|directory| directory.join(TREE_FILE));
     iter::once(own.clone()).chain(above).find(|file| is_there(file)).unwrap_or(own)
 }
 
@@ -162,15 +164,15 @@ fn read_of_user(file: &Path) -> anyhow::Result<Option<Layer>> {
     let Some(mut layer) = layer(file, quarry_files::read_regular_text(file, MAX_FILE_BYTES))? else {
         return Ok(None);
     };
-    let folder = file.parent().unwrap_or(Path::new(""));
-    layer.model = layer.model.map(|model| folder.join(model));
+    let directory = file.parent().unwrap_or(Path::new(""));
+    layer.model = layer.model.map(|model| directory.join(model));
     Ok(Some(layer))
 }
 
 /// A settings file that came with a tree; none where there is none.
 fn read_of_tree(file: &Path) -> anyhow::Result<Option<Layer>> {
-    let folder = file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    let directory = Directory::open(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let parent = file.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    let directory = Directory::open(parent).with_context(|| format!("cannot read {}", parent.display()))?;
     let text = directory.read(Path::new(TREE_FILE), MAX_FILE_BYTES).and_then(quarry_files::text);
     let Some(mut layer) = layer(file, text)? else { return Ok(None) };
     if let Some(max_bytes) = layer.max_bytes.filter(|&max_bytes| max_bytes > MAX_BYTES_OF_TREE) {
@@ -189,7 +191,7 @@ fn read_of_tree(file: &Path) -> anyhow::Result<Option<Layer>> {
                 file.display()
             )
         })?;
-        layer.model = Some(folder.join(model));
+        layer.model = Some(parent.join(model));
     }
     Ok(Some(layer))
 }
@@ -204,12 +206,12 @@ fn layer(file: &Path, text: io::Result<String>) -> anyhow::Result<Option<Layer>>
     parse(&text).map(Some).map_err(|(line, problem)| anyhow!("{}:{line}: {problem}", file.display()))
 }
 
-/// Looks whether a model is a regular file of the folder, or a folder of such files without links.
-fn check_model(folder: &Directory, model: &Path) -> anyhow::Result<()> {
+/// Looks whether a model is a regular file of the directory, or a directory of such files without links.
+fn check_model(directory: &Directory, model: &Path) -> anyhow::Result<()> {
     let mut unseen = vec![model.to_owned()];
     let (mut n_seen, mut bytes) = (0, 0_u64);
     while let Some(path) = unseen.pop() {
-        let found = folder.entry(&path).with_context(|| path.display().to_string())?;
+        let found = directory.entry(&path).with_context(|| path.display().to_string())?;
         n_seen += 1;
         bytes = bytes.saturating_add(found.bytes);
         if n_seen > MAX_MODEL_ENTRIES || bytes > MAX_MODEL_BYTES {
@@ -218,7 +220,7 @@ fn check_model(folder: &Directory, model: &Path) -> anyhow::Result<()> {
         match found.kind {
             EntryKind::File => {}
             EntryKind::Directory => {
-                let names = folder.directory(&path)?.names()?;
+                let names = directory.directory(&path)?.names()?;
                 unseen.extend(names.into_iter().map(|name| path.join(name)));
             }
             EntryKind::Link => bail!("{} is a symbolic link", path.display()),
@@ -341,8 +343,8 @@ mod tests {
 
     #[test]
     fn the_nearest_file_up_to_the_root_of_the_repository_counts() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |path: &str| folder.path().canonicalize().unwrap().join(path);
+        let directory = tempfile::tempdir().unwrap();
+        let at = |path: &str| directory.path().canonicalize().unwrap().join(path);
         fs::create_dir_all(at("tree/src/net")).unwrap();
         for file in [TREE_FILE, "tree/.quarry.toml"] {
             fs::write(at(file), "limit = 1").unwrap();
@@ -361,9 +363,9 @@ mod tests {
 
     #[test]
     fn several_trees_share_what_the_same_file_says() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let file = |name: &str| {
-            let file = folder.path().join(name);
+            let file = directory.path().join(name);
             fs::write(&file, "").unwrap();
             Some(file)
         };

@@ -60,7 +60,7 @@ pub fn run(args: &SimilarArgs) -> anyhow::Result<ExitCode> {
     let opened = Instant::now();
     let Some(given) = index.unit_at(&path, *line) else {
         bail!(
-            "{}:{line}: nothing is indexed there; name a line with code, of a file that is indexed",
+            "{}:{line}: no indexed unit covers this line; name a line of code in an indexed file",
             file.display()
         );
     };
@@ -104,7 +104,7 @@ fn place(text: &str) -> anyhow::Result<(PathBuf, u32)> {
     let before: Vec<&str> = parts.collect();
     let (file, line) = match (before.as_slice(), last) {
         ([line, file], Some(Ok(_))) if line.parse::<u32>().is_ok() => ((*file).to_owned(), line.parse()?),
-        ([name, folder], Some(Ok(line))) => (format!("{folder}:{name}"), line),
+        ([name, directory], Some(Ok(line))) => (format!("{directory}:{name}"), line),
         ([file], Some(Ok(line))) => ((*file).to_owned(), line),
         _ => bail!("expected FILE:LINE, such as src/main.rs:12"),
     };
@@ -118,7 +118,7 @@ fn place(text: &str) -> anyhow::Result<(PathBuf, u32)> {
 fn relative(file: &Path, root: &Path) -> anyhow::Result<String> {
     let canonical =
         |path: &Path| path.canonicalize().with_context(|| format!("cannot find {}", path.display()));
-    let base = canonical(walk::base_folder(root)?)?;
+    let base = canonical(walk::base_directory(root)?)?;
     let file = canonical(file)?;
     let Ok(relative) = file.strip_prefix(&base) else {
         bail!("{} is not in {}; name its tree as PATH", file.display(), base.display());

@@ -36,7 +36,7 @@ struct Answer {
     root: PathBuf,
     /// The path that was asked about, relative to the root; empty where it is the same.
     part: String,
-    /// Folder of the index.
+    /// Directory of the index.
     index: PathBuf,
     /// What is in the place of an index and is not used, because this user has not made it on this machine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -89,7 +89,7 @@ fn view(status: Status) -> Answer {
     Answer {
         root: status.root,
         part: status.part,
-        index: status.folder,
+        index: status.directory,
         ignored: status.ignored,
         fresh: status.stale.is_none(),
         reason: status.stale.map(|reason| reason.to_string()),
@@ -112,7 +112,7 @@ fn view(status: Status) -> Answer {
 }
 
 fn text(status: &Status) -> String {
-    let mut text = format!("tree     {}\nindex    {}\n", status.root.display(), status.folder.display());
+    let mut text = format!("tree     {}\nindex    {}\n", status.root.display(), status.directory.display());
     if !status.part.is_empty() {
         let _ = writeln!(text, "part     {}", status.part);
     }

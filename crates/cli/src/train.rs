@@ -36,7 +36,7 @@ struct TeacherArgs {
     /// File of pairs, as `quarry data pairs` writes it
     #[arg(long, value_name = "FILE")]
     pairs: PathBuf,
-    /// Folder of the model, as sentence-transformers writes it
+    /// Directory of the model, as sentence-transformers writes it
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
     /// Most frequent words that are embedded too
@@ -61,7 +61,7 @@ struct StaticArgs {
     /// A setting that replaces the recipe's, as KEY=VALUE in TOML
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
-    /// Folder for the model (model.bin), its vocabulary, its settings and the run's state; a run that was cut
+    /// Directory for the model (model.bin), its vocabulary, its settings and the run's state; a run that was cut
     /// off goes on from there
     #[arg(long, value_name = "DIR")]
     out: PathBuf,

@@ -39,7 +39,7 @@ impl Tree {
         let current = env::current_dir().ok();
         let root = |path: &PathBuf| {
             let path = walk::resolved(path);
-            let base = walk::base_folder(&path)?;
+            let base = walk::base_directory(&path)?;
             let absolute = base.canonicalize().with_context(|| format!("cannot find {}", base.display()))?;
             Ok(Root { absolute, base: from_here(base, current.as_deref()) })
         };

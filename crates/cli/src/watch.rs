@@ -1,6 +1,6 @@
 //! `quarry watch`: an index that follows its tree.
 //!
-//! The system tells of changes in the folders that the index is made from, and in no others, so that a build that
+//! The system tells of changes in the directories that the index is made from, and in no others, so that a build that
 //! writes thousands of ignored files wakes nobody. What changed is then found as by every other command.
 
 use std::collections::BTreeSet;
@@ -37,7 +37,7 @@ const POLL: Duration = Duration::from_secs(5);
 /// Time after a failure until the next try, unless something changes before.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// How to let the system watch more folders.
+/// How to let the system watch more directories.
 pub const RAISE_LIMIT: &str = "sudo sysctl fs.inotify.max_user_watches=524288";
 
 /// The error numbers of Linux for no inotify watch and no inotify instance being left.
@@ -48,7 +48,7 @@ const LIMIT_ERRORS: [i32; 2] = [28, 24];
 pub struct WatchArgs {
     #[command(flatten)]
     source: SourceArgs,
-    /// Look for changes every N seconds instead of being told by the system, as network folders need it
+    /// Look for changes every N seconds instead of being told by the system, as network directories need it
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     poll: Option<u64>,
     /// Print one JSON object a line for each refresh
@@ -57,7 +57,7 @@ pub struct WatchArgs {
 }
 
 enum Message {
-    /// Something in the tree; these paths have another file or folder now, or none.
+    /// Something in the tree; these paths have another file or directory now, or none.
     Changed {
         gone: Vec<PathBuf>,
     },
@@ -75,8 +75,8 @@ pub fn run(mut args: WatchArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.source.path)?;
     let options = OpenOptions { update: Update::Required, ..args.source.options(&settings) };
     let model = args.source.load_model(&settings)?;
-    let index = Index::status(&args.source.path, &options)?.folder;
-    // The system tells of paths as they were named, and a relative one would follow the folder when that is moved.
+    let index = Index::status(&args.source.path, &options)?.directory;
+    // The system tells of paths as they were named, and a relative one would follow the directory when that is moved.
     args.source.path = args.source.path.canonicalize()?;
     let root = &args.source.path;
     let index = path::absolute(&index).unwrap_or(index);
@@ -172,14 +172,14 @@ enum Changes {
     Polled(Duration),
 }
 
-/// The folders that the system watches.
+/// The directories that the system watches.
 struct Watched {
     watcher: RecommendedWatcher,
-    folders: BTreeSet<PathBuf>,
+    directories: BTreeSet<PathBuf>,
 }
 
 impl Changes {
-    /// By the system, where it can; what happens in the folder of the index is our own doing.
+    /// By the system, where it can; what happens in the directory of the index is our own doing.
     fn told(sender: Sender<Message>, index: PathBuf) -> Self {
         let tell = move |event: notify::Result<Event>| {
             if let Some(message) = message(event, &index) {
@@ -188,7 +188,7 @@ impl Changes {
             }
         };
         match notify::recommended_watcher(tell) {
-            Ok(watcher) => Self::Told(Watched { watcher, folders: BTreeSet::new() }),
+            Ok(watcher) => Self::Told(Watched { watcher, directories: BTreeSet::new() }),
             Err(error) => Self::polled_because(error),
         }
     }
@@ -199,24 +199,25 @@ impl Changes {
         Self::Polled(POLL)
     }
 
-    /// Watches the folders that are there now.
+    /// Watches the directories that are there now.
     fn follow(&mut self, root: &Path, options: &WalkOptions) {
         let Self::Told(watched) = self else { return };
         // A tree that has gone is waited for.
-        let there: BTreeSet<PathBuf> = walk::folders(root, options).unwrap_or_default().into_iter().collect();
+        let there: BTreeSet<PathBuf> =
+            walk::directories(root, options).unwrap_or_default().into_iter().collect();
         if let Err(error) = watched.follow(there) {
             *self = Self::polled_because(error);
         }
     }
 
-    /// The system's watch on a folder ends when that is removed, and goes with it when it is renamed.
+    /// The system's watch on a directory ends when that is removed, and goes with it when it is renamed.
     fn forget(&mut self, gone: &[PathBuf]) {
-        let Self::Told(Watched { watcher, folders }) = self else { return };
-        folders.retain(|folder| {
-            let is_gone = gone.iter().any(|path| folder.starts_with(path));
+        let Self::Told(Watched { watcher, directories }) = self else { return };
+        directories.retain(|directory| {
+            let is_gone = gone.iter().any(|path| directory.starts_with(path));
             if is_gone {
                 // It may have ended already.
-                let _ = watcher.unwatch(folder);
+                let _ = watcher.unwatch(directory);
             }
             !is_gone
         });
@@ -231,7 +232,7 @@ impl Changes {
 
     fn announcement(&self) -> String {
         let what = match self {
-            Self::Told(watched) => format!("watching {}", counted(watched.folders.len(), "directory")),
+            Self::Told(watched) => format!("watching {}", counted(watched.directories.len(), "directory")),
             Self::Polled(interval) => format!("looking every {} s", interval.as_secs()),
         };
         format!("{what}; Ctrl-C ends it")
@@ -241,24 +242,24 @@ impl Changes {
 impl Watched {
     fn follow(&mut self, there: BTreeSet<PathBuf>) -> notify::Result<()> {
         let mut paths = self.watcher.paths_mut();
-        for folder in self.folders.difference(&there) {
+        for directory in self.directories.difference(&there) {
             // It may have ended already.
-            let _ = paths.remove(folder);
+            let _ = paths.remove(directory);
         }
-        for folder in there.difference(&self.folders) {
-            match paths.add(folder, RecursiveMode::NonRecursive) {
+        for directory in there.difference(&self.directories) {
+            match paths.add(directory, RecursiveMode::NonRecursive) {
                 // It went meanwhile, which its parent tells.
                 Err(error) if is_missing(&error) => {}
                 added => added?,
             }
         }
         paths.commit()?;
-        self.folders = there;
+        self.directories = there;
         Ok(())
     }
 }
 
-/// What an event of the system means for the tree; nothing if it was only read, or is of the folder of the index.
+/// What an event of the system means for the tree; nothing if it was only read, or is of the directory of the index.
 fn message(event: notify::Result<Event>, index: &Path) -> Option<Message> {
     // Something was missed: all is looked at.
     let Ok(event) = event else { return Some(Message::Changed { gone: Vec::new() }) };
@@ -287,16 +288,16 @@ fn reason(error: notify::Error) -> String {
         _ => false,
     };
     if is_limit {
-        let limit =
-            folder_limit().map_or_else(String::new, |limit| format!(" ({limit} folders for all programs)"));
-        format!("the system's limit of watched folders is reached{limit}; `{RAISE_LIMIT}` raises it")
+        let limit = directory_limit()
+            .map_or_else(String::new, |limit| format!(" ({limit} directories for all programs)"));
+        format!("the system's limit of watched directories is reached{limit}; `{RAISE_LIMIT}` raises it")
     } else {
         format!("the system cannot tell of changes: {error}")
     }
 }
 
-/// How many folders the system lets a user watch; none where there is no such limit.
-pub fn folder_limit() -> Option<usize> {
+/// How many directories the system lets a user watch; none where there is no such limit.
+pub fn directory_limit() -> Option<usize> {
     fs::read_to_string("/proc/sys/fs/inotify/max_user_watches").ok()?.trim().parse().ok()
 }
 
@@ -319,7 +320,7 @@ mod tests {
         assert_eq!(changed(EventKind::Access(AccessKind::Any), "/tree/a.rs"), None);
         assert_eq!(changed(EventKind::Create(CreateKind::File), "/tree/.quarry/lock"), None);
         assert_eq!(changed(EventKind::Create(CreateKind::File), "/tree/a.rs"), Some(Vec::new()));
-        let removed = changed(EventKind::Remove(RemoveKind::Folder), "/tree/a");
+        let removed = changed(EventKind::Remove(RemoveKind::Directory), "/tree/a");
         assert_eq!(removed, Some(vec![PathBuf::from("/tree/a")]));
         let failed = message(Err(notify::Error::generic("overflow")), Path::new("/tree/.quarry"));
         assert!(matches!(failed, Some(Message::Changed { .. })));

@@ -23,9 +23,9 @@ struct Outcome {
     stderr: String,
 }
 
-fn quarry(folder: &Path, arguments: &str) -> Outcome {
+fn quarry(directory: &Path, arguments: &str) -> Outcome {
     let output = Command::new(env!("CARGO_BIN_EXE_quarry"))
-        .current_dir(folder)
+        .current_dir(directory)
         .args(arguments.split_whitespace())
         .output()
         .unwrap();
@@ -37,44 +37,44 @@ fn quarry(folder: &Path, arguments: &str) -> Outcome {
 }
 
 #[track_caller]
-fn json(folder: &Path, arguments: &str) -> Value {
-    let outcome = quarry(folder, arguments);
+fn json(directory: &Path, arguments: &str) -> Value {
+    let outcome = quarry(directory, arguments);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     assert_eq!(outcome.stdout.lines().count(), 1, "{}", outcome.stdout);
     serde_json::from_str(&outcome.stdout).unwrap()
 }
 
 #[track_caller]
-fn check_refused(folder: &Path, arguments: &str, message: &str) {
-    let outcome = quarry(folder, arguments);
+fn check_refused(directory: &Path, arguments: &str, message: &str) {
+    let outcome = quarry(directory, arguments);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""), "{}", outcome.stderr);
     assert!(outcome.stderr.contains(message), "{}", outcome.stderr);
 }
 
-fn folder_with(files: &[(&str, &str)]) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
+fn directory_with(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
     for (name, text) in files {
-        let path = folder.path().join(name);
+        let path = directory.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    folder
+    directory
 }
 
-/// A folder `score` with a BEIR data set of three queries and four documents.
+/// A directory `score` with a BEIR data set of three queries and four documents.
 fn converted() -> tempfile::TempDir {
-    let folder = folder_with(&[("codes.json", CODES), ("pairs.json", PAIRS)]);
+    let directory = directory_with(&[("codes.json", CODES), ("pairs.json", PAIRS)]);
     let outcome =
-        quarry(folder.path(), "data convert --from cosqa --queries pairs.json --corpus codes.json score");
+        quarry(directory.path(), "data convert --from cosqa --queries pairs.json --corpus codes.json score");
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    folder
+    directory
 }
 
 #[test]
 fn every_method_ranks_a_converted_data_set() {
-    let folder = converted();
+    let directory = converted();
     for method in ["bow", "bm25", "static", "hybrid"] {
-        let report = json(folder.path(), &format!("eval ./score --method {method} --json"));
+        let report = json(directory.path(), &format!("eval ./score --method {method} --json"));
         assert_eq!((report["dataset"].as_str(), report["method"].as_str()), (Some("score"), Some(method)));
         assert_eq!((report["queries"].as_u64(), report["documents"].as_u64()), (Some(3), Some(4)));
         for measure in ["mrr", "mrr@10", "map", "ndcg@10", "recall@10", "precision@1000"] {
@@ -86,20 +86,20 @@ fn every_method_ranks_a_converted_data_set() {
         assert_eq!(report["model"].is_string(), ["static", "hybrid"].contains(&method));
     }
     // Ranks 1, 1, and for `list`, which only document 1 holds, 2: of the rest 3 has the greatest id.
-    let mrr = json(folder.path(), "eval ./score --method bm25 --json")["metrics"]["mrr"].as_f64().unwrap();
+    let mrr = json(directory.path(), "eval ./score --method bm25 --json")["metrics"]["mrr"].as_f64().unwrap();
     assert!((mrr - (1.0 + 1.0 + 0.5) / 3.0).abs() < 1e-12, "{mrr}");
 }
 
 #[test]
 fn the_run_and_the_values_of_each_query_agree_with_the_means() {
-    let folder = converted();
-    let report = json(folder.path(), "eval ./score --method hybrid --run run --per-query values --json");
-    let run = fs::read_to_string(folder.path().join("run")).unwrap();
+    let directory = converted();
+    let report = json(directory.path(), "eval ./score --method hybrid --run run --per-query values --json");
+    let run = fs::read_to_string(directory.path().join("run")).unwrap();
     assert_eq!(run.lines().count(), 3 * 4);
-    let scored = json(folder.path(), "eval score --qrels score/qrels/test.tsv --run run --json");
+    let scored = json(directory.path(), "eval score --qrels score/qrels/test.tsv --run run --json");
     assert_eq!(report["metrics"], scored["metrics"]);
     assert_eq!(report["intervals"], scored["intervals"]);
-    let values = fs::read_to_string(folder.path().join("values")).unwrap();
+    let values = fs::read_to_string(directory.path().join("values")).unwrap();
     let values: Vec<Value> = values.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(
         values.iter().map(|line| line["query"].as_str().unwrap()).collect::<Vec<_>>(),
@@ -107,12 +107,12 @@ fn the_run_and_the_values_of_each_query_agree_with_the_means() {
     );
     let mean = values.iter().map(|line| line["metrics"]["mrr"].as_f64().unwrap()).sum::<f64>() / 3.0;
     assert!((mean - report["metrics"]["mrr"].as_f64().unwrap()).abs() < 1e-12);
-    quarry(folder.path(), "eval ./score --method hybrid --per-query values.csv --metrics mrr,recall@1");
-    let rows = fs::read_to_string(folder.path().join("values.csv")).unwrap();
+    quarry(directory.path(), "eval ./score --method hybrid --per-query values.csv --metrics mrr,recall@1");
+    let rows = fs::read_to_string(directory.path().join("values.csv")).unwrap();
     assert!(rows.starts_with("query,mrr,recall@1\nq-1,1,1\n") && rows.lines().count() == 4, "{rows}");
-    let shallow = quarry(folder.path(), "eval ./score --method bow --run run --depth 2");
+    let shallow = quarry(directory.path(), "eval ./score --method bow --run run --depth 2");
     assert_eq!(shallow.code, Some(0), "{}", shallow.stderr);
-    assert_eq!(fs::read_to_string(folder.path().join("run")).unwrap().lines().count(), 3 * 2);
+    assert_eq!(fs::read_to_string(directory.path().join("run")).unwrap().lines().count(), 3 * 2);
 }
 
 #[test]
@@ -121,34 +121,35 @@ fn conventions_are_options() {
         ("qrels", "1 0 a 1\n2 0 a 1\n"),
         ("run", "1 Q0 a 1 0.5 t\n1 Q0 b 2 0.50000000001 t\n1 Q0 c 3 0.1 t\n"),
     ];
-    let folder = folder_with(&files);
+    let directory = directory_with(&files);
     let mrr = |options: &str| {
-        let report = json(folder.path(), &format!("eval score --qrels qrels --run run --json {options}"));
+        let report = json(directory.path(), &format!("eval score --qrels qrels --run run --json {options}"));
         report["metrics"]["mrr"].as_f64().unwrap()
     };
     assert_eq!(mrr(""), 0.5);
     assert_eq!(mrr("--ties docid-asc"), 1.0);
     assert_eq!(mrr("--ties docid-asc --scores double"), 0.5);
     assert_eq!(mrr("--ties optimistic --queries with-positive"), 0.5);
-    check_refused(folder.path(), "eval score --qrels qrels --run run --ties any", "docid-desc");
+    check_refused(directory.path(), "eval score --qrels qrels --run run --ties any", "docid-desc");
 }
 
 #[test]
 fn means_over_queries_without_an_answer_are_said() {
-    let folder = folder_with(&[("qrels", "q1 0 a 1\nq2 0 a 0\n"), ("run", "q1 Q0 a 1 2 x\nq2 Q0 a 1 2 x\n")]);
+    let directory =
+        directory_with(&[("qrels", "q1 0 a 1\nq2 0 a 0\n"), ("run", "q1 Q0 a 1 2 x\nq2 Q0 a 1 2 x\n")]);
     let score =
-        |more: &str| quarry(folder.path(), &format!("eval score --qrels qrels --run run --json{more}"));
+        |more: &str| quarry(directory.path(), &format!("eval score --qrels qrels --run run --json{more}"));
     assert!(score("").stderr.contains("1 of 2 queries have no relevant document"), "{}", score("").stderr);
     assert_eq!(score(" --queries with-positive").stderr, "");
 }
 
 #[test]
 fn runs_are_compared_query_by_query() {
-    let folder = converted();
+    let directory = converted();
     for method in ["bow", "bm25"] {
-        json(folder.path(), &format!("eval ./score --method {method} --run {method} --json"));
+        json(directory.path(), &format!("eval ./score --method {method} --run {method} --json"));
     }
-    let compared = json(folder.path(), "eval compare bow bm25 --qrels score/qrels/test.tsv --json");
+    let compared = json(directory.path(), "eval compare bow bm25 --qrels score/qrels/test.tsv --json");
     let of_run = &compared["comparisons"][0];
     let found = &of_run["metrics"]["mrr"];
     let [a, b, difference, p] =
@@ -160,18 +161,18 @@ fn runs_are_compared_query_by_query() {
         assert!(0.0 < p && p <= holm && holm <= 1.0, "{test} {compared}");
     }
     let options = "--qrels score/qrels/test.tsv --metrics mrr,success@1 --planned-queries 1000";
-    let outcome = quarry(folder.path(), &format!("eval compare bow bm25 bm25 {options}"));
+    let outcome = quarry(directory.path(), &format!("eval compare bow bm25 bm25 {options}"));
     assert_eq!(
         outcome.stdout.lines().filter(|line| line.starts_with("success@1 ")).count(),
         2,
         "{outcome:?}"
     );
     let options = "--qrels score/qrels/test.tsv --metrics mrr --moved 1 --benchmark score";
-    let shown = quarry(folder.path(), &format!("eval compare bow bm25 {options}")).stdout;
+    let shown = quarry(directory.path(), &format!("eval compare bow bm25 {options}")).stdout;
     for part in ["python read a csv", "0 (relevant)", "| def read_csv(path):"] {
         assert!(shown.contains(part), "{part} {shown}");
     }
-    let rows = quarry(folder.path(), "eval compare bow bm25 --qrels score/qrels/test.tsv --csv").stdout;
+    let rows = quarry(directory.path(), "eval compare bow bm25 --qrels score/qrels/test.tsv --csv").stdout;
     assert!(rows.starts_with(",a,b,b - a,interval,wins,losses,"), "{rows}");
 }
 
@@ -181,9 +182,9 @@ fn metrics_are_chosen_by_name() {
         ("qrels", "1 0 a 1\n1 0 b 1\n1 0 c 0\n2 0 a 1\n3 0 a 0\n"),
         ("run", "1 Q0 x 1 4 t\n1 Q0 a 2 3 t\n1 Q0 c 3 2 t\n1 Q0 b 4 1 t\n3 Q0 a 1 1 t\n"),
     ];
-    let folder = folder_with(&files);
+    let directory = directory_with(&files);
     let metrics = |options: &str| {
-        json(folder.path(), &format!("eval score --qrels qrels --run run --json {options}"))["metrics"]
+        json(directory.path(), &format!("eval score --qrels qrels --run run --json {options}"))["metrics"]
             .clone()
     };
     let found = metrics("--metrics mmrr,bpref,judged@2,rbp.5,r_precision,success@2 --queries with-positive");
@@ -202,45 +203,52 @@ fn metrics_are_chosen_by_name() {
     }
     assert_eq!(metrics("--metrics mrr --queries all")["mrr"].as_f64(), Some(0.5 / 3.0));
     assert_eq!(metrics("--metrics mrr --unjudged removed")["mrr"].as_f64(), Some(0.5));
-    check_refused(folder.path(), "eval score --qrels qrels --run run --metrics mrr,f1", "expected a measure");
+    check_refused(
+        directory.path(),
+        "eval score --qrels qrels --run run --metrics mrr,f1",
+        "expected a measure",
+    );
 }
 
 #[test]
 fn abstention_is_measured_on_request() {
-    let folder = converted();
-    let report = json(folder.path(), "eval ./score --method bm25 --metrics mrr --nauc --run run --json");
-    let scored =
-        json(folder.path(), "eval score --qrels score/qrels/test.tsv --run run --metrics mrr --nauc --json");
+    let directory = converted();
+    let report = json(directory.path(), "eval ./score --method bm25 --metrics mrr --nauc --run run --json");
+    let scored = json(
+        directory.path(),
+        "eval score --qrels score/qrels/test.tsv --run run --metrics mrr --nauc --json",
+    );
     let area = |report: &Value| report["nauc"]["nauc_mrr_max"].as_f64().unwrap();
     assert!((area(&report) - area(&scored)).abs() < 1e-9 && area(&report) <= 1.0, "{report}");
-    assert!(json(folder.path(), "eval ./score --method bm25 --json").get("nauc").is_none());
+    assert!(json(directory.path(), "eval ./score --method bm25 --json").get("nauc").is_none());
 }
 
 #[test]
 fn agreement_of_raters_is_one_table() {
     let ratings = "pair,ann,bob,model\np1,1,1,1\np2,1,0,1\np3,0,0,\np4,1,1,0\n";
     let labels = "ann\tbob\nyes\tyes\nno\tyes\nno\tno\n";
-    let folder = folder_with(&[("ratings.csv", ratings), ("labels.tsv", labels)]);
-    let found = json(folder.path(), "eval agreement ratings.csv --unit-column pair --block 2 --json");
+    let directory = directory_with(&[("ratings.csv", ratings), ("labels.tsv", labels)]);
+    let found = json(directory.path(), "eval agreement ratings.csv --unit-column pair --block 2 --json");
     // Unlike ordered pairs in units: 0, 4 of three, 0 of two, 4 of three; seven 1 and four 0 of eleven.
     let alpha = 1.0 - 10.0 * (4.0 / 2.0 + 4.0 / 2.0) / (2.0 * 7.0 * 4.0);
     assert!((found["krippendorff_alpha"].as_f64().unwrap() - alpha).abs() < 1e-12, "{found}");
     assert_eq!((found["units"].as_u64(), found["pairs"].as_array().unwrap().len()), (Some(4), 3));
     assert!(found["krippendorff_alpha_by_blocks"].is_number() && found["fleiss_kappa"].is_null(), "{found}");
-    let text = quarry(folder.path(), "eval agreement ratings.csv --unit-column pair --level ordinal").stdout;
+    let text =
+        quarry(directory.path(), "eval agreement ratings.csv --unit-column pair --level ordinal").stdout;
     assert!(text.contains("Kendall's tau-b") && text.contains("bob, model"), "{text}");
-    let found = json(folder.path(), "eval agreement labels.tsv --json");
+    let found = json(directory.path(), "eval agreement labels.tsv --json");
     assert_eq!(found["labels"], serde_json::json!(["no", "yes"]));
     assert!(found.get("cronbach_alpha").is_none() && found["fleiss_kappa"].is_number(), "{found}");
     let message = "labels.tsv:2: expected a number or nothing as ann";
-    check_refused(folder.path(), "eval agreement labels.tsv --level interval", message);
+    check_refused(directory.path(), "eval agreement labels.tsv --level interval", message);
 }
 
 #[test]
 fn verdicts_are_scored_with_and_without_probabilities() {
     let forecasts = "probability,outcome\n0.9,1\n0.8,0\n0.2,0\n0.4,yes\n";
     let verdicts = "truth,prediction,score\n1,1,0.9\n0,1,0.8\n0,0,0.2\n1,0,0.4\n";
-    let folder = folder_with(&[
+    let directory = directory_with(&[
         ("forecasts.csv", forecasts),
         ("verdicts.csv", verdicts),
         ("others.csv", "truth,prediction\n1,1\n0,0\n0,0\n1,1\n"),
@@ -249,19 +257,19 @@ fn verdicts_are_scored_with_and_without_probabilities() {
     ]);
     let close =
         |value: &Value, expected: f64| assert!((value.as_f64().unwrap() - expected).abs() < 1e-12, "{value}");
-    let found = json(folder.path(), "eval calibration forecasts.csv --bins 2 --json");
+    let found = json(directory.path(), "eval calibration forecasts.csv --bins 2 --json");
     close(&found["brier_score"], (0.01 + 0.64 + 0.04 + 0.36) / 4.0);
     close(&found["expected_calibration_error"], (2.0 * (0.5 - 0.3) + 2.0 * (0.85 - 0.5)) / 4.0);
     assert_eq!(found["risk_coverage"].as_array().unwrap().last().unwrap()["risk"].as_f64(), Some(0.5));
-    let text = quarry(folder.path(), "eval calibration forecasts.csv").stdout;
+    let text = quarry(directory.path(), "eval calibration forecasts.csv").stdout;
     assert!(text.contains("Brier score 0.2625"), "{text}");
-    let found = json(folder.path(), "eval classification verdicts.csv --against others.csv --json");
+    let found = json(directory.path(), "eval classification verdicts.csv --against others.csv --json");
     close(&found["accuracy"], 0.5);
     close(&found["macro_f1"], 0.5);
     close(&found["roc_auc"], 0.75);
     close(&found["classes"]["1"]["recall"], 0.5);
     close(&found["against"]["mcnemar"]["p"], 0.5);
-    let text = quarry(folder.path(), "eval classification verdicts.csv --against others.csv").stdout;
+    let text = quarry(directory.path(), "eval classification verdicts.csv --against others.csv").stdout;
     assert!(text.contains("ROC AUC 0.7500") && text.contains("only there 2"), "{text}");
     for (arguments, message) in [
         (
@@ -271,7 +279,7 @@ fn verdicts_are_scored_with_and_without_probabilities() {
         ("eval calibration others.csv", "expected a column \"probability\""),
         ("eval classification verdicts.csv --against unlike.csv", "expected the truth of verdicts.csv"),
     ] {
-        check_refused(folder.path(), arguments, message);
+        check_refused(directory.path(), arguments, message);
     }
 }
 
@@ -280,7 +288,7 @@ const TABLE: &str = "repo\trevision\troot\tcategory\tquery\trelevant\tsecondary\
     demo\tabc\tsrc\tsemantic\tsort a list\tsrc/lists.py:1-2\t\n";
 
 fn repositories() -> tempfile::TempDir {
-    folder_with(&[
+    directory_with(&[
         ("table.tsv", TABLE),
         ("repos/demo/src/io/csv.py", "def read_csv(path):\n    return rows\n"),
         ("repos/demo/src/lists.py", "def sort_list(xs):\n    return sorted(xs)\n"),
@@ -291,20 +299,20 @@ fn repositories() -> tempfile::TempDir {
 
 #[test]
 fn repositories_are_searched() {
-    let folder = repositories();
-    let report = json(folder.path(), "eval repo-search table.tsv --repos repos --per-query values --json");
+    let directory = repositories();
+    let report = json(directory.path(), "eval repo-search table.tsv --repos repos --per-query values --json");
     assert_eq!((report["queries"].as_u64(), report["method"].as_str()), (Some(2), Some("hybrid")));
     assert_eq!(report["metrics"]["ndcg@10"].as_f64(), Some(1.0));
     assert_eq!(report["repositories"][0]["name"].as_str(), Some("demo"));
     assert!(report["repositories"][0]["query_ms"].as_f64().unwrap() >= 0.0);
-    assert_eq!(fs::read_to_string(folder.path().join("values")).unwrap().lines().count(), 2);
-    check_refused(folder.path(), "eval repo-search table.tsv --repos nowhere", "git archive abc -- src");
-    check_refused(folder.path(), "eval repo-search table.tsv --repos repos --method bow", "found bow");
+    assert_eq!(fs::read_to_string(directory.path().join("values")).unwrap().lines().count(), 2);
+    check_refused(directory.path(), "eval repo-search table.tsv --repos nowhere", "git archive abc -- src");
+    check_refused(directory.path(), "eval repo-search table.tsv --repos repos --method bow", "found bow");
 }
 
 #[test]
 fn a_plan_writes_its_page_beside_itself() {
-    let folder = repositories();
+    let directory = repositories();
     let plan = r#"
         title = "Numbers"
         page = "new/out.md"
@@ -322,60 +330,62 @@ fn a_plan_writes_its_page_beside_itself() {
         methods = ["hybrid"]
         baseline = "hybrid"
     "#;
-    fs::create_dir(folder.path().join("plans")).unwrap();
-    fs::write(folder.path().join("plans/plan.toml"), plan).unwrap();
-    let results = json(folder.path(), "eval run plans/plan.toml --data . --repos repos --json");
+    fs::create_dir(directory.path().join("plans")).unwrap();
+    fs::write(directory.path().join("plans/plan.toml"), plan).unwrap();
+    let results = json(directory.path(), "eval run plans/plan.toml --data . --repos repos --json");
     assert_eq!(results["datasets"][1]["parts"][0]["methods"][0]["metrics"]["ndcg@10"].as_f64(), Some(1.0));
     let written: Value =
-        serde_json::from_str(&fs::read_to_string(folder.path().join("plans/new/out.json")).unwrap()).unwrap();
+        serde_json::from_str(&fs::read_to_string(directory.path().join("plans/new/out.json")).unwrap())
+            .unwrap();
     assert_eq!(written, results);
-    let page = fs::read_to_string(folder.path().join("plans/new/out.md")).unwrap();
+    let page = fs::read_to_string(directory.path().join("plans/new/out.md")).unwrap();
     assert!(page.contains("## Functions") && page.contains("| demo | 1.000 |"), "{page}");
-    let folder_of_results = folder.path().join("plans/plan.results");
-    let read = |name: &str| fs::read_to_string(folder_of_results.join(name)).unwrap();
+    let directory_of_results = directory.path().join("plans/plan.results");
+    let read = |name: &str| fs::read_to_string(directory_of_results.join(name)).unwrap();
     let before = ["results.json", "results.md", "report.html", "environment.json"].map(read);
     assert_eq!((&before[0], &before[1]), (&(serde_json::to_string_pretty(&results).unwrap() + "\n"), &page));
     assert!(before[2].contains("<svg") && before[2].contains("<h2>Functions</h2>"), "{}", before[2]);
     // As if killed: one of the methods has to be measured again, and all comes out the same.
-    let cells = fs::read_dir(folder_of_results.join("cells")).unwrap().map(|cell| cell.unwrap().path());
+    let cells = fs::read_dir(directory_of_results.join("cells")).unwrap().map(|cell| cell.unwrap().path());
     let cell = cells.filter(|cell| cell.extension().is_some()).min().unwrap();
     fs::remove_file(cell).unwrap();
-    let latex = quarry(folder.path(), "eval run plans/plan.toml --data . --repos repos --latex").stdout;
+    let latex = quarry(directory.path(), "eval run plans/plan.toml --data . --repos repos --latex").stdout;
     assert!(latex.contains("\\begin{tabular}"), "{latex}");
     assert_eq!(before, ["results.json", "results.md", "report.html", "environment.json"].map(read));
     let words = "eval run plans/plan.toml --data . --repos repos";
     let known = |stderr: &str| stderr.lines().filter(|line| line.ends_with("(measured before)")).count();
-    assert_eq!(known(&quarry(folder.path(), words).stderr), 3);
+    assert_eq!(known(&quarry(directory.path(), words).stderr), 3);
     // Another build measures all of it anew, and comes to the same. A byte more makes a program another one.
-    let other = folder.path().join("another-build");
+    let other = directory.path().join("another-build");
     fs::copy(env!("CARGO_BIN_EXE_quarry"), &other).unwrap();
     fs::OpenOptions::new().append(true).open(&other).unwrap().write_all(b"\n").unwrap();
     let run_other = || {
-        let output = Command::new(&other).args(words.split(' ')).current_dir(folder.path()).output().unwrap();
+        let output =
+            Command::new(&other).args(words.split(' ')).current_dir(directory.path()).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         known(&String::from_utf8(output.stderr).unwrap())
     };
     assert_eq!([run_other(), run_other()], [0, 3]);
     assert_eq!(before[..3], ["results.json", "results.md", "report.html"].map(read));
-    fs::remove_file(folder_of_results.join("report.html")).unwrap();
-    quarry(folder.path(), "eval report plans/plan.results");
+    fs::remove_file(directory_of_results.join("report.html")).unwrap();
+    quarry(directory.path(), "eval report plans/plan.results");
     assert_eq!(before[2], read("report.html"));
     check_refused(
-        folder.path(),
+        directory.path(),
         "eval report plans",
         "results.json: expected results that `quarry eval run` wrote",
     );
     check_refused(
-        folder.path(),
+        directory.path(),
         "eval run plans/plan.toml --data plans",
-        "codes.json: expected a file or folder",
+        "codes.json: expected a file or directory",
     );
 }
 
 #[test]
 fn what_fails_leaves_no_file_and_no_change() {
-    let folder = converted();
-    let path = |name: &str| folder.path().join(name);
+    let directory = converted();
+    let path = |name: &str| directory.path().join(name);
     // A run cannot hold the second query, so that the first was written before.
     for name in ["score/queries.jsonl", "score/qrels/test.tsv"] {
         let text = fs::read_to_string(path(name)).unwrap();
@@ -383,31 +393,31 @@ fn what_fails_leaves_no_file_and_no_change() {
     }
     let names = || {
         let mut names: Vec<_> =
-            fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
         names
     };
     let before = names();
     let message = "a TREC run cannot hold the name \"q 2\"";
-    check_refused(folder.path(), "eval ./score --method bow --run run", message);
+    check_refused(directory.path(), "eval ./score --method bow --run run", message);
     assert_eq!(names(), before);
     fs::write(path("run"), "as it was").unwrap();
-    check_refused(folder.path(), "eval ./score --method bow --run run", message);
+    check_refused(directory.path(), "eval ./score --method bow --run run", message);
     assert_eq!(fs::read_to_string(path("run")).unwrap(), "as it was");
-    json(folder.path(), "eval ./score --method bow --per-query run --json");
+    json(directory.path(), "eval ./score --method bow --per-query run --json");
     assert_eq!(fs::read_to_string(path("run")).unwrap().lines().count(), 3);
     #[cfg(target_os = "linux")]
     {
-        let piped = quarry(folder.path(), "eval ./score --method bow --per-query /dev/stdout");
+        let piped = quarry(directory.path(), "eval ./score --method bow --per-query /dev/stdout");
         assert!(piped.stdout.contains("{\"query\":\"q 2\""), "{piped:?}");
     }
 }
 
 #[test]
 fn wrong_input_is_refused_with_its_place() {
-    let folder = converted();
-    fs::write(folder.path().join("run"), "q-1 Q0 0 1 NaN t\n").unwrap();
-    fs::write(folder.path().join("empty"), "q-9 Q0 0 1 1 t\n").unwrap();
+    let directory = converted();
+    fs::write(directory.path().join("run"), "q-1 Q0 0 1 NaN t\n").unwrap();
+    fs::write(directory.path().join("empty"), "q-9 Q0 0 1 1 t\n").unwrap();
     let qrels = "--qrels score/qrels/test.tsv";
     for (arguments, message) in [
         (format!("eval score {qrels} --run run"), "run:1: expected a number as score, found \"NaN\""),
@@ -428,18 +438,18 @@ fn wrong_input_is_refused_with_its_place() {
         ("data convert pairs.json out".into(), "expected the text of the code \"0\""),
         (
             "data convert --from cosqa --queries pairs.json --corpus codes.json score".into(),
-            "expected a name that is free, or an empty folder",
+            "expected a name that is free, or an empty directory",
         ),
     ] {
-        check_refused(folder.path(), &arguments, message);
+        check_refused(directory.path(), &arguments, message);
     }
 }
 
 #[test]
 fn protocols_are_run_and_listed() {
-    let folder = folder_with(&[("codes.json", CODES), ("pairs.json", PAIRS)]);
+    let directory = directory_with(&[("codes.json", CODES), ("pairs.json", PAIRS)]);
     let arguments = "eval protocol cosqa-search --queries pairs.json --codes codes.json --method bm25";
-    let report = json(folder.path(), &format!("{arguments} --as-released --per-query values --json"));
+    let report = json(directory.path(), &format!("{arguments} --as-released --per-query values --json"));
     let part = &report["parts"][0];
     assert_eq!((part["queries"].as_u64(), part["documents"].as_u64()), (Some(3), Some(4)));
     // Ranks 1, 1, and for `list`, which only document 1 holds, 2: of the rest 3 is the last.
@@ -447,19 +457,19 @@ fn protocols_are_run_and_listed() {
     assert!(part["intervals"]["mrr"][0].is_number());
     assert_eq!(report["discrepancies"][1]["number"].as_str(), Some("C11"));
     assert_eq!(report["options"], serde_json::json!({"as_released": true}));
-    let values = fs::read_to_string(folder.path().join("values")).unwrap();
+    let values = fs::read_to_string(directory.path().join("values")).unwrap();
     assert_eq!(values.lines().count(), 3);
     assert!(values.starts_with("{\"part\":\"all\",\"query\":\"q-1\",\"metrics\":{"), "{values}");
-    let text = quarry(folder.path(), arguments).stdout;
+    let text = quarry(directory.path(), arguments).stdout;
     assert!(
         text.contains("all         3          4") && text.contains("C11  Only a query's own code"),
         "{text}"
     );
-    let list = quarry(folder.path(), "eval protocols").stdout;
+    let list = quarry(directory.path(), "eval protocols").stdout;
     assert!(list.lines().count() >= 15 && list.contains("cosqa-plus-v2"), "{list}");
-    let one = quarry(folder.path(), "eval protocols csn-mrr").stdout;
+    let one = quarry(directory.path(), "eval protocols csn-mrr").stdout;
     assert!(one.contains("--pairs") && one.contains("options: --metrics, --seeds, --batch"), "{one}");
-    let help = quarry(folder.path(), "eval protocol gecs --help").stdout;
+    let help = quarry(directory.path(), "eval protocol gecs --help").stdout;
     assert!(help.starts_with("Ranks each text") && help.contains("--statcodesearch"), "{help}");
     assert!(!help.contains("--batch"), "{help}");
     for (arguments, message) in [
@@ -476,7 +486,7 @@ fn protocols_are_run_and_listed() {
         ("eval protocols none", "none: expected one of advtest"),
         ("eval protocol none", "unrecognized subcommand 'none'"),
     ] {
-        check_refused(folder.path(), arguments, message);
+        check_refused(directory.path(), arguments, message);
     }
 }
 
@@ -489,19 +499,23 @@ fn verdicts_are_handed_in_and_measures_are_compared_for_steadiness() {
         let parts = [(2, a), (3, b), (4, b), (5, a)].map(part);
         serde_json::json!({ "parts": parts }).to_string()
     };
-    let folder = folder_with(&[
+    let directory = directory_with(&[
         ("web.json", web),
         ("a.json", &report(0.1, 0.3)),
         ("b.json", &report(0.2, 0.4)),
         ("c.json", "{\"parts\":[]}"),
     ]);
-    json(folder.path(), "eval protocol webquerytest --pairs web.json --method bm25 --out verdicts --json");
-    assert_eq!(fs::read_to_string(folder.path().join("verdicts")).unwrap(), "w-1\t1\nw-2\t0\n");
+    json(directory.path(), "eval protocol webquerytest --pairs web.json --method bm25 --out verdicts --json");
+    assert_eq!(fs::read_to_string(directory.path().join("verdicts")).unwrap(), "w-1\t1\nw-2\t0\n");
     // Both methods move alike, by 0.2.
-    let found = json(folder.path(), "eval reliability a.json b.json --json");
+    let found = json(directory.path(), "eval reliability a.json b.json --json");
     assert!((found["mrr: cronbach alpha"].as_f64().unwrap() - 1.0).abs() < 1e-12, "{found}");
     assert!((found["mrr: average variance"].as_f64().unwrap() - 0.01).abs() < 1e-12, "{found}");
-    check_refused(folder.path(), "eval reliability c.json c.json", "expected parts by number of positives");
+    check_refused(
+        directory.path(),
+        "eval reliability c.json c.json",
+        "expected parts by number of positives",
+    );
     let hands_nothing_in = "eval protocol full-corpus --benchmark web.json --method bm25 --out out";
-    check_refused(folder.path(), hands_nothing_in, "no judgement of 1 or more");
+    check_refused(directory.path(), hands_nothing_in, "no judgement of 1 or more");
 }

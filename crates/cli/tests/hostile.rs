@@ -124,7 +124,7 @@ fn odd_files_are_left_out_and_named() {
 }
 
 #[test]
-fn a_thousand_folders_deep_is_not_too_deep() {
+fn a_thousand_directories_deep_is_not_too_deep() {
     let fixture = Fixture::new();
     let deep = format!("tree/{}bottom.py", "d/".repeat(1000));
     fixture.write(&deep, "def bottom_of_the_well(): pass\n");

@@ -260,8 +260,8 @@ fn a_damaged_answer_is_asked_for_again_with_a_warning() {
     let run = |ledger: &str| stderr(&fixture.run(&["judge", "run", "plan.toml", "--ledger", ledger]));
     assert!(!run("first").contains("damaged") && server.count() == 2);
     let mut damaged = 0;
-    for folder in fs::read_dir(fixture.path("tree/answers")).unwrap() {
-        for entry in fs::read_dir(folder.unwrap().path()).unwrap() {
+    for directory in fs::read_dir(fixture.path("tree/answers")).unwrap() {
+        for entry in fs::read_dir(directory.unwrap().path()).unwrap() {
             fs::write(entry.unwrap().path(), "{").unwrap();
             damaged += 1;
         }

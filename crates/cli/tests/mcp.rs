@@ -14,22 +14,22 @@ struct Server {
     process: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     n_requests: u64,
 }
 
 impl Server {
     /// Starts a server without a word to it.
     fn spawn() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let tree = folder.path().join("tree");
+        let directory = tempfile::tempdir().unwrap();
+        let tree = directory.path().join("tree");
         fs::create_dir_all(&tree).unwrap();
         fs::write(
             tree.join("net.py"),
             "def connect(host):\n    \"\"\"Open a socket to a host.\"\"\"\n    return dial(host)\n",
         )
         .unwrap();
-        fs::write(folder.path().join("secret.py"), "def secret():\n    return 42\n").unwrap();
+        fs::write(directory.path().join("secret.py"), "def secret():\n    return 42\n").unwrap();
         let mut process = Command::new(env!("CARGO_BIN_EXE_quarry"))
             .args(["mcp", "--index", "../index"])
             .current_dir(&tree)
@@ -40,7 +40,7 @@ impl Server {
             .unwrap();
         let stdin = process.stdin.take();
         let stdout = BufReader::new(process.stdout.take().unwrap());
-        Self { process, stdin, stdout, folder, n_requests: 0 }
+        Self { process, stdin, stdout, directory, n_requests: 0 }
     }
 
     fn start() -> Self {
@@ -103,7 +103,7 @@ impl Server {
 
     /// Locks the index as its writer does: until that is dropped, calls that need to write it wait.
     fn lock(&self) -> File {
-        let index = self.folder.path().join("index");
+        let index = self.directory.path().join("index");
         fs::create_dir_all(&index).unwrap();
         let lock = File::create(index.join("lock")).unwrap();
         lock.lock().unwrap();
@@ -180,7 +180,7 @@ fn a_changed_tree_is_indexed_again() {
     let mut server = Server::start();
     server.check_answer("index_status", json!({}), "there is no index yet");
     server.check_answer("search", json!({"query": "socket"}), "net.py:1-3");
-    let added = server.folder.path().join("tree/mail.py");
+    let added = server.directory.path().join("tree/mail.py");
     fs::write(added, "def send_letter(address):\n    return post(address)\n").unwrap();
     server.check_answer("index_status", json!({}), "not up to date (1 file new)");
     server.check_answer("search", json!({"query": "send a letter"}), "mail.py:1-2 function send_letter");

@@ -19,10 +19,10 @@ const METHOD: &str = r#"api(tiny, query = "ask: ", document = "code: ")"#;
 
 /// A benchmark with a document for each of the words, and a question about each.
 fn benchmark() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let lines = |line: &dyn Fn(&str) -> Value| WORDS.map(|word| line(word).to_string()).join("\n");
     let write = |name: &str, text: String| {
-        let path = folder.path().join(name);
+        let path = directory.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     };
@@ -33,7 +33,7 @@ fn benchmark() -> TempDir {
     );
     let qrels = WORDS.map(|word| format!("q-{word}\t{word}\t1\n")).concat();
     write("qrels/test.tsv", format!("query-id\tcorpus-id\tscore\n{qrels}"));
-    folder
+    directory
 }
 
 /// Embeds a text as how often each of the words is in it, and a little of everything.
@@ -51,13 +51,13 @@ fn server() -> Server {
 }
 
 /// Exit code, standard output, standard error.
-fn eval(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> (i32, String, String) {
+fn eval(directory: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_quarry"))
         .args(["eval", ".", "--json"])
         .args(arguments)
-        .current_dir(folder)
+        .current_dir(directory)
         .env_remove("OPENAI_API_KEY")
-        .env("XDG_CACHE_HOME", folder.join("home-cache"))
+        .env("XDG_CACHE_HOME", directory.join("home-cache"))
         .envs(environment.iter().copied())
         .output()
         .unwrap();
@@ -66,22 +66,22 @@ fn eval(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> (i32
 }
 
 #[track_caller]
-fn metrics(folder: &Path, arguments: &[&str]) -> Value {
-    let (code, stdout, stderr) = eval(folder, arguments, &[]);
+fn metrics(directory: &Path, arguments: &[&str]) -> Value {
+    let (code, stdout, stderr) = eval(directory, arguments, &[]);
     assert_eq!(code, 0, "{stderr}");
     serde_json::from_str::<Value>(&stdout).unwrap()
 }
 
 #[track_caller]
-fn check_refused(folder: &Path, arguments: &[&str], message: &str) {
-    let (code, stdout, stderr) = eval(folder, arguments, &[]);
+fn check_refused(directory: &Path, arguments: &[&str], message: &str) {
+    let (code, stdout, stderr) = eval(directory, arguments, &[]);
     assert!(code == 2 && stdout.is_empty() && stderr.contains(message), "{code} {stdout} {stderr}");
 }
 
 #[test]
 fn a_servers_vectors_are_kept_recorded_and_replayed() {
-    let (folder, server) = (benchmark(), server());
-    let path = folder.path();
+    let (directory, server) = (benchmark(), server());
+    let path = directory.path();
     fs::write(path.join("endpoint.toml"), format!("base_url = \"{}\"\ninput_price = 1", server.url()))
         .unwrap();
     let cached =
@@ -134,8 +134,8 @@ fn chat_server() -> Server {
 
 #[test]
 fn a_chat_model_matches_pairs_once_within_the_budget_and_is_replayed() {
-    let (folder, server) = (benchmark(), chat_server());
-    let path = folder.path();
+    let (directory, server) = (benchmark(), chat_server());
+    let path = directory.path();
     fs::write(
         path.join("endpoint.toml"),
         format!("base_url = \"{}\"\ninput_price = 1\noutput_price = 2", server.url()),
@@ -204,8 +204,8 @@ fn a_chat_model_matches_pairs_once_within_the_budget_and_is_replayed() {
 
 #[test]
 fn the_environment_names_the_server_and_a_budget_holds() {
-    let (folder, server) = (benchmark(), server());
-    let path = folder.path();
+    let (directory, server) = (benchmark(), server());
+    let path = directory.path();
     let method = ["--method", "rerank(bow, api:tiny, depth = 2)"];
     let environment =
         [("OPENAI_BASE_URL", server.url()), ("OPENAI_API_KEY", "sk-test-0123456789".to_owned())];
@@ -234,8 +234,8 @@ fn the_environment_names_the_server_and_a_budget_holds() {
 
 #[test]
 fn a_transformer_embeds_each_text_once() {
-    let folder = benchmark();
-    let path = folder.path();
+    let directory = benchmark();
+    let path = directory.path();
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../transformer/tests/fixtures/tiny-bert");
     let method = ["--method", model.to_str().unwrap(), "--embedding-cache", "kept"];
     let first = metrics(path, &method);
@@ -258,8 +258,8 @@ fn a_transformer_embeds_each_text_once() {
 
 #[test]
 fn a_run_is_a_method_and_a_wrong_expression_is_pointed_at() {
-    let folder = benchmark();
-    let path = folder.path();
+    let directory = benchmark();
+    let path = directory.path();
     let written = metrics(path, &["--method", "bm25", "--run", "bm25.run"]);
     assert_eq!(metrics(path, &["--method", "run:bm25.run"])["metrics"], written["metrics"]);
     let fused = metrics(path, &["--method", "rrf(run:bm25.run, overlap, k = 1)"]);
@@ -275,7 +275,7 @@ fn a_run_is_a_method_and_a_wrong_expression_is_pointed_at() {
 
 #[test]
 fn a_plan_measures_the_same_model_of_another_server_anew() {
-    let (folder, servers) = (benchmark(), [server(), server()]);
+    let (directory, servers) = (benchmark(), [server(), server()]);
     let plan = r#"
         title = "Servers"
         [[datasets]]
@@ -293,7 +293,7 @@ fn a_plan_measures_the_same_model_of_another_server_anew() {
     let known = |endpoint: &str| {
         let output = Command::new(env!("CARGO_BIN_EXE_quarry"))
             .args(["eval", "run", "plan.toml", "--no-embedding-cache", "--endpoint", endpoint, "--data"])
-            .arg(folder.path())
+            .arg(directory.path())
             .current_dir(plans.path())
             .output()
             .unwrap();

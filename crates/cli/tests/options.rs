@@ -325,7 +325,7 @@ fn similar_finds_what_is_like_the_function_at_a_line() {
     assert!(paths(&answer).len() == 1, "the unit itself is left out: {answer}");
     let inside = fixture.json(&["similar", "shop/cart.rs:4", "shop", "--json"]);
     assert_eq!(inside["similar_to"]["path"], "cart.rs");
-    check_error(&fixture.run(&["similar", "shop/cart.rs:4000"]), "nothing is indexed there");
+    check_error(&fixture.run(&["similar", "shop/cart.rs:4000"]), "no indexed unit covers this line");
     check_error(&fixture.run(&["similar", "shop/cart.rs"]), "expected FILE:LINE");
     check_error(&fixture.run(&["similar", "shop/none.rs:1"]), "cannot find");
     check_error(&fixture.run(&["similar", "net.py:1", "shop"]), "is not in");

@@ -92,11 +92,11 @@ fn questions_are_written_for_other_tools() {
     let fixture = fixture();
     let output = fixture.run(&["eval", "repo", "--write", "../out"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let folder = fixture.path("out/docstring");
-    let corpus = std::fs::read_to_string(folder.join("corpus.jsonl")).unwrap();
+    let directory = fixture.path("out/docstring");
+    let corpus = std::fs::read_to_string(directory.join("corpus.jsonl")).unwrap();
     assert!(corpus.contains("\"_id\":\"shapes.py:1-4\"") && !corpus.contains("polygon"), "{corpus}");
-    let folder = folder.to_str().unwrap();
-    let scores = fixture.json(&["eval", folder, "--method", "bm25", "--json"]);
+    let directory = directory.to_str().unwrap();
+    let scores = fixture.json(&["eval", directory, "--method", "bm25", "--json"]);
     assert_eq!((scores["queries"].as_u64(), scores["split"].as_str()), (Some(4), Some("test")));
     check_error(&fixture.run(&["eval", "repo", "--write", "../out"]), "something there already");
 }
@@ -114,7 +114,7 @@ fn what_cannot_be_asked_is_said() {
         &fixture.run(&["eval", "repo", "--ask", "../questions.tsv"]),
         "questions.tsv:1: expected lines of net.py",
     );
-    check_error(&fixture.run(&["eval", "repo", "../none"]), "no such file or folder");
+    check_error(&fixture.run(&["eval", "repo", "../none"]), "no such file or directory");
     check_error(
         &fixture.run(&["eval", "repo", "--proxies", "queries"]),
         "expected docstring, commit or test",

@@ -74,10 +74,10 @@ fn every_command_has_a_manual_page() {
     assert!(stdout(&fixture.run(&["man"])).contains(".TH quarry 1"));
     assert!(stdout(&fixture.run(&["man", "log", "show"])).contains(".TH quarry-log-show 1"));
     check_error(&fixture.run(&["man", "nothing"]), "no command `quarry nothing`");
-    let folder = fixture.path("man");
-    assert_eq!(fixture.run(&["man", "--out", folder.to_str().unwrap()]).status.code(), Some(0));
+    let directory = fixture.path("man");
+    assert_eq!(fixture.run(&["man", "--out", directory.to_str().unwrap()]).status.code(), Some(0));
     for name in commands(&fixture) {
-        assert!(folder.join(format!("quarry-{name}.1")).is_file(), "{name}");
+        assert!(directory.join(format!("quarry-{name}.1")).is_file(), "{name}");
     }
 }
 

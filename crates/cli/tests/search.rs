@@ -159,7 +159,10 @@ fn a_long_definition_is_found_at_its_head() {
 #[test]
 fn errors_name_the_thing_and_exit_with_2() {
     let fixture = Fixture::new();
-    check_error(&fixture.run(&["search", "x", "no/such/folder"]), "no/such/folder: no such file or folder");
+    check_error(
+        &fixture.run(&["search", "x", "no/such/directory"]),
+        "no/such/directory: no such file or directory",
+    );
     check_error(&fixture.run(&["search", "delete", "targets"]), "into quotes: \"delete targets\"");
     check_error(&fixture.run(&["search", "  "]), "the query has no word");
     check_error(&fixture.run(&["search", "x", "--model", "nothing"]), "nothing");
@@ -172,11 +175,11 @@ fn errors_name_the_thing_and_exit_with_2() {
     check_error(&fixture.run(&["index", "blobs"]), "1 in no known language (such as a.unknown-kind)");
     fixture.write("occupied/file", "x");
     let occupied = fixture.path("occupied");
-    check_error(&fixture.run(&["index", "--index", occupied.to_str().unwrap()]), "not an index folder");
+    check_error(&fixture.run(&["index", "--index", occupied.to_str().unwrap()]), "not an index directory");
     let below_a_file = fixture.path("occupied/file/index");
     check_error(
         &fixture.run(&["index", "--index", below_a_file.to_str().unwrap()]),
-        "cannot write the index folder",
+        "cannot write the index directory",
     );
 }
 
@@ -254,7 +257,7 @@ fn a_path_in_an_indexed_tree_uses_its_index() {
     assert_eq!(fs::read_dir(fixture.path("cache/quarry/index")).unwrap().count(), 1);
     let status = fixture.json(&["status", "http", "--json"]);
     assert_eq!((&status["part"], &status["holds"]["files_in_part"]), (&"http".into(), &1.into()));
-    // Asked for by name, a folder gets an index of its own.
+    // Asked for by name, a directory gets an index of its own.
     assert_eq!(fixture.json(&["index", "http", "--json"])["files"], 1);
     assert_eq!(fixture.json(&["status", "http", "--json"])["part"], "");
 }
@@ -343,8 +346,8 @@ fn without_space_the_former_index_answers() {
     let named = fixture.path("named");
     let index = ["--index", named.to_str().unwrap()];
     let nothing = fixture.run_without_space(&[&["search", "socket"], &index[..]].concat());
-    check_error(&nothing, "cannot write the index folder");
-    for words in ["make room there", "MB", "named"] {
+    check_error(&nothing, "cannot write the index directory");
+    for words in ["free some space", "MB", "named"] {
         assert!(stderr(&nothing).contains(words), "{}", stderr(&nothing));
     }
     fixture.run(&["index"]);
@@ -354,7 +357,7 @@ fn without_space_the_former_index_answers() {
     assert!(stderr(&output).contains("searching the index as it was (1 file new)"), "{}", stderr(&output));
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(answer["results"][0]["path"], "net.py");
-    check_error(&fixture.run_without_space(&["index"]), "make room there");
+    check_error(&fixture.run_without_space(&["index"]), "free some space");
     assert_eq!(fixture.json(&["index", "--json"])["files"], 4);
 }
 
@@ -374,13 +377,14 @@ fn without_a_cache_the_index_is_in_memory() {
     assert_eq!(stdout(&output), expected);
     let warning = stderr(&output);
     assert_eq!(warning.lines().count(), 1, "{warning}");
-    for words in ["in memory", "cannot write the index folder", "file/cache", "XDG_CACHE_HOME", "--index"] {
+    for words in ["in memory", "cannot write the index directory", "file/cache", "XDG_CACHE_HOME", "--index"]
+    {
         assert!(warning.contains(words), "{words}: {warning}");
     }
     let similar = run_without_cache(&fixture, &["similar", "net.py:1", "-l", "--threshold", "0"]);
     assert_eq!(stdout(&similar), "http/header.py\n", "{}", stderr(&similar));
     // What is asked to make or keep an index fails, and so does what is not to make one.
-    check_error(&run_without_cache(&fixture, &["index"]), "cannot write the index folder");
+    check_error(&run_without_cache(&fixture, &["index"]), "cannot write the index directory");
     let as_it_is = run_without_cache(&fixture, &["search", "socket", "--no-index-update"]);
     check_error(&as_it_is, "there is no index yet");
     let doctor = run_without_cache(&fixture, &["doctor"]);
@@ -528,11 +532,11 @@ fn several_paths_are_ranked_together() {
     // Nothing is searched where one of them is missing.
     check_error(
         &fixture.run(&["search", "socket", "net.py", "nowhere", "http"]),
-        "nowhere: no such file or folder",
+        "nowhere: no such file or directory",
     );
     check_error(
         &fixture.run(&["search", "-e", "def", "net.py", "nowhere"]),
-        "nowhere: no such file or folder",
+        "nowhere: no such file or directory",
     );
     check_error(&fixture.run(&["search", "open", "a", "socket", "net.py"]), "into quotes: \"open a socket\"");
     check_error(&fixture.run(&["search", "socket", "net.py", "http", "--index", "x"]), "one path");

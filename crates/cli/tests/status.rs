@@ -125,7 +125,7 @@ fn a_doctor_finds_what_is_broken_and_says_what_to_do() {
         line.starts_with("BROKEN") && line.contains(".quarry.toml:1") && line.contains("`limit`"),
         "{line}"
     );
-    check_error_of_doctor(&fixture, &["no/such/folder"], "tree");
+    check_error_of_doctor(&fixture, &["no/such/directory"], "tree");
 }
 
 /// That `quarry doctor` finds something broken, and says of what.

@@ -113,7 +113,7 @@ fn ignore_files_are_read_from_regular_files_only() {
             fs::remove_file(&path).unwrap();
         }
     }
-    // A `.git` that is a file names a folder elsewhere, which is not looked at.
+    // A `.git` that is a file names a directory elsewhere, which is not looked at.
     fs::remove_dir_all(fixture.path("tree/.git")).unwrap();
     fixture.write("tree/.git", &format!("gitdir: {}\n", fixture.path("git").display()));
     fixture.write("git/commondir", ".\n");
@@ -240,10 +240,10 @@ fn an_index_in_a_tree_cannot_have_other_files_written() {
 fn an_index_that_waits_or_does_not_end_is_left_alone() {
     let fixture = Fixture::new();
     for what in ["pipe", "/dev/zero", "sparse"] {
-        let folder = fixture.path("tree/.quarry");
-        fs::create_dir_all(&folder).unwrap();
+        let directory = fixture.path("tree/.quarry");
+        fs::create_dir_all(&directory).unwrap();
         for name in MEMBERS {
-            put(&folder.join(name), what, Path::new(""));
+            put(&directory.join(name), what, Path::new(""));
         }
         finds_the_socket(&run(&fixture, &["search", "open a socket"]));
         if is_here(&&["mcp"][..]) {
@@ -252,9 +252,9 @@ fn an_index_that_waits_or_does_not_end_is_left_alone() {
         for command in [&["status"][..], &["doctor"], &["index"]] {
             assert_eq!(run(&fixture, command).status.code(), Some(0), "{what} {command:?}");
         }
-        fs::remove_dir_all(&folder).unwrap();
-        put(&folder, what, Path::new(""));
+        fs::remove_dir_all(&directory).unwrap();
+        put(&directory, what, Path::new(""));
         finds_the_socket(&run(&fixture, &["search", "open a socket"]));
-        fs::remove_file(&folder).unwrap();
+        fs::remove_file(&directory).unwrap();
     }
 }

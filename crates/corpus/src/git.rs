@@ -50,7 +50,7 @@ pub struct Header {
 pub struct Commit {
     /// What it says.
     pub header: Header,
-    /// Files below the folder that it changed, in any way, or added or removed.
+    /// Files below the directory that it changed, in any way, or added or removed.
     pub n_files: usize,
     /// Those of them that were asked for; none if there are more than [`HistoryOptions::max_files`].
     pub changes: Vec<Change>,
@@ -59,7 +59,7 @@ pub struct Commit {
 /// What a commit did to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Path relative to the folder, `/` between parts.
+    /// Path relative to the directory, `/` between parts.
     pub path: String,
     /// Its content before; empty for a new file.
     pub before: Vec<u8>,
@@ -81,8 +81,8 @@ pub struct Reach {
 /// Why no history can be read.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
-    /// There is no repository around a folder.
-    #[error("{}: expected a folder of a git repository, found no .git in it or above it", .0.display())]
+    /// There is no repository around a directory.
+    #[error("{}: expected a directory of a git repository, found no .git in it or above it", .0.display())]
     NoRepository(PathBuf),
     /// A repository without files of its own.
     #[error("{}: expected a checkout, found a bare git repository; name a clone with files", .0.display())]
@@ -93,7 +93,7 @@ pub enum GitError {
     /// A commit that is not there.
     #[error("{}: expected the commit {revision}, which is not there; fetch it", path.display())]
     NoCommit {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
         /// The name that was given.
         revision: String,
@@ -104,10 +104,10 @@ pub enum GitError {
         .0.display(), .0.display()
     )]
     Owner(PathBuf),
-    /// The folder cannot be read.
+    /// The directory cannot be read.
     #[error("{}: cannot be read; check its permissions", path.display())]
     Unreadable {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
@@ -123,15 +123,15 @@ pub enum GitError {
     /// libgit2 refuses.
     #[error("{}: the git repository cannot be read; `git fsck` says what is wrong with it", path.display())]
     Git {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
         /// Its words.
         source: git2::Error,
     },
 }
 
-/// Reads the history of the repository that a folder lies in, newest first. `is_wanted` says by its header whether the
-/// changes of a commit are read, `is_file` by its path relative to the folder whether those of a file are;
+/// Reads the history of the repository that a directory lies in, newest first. `is_wanted` says by its header whether the
+/// changes of a commit are read, `is_file` by its path relative to the directory whether those of a file are;
 /// `on_commit` gets each wanted commit, a first commit and merges never among them, and may end the reading.
 ///
 /// A commit that cannot be read is counted and left out; a history whose next commits cannot be told ends there.
@@ -139,40 +139,41 @@ pub enum GitError {
 /// # Errors
 /// When there is no repository, it is bare or empty, or the commit to begin with is not there.
 pub fn read_history(
-    folder: &Path,
+    directory: &Path,
     options: &HistoryOptions,
     is_wanted: &dyn Fn(&Header) -> bool,
     is_file: &dyn Fn(&str) -> bool,
     on_commit: &mut dyn FnMut(Commit) -> ControlFlow<()>,
 ) -> Result<Reach, GitError> {
     let failed = |source: git2::Error| match source.code() {
-        ErrorCode::Owner => GitError::Owner(folder.to_owned()),
-        _ => GitError::Git { path: folder.to_owned(), source },
+        ErrorCode::Owner => GitError::Owner(directory.to_owned()),
+        _ => GitError::Git { path: directory.to_owned(), source },
     };
     let canonical = |path: &Path| {
         path.canonicalize().map_err(|source| GitError::Unreadable { path: path.to_owned(), source })
     };
-    let folder_path = canonical(folder)?;
+    let directory_path = canonical(directory)?;
     let nowhere: [&OsStr; 0] = [];
-    let found = Repository::discover_path(&folder_path, nowhere).map_err(|source| match source.code() {
-        ErrorCode::NotFound => GitError::NoRepository(folder.to_owned()),
-        _ => failed(source),
-    })?;
+    let found =
+        Repository::discover_path(&directory_path, nowhere).map_err(|source| match source.code() {
+            ErrorCode::NotFound => GitError::NoRepository(directory.to_owned()),
+            _ => failed(source),
+        })?;
     plain::check(&found).map_err(|Odd { path, problem }| GitError::Odd { path, problem })?;
     let repository = Repository::open(&found).map_err(failed)?;
-    let root = canonical(repository.workdir().ok_or_else(|| GitError::Bare(folder.to_owned()))?)?;
+    let root = canonical(repository.workdir().ok_or_else(|| GitError::Bare(directory.to_owned()))?)?;
     let prefix =
-        folder_path.strip_prefix(&root).unwrap_or(Path::new("")).to_string_lossy().replace('\\', "/");
+        directory_path.strip_prefix(&root).unwrap_or(Path::new("")).to_string_lossy().replace('\\', "/");
     let history =
         History { repository: &repository, odb: repository.odb().map_err(failed)?, prefix, options };
     let start = match &options.start {
         Some(revision) => repository
             .revparse_single(revision)
             .and_then(|object| object.peel_to_commit())
-            .map_err(|_| GitError::NoCommit { path: folder.to_owned(), revision: revision.clone() })?,
+            .map_err(|_| GitError::NoCommit { path: directory.to_owned(), revision: revision.clone() })?,
         None => repository.head().and_then(|head| head.peel_to_commit()).map_err(|source| {
             match source.code() {
-                ErrorCode::UnbornBranch => GitError::Empty(folder.to_owned()),
+                ErrorCode::UnbornBranch => GitError::Empty(directory.to_owned()),
                 _ => failed(source),
             }
         })?,
@@ -214,7 +215,7 @@ fn header(commit: &RawCommit<'_>) -> Header {
 struct History<'a> {
     repository: &'a Repository,
     odb: Odb<'a>,
-    /// Path of the folder in the repository, empty for the whole of it.
+    /// Path of the directory in the repository, empty for the whole of it.
     prefix: String,
     options: &'a HistoryOptions,
 }
@@ -254,7 +255,7 @@ impl History<'_> {
         Ok(Commit { header, n_files, changes })
     }
 
-    /// A path relative to the folder, if it lies there.
+    /// A path relative to the directory, if it lies there.
     fn below<'p>(&self, path: &'p str) -> Option<&'p str> {
         if self.prefix.is_empty() { Some(path) } else { path.strip_prefix(&self.prefix)?.strip_prefix('/') }
     }
@@ -280,24 +281,24 @@ mod tests {
 
     /// A repository whose commits are made here, a second apart.
     struct Fixture {
-        folder: tempfile::TempDir,
+        directory: tempfile::TempDir,
         repository: Repository,
         n_commits: i64,
     }
 
     impl Fixture {
         fn new() -> Self {
-            let folder = tempfile::tempdir().unwrap();
+            let directory = tempfile::tempdir().unwrap();
             let mut options = RepositoryInitOptions::new();
             options.external_template(false);
-            let repository = Repository::init_opts(folder.path(), &options).unwrap();
-            Self { folder, repository, n_commits: 0 }
+            let repository = Repository::init_opts(directory.path(), &options).unwrap();
+            Self { directory, repository, n_commits: 0 }
         }
 
         fn commit(&mut self, message: &str, files: &[(&str, Option<&str>)]) -> Oid {
             let mut index = self.repository.index().unwrap();
             for (path, content) in files {
-                let full = self.folder.path().join(path);
+                let full = self.directory.path().join(path);
                 match content {
                     Some(content) => {
                         fs::create_dir_all(full.parent().unwrap()).unwrap();
@@ -315,10 +316,10 @@ mod tests {
             self.repository.commit(Some("HEAD"), &who, &who, message, &tree, &parents).unwrap()
         }
 
-        fn read(&self, folder: &str, options: &HistoryOptions) -> (Vec<Commit>, Result<Reach, GitError>) {
+        fn read(&self, directory: &str, options: &HistoryOptions) -> (Vec<Commit>, Result<Reach, GitError>) {
             let mut commits = Vec::new();
             let reach = read_history(
-                &self.folder.path().join(folder),
+                &self.directory.path().join(directory),
                 options,
                 &|_| true,
                 &|path| path.ends_with(".py"),
@@ -351,7 +352,7 @@ mod tests {
             (commits[1].n_files, &commits[1].changes[..]),
             (2, &[change("lib/b.py", "b = 1\n", "b = 2\n")][..])
         );
-        // Of a folder only what lies in it, with paths from there.
+        // Of a directory only what lies in it, with paths from there.
         let (commits, _) = fixture.read("lib", &HistoryOptions::default());
         let paths: Vec<&str> = commits.iter().map(|commit| commit.changes[0].path.as_str()).collect();
         assert_eq!(paths, ["c.py", "b.py"]);
@@ -384,8 +385,8 @@ mod tests {
         assert!(matches!(found, Err(GitError::Empty(_))), "{found:?}");
         let bare = tempfile::tempdir().unwrap();
         Repository::init_bare(bare.path()).unwrap();
-        let read = |folder: &Path| {
-            read_history(folder, &HistoryOptions::default(), &|_| true, &|_| true, &mut |_| {
+        let read = |directory: &Path| {
+            read_history(directory, &HistoryOptions::default(), &|_| true, &|_| true, &mut |_| {
                 ControlFlow::Continue(())
             })
         };
@@ -395,7 +396,7 @@ mod tests {
         broken.commit("begin", &[("a.py", Some("a"))]);
         let second = broken.commit("second", &[("a.py", Some("b"))]).to_string();
         broken.commit("third", &[("a.py", Some("c"))]);
-        let object = broken.folder.path().join(".git/objects").join(&second[..2]).join(&second[2..]);
+        let object = broken.directory.path().join(".git/objects").join(&second[..2]).join(&second[2..]);
         fs::remove_file(&object).unwrap();
         // The third commit's parent is gone: nothing can be said of what it changed, nor what came before.
         let (commits, reach) = broken.read("", &HistoryOptions::default());
@@ -409,10 +410,10 @@ mod tests {
         fixture.commit("begin", &[("a.py", Some("a"))]);
         let second = fixture.commit("second", &[("a.py", Some("b"))]);
         fixture.commit("third", &[("a.py", Some("c"))]);
-        fs::write(fixture.folder.path().join(".git/shallow"), format!("{second}\n")).unwrap();
+        fs::write(fixture.directory.path().join(".git/shallow"), format!("{second}\n")).unwrap();
         let fixture = Fixture {
-            repository: Repository::open(fixture.folder.path()).unwrap(),
-            folder: fixture.folder,
+            repository: Repository::open(fixture.directory.path()).unwrap(),
+            directory: fixture.directory,
             n_commits: 3,
         };
         let (commits, reach) = fixture.read("", &HistoryOptions::default());

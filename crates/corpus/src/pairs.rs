@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use quarry_walk::{FileFlags, WalkError, WalkOptions, base_folder, list, open, read, resolved};
+use quarry_walk::{FileFlags, WalkError, WalkOptions, base_directory, list, open, read, resolved};
 
 /// Words of a summary that is worth asking.
 const SUMMARY_WORDS: std::ops::RangeInclusive<usize> = 3..=40;
@@ -151,7 +151,7 @@ fn summary_fingerprint(name: &str, summary: &str) -> Option<u64> {
 /// excluded ones. Code repeated within the tree is kept once.
 ///
 /// # Errors
-/// When the folder cannot be read.
+/// When the directory cannot be read.
 pub fn read_tree(
     root: &Path,
     repository: &str,
@@ -160,7 +160,7 @@ pub fn read_tree(
     let root = &*resolved(root);
     let options = WalkOptions::default();
     let listing = list(root, &options)?;
-    let base = open(base_folder(root)?)?;
+    let base = open(base_directory(root)?)?;
     let files: Vec<Vec<FunctionPair>> = listing
         .files
         .par_iter()

@@ -20,36 +20,36 @@ const QA: &str = r#"[
     {"idx": "3", "doc": "say hello", "code": "def g(): pass", "label": 1}
 ]"#;
 
-fn folder(files: &[(&str, &str)]) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
+fn directory(files: &[(&str, &str)]) -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
     for (name, text) in files {
-        let path = folder.path().join(name);
+        let path = directory.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    folder
+    directory
 }
 
-/// Converts files of a folder; the error message, or the texts of what was written by path.
+/// Converts files of a directory; the error message, or the texts of what was written by path.
 fn converted(
-    folder: &Path,
+    directory: &Path,
     files: &[&str],
     to: &str,
     options: &Options,
 ) -> Result<Vec<(String, String)>, String> {
-    let paths: Vec<PathBuf> = files.iter().map(|file| folder.join(file)).collect();
-    let out = folder.join(format!("out-{to}"));
-    let before = fs::read_dir(folder).unwrap().count();
+    let paths: Vec<PathBuf> = files.iter().map(|file| directory.join(file)).collect();
+    let out = directory.join(format!("out-{to}"));
+    let before = fs::read_dir(directory).unwrap().count();
     let sources = sources(&paths, "", "test").map_err(|error| error.to_string())?;
     if let Err(error) = convert(&sources, Target::named(to).unwrap(), &out, "test", options) {
-        assert_eq!(fs::read_dir(folder).unwrap().count(), before, "something half-written stays behind");
-        return Err(error.to_string().replace(&format!("{}/", folder.display()), ""));
+        assert_eq!(fs::read_dir(directory).unwrap().count(), before, "something half-written stays behind");
+        return Err(error.to_string().replace(&format!("{}/", directory.display()), ""));
     }
     let mut texts = Vec::new();
-    let mut folders = vec![out.clone()];
-    while let Some(path) = folders.pop() {
+    let mut directories = vec![out.clone()];
+    while let Some(path) = directories.pop() {
         if path.is_dir() {
-            folders.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+            directories.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
         } else {
             let name = path.strip_prefix(&out).unwrap().display().to_string();
             texts.push((name, fs::read_to_string(path).unwrap()));
@@ -60,9 +60,9 @@ fn converted(
 }
 
 #[test]
-fn pairs_become_a_beir_folder_and_come_back() {
-    let folder = folder(&[("qa.json", QA)]);
-    let files = converted(folder.path(), &["qa.json"], "beir", &Options::default()).unwrap();
+fn pairs_become_a_beir_directory_and_come_back() {
+    let directory = directory(&[("qa.json", QA)]);
+    let files = converted(directory.path(), &["qa.json"], "beir", &Options::default()).unwrap();
     let expected = [
         (
             "corpus.jsonl",
@@ -73,7 +73,7 @@ fn pairs_become_a_beir_folder_and_come_back() {
         ("queries.jsonl", "{\"_id\":\"0\",\"text\":\"add two\"}\n{\"_id\":\"1\",\"text\":\"say hello\"}\n"),
     ];
     assert_eq!(files, expected.map(|(name, text)| (name.to_owned(), text.to_owned())));
-    let back = converted(folder.path(), &["out-beir"], "cosqa-plus", &Options::default()).unwrap();
+    let back = converted(directory.path(), &["out-beir"], "cosqa-plus", &Options::default()).unwrap();
     assert!(
         back[0].1.contains(r#""query":"say hello","code-idx":1,"code":"def g(): pass","label":1"#),
         "{back:?}"
@@ -82,9 +82,9 @@ fn pairs_become_a_beir_folder_and_come_back() {
 
 #[test]
 fn every_format_that_is_written_reads_back_the_same() {
-    let folder = folder(&[("qa.json", QA)]);
-    converted(folder.path(), &["qa.json"], "cosqa-plus-folder", &Options::default()).unwrap();
-    let out = folder.path().join("out-cosqa-plus-folder");
+    let directory = directory(&[("qa.json", QA)]);
+    converted(directory.path(), &["qa.json"], "cosqa-plus-folder", &Options::default()).unwrap();
+    let out = directory.path().join("out-cosqa-plus-folder");
     let expected =
         benchmark(&sources(std::slice::from_ref(&out), "", "test").unwrap(), &Options::default()).unwrap();
     assert_eq!(expected.documents.len(), 2);
@@ -128,7 +128,7 @@ fn every_format_that_is_written_reads_back_the_same() {
 
 #[test]
 fn files_that_belong_together_are_read_together() {
-    let folder = folder(&[
+    let directory = directory(&[
         ("retrieval.json", r#"[{"idx":"t","doc":"make b","label":1,"retrieval_idx":1}]"#),
         ("other.json", r#"[{"idx":"t","doc":"make b","label":1,"retrieval_idx":9}]"#),
         ("codes.json", "{\"def a(): 1\\n\": 0, \"def b(): 2\": 1}"),
@@ -140,7 +140,7 @@ fn files_that_belong_together_are_read_together() {
         ("test.tsv", "query-id\tcorpus-id\tscore\n7\td\t2\n"),
         ("csn99.csv", "Language,Query,GitHubUrl,Relevance,Notes\nGo,A b,u,3,\nGo,a B,u,0,\nR,a b,v,1,\n"),
     ]);
-    let files = |names: &[&str], to, options: &Options| converted(folder.path(), names, to, options);
+    let files = |names: &[&str], to, options: &Options| converted(directory.path(), names, to, options);
     let plain = Options::default();
     let beir = files(&["retrieval.json", "codes.json"], "beir", &plain).unwrap();
     assert_eq!(beir[1].1, "query-id\tcorpus-id\tscore\nt\t1\t1\n");
@@ -159,7 +159,7 @@ fn files_that_belong_together_are_read_together() {
     // CSN99 knows queries by their texts.
     let csn99 = files(&["web.json", "answers.txt"], "csn99", &renumbered).unwrap();
     assert_eq!(csn99[0].1, "Language,Query,GitHubUrl,Relevance,Notes\npython,q,0,1,\npython,q,1,0,\n");
-    fs::remove_file(folder.path().join("out-csn99")).unwrap();
+    fs::remove_file(directory.path().join("out-csn99")).unwrap();
     let csn99 = files(&["corpus.jsonl", "queries.jsonl", "test.tsv"], "csn99", &plain).unwrap();
     assert_eq!(csn99[0].1, "Language,Query,GitHubUrl,Relevance,Notes\ngo,Make it,d,2,\n");
     let error = files(&["web.json"], "cosqa-qa", &plain).unwrap_err();
@@ -173,7 +173,7 @@ fn files_that_belong_together_are_read_together() {
     assert!(error.contains("found 0 after 3") && error.contains("--grades"), "{error}");
     for (grades, expected) in [(Grades::Max, 3), (Grades::Min, 0), (Grades::Mean, 2)] {
         let options = Options { grades, language: Some("go".into()), ..Options::default() };
-        fs::remove_file(folder.path().join("out-beir-qrels")).ok();
+        fs::remove_file(directory.path().join("out-beir-qrels")).ok();
         let qrels = files(&["csn99.csv"], "beir-qrels", &options).unwrap();
         assert_eq!(qrels[0].1, format!("query-id\tcorpus-id\tscore\na b\tu\t{expected}\n"));
     }
@@ -181,7 +181,7 @@ fn files_that_belong_together_are_read_together() {
 
 #[test]
 fn checking_lists_every_problem_with_its_line() {
-    let folder = folder(&[
+    let directory = directory(&[
         (
             "corpus.jsonl",
             "{\"_id\":\"1\",\"text\":\"a\"}\n{\"_id\":\"1\",\"text\":\"b\"}\nnot json\n{\"_id\":\"2\",\"text\":\" \"}\n",
@@ -189,12 +189,12 @@ fn checking_lists_every_problem_with_its_line() {
         ("queries.jsonl", "{\"_id\":\"q\",\"text\":\"a\"}\n"),
         ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\t1\t1\nq\t9\t1\nz\t1\t1\nq\t1\t0\n"),
     ]);
-    let found = check::check(&sources(&[folder.path().into()], "", "test").unwrap(), 10).unwrap();
+    let found = check::check(&sources(&[directory.path().into()], "", "test").unwrap(), 10).unwrap();
     let problems: Vec<String> = found
         .iter()
         .flat_map(|file| &file.problems)
         .map(|problem| format!("{} {}", problem.is_warning, problem.error))
-        .map(|text| text.replace(&format!("{}/", folder.path().display()), ""))
+        .map(|text| text.replace(&format!("{}/", directory.path().display()), ""))
         .collect();
     let starts = [
         "false corpus.jsonl:2: expected each `_id` once, found \"1\" again, first in line 1",
@@ -212,11 +212,11 @@ fn checking_lists_every_problem_with_its_line() {
 
 #[test]
 fn statistics_count_what_they_say() {
-    let folder =
-        folder(&[("a.json", QA), ("b.json", r#"[{"idx":"9","doc":"add  two","code":"x y","label":1}]"#)]);
+    let directory =
+        directory(&[("a.json", QA), ("b.json", r#"[{"idx":"9","doc":"add  two","code":"x y","label":1}]"#)]);
     let census = |name: &str| {
         let tokens = |text: &str, each: &mut dyn FnMut(&str)| text.split_whitespace().for_each(each);
-        Census::of(&sources(&[folder.path().join(name)], "", "test").unwrap(), false, &tokens).unwrap()
+        Census::of(&sources(&[directory.path().join(name)], "", "test").unwrap(), false, &tokens).unwrap()
     };
     let (a, b) = (census("a.json"), census("b.json"));
     let description = a.describe();
@@ -244,12 +244,12 @@ fn splits_keep_queries_together_and_strata_even() {
             );
         }
     }
-    let folder = folder(&[("pairs.jsonl", &lines)]);
-    let sources = sources(&[folder.path().join("pairs.jsonl")], "", "test").unwrap();
+    let directory = directory(&[("pairs.jsonl", &lines)]);
+    let sources = sources(&[directory.path().join("pairs.jsonl")], "", "test").unwrap();
     let parts = [("train", 8.0), ("dev", 1.0), ("test", 1.0)]
         .map(|(name, weight)| Part { name: name.into(), weight });
     let run = |out: &str, seed| {
-        let out = folder.path().join(out);
+        let out = directory.path().join(out);
         let sizes = split(&sources, &parts, seed, &out).unwrap();
         let texts = ["train", "dev", "test"]
             .map(|name| fs::read_to_string(out.join(name).with_extension("jsonl")).unwrap());
@@ -284,9 +284,9 @@ fn duplicates_and_leaks_are_removed_and_reported() {
     let (long, near) = (long.join(" "), long.join(" ").replace("name39", "other"));
     let train =
         [row("a", "x = 1"), row("b", "x  =  1"), row("c", "y"), row("d", &long), row("e", "z")].concat();
-    let folder =
-        folder(&[("train.jsonl", &train), ("test.jsonl", &[row("t", "y"), row("u", &near)].concat())]);
-    let read = |name: &str| sources(&[folder.path().join(name)], "", "test").unwrap();
+    let directory =
+        directory(&[("train.jsonl", &train), ("test.jsonl", &[row("t", "y"), row("u", &near)].concat())]);
+    let read = |name: &str| sources(&[directory.path().join(name)], "", "test").unwrap();
     let report = |same, out: Option<&Path>| {
         dedupe(&read("train.jsonl"), &read("test.jsonl"), (same, On::Code), out, 9).unwrap()
     };
@@ -296,7 +296,7 @@ fn duplicates_and_leaks_are_removed_and_reported() {
     };
     assert_eq!(counts(Same::Exact), (5, 0, 1, 4));
     assert_eq!(counts(Same::Normalised), (5, 1, 1, 3));
-    let out = folder.path().join("left.jsonl");
+    let out = directory.path().join("left.jsonl");
     let near = report(Same::Near(0.8), Some(&out));
     assert_eq!((near.repeated, near.leaked, near.leaking, near.kept), (1, 2, 2, 2));
     assert!(
@@ -309,8 +309,8 @@ fn duplicates_and_leaks_are_removed_and_reported() {
 fn distractors_are_others_and_rolling_ones_come_from_the_pool_before() {
     let lines: String =
         (0..300).map(|i| format!("{{\"input\":\"q{i} [CODESPLIT] c{}\",\"target\":1}}\n", i / 2)).collect();
-    let folder = folder(&[("pairs.jsonl", &lines)]);
-    let path = folder.path().join("pairs.jsonl");
+    let directory = directory(&[("pairs.jsonl", &lines)]);
+    let path = directory.path().join("pairs.jsonl");
     let data =
         benchmark(&sources(std::slice::from_ref(&path), "", "test").unwrap(), &Options::default()).unwrap();
     let draw = |sampling, without_twins, seed| {
@@ -355,7 +355,7 @@ fn repeats_are_counted_by_content_and_not_by_id() {
     let row = |text: &str| format!("{{\"input\":\"{text}\",\"target\":1}}\n");
     let texts = ["q [CODESPLIT] f ( )", "q  [CODESPLIT]  f  ( )", "q [CODESPLIT] g ( )", " [CODESPLIT] h"];
     let pairs = texts.map(row).concat() + &row(texts[3]);
-    let folder = folder(&[
+    let directory = directory(&[
         ("pairs.jsonl", pairs.as_str()),
         (
             "beir/corpus.jsonl",
@@ -365,7 +365,7 @@ fn repeats_are_counted_by_content_and_not_by_id() {
         ("beir/qrels/test.tsv", "query-id\tcorpus-id\tscore\n1\t1\t1\n1\t2\t1\n1\t3\t1\n"),
     ]);
     let repeated = |name: &str| {
-        let sources = sources(&[folder.path().join(name)], "", "test").unwrap();
+        let sources = sources(&[directory.path().join(name)], "", "test").unwrap();
         Census::of(&sources, false, &|_: &str, _: &mut dyn FnMut(&str)| {}).unwrap().describe().repeated_pairs
     };
     assert_eq!(repeated("pairs.jsonl"), 2);
@@ -380,8 +380,8 @@ fn queries_with_several_positives_keep_them_all() {
         format!("{{\"query\":\"{query}\",\"code\":\"{code}\",\"language\":\"python\",\"label\":1}}\n")
     };
     let lines = [pair("q", "a"), pair("q", "b"), pair("r", "c"), pair("s", "d")].concat();
-    let folder = folder(&[("pairs.jsonl", lines.as_str())]);
-    let path = folder.path().join("pairs.jsonl");
+    let directory = directory(&[("pairs.jsonl", lines.as_str())]);
+    let path = directory.path().join("pairs.jsonl");
     let data =
         benchmark(&sources(std::slice::from_ref(&path), "", "test").unwrap(), &Options::default()).unwrap();
     let options = distractors::Options {
@@ -410,8 +410,8 @@ fn rows_that_name_a_code_of_another_file_are_no_repeats() {
         {"idx": "a", "doc": "q", "code": "", "retrieval_idx": 0, "label": 1},
         {"idx": "b", "doc": "r", "code": "", "retrieval_idx": 1, "label": 1}
     ]"#;
-    let folder = folder(&[("pairs.json", retrieval)]);
-    let sources = sources(&[folder.path().join("pairs.json")], "cosqa-retrieval", "test").unwrap();
+    let directory = directory(&[("pairs.json", retrieval)]);
+    let sources = sources(&[directory.path().join("pairs.json")], "cosqa-retrieval", "test").unwrap();
     for on in [On::Code, On::Pair] {
         let report = dedupe(&sources, &[], (Same::Normalised, on), None, 9).unwrap();
         assert_eq!((report.repeated, report.kept), (0, 2));
@@ -420,9 +420,9 @@ fn rows_that_name_a_code_of_another_file_are_no_repeats() {
 
 #[test]
 fn the_name_of_a_file_keeps_the_format_and_a_directory_is_not_called_like_one() {
-    let folder = folder(&[("a.json", QA), ("b.jsonl", "{\"_id\":\"1\",\"text\":\"f\"}\n")]);
+    let directory = directory(&[("a.json", QA), ("b.jsonl", "{\"_id\":\"1\",\"text\":\"f\"}\n")]);
     let read = |names: &[&str]| {
-        let paths: Vec<PathBuf> = names.iter().map(|name| folder.path().join(name)).collect();
+        let paths: Vec<PathBuf> = names.iter().map(|name| directory.path().join(name)).collect();
         sources(&paths, "", "test").unwrap()
     };
     let qa = read(&["a.json"]);
@@ -432,20 +432,20 @@ fn the_name_of_a_file_keeps_the_format_and_a_directory_is_not_called_like_one() 
     let both = read(&["a.json", "b.jsonl"]);
     let error = Target::default_for(Path::new("a.parquet"), &both).unwrap_err().to_string();
     assert!(error.contains("beir-queries, cosqa-qa") && error.contains("--to"), "{error}");
-    let out = folder.path().join("deep/er/a.parquet");
+    let out = directory.path().join("deep/er/a.parquet");
     let target = Target::named("beir").unwrap();
     let error = convert(&qa, target, &out, "test", &Options::default()).unwrap_err().to_string();
     assert!(error.contains("expected the name of a directory"), "{error}");
-    assert!(!folder.path().join("deep").exists());
+    assert!(!directory.path().join("deep").exists());
 }
 
 #[test]
 fn a_conversion_that_fails_leaves_no_directory_behind() {
-    let folder = folder(&[("a.json", r#"[{"idx": "1", "doc": "q", "code": "f()"}]"#)]);
-    let sources = sources(&[folder.path().join("a.json")], "cosqa-qa", "test").unwrap();
-    let out = folder.path().join("deep/er/out");
+    let directory = directory(&[("a.json", r#"[{"idx": "1", "doc": "q", "code": "f()"}]"#)]);
+    let sources = sources(&[directory.path().join("a.json")], "cosqa-qa", "test").unwrap();
+    let out = directory.path().join("deep/er/out");
     assert!(convert(&sources, Target::named("beir").unwrap(), &out, "test", &Options::default()).is_err());
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
 }
 
 #[test]

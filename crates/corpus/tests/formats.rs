@@ -239,8 +239,8 @@ fn show(record: &Record) -> String {
 
 /// Writes a file and reads it as a format; as what it is told to be, without one.
 fn read(file: &str, bytes: &[u8], wanted: &str) -> Result<(Source, Vec<String>), String> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join(file);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(file);
     fs::write(&path, bytes).unwrap();
     let read = |path: &Path| {
         let source = Source::open(path, wanted)?;

@@ -2,7 +2,7 @@
 //!
 //! A model has a file for queries and one for documents, a header and then a record for each text: the hash of the
 //! text, its vector, and a checksum of both, all of one length and in little-endian order. Records are only ever
-//! appended, under an operating system's lock, so that any number of processes may share a folder; what a process that
+//! appended, under an operating system's lock, so that any number of processes may share a directory; what a process that
 //! was killed left of a record is cut off by the next writer. A record whose checksum is wrong counts as missing. It is
 //! a cache: it can be removed at any time.
 
@@ -35,7 +35,7 @@ const ENDING: &str = ".vectors";
 /// How often a file is opened again because it was removed meanwhile.
 const MAX_LOCKS: usize = 10;
 
-/// An embedder that keeps its vectors in a folder, and looks there first.
+/// An embedder that keeps its vectors in a directory, and looks there first.
 pub struct CachedEmbedder {
     embedder: Arc<dyn Embedder>,
     queries: Mutex<Store>,
@@ -43,20 +43,21 @@ pub struct CachedEmbedder {
 }
 
 impl CachedEmbedder {
-    /// Keeps the vectors of `embedder` in files of its own in `folder`, which is made where there is none.
+    /// Keeps the vectors of `embedder` in files of its own in `directory`, which is made where there is none.
     ///
     /// # Errors
     /// When the files cannot be made or read.
-    pub fn new(embedder: Arc<dyn Embedder>, folder: &Path) -> Result<Self, EmbedError> {
+    pub fn new(embedder: Arc<dyn Embedder>, directory: &Path) -> Result<Self, EmbedError> {
         let open = |side| {
             let name = format!("{}{ENDING}", file_name(embedder.id(), side));
-            let store = Store::open(folder.join(name), embedder.id(), embedder.dimension());
+            let store = Store::open(directory.join(name), embedder.id(), embedder.dimension());
             store.map(Mutex::new).map_err(|error| {
-                EmbedError::model_file(folder, "cannot keep vectors; name another folder", error)
+                EmbedError::model_file(directory, "cannot keep vectors; name another directory", error)
             })
         };
-        create_private_directory(folder)
-            .map_err(|error| EmbedError::model_file(folder, "cannot be made, to keep vectors in", error))?;
+        create_private_directory(directory).map_err(|error| {
+            EmbedError::model_file(directory, "cannot be made, to keep vectors in", error)
+        })?;
         Ok(Self { queries: open("queries")?, documents: open("documents")?, embedder })
     }
 
@@ -258,8 +259,8 @@ impl Store {
 
 /// Opens a file with vectors, or makes an empty one.
 fn open_file(path: &Path) -> io::Result<File> {
-    if let Some(folder) = path.parent() {
-        create_private_directory(folder)?;
+    if let Some(directory) = path.parent() {
+        create_private_directory(directory)?;
     }
     open_private(OpenOptions::new().read(true).write(true).create(true).truncate(false), path)
 }
@@ -339,37 +340,37 @@ mod tests {
 
     const TEXTS: [&str; 4] = ["ab", "c", "ab", "def"];
 
-    fn files(folder: &Path) -> Vec<PathBuf> {
+    fn files(directory: &Path) -> Vec<PathBuf> {
         let mut files: Vec<PathBuf> =
-            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+            fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.sort();
         files
     }
 
     #[test]
     fn each_text_is_embedded_once_for_a_model_and_side() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let (model, other) = (Counting::new("some/model", 2), Counting::new("some_model", 2));
         for repeat in 0..3 {
-            let cached = CachedEmbedder::new(model.clone(), folder.path()).unwrap();
+            let cached = CachedEmbedder::new(model.clone(), directory.path()).unwrap();
             assert_eq!(cached.embed_documents(&TEXTS).unwrap(), model.embed(&TEXTS, 1.0).unwrap());
             assert_eq!(model.count() - TEXTS.len(), if repeat == 0 { 3 } else { 0 });
             assert_eq!(cached.embed_queries(&["c", "g"]).unwrap(), model.embed(&["c", "g"], 0.5).unwrap());
             assert_eq!(model.count() - 2, if repeat == 0 { 2 } else { 0 });
             assert!(cached.embed_documents(&[]).unwrap().values.is_empty());
         }
-        let cached = CachedEmbedder::new(other.clone(), folder.path()).unwrap();
+        let cached = CachedEmbedder::new(other.clone(), directory.path()).unwrap();
         cached.embed_documents(&TEXTS).unwrap();
-        assert_eq!((other.count(), files(folder.path()).len()), (3, 4));
+        assert_eq!((other.count(), files(directory.path()).len()), (3, 4));
     }
 
     #[test]
     fn two_writers_see_what_the_other_wrote() {
-        let folder = tempfile::tempdir().unwrap();
-        let (model, folder) = (Counting::new("m", 2), folder.path());
+        let directory = tempfile::tempdir().unwrap();
+        let (model, directory) = (Counting::new("m", 2), directory.path());
         let (a, b) = (
-            CachedEmbedder::new(model.clone(), folder).unwrap(),
-            CachedEmbedder::new(model.clone(), folder).unwrap(),
+            CachedEmbedder::new(model.clone(), directory).unwrap(),
+            CachedEmbedder::new(model.clone(), directory).unwrap(),
         );
         a.embed_documents(&TEXTS).unwrap();
         assert_eq!(model.count(), 3);
@@ -384,7 +385,7 @@ mod tests {
             for offset in 0..4 {
                 let (model, texts) = (model.clone(), &texts);
                 scope.spawn(move || {
-                    let cached = CachedEmbedder::new(model, folder).unwrap();
+                    let cached = CachedEmbedder::new(model, directory).unwrap();
                     texts[offset * 20..]
                         .chunks(7)
                         .for_each(|texts| _ = cached.embed_documents(texts).unwrap());
@@ -392,20 +393,20 @@ mod tests {
             }
         });
         model.count();
-        let cached = CachedEmbedder::new(model.clone(), folder).unwrap();
+        let cached = CachedEmbedder::new(model.clone(), directory).unwrap();
         assert_eq!(cached.embed_documents(&texts).unwrap(), model.embed(&texts, 1.0).unwrap());
         assert_eq!(model.count(), texts.len());
     }
 
     #[test]
     fn damage_is_found_and_computed_again() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let model = Counting::new("m", 2);
         let expected = model.embed(&TEXTS, 1.0).unwrap();
         let embed =
-            || CachedEmbedder::new(model.clone(), folder.path()).unwrap().embed_documents(&TEXTS).unwrap();
+            || CachedEmbedder::new(model.clone(), directory.path()).unwrap().embed_documents(&TEXTS).unwrap();
         embed();
-        let path = files(folder.path())
+        let path = files(directory.path())
             .into_iter()
             .find(|path| path.display().to_string().contains("docu"))
             .unwrap();
@@ -426,14 +427,14 @@ mod tests {
         }
         // Another length of vectors under the same name.
         let longer = Counting::new("m", 3);
-        let cached = CachedEmbedder::new(longer.clone(), folder.path()).unwrap();
+        let cached = CachedEmbedder::new(longer.clone(), directory.path()).unwrap();
         assert_eq!(cached.embed_documents(&TEXTS).unwrap(), longer.embed(&TEXTS, 1.0).unwrap());
     }
 
     #[test]
-    fn a_folder_that_cannot_be_made_is_an_error() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("file");
+    fn a_directory_that_cannot_be_made_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
         fs::write(&file, "").unwrap();
         let error = CachedEmbedder::new(Counting::new("m", 1), &file).err().unwrap();
         assert!(error.to_string().contains("cannot be made"), "{error}");

@@ -88,10 +88,10 @@ pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 /// Why an embedding could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum EmbedError {
-    /// The model folder or file is broken; says which file and what to do.
+    /// The model directory or file is broken; says which file and what to do.
     #[error("{path}: {problem}")]
     Model {
-        /// File or folder that is broken.
+        /// File or directory that is broken.
         path: String,
         /// What is wrong with it and what to do.
         problem: String,
@@ -113,7 +113,7 @@ pub enum EmbedError {
 }
 
 impl EmbedError {
-    /// A file or folder of a model that is broken.
+    /// A file or directory of a model that is broken.
     pub fn model(path: &Path, problem: impl Into<String>) -> Self {
         Self::Model { path: path.display().to_string(), problem: problem.into() }
     }

@@ -320,8 +320,8 @@ mod tests {
     }
 
     fn load(bytes: &[u8]) -> Result<StaticModel, EmbedError> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("model.bin");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("model.bin");
         std::fs::write(&path, bytes).unwrap();
         StaticModel::load(&path)
     }

@@ -390,15 +390,15 @@ mod tests {
     }
 
     fn tree() -> tempfile::TempDir {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir_all(folder.path().join("tree/a/b")).unwrap();
-        fs::write(folder.path().join("tree/a/b/file"), "inside").unwrap();
-        fs::write(folder.path().join("mine"), "mine").unwrap();
-        folder
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir_all(directory.path().join("tree/a/b")).unwrap();
+        fs::write(directory.path().join("tree/a/b/file"), "inside").unwrap();
+        fs::write(directory.path().join("mine"), "mine").unwrap();
+        directory
     }
 
-    fn open<H: Handle>(folder: &tempfile::TempDir) -> DirectoryAt<H> {
-        DirectoryAt::open(&folder.path().join("tree")).unwrap()
+    fn open<H: Handle>(directory: &tempfile::TempDir) -> DirectoryAt<H> {
+        DirectoryAt::open(&directory.path().join("tree")).unwrap()
     }
 
     fn read<H: Handle>(tree: &DirectoryAt<H>, path: &str) -> Result<String, String> {
@@ -408,8 +408,8 @@ mod tests {
 
     both!(what_is_inside_is_read, check_reading);
     fn check_reading<H: Handle>() {
-        let folder = tree();
-        let tree = open::<H>(&folder);
+        let directory = tree();
+        let tree = open::<H>(&directory);
         assert_eq!(read(&tree, "a/b/file").unwrap(), "inside");
         assert_eq!(read(&tree.directory(Path::new("a/b")).unwrap(), "file").unwrap(), "inside");
         assert_eq!(tree.entry(Path::new("a/b/file")).unwrap(), Entry { kind: EntryKind::File, bytes: 6 });
@@ -423,8 +423,8 @@ mod tests {
 
     both!(files_are_made_renamed_and_removed, check_writing);
     fn check_writing<H: Handle>() {
-        let folder = tree();
-        let tree = open::<H>(&folder);
+        let directory = tree();
+        let tree = open::<H>(&directory);
         let inner = tree.create_directory(Path::new("new")).unwrap();
         inner.create_file(Path::new("x")).unwrap().write_all(b"1").unwrap();
         assert_eq!(inner.create_file(Path::new("x")).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
@@ -440,7 +440,7 @@ mod tests {
         {
             use std::os::unix::fs::PermissionsExt;
             let mode = |path: &str| {
-                fs::metadata(folder.path().join("tree").join(path)).unwrap().permissions().mode() & 0o777
+                fs::metadata(directory.path().join("tree").join(path)).unwrap().permissions().mode() & 0o777
             };
             assert_eq!((mode("new"), mode("new/y")), (0o700, 0o600));
         }
@@ -455,14 +455,14 @@ mod tests {
     fn check_links<H: Handle>() {
         use std::os::unix::fs::symlink;
 
-        let folder = tree();
-        let at = |path: &str| folder.path().join(path);
+        let directory = tree();
+        let at = |path: &str| directory.path().join(path);
         symlink("../mine", at("tree/link")).unwrap();
         symlink("..", at("tree/up")).unwrap();
         symlink("nowhere", at("tree/dangling")).unwrap();
         fs::create_dir(at("other")).unwrap();
         symlink("../../other", at("tree/a/other")).unwrap();
-        let tree = open::<H>(&folder);
+        let tree = open::<H>(&directory);
         for path in ["link", "up/mine", "dangling", "a/other/x"] {
             let error = read(&tree, path).unwrap_err();
             assert!(error.contains("a symbolic link"), "{path}: {error}");
@@ -487,12 +487,12 @@ mod tests {
     both!(what_would_block_is_not_opened, check_blocking);
     #[cfg(unix)]
     fn check_blocking<H: Handle>() {
-        let folder = tree();
-        let pipe = folder.path().join("tree/pipe");
+        let directory = tree();
+        let pipe = directory.path().join("tree/pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
             .unwrap();
-        let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("tree/socket")).unwrap();
-        let tree = open::<H>(&folder);
+        let _socket = std::os::unix::net::UnixListener::bind(directory.path().join("tree/socket")).unwrap();
+        let tree = open::<H>(&directory);
         assert!(read(&tree, "pipe").unwrap_err().contains("a pipe"));
         assert!(read(&tree, "socket").unwrap_err().contains("a socket"));
         assert!(tree.append_file(Path::new("pipe")).is_err());
@@ -501,9 +501,9 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_directory_that_becomes_a_link_is_not_left() {
-        let folder = tree();
-        let at = |path: &str| folder.path().join(path);
-        let inner = open::<System>(&folder).directory(Path::new("a")).unwrap();
+        let directory = tree();
+        let at = |path: &str| directory.path().join(path);
+        let inner = open::<System>(&directory).directory(Path::new("a")).unwrap();
         fs::rename(at("tree/a"), at("tree/gone")).unwrap();
         fs::create_dir(at("elsewhere")).unwrap();
         std::os::unix::fs::symlink("../elsewhere", at("tree/a")).unwrap();

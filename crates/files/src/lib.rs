@@ -113,8 +113,8 @@ mod tests {
 
     #[test]
     fn a_file_is_read_within_its_limit() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
         fs::write(&path, "abc").unwrap();
         assert_eq!(read_regular(&path, 3).unwrap(), b"abc");
         assert_eq!(read_regular(&path, 2).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
@@ -122,7 +122,10 @@ mod tests {
         // A sparse file of a tebibyte is not read to see how long it is.
         File::create(&path).unwrap().set_len(1 << 40).unwrap();
         assert!(read_regular(&path, 1 << 20).unwrap_err().to_string().contains("longer than"));
-        assert_eq!(open_regular(folder.path()).unwrap_err().to_string(), "a directory, not a regular file");
+        assert_eq!(
+            open_regular(directory.path()).unwrap_err().to_string(),
+            "a directory, not a regular file"
+        );
     }
 
     #[test]
@@ -134,8 +137,8 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn links_that_a_user_names_are_followed_but_not_to_what_has_no_end() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
         fs::write(at("file"), "abc").unwrap();
         std::os::unix::fs::symlink("file", at("link")).unwrap();
         std::os::unix::fs::symlink("/dev/zero", at("zero")).unwrap();

@@ -79,11 +79,11 @@ mod tests {
 
     #[test]
     fn what_is_made_is_for_this_user_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let inner = folder.path().join("a/b");
+        let directory = tempfile::tempdir().unwrap();
+        let inner = directory.path().join("a/b");
         create_private_directory(&inner).unwrap();
         create_private_directory(&inner).unwrap();
-        assert_eq!((mode(&inner), mode(&folder.path().join("a"))), (0o700, 0o700));
+        assert_eq!((mode(&inner), mode(&directory.path().join("a"))), (0o700, 0o700));
         let file = inner.join("file");
         fs::write(&file, "").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();

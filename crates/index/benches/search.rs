@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use quarry_embed::StaticModel;
-use quarry_index::{Filter, Index, OpenOptions, Ranking, SearchRequest, Update};
+use quarry_index::{Filter, Index, OpenOptions, RankingWeights, SearchRequest, Update};
 
 const N_FILES: usize = 1_000;
 const FUNCTIONS_PER_FILE: usize = 10;
@@ -49,22 +49,22 @@ fn write_tree(root: &Path) {
             }
             writeln!(source, "    return {}\n\n", word()).unwrap();
         }
-        let folder = root.join(word());
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join(format!("{}_{file}.py", word())), source).unwrap();
+        let directory = root.join(word());
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join(format!("{}_{file}.py", word())), source).unwrap();
     }
 }
 
 fn open(root: &Path, update: Update) -> Index {
-    let options = OpenOptions { folder: Some(root.join("index")), update, ..OpenOptions::default() };
+    let options = OpenOptions { directory: Some(root.join("index")), update, ..OpenOptions::default() };
     let model = Arc::new(StaticModel::builtin());
     Index::open_or_build(&root.join("tree"), &options, Some(model), &|_| {}).unwrap().index
 }
 
 fn search(criterion: &mut Criterion) {
-    let folder = tempfile::tempdir().unwrap();
-    write_tree(&folder.path().join("tree"));
-    let index = open(folder.path(), Update::IfPossible);
+    let directory = tempfile::tempdir().unwrap();
+    write_tree(&directory.path().join("tree"));
+    let index = open(directory.path(), Update::IfPossible);
     assert!(index.n_units() >= N_FILES * FUNCTIONS_PER_FILE);
     let words = words();
     let queries = [
@@ -81,18 +81,18 @@ fn search(criterion: &mut Criterion) {
                 let request = SearchRequest {
                     query,
                     limit: 10,
-                    ranking: Ranking::default(),
+                    ranking: RankingWeights::default(),
                     filter: &Filter::default(),
                 };
                 index.search(black_box(&request)).unwrap()
             });
         });
     }
-    criterion.bench_function("open", |bencher| bencher.iter(|| open(folder.path(), Update::IfPossible)));
+    criterion.bench_function("open", |bencher| bencher.iter(|| open(directory.path(), Update::IfPossible)));
     let mut group = criterion.benchmark_group("build");
     group
         .sample_size(10)
-        .bench_function("10,000 functions", |bencher| bencher.iter(|| open(folder.path(), Update::Anew)));
+        .bench_function("10,000 functions", |bencher| bencher.iter(|| open(directory.path(), Update::Anew)));
 }
 
 criterion_group!(benches, search);

@@ -1,12 +1,12 @@
 //! How long does a query take in a warm process, and how much memory does that process hold, in a real tree?
 //!
-//! `cargo bench -p quarry-index --bench tree -- TREE INDEX QUERIES` opens the index of TREE in the folder INDEX (built
-//! before by `quarry index TREE --index INDEX`) with the built-in model, and answers each query of the table QUERIES
-//! (`bench/repo-queries.tsv`) once to warm up and then several times in turns. Prints one JSON object: the size of the
-//! index, the median and the 90th percentile of the queries' times by category, each query counting with the median of
-//! its rounds, the mean of the processor time that all threads together took for one, and what Linux says of the memory
-//! (`RssFile` counts mapped pages that were touched, which belong to the page cache and can be dropped; `RssAnon` is
-//! the process's own).
+//! `cargo bench -p quarry-index --bench tree -- TREE INDEX QUERIES` opens the index of TREE in the directory INDEX
+//! (built before by `quarry index TREE --index INDEX`) with the built-in model, and answers each query of the table
+//! QUERIES (`bench/repo-queries.tsv`) once to warm up and then several times in turns. Prints one JSON object: the size
+//! of the index, the median and the 90th percentile of the queries' times by category, each query counting with the
+//! median of its rounds, the mean of the processor time that all threads together took for one, and what Linux says of
+//! the memory (`RssFile` counts mapped pages that were touched, which belong to the page cache and can be dropped;
+//! `RssAnon` is the process's own).
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use quarry_embed::StaticModel;
-use quarry_index::{Filter, Index, OpenOptions, Ranking, SearchRequest, Update};
+use quarry_index::{Filter, Index, OpenOptions, RankingWeights, SearchRequest, Update};
 use serde_json::json;
 
 const ROUNDS: usize = 9;
@@ -39,7 +39,8 @@ fn main() {
         return;
     };
     let start = Instant::now();
-    let options = OpenOptions { folder: Some(index.into()), update: Update::Never, ..OpenOptions::default() };
+    let options =
+        OpenOptions { directory: Some(index.into()), update: Update::Never, ..OpenOptions::default() };
     let model = Arc::new(StaticModel::builtin());
     let index = Index::open_or_build(Path::new(tree), &options, Some(model), &|_| {}).unwrap().index;
     let open_ms = milliseconds(start);
@@ -54,7 +55,8 @@ fn main() {
         }
         for ((_, query), times) in queries.iter().zip(&mut times) {
             let filter = Filter::default();
-            let request = SearchRequest { query, limit: 10, ranking: Ranking::default(), filter: &filter };
+            let request =
+                SearchRequest { query, limit: 10, ranking: RankingWeights::default(), filter: &filter };
             let start = Instant::now();
             index.search(&request).unwrap();
             if round > 0 {

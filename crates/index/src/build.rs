@@ -1,4 +1,4 @@
-//! From files to parts of an index.
+//! Reads files and writes the parts of an index.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,15 +13,15 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::changes::content_hash;
 use crate::lexical::{LexicalIndex, LexicalText, Terms};
-use crate::rules::{self, place};
-use crate::table::{FileRecord, NewUnit, PartBuilder, PartSize, UnitRecord, open_folder};
+use crate::rules::{self, path_parts};
+use crate::table::{FileRecord, NewUnit, PartBuilder, PartSize, UnitRecord, open_directory};
 use crate::{Error, Event};
 
-pub(crate) const LEXICAL_FOLDER: &str = "lexical";
+pub(crate) const LEXICAL_DIRECTORY: &str = "lexical";
 
-/// Bytes of the files of a part, but for one that has more: a part is made in memory, by one thread.
+/// Maximum bytes of source in a part, unless one file has more: a thread builds each part in memory.
 pub(crate) const MAX_PART_BYTES: u64 = 32 << 20;
-/// Below this more threads are not worth more parts.
+/// Parts smaller than this are not worth another thread.
 const MIN_PART_BYTES: u64 = 1 << 20;
 
 /// The text that a model embeds for a unit: a line of the words of the file's path and of the qualified name, then
@@ -39,22 +39,22 @@ pub(crate) fn hash_of(embedding_text: &str) -> u128 {
     xxh3_128(embedding_text.as_bytes())
 }
 
-/// A part that was made, and is yet to be kept.
+/// A part that was built and is not stored yet.
 pub(crate) struct NewPart {
     pub records: PartBuilder,
     /// Of each row.
     pub texts: Vec<Terms>,
-    /// Files that turned out not to be sources, or could not be read.
+    /// Files that are not source files after all, or could not be read.
     pub skipped: Vec<Skipped>,
 }
 
-/// A part that was written, with the records of its files.
+/// A written part, with the records of its files.
 pub(crate) struct WrittenPart {
     pub size: PartSize,
     pub files: Vec<(FileRecord, Vec<UnitRecord>)>,
-    /// Of each row: the hash of what is embedded.
+    /// The hash of the embedded text of each row.
     pub hashes: Vec<u128>,
-    /// Files that turned out not to be sources, or could not be read.
+    /// Files that are not source files after all, or could not be read.
     pub skipped: Vec<Skipped>,
 }
 
@@ -63,14 +63,14 @@ struct Prepared<'a> {
     file: &'a ListedFile,
     language: Language,
     flags: FileFlags,
-    /// Of its content; 0 where it could not be read.
+    /// Hash of its content; 0 if it could not be read.
     hash: u64,
     text_bytes: usize,
     units: Vec<(Unit, u128, Terms)>,
     skipped: Option<Skipped>,
 }
 
-/// Cuts a list of files into the lists of parts: as many as there are threads, within limits of size.
+/// Splits a list of files into one list for each part: one part per thread, within size limits.
 pub(crate) fn batches<'f, 'a>(
     files: &'f [&'a ListedFile],
     options: &WalkOptions,
@@ -92,11 +92,11 @@ pub(crate) fn batches<'f, 'a>(
     batches
 }
 
-/// Reads files and writes a part for each batch of them; `names` are the names of their empty folders, `first` the
+/// Reads files and writes a part for each batch of them; `names` are the names of their empty directories, `first` the
 /// number of the first one.
 ///
 /// # Errors
-/// When a folder cannot be written.
+/// When a directory cannot be written.
 pub(crate) fn write_parts(
     (base, options): (&Directory, &WalkOptions),
     batches: &[&[&ListedFile]],
@@ -108,12 +108,12 @@ pub(crate) fn write_parts(
     make_parts((base, options), batches, first, &|number, part| part.write(index, &names[number]), events)
 }
 
-/// Reads files, makes a part of each batch of them and has `keep` keep it, which also gets the number of the batch; `first`
-/// is the number of the first part. Every file has its record, those that turn out not to be sources without units, so
+/// Reads files, builds a part from each batch and passes it to `keep` with the number of the batch; `first`
+/// is the number of the first part. Every file has a record, even one without units that is not a source file, so
 /// that the table can tell whether the tree is still the same.
 ///
 /// # Errors
-/// When a part is too large, or cannot be kept.
+/// When a part is too large, or `keep` fails.
 pub(crate) fn make_parts<T: Send>(
     (base, options): (&Directory, &WalkOptions),
     batches: &[&[&ListedFile]],
@@ -134,7 +134,7 @@ pub(crate) fn make_parts<T: Send>(
     };
     let mut made = Vec::with_capacity(batches.len());
     let all: Vec<_> = batches.iter().enumerate().collect();
-    // A thread that waits for its batch takes up another one: in rounds, so that memory holds few at a time.
+    // A thread that waits for its batch starts another one: rounds limit how many are in memory at a time.
     for round in all.chunks(rayon::current_num_threads()) {
         let parts: Vec<_> = round.par_iter().map(|&work| make(work)).collect::<Result<_, Error>>()?;
         made.extend(parts);
@@ -160,7 +160,7 @@ fn prepare<'a>(base: &Directory, options: &WalkOptions, file: &'a ListedFile) ->
         }
     };
     let (text, bytes) = (&content.text, content.text.bytes());
-    // The name may leave open which of two languages it is.
+    // The name alone may fit two languages.
     prepared.language = quarry_source::language_for(file.path.as_ref(), bytes).unwrap_or(file.language);
     let mut units = text.extract(prepared.language).units;
     prepared.hash = content_hash(text);
@@ -170,7 +170,7 @@ fn prepare<'a>(base: &Directory, options: &WalkOptions, file: &'a ListedFile) ->
         .flags
         .set(FileFlags::REEXPORT, rules::is_reexport(&file.path, units.iter().map(|unit| unit.kind)));
     units.retain(|unit| unit.has_words(bytes));
-    let place = place(&file.path);
+    let parts = path_parts(&file.path);
     prepared.units = units
         .into_iter()
         .map(|unit| {
@@ -178,8 +178,8 @@ fn prepare<'a>(base: &Directory, options: &WalkOptions, file: &'a ListedFile) ->
             let hash = hash_of(&embedding_text(&file.path, &unit.name, &source));
             let terms = Terms::of(&LexicalText {
                 name: &unit.name,
-                file: place.stem,
-                folder: place.folder,
+                file: parts.stem,
+                directory: parts.directory,
                 doc: &unit.doc,
                 body: Cow::Owned(body(bytes, &unit)),
                 symbol: rules::symbol(unit.kind, &unit.name, &unit.signature),
@@ -194,7 +194,7 @@ fn prepare<'a>(base: &Directory, options: &WalkOptions, file: &'a ListedFile) ->
 fn body(bytes: &[u8], unit: &Unit) -> String {
     let mut body = String::new();
     let mut start = unit.bytes.start;
-    // The doc of a unit that was cut into parts can reach beyond its first part.
+    // The doc of a unit that was cut into parts can extend beyond its first part.
     for doc in unit.doc_bytes.iter().filter(|doc| doc.start >= unit.bytes.start && doc.end <= unit.bytes.end)
     {
         body.push_str(&String::from_utf8_lossy(&bytes[start..doc.start]));
@@ -230,12 +230,12 @@ impl NewPart {
 
     fn write(self, index: &Directory, name: &str) -> Result<WrittenPart, Error> {
         let Self { records, texts, skipped } = self;
-        let folder = open_folder(index, name)?;
-        let lexical = folder.create_directory(LEXICAL_FOLDER.as_ref());
-        let lexical =
-            lexical.map_err(|source| Error::io("create", &folder.path().join(LEXICAL_FOLDER), source))?;
+        let directory = open_directory(index, name)?;
+        let lexical = directory.create_directory(LEXICAL_DIRECTORY.as_ref());
+        let lexical = lexical
+            .map_err(|source| Error::io("create", &directory.path().join(LEXICAL_DIRECTORY), source))?;
         LexicalIndex::create(lexical, texts)?;
-        let size = records.write(&folder, name.to_owned())?;
+        let size = records.write(&directory, name.to_owned())?;
         Ok(WrittenPart { size, files: records.files, hashes: records.hashes, skipped })
     }
 }
@@ -244,7 +244,7 @@ fn position(byte: usize) -> Result<u32, Error> {
     u32::try_from(byte).map_err(|_| Error::TooLarge)
 }
 
-/// Says what a tree holds instead of sources.
+/// The error for a tree without source files, with what it holds instead.
 pub(crate) fn nothing_to_index(root: &Path, walk: &WalkOptions, skipped: &[Skipped]) -> Error {
     let error = |reason| Error::NothingToIndex { root: root.to_owned(), reason };
     if root.is_file() {

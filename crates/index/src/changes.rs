@@ -1,4 +1,4 @@
-//! What has become of a tree since its index was made.
+//! How a tree has changed since it was indexed.
 
 use std::fmt;
 use std::hash::Hash;
@@ -11,22 +11,22 @@ use rayon::prelude::*;
 use serde::Serialize;
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::folder::Manifest;
+use crate::index_directory::Manifest;
 use crate::table::Table;
 
 /// How a tree differs from its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Changes {
-    /// Files with another content.
+    /// Files whose content changed.
     pub changed: usize,
-    /// Files that the index does not know.
+    /// Files that are not in the index.
     pub new: usize,
-    /// Files that are no longer there.
+    /// Files that were removed.
     pub removed: usize,
 }
 
 impl Changes {
-    /// Number of files in all.
+    /// Total number of files.
     #[must_use]
     pub fn total(&self) -> usize {
         self.changed + self.new + self.removed
@@ -34,7 +34,7 @@ impl Changes {
 }
 
 impl fmt::Display for Changes {
-    /// `2 files changed, 1 new, 1 removed`, without what there is none of.
+    /// `2 files changed, 1 new, 1 removed`, without the counts that are 0.
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let counts = [(self.changed, "changed"), (self.new, "new"), (self.removed, "removed")];
         let mut counts = counts.into_iter().filter(|(n, _)| *n > 0);
@@ -49,33 +49,33 @@ impl fmt::Display for Changes {
 const CLOCK_STEP_NS: u64 = 50_000_000;
 const COARSE_CLOCK_STEP_NS: u64 = 2_000_000_000;
 
-/// A listing beside an index.
+/// A listing compared with an index.
 pub(crate) struct Comparison {
     /// For each listed file the row of the index that has its content.
     pub same: Vec<Option<usize>>,
     pub changes: Changes,
-    /// Whether a file had to be read to find that it is the same, which the next look can be spared.
+    /// Whether an unchanged file had to be read, which a new manifest saves the next comparison.
     pub has_read: bool,
 }
 
-/// The hash of a file's content, above 0: of all that its units are made from, so that other outputs of a notebook change
-/// it only where they move lines.
+/// The hash of a file's content, above 0: of all that its units are made from, so that other outputs of a notebook
+/// change it only where they move lines.
 pub(crate) fn content_hash(text: &SourceText) -> u64 {
     let mut hasher = Xxh3::new();
     text.hash(&mut hasher);
     hasher.digest().max(1)
 }
 
-/// Whether what a file system says of a file proves that it is as it was when a tree was listed at `looked_ns`. The time
-/// of modification can be set, and of two changes within a step of the clock nobody knows the second one.
+/// Whether the metadata of a file proves that it has not changed since the tree was listed at `looked_ns`. The time
+/// of modification can be set, and a second change within one tick of the clock is not visible.
 fn is_proven(was: &Stamp, is: &Stamp, looked_ns: u64) -> bool {
     let last_ns = if is.changed_ns > 0 { is.changed_ns } else { is.modified_ns };
     let step = if last_ns % 1_000_000_000 == 0 { COARSE_CLOCK_STEP_NS } else { CLOCK_STEP_NS };
     was == is && last_ns.saturating_add(step) < looked_ns
 }
 
-/// Compares by what the file system says, and by content where that differs or proves nothing, but of the same length. A
-/// file that could not be read has changed when it can, and a notebook when `options` let its text in now, or no longer.
+/// Compares metadata, and content if the metadata differs or proves nothing and the length is the same. A
+/// file that could not be read has changed once it can be, and a notebook once `options` include or exclude its text.
 pub(crate) fn compare(
     table: &Table,
     manifest: &Manifest,
@@ -166,7 +166,7 @@ mod tests {
             let recent = Stamp { changed_ns, ..was };
             assert_eq!(is_proven(&recent, &recent, looked_ns), expected, "{changed_ns}");
         }
-        // Where the system knows neither, the time of modification is what there is.
+        // Without either, only the time of modification is left.
         let plain = |modified_ns| Stamp { modified_ns, changed_ns: 0, inode: 0, ..was };
         assert!(is_proven(&plain(9 * SECOND), &plain(9 * SECOND), looked_ns));
         assert!(!is_proven(&plain(9 * SECOND), &plain(8 * SECOND), looked_ns));

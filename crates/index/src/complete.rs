@@ -1,4 +1,4 @@
-//! Vectors of units: those of one model for all that have none, and those that a new part takes over.
+//! Vectors of units: embeds units that have none, and copies known vectors into new parts.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::build::{WrittenPart, embedding_text, hash_of};
 use crate::changes::content_hash;
-use crate::folder::{Manifest, VECTORS};
+use crate::index_directory::{Manifest, VECTORS};
 use crate::storage::StoredFile;
 use crate::table::{Numbering, PartSize, Table};
 use crate::vectors::{Rows, UnitVectors, VectorMatrix};
@@ -20,7 +20,7 @@ use crate::{Error, Event};
 /// Units that are embedded in one call.
 const BATCH: usize = 1024;
 
-/// Opens the vectors of a model; a part without any has rows that were never made.
+/// Opens the vectors of a model; a part without vectors has only missing rows.
 ///
 /// # Errors
 /// When a file is not as it was written.
@@ -32,7 +32,7 @@ pub(crate) fn open(
     dimension: usize,
 ) -> Result<UnitVectors, Error> {
     let open = |part: &PartSize| {
-        // One of another dimension is of another model, whatever its id.
+        // A different dimension means a different model, whatever the id says.
         let matrix = of_model(index, part, model)?.filter(|matrix| matrix.dimension() == dimension);
         Ok(matrix.unwrap_or_else(|| Rows::missing(dimension, part.units).into_matrix()))
     };
@@ -46,15 +46,15 @@ pub(crate) fn open(
 /// When the file is not as it was written.
 fn of_model(index: &Directory, part: &PartSize, model: &str) -> Result<Option<VectorMatrix>, Error> {
     let Some(file) = part.vectors.get(model) else { return Ok(None) };
-    let folder = part.folder(index)?;
-    file.check(&folder)?;
-    VectorMatrix::open(&folder, file.path(), part.units).map(Some)
+    let directory = part.directory(index)?;
+    file.check(&directory)?;
+    VectorMatrix::open(&directory, file.path(), part.units).map(Some)
 }
 
-/// Writes vectors of a model to a new file, which counts from the next manifest on.
+/// Writes vectors of a model to a new file, which becomes valid with the next manifest.
 ///
 /// # Errors
-/// When the folder cannot be written.
+/// When the directory cannot be written.
 fn write(
     index: &Directory,
     part: &mut PartSize,
@@ -62,14 +62,14 @@ fn write(
     generation: &str,
     rows: &Rows,
 ) -> Result<(), Error> {
-    let folder = part.folder(index)?;
+    let directory = part.directory(index)?;
     let name = format!("{VECTORS}{:016x}-{generation}", xxh3_64(model.as_bytes()));
-    rows.write(&folder, &name)?;
-    part.vectors.insert(model.to_owned(), StoredFile::of(&folder, name)?);
+    rows.write(&directory, &name)?;
+    part.vectors.insert(model.to_owned(), StoredFile::of(&directory, name)?);
     Ok(())
 }
 
-/// The rows of a part that units have and that were never made, with their units.
+/// The missing rows of a part that belong to units, with these units.
 fn missing(vectors: &UnitVectors, part: usize) -> impl Iterator<Item = (usize, usize)> {
     let units = &vectors.numbering.parts[part];
     let made = &vectors.parts[part];
@@ -81,15 +81,15 @@ pub(crate) fn is_complete(vectors: &UnitVectors) -> bool {
     (0..vectors.parts.len()).all(|part| missing(vectors, part).next().is_none())
 }
 
-/// Keeps vectors that were made, as the manifest names them.
+/// Stores new vectors by publishing the manifest that names them.
 type Save<'a> = &'a dyn Fn(&Manifest) -> Result<(), Error>;
 
-/// Embeds all units without a vector, part by part, and writes their vectors; returns their number. The texts come
-/// from the tree at `base`; a file that has changed since it was indexed is left out, and found changed next time. `save` is
+/// Embeds all units without a vector, part by part, and writes their vectors; returns their number. The texts come from
+/// the tree at `base`; a file that has changed since it was indexed is left out, and found changed next time. `save` is
 /// called after each part.
 ///
 /// # Errors
-/// When the model fails or the folder cannot be written.
+/// When the model fails or the directory cannot be written.
 pub(crate) fn complete(
     (index, base): (&Directory, &Directory),
     table: &Table,
@@ -109,8 +109,9 @@ pub(crate) fn complete(
     embed(base, table, vectors, embedder, keep, events)
 }
 
-/// Embeds all units without a vector, part by part, each of which `keep` keeps and makes a matrix of; returns their number.
-/// The texts come from the tree at `base`; a file that has changed since it was indexed is left out.
+/// Embeds all units without a vector, part by part, and passes each part to `keep`, which returns its matrix; returns
+/// the number of units. The texts come from the tree at `base`; a file that has changed since it was indexed is left
+/// out.
 ///
 /// # Errors
 /// When the model fails or `keep` does.
@@ -147,7 +148,7 @@ pub(crate) fn embed(
     Ok(n_embedded)
 }
 
-/// The texts of some units of one file, as far as it still holds them, with the units' rows.
+/// The texts of units of one file that have not changed in it, with the units' rows.
 fn texts(base: &Directory, table: &Table, units: &[(usize, usize)]) -> Vec<(usize, String)> {
     let Some(&(_, first)) = units.first() else { return Vec::new() };
     let file = table.file_of(&table.units[first]);
@@ -164,20 +165,20 @@ fn texts(base: &Directory, table: &Table, units: &[(usize, usize)]) -> Vec<(usiz
     units.iter().filter_map(text).filter(|(row, text)| is_of(table, units, *row, text)).collect()
 }
 
-/// Whether a text is the one that was indexed; a name that was too long to record makes another one.
+/// Whether a text is the one that was indexed; a name that was too long to record changes it.
 fn is_of(table: &Table, units: &[(usize, usize)], row: usize, text: &str) -> bool {
     let unit = units.iter().find(|(of, _)| *of == row).map(|(_, unit)| *unit);
     unit.is_some_and(|unit| table.hash(&table.units[unit]) == hash_of(text))
 }
 
-/// Copies the vectors of former parts into new ones, where a unit has the text of one of theirs, for models that are
-/// `carried`. What of the former parts is damaged is left out.
+/// Copies the vectors of previous parts into new ones for units whose text is unchanged, for models that are
+/// `carried`. Damaged files of previous parts are skipped.
 ///
 /// # Errors
 /// When a file cannot be written.
 pub(crate) fn take_over(
     index: &Directory,
-    former: &[PartSize],
+    previous: &[PartSize],
     new: &mut [WrittenPart],
     generation: &str,
     is_carried: impl Fn(&str) -> bool,
@@ -188,25 +189,25 @@ pub(crate) fn take_over(
     if known.is_empty() {
         return Ok(());
     }
-    for (number, part) in former.iter().enumerate().filter(|(_, part)| !part.vectors.is_empty()) {
+    for (number, part) in previous.iter().enumerate().filter(|(_, part)| !part.vectors.is_empty()) {
         let Ok(hashes) = part.hashes(index) else { continue };
         for (row, hash) in hashes.iter().enumerate() {
-            if let Some(places) = known.get_mut(hash) {
-                places.push((number, row));
+            if let Some(rows) = known.get_mut(hash) {
+                rows.push((number, row));
             }
         }
     }
     let models: BTreeSet<&str> =
-        former.iter().flat_map(|part| part.vectors.keys()).map(String::as_str).collect();
+        previous.iter().flat_map(|part| part.vectors.keys()).map(String::as_str).collect();
     for model in models.into_iter().filter(|model| is_carried(model)) {
         let matrices: Vec<Option<VectorMatrix>> =
-            former.iter().map(|part| of_model(index, part, model).ok().flatten()).collect();
+            previous.iter().map(|part| of_model(index, part, model).ok().flatten()).collect();
         for part in new.iter_mut() {
             let mut rows: Option<Rows> = None;
             for (row, hash) in part.hashes.iter().enumerate() {
-                let mut places =
+                let mut candidates =
                     known[hash].iter().filter_map(|&(part, row)| Some((matrices[part].as_ref()?, row)));
-                let Some((matrix, from)) = places.find(|(matrix, from)| matrix.has_row(*from)) else {
+                let Some((matrix, from)) = candidates.find(|(matrix, from)| matrix.has_row(*from)) else {
                     continue;
                 };
                 rows.get_or_insert_with(|| Rows::missing(matrix.dimension(), part.hashes.len()))

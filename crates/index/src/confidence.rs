@@ -1,15 +1,16 @@
-//! Whether a search has found what was asked for, or merely the least unlike.
+//! Whether any result answers the query, or the results are merely the nearest there are.
 
 /// Confidence from which on a search has found something: what `quarry eval tune` chooses where missing something that
-/// is there costs three times as much as showing hints that lead nowhere. `docs/reports/ranking.md` says how often it is right.
+/// is there costs three times as much as showing hints that lead nowhere. `docs/reports/ranking.md` says how often it
+/// is right.
 pub const DEFAULT_THRESHOLD: f32 = 0.21;
 
-/// What speaks for the subject of a query being in the index at all.
+/// The evidence that the index holds an answer to the query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
 pub struct Evidence {
-    /// Greatest cosine of a hit, at least 0; none without a model.
+    /// Maximum cosine of a hit, at least 0; none without a model.
     pub dense: Option<f32>,
-    /// Greatest share of the query, by weight of its words, that a hit's BM25F shows, 0 to 1
+    /// Maximum share of the query, by weight of its words, that a hit's BM25F covers, 0 to 1
     /// ([`crate::ScoreParts::coverage`]).
     pub coverage: f32,
     /// Share of the query, by weight of its words, whose words occur in the index at all, 0 to 1.
@@ -30,7 +31,7 @@ pub struct Weights {
     pub known: f32,
     /// Of [`Evidence::log_share`].
     pub share: f32,
-    /// What nothing at all adds up to.
+    /// The log-odds without any evidence.
     pub intercept: f32,
 }
 

@@ -7,7 +7,7 @@ use quarry_walk::{Listing, WalkOptions};
 use tantivy::TantivyError;
 use tantivy::directory::error::OpenWriteError;
 
-use crate::Stale;
+use crate::RebuildReason;
 
 /// Languages that an error suggests.
 const N_SUGGESTIONS: usize = 3;
@@ -16,7 +16,7 @@ const N_SUGGESTIONS: usize = 3;
 /// tantivy's and some of those of the repository search.
 const INDEX_BYTES_PER_SOURCE_BYTE: f64 = 1.2;
 
-/// Bytes that an index of some files takes on disk, about.
+/// Estimates how many bytes on disk an index of the listed files takes.
 #[must_use]
 pub fn expected_bytes(listing: &Listing) -> u64 {
     let options = WalkOptions::default();
@@ -36,8 +36,8 @@ pub enum Error {
     /// The inverted index failed.
     #[error("lexical index")]
     Lexical(#[from] TantivyError),
-    /// The inverted index has a form that this program does not write.
-    #[error("lexical index: {found} segments where 1 belongs")]
+    /// The inverted index does not have the one segment that this program writes.
+    #[error("lexical index: expected 1 segment, found {found}")]
     LexicalSegments {
         /// Number of segments found.
         found: usize,
@@ -45,45 +45,45 @@ pub enum Error {
     /// The file system failed.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation, such as `open`.
         action: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
     },
-    /// The folder for the index cannot be made or written; an index that is in it stays as it is.
-    #[error("cannot write the index folder {}, which takes about {} MB; {}", path.display(), megabytes(*needed), advice(source))]
-    IndexFolder {
-        /// The folder.
+    /// The directory for the index cannot be created or written; an index in it is left unchanged.
+    #[error("cannot write the index directory {}, which takes about {} MB; {}", path.display(), megabytes(*needed), advice(source))]
+    IndexDirectory {
+        /// Path of the index directory.
         path: PathBuf,
-        /// Bytes that the index takes, roughly.
+        /// Estimated bytes that the index takes.
         needed: u64,
         /// What failed.
         source: Box<Error>,
     },
-    /// The user has no cache folder, so that the index needs a named one.
-    #[error("no cache folder is known for this user; name an index folder with --index")]
-    NoCacheFolder,
-    /// The folder named for the index holds something else.
-    #[error("{}: not an index folder and not empty; name a new or empty folder", .0.display())]
-    ForeignFolder(PathBuf),
-    /// The folder named for the index lies in the tree, and holds what this machine has not made.
+    /// The user has no cache directory, so the index directory must be named.
+    #[error("this user has no cache directory; name an index directory with --index")]
+    NoCacheDirectory,
+    /// The directory named for the index holds something else.
+    #[error("{}: not an index directory and not empty; name a new or empty directory", .0.display())]
+    ForeignDirectory(PathBuf),
+    /// The directory named for the index is in the tree and holds files that this machine has not written.
     #[error(
         "{}: not an index that this user made on this machine, and it lies in the tree, which comes from others; \
-         remove it, or name another folder",
+         remove it, or name another directory",
         .0.display()
     )]
     ForeignIndex(PathBuf),
-    /// The user has no folder for state, so that an index in a tree could not be known again.
+    /// The user has no state directory, so an index in a tree could not be recorded.
     #[error(
-        "no state folder is known for this user, where an index in a tree must be recorded; set XDG_STATE_HOME or HOME"
+        "this user has no state directory, in which an index in a tree must be recorded; set XDG_STATE_HOME or HOME"
     )]
-    NoStateFolder,
+    NoStateDirectory,
     /// A file of the index is not as it was written.
     #[error("{}: {problem}", path.display())]
     Corrupt {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
@@ -91,44 +91,44 @@ pub enum Error {
     /// The tree has no file that can be indexed.
     #[error("{}: nothing to index; {reason}", root.display())]
     NothingToIndex {
-        /// The tree.
+        /// Root of the tree.
         root: PathBuf,
         /// What was skipped and why.
         reason: String,
     },
-    /// There is no index that can be opened as it is, and none was to be built.
+    /// The index is missing or unusable, and the caller asked not to build one.
     #[error("{}: {reason}; build an index with `quarry index`", root.display())]
     NoIndex {
-        /// The tree.
+        /// Root of the tree.
         root: PathBuf,
-        /// Why what is there cannot be used.
-        reason: Stale,
+        /// Why an index would have to be built.
+        reason: RebuildReason,
     },
     /// A table would need more than 2³² entries or bytes.
-    #[error("too much for one index; index a folder below this one")]
+    #[error("the tree is too large for one index; index a directory in it")]
     TooLarge,
     /// The query has no word.
     #[error("the query has no word to search for; describe the code in plain words or name a symbol")]
     EmptyQuery,
-    /// A filter names a language that there is not.
-    #[error("no language is called {name:?}; close to it are {close}; `quarry languages` lists all")]
+    /// A filter names an unknown language.
+    #[error("unknown language {name:?}; did you mean {close}? `quarry languages` lists all")]
     UnknownLanguage {
-        /// What was asked for.
+        /// The name as given.
         name: String,
         /// The languages whose names are closest to it.
         close: String,
     },
     /// A filter has a malformed glob.
-    #[error("{glob:?} is no glob as .gitignore has them")]
+    #[error("{glob:?} is not a valid glob in the syntax of .gitignore")]
     Glob {
-        /// The glob.
+        /// The glob as given.
         glob: String,
         /// What is wrong with it.
         source: ignore::Error,
     },
-    /// No unit lies at the place that was named.
+    /// No unit covers the position that was named.
     #[error(
-        "{path}:{line}: nothing is indexed there; name a line of a file in the index, relative to its root"
+        "{path}:{line}: no indexed unit covers this line; name a line of code in an indexed file, relative to the root"
     )]
     NoUnit {
         /// Path relative to the root.
@@ -152,25 +152,29 @@ impl Error {
         Self::Corrupt { path: path.to_owned(), problem: problem.into() }
     }
 
-    /// Whether a file of the index could not be written, rather than anything else.
+    /// Whether the file system refused to read or write the index.
     pub(crate) fn is_of_storage(&self) -> bool {
-        matches!(self, Self::Io { .. } | Self::Lexical(_) | Self::NoCacheFolder)
+        matches!(self, Self::Io { .. } | Self::Lexical(_) | Self::NoCacheDirectory)
     }
 
-    /// Whether something was not there.
+    /// Whether a file or directory was missing.
     pub(crate) fn is_not_found(&self) -> bool {
         self.kind() == Some(io::ErrorKind::NotFound)
     }
 
-    /// What fails while an index of some files is written says which folder is at fault.
-    pub(crate) fn in_folder(self, path: &Path, listing: &Listing) -> Self {
-        if !self.is_of_storage() || matches!(self, Self::NoCacheFolder) {
+    /// Adds the index directory to a storage error that occurred while the listed files were indexed.
+    pub(crate) fn in_directory(self, path: &Path, listing: &Listing) -> Self {
+        if !self.is_of_storage() || matches!(self, Self::NoCacheDirectory) {
             return self;
         }
-        Self::IndexFolder { path: path.to_owned(), needed: expected_bytes(listing), source: Box::new(self) }
+        Self::IndexDirectory {
+            path: path.to_owned(),
+            needed: expected_bytes(listing),
+            source: Box::new(self),
+        }
     }
 
-    /// With its causes.
+    /// The message with its causes, on one line.
     pub(crate) fn in_one_line(&self) -> String {
         let mut line = self.to_string();
         let mut cause = std::error::Error::source(self);
@@ -181,7 +185,7 @@ impl Error {
         line
     }
 
-    /// What kind of failure of the system is at the bottom of this.
+    /// The kind of the underlying I/O error.
     fn kind(&self) -> Option<io::ErrorKind> {
         match self {
             Self::Io { source, .. } => Some(source.kind()),
@@ -203,15 +207,15 @@ fn megabytes(bytes: u64) -> u64 {
     bytes.div_ceil(1_000_000).max(1)
 }
 
-/// What to do about a folder that cannot be written.
+/// The remedy for a directory that cannot be written.
 fn advice(error: &Error) -> &'static str {
     match error.kind() {
         Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge) => {
-            "make room there, or name a folder elsewhere with --index"
+            "free some space, or name a directory elsewhere with --index"
         }
         Some(io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) => {
-            "make it writable, or name another folder with --index"
+            "make it writable, or name another directory with --index"
         }
-        _ => "name another folder with --index",
+        _ => "name another directory with --index",
     }
 }

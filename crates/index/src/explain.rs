@@ -1,4 +1,4 @@
-//! What a score is made of: a tree whose numbers combine to it.
+//! Explains a score as a tree of the numbers that it is computed from.
 
 use std::collections::HashMap;
 
@@ -8,39 +8,39 @@ use crate::fusion::max_or_one;
 use crate::intent::{Model, QUERY_FEATURES, QueryFeatures, UNIT_FEATURES, UnitFeatures};
 use crate::lexical::FIELDS;
 use crate::search::{RankedUnits, Signals};
-use crate::{Error, Hit, Index, Ranking, ScoreParts};
+use crate::{Error, Hit, Index, RankingWeights, ScoreParts};
 
-/// A number and what it comes from.
+/// A number and the numbers that it is computed from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
-    /// What it is, in a few words.
+    /// Name of the number, in a few words.
     pub name: &'static str,
-    /// The number.
+    /// Value of the number.
     pub value: f32,
-    /// How it comes from its parts; none for what is not taken apart further.
+    /// How it is computed from `parts`; none for a leaf.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub combination: Option<Combination>,
-    /// What it comes from, in this order.
+    /// The numbers that it is computed from, in this order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Explanation>,
 }
 
-/// How a number comes from others.
+/// How a number is computed from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Combination {
-    /// All of them added up.
+    /// Their sum.
     Sum,
-    /// All of them multiplied.
+    /// Their product.
     Product,
-    /// The first one over the second.
+    /// The first divided by the second.
     Quotient,
     /// The exponential of the first one less the second, which is the logarithm of the sum over all candidates.
     Softmax,
 }
 
 impl Combination {
-    /// The number that comes from others.
+    /// Computes the number from its parts.
     #[must_use]
     pub fn of(self, parts: &[Explanation]) -> f32 {
         let mut values = parts.iter().map(|part| part.value);
@@ -54,7 +54,7 @@ impl Combination {
 }
 
 impl Explanation {
-    /// A number that is not taken apart.
+    /// A number without parts.
     #[must_use]
     pub fn leaf(name: &'static str, value: f32) -> Self {
         Self { name, value, combination: None, parts: Vec::new() }
@@ -78,7 +78,7 @@ impl Explanation {
 }
 
 impl Index {
-    /// How the scores of some of the units come about that were ranked, one tree for each; what has not been ranked has a
+    /// Explains the scores of ranked units, one tree for each hit; a unit that was not ranked has a
     /// score of 0.
     ///
     /// # Errors
@@ -88,8 +88,8 @@ impl Index {
         let query = signals.query();
         let is_symbol = query.symbol().is_some();
         let best = candidates.iter().map(|candidate| candidate.parts.rules).fold(f32::MIN_POSITIVE, f32::max);
-        let places = self.place_matches(&query, &signals.candidates);
-        let of_query = self.query_features(candidates, signals, &query, &places);
+        let path_matches = self.path_matches(&query, &signals.candidates);
+        let of_query = self.query_features(candidates, signals, &query, &path_matches);
         let of_units: HashMap<usize, &UnitFeatures> =
             candidates.iter().map(|candidate| (candidate.unit, &candidate.features)).collect();
         let explain = |hit: &Hit| {
@@ -100,14 +100,19 @@ impl Index {
                 return Ok(rules);
             }
             let mixture = explain_mixture(rules, best, &of_query, of_unit, &hit.parts);
-            // To the last digit the one that was found.
+            // Exactly the score of the ranking, to the last digit.
             Ok(Explanation { value: hit.score, ..mixture })
         };
         hits.iter().map(explain).collect()
     }
 
     /// The words and the meaning of a unit and of its file.
-    fn explain_words(&self, signals: &Signals, ranking: &Ranking, hit: &Hit) -> Result<Explanation, Error> {
+    fn explain_words(
+        &self,
+        signals: &Signals,
+        ranking: &RankingWeights,
+        hit: &Hit,
+    ) -> Result<Explanation, Error> {
         let Signals { terms, lexical, dense, dense_of_files, dense_weight, best, .. } = signals;
         let fields = self.lexical.field_scores(terms, &lexical.idf, &ranking.bm25f, hit.unit)?;
         let fields = FIELDS.into_iter().zip(fields).filter(|(_, score)| *score > 0.0);
@@ -121,7 +126,7 @@ impl Index {
             )
         };
         let both = |lexical_score, lexical: &[f32], cosine: f32, dense: &[f32]| {
-            // Below 0 nothing is alike.
+            // A cosine below 0 counts as 0.
             let cosine = Explanation::leaf("cosine", cosine.max(0.0));
             let lexical = share("lexical", lexical_score, lexical, 1.0 - dense_weight);
             vec![lexical, share("dense", cosine, dense, *dense_weight)]
@@ -149,14 +154,14 @@ impl Index {
 }
 
 /// The rules, added to the words and multiplied.
-fn explain_rules(words: Explanation, ranking: &Ranking, is_symbol: bool, hit: &Hit) -> Explanation {
+fn explain_rules(words: Explanation, ranking: &RankingWeights, is_symbol: bool, hit: &Hit) -> Explanation {
     let rule = |name, weight: f32, found: f32| {
         let found = Explanation::leaf("match", found.powf(ranking.name_power));
         Explanation::product(name, [Explanation::leaf("weight", weight), found])
     };
     let matches = vec![
         words,
-        rule("place", ranking.place_weight, hit.parts.place),
+        rule("path", ranking.path_weight, hit.parts.path),
         rule("name", ranking.name_weight, hit.parts.name),
     ];
     let by_kind = Explanation::product(
@@ -249,22 +254,22 @@ mod tests {
 
     #[test]
     fn explanations_combine_to_the_scores() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let write = |n: usize| {
             let text = format!(
                 "def connect(host):\n    \"\"\"Open a socket to a host.\"\"\"\n    return dial(host)\n\n\n\
                  def open_{n}(path):\n    return socket(path)\n"
             );
-            fs::write(folder.path().join(format!("socket_{n}.py")), text).unwrap();
+            fs::write(directory.path().join(format!("socket_{n}.py")), text).unwrap();
         };
         (0..5).for_each(write);
         let models: [Option<Arc<dyn Embedder>>; 2] = [None, Some(Arc::new(StaticModel::builtin()))];
         for (n, model) in models.into_iter().enumerate() {
-            let index = open(folder.path(), model);
+            let index = open(directory.path(), model);
             for query in ["open a socket to a host", "open_3", "where open_2 opens a path"] {
                 let filter = Filter::default();
                 let request =
-                    SearchRequest { query, limit: 20, ranking: Ranking::default(), filter: &filter };
+                    SearchRequest { query, limit: 20, ranking: RankingWeights::default(), filter: &filter };
                 let ranked = index.rank(&request).unwrap();
                 let hits = index.response(&ranked, request.limit).hits;
                 let explanations = index.explain(&ranked, &hits).unwrap();
@@ -290,7 +295,7 @@ mod tests {
     }
 
     fn open(root: &Path, model: Option<Arc<dyn Embedder>>) -> Index {
-        let options = OpenOptions { folder: Some(root.join(".index")), ..OpenOptions::default() };
+        let options = OpenOptions { directory: Some(root.join(".index")), ..OpenOptions::default() };
         Index::open_or_build(root, &options, model, &|_| {}).unwrap().index
     }
 

@@ -6,7 +6,7 @@ use quarry_walk::FileFlags;
 
 use crate::Error;
 
-/// What a search is narrowed to; the default lets everything through.
+/// Restricts the results of a search; the default passes everything.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     languages: Vec<Language>,
@@ -56,7 +56,7 @@ impl Filter {
         self.languages.is_empty() && self.kinds.is_empty() && self.globs.is_none() && self.without.is_empty()
     }
 
-    /// Whether all units of a file may be found, whose `path` is relative to the root; `language` is a language's name.
+    /// Whether all units of a file pass; `path` is relative to the root, `language` is the name of a language.
     #[must_use]
     pub fn file(&self, path: &str, language: &str, flags: FileFlags) -> bool {
         let extension = || path.rsplit_once('.').map_or("", |(_, extension)| extension);
@@ -65,20 +65,20 @@ impl Filter {
         self.path(path, flags) && (self.language(language) || self.languages.iter().any(is_shared))
     }
 
-    /// Whether units of a file may be found that are in a language that is asked for: cells of a notebook.
+    /// Whether a file passes apart from its language; the cells of a notebook have languages of their own.
     #[must_use]
     pub fn path(&self, path: &str, flags: FileFlags) -> bool {
         !self.without.intersects(flags)
             && self.globs.as_ref().is_none_or(|globs| !globs.matched(path, false).is_ignore())
     }
 
-    /// Whether what is written in a language, given by its name, may be found.
+    /// Whether units in a language, given by its name, pass.
     #[must_use]
     pub fn language(&self, name: &str) -> bool {
         self.languages.is_empty() || self.languages.iter().any(|wanted| wanted.name() == name)
     }
 
-    /// Whether units of this kind may be found.
+    /// Whether units of this kind pass.
     #[must_use]
     pub fn kind(&self, kind: UnitKind) -> bool {
         self.kinds.is_empty() || self.kinds.contains(&kind)

@@ -1,4 +1,4 @@
-//! Two lists of scores into one.
+//! Fuses two lists of scores into one.
 
 /// Weighted sum of two scores that are first scaled to 0 to 1, `dense_weight` (0 to 1) being the share of the
 /// dense one. Convex combination as in Bruch, Gai and Ingber, *An Analysis of Fusion Functions for Hybrid
@@ -7,7 +7,7 @@
 /// at least the best of each side.
 ///
 /// # Panics
-/// When the lists are not of one length.
+/// When the lists have different lengths.
 #[must_use]
 pub fn convex_combination(lexical: &[f32], dense: &[f32], dense_weight: f32) -> Vec<f32> {
     let fusion = Fusion::of(lexical, dense, dense_weight);
@@ -22,7 +22,7 @@ pub(crate) struct Fusion {
 }
 
 impl Fusion {
-    /// For lists of the scores of all documents.
+    /// Scales for lists that hold the scores of all documents.
     pub fn of(lexical: &[f32], dense: &[f32], dense_weight: f32) -> Self {
         assert_eq!(lexical.len(), dense.len(), "both score the same documents");
         Self { lexical: (1.0 - dense_weight) / max_or_one(lexical), dense: dense_weight / max_or_one(dense) }
@@ -38,7 +38,7 @@ impl Fusion {
 /// from 1, k usually 60. Documents of equal score share the best of their ranks; a score of 0 or less has none.
 ///
 /// # Panics
-/// When the lists are not of one length.
+/// When the lists have different lengths.
 #[must_use]
 pub fn reciprocal_rank(lexical: &[f32], dense: &[f32], k: f32) -> Vec<f32> {
     assert_eq!(lexical.len(), dense.len(), "both score the same documents");
@@ -47,9 +47,9 @@ pub fn reciprocal_rank(lexical: &[f32], dense: &[f32], k: f32) -> Vec<f32> {
         let mut order: Vec<usize> = (0..scores.len()).filter(|&document| scores[document] > 0.0).collect();
         order.sort_unstable_by(|&a, &b| scores[b].total_cmp(&scores[a]));
         let mut rank = 1;
-        for (place, &document) in order.iter().enumerate() {
-            if place > 0 && scores[document] < scores[order[place - 1]] {
-                rank = place + 1;
+        for (position, &document) in order.iter().enumerate() {
+            if position > 0 && scores[document] < scores[order[position - 1]] {
+                rank = position + 1;
             }
             fused[document] += 1.0 / (k + rank as f32);
         }

@@ -2,10 +2,10 @@
 //!
 //! Questions that a file answers ("JSON decoding", `Router`) name a subject; the [rules](crate::rules) about names and
 //! paths find it. Questions that one function answers describe behavior, and those rules mislead there. So a unit's
-//! score is the probability that it is meant, as a mixture of two experts (Jacobs et al., *Adaptive Mixtures of Local
-//! Experts*, 1991): with the probability of [`Model::file_probability`] it is drawn by a softmax over the scores of
-//! the rules, else by a softmax over those of [`Model::function_score`]. Both are linear in named features; their
-//! weights are data (`crates/index/ranking.json`), which `quarry eval tune` fits.
+//! score is the probability that it is the one the user wants, as a mixture of two experts (Jacobs et al., *Adaptive
+//! Mixtures of Local Experts*, 1991): with the probability of [`Model::file_probability`] it is drawn by a softmax over
+//! the scores of the rules, else by a softmax over those of [`Model::function_score`]. Both are linear in named
+//! features; their weights are data (`crates/index/ranking.json`), which `quarry eval tune` fits.
 
 use std::sync::LazyLock;
 
@@ -57,7 +57,7 @@ pub const UNIT_FEATURES: [&str; 16] = [
     "log_in_file",
 ];
 
-/// What speaks for a unit as the answer to a question about behavior.
+/// The features of a unit as an answer to a question about behavior.
 pub type UnitFeatures = [f32; UNIT_FEATURES.len()];
 
 /// How well names among the candidates match a query; each is the maximum of a
@@ -74,7 +74,7 @@ pub struct NameMatches {
     pub name: f32,
 }
 
-/// What a search found out about a query as a whole, each 0 to 1.
+/// What a search found about a query as a whole; each value is 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct QueryMatches {
     /// Share of its terms, by weight, that occur in the index.
@@ -83,7 +83,7 @@ pub struct QueryMatches {
     pub coverage: f32,
     /// Maximum cosine of a candidate.
     pub cosine: f32,
-    /// How well names match.
+    /// How well names among the candidates match.
     pub names: NameMatches,
 }
 
@@ -137,7 +137,7 @@ fn is_written_as_symbol(word: &str) -> bool {
         || dotted()
 }
 
-/// What a search found of a unit.
+/// What a search found about a unit.
 #[derive(Debug, Clone, Copy)]
 pub struct UnitMatches {
     /// BM25F over that of the best unit.
@@ -152,7 +152,7 @@ pub struct UnitMatches {
     pub coverage: f32,
     /// Share of the query's terms, by weight, that occur in it, its name or its path.
     pub matched: f32,
-    /// What it is.
+    /// Kind of the unit.
     pub kind: UnitKind,
     /// Whether it is test code.
     pub is_test: bool,
@@ -198,7 +198,7 @@ impl UnitMatches {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
-    /// What the odds of a file are multiplied with, above 1 because a file that is missed costs more: its questions
+    /// Factor for the odds of a file, above 1 because missing a file costs more: such questions
     /// have several right answers.
     pub file_odds: f32,
     /// What the scores of the rules, over the best one's, are multiplied with before the softmax.

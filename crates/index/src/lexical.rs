@@ -1,11 +1,11 @@
 //! Lexical search: BM25F over an inverted index.
 //!
 //! The postings are tantivy's; the scores are computed here, a term at a time into one value a text, because
-//! ranking wants three things at once that a query engine does not give: saturation across fields (BM25F), the
+//! ranking needs three things that a query engine does not provide together: saturation across fields (BM25F), the
 //! score of *every* text, and the same for groups of texts (files).
 
 mod fields;
-mod segment_folder;
+mod segment_directory;
 mod symbols;
 mod terms;
 
@@ -22,7 +22,7 @@ use tantivy::schema::{Field, IndexRecordOption, Schema, TextFieldIndexing, TextO
 use tantivy::tokenizer::TokenizerManager;
 use tantivy::{InvertedIndexReader, SegmentReader, TantivyDocument, Term};
 
-use self::segment_folder::SegmentFolder;
+use self::segment_directory::SegmentDirectory;
 use self::symbols::SymbolReader;
 use self::terms::TermSplitter;
 pub(crate) use self::terms::Terms;
@@ -32,7 +32,7 @@ use crate::table::{N_FIELDS, Numbering, PartUnits};
 /// Names of the fields, in the order that every array by field follows.
 pub const FIELDS: [&str; N_FIELDS] = ["name", "file", "folder", "doc", "body"];
 
-/// Name of the field that no score counts: what a text defines, folded.
+/// Name of the field that does not count in scores: the symbol that a text defines, folded.
 const SYMBOL_FIELD: &str = "symbol";
 
 /// Memory for the terms of a segment before it must be written.
@@ -48,8 +48,8 @@ pub struct LexicalText<'a> {
     pub name: &'a str,
     /// Stem of the file's name.
     pub file: &'a str,
-    /// Path of the file's folder.
-    pub folder: &'a str,
+    /// Path of the file's directory.
+    pub directory: &'a str,
     /// Docstring or leading comment.
     pub doc: &'a str,
     /// The source without `doc`.
@@ -68,7 +68,7 @@ impl<'a> LexicalText<'a> {
 
     /// In the order of [`FIELDS`].
     fn fields(&self) -> [&str; N_FIELDS] {
-        [self.name, self.file, self.folder, self.doc, &self.body]
+        [self.name, self.file, self.directory, self.doc, &self.body]
     }
 }
 
@@ -116,9 +116,9 @@ struct FieldReader {
 /// BM25F of texts and of the groups that they form.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scores {
-    /// One score a text: 0 where no term occurs, greater is better, unbounded.
+    /// One score for each text: 0 if no term occurs, larger is better, unbounded.
     pub texts: Vec<f32>,
-    /// One score a group, each taken as one long text.
+    /// One score for each group, taken as one long text.
     pub groups: Vec<f32>,
     /// The inverse document frequency of each term among texts, above 0.
     pub idf: Vec<f32>,
@@ -141,12 +141,12 @@ impl LexicalIndex {
     /// Indexes texts in memory, by the terms of search.
     ///
     /// # Errors
-    /// When the texts are over 2³² or hold more than memory does.
+    /// When there are more than 2³² texts, or they do not fit in memory.
     pub fn in_memory<'a>(texts: impl IntoIterator<Item = LexicalText<'a>>) -> Result<Self, Error> {
         Self::in_memory_by(TermRules::default(), texts)
     }
 
-    /// Indexes texts in memory; queries must come by the same rules.
+    /// Indexes texts in memory; queries must be split by the same rules.
     ///
     /// # Errors
     /// As [`in_memory`](Self::in_memory).
@@ -166,34 +166,34 @@ impl LexicalIndex {
         Ok(Self::of(vec![part], &numbering, &sizes))
     }
 
-    /// Writes the part of an index that holds some texts into an empty folder.
+    /// Writes the part of an index that holds some texts into an empty directory.
     ///
     /// # Errors
-    /// When the folder cannot be written.
-    pub(crate) fn create(folder: Directory, texts: impl IntoIterator<Item = Terms>) -> Result<(), Error> {
-        write(SegmentFolder(folder), texts)
+    /// When the directory cannot be written.
+    pub(crate) fn create(directory: Directory, texts: impl IntoIterator<Item = Terms>) -> Result<(), Error> {
+        write(SegmentDirectory(directory), texts)
     }
 
     /// Opens the parts that [`create`](Self::create) wrote, in the order of the numbering. `sizes` are those of
     /// all texts that are numbered.
     ///
     /// # Errors
-    /// When a folder does not hold a part of the numbering's size.
+    /// When a directory does not hold a part of the numbering's size.
     pub(crate) fn open(
-        folders: Vec<Directory>,
+        directories: Vec<Directory>,
         numbering: &Arc<Numbering>,
         sizes: &FieldSizes,
     ) -> Result<Self, Error> {
-        let open = |(folder, units): (Directory, &PartUnits)| {
-            let path = folder.path().to_owned();
-            let part = Part::open(SegmentFolder(folder))?;
+        let open = |(directory, units): (Directory, &PartUnits)| {
+            let path = directory.path().to_owned();
+            let part = Part::open(SegmentDirectory(directory))?;
             if part.n_documents == units.len() {
                 return Ok(part);
             }
-            let problem = format!("{} texts where {} belong", part.n_documents, units.len());
+            let problem = format!("expected {} texts, found {}", units.len(), part.n_documents);
             Err(Error::corrupt(&path, problem))
         };
-        let parts = folders.into_iter().zip(&numbering.parts).map(open).collect::<Result<_, Error>>()?;
+        let parts = directories.into_iter().zip(&numbering.parts).map(open).collect::<Result<_, Error>>()?;
         Ok(Self::of(parts, numbering, sizes))
     }
 
@@ -213,7 +213,7 @@ impl LexicalIndex {
         self.numbering.n_units
     }
 
-    /// True without texts.
+    /// Whether there are no texts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -266,7 +266,7 @@ impl Part {
     /// Some texts, indexed in memory.
     ///
     /// # Errors
-    /// When they hold more than memory does.
+    /// When they do not fit in memory.
     pub fn in_memory(texts: impl IntoIterator<Item = Terms>) -> Result<Self, Error> {
         let directory = RamDirectory::create();
         write(directory.clone(), texts)?;
@@ -275,7 +275,7 @@ impl Part {
 
     fn open(directory: impl tantivy::Directory) -> Result<Self, Error> {
         let index = tantivy::Index::open(directory)?;
-        // Not through a reader, which takes a lock and so needs a folder that can be written.
+        // Not through a reader: it takes a lock, which needs a writable directory.
         let segments = index.searchable_segments()?;
         let segment = match segments.as_slice() {
             [segment] => SegmentReader::open(segment)?,
@@ -298,21 +298,21 @@ impl Part {
     }
 }
 
-/// What occurrences of a term count, saturated, but not yet weighed: in texts, and in the groups that they form.
+/// Saturated but unweighted frequencies of a term in texts and in their groups.
 struct Matches {
     texts: Vec<(u32, f32)>,
     groups: Vec<(u32, f32)>,
 }
 
-/// Documents that are looked at together: few enough for their sums to stay in the processor's first cache.
+/// Documents that are scored together: few enough for their sums to stay in the processor's L1 cache.
 const WINDOW: usize = 2048;
 
-/// Weighted frequencies of a term in some documents that follow each other; 0 outside of `found`.
+/// Weighted frequencies of a term in consecutive documents; 0 outside `found`.
 struct Window {
-    /// Over what the length of the field makes of them.
+    /// Divided by the length normalization of the field.
     normalised: [f32; WINDOW],
     plain: [f32; WINDOW],
-    /// A bit a document.
+    /// One bit for each document.
     found: [u64; WINDOW / 64],
 }
 
@@ -321,7 +321,7 @@ impl Window {
         Box::new(Self { normalised: [0.0; WINDOW], plain: [0.0; WINDOW], found: [0; WINDOW / 64] })
     }
 
-    /// Calls `emit` with the place, the normalised and the plain frequency of each document found, and forgets them.
+    /// Calls `emit` with the position, the normalized and the plain frequency of each document found, and clears them.
     fn drain(&mut self, mut emit: impl FnMut(usize, f32, f32)) {
         for (first, found) in (0..).step_by(64).zip(&mut self.found) {
             while *found != 0 {
@@ -336,7 +336,7 @@ impl Window {
 /// The postings of a term in a field, decoded by blocks.
 struct FieldPostings<'a> {
     blocks: BlockSegmentPostings,
-    /// Place in the block.
+    /// Position in the block.
     at: usize,
     lengths: &'a FieldNormReader,
     weight: f32,
@@ -344,7 +344,7 @@ struct FieldPostings<'a> {
 }
 
 impl FieldPostings<'_> {
-    /// The document that is next.
+    /// The next document.
     fn document(&self) -> Option<u32> {
         self.blocks.docs().get(self.at).copied()
     }
@@ -372,10 +372,10 @@ impl FieldPostings<'_> {
     }
 }
 
-/// Lengths that the index tells apart.
+/// Number of distinct lengths that the index stores.
 const N_LENGTHS: usize = 256;
 
-/// What the frequencies in a field are divided with, by the id of the field's length.
+/// The divisor of the frequencies in a field, by the id of the field's length.
 fn norms(b: f32, mean_length: f32) -> [f32; N_LENGTHS] {
     std::array::from_fn(|id| {
         let length = FieldNormReader::id_to_fieldnorm(id as u8) as f32 / mean_length;
@@ -452,7 +452,7 @@ fn weigh<'m>(scores: &mut [f32], matches: impl Iterator<Item = &'m Vec<(u32, f32
     idf
 }
 
-/// How much text some texts have in each field.
+/// Total lengths of the fields of some texts.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct FieldSizes {
     n_terms: [u64; N_FIELDS],
@@ -480,7 +480,7 @@ pub(crate) fn has_terms(n_terms: &[u32; N_FIELDS]) -> [u32; N_FIELDS] {
     n_terms.map(|n| u32::from(n > 0))
 }
 
-/// Writes one segment, so that a text's number is its place in `texts`.
+/// Writes one segment, so that a text's number is its position in `texts`.
 fn write(directory: impl tantivy::Directory, texts: impl IntoIterator<Item = Terms>) -> Result<(), Error> {
     let mut schema = Schema::builder();
     let indexing =

@@ -1,7 +1,7 @@
 //! The on-disk index of a source tree: lexical and dense search, fusion, ranking rules.
 //!
-//! [`Index::open_or_build`] opens the index of a tree, first building or refreshing it where that is needed;
-//! [`Index::search`] ranks its units for a query. The pieces of a ranking are leaves of their own that work without
+//! [`Index::open_or_build`] opens the index of a tree, and builds or refreshes it first if necessary;
+//! [`Index::search`] ranks its units for a query. The parts of a ranking are modules that work without
 //! an index: [`lexical`] (BM25F), [`vectors`] (exact int8 scan), [`fusion`] and [`rules`].
 
 mod build;
@@ -10,17 +10,18 @@ mod complete;
 pub mod confidence;
 mod error;
 mod explain;
+mod file_selection;
 mod filter;
-mod folder;
-mod found;
 pub mod fusion;
+mod index_directory;
+mod indexed_file;
 pub mod intent;
 pub mod lexical;
+mod location;
 mod memory;
 mod mixture;
 mod open;
-mod place;
-mod reach;
+mod rebuild_reason;
 mod records;
 mod respelling;
 mod roots;
@@ -29,7 +30,6 @@ mod search;
 mod selection;
 pub mod snippet;
 mod source;
-mod stale;
 mod status;
 mod storage;
 mod table;
@@ -43,11 +43,11 @@ pub use confidence::{DEFAULT_THRESHOLD, Evidence};
 pub use error::{Error, expected_bytes};
 pub use explain::{Combination, Explanation};
 pub use filter::Filter;
-pub use folder::kept::UserIndexes;
-pub use found::FoundFile;
-pub use open::{BuildReport, Event, Index, OpenOptions, Opened, Outdated, Update, UserFolders};
-pub use place::LOCAL_FOLDER;
-pub use search::{Hit, RankedUnits, Ranking, ScoreParts, SearchRequest, SearchResponse};
+pub use index_directory::kept::UserIndexes;
+pub use indexed_file::IndexedFile;
+pub use location::LOCAL_DIRECTORY;
+pub use open::{BuildReport, Event, Index, OpenOptions, Opened, Outdated, Update, UserDirectories};
+pub use rebuild_reason::RebuildReason;
+pub use search::{Hit, RankedUnits, RankingWeights, ScoreParts, SearchRequest, SearchResponse};
 pub use source::UnitSource;
-pub use stale::Stale;
 pub use status::{IndexStatus, Status};

@@ -1,4 +1,4 @@
-//! An index in memory, for where none can be written.
+//! An index in memory, for when none can be written.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use quarry_walk::{self as walk, ListedFile, Skipped};
 use crate::build::{NewPart, batches, make_parts, nothing_to_index};
 use crate::changes::compare;
 use crate::complete;
-use crate::folder::{FORMAT, Manifest, PROGRAM};
+use crate::index_directory::{FORMAT, Manifest, PROGRAM};
 use crate::lexical::{LexicalIndex, Part};
 use crate::open::Dense;
 use crate::table::{Table, TableSize};
@@ -17,13 +17,13 @@ use crate::update::{Tree, left_out};
 use crate::vectors::{Rows, UnitVectors};
 use crate::{Error, Event, Index};
 
-/// What an index in memory was made from; on disk the folder knows.
+/// What an index in memory was built from; an index on disk has a manifest.
 pub(crate) struct Origin {
     root: PathBuf,
     manifest: Manifest,
 }
 
-/// What a build in memory made.
+/// The result of a build in memory.
 pub(crate) struct InMemory {
     pub table: Table,
     pub lexical: LexicalIndex,
@@ -38,7 +38,7 @@ pub(crate) struct InMemory {
 /// Indexes a tree.
 ///
 /// # Errors
-/// When no file has a unit, there is too much, or the model fails.
+/// When no file has a unit, the tree is too large, or the model fails.
 pub(crate) fn build(
     tree: &Tree,
     embedder: Option<Arc<dyn Embedder>>,
@@ -93,12 +93,12 @@ pub(crate) fn build(
 }
 
 impl Index {
-    /// Whether this is an index in memory that still is what its tree holds. Never for one on disk, which
-    /// [`open_or_build`](Self::open_or_build) looks at.
+    /// Whether this is an index in memory that still matches its tree. False for one on disk, which
+    /// [`open_or_build`](Self::open_or_build) checks.
     #[must_use]
     pub fn is_current_in_memory(&self) -> bool {
         let Some(Origin { root, manifest }) = &self.in_memory else { return false };
-        let Ok(base) = walk::base_folder(root).and_then(walk::open) else { return false };
+        let Ok(base) = walk::base_directory(root).and_then(walk::open) else { return false };
         let Ok(listing) = walk::list(root, &manifest.walk) else { return false };
         compare(&self.table, manifest, &base, &listing, &manifest.walk).changes.total() == 0
     }

@@ -9,9 +9,9 @@ use crate::fusion::max_or_one;
 use crate::intent::{
     self, Model, NameMatches, QueryFeatures, QueryMatches, Shares, UnitFeatures, UnitMatches,
 };
-use crate::rules::{self, PlaceMatch, Query};
+use crate::rules::{self, PathMatch, Query};
 use crate::search::{Candidate, RankedUnits, Signals};
-use crate::{Error, Hit, Index, Ranking, SearchRequest};
+use crate::{Error, Hit, Index, RankingWeights, SearchRequest};
 
 impl Index {
     /// Mixes the scores of the rules with those of questions about behavior, and sorts by the mixture.
@@ -20,12 +20,12 @@ impl Index {
         candidates: &mut [Candidate],
         signals: &Signals,
         query: &Query,
-        ranking: &Ranking,
-        places: &HashMap<u32, PlaceMatch>,
+        ranking: &RankingWeights,
+        path_matches: &HashMap<u32, PathMatch>,
     ) {
         let model = Model::builtin();
         let file_probability =
-            model.file_probability(&self.query_features(candidates, signals, query, places));
+            model.file_probability(&self.query_features(candidates, signals, query, path_matches));
         let file_probability = 1.0 - ranking.function_share * (1.0 - file_probability);
         self.set_features(candidates, signals);
         let rules: Vec<f32> = candidates.iter().map(|candidate| candidate.parts.rules).collect();
@@ -43,7 +43,8 @@ impl Index {
         candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.unit.cmp(&b.unit)));
     }
 
-    /// What the first candidate has of all shares: of the mixture, or of the rules where they alone rank; 0 of none.
+    /// The share of the first candidate: in the mixture, or in the softmax of the rules if they alone rank; 0 without
+    /// candidates.
     pub(crate) fn share_of_first(candidates: &[Candidate]) -> f32 {
         let Some(first) = candidates.first() else { return 0.0 };
         let is_mixed = first.parts.file_share > 0.0;
@@ -54,13 +55,13 @@ impl Index {
         }
     }
 
-    /// What the query looks like and how well the names among the candidates match it.
+    /// Computes the features of the query, including how well names among the candidates match it.
     pub(crate) fn query_features(
         &self,
         candidates: &[Candidate],
         signals: &Signals,
         query: &Query,
-        places: &HashMap<u32, PlaceMatch>,
+        path_matches: &HashMap<u32, PathMatch>,
     ) -> QueryFeatures {
         let maximum = |values: &mut dyn Iterator<Item = f32>| values.fold(0.0, f32::max);
         let own_name = |candidate: &Candidate| {
@@ -74,8 +75,8 @@ impl Index {
             coverage: maximum(&mut candidates.iter().map(|candidate| candidate.parts.coverage)),
             cosine: maximum(&mut candidates.iter().map(|candidate| candidate.parts.dense)),
             names: NameMatches {
-                stem: maximum(&mut places.values().map(|place| place.stem)),
-                directory: maximum(&mut places.values().map(|place| place.directory)),
+                stem: maximum(&mut path_matches.values().map(|matched| matched.stem)),
+                directory: maximum(&mut path_matches.values().map(|matched| matched.directory)),
                 type_name: maximum(&mut of_types.map(|(_, found)| *found)),
                 name: maximum(&mut names.iter().map(|(_, found)| *found)),
             },
@@ -83,7 +84,7 @@ impl Index {
         intent::query_features(query.text, &matches)
     }
 
-    /// Gives candidates their features.
+    /// Computes the features of candidates.
     fn set_features(&self, candidates: &mut [Candidate], signals: &Signals) {
         let Signals { lexical, dense, dense_of_files, .. } = signals;
         let best = [&lexical.texts, dense, &lexical.groups, dense_of_files].map(|scores| max_or_one(scores));
@@ -120,21 +121,21 @@ impl Index {
         }
     }
 
-    /// What a query looks like, and its candidates with their features, in the order of the scores of the rules, for
+    /// The features of a query and its candidates with theirs, in the order of the scores of the rules, for
     /// fitting a [`Model`].
     ///
     /// # Errors
-    /// As those of a search.
+    /// The same as for a search.
     pub fn features(
         &self,
         request: &SearchRequest,
     ) -> Result<(QueryFeatures, Vec<(Hit, UnitFeatures)>), Error> {
-        let ranking = Ranking { function_share: 0.0, ..request.ranking.clone() };
+        let ranking = RankingWeights { function_share: 0.0, ..request.ranking.clone() };
         let request = SearchRequest { ranking, ..request.clone() };
         let RankedUnits { mut candidates, signals, .. } = self.rank(&request)?;
         let query = signals.query();
-        let places = self.place_matches(&query, &signals.candidates);
-        let features = self.query_features(&candidates, &signals, &query, &places);
+        let path_matches = self.path_matches(&query, &signals.candidates);
+        let features = self.query_features(&candidates, &signals, &query, &path_matches);
         self.set_features(&mut candidates, &signals);
         let hit = |candidate: Candidate| {
             (self.hit(candidate.unit, candidate.score, candidate.parts), candidate.features)

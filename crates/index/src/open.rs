@@ -1,4 +1,4 @@
-//! Opening an index, and building it where there is no fresh one.
+//! Opens an index, and builds it if there is no fresh one.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -9,73 +9,73 @@ use quarry_embed::Embedder;
 use quarry_files::Directory;
 use quarry_walk::{self as walk, Listing, Skipped, WalkChoice, WalkOptions};
 
-use crate::build::LEXICAL_FOLDER;
+use crate::build::LEXICAL_DIRECTORY;
 use crate::changes::{Comparison, compare};
-use crate::folder::{IndexFolder, Manifest, PROGRAM, WriterLock};
+use crate::file_selection::FileSelection;
+use crate::index_directory::{IndexDirectory, Manifest, PROGRAM, WriterLock};
 use crate::lexical::LexicalIndex;
+use crate::location::{IndexLocation, IndexLocations};
 use crate::memory::{self, Origin};
-use crate::place::{Place, Places};
-use crate::reach::Reach;
 use crate::roots::{self, Root};
-use crate::table::{PartSize, Table, open_folder};
+use crate::table::{PartSize, Table, open_directory};
 use crate::unread::unread;
-use crate::update::{self, Former, FormerFiles, Remembered, Tree, left_out};
+use crate::update::{self, PreviousFiles, PreviousGeneration, RememberedSettings, Tree, left_out};
 use crate::vectors::UnitVectors;
-use crate::{Error, Filter, Stale, complete};
+use crate::{Error, Filter, RebuildReason, complete};
 
-/// Where the index is and what it holds.
+/// Which index to open, when to build it and which files it covers.
 #[derive(Debug, Clone)]
 pub struct OpenOptions {
-    /// The folder of the index, which is then one of the very path that is opened. By default the nearest index counts:
-    /// the one in the tree ([`LOCAL_FOLDER`](crate::LOCAL_FOLDER)), if this user made it on this machine, or in the
-    /// user's cache, of the path or of a folder around it.
-    pub folder: Option<PathBuf>,
-    /// Whether the index is to lie in the tree, where it is found again; it is then one of the very path too.
+    /// Directory of the index, which then covers exactly the path that is opened. By default the nearest index is used:
+    /// the one in the tree ([`LOCAL_DIRECTORY`](crate::LOCAL_DIRECTORY)), if this user wrote it on this machine, or in
+    /// the user's cache, of the path or of an enclosing directory.
+    pub directory: Option<PathBuf>,
+    /// Whether to keep the index in the tree; it then covers exactly the path too.
     pub local: bool,
-    /// Whether an index of a folder around the path may be used (the default), which then finds only what lies in the
-    /// path. It is kept as it was made, and does not answer where it lacks files that `walk` asks for.
+    /// Whether an index of an enclosing directory may be used (the default), which then finds only files in the
+    /// path. It keeps the files that it was built with, and is not used if it lacks files that `walk` asks for.
     pub enclosing: bool,
-    /// When the index is brought up to date.
+    /// When to update the index.
     pub update: Update,
-    /// Which files are to be found, as far as somebody says it now.
+    /// Which files to find; options that are not set are those that the index remembers.
     pub walk: WalkChoice,
-    /// Which files are found where neither `walk` nor the index says so.
+    /// Which files to find where neither `walk` nor the index sets an option.
     pub defaults: WalkOptions,
-    /// How the model is called, for the index to remember. The model that the index is opened with is another matter.
+    /// Name of a model for the index to remember; the index may be opened with another one.
     pub model: Option<String>,
-    /// Whether the index is to remember `walk` and `model`, for those who do not say them, and to hold those files alone.
+    /// Whether the index remembers `walk` and `model` as defaults for later searches, and drops all other files.
     pub remember: bool,
-    /// Where the user's own folders are.
-    pub user: UserFolders,
+    /// The user's own directories.
+    pub user: UserDirectories,
 }
 
-/// Folders of the user's, which strangers do not write to; by default those that the system knows.
+/// Directories that only the user writes to; by default those of the operating system.
 #[derive(Debug, Clone)]
-pub struct UserFolders {
-    /// For what can be made again: indexes.
+pub struct UserDirectories {
+    /// Cache directory: for indexes, which can be built again.
     pub cache: Option<PathBuf>,
-    /// For what is known of this machine: which indexes in trees it made.
+    /// State directory: records which indexes in trees this machine wrote.
     pub state: Option<PathBuf>,
 }
 
-impl Default for UserFolders {
+impl Default for UserDirectories {
     fn default() -> Self {
         Self { cache: quarry_files::cache_directory(), state: quarry_files::state_directory() }
     }
 }
 
-impl UserFolders {
-    /// Both in one folder.
+impl UserDirectories {
+    /// Subdirectories of `directory`.
     #[must_use]
-    pub fn below(folder: &Path) -> Self {
-        Self { cache: Some(folder.join("cache")), state: Some(folder.join("state")) }
+    pub fn below(directory: &Path) -> Self {
+        Self { cache: Some(directory.join("cache")), state: Some(directory.join("state")) }
     }
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
         Self {
-            folder: None,
+            directory: None,
             local: false,
             enclosing: true,
             update: Update::default(),
@@ -83,68 +83,68 @@ impl Default for OpenOptions {
             defaults: WalkOptions::default(),
             model: None,
             remember: false,
-            user: UserFolders::default(),
+            user: UserDirectories::default(),
         }
     }
 }
 
 impl OpenOptions {
-    /// Whether the index may be in memory alone, because nobody has said where it is to be.
+    /// Whether the index may be built in memory, because the caller has not said where to keep it.
     fn may_be_in_memory(&self) -> bool {
-        self.update == Update::IfPossible && self.folder.is_none() && !self.local
+        self.update == Update::IfPossible && self.directory.is_none() && !self.local
     }
 }
 
-/// When an index is brought up to date.
+/// When an index is updated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Update {
-    /// Never: it is opened as it is, however many files have changed since, and it is an error if there is none. The
-    /// tree is not looked at.
+    /// Never: the index is opened as it is, however many files have changed; a missing index is an error. The
+    /// tree is not read.
     Never,
-    /// Where files have changed. If the folder of the index cannot be written, the index is opened as it is
-    /// ([`Opened::outdated`]); where there is none to open, it is built in memory ([`Opened::unsaved`]), unless
-    /// [`OpenOptions`] say where it has to be.
+    /// If files have changed. If the index directory cannot be written, the index is opened as it is
+    /// ([`Opened::outdated`]); if there is none, it is built in memory ([`Opened::unsaved`]), unless
+    /// [`OpenOptions`] name its location.
     #[default]
     IfPossible,
-    /// Where files have changed; it is an error if the folder of the index cannot be written.
+    /// If files have changed; it is an error if the index directory cannot be written.
     Required,
-    /// Always, from nothing.
+    /// Always: the index is rebuilt from scratch.
     Anew,
 }
 
-/// What happens while an index is opened.
+/// A progress report while an index is opened.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// The index that was found is not used, for this reason.
-    Stale(&'a Stale),
-    /// What is in the place of an index in the tree is left alone: this user has not made it on this machine.
+    /// The index is built or updated, for this reason.
+    RebuildReason(&'a RebuildReason),
+    /// An index in the tree is ignored: this user did not write it on this machine.
     Ignored(&'a Path),
-    /// Another process is writing this index; its end is waited for.
+    /// Waiting for another process that is writing this index.
     Waiting,
-    /// A file was read and cut into units.
+    /// A file was read and split into units.
     Read {
-        /// Files so far.
+        /// Number of files read so far.
         done: usize,
-        /// Files in all.
+        /// Total number of files to read.
         total: usize,
     },
     /// A batch of units was embedded.
     Embedded {
-        /// Units so far.
+        /// Number of units embedded so far.
         done: usize,
-        /// Units in all.
+        /// Total number of units to embed.
         total: usize,
     },
 }
 
-/// An index that is open for search. Its files are mapped; a later generation does not disturb it.
+/// An index that is open for search. Its files are mapped; a later generation does not affect it.
 pub struct Index {
-    /// What it is of and which part of that is searched, ascending by the paths of the trees.
+    /// The indexed trees and the parts of them that are searched, ascending by the paths of the trees.
     pub(crate) trees: Vec<roots::Tree>,
     pub(crate) table: Table,
     pub(crate) lexical: LexicalIndex,
     pub(crate) dense: Option<Dense>,
-    /// What it was made from, if it is in memory alone.
+    /// What it was built from, if it is only in memory.
     pub(crate) in_memory: Option<Origin>,
     /// The file of each unit, the units of each file and its bytes, for scoring files.
     pub(crate) file_of_unit: Vec<u32>,
@@ -157,48 +157,48 @@ pub(crate) struct Dense {
     pub matrix: UnitVectors,
 }
 
-/// An index, and how it came about.
+/// An open index, and how it was opened.
 pub struct Opened {
-    /// Ready for search.
+    /// The index, ready for search.
     pub index: Index,
-    /// What was done to build it; none when it was fresh.
+    /// What the build did; none if the index was fresh.
     pub built: Option<BuildReport>,
-    /// Why it is not up to date; none when it is, or was not to be.
+    /// Why it is out of date; none if it is up to date or was opened with [`Update::Never`].
     pub outdated: Option<Outdated>,
-    /// Why it is in memory alone, and so was built for this opening only: its folder cannot be written.
+    /// Why it could not be saved and is only in memory, for this process.
     pub unsaved: Option<Error>,
 }
 
-/// Why an index was opened as it is although files have changed.
+/// Why an index was opened although files have changed.
 #[derive(Debug)]
 pub struct Outdated {
-    /// What there would have been to do.
-    pub reason: Stale,
-    /// Why it was not done: the folder of the index cannot be written.
+    /// Why it should have been updated.
+    pub reason: RebuildReason,
+    /// Why it was not updated: the index directory cannot be written.
     pub error: Error,
 }
 
-/// What a build did.
+/// The result of building an index.
 #[derive(Debug)]
 pub struct BuildReport {
-    /// Why it was done.
-    pub reason: Stale,
+    /// Why the index was built.
+    pub reason: RebuildReason,
     /// Files of the tree that were left out, ascending by path.
     pub skipped: Vec<Skipped>,
-    /// Units that were embedded; the vectors of all others were known.
+    /// Number of units that were embedded; the vectors of all others were known.
     pub n_embedded: usize,
 }
 
 impl Index {
     /// Opens the index of the tree at `root`, which may also be a single file, or the index of a tree around it, as
-    /// [`OpenOptions`] says; paths are relative to `root` in both cases. Builds the index first where there is none,
-    /// where the content of any file is not as recorded, or where the index is of another version; a build that
-    /// fails leaves the former index as it was. Files that are unchanged are not read, and a unit whose text is known
+    /// [`OpenOptions`] say; paths are relative to `root` in both cases. Builds the index first if there is none,
+    /// if the content of any file is not as recorded, or if the index is of another version; a build that
+    /// fails leaves the previous index as it was. Files that are unchanged are not read, and a unit whose text is known
     /// is not embedded again. Without `embedder` the search is lexical.
     /// `events` is called from several threads.
     ///
     /// # Errors
-    /// When the tree cannot be read or has nothing to index, the model fails, or the index folder cannot be written.
+    /// When the tree cannot be read or has nothing to index, the model fails, or the index directory cannot be written.
     pub fn open_or_build(
         root: &Path,
         options: &OpenOptions,
@@ -209,11 +209,11 @@ impl Index {
         Ok(opened.remove(0))
     }
 
-    /// As [`open_or_build`](Self::open_or_build), of several paths that are to be searched together
-    /// ([`Index::together`]): one index for all paths that it answers for.
+    /// Like [`open_or_build`](Self::open_or_build), for several paths that are searched together
+    /// ([`Index::together`]): returns each index once, however many of the paths use it.
     ///
     /// # Errors
-    /// As those of one path.
+    /// The same as for one path.
     pub fn open_or_build_all(
         paths: &[(&Path, &OpenOptions)],
         embedder: Option<Arc<dyn Embedder>>,
@@ -222,34 +222,34 @@ impl Index {
         let mut trees: Vec<OpenTree> = Vec::new();
         for (number, &(path, options)) in paths.iter().enumerate() {
             let path = &*walk::resolved(path);
-            let base = walk::base_folder(path)?.to_owned();
-            let Places { enclosing, own, ignored } = Places::of(path, options)?;
+            let base = walk::base_directory(path)?.to_owned();
+            let IndexLocations { enclosing, own, ignored } = IndexLocations::of(path, options)?;
             ignored.iter().for_each(|path| events(Event::Ignored(path)));
-            for place in enclosing.iter().chain([&own]) {
-                let (at, found) = match open_tree(&mut trees, place, options, &embedder, events) {
-                    // Of the tree around it the path would need a part only, which an index of its own has.
-                    Err(Error::IndexFolder { .. })
-                        if options.update == Update::IfPossible && !place.scope.is_all() =>
+            for location in enclosing.iter().chain([&own]) {
+                let (at, found) = match open_tree(&mut trees, location, options, &embedder, events) {
+                    // The path needs only its part of the enclosing tree, which an index of its own has.
+                    Err(Error::IndexDirectory { .. })
+                        if options.update == Update::IfPossible && !location.scope.is_all() =>
                     {
                         continue;
                     }
                     opened => opened?,
                 };
                 let index = &mut trees[at].opened.index;
-                if place.scope.is_all() || place.scope.n_files(&index.table) > 0 {
-                    index.check_readable(path, place, &found)?;
-                    let (scope, filter) = (place.scope.clone(), Filter::default());
+                if location.scope.is_all() || location.scope.n_files(&index.table) > 0 {
+                    index.check_readable(path, location, &found)?;
+                    let (scope, filter) = (location.scope.clone(), Filter::default());
                     index.trees[0].roots.push(Root { number, base, scope, found, filter });
                     break;
                 }
             }
         }
         let opened = trees.into_iter().map(|tree| tree.opened);
-        // One that was opened in vain answers for nothing.
+        // Drop indexes that hold no file of any path.
         Ok(opened.filter(|opened| !opened.index.trees[0].roots.is_empty()).collect())
     }
 
-    /// Number of files of the whole index, those without units included.
+    /// Number of files of the whole index, including those without units.
     #[must_use]
     pub fn n_files(&self) -> usize {
         self.table.files.len()
@@ -262,120 +262,122 @@ impl Index {
     }
 }
 
-/// An index that was opened for a path, and answers for others too.
+/// An index that was opened for a path, and that other paths may share.
 struct OpenTree {
     canonical: PathBuf,
-    folder: PathBuf,
-    /// Which files it was to hold.
+    directory: PathBuf,
+    /// Which files it was opened to hold.
     held: WalkOptions,
     opened: Opened,
 }
 
-/// Opens the index in a place, unless it is open: which of `trees` it is, and which of its files are found.
+/// Opens the index at a location, unless it is open; returns its number in `trees` and which of its files are found.
 fn open_tree(
     trees: &mut Vec<OpenTree>,
-    place: &Place,
+    location: &IndexLocation,
     options: &OpenOptions,
     embedder: &Option<Arc<dyn Embedder>>,
     events: &(dyn Fn(Event) + Sync),
 ) -> Result<(usize, WalkOptions), Error> {
-    let manifest = place.folder.manifest().ok();
-    let reach = Reach::of(options, manifest.as_ref(), !place.scope.is_all());
-    let folder = place.folder.path();
-    let known = trees.iter().position(|tree| tree.canonical == place.canonical && tree.folder == folder);
-    if let Some(at) = known.filter(|&at| trees[at].held == reach.held) {
-        return Ok((at, reach.found));
+    let manifest = location.directory.manifest().ok();
+    let selection = FileSelection::of(options, manifest.as_ref(), !location.scope.is_all());
+    let directory = location.directory.path();
+    let known =
+        trees.iter().position(|tree| tree.canonical == location.canonical && tree.directory == directory);
+    if let Some(at) = known.filter(|&at| trees[at].held == selection.held) {
+        return Ok((at, selection.found));
     }
-    let canonical = place.canonical.to_string_lossy();
-    let base = &walk::open(walk::base_folder(&place.root)?)?;
-    let wanted = Wanted { place, canonical: &canonical, base, embedder: embedder.clone() };
-    let remembered = manifest.as_ref().map(Remembered::of).unwrap_or_default().told(options);
-    let opened = wanted.open_with(options, (&reach.held, &remembered), events)?;
-    place.folder.mark_used();
-    let mut tree = OpenTree { canonical: place.canonical.clone(), folder, held: reach.held, opened };
+    let canonical = location.canonical.to_string_lossy();
+    let base = &walk::open(walk::base_directory(&location.root)?)?;
+    let opener = Opener { location, canonical: &canonical, base, embedder: embedder.clone() };
+    let remembered = manifest.as_ref().map(RememberedSettings::of).unwrap_or_default().told(options);
+    let opened = opener.open_with(options, (&selection.held, &remembered), events)?;
+    location.directory.mark_used();
+    let mut tree =
+        OpenTree { canonical: location.canonical.clone(), directory, held: selection.held, opened };
     let at = known.unwrap_or(trees.len());
     match trees.get_mut(at) {
-        Some(former) => {
-            std::mem::swap(&mut former.opened.index.trees[0].roots, &mut tree.opened.index.trees[0].roots);
-            *former = tree;
+        Some(previous) => {
+            std::mem::swap(&mut previous.opened.index.trees[0].roots, &mut tree.opened.index.trees[0].roots);
+            *previous = tree;
         }
         None => trees.push(tree),
     }
-    Ok((at, reach.found))
+    Ok((at, selection.found))
 }
 
-/// What an index must have been made from.
-struct Wanted<'a> {
-    place: &'a Place,
-    /// Of the tree.
+/// Opens the index at a location, and builds it if necessary.
+struct Opener<'a> {
+    location: &'a IndexLocation,
+    /// Canonical path of the tree.
     canonical: &'a str,
-    /// What the paths of the tree are relative to.
+    /// The directory that the paths of the tree are relative to.
     base: &'a Directory,
     embedder: Option<Arc<dyn Embedder>>,
 }
 
-/// The valid generation.
-struct Newest {
+/// The valid generation of an index.
+struct CurrentGeneration {
     index: Index,
     manifest: Manifest,
 }
 
-/// What can be used again of an index.
-enum Usable {
+/// What a build can reuse of an index.
+enum Reusable {
     Nothing,
     /// The vectors.
     Vectors(Box<Manifest>),
-    /// All but what has changed.
-    Files(Box<Newest>, Comparison),
+    /// Everything except changed files.
+    Files(Box<CurrentGeneration>, Comparison),
 }
 
-/// What there is to do, and with what.
-struct Work {
-    reason: Stale,
-    usable: Usable,
+/// A build to do: why, and what it can reuse.
+struct Rebuild {
+    reason: RebuildReason,
+    reusable: Reusable,
 }
 
-impl Usable {
-    fn former(&self) -> Option<Former<'_>> {
+impl Reusable {
+    fn previous(&self) -> Option<PreviousGeneration<'_>> {
         match self {
             Self::Nothing => None,
-            Self::Vectors(manifest) => Some(Former { manifest, files: None }),
-            Self::Files(newest, comparison) => Some(newest.former(comparison)),
+            Self::Vectors(manifest) => Some(PreviousGeneration { manifest, files: None }),
+            Self::Files(current, comparison) => Some(current.previous(comparison)),
         }
     }
 
-    /// Whether the folder still holds what this was found from.
-    fn is_of(&self, folder: &IndexFolder) -> bool {
-        let Self::Files(newest, _) = self else { return false };
-        folder.manifest().is_ok_and(|manifest| manifest == newest.manifest)
+    /// Whether the directory still holds the generation that this comes from.
+    fn is_of(&self, directory: &IndexDirectory) -> bool {
+        let Self::Files(current, _) = self else { return false };
+        directory.manifest().is_ok_and(|manifest| manifest == current.manifest)
     }
 }
 
-impl Newest {
+impl CurrentGeneration {
     fn opened(self) -> Opened {
         Opened { index: self.index, built: None, outdated: None, unsaved: None }
     }
 
-    fn former<'a>(&'a self, comparison: &'a Comparison) -> Former<'a> {
-        let files = FormerFiles { table: &self.index.table, comparison };
-        Former { manifest: &self.manifest, files: Some(files) }
+    fn previous<'a>(&'a self, comparison: &'a Comparison) -> PreviousGeneration<'a> {
+        let files = PreviousFiles { table: &self.index.table, comparison };
+        PreviousGeneration { manifest: &self.manifest, files: Some(files) }
     }
 }
 
-impl Wanted<'_> {
-    /// Opens the index of the files of `walk`, and has it remember what it is told.
+impl Opener<'_> {
+    /// Opens the index of the files that `walk` lists, with the settings to remember.
     fn open_with(
         &self,
         options: &OpenOptions,
-        (walk, remembered): (&WalkOptions, &Remembered),
+        (walk, remembered): (&WalkOptions, &RememberedSettings),
         events: &(dyn Fn(Event) + Sync),
     ) -> Result<Opened, Error> {
         if options.update == Update::Never {
-            let no_index = |reason| Error::NoIndex { root: self.place.root.clone(), reason };
-            return self.open_newest().map(Newest::opened).map_err(no_index);
+            let no_index = |reason| Error::NoIndex { root: self.location.root.clone(), reason };
+            return self.open_current().map(CurrentGeneration::opened).map_err(no_index);
         }
         let looked_ns = now_ns();
-        let listing = &walk::list(&self.place.root, walk)?;
+        let listing = &walk::list(&self.location.root, walk)?;
         let mut opened = self.refresh(options, (walk, remembered), listing, looked_ns, events)?;
         opened.index.add_unread(listing);
         Ok(opened)
@@ -384,56 +386,57 @@ impl Wanted<'_> {
     fn refresh(
         &self,
         options: &OpenOptions,
-        (walk, remembered): (&WalkOptions, &Remembered),
+        (walk, remembered): (&WalkOptions, &RememberedSettings),
         listing: &Listing,
         looked_ns: u64,
         events: &(dyn Fn(Event) + Sync),
     ) -> Result<Opened, Error> {
-        let Place { root, folder, .. } = self.place;
+        let IndexLocation { root, directory, .. } = self.location;
         let tree =
             Tree { root, base: self.base, canonical: self.canonical, walk, remembered, listing, looked_ns };
         let is_anew = options.update == Update::Anew;
-        let work = match self.look(&tree, is_anew) {
-            Ok((newest, comparison)) => {
+        let rebuild = match self.look(&tree, is_anew) {
+            Ok((current, comparison)) => {
                 if comparison.has_read {
-                    // What was learnt by reading is worth noting, but an index that cannot be written is as good.
-                    let _ = self.note(&tree, &newest, &comparison);
+                    // Recording the new times saves reading next time, but the index is as good without.
+                    let _ = self.note(&tree, &current, &comparison);
                 }
-                return Ok(newest.opened());
+                return Ok(current.opened());
             }
-            Err(work) => work,
+            Err(rebuild) => rebuild,
         };
-        let (lock, work) = match folder.lock(|| events(Event::Waiting)) {
-            // The writer that was waited for may have done it.
-            Ok(lock) if !work.usable.is_of(folder) => match self.look(&tree, is_anew) {
-                Ok((newest, _)) => return Ok(newest.opened()),
-                Err(work) => (Ok(lock), work),
+        let (lock, rebuild) = match directory.lock(|| events(Event::Waiting)) {
+            // The other writer may have built it meanwhile.
+            Ok(lock) if !rebuild.reusable.is_of(directory) => match self.look(&tree, is_anew) {
+                Ok((current, _)) => return Ok(current.opened()),
+                Err(rebuild) => (Ok(lock), rebuild),
             },
-            lock => (lock, work),
+            lock => (lock, rebuild),
         };
         let built = lock.and_then(|lock| {
-            events(Event::Stale(&work.reason));
-            let built = self.build(&tree, &work, &lock, events);
+            events(Event::Rebuilding(&rebuild.reason));
+            let built = self.build(&tree, &rebuild, &lock, events);
             if built.is_err() {
                 lock.remove_unfinished();
             }
             built
         });
-        match (built, work) {
-            (Ok((index, skipped, n_embedded)), Work { reason, .. }) => {
+        match (built, rebuild) {
+            (Ok((index, skipped, n_embedded)), Rebuild { reason, .. }) => {
                 let built = Some(BuildReport { reason, skipped, n_embedded });
                 Ok(Opened { index, built, outdated: None, unsaved: None })
             }
-            (Err(error), Work { reason, usable: Usable::Files(newest, _) })
+            (Err(error), Rebuild { reason, reusable: Reusable::Files(current, _) })
                 if error.is_of_storage() && options.update == Update::IfPossible =>
             {
-                let outdated = Some(Outdated { reason, error: error.in_folder(&folder.path(), listing) });
-                Ok(Opened { index: newest.index, built: None, outdated, unsaved: None })
+                let outdated =
+                    Some(Outdated { reason, error: error.in_directory(&directory.path(), listing) });
+                Ok(Opened { index: current.index, built: None, outdated, unsaved: None })
             }
-            (Err(error), Work { reason, .. }) => {
+            (Err(error), Rebuild { reason, .. }) => {
                 let is_of_storage = error.is_of_storage();
-                let error = error.in_folder(&folder.path(), listing);
-                if !is_of_storage || !options.may_be_in_memory() || !self.place.scope.is_all() {
+                let error = error.in_directory(&directory.path(), listing);
+                if !is_of_storage || !options.may_be_in_memory() || !self.location.scope.is_all() {
                     return Err(error);
                 }
                 let made = memory::build(&tree, self.embedder.clone(), events)?;
@@ -446,28 +449,28 @@ impl Wanted<'_> {
         }
     }
 
-    /// Writes the next generation, with vectors of the model that is wanted, and publishes it. Returns the index, the
+    /// Writes the next generation, with vectors of the opener's model, and publishes it. Returns the index, the
     /// files that were left out, and the number of units that were embedded.
     fn build(
         &self,
         tree: &Tree,
-        work: &Work,
+        rebuild: &Rebuild,
         lock: &WriterLock,
         events: &(dyn Fn(Event) + Sync),
     ) -> Result<(Index, Vec<Skipped>, usize), Error> {
         lock.remove_unfinished();
-        // The vectors of other models are still what they were.
+        // The vectors of other models are still valid.
         let model = self.model();
-        let is_carried = |id: &str| work.reason != Stale::Requested || model != Some(id);
-        let former = work.usable.former();
-        let mut manifest = update::write_generation(tree, former, lock, is_carried, events)?;
+        let is_carried = |id: &str| rebuild.reason != RebuildReason::Requested || model != Some(id);
+        let previous = rebuild.reusable.previous();
+        let mut manifest = update::write_generation(tree, previous, lock, is_carried, events)?;
         let mut index = self.open(&lock.directory, &manifest)?;
         let is_new = |id: &&str| !manifest.models.iter().any(|known| known == id);
         if let Some(id) = model.filter(is_new) {
             manifest.models.push(id.to_owned());
         }
-        // Vectors that take long to make are kept as they come, where nothing else changes.
-        let is_addition = matches!(work.reason, Stale::Model(_));
+        // If only vectors are added, publish each batch: they take long to compute.
+        let is_addition = matches!(rebuild.reason, RebuildReason::Model(_));
         let save = |manifest: &Manifest| if is_addition { lock.publish(manifest) } else { Ok(()) };
         let n_embedded = match &mut index.dense {
             Some(Dense { embedder, matrix }) => complete::complete(
@@ -489,77 +492,81 @@ impl Wanted<'_> {
         self.embedder.as_ref().map(|embedder| embedder.id())
     }
 
-    /// The index, if it is what is wanted, else what there is to do; with `is_anew` that is everything. Takes no lock.
-    fn look(&self, tree: &Tree, is_anew: bool) -> Result<(Newest, Comparison), Work> {
-        let newest = self.open_newest().map_err(|reason| {
-            let usable = self.place.folder.manifest_or_copy();
-            let usable = usable.map_or(Usable::Nothing, |manifest| Usable::Vectors(Box::new(manifest)));
-            Work { reason, usable }
+    /// The current generation if it is fresh, else what has to be rebuilt; with `is_anew` that is everything. Takes no
+    /// lock.
+    fn look(&self, tree: &Tree, is_anew: bool) -> Result<(CurrentGeneration, Comparison), Rebuild> {
+        let current = self.open_current().map_err(|reason| {
+            let reusable = self.location.directory.manifest_or_copy();
+            let reusable =
+                reusable.map_or(Reusable::Nothing, |manifest| Reusable::Vectors(Box::new(manifest)));
+            Rebuild { reason, reusable }
         })?;
         let mut comparison =
-            compare(&newest.index.table, &newest.manifest, self.base, tree.listing, tree.walk);
+            compare(&current.index.table, &current.manifest, self.base, tree.listing, tree.walk);
         let reason = if is_anew {
             comparison.same.fill(None);
-            Stale::Requested
+            RebuildReason::Requested
         } else if comparison.changes.total() > 0 {
-            Stale::Files(comparison.changes)
-        } else if newest.manifest.walk != *tree.walk || Remembered::of(&newest.manifest) != *tree.remembered {
-            Stale::Choice
-        } else if let Some(model) = self.missing_model(&newest) {
-            Stale::Model(model)
+            RebuildReason::Files(comparison.changes)
+        } else if current.manifest.walk != *tree.walk
+            || RememberedSettings::of(&current.manifest) != *tree.remembered
+        {
+            RebuildReason::Choice
+        } else if let Some(model) = self.missing_model(&current) {
+            RebuildReason::Model(model)
         } else {
-            return Ok((newest, comparison));
+            return Ok((current, comparison));
         };
-        Err(Work { reason, usable: Usable::Files(Box::new(newest), comparison) })
+        Err(Rebuild { reason, reusable: Reusable::Files(Box::new(current), comparison) })
     }
 
-    /// The model that is wanted, if not all units have vectors of it.
-    fn missing_model(&self, newest: &Newest) -> Option<String> {
-        let dense = newest.index.dense.as_ref()?;
+    /// The opener's model, if not all units have vectors of it.
+    fn missing_model(&self, current: &CurrentGeneration) -> Option<String> {
+        let dense = current.index.dense.as_ref()?;
         (!complete::is_complete(&dense.matrix)).then(|| dense.embedder.id().to_owned())
     }
 
-    /// Opens the valid generation, whatever has become of the tree since.
-    fn open_newest(&self) -> Result<Newest, Stale> {
+    /// Opens the valid generation, without comparing it with the tree.
+    fn open_current(&self) -> Result<CurrentGeneration, RebuildReason> {
         let mut last = None;
         loop {
-            let manifest = self.place.folder.manifest()?;
+            let manifest = self.location.directory.manifest()?;
             if let Some(reason) = mismatch(&manifest, self.canonical) {
                 return Err(reason);
             }
-            let opened = self.place.folder.open_checked(&manifest);
+            let opened = self.location.directory.open_checked(&manifest);
             match opened.and_then(|directory| self.open(&directory, &manifest)) {
-                Ok(index) => return Ok(Newest { index, manifest }),
-                // A writer may have replaced the manifest between two steps of opening what it names.
+                Ok(index) => return Ok(CurrentGeneration { index, manifest }),
+                // A writer may have replaced the manifest meanwhile.
                 Err(_) if last.as_ref() != Some(&manifest) => last = Some(manifest),
-                Err(error) => return Err(Stale::Broken(error.in_one_line())),
+                Err(error) => return Err(RebuildReason::Broken(error.in_one_line())),
             }
         }
     }
 
-    /// Records when files that are unchanged were modified and looked at.
-    fn note(&self, tree: &Tree, newest: &Newest, comparison: &Comparison) -> Result<(), Error> {
-        let folder = &self.place.folder;
-        let Some(lock) = folder.try_lock()? else { return Ok(()) };
-        if folder.manifest().is_ok_and(|manifest| manifest == newest.manifest) {
-            let former = Some(newest.former(comparison));
-            let manifest = update::write_generation(tree, former, &lock, |_| true, &|_| {})?;
+    /// Records the new times of unchanged files.
+    fn note(&self, tree: &Tree, current: &CurrentGeneration, comparison: &Comparison) -> Result<(), Error> {
+        let directory = &self.location.directory;
+        let Some(lock) = directory.try_lock()? else { return Ok(()) };
+        if directory.manifest().is_ok_and(|manifest| manifest == current.manifest) {
+            let previous = Some(current.previous(comparison));
+            let manifest = update::write_generation(tree, previous, &lock, |_| true, &|_| {})?;
             lock.publish(&manifest)?;
         }
         Ok(())
     }
 
-    fn open(&self, folder: &Directory, manifest: &Manifest) -> Result<Index, Error> {
+    fn open(&self, directory: &Directory, manifest: &Manifest) -> Result<Index, Error> {
         let Manifest { generation, size, parts, .. } = manifest;
-        let table = Table::open(folder, generation, *size, parts)?;
+        let table = Table::open(directory, generation, *size, parts)?;
         let numbering = Arc::new(table.numbering());
-        let of_part = |part: &PartSize| open_folder(&part.folder(folder)?, LEXICAL_FOLDER);
-        let folders = parts.iter().map(of_part).collect::<Result<_, Error>>()?;
-        let lexical = LexicalIndex::open(folders, &numbering, &table.field_sizes())?;
+        let of_part = |part: &PartSize| open_directory(&part.directory(directory)?, LEXICAL_DIRECTORY);
+        let directories = parts.iter().map(of_part).collect::<Result<_, Error>>()?;
+        let lexical = LexicalIndex::open(directories, &numbering, &table.field_sizes())?;
         let dense = match &self.embedder {
             Some(embedder) => {
                 let (id, dimension) = (embedder.id(), embedder.dimension());
-                let matrix = complete::open(folder, parts, &numbering, id, dimension)?;
+                let matrix = complete::open(directory, parts, &numbering, id, dimension)?;
                 Some(Dense { embedder: Arc::clone(embedder), matrix })
             }
             None => None,
@@ -576,18 +583,19 @@ impl Wanted<'_> {
         dense: Option<Dense>,
         in_memory: Option<Origin>,
     ) -> Index {
-        let base = walk::base_folder(&self.place.canonical).unwrap_or(&self.place.canonical).to_owned();
+        let base =
+            walk::base_directory(&self.location.canonical).unwrap_or(&self.location.canonical).to_owned();
         let tree = roots::Tree { base, files: 0..table.files.len(), unread: Vec::new(), roots: Vec::new() };
         Index::of(vec![tree], table, lexical, dense, in_memory)
     }
 }
 
-/// Why an index cannot be used for a tree, whatever its files are.
-pub(crate) fn mismatch(manifest: &Manifest, root: &str) -> Option<Stale> {
+/// Why an index cannot be used for a tree, apart from changed files.
+pub(crate) fn mismatch(manifest: &Manifest, root: &str) -> Option<RebuildReason> {
     if manifest.root != root {
-        Some(Stale::Root(manifest.root.clone()))
+        Some(RebuildReason::Root(manifest.root.clone()))
     } else if manifest.program != PROGRAM {
-        Some(Stale::Program(manifest.program.clone()))
+        Some(RebuildReason::Program(manifest.program.clone()))
     } else {
         None
     }

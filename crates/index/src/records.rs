@@ -1,8 +1,8 @@
-//! What this user knows of the indexes in trees: which of them this machine made.
+//! Records which indexes in trees this machine wrote.
 //!
-//! A tree comes from strangers, and so may an index in it. For each index that is made in a tree the user's state folder
-//! holds a record, by the canonical path of its folder, with a key that is drawn for it and lies nowhere else. The
-//! manifest of such an index is sealed with that key: one that came with the tree, or took the place of ours, is not.
+//! A tree may come from somebody else, and so may an index in it. For each index that is built in a tree, the user's
+//! state directory holds a record, by the canonical path of the index, with a random key that is stored nowhere else.
+//! The manifest of such an index is sealed with that key: one that came with the tree, or replaced ours, is not.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,7 +17,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::Error;
 use crate::storage::replace_file;
 
-/// Bytes of a record at most.
+/// Maximum bytes of a record.
 const MAX_BYTES: u64 = 64 << 10;
 
 /// Bytes of a key: a block of the hash.
@@ -28,11 +28,11 @@ const ENDING: &str = ".json";
 /// The records of a user.
 #[derive(Debug, Clone)]
 pub(crate) struct Records {
-    /// Where they are; none where the user has no folder for state.
-    folder: Option<PathBuf>,
+    /// Their directory; none if the user has no state directory.
+    directory: Option<PathBuf>,
 }
 
-/// Seals what this machine wrote.
+/// A key that seals what this machine wrote.
 #[derive(Clone)]
 pub(crate) struct Key([u8; KEY_BYTES]);
 
@@ -45,44 +45,45 @@ struct Record {
 }
 
 impl Records {
-    /// Those in the user's folder for state, `state`.
+    /// The records in the user's state directory, `state`.
     pub fn new(state: Option<&Path>) -> Self {
-        Self { folder: state.map(|state| state.join("indexes")) }
+        Self { directory: state.map(|state| state.join("indexes")) }
     }
 
-    /// The key of the index in a folder, if this machine made one there.
+    /// The key of the index in a directory, if this machine wrote it.
     pub fn key(&self, index: &Path) -> Option<Key> {
         let record = self.read(&file_name(index))?;
-        // A record that was copied is of another index.
+        // A copied record belongs to another index.
         (record.index == index.to_string_lossy()).then(|| Key::parse(&record.key)).flatten()
     }
 
-    /// The key of the index in a folder; if there is none, one is drawn and recorded.
+    /// The key of the index in a directory; creates and records one if there is none.
     ///
     /// # Errors
-    /// When the user's folder for state cannot be written.
+    /// When the user's state directory cannot be written.
     pub fn make(&self, index: &Path) -> Result<Key, Error> {
         if let Some(key) = self.key(index) {
             return Ok(key);
         }
-        let folder = self.folder.as_deref().ok_or(Error::NoStateFolder)?;
-        let failed = |source| Error::io("write", folder, source);
+        let directory = self.directory.as_deref().ok_or(Error::NoStateDirectory)?;
+        let failed = |source| Error::io("write", directory, source);
         let mut key = [0; KEY_BYTES];
         getrandom::fill(&mut key).map_err(|error| failed(io::Error::other(error)))?;
         let key = Key(key);
         let record = Record { index: index.to_string_lossy().into_owned(), key: key.digits() };
         let json = serde_json::to_vec(&record).map_err(|error| failed(error.into()))?;
-        create_private_directory(folder).map_err(failed)?;
-        replace_file(&Directory::open(folder).map_err(failed)?, &file_name(index), &[&json])?;
+        create_private_directory(directory).map_err(failed)?;
+        replace_file(&Directory::open(directory).map_err(failed)?, &file_name(index), &[&json])?;
         Ok(key)
     }
 
-    /// The folders of all indexes that are recorded, ascending.
+    /// The directories of all indexes that are recorded, ascending.
     pub fn indexes(&self) -> Vec<PathBuf> {
-        let Some(Ok(names)) = self.folder.as_ref().map(|folder| Directory::open(folder)?.names()) else {
+        let Some(Ok(names)) = self.directory.as_ref().map(|directory| Directory::open(directory)?.names())
+        else {
             return Vec::new();
         };
-        // A path that is not UTF-8 is not recorded as it is.
+        // A path that is not UTF-8 is not recorded verbatim.
         let index = |name: OsString| {
             let name = name.into_string().ok()?;
             let index = PathBuf::from(self.read(&name)?.index);
@@ -94,7 +95,7 @@ impl Records {
     }
 
     fn read(&self, name: &str) -> Option<Record> {
-        let bytes = quarry_files::read_regular(&self.folder.as_ref()?.join(name), MAX_BYTES).ok()?;
+        let bytes = quarry_files::read_regular(&self.directory.as_ref()?.join(name), MAX_BYTES).ok()?;
         serde_json::from_slice(&bytes).ok()
     }
 }
@@ -104,12 +105,12 @@ fn file_name(index: &Path) -> String {
 }
 
 impl Key {
-    /// What shows that whoever has the key wrote something.
+    /// The seal of some bytes, which only the key can produce.
     pub fn seal(&self, written: &[u8]) -> String {
         digits(&self.mac(written).finalize().into_bytes())
     }
 
-    /// Whether a seal is of something.
+    /// Whether a seal belongs to some bytes.
     pub fn is_seal(&self, seal: &str, written: &[u8]) -> bool {
         bytes(seal).is_some_and(|seal| self.mac(written).verify_slice(&seal).is_ok())
     }
@@ -170,10 +171,10 @@ mod tests {
         assert_ne!(records.make(other).unwrap().0, key.0);
         assert!(records.key(one).is_some() && records.key(other).is_some());
         assert_eq!(records.indexes(), [other, one]);
-        let folder = state.path().join("indexes");
-        fs::copy(folder.join(file_name(one)), folder.join(file_name(other))).unwrap();
+        let directory = state.path().join("indexes");
+        fs::copy(directory.join(file_name(one)), directory.join(file_name(other))).unwrap();
         assert!(records.key(other).is_none(), "a record of another one");
         assert_eq!(records.indexes(), [one]);
-        assert!(matches!(Records::new(None).make(one), Err(Error::NoStateFolder)));
+        assert!(matches!(Records::new(None).make(one), Err(Error::NoStateDirectory)));
     }
 }

@@ -1,5 +1,5 @@
-//! Reads a query whose symbols are written otherwise than in the code: in another case, without underscores, or with a
-//! letter missing.
+//! Interprets a query whose symbols are written differently from the code: in another case, without underscores, or
+//! with a letter missing.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -10,20 +10,20 @@ use quarry_text::{folded, is_stop_word, lexical_terms, parts};
 use crate::rules::{Query, last_part, symbol_words};
 use crate::{Error, Index};
 
-/// What the definition of a symbol counts that is typed in another case or without its underscores, over one that is
-/// typed as it is written; and of one that is spelled almost so.
+/// Weight of the definition of a symbol that is typed in another case or without its underscores, relative to one that
+/// is typed exactly; and of one whose spelling is close.
 const FOLDED: f32 = 0.9;
 const NEAR: f32 = 0.7;
 
-/// Letters of a word in a longer query that may be a symbol in another case.
+/// Minimum letters of a word in a longer query that may be a symbol in another case.
 const MIN_LETTERS: usize = 5;
 
-/// Symbols that a misspelled one may stand for, at most.
+/// Maximum number of symbols that a misspelled one may stand for.
 const MAX_NEAR: usize = 5;
 
-/// A query as it is answered.
+/// A query as the search interprets it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Reading {
+pub(crate) struct QueryReading {
     /// What was typed, with its symbols as they are written in the code.
     pub text: String,
     /// The units that define the symbol that the query is, and how exactly it is spelled as their name, above 0 to 1.
@@ -31,40 +31,40 @@ pub(crate) struct Reading {
 }
 
 /// What a word that was typed may stand for.
-struct Meant {
-    /// How it is written in the code, if that is otherwise than it was typed.
+struct WordReading {
+    /// Its spelling in the code, if that differs.
     written: Option<String>,
-    /// See [`Reading::definitions`].
+    /// See [`QueryReading::definitions`].
     definitions: HashMap<usize, f32>,
 }
 
 impl Index {
-    /// Reads a query. Of the units, those that are not `allowed` define nothing.
+    /// Interprets a query. Definitions in units that are not `allowed` are ignored.
     ///
     /// # Errors
     /// When the index cannot be read.
-    pub(crate) fn read_query(&self, query: &str, allowed: Option<&[bool]>) -> Result<Reading, Error> {
+    pub(crate) fn read_query(&self, query: &str, allowed: Option<&[bool]>) -> Result<QueryReading, Error> {
         let symbol = Query { text: query, terms: &[], weights: &[] }.symbol();
         let (mut text, mut end) = (String::new(), 0);
         let mut definitions = HashMap::new();
         for word in symbol_words(query) {
             let at = position(query, word);
-            let meant = match symbol {
+            let reading = match symbol {
                 Some(symbol) if position(query, symbol) == at => self.symbol(word, allowed)?,
                 _ => self.word(word, allowed)?,
             };
             text.push_str(&query[end..at.start]);
-            text.push_str(meant.written.as_deref().unwrap_or(word));
-            definitions.extend(meant.definitions);
+            text.push_str(reading.written.as_deref().unwrap_or(word));
+            definitions.extend(reading.definitions);
             end = at.end;
         }
         text.push_str(&query[end..]);
-        Ok(Reading { text, definitions })
+        Ok(QueryReading { text, definitions })
     }
 
     /// What the symbol may stand for that a query is: itself, or the same in another case where anything defines that,
-    /// else what is spelled almost so. A single word with a capital is meant as it is written.
-    fn symbol(&self, typed: &str, allowed: Option<&[bool]>) -> Result<Meant, Error> {
+    /// else what is spelled almost so. A single word with a capital is taken as it is written.
+    fn symbol(&self, typed: &str, allowed: Option<&[bool]>) -> Result<WordReading, Error> {
         let folded = folded(typed);
         let mut units = self.defining(&folded, allowed)?;
         if parts(typed).count() < 2 && typed.contains(char::is_uppercase) {
@@ -76,32 +76,32 @@ impl Index {
                 units.iter().map(|unit| (*unit, exactness(unit))).collect();
             let is_written_so = definitions.values().any(|&exactness| exactness == 1.0);
             let written = if is_written_so { None } else { self.commonest_name(&units) };
-            return Ok(Meant { written, definitions });
+            return Ok(WordReading { written, definitions });
         }
         let near = self.near(typed, &folded, allowed)?;
         let written = near.first().and_then(|(_, units)| self.commonest_name(units));
         let definitions = near.into_iter().flat_map(|(_, units)| units).map(|unit| (unit, NEAR)).collect();
-        Ok(Meant { written, definitions })
+        Ok(WordReading { written, definitions })
     }
 
     /// What a word may stand for among others: itself unless it occurs nowhere.
-    fn word(&self, typed: &str, allowed: Option<&[bool]>) -> Result<Meant, Error> {
+    fn word(&self, typed: &str, allowed: Option<&[bool]>) -> Result<WordReading, Error> {
         let folded = folded(typed);
-        let mut meant = Meant { written: None, definitions: HashMap::new() };
+        let mut reading = WordReading { written: None, definitions: HashMap::new() };
         if folded.chars().count() < MIN_LETTERS || is_stop_word(typed) || self.is_known(typed, &folded)? {
-            return Ok(meant);
+            return Ok(reading);
         }
         let units = self.defining(&folded, allowed)?;
-        meant.written = match units.is_empty() {
+        reading.written = match units.is_empty() {
             false => self.commonest_name(&units),
-            // What is no plain word is not an unknown word either.
+            // Only identifiers of several parts may be misspelled symbols; other unknown words stay.
             true if parts(typed).count() > 1 => {
                 let near = self.near(typed, &folded, allowed)?;
                 near.first().and_then(|(_, units)| self.commonest_name(units))
             }
             true => None,
         };
-        Ok(meant)
+        Ok(reading)
     }
 
     /// The symbols that are spelled almost like one that nothing defines, the likeliest first, with the units that
@@ -120,7 +120,7 @@ impl Index {
             .map(|(symbol, units)| (symbol, self.only_allowed(units, allowed)))
             .filter(|(_, units)| !units.is_empty())
             .collect();
-        // A letter is missed more often than any other slip is made, and the first one seldom.
+        // A missing letter is the most common slip, a wrong first letter a rare one.
         near.sort_by_key(|(symbol, units)| {
             let same_start = symbol.chars().next() == folded.chars().next();
             (Reverse(symbol.len() > folded.len()), Reverse(same_start), Reverse(units.len()), symbol.clone())
@@ -150,7 +150,7 @@ impl Index {
         units
     }
 
-    /// The name that most of some units have, of equally many the first.
+    /// The most common name of some units; the first of several.
     fn commonest_name(&self, units: &[usize]) -> Option<String> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         units.iter().for_each(|&unit| *counts.entry(self.own_name(unit)).or_default() += 1);
@@ -163,7 +163,7 @@ impl Index {
     }
 }
 
-/// Where a word stands in the text that it is a part of.
+/// The byte range of a word in the text that it is a slice of.
 fn position(text: &str, word: &str) -> Range<usize> {
     let start = word.as_ptr() as usize - text.as_ptr() as usize;
     start..start + word.len()

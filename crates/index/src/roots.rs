@@ -1,4 +1,4 @@
-//! Which paths are searched, and several indexes as one.
+//! The searched paths, and several indexes as one.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -7,30 +7,30 @@ use std::sync::Arc;
 use quarry_walk::{Skipped, WalkOptions};
 
 use crate::lexical::LexicalIndex;
+use crate::location::Scope;
 use crate::memory::Origin;
 use crate::open::Dense;
-use crate::place::Scope;
 use crate::table::Table;
 use crate::vectors::UnitVectors;
 use crate::{Error, Filter, Index};
 
 /// A path that is searched.
 pub(crate) struct Root {
-    /// Its place among the paths that are searched together.
+    /// Its index among the paths that are searched together.
     pub number: usize,
-    /// What the paths of results in it are relative to.
+    /// The directory that the paths of its results are relative to.
     pub base: PathBuf,
-    /// Which part of its tree it is.
+    /// The part of its tree that it names.
     pub scope: Scope,
-    /// Which of the files that the index holds are found.
+    /// Which of the indexed files are found.
     pub found: WalkOptions,
-    /// Which of them may be found here, whatever a search asks for.
+    /// A filter for this path, in addition to that of a search.
     pub filter: Filter,
 }
 
-/// A tree of which an index holds files.
+/// An indexed tree.
 pub(crate) struct Tree {
-    /// Canonical path of what the paths of its files are relative to.
+    /// Canonical path of the directory that the paths of its files are relative to.
     pub base: PathBuf,
     /// Its rows in the table of files.
     pub files: Range<usize>,
@@ -41,7 +41,7 @@ pub(crate) struct Tree {
 }
 
 impl Index {
-    /// An index of some trees, of which nothing is searched yet.
+    /// An index of some trees, without searched paths yet.
     pub(crate) fn of(
         trees: Vec<Tree>,
         table: Table,
@@ -62,8 +62,8 @@ impl Index {
     }
 
     /// Several indexes, with the same model, as one: what a word weighs, how long a text is and which score is the best
-    /// then counts over all of them. A file that several of them hold is found once. A search of the parts of a tree
-    /// so ranks as one of the tree, as far as the paths of the parts say nothing about the query.
+    /// is then computed over all of them. A file that several of them hold is found once. A search of the parts of a
+    /// tree ranks like a search of the tree, unless the names of these parts match the query.
     ///
     /// # Errors
     /// When they are too many, or hold too much for one table.
@@ -71,7 +71,7 @@ impl Index {
         if indexes.len() == 1 {
             return Ok(indexes.remove(0));
         }
-        // So that equal scores are in the order of paths, as in one index.
+        // Equal scores are in the order of paths, as in one index.
         indexes.sort_by(|a, b| a.trees[0].base.cmp(&b.trees[0].base));
         let kept: Vec<Vec<bool>> = (0..indexes.len()).map(|at| kept_files(&indexes, at)).collect();
         let (mut trees, mut tables, mut parts) = (Vec::new(), Vec::new(), Vec::new());
@@ -96,7 +96,7 @@ impl Index {
         Ok(Self::of(trees, table, lexical, dense, None))
     }
 
-    /// Narrows what is found in one of the paths that are searched together, by its number.
+    /// Sets the filter of one of the searched paths, by its number.
     pub fn narrow(&mut self, root: usize, filter: Filter) {
         let roots = self.trees.iter_mut().flat_map(|tree| &mut tree.roots);
         roots.filter(|found| found.number == root).for_each(|found| found.filter = filter.clone());
@@ -129,7 +129,7 @@ impl Index {
     }
 }
 
-/// Which files of an index are not those of a tree inside of its own that has an index too.
+/// Which files of an index do not belong to a nested tree that has an index too.
 fn kept_files(indexes: &[Index], at: usize) -> Vec<bool> {
     let index = &indexes[at];
     let mut kept = vec![true; index.table.files.len()];
@@ -149,7 +149,7 @@ fn kept_files(indexes: &[Index], at: usize) -> Vec<bool> {
     kept
 }
 
-/// What paths relative to `outer` begin with that lie in `inner`; none if it lies elsewhere.
+/// The prefix of paths relative to `outer` that are in `inner`; none if `inner` is not in `outer`.
 fn prefix(outer: &Path, inner: &Path) -> Option<String> {
     let mut prefix = String::new();
     for part in inner.strip_prefix(outer).ok()? {

@@ -1,7 +1,7 @@
-//! Ranking rules: what beside the words of a unit tells whether it is meant.
+//! Ranking rules: signals other than the words of a unit.
 //!
 //! Each rule is a pure function of a query and of a unit's name, kind or path, and gives a value from 0 to 1;
-//! [`Ranking`] holds their weights.
+//! [`RankingWeights`] holds their weights.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,12 @@ use quarry_source::UnitKind;
 use quarry_text::{identifiers, lexical_terms, parts};
 use quarry_walk::FileFlags;
 
-use crate::Ranking;
+use crate::RankingWeights;
 
 /// A query with what the rules need to know of it.
 #[derive(Debug, Clone)]
 pub struct Query<'a> {
-    /// As it was typed.
+    /// The text as typed.
     pub text: &'a str,
     /// Its terms ([`quarry_text::query_terms`]).
     pub terms: &'a [String],
@@ -79,22 +79,22 @@ pub fn own_name_match(query: &Query, kind: UnitKind, name: &str) -> f32 {
 }
 
 /// How well the name of a unit matches the query: [`own_name_match`], halved for functions, because a query in plain
-/// words has more often the name of a type's subject in it than of a function's.
+/// words names the subject of a type more often than that of a function.
 #[must_use]
 pub fn unit_match(query: &Query, kind: UnitKind, name: &str) -> f32 {
     own_name_match(query, kind, name) * if kind == UnitKind::Type { 1.0 } else { 0.5 }
 }
 
-/// How well the place of a file matches the query.
+/// How well the path of a file matches the query.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PlaceMatch {
+pub struct PathMatch {
     /// [`name_match`] of the file's stem.
     pub stem: f32,
     /// [`name_match`] of the name of its directory.
     pub directory: f32,
 }
 
-impl PlaceMatch {
+impl PathMatch {
     /// Both in one: the stem counts four times as much as the directory.
     #[must_use]
     pub fn whole(self) -> f32 {
@@ -102,12 +102,12 @@ impl PlaceMatch {
     }
 }
 
-/// How well the place of a file matches the query. What is its stem and what its directory is said by [`place`].
+/// How well the path of a file matches the query; [`path_parts`] says what its stem and its directory are.
 #[must_use]
-pub fn place_match(query: &Query, path: &str) -> PlaceMatch {
-    let Place { stem, folder } = place(path);
-    let parent = folder.rsplit_once('/').map_or(folder, |(_, parent)| parent);
-    PlaceMatch { stem: name_match(query, stem), directory: name_match(query, parent) }
+pub fn path_match(query: &Query, path: &str) -> PathMatch {
+    let PathParts { stem, directory } = path_parts(path);
+    let parent = directory.rsplit_once('/').map_or(directory, |(_, parent)| parent);
+    PathMatch { stem: name_match(query, stem), directory: name_match(query, parent) }
 }
 
 /// Whether a longer query mentions a symbol by a word that only symbols are.
@@ -116,7 +116,7 @@ pub fn mentions(query: &Query, symbol: &str) -> bool {
     query.mentions().any(|word| word == symbol)
 }
 
-/// The symbol that a unit defines; empty if it defines none. The later parts of a long definition have its name, but no
+/// The symbol that a unit defines; empty if it defines none. The later parts of a long definition have its name but no
 /// signature.
 #[must_use]
 pub fn symbol<'a>(kind: UnitKind, name: &'a str, signature: &str) -> &'a str {
@@ -134,35 +134,35 @@ pub(crate) fn last_part(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(_, last)| last)
 }
 
-/// Stems of files that stand for their folder.
-const FOLDER_FILES: [&str; 3] = ["__init__", "index", "mod"];
+/// Stems of files that stand for their directory.
+const DIRECTORY_STEMS: [&str; 3] = ["__init__", "index", "mod"];
 
-/// Where a file is, as far as its words matter.
+/// The parts of a file's path whose words count in ranking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place<'a> {
-    /// The file's name up to its first dot; of a file that stands for its folder, the folder's name.
+pub struct PathParts<'a> {
+    /// The file's name up to its first dot; of a file that stands for its directory, the directory's name.
     pub stem: &'a str,
-    /// The path of the folder, without the part that `stem` took.
-    pub folder: &'a str,
+    /// The path of the directory, without the part that `stem` took.
+    pub directory: &'a str,
 }
 
-/// The place of a path relative to the root.
+/// Splits a path relative to the root.
 #[must_use]
-pub fn place(path: &str) -> Place<'_> {
-    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+pub fn path_parts(path: &str) -> PathParts<'_> {
+    let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
     let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
-    if FOLDER_FILES.contains(&stem) && !folder.is_empty() {
-        let (folder, stem) = folder.rsplit_once('/').unwrap_or(("", folder));
-        return Place { stem, folder };
+    if DIRECTORY_STEMS.contains(&stem) && !directory.is_empty() {
+        let (directory, stem) = directory.rsplit_once('/').unwrap_or(("", directory));
+        return PathParts { stem, directory };
     }
-    Place { stem, folder }
+    PathParts { stem, directory }
 }
 
-/// What the score of a unit is multiplied with for what it is beside being code that does something: the least of
+/// The factor for the score of a unit by its kind of code: the smallest of
 /// the factors of `ranking` that apply to it as part of a test, or of an example, generated code and the like, times
 /// that for a private helper of what is public.
 #[must_use]
-pub fn demotion(flags: FileFlags, is_helper: bool, ranking: &Ranking) -> f32 {
+pub fn demotion(flags: FileFlags, is_helper: bool, ranking: &RankingWeights) -> f32 {
     let test = if flags.contains(FileFlags::TEST) { ranking.test } else { 1.0 };
     let others = flags.difference(FileFlags::TEST | FileFlags::LEFT_OUT);
     let others = if others.is_empty() { 1.0 } else { ranking.demotion };
@@ -200,13 +200,13 @@ pub fn fold(
     }
 }
 
-/// Whether a file only passes on what others define: one that stands for its folder, without any definition. Rust's
+/// Whether a file only passes on what others define: one that stands for its directory, without any definition. Rust's
 /// `mod.rs` is none, as it documents its module where it defines nothing.
 #[must_use]
 pub fn is_reexport(path: &str, kinds: impl IntoIterator<Item = UnitKind>) -> bool {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
     let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
-    FOLDER_FILES.contains(&stem) && stem != "mod" && !kinds.into_iter().any(is_definition)
+    DIRECTORY_STEMS.contains(&stem) && stem != "mod" && !kinds.into_iter().any(is_definition)
 }
 
 /// Ranks units so that each file's best comes before the seconds of others: the scores of a file's units, best
@@ -277,8 +277,8 @@ mod tests {
     }
 
     #[test]
-    fn a_path_matches_by_its_stem_and_a_little_by_its_folder() {
-        let of = |path: &str| with_query("json", |query| place_match(query, path).whole());
+    fn a_path_matches_by_its_stem_and_a_little_by_its_directory() {
+        let of = |path: &str| with_query("json", |query| path_match(query, path).whole());
         let close =
             |found: f32, expected: f32| assert!((found - expected).abs() < 1e-6, "{found} {expected}");
         close(of("src/json.rs"), 0.8);
@@ -288,11 +288,11 @@ mod tests {
     }
 
     #[test]
-    fn files_that_stand_for_their_folder_have_its_name() {
-        assert_eq!(place("a/b/c.test.ts"), Place { stem: "c", folder: "a/b" });
-        assert_eq!(place("a/b/mod.rs"), Place { stem: "b", folder: "a" });
-        assert_eq!(place("b/__init__.py"), Place { stem: "b", folder: "" });
-        assert_eq!(place("index.ts"), Place { stem: "index", folder: "" });
+    fn files_that_stand_for_their_directory_have_its_name() {
+        assert_eq!(path_parts("a/b/c.test.ts"), PathParts { stem: "c", directory: "a/b" });
+        assert_eq!(path_parts("a/b/mod.rs"), PathParts { stem: "b", directory: "a" });
+        assert_eq!(path_parts("b/__init__.py"), PathParts { stem: "b", directory: "" });
+        assert_eq!(path_parts("index.ts"), PathParts { stem: "index", directory: "" });
     }
 
     #[test]
@@ -322,11 +322,11 @@ mod tests {
 
     #[test]
     fn whatever_else_a_unit_is_puts_it_lower() {
-        let ranking = Ranking { test: 0.25, demotion: 0.5, private: 0.9, ..Ranking::default() };
+        let ranking = RankingWeights { test: 0.25, demotion: 0.5, private: 0.9, ..RankingWeights::default() };
         let of = |flags, is_helper| demotion(flags, is_helper, &ranking);
         assert_eq!(of(FileFlags::empty(), false), 1.0);
         assert_eq!(of(FileFlags::GENERATED, false), 0.5);
-        assert_eq!(of(FileFlags::LEFT_OUT, false), 1.0, "whoever sees it has asked for it");
+        assert_eq!(of(FileFlags::LEFT_OUT, false), 1.0, "such files are shown only if asked for");
         assert_eq!(of(FileFlags::TEST | FileFlags::GENERATED, false), 0.25);
         assert_eq!(of(FileFlags::empty(), true), 0.9);
         assert_eq!(of(FileFlags::GENERATED, true), 0.45);

@@ -11,8 +11,8 @@ use rayon::prelude::*;
 use crate::fusion::{Fusion, convex_combination, max_or_one};
 use crate::intent::UnitFeatures;
 use crate::lexical::{Bm25f, Groups, Scores};
-use crate::respelling::Reading;
-use crate::rules::{self, PlaceMatch, Query};
+use crate::respelling::QueryReading;
+use crate::rules::{self, PathMatch, Query};
 use crate::selection::{best, better_first, hide};
 use crate::table::UnitRecord;
 use crate::{Error, Evidence, Filter, Index};
@@ -29,20 +29,20 @@ const FILES_PER_TASK: usize = 1 << 12;
 /// Cosine from which on two units of one name say the same.
 const ALIKE: f32 = 0.95;
 
-/// A question to an index.
+/// A search of an index.
 #[derive(Debug, Clone)]
 pub struct SearchRequest<'a> {
-    /// Plain words or a symbol.
+    /// The query: plain words or a symbol.
     pub query: &'a str,
     /// Maximum number of results.
     pub limit: usize,
-    /// How they are ranked.
-    pub ranking: Ranking,
+    /// Weights of the ranking.
+    pub ranking: RankingWeights,
     /// Which units may be found.
     pub filter: &'a Filter,
 }
 
-/// How units are ranked. A unit's score is the sum of
+/// The weights of a ranking. A unit's score is the sum of
 ///
 /// - its own words' score: BM25F and cosine, each over the best one of this query, fused ([`convex_combination`]);
 /// - `file_weight` times the same of its file, whose BM25F is that of all its units taken together and whose cosine
@@ -55,46 +55,46 @@ pub struct SearchRequest<'a> {
 /// `quarry eval tune` chooses on the repository-search development set and on `bench/repo-queries.tsv` together, or
 /// what hardly differs from it; `docs/reports/ranking.md` has the figures.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ranking {
+pub struct RankingWeights {
     /// Parameters of the lexical score.
     pub bm25f: Bm25f,
     /// Share of the cosine in a score, 0 to 1; without a model it is 0.
     pub dense_weight: f32,
     /// Weight of the file's words beside the unit's own.
     pub file_weight: f32,
-    /// Weight of [`rules::place_match`].
-    pub place_weight: f32,
+    /// Weight of [`rules::path_match`].
+    pub path_weight: f32,
     /// Weight of [`rules::unit_match`].
     pub name_weight: f32,
-    /// Power that both are raised to, at least 1: the greater, the less do partial matches count.
+    /// Exponent of both matches, at least 1: the larger, the less partial matches count.
     pub name_power: f32,
-    /// What the definition of the symbol that the query is gets: by default more than all else together.
+    /// Bonus for the definition of the symbol that the query consists of: by default more than all else together.
     pub definition: f32,
-    /// What the definition of a symbol that a longer query mentions gets.
+    /// Bonus for the definition of a symbol that a longer query mentions.
     pub mention: f32,
     /// Factor for examples, generated and vendored code, documentation and the like, 0 to 1.
     pub demotion: f32,
     /// Factor for tests, 0 to 1.
     pub test: f32,
-    /// Factor for what is private to a type or a file ([`rules::is_private`]) where something public of the file is
+    /// Factor for definitions private to a type or file ([`rules::is_private`]) if a public one of the file is
     /// among the candidates, 0 to 1.
     pub private: f32,
     /// Factor for each further unit of a file, 0 to 1.
     pub repetition: f32,
     /// Factor for a near-duplicate of a better unit, 0 to 1.
     pub duplicate: f32,
-    /// How far a query is taken for a question about behavior where it reads like one, 0 (never: the rules alone rank)
-    /// to 1 (as likely as [`file_probability`](crate::intent::Model::file_probability) says).
+    /// How strongly a query that reads like a question about behavior is treated as one, 0 (never: the rules alone
+    /// rank) to 1 (as likely as [`file_probability`](crate::intent::Model::file_probability) says).
     pub function_share: f32,
 }
 
-impl Default for Ranking {
+impl Default for RankingWeights {
     fn default() -> Self {
         Self {
             bm25f: Bm25f { k1: 0.9, ..Bm25f::default() },
             dense_weight: 0.65,
             file_weight: 0.75,
-            place_weight: 0.5,
+            path_weight: 0.5,
             name_weight: 0.25,
             name_power: 1.5,
             definition: 3.0,
@@ -112,25 +112,26 @@ impl Default for Ranking {
 /// Ranked units.
 #[derive(Debug, Clone, Default)]
 pub struct SearchResponse {
-    /// Best first, equal ones in the order of their paths and lines.
+    /// The hits, best first; equal scores in the order of paths and lines.
     pub hits: Vec<Hit>,
-    /// How sure it is that the query's subject occurs at all, 0 to 1: that of the evidence; for
+    /// Confidence that any hit answers the query, 0 to 1, computed from `evidence`; for
     /// [`Index::similar`] the cosine of the first hit. 0 without hits.
     pub confidence: f32,
-    /// What the confidence is made of.
+    /// The evidence for the confidence.
     pub evidence: Evidence,
-    /// The query as it was answered, if that is not what was typed: with its symbols as they are written in the code.
+    /// The query as it was interpreted, if that differs from the text: with its symbols as they are written in the
+    /// code.
     pub read_as: Option<String>,
 }
 
-/// A unit that was found.
+/// A unit in the ranked answer to a search.
 #[derive(Debug, Clone)]
 pub struct Hit {
     /// Number of the unit in the index.
     pub unit: usize,
-    /// Number of the path that it was found in, among those that are searched together; 0 where there is one.
+    /// Number of the searched path that it was found in; 0 if there is one.
     pub root: usize,
-    /// Path relative to that one, `/` between its parts.
+    /// Path relative to that path, `/` between its parts.
     pub path: String,
     /// First line, 1-based.
     pub start_line: u32,
@@ -140,38 +141,39 @@ pub struct Hit {
     pub name: String,
     /// Declaration without body; empty for parts between definitions.
     pub signature: String,
-    /// What it is.
+    /// Kind of the unit.
     pub kind: UnitKind,
     /// Name of the language; in a notebook, of the cell.
     pub language: String,
-    /// Greater is better; comparable within one response only.
+    /// Score: larger is better; comparable within one response only.
     pub score: f32,
-    /// What the score is made of.
+    /// The signals that make up the score.
     pub parts: ScoreParts,
 }
 
-/// What a score is made of.
+/// The signals that make up a score.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
 pub struct ScoreParts {
     /// BM25F of the unit.
     pub lexical: f32,
     /// Cosine of the unit, -1 to 1; 0 without a model.
     pub dense: f32,
-    /// BM25F over the most that these terms can reach in a text of mean length or more: 0 to 1.
+    /// BM25F over the maximum that these terms can reach in a text of mean length or more: 0 to 1.
     pub coverage: f32,
     /// Fused score of the unit's and the file's words, over the best unit's: 0 to 1.
     pub words: f32,
-    /// [`rules::place_match`].
-    pub place: f32,
+    /// [`rules::path_match`].
+    #[serde(rename = "place")]
+    pub path: f32,
     /// [`rules::unit_match`].
     pub name: f32,
     /// Whether it defines the symbol that the query is, or one that it mentions ([`rules::mentions`]).
     pub defines: bool,
     /// How exactly that symbol is spelled as its name: 1, or less in another case or with a letter missing.
     pub exactness: f32,
-    /// What the sum is multiplied with for what kind of code it is: [`rules::demotion`].
+    /// Factor for the kind of code: [`rules::demotion`].
     pub demotion: f32,
-    /// What it is multiplied with further for better units of the same file and for being a near-duplicate of one.
+    /// Factor for better units of the same file and for being a near-duplicate.
     pub repetition: f32,
     /// The score by the rules, all of the above.
     pub rules: f32,
@@ -183,16 +185,16 @@ pub struct ScoreParts {
     pub function: f32,
     /// The unit's share if a function is wanted: of a softmax over `function`, 0 to 1.
     pub function_share: f32,
-    /// What that share is multiplied with for generated code and the like and for being a near-duplicate.
+    /// Factor for that share, for generated code and the like and for near-duplicates.
     pub function_factor: f32,
 }
 
-/// Units in the order of a search, with what that is made of.
+/// Units in the order of a search, with the signals behind it.
 pub struct RankedUnits {
     /// Best first.
     pub(crate) candidates: Vec<Candidate>,
     pub(crate) signals: Signals,
-    pub(crate) ranking: Ranking,
+    pub(crate) ranking: RankingWeights,
     /// As [`SearchResponse::read_as`].
     read_as: Option<String>,
 }
@@ -209,13 +211,13 @@ pub(crate) struct Candidate {
     pub unit: usize,
     pub score: f32,
     pub parts: ScoreParts,
-    /// All 0 until they are needed.
+    /// All 0 until they are computed.
     pub features: UnitFeatures,
 }
 
-/// What a query finds in every unit and file that may be found; 0 for the others.
+/// The scores of a query for every unit and file that passes the filter; 0 for the others.
 pub(crate) struct Signals {
-    pub reading: Reading,
+    pub reading: QueryReading,
     pub terms: Vec<String>,
     /// BM25F of units and of files.
     pub lexical: Scores,
@@ -250,7 +252,7 @@ impl Index {
         Ok(self.response(&ranked, request.limit))
     }
 
-    /// The best of some units that were ranked.
+    /// The best hits of a ranking.
     #[must_use]
     pub fn response(&self, ranked: &RankedUnits, limit: usize) -> SearchResponse {
         let candidates = ranked.candidates.iter().take(limit);
@@ -263,7 +265,7 @@ impl Index {
         }
     }
 
-    /// What a [`response`](Self::response) says of how sure it is: the evidence and the confidence.
+    /// The evidence and the confidence of a [`response`](Self::response).
     #[must_use]
     pub fn evidence(&self, ranked: &RankedUnits, limit: usize) -> (Evidence, f32) {
         let candidates = &ranked.candidates[..limit.min(ranked.candidates.len())];
@@ -279,13 +281,13 @@ impl Index {
         (evidence, if candidates.is_empty() { 0.0 } else { evidence.confidence() })
     }
 
-    /// One of some units that were ranked, by its place among them.
+    /// The hit at a 0-based position of a ranking.
     #[must_use]
-    pub fn ranked_hit(&self, ranked: &RankedUnits, place: usize) -> Option<Hit> {
-        ranked.candidates.get(place).map(|candidate| self.hit_of(candidate))
+    pub fn ranked_hit(&self, ranked: &RankedUnits, position: usize) -> Option<Hit> {
+        ranked.candidates.get(position).map(|candidate| self.hit_of(candidate))
     }
 
-    /// Ranks units as [`search`](Self::search) does, for whoever wants more of them than they show, or explained
+    /// Ranks units as [`search`](Self::search) does, to show more of them later or explain them
     /// ([`explain`](Self::explain)).
     ///
     /// # Errors
@@ -294,8 +296,8 @@ impl Index {
         let signals = self.signals(request)?;
         let ranking = &request.ranking;
         let query = signals.query();
-        let places = self.place_matches(&query, &signals.candidates);
-        let parts = self.parts_by_rules(&signals, &query, ranking, &places);
+        let path_matches = self.path_matches(&query, &signals.candidates);
+        let parts = self.parts_by_rules(&signals, &query, ranking, &path_matches);
         let is_symbol = query.symbol().is_some();
         let mut scored: Vec<(u32, usize, f32)> = signals
             .candidates
@@ -311,7 +313,7 @@ impl Index {
             .into_iter()
             .map(|(_, unit, score)| {
                 let alone = ranking.score(&parts[&unit], is_symbol);
-                // Tests are among the features of a question about behavior.
+                // For questions about behavior, tests are one of the features.
                 let flags = self.flags(&self.table.units[unit]).difference(FileFlags::TEST);
                 let demotion = if flags.is_empty() { 1.0 } else { ranking.demotion };
                 let parts = ScoreParts {
@@ -325,20 +327,20 @@ impl Index {
             })
             .collect();
         if ranking.function_share > 0.0 && !is_symbol {
-            self.mix(&mut candidates, &signals, &query, ranking, &places);
+            self.mix(&mut candidates, &signals, &query, ranking, &path_matches);
         }
         let text = &signals.reading.text;
         let read_as = (text != request.query).then(|| text.clone());
         Ok(RankedUnits { candidates, signals, ranking: ranking.clone(), read_as })
     }
 
-    /// What is known of each candidate before any of them is compared with another.
+    /// The signals of each candidate that do not depend on other candidates.
     fn parts_by_rules(
         &self,
         signals: &Signals,
         query: &Query,
-        ranking: &Ranking,
-        places: &HashMap<u32, PlaceMatch>,
+        ranking: &RankingWeights,
+        path_matches: &HashMap<u32, PathMatch>,
     ) -> HashMap<usize, ScoreParts> {
         let Signals { reading, lexical, dense, candidates, words, best: scale, .. } = signals;
         let is_symbol = query.symbol().is_some();
@@ -366,7 +368,7 @@ impl Index {
                 dense: dense[unit],
                 coverage: (lexical.texts[unit] / most).min(1.0),
                 words: words / scale,
-                place: places[&record.file].whole(),
+                path: path_matches[&record.file].whole(),
                 name: rules::unit_match(query, record.kind(), name),
                 defines: exactness.is_some(),
                 exactness: exactness.unwrap_or_default(),
@@ -382,14 +384,14 @@ impl Index {
         candidates.iter().zip(words).map(|(&unit, &words)| (unit, parts(unit, words))).collect()
     }
 
-    /// What a unit's file is, and whether it is test code.
+    /// The flags of a unit: those of its file, and whether it is test code.
     pub(crate) fn flags(&self, record: &UnitRecord) -> FileFlags {
         let mut flags = self.table.file_of(record).flags();
         flags.set(FileFlags::TEST, flags.contains(FileFlags::TEST) || record.is_test());
         flags
     }
 
-    /// What words and meaning say of units and files, before any rule.
+    /// The lexical and dense scores of units and files, before any rule.
     pub(crate) fn signals(&self, request: &SearchRequest) -> Result<Signals, Error> {
         if query_terms(request.query).is_empty() {
             return Err(Error::EmptyQuery);
@@ -420,7 +422,7 @@ impl Index {
             if is_allowed { fusion.score(lexical.texts[unit], dense[unit]) + file } else { 0.0 }
         };
         let mut found = best(self.n_units(), N_CANDIDATES.max(request.limit), words);
-        // The definition of a symbol that others use all the time may be none of the best by its words.
+        // By its words, the definition of a commonly used symbol may not be among the best.
         if !found.iter().any(|(unit, _)| reading.definitions.contains_key(unit)) {
             let mut others: Vec<(usize, f32)> =
                 reading.definitions.keys().map(|&unit| (unit, words(unit))).collect();
@@ -432,12 +434,12 @@ impl Index {
         Ok(Signals { reading, terms, lexical, dense, dense_of_files, dense_weight, candidates, words, best })
     }
 
-    /// Ranks units by how alike they are to the one at a line (1-based) of a file (path relative to the root), which
+    /// Ranks units by similarity to the one at a line (1-based) of a file (path relative to the root), which
     /// is left out: by the cosine of their vectors; without a model, by BM25F for the words of its name and
     /// signature. The confidence is the cosine of the first one.
     ///
     /// # Errors
-    /// When there is no unit, it has no word, or the index cannot be read.
+    /// When no unit covers the line, it has no word, or the index cannot be read.
     pub fn similar(
         &self,
         path: &str,
@@ -449,7 +451,7 @@ impl Index {
         let given = self.unit_at(path, line).ok_or_else(no_unit)?;
         let mut scores = match &self.dense {
             Some(dense) => {
-                dense.matrix.similarities(&dense.matrix.vector(self.table.units[given.unit].place()))
+                dense.matrix.similarities(&dense.matrix.vector(self.table.units[given.unit].part_and_row()))
             }
             None => {
                 let terms = query_terms(&format!("{} {}", given.name, given.signature));
@@ -473,7 +475,7 @@ impl Index {
     }
 
     /// Whether two units are near-duplicates: of the same kind and name, whose vectors, or without a model whose
-    /// embedding texts, are the same but for little.
+    /// embedding texts, are nearly the same.
     fn are_alike(&self, a: usize, b: usize) -> bool {
         let (first, second) = (&self.table.units[a], &self.table.units[b]);
         let own = |name| rules::last_part(self.table.text(name));
@@ -481,24 +483,24 @@ impl Index {
             return false;
         }
         match &self.dense {
-            Some(dense) => dense.matrix.similarity(first.place(), second.place()) >= ALIKE,
+            Some(dense) => dense.matrix.similarity(first.part_and_row(), second.part_and_row()) >= ALIKE,
             None => self.table.hash(first) == self.table.hash(second),
         }
     }
 
-    /// The greatest score among the units of each file, at least 0.
+    /// The maximum score among the units of each file, at least 0.
     fn best_of_files(&self, scores: &[f32]) -> Vec<f32> {
         let best = |units: &Range<usize>| scores[units.clone()].iter().copied().fold(0.0, f32::max);
         self.units_of_files.par_iter().with_min_len(FILES_PER_TASK).map(best).collect()
     }
 
-    /// [`rules::place_match`] of the files of some units.
-    pub(crate) fn place_matches(&self, query: &Query, units: &[usize]) -> HashMap<u32, PlaceMatch> {
+    /// [`rules::path_match`] of the files of some units.
+    pub(crate) fn path_matches(&self, query: &Query, units: &[usize]) -> HashMap<u32, PathMatch> {
         let mut matches = HashMap::new();
         for &unit in units {
             let file = self.file_of_unit[unit];
             matches.entry(file).or_insert_with(|| {
-                rules::place_match(query, self.table.text(self.table.files[file as usize].path))
+                rules::path_match(query, self.table.text(self.table.files[file as usize].path))
             });
         }
         matches
@@ -512,7 +514,7 @@ impl Index {
         let record = &self.table.units[unit];
         let file = self.table.file_of(record);
         let row = record.file as usize;
-        // What is asked for by its line may be left out of searches.
+        // A unit that is asked for by its line may be excluded from searches.
         let found = self.root_of(row).or_else(|| self.roots_around(row).next());
         let (root, path) = found.map_or((0, self.table.text(file.path)), |(root, path)| (root.number, path));
         Hit {
@@ -531,16 +533,16 @@ impl Index {
     }
 }
 
-impl Ranking {
+impl RankingWeights {
     /// The score before [`rules::diversify`].
     fn score(&self, parts: &ScoreParts, is_symbol: bool) -> f32 {
-        let names = self.place_weight * parts.place.powf(self.name_power)
+        let names = self.path_weight * parts.path.powf(self.name_power)
             + self.name_weight * parts.name.powf(self.name_power);
-        // A definition that was asked for by its name is meant, whatever kind of code it is in.
+        // A definition that is searched by name is not demoted, whatever kind of code it is in.
         (parts.words + names) * parts.demotion + self.definition_score(parts, is_symbol)
     }
 
-    /// What a unit gets that defines a symbol of the query, or the symbol that the query is.
+    /// The bonus for a unit that defines a symbol of the query.
     pub(crate) fn definition_score(&self, parts: &ScoreParts, is_symbol: bool) -> f32 {
         let weight = if is_symbol { self.definition } else { self.mention };
         parts.exactness * weight

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use rayon::prelude::*;
 
-/// Units that one thread looks at: enough to pay for handing them out.
+/// Units per task: enough to outweigh the cost of handing it out.
 const UNITS_PER_TASK: usize = 1 << 15;
 
 /// Sets the scores to 0 that belong to units that are not allowed.
@@ -13,7 +13,7 @@ pub(crate) fn hide(scores: &mut [f32], allowed: Option<&[bool]>) {
     hidden.for_each(|(score, _)| *score = 0.0);
 }
 
-/// Puts the greater score first, of equal ones the first unit.
+/// Orders by descending score, then by ascending unit.
 pub(crate) fn better_first(a: &(usize, f32), b: &(usize, f32)) -> Ordering {
     b.1.total_cmp(&a.1).then(a.0.cmp(&b.0))
 }
@@ -30,7 +30,7 @@ pub(crate) fn best(n_units: usize, n: usize, score: impl Fn(usize) -> f32 + Sync
     };
     let best_of = |task: usize| {
         let mut best: Vec<(usize, f32)> = Vec::new();
-        // Whenever twice as many are found as are wanted, the least that is wanted becomes the bar for what follows.
+        // Once twice as many are found as are wanted, the worst of the wanted becomes the threshold.
         let mut bar = 0.0;
         for unit in task * UNITS_PER_TASK..n_units.min((task + 1) * UNITS_PER_TASK) {
             let score = score(unit);

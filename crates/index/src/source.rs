@@ -1,4 +1,4 @@
-//! What results show, read from the tree.
+//! Reads the source of results from the tree.
 
 use std::ops::Range;
 use std::path::Path;
@@ -13,19 +13,19 @@ use crate::{Error, Hit, Index};
 pub struct UnitSource {
     /// Its text.
     pub text: String,
-    /// Lines of the file that the lines of the text are on, 1-based; several of a notebook may be on one.
+    /// Line of the file for each line of the text, 1-based; in a notebook several may share one.
     pub line_numbers: Vec<u32>,
 }
 
 impl Index {
-    /// The source of a unit that was found, read from the tree; bytes that are not UTF-8 are replaced.
+    /// Reads the source of a hit from the tree; bytes that are not UTF-8 are replaced.
     ///
     /// # Errors
     /// When the file cannot be read.
     pub fn source(&self, hit: &Hit) -> Result<UnitSource, Error> {
         let record = &self.table.units[hit.unit];
         let bytes = record.start_byte as usize..record.end_byte as usize;
-        // What is UTF-16 in the file has at most twice the bytes there; a notebook is read as a whole.
+        // UTF-16 takes at most twice the bytes in the file; a notebook is read as a whole.
         let is_cell = record.language != self.table.file_of(record).language;
         let limit = if is_cell { walk::MAX_FILE_BYTES } else { 2 * u64::from(record.end_byte) + 2 };
         let text = self.read_start(hit.root, &hit.path, limit)?;
@@ -36,8 +36,8 @@ impl Index {
         Ok(UnitSource { text: source, line_numbers })
     }
 
-    /// The text of the file of a unit that was found, read from the tree, which no link leads out of. What follows the
-    /// largest file that can be indexed is left out.
+    /// Reads the text of the file of a hit from the tree, without following links out of it. Text beyond the
+    /// maximum size of an indexed file is left out.
     ///
     /// # Errors
     /// When the file cannot be read.

@@ -1,4 +1,4 @@
-//! What is known of an index without building it.
+//! The status of an index, without building it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,33 +8,33 @@ use quarry_source::UnitKind;
 use quarry_walk::{self as walk, Skipped, WalkOptions};
 
 use crate::changes::compare;
-use crate::folder::FORMAT;
+use crate::file_selection::FileSelection;
+use crate::index_directory::FORMAT;
+use crate::location::{IndexLocation, IndexLocations};
 use crate::open::mismatch;
-use crate::place::{Place, Places};
-use crate::reach::Reach;
 use crate::table::{KINDS, Table};
 use crate::update::left_out;
-use crate::{Error, Index, OpenOptions, Stale};
+use crate::{Error, Index, OpenOptions, RebuildReason};
 
 /// The state of the index of a tree.
 #[derive(Debug, Clone)]
 pub struct Status {
-    /// Canonical path of the tree that is indexed: the one that was asked about, or one around it.
+    /// Canonical path of the indexed tree: the given path or one around it.
     pub root: PathBuf,
-    /// The path that was asked about, relative to `root`; empty where it is the same.
+    /// The given path, relative to `root`; empty if it is the same.
     pub part: String,
-    /// Folder of the index, whether there is one or not.
-    pub folder: PathBuf,
-    /// Format that this program reads and writes; an index of another one is built anew.
+    /// Directory of the index, which may not exist.
+    pub directory: PathBuf,
+    /// Format that this program reads and writes; an index of another format is rebuilt.
     pub format: u32,
-    /// What the index holds; none where there is none that can be read.
+    /// Contents of the index; none if it is missing or cannot be read.
     pub index: Option<IndexStatus>,
-    /// What is in the place of an index in the tree, or in one around it, and is left alone: this user has not made it on
+    /// Index directories in the tree, or in one around it, that are ignored: this user did not write them on
     /// this machine.
     pub ignored: Vec<PathBuf>,
     /// Why the next search would build or refresh it; none when it is fresh. A search with a model that the index does
     /// not have ([`IndexStatus::models`]) embeds the units for it.
-    pub stale: Option<Stale>,
+    pub stale: Option<RebuildReason>,
 }
 
 /// What an index holds.
@@ -48,7 +48,7 @@ pub struct IndexStatus {
     pub made: SystemTime,
     /// Number of files, those without units included.
     pub files: usize,
-    /// Of them those in [`Status::part`].
+    /// Number of these files in [`Status::part`].
     pub files_in_part: usize,
     /// Number of units.
     pub units: usize,
@@ -61,17 +61,17 @@ pub struct IndexStatus {
 }
 
 impl Index {
-    /// Says what the index that a search of `root` would use holds, and whether it is fresh. Builds and changes nothing,
+    /// The status of the index that a search of `root` would use. Builds and changes nothing,
     /// and takes no lock.
     ///
     /// # Errors
     /// When the tree cannot be read.
     pub fn status(root: &Path, options: &OpenOptions) -> Result<Status, Error> {
         let root = &*walk::resolved(root);
-        walk::base_folder(root)?;
-        let Places { enclosing, own, ignored } = Places::of(root, options)?;
-        for place in &enclosing {
-            let status = Self::status_at(place, options)?;
+        walk::base_directory(root)?;
+        let IndexLocations { enclosing, own, ignored } = IndexLocations::of(root, options)?;
+        for location in &enclosing {
+            let status = Self::status_at(location, options)?;
             if status.index.as_ref().is_some_and(|index| index.files_in_part > 0) {
                 return Ok(Status { ignored, ..status });
             }
@@ -79,13 +79,13 @@ impl Index {
         Ok(Status { ignored, ..Self::status_at(&own, options)? })
     }
 
-    /// What is in the place of an index in the tree at `root`, or in one around it, and is left alone, because this user has
-    /// not made it on this machine. Looks at nothing else.
+    /// Index directories in the tree at `root`, or in one around it, that are ignored because this user did
+    /// not write them on this machine. Reads nothing else.
     ///
     /// # Errors
     /// As [`status`](Self::status).
     pub fn ignored(root: &Path, options: &OpenOptions) -> Result<Vec<PathBuf>, Error> {
-        Ok(Places::of(&walk::resolved(root), options)?.ignored)
+        Ok(IndexLocations::of(&walk::resolved(root), options)?.ignored)
     }
 
     /// Which files a search of `root` finds.
@@ -93,23 +93,24 @@ impl Index {
     /// # Errors
     /// As [`status`](Self::status).
     pub fn found(root: &Path, options: &OpenOptions) -> Result<WalkOptions, Error> {
-        let Places { enclosing, own, .. } = Places::of(&walk::resolved(root), options)?;
-        let place = enclosing.first().unwrap_or(&own);
-        Ok(Reach::of(options, place.folder.manifest().ok().as_ref(), !place.scope.is_all()).found)
+        let IndexLocations { enclosing, own, .. } = IndexLocations::of(&walk::resolved(root), options)?;
+        let location = enclosing.first().unwrap_or(&own);
+        Ok(FileSelection::of(options, location.directory.manifest().ok().as_ref(), !location.scope.is_all())
+            .found)
     }
 
-    /// How the model is called that the index which a search of `root` would use was told to be searched with
-    /// ([`OpenOptions::model`]); none where it was told none.
+    /// Name of the model that the index for a search of `root` remembers
+    /// ([`OpenOptions::model`]), if any.
     ///
     /// # Errors
     /// As [`status`](Self::status).
     pub fn remembered_model(root: &Path, options: &OpenOptions) -> Result<Option<String>, Error> {
-        let Places { enclosing, own, .. } = Places::of(&walk::resolved(root), options)?;
-        let told = |place: &Place| place.folder.manifest().ok()?.remembered_model;
-        for place in &enclosing {
+        let IndexLocations { enclosing, own, .. } = IndexLocations::of(&walk::resolved(root), options)?;
+        let told = |location: &IndexLocation| location.directory.manifest().ok()?.remembered_model;
+        for location in &enclosing {
             // An index around the path answers only if it holds files of it.
-            if let Some(model) = told(place)
-                && Self::status_at(place, options)?.index.is_some_and(|index| index.files_in_part > 0)
+            if let Some(model) = told(location)
+                && Self::status_at(location, options)?.index.is_some_and(|index| index.files_in_part > 0)
             {
                 return Ok(Some(model));
             }
@@ -117,13 +118,13 @@ impl Index {
         Ok(told(&own))
     }
 
-    fn status_at(place: &Place, options: &OpenOptions) -> Result<Status, Error> {
-        let Place { root, canonical, folder, scope } = place;
-        if folder.path().as_os_str().is_empty() {
-            return Err(Error::NoCacheFolder);
+    fn status_at(location: &IndexLocation, options: &OpenOptions) -> Result<Status, Error> {
+        let IndexLocation { root, canonical, directory, scope } = location;
+        if directory.path().as_os_str().is_empty() {
+            return Err(Error::NoCacheDirectory);
         }
         let mut status = Status {
-            folder: folder.path(),
+            directory: directory.path(),
             ignored: Vec::new(),
             format: FORMAT,
             index: None,
@@ -131,23 +132,25 @@ impl Index {
             root: canonical.clone(),
             part: scope.path().to_owned(),
         };
-        let manifest = match folder.manifest() {
+        let manifest = match directory.manifest() {
             Ok(manifest) => manifest,
             Err(reason) => return Ok(Status { stale: Some(reason), ..status }),
         };
         let open = |index| Table::open(&index, &manifest.generation, manifest.size, &manifest.parts);
-        let table = match folder.open_checked(&manifest).and_then(open) {
+        let table = match directory.open_checked(&manifest).and_then(open) {
             Ok(table) => table,
-            Err(error) => return Ok(Status { stale: Some(Stale::Broken(error.to_string())), ..status }),
+            Err(error) => {
+                return Ok(Status { stale: Some(RebuildReason::Broken(error.to_string())), ..status });
+            }
         };
-        let held = Reach::of(options, Some(&manifest), !scope.is_all()).held;
+        let held = FileSelection::of(options, Some(&manifest), !scope.is_all()).held;
         let listing = walk::list(root, &held)?;
-        let base = &walk::open(walk::base_folder(root)?)?;
+        let base = &walk::open(walk::base_directory(root)?)?;
         status.stale = mismatch(&manifest, &canonical.to_string_lossy()).or_else(|| {
             let changes = compare(&table, &manifest, base, &listing, &held).changes;
-            (changes.total() > 0).then_some(Stale::Files(changes))
+            (changes.total() > 0).then_some(RebuildReason::Files(changes))
         });
-        let (bytes, made) = folder.size_and_time()?;
+        let (bytes, made) = directory.size_and_time()?;
         let mut units_by_language: BTreeMap<String, usize> = BTreeMap::new();
         let mut by_kind = KINDS.map(|kind| (kind, 0));
         for unit in table.units.iter() {

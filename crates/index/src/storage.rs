@@ -36,7 +36,8 @@ impl<T: AnyBitPattern + NoUninit> Column<T> {
         let file = directory.file(name.as_ref()).map_err(|source| Error::io("open", &path, source))?;
         let bytes = file.metadata().map_err(|source| Error::io("read", &path, source))?.len();
         if bytes != (expected * size_of::<T>()) as u64 {
-            let problem = format!("{bytes} bytes where {expected} records of {} belong", size_of::<T>());
+            let problem =
+                format!("expected {expected} records of {} bytes, found {bytes} bytes", size_of::<T>());
             return Err(Error::corrupt(&path, problem));
         }
         Self::part_of(&file, &path, 0, expected)
@@ -83,28 +84,28 @@ impl<T: AnyBitPattern> Deref for Column<T> {
     }
 }
 
-/// End of the name of a file that will replace another one.
+/// Suffix of the name of a file that will replace another one.
 pub(crate) const ASIDE: &str = ".new";
 
-/// A file of an index as it was written, to tell one that was damaged since.
+/// Metadata and hash of a written file, to detect damage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StoredFile {
-    /// Path relative to the folder that it is recorded for, `/` between its parts.
+    /// Path relative to the directory that it is recorded for, `/` between its parts.
     path: String,
     bytes: u64,
     modified_ns: u64,
-    /// Drawn for this file, so that nobody who has not read the manifest can make another one of the same hash.
+    /// Random, so that nobody can construct another file of the same hash without reading the manifest.
     seed: u64,
     hash: u64,
 }
 
 impl StoredFile {
-    /// Takes down a file that was written.
+    /// Records a written file.
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn of(folder: &Directory, path: String) -> Result<Self, Error> {
-        let (metadata, bytes) = read(folder, &path)?;
+    pub fn of(directory: &Directory, path: String) -> Result<Self, Error> {
+        let (metadata, bytes) = read(directory, &path)?;
         let seed = RandomState::new().hash_one(&path);
         Ok(Self {
             path,
@@ -115,66 +116,66 @@ impl StoredFile {
         })
     }
 
-    /// Takes down all files below a folder.
+    /// Records all files below a directory.
     ///
     /// # Errors
     /// When one cannot be read.
-    pub fn all(folder: &Directory) -> Result<Vec<Self>, Error> {
+    pub fn all(directory: &Directory) -> Result<Vec<Self>, Error> {
         let mut files = Vec::new();
-        let mut folders = vec![String::new()];
-        while let Some(inner) = folders.pop() {
-            let failed = |source| Error::io("list", &folder.path().join(&inner), source);
-            for name in folder.directory(inner.as_ref()).and_then(|inner| inner.names()).map_err(failed)? {
+        let mut directories = vec![String::new()];
+        while let Some(inner) = directories.pop() {
+            let failed = |source| Error::io("list", &directory.path().join(&inner), source);
+            for name in directory.directory(inner.as_ref()).and_then(|inner| inner.names()).map_err(failed)? {
                 let path = format!("{inner}{}", name.to_string_lossy());
-                match folder.entry(path.as_ref()).map_err(failed)?.kind {
-                    EntryKind::Directory => folders.push(format!("{path}/")),
-                    _ => files.push(Self::of(folder, path)?),
+                match directory.entry(path.as_ref()).map_err(failed)?.kind {
+                    EntryKind::Directory => directories.push(format!("{path}/")),
+                    _ => files.push(Self::of(directory, path)?),
                 }
             }
         }
         Ok(files)
     }
 
-    /// Where it is, relative to the folder.
+    /// Path relative to the directory.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Looks whether it still is as it was written. It is read only if the time of its last modification is another
-    /// one, as it is of a copy.
+    /// Checks that it is as it was written. Its content is read only if its time of modification differs,
+    /// as that of a copy does.
     ///
     /// # Errors
     /// When it is not.
-    pub fn check(&self, folder: &Directory) -> Result<(), Error> {
-        let path = folder.path().join(&self.path);
+    pub fn check(&self, directory: &Directory) -> Result<(), Error> {
+        let path = directory.path().join(&self.path);
         let failed = |source| Error::io("read", &path, source);
-        let file = folder.file(self.path.as_ref()).map_err(failed)?;
+        let file = directory.file(self.path.as_ref()).map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
         if metadata.len() != self.bytes {
             return Err(Error::corrupt(
                 &path,
-                format!("{} bytes where {} were written", metadata.len(), self.bytes),
+                format!("expected {} bytes, found {}", self.bytes, metadata.len()),
             ));
         }
         if walk::modified_ns(&metadata) != self.modified_ns {
             let bytes = quarry_files::read_whole(file, self.bytes).map_err(failed)?;
             if xxh3_64_with_seed(&bytes, self.seed) != self.hash {
-                return Err(Error::corrupt(&path, "other bytes than were written"));
+                return Err(Error::corrupt(&path, "its content differs from what was written"));
             }
         }
         Ok(())
     }
 }
 
-fn read(folder: &Directory, path: &str) -> Result<(Metadata, Vec<u8>), Error> {
+fn read(directory: &Directory, path: &str) -> Result<(Metadata, Vec<u8>), Error> {
     let read = || {
-        let file = folder.file(path.as_ref())?;
+        let file = directory.file(path.as_ref())?;
         Ok((file.metadata()?, quarry_files::read_start(file, u64::MAX)?))
     };
-    read().map_err(|source| Error::io("read", &folder.path().join(path), source))
+    read().map_err(|source| Error::io("read", &directory.path().join(path), source))
 }
 
-/// Writes the pieces of a new file and waits until the disk has it.
+/// Writes a new file from pieces and syncs it to disk.
 ///
 /// # Errors
 /// When the file cannot be written.
@@ -190,7 +191,7 @@ pub(crate) fn write_file(directory: &Directory, name: &str, pieces: &[&[u8]]) ->
 /// Replaces a file by one rename, so that a reader sees the old content or the new, never a mixture.
 ///
 /// # Errors
-/// When the folder cannot be written.
+/// When the directory cannot be written.
 pub(crate) fn replace_file(directory: &Directory, name: &str, pieces: &[&[u8]]) -> Result<(), Error> {
     let aside = format!("{name}{ASIDE}");
     match directory.remove_all(aside.as_ref()) {
@@ -215,8 +216,8 @@ pub(crate) fn map_all(file: &File) -> io::Result<Mmap> {
 
 #[allow(unsafe_code, reason = "a map is unsafe because others can change the file below it")]
 fn map(file: &File, start: usize, length: usize) -> io::Result<Mmap> {
-    // SAFETY: the files of an index are written before anybody is told of them and never again, only removed or
-    // replaced as a whole, which leaves a map intact. Somebody who truncates one by hand gets a bus error, as with any map.
+    // SAFETY: the files of an index are written before the manifest names them and never again, only removed or
+    // replaced as a whole, which leaves a map intact. Truncating one by hand causes a bus error, as with any map.
     unsafe { MmapOptions::new().offset(start as u64).len(length).map(file) }
 }
 
@@ -227,14 +228,14 @@ mod tests {
     use super::*;
 
     fn directory() -> (tempfile::TempDir, Directory) {
-        let folder = tempfile::tempdir().unwrap();
-        let directory = Directory::open(folder.path()).unwrap();
-        (folder, directory)
+        let temporary = tempfile::tempdir().unwrap();
+        let directory = Directory::open(temporary.path()).unwrap();
+        (temporary, directory)
     }
 
     #[test]
     fn records_survive_the_file() {
-        let (_folder, directory) = directory();
+        let (_temporary, directory) = directory();
         Column::write(&directory, "numbers", &[1_u64, 2, 3]).unwrap();
         assert_eq!(&*Column::<u64>::open(&directory, "numbers", 3).unwrap(), [1, 2, 3]);
         assert!(matches!(Column::<u64>::open(&directory, "numbers", 2), Err(Error::Corrupt { .. })));
@@ -243,14 +244,14 @@ mod tests {
 
     #[test]
     fn a_damaged_file_is_told_from_a_copy() {
-        let (folder, directory) = directory();
-        let (path, inner) = (folder.path().join("a"), folder.path().join("b/c"));
-        fs::create_dir(folder.path().join("b")).unwrap();
+        let (temporary, directory) = directory();
+        let (path, inner) = (temporary.path().join("a"), temporary.path().join("b/c"));
+        fs::create_dir(temporary.path().join("b")).unwrap();
         fs::write(&path, "abc").unwrap();
         fs::write(&inner, "abc").unwrap();
         let files = StoredFile::all(&directory).unwrap();
         let is_whole = |path: &Path| {
-            let file = files.iter().find(|file| folder.path().join(file.path()) == path).unwrap();
+            let file = files.iter().find(|file| temporary.path().join(file.path()) == path).unwrap();
             file.check(&directory).is_ok()
         };
         assert!(files.len() == 2 && is_whole(&path) && is_whole(&inner));
@@ -272,18 +273,18 @@ mod tests {
 
     #[test]
     fn no_records_need_no_map() {
-        let (_folder, directory) = directory();
+        let (_temporary, directory) = directory();
         Column::<u32>::write(&directory, "none", &[]).unwrap();
         assert!(Column::<u32>::open(&directory, "none", 0).unwrap().is_empty());
     }
 
     #[test]
     fn a_file_is_replaced_whatever_has_its_place() {
-        let (folder, directory) = directory();
-        fs::write(folder.path().join("a"), "old").unwrap();
-        fs::create_dir(folder.path().join("a.new")).unwrap();
+        let (temporary, directory) = directory();
+        fs::write(temporary.path().join("a"), "old").unwrap();
+        fs::create_dir(temporary.path().join("a.new")).unwrap();
         replace_file(&directory, "a", &[b"ne", b"w"]).unwrap();
-        assert_eq!(fs::read_to_string(folder.path().join("a")).unwrap(), "new");
+        assert_eq!(fs::read_to_string(temporary.path().join("a")).unwrap(), "new");
         assert_eq!(directory.names().unwrap(), ["a"]);
     }
 }

@@ -1,4 +1,4 @@
-//! What the index knows of each file and unit.
+//! The table of files and units of an index.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -32,7 +32,7 @@ pub(crate) struct Text {
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct UnitRecord {
-    /// Row of its file.
+    /// Row of its file in the table.
     pub file: u32,
     pub start_line: u32,
     pub end_line: u32,
@@ -94,7 +94,7 @@ pub(crate) struct Table {
     hashes: Vec<Column<u128>>,
 }
 
-/// A table that is put together, to be written.
+/// A table that is being built.
 #[derive(Default)]
 pub(crate) struct TableBuilder {
     files: Vec<FileRecord>,
@@ -109,40 +109,40 @@ pub(crate) struct PartBuilder {
     /// Of each row.
     pub hashes: Vec<u128>,
     strings: Vec<u8>,
-    /// Where the names of languages are.
+    /// The stored names of languages.
     languages: HashMap<Language, Text>,
 }
 
-/// Sizes that a table is opened with.
+/// Numbers of records, with which a table is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct TableSize {
     pub files: usize,
     pub units: usize,
 }
 
-/// The folder and the sizes of a part.
+/// The directory and the sizes of a part.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct PartSize {
-    /// Name of its folder.
+    /// Name of its directory.
     pub name: String,
-    /// Rows, those of files that are gone included.
+    /// Number of rows, including those of removed files.
     pub units: usize,
     pub string_bytes: usize,
-    /// Bytes of the texts of its files, those that are gone included.
+    /// Bytes of the texts of its files, including removed ones.
     pub source_bytes: u64,
-    /// All that is in its folder but vectors.
+    /// All files in its directory except vectors.
     pub files: Vec<StoredFile>,
-    /// By the id of a model the vectors of it that the part's units have.
+    /// File of the vectors of each model, by the id of the model.
     pub vectors: BTreeMap<String, StoredFile>,
 }
 
 impl PartSize {
-    /// Its folder.
+    /// Its directory.
     ///
     /// # Errors
-    /// When it is not there.
-    pub fn folder(&self, index: &Directory) -> Result<Directory, Error> {
-        open_folder(index, &self.name)
+    /// When it is missing.
+    pub fn directory(&self, index: &Directory) -> Result<Directory, Error> {
+        open_directory(index, &self.name)
     }
 
     /// Maps the hashes of its rows.
@@ -150,22 +150,22 @@ impl PartSize {
     /// # Errors
     /// When the file is not as it was written.
     pub fn hashes(&self, index: &Directory) -> Result<Column<u128>, Error> {
-        let folder = self.folder(index)?;
+        let directory = self.directory(index)?;
         let mut files = self.files.iter().filter(|file| file.path() == HASHES_FILE);
-        files.try_for_each(|file| file.check(&folder))?;
-        Column::open(&folder, HASHES_FILE, self.units)
+        files.try_for_each(|file| file.check(&directory))?;
+        Column::open(&directory, HASHES_FILE, self.units)
     }
 }
 
-/// A folder of an index.
+/// A directory of an index.
 ///
 /// # Errors
-/// When it is not there.
-pub(crate) fn open_folder(index: &Directory, name: &str) -> Result<Directory, Error> {
+/// When it is missing.
+pub(crate) fn open_directory(index: &Directory, name: &str) -> Result<Directory, Error> {
     index.directory(name.as_ref()).map_err(|source| Error::io("open", &index.path().join(name), source))
 }
 
-/// Which unit is in which row of which part.
+/// Maps the rows of parts to units.
 #[derive(Debug, Clone)]
 pub(crate) struct Numbering {
     pub n_units: usize,
@@ -175,7 +175,7 @@ pub(crate) struct Numbering {
 /// The units of the rows of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PartUnits {
-    /// All that the part was made with, in order and without others between them.
+    /// All units of the part, consecutive and in order.
     Run(Range<usize>),
     /// Of each row, or [`PartUnits::GONE`].
     Each(Vec<u32>),
@@ -193,7 +193,7 @@ impl PartUnits {
         }
     }
 
-    /// The unit of a row that there is; none if it is gone.
+    /// The unit of a row; none if it was removed.
     #[inline]
     pub fn unit(&self, row: usize) -> Option<usize> {
         match self {
@@ -209,26 +209,26 @@ impl Table {
     /// Maps the table that [`TableBuilder::write`] wrote, with the strings of its parts.
     ///
     /// # Errors
-    /// When the folders do not hold a table of this size, or a record points outside of it.
+    /// When the directories do not hold a table of this size, or a record points outside of it.
     pub fn open(
         index: &Directory,
         generation: &str,
         size: TableSize,
         parts: &[PartSize],
     ) -> Result<Self, Error> {
-        let folder = open_folder(index, generation)?;
+        let directory = open_directory(index, generation)?;
         let strings = |part: &PartSize| {
-            let inner = part.folder(index)?;
+            let inner = part.directory(index)?;
             let column = Column::open(&inner, STRINGS_FILE, part.string_bytes)?;
             match std::str::from_utf8(&column) {
                 Ok(_) => Ok(column),
                 Err(error) => Err(Error::corrupt(&inner.path().join(STRINGS_FILE), error.to_string())),
             }
         };
-        let folder_path = folder.path();
+        let directory_path = directory.path();
         let table = Self {
-            files: Column::open(&folder, FILES_FILE, size.files)?,
-            units: Column::open(&folder, UNITS_FILE, size.units)?,
+            files: Column::open(&directory, FILES_FILE, size.files)?,
+            units: Column::open(&directory, UNITS_FILE, size.units)?,
             strings: parts.iter().map(strings).collect::<Result<_, Error>>()?,
             hashes: parts.iter().map(|part| part.hashes(index)).collect::<Result<_, Error>>()?,
         };
@@ -241,8 +241,8 @@ impl Table {
             table.files.iter().position(|file| whole(file.path).and(whole(file.language)).is_none());
         if let Some(row) = bad_file {
             return Err(Error::corrupt(
-                &folder_path.join(FILES_FILE),
-                format!("record {row} points nowhere"),
+                &directory_path.join(FILES_FILE),
+                format!("record {row} points outside the table"),
             ));
         }
         let bad_unit = table.units.iter().position(|unit| {
@@ -253,8 +253,8 @@ impl Table {
         });
         if let Some(row) = bad_unit {
             return Err(Error::corrupt(
-                &folder_path.join(UNITS_FILE),
-                format!("record {row} points nowhere"),
+                &directory_path.join(UNITS_FILE),
+                format!("record {row} points outside the table"),
             ));
         }
         Ok(table)
@@ -275,10 +275,10 @@ impl Table {
         Ok(Self { files: builder.files.into(), units: builder.units.into(), strings, hashes })
     }
 
-    /// Several tables as one, of each the files for which there is a true: their files one after the other.
+    /// Concatenates tables, keeping the files marked `true`.
     ///
     /// # Errors
-    /// When there is too much.
+    /// When the result is too large.
     pub fn together(tables: Vec<(Self, Vec<bool>)>) -> Result<Self, Error> {
         let mut builder = TableBuilder::default();
         let (mut strings, mut hashes) = (Vec::new(), Vec::new());
@@ -301,7 +301,7 @@ impl Table {
         let n_rows = || self.hashes.iter().map(|hashes| hashes.len());
         let mut runs: Vec<Option<Range<usize>>> = vec![Some(0..0); self.hashes.len()];
         for (unit, record) in self.units.iter().enumerate() {
-            let (part, row) = record.place();
+            let (part, row) = record.part_and_row();
             let run = &mut runs[part];
             *run = match run.take() {
                 Some(_) if row == 0 => Some(unit..unit + 1),
@@ -319,7 +319,7 @@ impl Table {
             .collect();
         if numbers.iter().any(|part| matches!(part, PartUnits::Each(_))) {
             for (unit, record) in self.units.iter().enumerate() {
-                let (part, row) = record.place();
+                let (part, row) = record.part_and_row();
                 if let PartUnits::Each(units) = &mut numbers[part] {
                     units[row] = unit as u32;
                 }
@@ -347,7 +347,7 @@ impl Table {
 
     /// The string that a record names.
     pub fn text(&self, text: Text) -> &str {
-        // `open` has looked at every record.
+        // `open` has checked every record.
         let strings = self.strings.get(text.part as usize).and_then(|part| part.get(text.range()));
         strings.and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
     }
@@ -375,7 +375,7 @@ impl UnitRecord {
     }
 
     /// Its part and its row there.
-    pub fn place(&self) -> (usize, usize) {
+    pub fn part_and_row(&self) -> (usize, usize) {
         (self.part(), self.row())
     }
 
@@ -390,13 +390,13 @@ impl UnitRecord {
 }
 
 impl FileRecord {
-    /// What the file system said of the file.
+    /// The recorded metadata of the file.
     pub fn stamp(&self) -> Stamp {
         let &Self { bytes, modified_ns, changed_ns, inode, .. } = self;
         Stamp { bytes, modified_ns, changed_ns, inode }
     }
 
-    /// Takes down what the file system says of the file now.
+    /// Records the current metadata of the file.
     pub fn set_stamp(&mut self, stamp: Stamp) {
         Stamp {
             bytes: self.bytes,
@@ -449,14 +449,14 @@ impl TableBuilder {
         if self.units.len() < u32::MAX as usize { Ok(()) } else { Err(Error::TooLarge) }
     }
 
-    /// Writes the table into a folder.
+    /// Writes the table into a directory.
     ///
     /// # Errors
-    /// When the folder cannot be written.
-    pub fn write(&self, folder: &Directory) -> Result<TableSize, Error> {
+    /// When the directory cannot be written.
+    pub fn write(&self, directory: &Directory) -> Result<TableSize, Error> {
         self.check_size()?;
-        Column::write(folder, FILES_FILE, &self.files)?;
-        Column::write(folder, UNITS_FILE, &self.units)?;
+        Column::write(directory, FILES_FILE, &self.files)?;
+        Column::write(directory, UNITS_FILE, &self.units)?;
         Ok(TableSize { files: self.files.len(), units: self.units.len() })
     }
 }
@@ -523,19 +523,19 @@ impl PartBuilder {
         Ok(())
     }
 
-    /// Writes the strings and hashes into the part's folder, and takes down all that is in it.
+    /// Writes the strings and hashes into the part's directory, and records all files in it.
     ///
     /// # Errors
-    /// When the folder cannot be written.
-    pub fn write(&self, folder: &Directory, name: String) -> Result<PartSize, Error> {
-        Column::write(folder, STRINGS_FILE, &self.strings)?;
-        Column::write(folder, HASHES_FILE, &self.hashes)?;
+    /// When the directory cannot be written.
+    pub fn write(&self, directory: &Directory, name: String) -> Result<PartSize, Error> {
+        Column::write(directory, STRINGS_FILE, &self.strings)?;
+        Column::write(directory, HASHES_FILE, &self.hashes)?;
         Ok(PartSize {
             name,
             units: self.hashes.len(),
             string_bytes: self.strings.len(),
             source_bytes: self.files.iter().map(|(file, _)| u64::from(file.text_bytes)).sum(),
-            files: StoredFile::all(folder)?,
+            files: StoredFile::all(directory)?,
             vectors: BTreeMap::new(),
         })
     }
@@ -551,7 +551,7 @@ impl PartBuilder {
 
     fn push_text(&mut self, text: &str) -> Result<Text, Error> {
         let start = u32::try_from(self.strings.len()).map_err(|_| Error::TooLarge)?;
-        // Only the headings of a section can be longer, and then nobody reads them.
+        // Only headings of sections can be longer, and are then truncated.
         let length = (0..=text.len().min(usize::from(u16::MAX))).rev().find(|at| text.is_char_boundary(*at));
         let text = &text[..length.unwrap_or_default()];
         self.strings.extend_from_slice(text.as_bytes());

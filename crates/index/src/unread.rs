@@ -1,4 +1,4 @@
-//! What of a tree is not found because it could not be read.
+//! Files that are not found because they could not be read.
 
 use std::ops::Range;
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::path::Path;
 use quarry_walk::{Listing, SkipReason, Skipped, WalkOptions};
 
 use crate::build::nothing_to_index;
-use crate::place::{Place, Scope};
+use crate::location::{IndexLocation, Scope};
 use crate::roots::Tree;
 use crate::table::FileRecord;
 use crate::{Error, Index};
 
-/// Of what was left out the files whose content could not be read or is binary, and directories that could not be listed.
+/// The skipped files whose content could not be read or is binary, and directories that could not be listed.
 pub(crate) fn unread(skipped: &[Skipped]) -> Vec<Skipped> {
     let is_unread = |file: &&Skipped| matches!(file.reason, SkipReason::Unreadable(_) | SkipReason::Binary);
     skipped.iter().filter(is_unread).cloned().collect()
@@ -19,7 +19,8 @@ pub(crate) fn unread(skipped: &[Skipped]) -> Vec<Skipped> {
 
 impl Index {
     /// Files of the tree, or of the part of it that is searched, whose content could not be read or is binary, and
-    /// directories that could not be listed; with the number of the path that each is in, and paths as results have them.
+    /// directories that could not be listed; with the number of the path that each is in, and paths as results have
+    /// them.
     #[must_use]
     pub fn unread(&self) -> Vec<(usize, Skipped)> {
         let of_tree = |tree: &Tree| {
@@ -32,7 +33,7 @@ impl Index {
         self.trees.iter().flat_map(of_tree).collect()
     }
 
-    /// Adds what could not be listed.
+    /// Adds files and directories that could not be listed.
     pub(crate) fn add_unread(&mut self, listing: &Listing) {
         for file in unread(&listing.skipped) {
             if !self.trees[0].unread.contains(&file) {
@@ -41,17 +42,17 @@ impl Index {
         }
     }
 
-    /// Sees whether there is something to find in the part of the tree that `path` names, unless that is all of it.
+    /// Checks that the part of the tree that `path` names has units, unless it is the whole tree.
     ///
     /// # Errors
-    /// When there is nothing, because it could not be read.
+    /// When it has none, because files could not be read.
     pub(crate) fn check_readable(
         &self,
         path: &Path,
-        place: &Place,
+        location: &IndexLocation,
         found: &WalkOptions,
     ) -> Result<(), Error> {
-        let scope = &place.scope;
+        let scope = &location.scope;
         let unread: Vec<Skipped> =
             self.trees[0].unread.iter().filter_map(|file| part_of(file, scope)).collect();
         if unread.is_empty() || scope.is_all() {

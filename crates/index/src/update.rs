@@ -1,9 +1,9 @@
-//! From an index to the next one: what is kept, what is read again.
+//! Writes the next generation of an index: keeps parts and reads changed files.
 //!
 //! A generation is a list of parts and the table of the files that count. Parts are shared by generations, so that a
-//! change costs what it is large, and a file that changed leaves rows behind that no table names. A small part is
-//! read again with the change when the change is at least half as large, a part most of which is gone with any change:
-//! so the number of parts grows with the logarithm of the tree, and no more than half of an index is waste.
+//! change costs in proportion to its size, and a changed file leaves rows behind that no table names. A small part is
+//! read again with a change at least half its size, a mostly unused part with any change:
+//! so the number of parts grows with the logarithm of the tree, and at most half of an index is waste.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -15,41 +15,41 @@ use quarry_walk::{ListedFile, Listing, Skipped, WalkChoice, WalkOptions};
 use crate::build::{self, MAX_PART_BYTES};
 use crate::changes::Comparison;
 use crate::complete;
-use crate::folder::{FORMAT, Manifest, PROGRAM, WriterLock};
+use crate::index_directory::{FORMAT, Manifest, PROGRAM, WriterLock};
 use crate::storage::StoredFile;
-use crate::table::{PartSize, Table, TableBuilder, open_folder};
+use crate::table::{PartSize, Table, TableBuilder, open_directory};
 use crate::{Error, Event, OpenOptions};
 
-/// An index as it was.
+/// The generation that the next one is built from.
 #[derive(Clone, Copy)]
-pub(crate) struct Former<'a> {
+pub(crate) struct PreviousGeneration<'a> {
     pub manifest: &'a Manifest,
-    /// Its files, and how the tree differs from them; none where no more than vectors can be used again.
-    pub files: Option<FormerFiles<'a>>,
+    /// Its files, and how the tree differs from them; none if only vectors can be reused.
+    pub files: Option<PreviousFiles<'a>>,
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct FormerFiles<'a> {
+pub(crate) struct PreviousFiles<'a> {
     pub table: &'a Table,
     pub comparison: &'a Comparison,
 }
 
-/// What an index was told by name, and holds until it is told otherwise.
+/// The settings of `quarry index`, which an index keeps until they are changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Remembered {
-    /// Which files are found.
+pub(crate) struct RememberedSettings {
+    /// Which files a search finds.
     pub walk: WalkChoice,
-    /// How the model is called.
+    /// Name of the model.
     pub model: Option<String>,
 }
 
-impl Remembered {
-    /// What an index with a manifest remembers.
+impl RememberedSettings {
+    /// The settings in a manifest.
     pub fn of(manifest: &Manifest) -> Self {
         Self { walk: manifest.remembered, model: manifest.remembered_model.clone() }
     }
 
-    /// What an index that remembers this is told now.
+    /// These settings, changed by `options`.
     pub fn told(self, options: &OpenOptions) -> Self {
         if !options.remember {
             return self;
@@ -58,16 +58,16 @@ impl Remembered {
     }
 }
 
-/// A tree as it is now.
+/// The current state of a tree.
 pub(crate) struct Tree<'a> {
     pub root: &'a Path,
     /// What listed paths are relative to.
     pub base: &'a Directory,
     pub canonical: &'a str,
-    /// What it was listed with.
+    /// Options of the listing.
     pub walk: &'a WalkOptions,
-    /// What the index is to remember.
-    pub remembered: &'a Remembered,
+    /// The settings for the index to remember.
+    pub remembered: &'a RememberedSettings,
     pub listing: &'a Listing,
     /// When it was listed, in nanoseconds since 1970.
     pub looked_ns: u64,
@@ -77,27 +77,29 @@ pub(crate) struct Tree<'a> {
 /// taken over where a unit's text is known.
 ///
 /// # Errors
-/// When no file has a unit, or the folder cannot be written.
+/// When no file has a unit, or the directory cannot be written.
 pub(crate) fn write_generation(
     tree: &Tree,
-    former: Option<Former>,
+    previous: Option<PreviousGeneration>,
     lock: &WriterLock,
     is_carried: impl Fn(&str) -> bool,
     events: &(dyn Fn(Event) + Sync),
 ) -> Result<Manifest, Error> {
-    let former_parts = former.map_or(&[][..], |former| &former.manifest.parts);
-    let files = former.and_then(|former| former.files);
-    let same = files
-        .map_or_else(|| vec![None; tree.listing.files.len()], |files| kept_files(tree, former_parts, files));
+    let previous_parts = previous.map_or(&[][..], |previous| &previous.manifest.parts);
+    let files = previous.and_then(|previous| previous.files);
+    let same = files.map_or_else(
+        || vec![None; tree.listing.files.len()],
+        |files| kept_files(tree, previous_parts, files),
+    );
     let mut kept: Vec<PartSize> = Vec::new();
-    // The new number of each former part.
+    // The new number of each previous part.
     let mut numbers: HashMap<usize, u16> = HashMap::new();
-    if let Some(FormerFiles { table, .. }) = files {
+    if let Some(PreviousFiles { table, .. }) = files {
         for row in same.iter().flatten() {
             let part = table.files[*row].part();
             if let Entry::Vacant(entry) = numbers.entry(part) {
                 entry.insert(part_number(kept.len())?);
-                kept.push(former_parts[part].clone());
+                kept.push(previous_parts[part].clone());
             }
         }
     }
@@ -109,10 +111,11 @@ pub(crate) fn write_generation(
     let mut parts =
         build::write_parts((tree.base, tree.walk), &batches, &lock.directory, &names, first, events)?;
     let of_kept = |file: &Skipped| {
-        let place = tree.listing.files.binary_search_by(|listed| listed.path.cmp(&file.path));
-        place.is_ok_and(|place| same[place].is_some())
+        let position = tree.listing.files.binary_search_by(|listed| listed.path.cmp(&file.path));
+        position.is_ok_and(|position| same[position].is_some())
     };
-    let known = former.map_or(&[][..], |former| &former.manifest.skipped).iter().filter(|file| of_kept(file));
+    let known =
+        previous.map_or(&[][..], |previous| &previous.manifest.skipped).iter().filter(|file| of_kept(file));
     let mut skipped: Vec<Skipped> =
         parts.iter().flat_map(|part| &part.skipped).chain(known).cloned().collect();
     skipped.sort_by(|a, b| a.path.cmp(&b.path));
@@ -122,7 +125,7 @@ pub(crate) fn write_generation(
     let numbered = parts.iter().zip(first..);
     let mut new = numbered.flat_map(|(part, number)| part.files.iter().map(move |file| (file, number)));
     for (file, row) in pairs() {
-        if let (Some(FormerFiles { table, .. }), &Some(row)) = (files, row) {
+        if let (Some(PreviousFiles { table, .. }), &Some(row)) = (files, row) {
             let mut record = table.files[row];
             record.set_stamp(file.stamp);
             let number = numbers[&record.part()];
@@ -135,10 +138,10 @@ pub(crate) fn write_generation(
         return Err(build::nothing_to_index(tree.root, tree.walk, &left_out(tree.listing, &skipped)));
     }
     let generation = lock.start_generation()?;
-    let generation_folder = open_folder(&lock.directory, &generation)?;
-    let size = builder.write(&generation_folder)?;
-    complete::take_over(&lock.directory, former_parts, &mut parts, &generation, &is_carried)?;
-    let models = former.map_or(&[][..], |former| &former.manifest.models).iter();
+    let generation_directory = open_directory(&lock.directory, &generation)?;
+    let size = builder.write(&generation_directory)?;
+    complete::take_over(&lock.directory, previous_parts, &mut parts, &generation, &is_carried)?;
+    let models = previous.map_or(&[][..], |previous| &previous.manifest.models).iter();
     Ok(Manifest {
         format: FORMAT,
         generation,
@@ -149,7 +152,7 @@ pub(crate) fn write_generation(
         remembered_model: tree.remembered.model.clone(),
         models: models.filter(|model| is_carried(model)).cloned().collect(),
         size,
-        files: StoredFile::all(&generation_folder)?,
+        files: StoredFile::all(&generation_directory)?,
         parts: kept.into_iter().chain(parts.into_iter().map(|part| part.size)).collect(),
         skipped,
         looked_ns: tree.looked_ns,
@@ -157,7 +160,7 @@ pub(crate) fn write_generation(
 }
 
 /// The files of a tree that are not indexed, ascending by path: those that the listing leaves out, and of the listed
-/// ones those that were read in vain.
+/// ones those that could not be indexed.
 pub(crate) fn left_out(listing: &Listing, read: &[Skipped]) -> Vec<Skipped> {
     let is_listed =
         |file: &&Skipped| listing.files.binary_search_by(|listed| listed.path.cmp(&file.path)).is_ok();
@@ -171,9 +174,9 @@ fn part_number(number: usize) -> Result<u16, Error> {
     u16::try_from(number).map_err(|_| Error::TooLarge)
 }
 
-/// For each listed file the row of the former table that is kept; none for a file that is to be read.
-fn kept_files(tree: &Tree, parts: &[PartSize], former: FormerFiles) -> Vec<Option<usize>> {
-    let FormerFiles { table, comparison } = former;
+/// For each listed file the row of the previous table that is kept; none for a file that is to be read.
+fn kept_files(tree: &Tree, parts: &[PartSize], previous: PreviousFiles) -> Vec<Option<usize>> {
+    let PreviousFiles { table, comparison } = previous;
     let mut same = comparison.same.clone();
     if comparison.changes.total() == 0 {
         return same;

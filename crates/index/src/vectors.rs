@@ -11,20 +11,20 @@ use crate::Error;
 use crate::storage::{Column, replace_file};
 use crate::table::{Numbering, PartUnits};
 
-/// Rows that one thread scans at a time: enough work to pay for handing it out.
+/// Rows per task: enough work to outweigh the cost of handing it out.
 const ROWS_PER_TASK: usize = 8192;
 
-/// Row vectors with 8 bits a value. Each row has its own scale, its greatest value being 127, and a factor
+/// Row vectors with 8 bits per value. Each row has its own scale, its maximum being 127, and a factor
 /// that undoes it, so that a dot product of L2-normalised rows comes out within about 0.01.
 pub struct VectorMatrix {
     dimension: usize,
-    /// Row-major, `dimension` a row.
+    /// Row-major, `dimension` values per row.
     values: Column<i8>,
-    /// What a row's values are multiplied with; 0 for a row of zeros, NaN for a row that was never made.
+    /// Factor of each row's values; 0 for a row of zeros, NaN for a missing row.
     factors: Column<f32>,
 }
 
-/// The vectors of the units of an index, one matrix a part.
+/// The vectors of the units of an index, one matrix for each part.
 pub(crate) struct UnitVectors {
     pub parts: Vec<VectorMatrix>,
     pub numbering: Arc<Numbering>,
@@ -49,13 +49,13 @@ impl UnitVectors {
         similarities
     }
 
-    /// [`VectorMatrix::vector`] of the unit at a place (part, row); zeros where it has none.
+    /// [`VectorMatrix::vector`] of the unit in a row of a part; zeros if it has none.
     pub fn vector(&self, (part, row): (usize, usize)) -> Vec<f32> {
         let part = &self.parts[part];
         if part.has_row(row) { part.vector(row) } else { vec![0.0; part.dimension] }
     }
 
-    /// Dot product of the vectors at two places; 0 where one has none.
+    /// Dot product of the vectors of two units (part and row); 0 if one has none.
     pub fn similarity(&self, a: (usize, usize), b: (usize, usize)) -> f32 {
         self.vector(a).iter().zip(self.vector(b)).map(|(a, b)| a * b).sum()
     }
@@ -82,7 +82,7 @@ impl VectorMatrix {
         let n_factor_bytes = n_rows * size_of::<f32>();
         let dimension = bytes.saturating_sub(n_factor_bytes) / n_rows.max(1);
         if bytes != n_factor_bytes + n_rows * dimension {
-            return Err(Error::corrupt(path, format!("{bytes} bytes where {n_rows} rows belong")));
+            return Err(Error::corrupt(path, format!("expected {n_rows} rows, found {bytes} bytes")));
         }
         Ok(Self {
             dimension,
@@ -96,7 +96,7 @@ impl VectorMatrix {
         self.dimension
     }
 
-    /// Whether a row was made.
+    /// Whether a row has a vector.
     pub(crate) fn has_row(&self, row: usize) -> bool {
         !self.factors[row].is_nan()
     }
@@ -107,14 +107,14 @@ impl VectorMatrix {
         self.factors.len()
     }
 
-    /// True without rows.
+    /// Whether there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.factors.is_empty()
     }
 
     /// Dot product of every row with `query`, in row order: for L2-normalised vectors their cosine (-1 to 1,
-    /// greater is closer), 0 for a row of zeros.
+    /// larger is closer), 0 for a row of zeros.
     ///
     /// # Panics
     /// When `query` has another dimension.
@@ -125,7 +125,7 @@ impl VectorMatrix {
         similarities
     }
 
-    /// [`similarities`](Self::similarities) into a slice with a place for each row.
+    /// [`similarities`](Self::similarities) into a slice with an element for each row.
     fn scan(&self, query: &[f32], similarities: &mut [f32]) {
         assert_eq!(query.len(), self.dimension, "a query is of the dimension of the matrix");
         let mut quantised = Vec::with_capacity(self.dimension);
@@ -157,7 +157,7 @@ impl VectorMatrix {
     }
 }
 
-/// A matrix that is being made.
+/// A matrix that is being built.
 pub(crate) struct Rows {
     dimension: usize,
     values: Vec<i8>,
@@ -165,27 +165,27 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Rows that are yet to be made.
+    /// A matrix of missing rows.
     pub fn missing(dimension: usize, n_rows: usize) -> Self {
         Self { dimension, values: vec![0; n_rows * dimension], factors: vec![f32::NAN; n_rows] }
     }
 
-    /// The rows of a matrix.
+    /// A copy of a matrix.
     pub fn of(matrix: &VectorMatrix) -> Self {
         Self { dimension: matrix.dimension, values: matrix.values.to_vec(), factors: matrix.factors.to_vec() }
     }
 
-    /// Makes a row, quantised.
+    /// Quantizes the values of a row.
     pub fn set(&mut self, row: usize, values: &[f32]) {
         let mut quantised = Vec::with_capacity(self.dimension);
         self.factors[row] = quantise(values, &mut quantised);
-        self.place(row).copy_from_slice(&quantised);
+        self.row_mut(row).copy_from_slice(&quantised);
     }
 
-    /// Makes a row as another matrix has it.
+    /// Copies a row of another matrix.
     pub fn copy(&mut self, row: usize, matrix: &VectorMatrix, from: usize) {
         self.factors[row] = matrix.factors[from];
-        self.place(row).copy_from_slice(matrix.row(from));
+        self.row_mut(row).copy_from_slice(matrix.row(from));
     }
 
     /// The matrix, in memory.
@@ -193,7 +193,7 @@ impl Rows {
         VectorMatrix { dimension: self.dimension, values: self.values.into(), factors: self.factors.into() }
     }
 
-    fn place(&mut self, row: usize) -> &mut [i8] {
+    fn row_mut(&mut self, row: usize) -> &mut [i8] {
         &mut self.values[row * self.dimension..(row + 1) * self.dimension]
     }
 
@@ -207,8 +207,8 @@ impl Rows {
     }
 }
 
-/// Appends the values of a row in steps of its greatest / 127, and returns the step: what they must be multiplied
-/// with to give the row again.
+/// Appends the quantized values of a row in steps of its maximum / 127, and returns the step: the factor
+/// that restores the row.
 fn quantise(row: &[f32], out: &mut Vec<i8>) -> f32 {
     let maximum = row.iter().fold(0.0_f32, |maximum, value| maximum.max(value.abs()));
     if !maximum.is_normal() {
@@ -262,12 +262,12 @@ mod tests {
 
     #[test]
     fn the_file_and_memory_agree_and_rows_can_be_copied() {
-        let folder = tempfile::tempdir().unwrap();
+        let temporary = tempfile::tempdir().unwrap();
         let vectors = random(5, 32);
         let memory = VectorMatrix::in_memory(&vectors);
         let mut rows = Rows::missing(32, 5);
         (0..5).for_each(|row| rows.copy(row, &memory, row));
-        let directory = Directory::open(folder.path()).unwrap();
+        let directory = Directory::open(temporary.path()).unwrap();
         rows.write(&directory, "vectors").unwrap();
         let mapped = VectorMatrix::open(&directory, "vectors", 5).unwrap();
         let query = &vectors.values[32..64];

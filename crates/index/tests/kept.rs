@@ -9,18 +9,19 @@ use std::time::{Duration, SystemTime};
 
 use quarry_files::cache::{CacheEntry, EntryState, PruneOutcome, Pruned, Selection};
 use quarry_index::{
-    Filter, Index, OpenOptions, Opened, Ranking, SearchRequest, Stale, Update, UserFolders, UserIndexes,
+    Filter, Index, OpenOptions, Opened, RankingWeights, RebuildReason, SearchRequest, Update,
+    UserDirectories, UserIndexes,
 };
 
-/// Trees, and folders of its own for whatever else a user has.
+/// Trees, and directories of its own for whatever else a user has.
 struct Fixture {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Fixture {
     /// With trees of these names, that are indexed in the cache.
     fn new(trees: &[&str]) -> Self {
-        let fixture = Self { folder: tempfile::tempdir().unwrap() };
+        let fixture = Self { directory: tempfile::tempdir().unwrap() };
         for tree in trees {
             fs::create_dir(fixture.tree(tree)).unwrap();
             fs::write(fixture.tree(tree).join("net.py"), "def connect(host):\n    return dial(host)\n")
@@ -31,11 +32,11 @@ impl Fixture {
     }
 
     fn tree(&self, name: &str) -> PathBuf {
-        self.folder.path().canonicalize().unwrap().join(name)
+        self.directory.path().canonicalize().unwrap().join(name)
     }
 
-    fn user(&self) -> UserFolders {
-        UserFolders::below(self.folder.path())
+    fn user(&self) -> UserDirectories {
+        UserDirectories::below(self.directory.path())
     }
 
     fn open(&self, tree: &str) -> Opened {
@@ -44,9 +45,9 @@ impl Fixture {
     }
 
     /// Where the index of a tree is.
-    fn place(&self, tree: &str) -> PathBuf {
+    fn index_directory(&self, tree: &str) -> PathBuf {
         let options = OpenOptions { user: self.user(), ..OpenOptions::default() };
-        Index::status(&self.tree(tree), &options).unwrap().folder
+        Index::status(&self.tree(tree), &options).unwrap().directory
     }
 
     /// Where all indexes are.
@@ -73,15 +74,19 @@ fn days_ago(days: u64) -> SystemTime {
 }
 
 fn finds_something(index: &Index) {
-    let request =
-        SearchRequest { query: "connect", limit: 1, ranking: Ranking::default(), filter: &Filter::default() };
+    let request = SearchRequest {
+        query: "connect",
+        limit: 1,
+        ranking: RankingWeights::default(),
+        filter: &Filter::default(),
+    };
     assert_eq!(index.search(&request).unwrap().hits[0].path, "net.py");
 }
 
 #[test]
 fn the_index_of_a_tree_that_is_gone_is_removed() {
     let fixture = Fixture::new(&["a", "b"]);
-    let gone = fixture.place("b");
+    let gone = fixture.index_directory("b");
     assert!(fixture.prune(Selection::Useless, false).is_empty());
     fs::remove_dir_all(fixture.tree("b")).unwrap();
     let name = |tree: &str| fixture.tree(tree).display().to_string();
@@ -99,18 +104,18 @@ fn a_search_notes_that_it_used_an_index() {
     let fixture = Fixture::new(&["a", "b"]);
     for tree in ["a", "b"] {
         for file in ["lock", "manifest.json"] {
-            let file = File::options().append(true).open(fixture.place(tree).join(file)).unwrap();
+            let file = File::options().append(true).open(fixture.index_directory(tree).join(file)).unwrap();
             file.set_modified(days_ago(40)).unwrap();
         }
     }
     assert!(fixture.open("a").built.is_none());
-    let used = |place: usize| UserIndexes::list(&fixture.user()).unwrap()[place].used;
+    let used = |position: usize| UserIndexes::list(&fixture.user()).unwrap()[position].used;
     assert!(used(0) > days_ago(1) && used(1) < days_ago(39));
     assert!(fixture.prune(Selection::UnusedSince(days_ago(50)), false).is_empty());
-    let place = fixture.place("b");
+    let directory = fixture.index_directory("b");
     let pruned = fixture.prune(Selection::UnusedSince(days_ago(30)), false);
-    assert!(matches!(pruned.as_slice(), [one] if is_removed(one) && one.path == place), "{pruned:?}");
-    assert!(fixture.place("a").exists() && !place.exists());
+    assert!(matches!(pruned.as_slice(), [one] if is_removed(one) && one.path == directory), "{pruned:?}");
+    assert!(fixture.index_directory("a").exists() && !directory.exists());
 }
 
 #[test]
@@ -127,15 +132,18 @@ fn what_does_not_look_like_an_index_is_left_alone() {
     fs::write(at(&format!("file-{hash}")), "").unwrap();
     #[cfg(unix)]
     {
-        // A link to an index, and a link in the place of a part of an index.
+        // A link to an index, and a link instead of a part of an index.
         let outside = Fixture::new(&["outside"]);
-        let index = outside.place("outside");
+        let index = outside.index_directory("outside");
         std::os::unix::fs::symlink(&index, at(&format!("link-{hash}"))).unwrap();
-        std::os::unix::fs::symlink(outside.tree("outside"), fixture.place("a").join("generation-77"))
-            .unwrap();
+        std::os::unix::fs::symlink(
+            outside.tree("outside"),
+            fixture.index_directory("a").join("generation-77"),
+        )
+        .unwrap();
         let pruned = fixture.prune(Selection::All, false);
         assert_eq!(pruned.iter().filter(|pruned| is_removed(pruned)).count(), 1, "{pruned:?}");
-        assert!(!fixture.place("a").exists());
+        assert!(!fixture.index_directory("a").exists());
         assert!(outside.open("outside").built.is_none(), "what links lead to is as it was");
         assert!(at(&format!("link-{hash}")).symlink_metadata().is_ok());
     }
@@ -152,9 +160,9 @@ fn what_does_not_look_like_an_index_is_left_alone() {
 #[test]
 fn what_killed_writers_left_is_removed() {
     let fixture = Fixture::new(&["a"]);
-    let place = fixture.place("a");
+    let directory = fixture.index_directory("a");
     for leftover in ["generation-99/files", "part-88/lexical/x", "manifest.json.new", "part-1/vectors-99"] {
-        let path = place.join(leftover);
+        let path = directory.join(leftover);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, "left").unwrap();
     }
@@ -172,7 +180,7 @@ fn what_killed_writers_left_is_removed() {
         );
         assert_eq!([unfinished.exists(), empty.exists()], [dry_run; 2]);
     }
-    assert!(!place.join("generation-99").exists() && !place.join("part-1/vectors-99").exists());
+    assert!(!directory.join("generation-99").exists() && !directory.join("part-1/vectors-99").exists());
     assert!(fixture.prune(Selection::Useless, false).is_empty());
     let opened = fixture.open("a");
     assert!(opened.built.is_none());
@@ -182,25 +190,25 @@ fn what_killed_writers_left_is_removed() {
 #[test]
 fn an_index_that_is_being_written_is_left_alone() {
     let fixture = Fixture::new(&["a"]);
-    let place = fixture.place("a");
-    let lock = File::open(place.join("lock")).unwrap();
+    let directory = fixture.index_directory("a");
+    let lock = File::open(directory.join("lock")).unwrap();
     lock.lock().unwrap();
     for dry_run in [true, false] {
         let pruned = fixture.prune(Selection::All, dry_run);
         assert!(matches!(pruned.as_slice(), [Pruned { outcome: PruneOutcome::InUse, .. }]), "{pruned:?}");
     }
     drop(lock);
-    assert!(is_removed(&fixture.prune(Selection::All, false)[0]) && !place.exists());
+    assert!(is_removed(&fixture.prune(Selection::All, false)[0]) && !directory.exists());
 }
 
 #[test]
-fn whoever_has_an_index_open_goes_on() {
+fn a_process_that_has_an_index_open_continues() {
     let fixture = Fixture::new(&["a"]);
     let opened = fixture.open("a");
     assert!(is_removed(&fixture.prune(Selection::All, false)[0]));
     finds_something(&opened.index);
     let again = fixture.open("a");
-    assert_eq!(again.built.unwrap().reason, Stale::Missing);
+    assert_eq!(again.built.unwrap().reason, RebuildReason::Missing);
     finds_something(&again.index);
 }
 
@@ -239,8 +247,8 @@ fn an_index_in_a_tree_is_listed_and_left_alone() {
     Index::open_or_build(&fixture.tree("a"), &options, None, &|_| {}).unwrap();
     let local = fixture.tree("a").join(".quarry");
     let listed = UserIndexes::list(&fixture.user()).unwrap();
-    let place = |entry: &CacheEntry| (entry.path.clone(), PathBuf::from(&entry.what), entry.state);
-    assert_eq!(place(&listed[1]), (local.clone(), fixture.tree("a"), EntryState::InTree));
+    let described = |entry: &CacheEntry| (entry.path.clone(), PathBuf::from(&entry.what), entry.state);
+    assert_eq!(described(&listed[1]), (local.clone(), fixture.tree("a"), EntryState::InTree));
     assert_eq!((listed.len(), listed[0].state), (2, EntryState::Useful));
     fixture.prune(Selection::All, false);
     assert!(

@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quarry_embed::{Embedder, StaticModel};
-use quarry_index::{Error, Filter, Hit, Index, OpenOptions, Ranking, SearchRequest, UserFolders};
+use quarry_index::{Error, Filter, Hit, Index, OpenOptions, RankingWeights, SearchRequest, UserDirectories};
 
 /// A tree of two parts, and users, each with an own cache.
 struct Fixture {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     model: Option<Arc<dyn Embedder>>,
 }
 
 impl Fixture {
     fn new(model: Option<Arc<dyn Embedder>>) -> Self {
-        let fixture = Self { folder: tempfile::tempdir().unwrap(), model };
+        let fixture = Self { directory: tempfile::tempdir().unwrap(), model };
         let verbs = ["open", "close", "read", "parse", "retry", "encode"];
         let things = ["socket", "header", "file", "token", "connection"];
         // Unevenly, so that neither part has the numbers of the whole.
@@ -44,11 +44,14 @@ impl Fixture {
     }
 
     fn path(&self, path: &str) -> PathBuf {
-        self.folder.path().canonicalize().unwrap().join("tree").join(path)
+        self.directory.path().canonicalize().unwrap().join("tree").join(path)
     }
 
     fn options(&self, user: &str) -> OpenOptions {
-        OpenOptions { user: UserFolders::below(&self.folder.path().join(user)), ..OpenOptions::default() }
+        OpenOptions {
+            user: UserDirectories::below(&self.directory.path().join(user)),
+            ..OpenOptions::default()
+        }
     }
 
     /// The index of some paths, and of how many indexes it is made.
@@ -63,12 +66,13 @@ impl Fixture {
 }
 
 fn search(index: &Index, query: &str, limit: usize) -> Vec<Hit> {
-    let request = SearchRequest { query, limit, ranking: Ranking::default(), filter: &Filter::default() };
+    let request =
+        SearchRequest { query, limit, ranking: RankingWeights::default(), filter: &Filter::default() };
     index.search(&request).unwrap().hits
 }
 
 /// Path below the tree and line of a hit, and its score.
-type Place = (String, f32);
+type ScoredPosition = (String, f32);
 
 const QUERIES: [&str; 6] = [
     "retry with backoff",
@@ -80,16 +84,22 @@ const QUERIES: [&str; 6] = [
 ];
 
 /// The hits of a query in the whole tree, and in its parts, with where they are.
-fn compare(fixture: &Fixture, query: &str, paths: [&str; 2], check: impl Fn(&[Place], &[Place])) {
+fn compare(
+    fixture: &Fixture,
+    query: &str,
+    paths: [&str; 2],
+    check: impl Fn(&[ScoredPosition], &[ScoredPosition]),
+) {
     let (whole, _) = fixture.open("one", &[""]);
     let (parts, n) = fixture.open("another", &paths);
     assert_eq!((n, parts.n_units(), parts.n_files()), (2, whole.n_units(), whole.n_files()));
     let roots = paths.map(|path| format!("{path}/"));
-    let place = |hit: Hit, root: &str| (format!("{root}{}:{}", hit.path, hit.start_line), hit.score);
-    let expected: Vec<Place> = search(&whole, query, 60).into_iter().map(|hit| place(hit, "")).collect();
+    let position = |hit: Hit, root: &str| (format!("{root}{}:{}", hit.path, hit.start_line), hit.score);
+    let expected: Vec<ScoredPosition> =
+        search(&whole, query, 60).into_iter().map(|hit| position(hit, "")).collect();
     let found = search(&parts, query, 60).into_iter();
     check(
-        &found.map(|hit| (hit.root, hit)).map(|(root, hit)| place(hit, &roots[root])).collect::<Vec<_>>(),
+        &found.map(|hit| (hit.root, hit)).map(|(root, hit)| position(hit, &roots[root])).collect::<Vec<_>>(),
         &expected,
     );
 }
@@ -108,13 +118,13 @@ fn to_a_model_the_parts_of_a_directory_are_the_directory_but_for_its_name() {
     for query in QUERIES {
         compare(&fixture, query, ["q", "z"], |found, expected| {
             let scores: HashMap<&str, f32> =
-                expected.iter().map(|(place, score)| (place.as_str(), *score)).collect();
+                expected.iter().map(|(position, score)| (position.as_str(), *score)).collect();
             // Many of the last ones are alike, so that they may be in one of the lists only.
-            for (place, score) in found.iter().take(20) {
-                let expected = scores.get(place.as_str());
+            for (position, score) in found.iter().take(20) {
+                let expected = scores.get(position.as_str());
                 assert!(
                     expected.is_some_and(|expected| (score - expected).abs() < 0.1),
-                    "{query}: {place} {score} {expected:?}"
+                    "{query}: {position} {score} {expected:?}"
                 );
             }
             // Of equal ones any may come first.

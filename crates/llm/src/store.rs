@@ -63,7 +63,7 @@ fn failed(path: &Path, problem: &str, source: io::Error) -> LlmError {
 /// as JSON. Any number of threads and programs may share a directory. It is a cache: it can be removed at any time.
 #[derive(Debug, Clone)]
 pub struct Cache {
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 impl Cache {
@@ -72,22 +72,26 @@ impl Cache {
     /// # Errors
     /// [`LlmError::Store`] where the directory cannot be made, or nothing can be written there: that is found before an
     /// answer is paid for.
-    pub fn open(folder: &Path) -> Result<Self, LlmError> {
+    pub fn open(directory: &Path) -> Result<Self, LlmError> {
         let probe = || -> io::Result<()> {
-            create_private_directory(folder)?;
-            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            create_private_directory(directory)?;
+            let mut file = tempfile::NamedTempFile::new_in(directory)?;
             file.write_all(&PROBE)?;
             file.as_file().sync_all()
         };
         probe().map_err(|source| {
-            failed(folder, "the answer cache cannot be written; make room or name another folder", source)
+            failed(
+                directory,
+                "the answer cache cannot be written; make room or name another directory",
+                source,
+            )
         })?;
-        Ok(Self { folder: folder.to_owned() })
+        Ok(Self { directory: directory.to_owned() })
     }
 
     fn file(&self, key: &str) -> PathBuf {
         let (first, rest) = key.split_at(2);
-        self.folder.join(first).join(format!("{rest}.json"))
+        self.directory.join(first).join(format!("{rest}.json"))
     }
 
     /// The answer to `request`, if it is there and whole. What is damaged counts as missing, with a warning; the next
@@ -127,10 +131,10 @@ impl Cache {
         let path = self.file(&request.key());
         let write = || -> io::Result<()> {
             let text = serde_json::to_string(&ExchangeRef { request, response })?;
-            let folder = path.parent().unwrap_or(&self.folder);
-            create_private_directory(folder)?;
+            let directory = path.parent().unwrap_or(&self.directory);
+            create_private_directory(directory)?;
             // For this user alone, as temporary files are.
-            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            let mut file = tempfile::NamedTempFile::new_in(directory)?;
             file.write_all(format!("{}\n", hash(&text)).as_bytes())?;
             file.write_all(text.as_bytes())?;
             file.as_file().sync_all()?;
@@ -140,7 +144,7 @@ impl Cache {
         // Whoever clears the cache may remove the directory between two steps.
         let again = |error: io::Error| if error.kind() == ErrorKind::NotFound { write() } else { Err(error) };
         write().or_else(again).or_else(again).map_err(|source| {
-            failed(&path, "cannot store an answer; make room or name another folder for the cache", source)
+            failed(&path, "cannot store an answer; make room or name another directory for the cache", source)
         })
     }
 }
@@ -282,8 +286,8 @@ mod tests {
 
     #[test]
     fn damage_anywhere_in_an_entry_is_a_missing_entry() {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = Cache::open(folder.path()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::open(directory.path()).unwrap();
         let (request, response) = (request("ä\n"), json!({"text": "b"}));
         assert_eq!(cache.get(&request).unwrap(), None);
         cache.put(&request, &response).unwrap();
@@ -304,8 +308,8 @@ mod tests {
 
     #[test]
     fn an_entry_of_another_request_is_not_an_answer() {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = Cache::open(folder.path()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::open(directory.path()).unwrap();
         cache.put(&request("a"), &json!(1)).unwrap();
         let (from, to) = (cache.file(&request("a").key()), cache.file(&request("b").key()));
         fs::create_dir_all(to.parent().unwrap()).unwrap();
@@ -315,8 +319,8 @@ mod tests {
 
     #[test]
     fn a_recording_goes_on_after_a_cut_line() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("recording.jsonl");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("recording.jsonl");
         Recorder::append(&path).unwrap().put(&request("a"), &json!(1)).unwrap();
         OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"url\": \"ht").unwrap();
         let error = Recording::open(&path).unwrap_err().to_string();
@@ -333,8 +337,8 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_stored_comes_back(text in ".*", sample in any::<u32>(), answer in ".*", number in any::<f32>()) {
-            let folder = tempfile::tempdir().unwrap();
-            let (cache, path) = (Cache::open(folder.path()).unwrap(), folder.path().join("r.jsonl"));
+            let directory = tempfile::tempdir().unwrap();
+            let (cache, path) = (Cache::open(directory.path()).unwrap(), directory.path().join("r.jsonl"));
             let request = Request { sample, ..request(&text) };
             let response = json!({"text": answer, "number": number});
             cache.put(&request, &response).unwrap();

@@ -310,8 +310,8 @@ fn no_more_calls_run_at_once_than_the_settings_say() {
 #[test]
 fn an_answer_is_paid_once_and_each_sample_by_itself() {
     let server = Server::script(|index, _| Reply::ok(completion(&format!("answer {index}"), 1, 1)));
-    let folder = tempfile::tempdir().unwrap();
-    let open = || client(settings(&server)).with_cache(Cache::open(folder.path()).unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let open = || client(settings(&server)).with_cache(Cache::open(directory.path()).unwrap());
     let second = ChatRequest { sample: 1, ..question() };
     assert_eq!(open().chat(&question()).unwrap().text, "answer 0");
     assert_eq!(open().chat(&second).unwrap().text, "answer 1");
@@ -331,8 +331,8 @@ fn a_recording_answers_without_a_network_and_names_what_it_lacks() {
         true => Reply::ok(embeddings(&seen.body)),
         false => Reply::ok(completion("yes", 1, 1)),
     });
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("recording.jsonl");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("recording.jsonl");
     let settings = settings(&server);
     let live = client(settings.clone()).with_recording(&path).unwrap();
     live.chat(&question()).unwrap();
@@ -354,9 +354,9 @@ fn a_recording_answers_without_a_network_and_names_what_it_lacks() {
 #[test]
 fn embeddings_come_in_order_in_batches_and_each_text_once() {
     let server = Server::script(|_, seen| Reply::ok(embeddings(&seen.body)));
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let settings = Settings { embedding_batch: 3, concurrency: 2, dimensions: Some(2), ..settings(&server) };
-    let client = client(settings).with_cache(Cache::open(folder.path()).unwrap());
+    let client = client(settings).with_cache(Cache::open(directory.path()).unwrap());
     let texts = ["a", "bb", "ccc", "bb", "dddd", "", "eeeee", "fff", "ggg"];
     let result = client.embed(&texts).unwrap();
     let expected = |text: &str| vec![text.len() as f32, text.bytes().next().map_or(0.0, f32::from) / 7.0];
@@ -426,9 +426,9 @@ fn a_refusal_is_told_from_an_answer() {
 }
 
 /// All that is in the files of a directory.
-fn contents(folder: &Path) -> String {
+fn contents(directory: &Path) -> String {
     let mut text = String::new();
-    for entry in fs::read_dir(folder).unwrap() {
+    for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         text += &if path.is_dir() { contents(&path) } else { fs::read_to_string(&path).unwrap() };
         text += &path.display().to_string();
@@ -449,9 +449,9 @@ fn the_key_is_in_no_error_cache_recording_or_debug_text() {
         Reply::status(200, &echo),
         Reply::ok(completion(&echo, 1, 1)),
     ]);
-    let folder = tempfile::tempdir().unwrap();
-    let client = client(settings(&server)).with_cache(Cache::open(folder.path()).unwrap());
-    let client = client.with_recording(&folder.path().join("recording.jsonl")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let client = client(settings(&server)).with_cache(Cache::open(directory.path()).unwrap());
+    let client = client.with_recording(&directory.path().join("recording.jsonl")).unwrap();
     let mut shown = format!("{client:?}");
     for _ in 0..3 {
         let error = client.chat(&question()).unwrap_err();
@@ -459,7 +459,7 @@ fn the_key_is_in_no_error_cache_recording_or_debug_text() {
     }
     let answer = client.chat(&question()).unwrap();
     shown += &format!("{answer:?} {:?}", client.budget().spending());
-    shown += &contents(folder.path());
+    shown += &contents(directory.path());
     assert_eq!(server.count(), 7);
     assert!(server.seen().iter().all(|seen| seen.headers.contains(SECRET)), "it was sent");
     assert!(shown.contains("[TEST_KEY]") && shown.contains("recording.jsonl"));

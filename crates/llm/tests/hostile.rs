@@ -23,9 +23,9 @@ fn escaped() -> String {
 }
 
 /// All that is in the files of a directory.
-fn contents(folder: &Path) -> String {
+fn contents(directory: &Path) -> String {
     let read = |path: &Path| if path.is_dir() { contents(path) } else { fs::read_to_string(path).unwrap() };
-    fs::read_dir(folder).unwrap().map(|entry| read(&entry.unwrap().path())).collect()
+    fs::read_dir(directory).unwrap().map(|entry| read(&entry.unwrap().path())).collect()
 }
 
 #[test]
@@ -41,15 +41,15 @@ fn a_key_that_comes_back_in_escapes_is_in_nothing_that_goes_out() {
             Reply::status(200, &body.to_string().replace("KEY", &escaped()))
         }
     });
-    let folder = tempfile::tempdir().unwrap();
-    let client = client(settings(&server)).with_cache(Cache::open(folder.path()).unwrap());
-    let client = client.with_recording(&folder.path().join("recording.jsonl")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let client = client(settings(&server)).with_cache(Cache::open(directory.path()).unwrap());
+    let client = client.with_recording(&directory.path().join("recording.jsonl")).unwrap();
     let error = client.chat(&question()).unwrap_err();
     assert!(error.to_string().contains("provided: [TEST_KEY]"), "{error}");
     let answer = client.chat(&question()).unwrap();
     assert_eq!(answer.text, "your key is [TEST_KEY]");
     client.embed(&["one"]).unwrap();
-    let shown = format!("{error:?} {answer:?} {}", contents(folder.path()));
+    let shown = format!("{error:?} {answer:?} {}", contents(directory.path()));
     assert!(shown.matches("[TEST_KEY]").count() >= 4, "{shown}");
     for part in [SECRET, &escaped(), "do-not"] {
         assert!(!shown.contains(part), "{part}: {shown}");
@@ -273,15 +273,15 @@ fn a_cache_or_a_recording_that_cannot_be_written_is_told_of_before_anything_is_p
 #[cfg(unix)]
 fn an_answer_that_cannot_be_kept_is_given_out_and_the_last() {
     let server = Server::replies([Reply::ok(completion("yes", 12, 3))]);
-    let folder = tempfile::tempdir().unwrap();
-    let (cache, recording) = (folder.path().join("cache"), folder.path().join("recording.jsonl"));
+    let directory = tempfile::tempdir().unwrap();
+    let (cache, recording) = (directory.path().join("cache"), directory.path().join("recording.jsonl"));
     let client = client(settings(&server))
         .with_cache(Cache::open(&cache).unwrap())
         .with_recording(&recording)
         .unwrap();
     // From now on there is nothing to read, and nowhere to write.
     fs::remove_dir_all(&cache).unwrap();
-    std::os::unix::fs::symlink(folder.path().join("nowhere"), &cache).unwrap();
+    std::os::unix::fs::symlink(directory.path().join("nowhere"), &cache).unwrap();
     client.check_kept().unwrap();
     assert_eq!(client.chat(&question()).unwrap().text, "yes");
     let error = client.check_kept().unwrap_err().to_string();

@@ -73,7 +73,7 @@ pub const TOOLS: [Tool; 4] = [
         name: "search",
         title: "Search code by meaning",
         description: "Finds functions, methods, types and document sections of this source tree by what they do \
-            (\"retry with backoff\") or by a symbol's name (\"IndexFolder.lock\"). Use it where you do not know which \
+            (\"retry with backoff\") or by a symbol's name (\"IndexDirectory.lock\"). Use it where you do not know which \
             words the code uses; for an exact string, grep is better. Answers with ranked results (path:first-last \
             line), signatures and the most relevant lines, and says so when nothing matches well. Read a result in \
             full with read_unit.",

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quarry_embed::Embedder;
 use quarry_index::{
-    DEFAULT_THRESHOLD, Event, Filter, Hit, Index, OpenOptions, Opened, Ranking, SearchRequest,
+    DEFAULT_THRESHOLD, Event, Filter, Hit, Index, OpenOptions, Opened, RankingWeights, SearchRequest,
     SearchResponse, Status, UnitSource, snippet,
 };
 use quarry_source::UnitKind;
@@ -85,7 +85,7 @@ impl Progress {
     fn of(event: &Event) -> Option<Self> {
         let half = |done: &usize, total: &usize| *done as f64 / (*total).max(1) as f64 / 2.0;
         let (share, message) = match event {
-            Event::Stale(_) | Event::Ignored(_) => return None,
+            Event::Rebuilding(_) | Event::Ignored(_) => return None,
             Event::Waiting => (0.0, "another process is building this index; waiting for it"),
             Event::Read { done, total } => (half(done, total), "reading files for the index"),
             Event::Embedded { done, total } => (0.5 + half(done, total), "embedding units for the index"),
@@ -165,7 +165,7 @@ impl Workspace {
         let response = index.search(&SearchRequest {
             query: &search.query,
             limit: search.size.k,
-            ranking: Ranking::default(),
+            ranking: RankingWeights::default(),
             filter: &filter,
         })?;
         self.note_search(&search.query, &response.hits);
@@ -205,7 +205,7 @@ impl Workspace {
             (None, Some(name)) => UnitSelector::Name(name),
             _ => return Err(ToolError::LineOrName),
         };
-        let base = walk::open(walk::base_folder(&walk::resolved(&self.root))?)?;
+        let base = walk::open(walk::base_directory(&walk::resolved(&self.root))?)?;
         let text = walk::read_text(&base, &path, walk::MAX_FILE_BYTES)
             .map_err(|source| ToolError::Read { path: base.path().join(&path), source })?;
         // Cut anew rather than taken from the index, so that it is what the file holds now.
@@ -337,7 +337,7 @@ impl Workspace {
 
     /// The absolute paths that a caller may know the root by: with and without symbolic links resolved.
     fn roots(&self) -> Vec<PathBuf> {
-        let base = walk::base_folder(&self.root).unwrap_or(Path::new(""));
+        let base = walk::base_directory(&self.root).unwrap_or(Path::new(""));
         base.canonicalize().into_iter().chain(std::path::absolute(base)).collect()
     }
 }
@@ -385,7 +385,7 @@ mod tests {
     use std::fs;
 
     use quarry_embed::StaticModel;
-    use quarry_index::UserFolders;
+    use quarry_index::UserDirectories;
 
     use super::*;
 
@@ -404,7 +404,7 @@ mod tests {
         fs::write(directory.path().join("net.py"), "def connect(host):\n    return dial(host)\n").unwrap();
         let blocked = elsewhere.path().join("file");
         fs::write(&blocked, "").unwrap();
-        let options = OpenOptions { user: UserFolders::below(&blocked), ..OpenOptions::default() };
+        let options = OpenOptions { user: UserDirectories::below(&blocked), ..OpenOptions::default() };
         let opened = Arc::new(Mutex::new(0));
         let count = Arc::clone(&opened);
         let workspace =
@@ -434,15 +434,17 @@ mod tests {
 
     #[test]
     fn cells_of_notebooks_are_read_on_the_lines_of_the_file() {
-        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let source = ["def close(socket):\n", "    say(\"bye\")\n", "    socket.shut()\n"];
         let cells =
             json!({"cells": [{"cell_type": "code", "outputs": [{"text": "zebra"}], "source": source}]});
         let file = serde_json::to_string_pretty(&cells).unwrap();
         let line = 1 + file.lines().position(|line| line.contains("shut")).unwrap();
-        fs::write(folder.path().join("net.ipynb"), file).unwrap();
-        let options = OpenOptions { folder: Some(elsewhere.path().join("index")), ..OpenOptions::default() };
-        let workspace = Workspace::new(folder.path().to_owned(), options, Arc::new(StaticModel::builtin()));
+        fs::write(directory.path().join("net.ipynb"), file).unwrap();
+        let options =
+            OpenOptions { directory: Some(elsewhere.path().join("index")), ..OpenOptions::default() };
+        let workspace =
+            Workspace::new(directory.path().to_owned(), options, Arc::new(StaticModel::builtin()));
         let call = |name: &str, arguments: Value| {
             let Value::Object(arguments) = arguments else { return String::new() };
             let call = Call::new(name, arguments).unwrap().unwrap();
@@ -465,7 +467,7 @@ mod tests {
         fs::write(directory.path().join("other.py"), "def unrelated():\n    return 1\n").unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (root, index) = (directory.path().to_owned(), elsewhere.path().join("index"));
-        let options = OpenOptions { folder: Some(index), ..OpenOptions::default() };
+        let options = OpenOptions { directory: Some(index), ..OpenOptions::default() };
         let observed = Arc::clone(&seen);
         let workspace = Workspace::new(root, options, Arc::new(StaticModel::builtin()))
             .with_observer(move |searched| observed.lock().unwrap().push(searched.clone()));

@@ -2,7 +2,7 @@
 //!
 //! Compares `extract` with tree-sitter's parser alone, on the same bytes with the same grammars, one thread:
 //! `cargo bench -p quarry-source --bench extract` on the fixtures, each repeated to about 256 KiB, or
-//! `... -- PATH...` on the files in those folders. Prints the best of several passes over all files of a language.
+//! `... -- PATH...` on the files in those directories. Prints the best of several passes over all files of a language.
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
 use std::collections::BTreeMap;
@@ -25,13 +25,13 @@ fn main() -> std::io::Result<()> {
         std::env::args_os().skip(1).filter(|argument| argument != "--bench").map(PathBuf::from).collect();
     let repeat = paths.is_empty();
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    let mut folders = if repeat { vec![fixtures] } else { paths };
+    let mut directories = if repeat { vec![fixtures] } else { paths };
     let mut texts: BTreeMap<&str, (Language, Vec<Vec<u8>>, usize)> = BTreeMap::new();
-    while let Some(path) = folders.pop() {
+    while let Some(path) = directories.pop() {
         let metadata = fs::symlink_metadata(&path)?;
         if metadata.is_dir() {
             for entry in fs::read_dir(&path)? {
-                folders.push(entry?.path());
+                directories.push(entry?.path());
             }
         } else if metadata.is_file()
             && let Some(language) = language_for(&path, b"")

@@ -221,7 +221,7 @@ pub fn languages() -> impl Iterator<Item = Language> {
     ENTRIES.iter().filter(|entry| !matches!(entry.reader, Reader::Template)).map(Language)
 }
 
-/// The program that a `#!` line names, without folder and version: `python` of `#!/usr/bin/env python3.12 -u`.
+/// The program that a `#!` line names, without directory and version: `python` of `#!/usr/bin/env python3.12 -u`.
 fn interpreter(first_line: &[u8]) -> Option<&str> {
     let line = first_line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(first_line).strip_prefix(b"#!")?;
     let line = str::from_utf8(line.split(|&byte| byte == b'\n').next()?).ok()?;

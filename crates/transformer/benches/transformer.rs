@@ -22,16 +22,16 @@ const N_TOKENS: usize = 30_522;
 const N_POSITIONS: usize = 512;
 const SPECIAL: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
 
-fn write_model(folder: &Path) {
+fn write_model(directory: &Path) {
     let config = serde_json::json!({
         "model_type": "bert", "hidden_size": HIDDEN, "intermediate_size": INTERMEDIATE, "num_attention_heads": N_HEADS,
         "num_hidden_layers": N_LAYERS, "vocab_size": N_TOKENS, "max_position_embeddings": N_POSITIONS,
         "type_vocab_size": 2,
     });
-    std::fs::write(folder.join("config.json"), config.to_string()).unwrap();
+    std::fs::write(directory.join("config.json"), config.to_string()).unwrap();
     let words = (SPECIAL.len()..N_TOKENS).map(|id| format!("w{id}"));
     let vocabulary: Vec<String> = SPECIAL.into_iter().map(str::to_owned).chain(words).collect();
-    std::fs::write(folder.join("vocab.txt"), vocabulary.join("\n")).unwrap();
+    std::fs::write(directory.join("vocab.txt"), vocabulary.join("\n")).unwrap();
 
     let mut shapes: Vec<(String, Vec<usize>)> = vec![
         ("embeddings.word_embeddings.weight".into(), vec![N_TOKENS, HIDDEN]),
@@ -61,7 +61,7 @@ fn write_model(folder: &Path) {
         .into_iter()
         .map(|(name, shape)| (name, Tensor::randn(0f32, 0.05, shape, &Device::Cpu).unwrap()))
         .collect();
-    candle_core::safetensors::save(&tensors, folder.join("model.safetensors")).unwrap();
+    candle_core::safetensors::save(&tensors, directory.join("model.safetensors")).unwrap();
 }
 
 /// Texts of `length` tokens, the two special ones included.
@@ -74,9 +74,9 @@ fn texts(n: usize, length: usize) -> Vec<String> {
 }
 
 fn transformer(criterion: &mut Criterion) {
-    let folder = tempfile::tempdir().unwrap();
-    write_model(folder.path());
-    let model = TransformerModel::load(folder.path()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    write_model(directory.path());
+    let model = TransformerModel::load(directory.path()).unwrap();
     let mut group = criterion.benchmark_group("transformer");
     group.sample_size(10).sampling_mode(SamplingMode::Flat);
     for (n, length) in [(1024, 16), (128, 128), (1, 16), (1, 128)] {
@@ -89,7 +89,7 @@ fn transformer(criterion: &mut Criterion) {
     }
     group.finish();
     criterion.bench_function("transformer/load", |bencher| {
-        bencher.iter(|| TransformerModel::load(black_box(folder.path())).unwrap());
+        bencher.iter(|| TransformerModel::load(black_box(directory.path())).unwrap());
     });
 }
 

@@ -1,5 +1,5 @@
 //! Embeds texts, one a line as JSON strings on standard input, and writes their vectors to standard output as
-//! little-endian 32-bit floats: `embed_lines MODEL_FOLDER [query|document]`.
+//! little-endian 32-bit floats: `embed_lines MODEL_DIRECTORY [query|document]`.
 
 use std::error::Error;
 use std::io::{BufRead, Write};
@@ -9,8 +9,8 @@ use quarry_transformer::TransformerModel;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let folder = arguments.first().ok_or("expected the path of a model folder")?;
-    let model = TransformerModel::load(folder.as_ref())?;
+    let directory = arguments.first().ok_or("expected the path of a model directory")?;
+    let model = TransformerModel::load(directory.as_ref())?;
     let lines = std::io::stdin().lock().lines().collect::<Result<Vec<String>, _>>()?;
     let texts = lines.iter().map(|line| serde_json::from_str(line)).collect::<Result<Vec<String>, _>>()?;
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();

@@ -17,8 +17,8 @@ use xxhash_rust::xxh3::Xxh3;
 use super::numeric::Activation;
 use quarry_embed::EmbedError;
 
-/// A sentence-transformers folder, or a plain Hugging Face one, read and checked except for its weights.
-pub struct Folder {
+/// A sentence-transformers directory, or a plain Hugging Face one, read and checked except for its weights.
+pub struct Directory {
     /// Shape of the encoder.
     pub shape: Shape,
     /// Turns a text into token ids, special tokens included, cut at the model's limit.
@@ -189,16 +189,16 @@ struct PromptConfig {
     prompts: std::collections::BTreeMap<String, Option<String>>,
 }
 
-impl Folder {
-    /// Reads and checks a model folder, and adds the bytes of the files it reads to `hash`.
+impl Directory {
+    /// Reads and checks a model directory, and adds the bytes of the files it reads to `hash`.
     ///
     /// # Errors
     /// When a file is missing or cannot be parsed, or when it asks for what is not supported; the error names it.
-    pub fn read(path: &Path, hash: &mut Xxh3) -> Result<Folder, EmbedError> {
+    pub fn read(path: &Path, hash: &mut Xxh3) -> Result<Directory, EmbedError> {
         if !path.is_dir() {
             return Err(EmbedError::model(
                 path,
-                "is no folder; expected a sentence-transformers model folder",
+                "is no directory; expected a sentence-transformers model directory",
             ));
         }
         let mut reader = Reader { hash };
@@ -216,8 +216,8 @@ impl Folder {
         let config_path = transformer.join("config.json");
         let shape = reader.required::<BertConfig>(&config_path)?.check(&config_path)?;
         let pooling = match pooling {
-            Some(folder) => {
-                let path = folder.join("config.json");
+            Some(directory) => {
+                let path = directory.join("config.json");
                 reader.required::<PoolingConfig>(&path)?.check(&path, shape.hidden)?
             }
             None => Pooling::Mean,
@@ -235,7 +235,7 @@ impl Folder {
         let prompt = |names: &[&str]| {
             names.iter().find_map(|name| prompts.prompts.get(*name).cloned().flatten()).unwrap_or_default()
         };
-        Ok(Folder {
+        Ok(Directory {
             shape,
             tokenizer,
             pooling,
@@ -246,13 +246,13 @@ impl Folder {
     }
 }
 
-/// Folders of the transformer and of the pooling.
+/// Directories of the transformer and of the pooling.
 fn read_modules(path: &Path, modules: &[Module]) -> Result<(PathBuf, Option<PathBuf>), EmbedError> {
     let file = path.join("modules.json");
     let names: Vec<&str> = modules.iter().map(|module| last_segment(&module.r#type)).collect();
     match names[..] {
         ["Transformer", "Pooling"] | ["Transformer", "Pooling", "Normalize"] => {
-            let folder = |module: &Module| {
+            let directory = |module: &Module| {
                 let inner = Path::new(&module.path);
                 if inner.as_os_str().is_empty() {
                     return Ok(path.to_owned());
@@ -260,11 +260,13 @@ fn read_modules(path: &Path, modules: &[Module]) -> Result<(PathBuf, Option<Path
                 if inner.components().all(|part| matches!(part, Component::Normal(_))) {
                     return Ok(path.join(inner));
                 }
-                let problem =
-                    format!("names the folder {:?}; expected one in the folder of the model", module.path);
+                let problem = format!(
+                    "names the directory {:?}; expected one in the directory of the model",
+                    module.path
+                );
                 Err(EmbedError::model(&file, problem))
             };
-            Ok((folder(&modules[0])?, Some(folder(&modules[1])?)))
+            Ok((directory(&modules[0])?, Some(directory(&modules[1])?)))
         }
         _ => {
             let known = ["Transformer", "Pooling", "Normalize"];
@@ -397,14 +399,15 @@ impl PoolingConfig {
 }
 
 fn read_tokenizer(
-    folder: &Path,
+    directory: &Path,
     shape: &Shape,
     sentence_config: &SentenceConfig,
     reader: &mut Reader,
 ) -> Result<Tokenizer, EmbedError> {
-    let config: TokenizerConfig = reader.optional(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
-    let json = folder.join("tokenizer.json");
-    let vocabulary = folder.join("vocab.txt");
+    let config: TokenizerConfig =
+        reader.optional(&directory.join("tokenizer_config.json"))?.unwrap_or_default();
+    let json = directory.join("tokenizer.json");
+    let vocabulary = directory.join("vocab.txt");
     let (path, mut tokenizer) = if let Some(bytes) = reader.bytes(&json)? {
         let problem = "is no tokenizer; save the model's tokenizer again";
         let tokenizer = guarded(&json, problem, || Tokenizer::from_bytes(bytes))?;
@@ -414,7 +417,7 @@ fn read_tokenizer(
         (vocabulary, tokenizer)
     } else {
         let problem = "has neither tokenizer.json nor vocab.txt; save the model's tokenizer into it";
-        return Err(EmbedError::model(folder, problem));
+        return Err(EmbedError::model(directory, problem));
     };
 
     if sentence_config.do_lower_case {
@@ -434,7 +437,7 @@ fn read_tokenizer(
     if max_tokens > n_positions && sentence_config.max_seq_length.is_some() {
         tracing::warn!(
             "{}: texts are cut at {n_positions} tokens, the positions that the model has, not at {max_tokens}",
-            folder.display()
+            directory.display()
         );
     }
     let max_tokens = max_tokens.min(n_positions);
@@ -442,7 +445,7 @@ fn read_tokenizer(
     if max_tokens <= n_special {
         let problem =
             format!("cuts texts at {max_tokens} tokens; expected more than the {n_special} special tokens");
-        return Err(EmbedError::model(folder, problem));
+        return Err(EmbedError::model(directory, problem));
     }
     tokenizer
         .with_padding(None)
@@ -504,7 +507,7 @@ impl Reader<'_> {
 
     fn required<T: DeserializeOwned>(&mut self, path: &Path) -> Result<T, EmbedError> {
         self.optional(path)?.ok_or_else(|| {
-            EmbedError::model(path, "is missing; copy it from the model's source into the folder")
+            EmbedError::model(path, "is missing; copy it from the model's source into the directory")
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Embeds text with a BERT encoder from a sentence-transformers folder; reads the vectors of other programs, and compares
+//! Embeds text with a BERT encoder from a sentence-transformers directory; reads the vectors of other programs, and compares
 //! 32-bit vectors exactly.
 //!
 //! A text becomes tokens, the tokens go through the encoder, and the pooled vector is L2-normalised, as
@@ -18,7 +18,7 @@ pub use tokens::TokenCutter;
 use std::ops::Range;
 use std::path::Path;
 
-use config::{Folder, Pooling, guarded};
+use config::{Directory, Pooling, guarded};
 use quarry_embed::{EmbedError, Embedder, Vectors};
 use rayon::prelude::*;
 use tokenizers::Tokenizer;
@@ -44,7 +44,7 @@ pub struct TransformerModel {
 }
 
 impl TransformerModel {
-    /// Loads a sentence-transformers folder, or a plain Hugging Face one, whose tokens are then pooled by their
+    /// Loads a sentence-transformers directory, or a plain Hugging Face one, whose tokens are then pooled by their
     /// mean. Weights come from `model.safetensors`, else `pytorch_model.bin`; the tokenizer from `tokenizer.json`,
     /// else `vocab.txt`.
     ///
@@ -52,18 +52,23 @@ impl TransformerModel {
     /// When a file is missing, damaged, or asks for what is not supported; the error names it and what to do.
     pub fn load(path: &Path) -> Result<TransformerModel, EmbedError> {
         let mut hash = Xxh3::new();
-        let folder = Folder::read(path, &mut hash)?;
-        let weights = Weights::open(&folder.weights, &mut hash)?;
-        let encoder = Encoder::new(&folder.shape, &weights)?;
+        let directory = Directory::read(path, &mut hash)?;
+        let weights = Weights::open(&directory.weights, &mut hash)?;
+        let encoder = Encoder::new(&directory.shape, &weights)?;
         Ok(TransformerModel {
-            id: format!("bert-{}x{}-{:016x}", folder.shape.n_layers, folder.shape.hidden, hash.digest()),
+            id: format!(
+                "bert-{}x{}-{:016x}",
+                directory.shape.n_layers,
+                directory.shape.hidden,
+                hash.digest()
+            ),
             path: path.display().to_string(),
             encoder,
-            dimension: folder.shape.hidden,
-            tokenizer: folder.tokenizer,
-            pooling: folder.pooling,
-            query_prompt: folder.query_prompt,
-            document_prompt: folder.document_prompt,
+            dimension: directory.shape.hidden,
+            tokenizer: directory.tokenizer,
+            pooling: directory.pooling,
+            query_prompt: directory.query_prompt,
+            document_prompt: directory.document_prompt,
         })
     }
 

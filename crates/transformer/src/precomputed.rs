@@ -119,15 +119,15 @@ mod tests {
 
     #[test]
     fn matrices_of_both_kinds_are_read() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let expected = Vectors { dimension: 3, values: vec![1.0, -2.5, 0.0, 4.0, 5.0, 1e-3] };
-        let path = folder.path().join("a.npy");
+        let path = directory.path().join("a.npy");
         npy(&path, &[2, 3], &expected.values);
         assert_eq!(read_vectors(&path).unwrap(), expected);
         let doubles: Vec<f64> = expected.values.iter().map(|value| f64::from(*value)).collect();
         npy(&path, &[2, 3], &doubles);
         assert_eq!(read_vectors(&path).unwrap(), expected);
-        let path = folder.path().join("a.safetensors");
+        let path = directory.path().join("a.safetensors");
         let tensor = Tensor::from_vec(doubles, (2, 3), &Device::Cpu).unwrap();
         candle_core::safetensors::save(&HashMap::from([("any", tensor)]), &path).unwrap();
         assert_eq!(read_vectors(&path).unwrap(), expected);
@@ -135,8 +135,8 @@ mod tests {
 
     #[test]
     fn what_is_no_matrix_of_floats_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.npy");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.npy");
         let check = |message: &str| {
             let error = read_vectors(&path).unwrap_err().to_string();
             assert!(error.contains("a.npy") && error.contains(message), "{error}");

@@ -51,8 +51,8 @@ mod tests {
 
     #[test]
     fn tokens_are_those_of_the_file_and_nothing_is_cut_off() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("tokenizer.json");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tokenizer.json");
         let json = r###"{"version":"1.0","truncation":{"direction":"Right","max_length":2,"strategy":"LongestFirst",
             "stride":0},"padding":null,"added_tokens":[],"normalizer":{"type":"Lowercase"},"pre_tokenizer":
             {"type":"Whitespace"},"post_processor":null,"decoder":null,"model":{"type":"WordPiece","unk_token":"[UNK]",

@@ -29,13 +29,13 @@ const DAMAGED: &str =
 const PREFIXES: [&str; 3] = ["bert.", "roberta.", ""];
 
 impl Weights {
-    /// Opens `model.safetensors` of a folder, else `pytorch_model.bin`, and adds its bytes to `hash`. No code of a
+    /// Opens `model.safetensors` of a directory, else `pytorch_model.bin`, and adds its bytes to `hash`. No code of a
     /// pickle file is run.
     ///
     /// # Errors
-    /// When the folder has neither file or the file cannot be parsed.
-    pub fn open(folder: &Path, hash: &mut Xxh3) -> Result<Weights, EmbedError> {
-        let path = folder.join("model.safetensors");
+    /// When the directory has neither file or the file cannot be parsed.
+    pub fn open(directory: &Path, hash: &mut Xxh3) -> Result<Weights, EmbedError> {
+        let path = directory.join("model.safetensors");
         let (path, source) = if path.is_file() {
             let bytes = quarry_embed::read_file(&path)
                 .map_err(|error| EmbedError::model_file(&path, "cannot be read", error))?;
@@ -46,11 +46,11 @@ impl Weights {
             let source = Source::Safetensors(Box::new(BufferedSafetensors::new(bytes).map_err(damaged)?));
             (path, source)
         } else {
-            let path = folder.join("pytorch_model.bin");
+            let path = directory.join("pytorch_model.bin");
             if !path.is_file() {
                 let problem =
                     "has neither model.safetensors nor pytorch_model.bin; copy the model's weights into it";
-                return Err(EmbedError::model(folder, problem));
+                return Err(EmbedError::model(directory, problem));
             }
             let bytes = quarry_embed::read_file(&path)
                 .map_err(|error| EmbedError::model_file(&path, "cannot be read", error))?;

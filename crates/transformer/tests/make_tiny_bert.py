@@ -15,7 +15,7 @@ from transformers import (
     BertConfig, BertModel, BertTokenizer, PreTrainedTokenizerFast, RobertaConfig, RobertaModel,
 )
 
-FOLDER = Path(__file__).parent / "fixtures"
+DIRECTORY = Path(__file__).parent / "fixtures"
 TEXTS = [
     "sort a list by value",
     "Open the file, read every line!",
@@ -75,16 +75,16 @@ def make_roberta():
 
 
 def save(name, model, tokenizer):
-    """Saves a model and its tokenizer as a plain Hugging Face folder."""
-    folder = FOLDER / name
-    shutil.rmtree(folder, ignore_errors=True)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    """Saves a model and its tokenizer as a plain Hugging Face directory."""
+    directory = DIRECTORY / name
+    shutil.rmtree(directory, ignore_errors=True)
+    model.save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+    return directory
 
 
-def sentence_model(folder, pooling):
-    transformer = Transformer(str(folder), max_seq_length=MAX_TOKENS)
+def sentence_model(directory, pooling):
+    transformer = Transformer(str(directory), max_seq_length=MAX_TOKENS)
     modules = [transformer, Pooling(SHAPE["hidden_size"], pooling_mode=pooling), Normalize()]
     return SentenceTransformer(modules=modules, prompts=PROMPTS, device="cpu")
 
@@ -96,9 +96,9 @@ def rounded(vectors):
 def main():
     torch.manual_seed(7)
     expected = {"texts": TEXTS}
-    folder, vocabulary = make_bert()
+    directory, vocabulary = make_bert()
     roberta = make_roberta()
-    for path, poolings in [(folder, ["mean", "cls", "max"]), (roberta, ["cls"])]:
+    for path, poolings in [(directory, ["mean", "cls", "max"]), (roberta, ["cls"])]:
         for pooling in poolings:
             model = sentence_model(path, pooling)
             expected[f"{path.name} {pooling}"] = {
@@ -107,10 +107,10 @@ def main():
                 "no prompt": rounded(model.encode(TEXTS, prompt="")),
             }
         sentence_model(path, poolings[0]).save(str(path), create_model_card=False)
-    (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
+    (directory / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
     torch.save(sentence_model(roberta, "cls")[0].auto_model.state_dict(), roberta / "pytorch_model.bin")
     (roberta / "model.safetensors").unlink()
-    (FOLDER / "expected.json").write_text(json.dumps(expected, ensure_ascii=False) + "\n")
+    (DIRECTORY / "expected.json").write_text(json.dumps(expected, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

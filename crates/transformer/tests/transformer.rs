@@ -1,4 +1,4 @@
-//! The transformer against what sentence-transformers computes for the models of `make_tiny_bert.py`, and on folders
+//! The transformer against what sentence-transformers computes for the models of `make_tiny_bert.py`, and on directories
 //! that are broken.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
@@ -21,18 +21,18 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
-/// A copy of a model folder that a test may change.
+/// A copy of a model directory that a test may change.
 struct Copy(TempDir);
 
 impl Copy {
     fn of(name: &str) -> Copy {
         let copy = TempDir::new().unwrap();
         let source = fixtures().join(name);
-        for folder in ["", "1_Pooling", "2_Normalize"] {
-            fs::create_dir_all(copy.path().join(folder)).unwrap();
-            for entry in fs::read_dir(source.join(folder)).unwrap().map(Result::unwrap) {
+        for directory in ["", "1_Pooling", "2_Normalize"] {
+            fs::create_dir_all(copy.path().join(directory)).unwrap();
+            for entry in fs::read_dir(source.join(directory)).unwrap().map(Result::unwrap) {
                 if entry.file_type().unwrap().is_file() {
-                    fs::copy(entry.path(), copy.path().join(folder).join(entry.file_name())).unwrap();
+                    fs::copy(entry.path(), copy.path().join(directory).join(entry.file_name())).unwrap();
                 }
             }
         }
@@ -70,7 +70,7 @@ impl Copy {
         TransformerModel::load(self.0.path()).unwrap()
     }
 
-    /// The error of loading, its causes included, with the folder's own path taken out.
+    /// The error of loading, its causes included, with the directory's own path taken out.
     fn error(&self) -> String {
         let error = TransformerModel::load(self.0.path()).err().expect("an error");
         let mut message = error.to_string();
@@ -181,7 +181,7 @@ fn lower_case_by_the_sentence_configuration() {
 }
 
 #[test]
-fn plain_folder_takes_the_mean() {
+fn plain_directory_takes_the_mean() {
     let copy = Copy::of(BERT)
         .remove("modules.json")
         .remove("config_sentence_transformers.json")
@@ -287,8 +287,8 @@ fn missing_files_are_named() {
         &bert().remove("tokenizer.json").remove("vocab.txt"),
         &["MODEL: has neither tokenizer.json nor vocab.txt"],
     );
-    let nowhere = TransformerModel::load(Path::new("no/such/folder")).err().unwrap();
-    assert!(nowhere.to_string().contains("no/such/folder: is no folder"));
+    let nowhere = TransformerModel::load(Path::new("no/such/directory")).err().unwrap();
+    assert!(nowhere.to_string().contains("no/such/directory: is no directory"));
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn what_is_not_supported_is_named() {
         ]);
         check_error(
             &Copy::of(BERT).write("modules.json", modules.to_string()),
-            &["modules.json", "expected one in the folder of the model"],
+            &["modules.json", "expected one in the directory of the model"],
         );
     }
 }

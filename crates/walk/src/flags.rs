@@ -22,9 +22,9 @@ bitflags! {
         const TYPE_STUB = 1 << 5;
         /// Only passes on what other files define.
         const REEXPORT = 1 << 6;
-        /// Of a hidden name, or below a folder of one.
+        /// Of a hidden name, or below a directory of one.
         const HIDDEN = 1 << 7;
-        /// Left out by an ignore file, or below a folder that is.
+        /// Left out by an ignore file, or below a directory that is.
         const IGNORED = 1 << 8;
         /// What is neither listed nor found unless somebody asks for it.
         const LEFT_OUT = Self::HIDDEN.bits() | Self::IGNORED.bits();
@@ -35,8 +35,8 @@ bitflags! {
 /// and code about marks has them further down.
 const MARK_BYTES: usize = 1024;
 
-/// Folder names, in lower case, and what the files below them are.
-const FOLDERS: &[(FileFlags, &[&str])] = &[
+/// Directory names, in lower case, and what the files below them are.
+const DIRECTORIES: &[(FileFlags, &[&str])] = &[
     (
         FileFlags::TEST,
         &[
@@ -166,21 +166,21 @@ const MIN_MINIFIED_BYTES: usize = 1000;
 /// What a path says about its file.
 #[must_use]
 pub fn path_flags(path: &str) -> FileFlags {
-    let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let of_folder = |folder: &str| {
-        let folder = folder.to_lowercase();
-        FOLDERS
+    let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let of_directory = |directory: &str| {
+        let directory = directory.to_lowercase();
+        DIRECTORIES
             .iter()
-            .filter(move |(_, names)| names.contains(&folder.as_str()))
+            .filter(move |(_, names)| names.contains(&directory.as_str()))
             .map(|(flag, _)| *flag)
             .collect()
     };
-    let from_folders: FileFlags = folders.split('/').map(of_folder).collect();
+    let from_directories: FileFlags = directories.split('/').map(of_directory).collect();
     let lower = name.to_lowercase();
     let ends = |suffixes: &[&str]| suffixes.iter().any(|suffix| lower.ends_with(suffix));
     let from_suffix: FileFlags =
         SUFFIXES.iter().filter(|(_, ends_with)| ends(ends_with)).map(|(flag, _)| *flag).collect();
-    let mut flags = from_folders | from_suffix;
+    let mut flags = from_directories | from_suffix;
     if is_test_name(name) {
         flags |= FileFlags::TEST;
     }

@@ -217,7 +217,7 @@ pub enum SkipReason {
     /// Has a NUL among its first bytes.
     #[error("binary")]
     Binary,
-    /// Neither a file nor a folder, such as a pipe, a socket or a device, which may have no end.
+    /// Neither a file nor a directory, such as a pipe, a socket or a device, which may have no end.
     #[error("no regular file")]
     NotAFile,
     /// Symbolic links are not followed, so that no file is found twice or from outside the tree.
@@ -245,7 +245,7 @@ pub fn count_by_reason(skipped: &[Skipped]) -> BTreeMap<String, usize> {
 #[derive(Debug, thiserror::Error)]
 pub enum WalkError {
     /// Nothing is at this path.
-    #[error("{}: no such file or folder; check the path", .0.display())]
+    #[error("{}: no such file or directory; check the path", .0.display())]
     Missing(PathBuf),
     /// The root cannot be read.
     #[error("{}: cannot be read; check its permissions", path.display())]
@@ -266,7 +266,7 @@ pub enum WalkError {
 /// When `root` is missing or unreadable. What is unreadable below it is listed as skipped.
 pub fn list(root: &Path, options: &WalkOptions) -> Result<Listing, WalkError> {
     let root = &*resolved(root);
-    let base = base_folder(root)?;
+    let base = base_directory(root)?;
     let directory = open(base)?;
     let rules = Arc::new(Rules::new(base, options));
     let (sender, receiver) = mpsc::channel();
@@ -275,7 +275,7 @@ pub fn list(root: &Path, options: &WalkOptions) -> Result<Listing, WalkError> {
         Box::new(move |entry| {
             // The receiver outlives the walk, so that sending cannot fail.
             let _ = match entry {
-                Ok(entry) if is_folder(&entry) => Ok(()),
+                Ok(entry) if is_directory(&entry) => Ok(()),
                 Ok(entry) => sender.send(classify(base, directory, &entry, options)),
                 Err(error) => sender.send(Err(walk_failure(base, &error))),
             };
@@ -301,17 +301,17 @@ pub fn list(root: &Path, options: &WalkOptions) -> Result<Listing, WalkError> {
     Ok(listing)
 }
 
-/// The folders whose files [`list`] lists, in no order; of a file as `root`, the one that it lies in.
+/// The directories whose files [`list`] lists, in no order; of a file as `root`, the one that it lies in.
 ///
 /// # Errors
 /// When `root` is missing or unreadable. What is unreadable below it is left out.
-pub fn folders(root: &Path, options: &WalkOptions) -> Result<Vec<PathBuf>, WalkError> {
-    let base = base_folder(root)?;
+pub fn directories(root: &Path, options: &WalkOptions) -> Result<Vec<PathBuf>, WalkError> {
+    let base = base_directory(root)?;
     if base != root {
         return Ok(vec![base.to_owned()]);
     }
     let walk = walker(root, base, &Arc::new(Rules::new(base, options))).build();
-    Ok(walk.flatten().filter(is_folder).map(DirEntry::into_path).collect())
+    Ok(walk.flatten().filter(is_directory).map(DirEntry::into_path).collect())
 }
 
 /// Number of files below `root` that [`list`] does not see because an ignore file or a hidden name excludes them.
@@ -322,12 +322,12 @@ pub fn count_excluded(root: &Path, options: &WalkOptions) -> usize {
         let is_file = |entry: &DirEntry| entry.file_type().is_some_and(|kind| kind.is_file());
         builder.build().flatten().filter(is_file).count()
     };
-    let Ok(base) = base_folder(root) else { return 0 };
+    let Ok(base) = base_directory(root) else { return 0 };
     let seen = count(&walker(root, base, &Arc::new(Rules::new(base, options))));
     count(WalkBuilder::new(root).standard_filters(false)).saturating_sub(seen)
 }
 
-/// A tree as it is listed: what a link to a file leads to, in whose folder then nothing is read through a link; any
+/// A tree as it is listed: what a link to a file leads to, in whose directory then nothing is read through a link; any
 /// other path as it is.
 #[must_use]
 pub fn resolved(root: &Path) -> Cow<'_, Path> {
@@ -336,7 +336,7 @@ pub fn resolved(root: &Path) -> Cow<'_, Path> {
     target.filter(|target| !target.is_dir()).map_or(Cow::Borrowed(root), Cow::Owned)
 }
 
-/// Opens the folder that listed paths are relative to, to read what it holds without leaving it.
+/// Opens the directory that listed paths are relative to, to read what it holds without leaving it.
 ///
 /// # Errors
 /// When it is missing or unreadable.
@@ -344,11 +344,11 @@ pub fn open(base: &Path) -> Result<Directory, WalkError> {
     Directory::open(base).map_err(|source| WalkError::Unreadable { path: base.to_owned(), source })
 }
 
-/// The folder that listed paths are relative to: `root`, or the folder of the file that `root` is.
+/// The directory that listed paths are relative to: `root`, or the directory of the file that `root` is.
 ///
 /// # Errors
 /// When `root` is missing or unreadable.
-pub fn base_folder(root: &Path) -> Result<&Path, WalkError> {
+pub fn base_directory(root: &Path) -> Result<&Path, WalkError> {
     let unreadable = |source: io::Error| match source.kind() {
         io::ErrorKind::NotFound => WalkError::Missing(root.to_owned()),
         _ => WalkError::Unreadable { path: root.to_owned(), source },
@@ -447,10 +447,10 @@ impl Rules {
             return false;
         }
         // Its ignore file leaves it out otherwise.
-        if !self.left_out.contains(FileFlags::IGNORED) && is_folder(entry) && is_index(entry.path()) {
+        if !self.left_out.contains(FileFlags::IGNORED) && is_directory(entry) && is_index(entry.path()) {
             return false;
         }
-        let flags = self.ignore_files.left_out(&path, is_folder(entry), is_hidden(entry));
+        let flags = self.ignore_files.left_out(&path, is_directory(entry), is_hidden(entry));
         let is_in = !flags.intersects(self.left_out);
         if is_in && !flags.is_empty() {
             self.let_through.lock().unwrap_or_else(PoisonError::into_inner).insert(path, flags);
@@ -463,7 +463,7 @@ impl Rules {
     }
 }
 
-/// The flags of a path and of the folders that it lies in.
+/// The flags of a path and of the directories that it lies in.
 fn flags_below(flags: &HashMap<PathBuf, FileFlags>, path: &Path) -> FileFlags {
     if flags.is_empty() {
         return FileFlags::empty();
@@ -482,7 +482,7 @@ fn walker(root: &Path, base: &Path, rules: &Arc<Rules>) -> WalkBuilder {
     builder
 }
 
-fn is_folder(entry: &DirEntry) -> bool {
+fn is_directory(entry: &DirEntry) -> bool {
     // The root is followed if it is a link.
     if entry.depth() == 0 {
         entry.path().is_dir()

@@ -2,13 +2,13 @@ use super::*;
 
 /// Makes a tree of files from (path, content).
 fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for (path, content) in files {
-        let path = folder.path().join(path);
+        let path = directory.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
     }
-    folder
+    directory
 }
 
 fn paths(listing: &Listing) -> Vec<&str> {
@@ -21,7 +21,7 @@ fn skipped(listing: &Listing) -> Vec<(&str, &SkipReason)> {
 
 #[test]
 fn lists_sources_in_order_and_honours_ignore_files() {
-    let folder = tree(&[
+    let directory = tree(&[
         ("b.py", "x = 1"),
         ("a/z.py", "x = 1"),
         ("a/.hidden.py", "x = 1"),
@@ -30,16 +30,16 @@ fn lists_sources_in_order_and_honours_ignore_files() {
         (".gitignore", "target/\n"),
         (IGNORE_FILE, "secret\n"),
     ]);
-    let listing = list(folder.path(), &WalkOptions::default()).unwrap();
+    let listing = list(directory.path(), &WalkOptions::default()).unwrap();
     assert_eq!(paths(&listing), ["a/z.py", "b.py"]);
     assert_eq!(skipped(&listing), []);
     // All but the two listed: three sources and the ignore files themselves.
-    assert_eq!(count_excluded(folder.path(), &WalkOptions::default()), 5);
+    assert_eq!(count_excluded(directory.path(), &WalkOptions::default()), 5);
 }
 
 #[test]
 fn hidden_and_ignored_files_are_listed_where_asked_for() {
-    let folder = tree(&[
+    let directory = tree(&[
         ("a.py", "x = 1"),
         (".b.py", "x = 1"),
         (".ci/check.py", "x = 1"),
@@ -65,7 +65,7 @@ fn hidden_and_ignored_files_are_listed_where_asked_for() {
     ];
     for (is_hidden, is_ignored) in [(false, false), (true, false), (false, true), (true, true)] {
         let options = WalkOptions { hidden: is_hidden, ignored: is_ignored, ..WalkOptions::default() };
-        let listing = list(folder.path(), &options).unwrap();
+        let listing = list(directory.path(), &options).unwrap();
         let found: Vec<_> = listing.files.iter().map(|file| (file.path.as_str(), file.flags)).collect();
         let expected: Vec<_> = all.into_iter().filter(|(_, flags)| options.lists(5, *flags)).collect();
         assert_eq!(found, expected, "{options:?}");
@@ -75,9 +75,9 @@ fn hidden_and_ignored_files_are_listed_where_asked_for() {
 
 #[test]
 fn a_file_that_is_named_is_listed_whatever_the_rules() {
-    let folder = tree(&[(".hidden.py", "x = 1"), ("out.py", "x = 1"), (".gitignore", "*.py\n")]);
+    let directory = tree(&[(".hidden.py", "x = 1"), ("out.py", "x = 1"), (".gitignore", "*.py\n")]);
     for name in [".hidden.py", "out.py"] {
-        let listing = list(&folder.path().join(name), &WalkOptions::default()).unwrap();
+        let listing = list(&directory.path().join(name), &WalkOptions::default()).unwrap();
         assert_eq!(paths(&listing), [name]);
         assert_eq!(listing.files[0].flags, FileFlags::empty());
     }
@@ -101,11 +101,11 @@ fn utf_16_with_a_mark_is_text() {
         let units = std::iter::once(0xfeff).chain(text.encode_utf16());
         units.flat_map(|unit| if big { unit.to_be_bytes() } else { unit.to_le_bytes() }).collect()
     };
-    let folder = tree(&[("a.py", "")]);
-    let directory = open(folder.path()).unwrap();
+    let tree = tree(&[("a.py", "")]);
+    let directory = open(tree.path()).unwrap();
     let check = |bytes: &[u8], expected: Result<&str, SkipReason>| {
-        fs::write(folder.path().join("a.py"), bytes).unwrap();
-        let listing = list(folder.path(), &WalkOptions::default()).unwrap();
+        fs::write(tree.path().join("a.py"), bytes).unwrap();
+        let listing = list(tree.path(), &WalkOptions::default()).unwrap();
         let found = read(&directory, &listing.files[0], &WalkOptions::default())
             .map(|content| content.text.into_bytes());
         assert_eq!(found, expected.map(|text| text.as_bytes().to_vec()), "{bytes:?}");
@@ -123,27 +123,28 @@ fn utf_16_with_a_mark_is_text() {
 }
 
 #[test]
-fn folders_are_those_that_are_looked_into() {
-    let folder =
+fn directories_are_those_that_are_looked_into() {
+    let directory =
         tree(&[("a/b/z.py", ""), ("target/debug/out.py", ""), (".git/x", ""), (".gitignore", "target/\n")]);
-    let mut found = folders(folder.path(), &WalkOptions::default()).unwrap();
+    let mut found = directories(directory.path(), &WalkOptions::default()).unwrap();
     found.sort_unstable();
-    assert_eq!(found, ["", "a", "a/b"].map(|path| folder.path().join(path)));
+    assert_eq!(found, ["", "a", "a/b"].map(|path| directory.path().join(path)));
     assert_eq!(
-        folders(&folder.path().join("a/b/z.py"), &WalkOptions::default()).unwrap(),
-        [folder.path().join("a/b")]
+        directories(&directory.path().join("a/b/z.py"), &WalkOptions::default()).unwrap(),
+        [directory.path().join("a/b")]
     );
-    assert!(folders(&folder.path().join("none"), &WalkOptions::default()).is_err());
+    assert!(directories(&directory.path().join("none"), &WalkOptions::default()).is_err());
 }
 
 #[test]
 fn says_what_was_left_out_and_why() {
-    let folder = tree(&[("big.py", "x = 11111"), ("data.bin2", "x"), ("nul.py", "x\0"), ("ok.py", "x = 1")]);
-    let listing = list(folder.path(), &WalkOptions { max_bytes: 5, ..WalkOptions::default() }).unwrap();
+    let directory =
+        tree(&[("big.py", "x = 11111"), ("data.bin2", "x"), ("nul.py", "x\0"), ("ok.py", "x = 1")]);
+    let listing = list(directory.path(), &WalkOptions { max_bytes: 5, ..WalkOptions::default() }).unwrap();
     assert_eq!(paths(&listing), ["nul.py", "ok.py"]);
     let expected = [("big.py", &SkipReason::TooLarge), ("data.bin2", &SkipReason::UnknownLanguage)];
     assert_eq!(skipped(&listing), expected);
-    let base = open(folder.path()).unwrap();
+    let base = open(directory.path()).unwrap();
     assert_eq!(read(&base, &listing.files[0], &WalkOptions::default()).unwrap_err(), SkipReason::Binary);
     assert_eq!(read(&base, &listing.files[1], &WalkOptions::default()).unwrap().text.bytes(), b"x = 1");
 }
@@ -151,37 +152,39 @@ fn says_what_was_left_out_and_why() {
 #[test]
 #[cfg(unix)]
 fn does_not_follow_links_but_follows_the_root() {
-    let folder = tree(&[("real/a.py", "x = 1")]);
-    std::os::unix::fs::symlink(folder.path().join("real/a.py"), folder.path().join("real/b.py")).unwrap();
-    std::os::unix::fs::symlink(folder.path().join("real"), folder.path().join("link")).unwrap();
-    let listing = list(&folder.path().join("link"), &WalkOptions::default()).unwrap();
+    let directory = tree(&[("real/a.py", "x = 1")]);
+    std::os::unix::fs::symlink(directory.path().join("real/a.py"), directory.path().join("real/b.py"))
+        .unwrap();
+    std::os::unix::fs::symlink(directory.path().join("real"), directory.path().join("link")).unwrap();
+    let listing = list(&directory.path().join("link"), &WalkOptions::default()).unwrap();
     assert_eq!(paths(&listing), ["a.py"]);
     assert_eq!(skipped(&listing), [("b.py", &SkipReason::SymbolicLink)]);
 }
 
 #[test]
 fn a_script_without_extension_is_known_by_its_first_line() {
-    let folder = tree(&[("run", "#!/usr/bin/env python3\nx = 1\n"), ("words", "plain")]);
-    let listing = list(folder.path(), &WalkOptions::default()).unwrap();
+    let directory = tree(&[("run", "#!/usr/bin/env python3\nx = 1\n"), ("words", "plain")]);
+    let listing = list(directory.path(), &WalkOptions::default()).unwrap();
     assert_eq!(paths(&listing), ["run"]);
 }
 
 #[test]
 fn a_file_is_a_tree_of_one_file() {
-    let folder = tree(&[("a/b.py", "x = 1"), ("a/c.py", "x = 1")]);
-    let root = folder.path().join("a/b.py");
+    let directory = tree(&[("a/b.py", "x = 1"), ("a/c.py", "x = 1")]);
+    let root = directory.path().join("a/b.py");
     let listing = list(&root, &WalkOptions::default()).unwrap();
     assert_eq!(paths(&listing), ["b.py"]);
-    assert_eq!(base_folder(&root).unwrap(), folder.path().join("a"));
+    assert_eq!(base_directory(&root).unwrap(), directory.path().join("a"));
     assert!(
-        read(&open(base_folder(&root).unwrap()).unwrap(), &listing.files[0], &WalkOptions::default()).is_ok()
+        read(&open(base_directory(&root).unwrap()).unwrap(), &listing.files[0], &WalkOptions::default())
+            .is_ok()
     );
 }
 
 #[test]
 fn a_missing_root_is_named() {
-    let error = list(Path::new("no/such/folder"), &WalkOptions::default()).unwrap_err();
-    assert!(error.to_string().starts_with("no/such/folder: no such file"), "{error}");
+    let error = list(Path::new("no/such/directory"), &WalkOptions::default()).unwrap_err();
+    assert!(error.to_string().starts_with("no/such/directory: no such file"), "{error}");
 }
 
 #[test]
@@ -189,40 +192,40 @@ fn a_missing_root_is_named() {
 fn a_script_with_an_odd_extension_is_known_if_it_can_be_started() {
     use std::os::unix::fs::PermissionsExt;
 
-    let folder = tree(&[("serve.cgi", "#!/usr/bin/python3\n"), ("text.cgi", "#!/usr/bin/python3\n")]);
-    fs::set_permissions(folder.path().join("serve.cgi"), fs::Permissions::from_mode(0o755)).unwrap();
-    let listing = list(folder.path(), &WalkOptions::default()).unwrap();
+    let directory = tree(&[("serve.cgi", "#!/usr/bin/python3\n"), ("text.cgi", "#!/usr/bin/python3\n")]);
+    fs::set_permissions(directory.path().join("serve.cgi"), fs::Permissions::from_mode(0o755)).unwrap();
+    let listing = list(directory.path(), &WalkOptions::default()).unwrap();
     assert_eq!(paths(&listing), ["serve.cgi"]);
     assert_eq!(listing.files[0].language.name(), "python");
 }
 
 #[test]
 #[cfg(unix)]
-fn what_is_neither_file_nor_folder_is_not_opened() {
-    let folder = tree(&[("a.py", "x = 1")]);
-    let socket = std::os::unix::net::UnixListener::bind(folder.path().join("socket.py")).unwrap();
-    std::os::unix::fs::symlink("/dev/zero", folder.path().join("zero.py")).unwrap();
-    let listing = list(folder.path(), &WalkOptions::default()).unwrap();
+fn what_is_neither_file_nor_directory_is_not_opened() {
+    let directory = tree(&[("a.py", "x = 1")]);
+    let socket = std::os::unix::net::UnixListener::bind(directory.path().join("socket.py")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", directory.path().join("zero.py")).unwrap();
+    let listing = list(directory.path(), &WalkOptions::default()).unwrap();
     assert_eq!(paths(&listing), ["a.py"]);
     let expected = [("socket.py", &SkipReason::NotAFile), ("zero.py", &SkipReason::SymbolicLink)];
     assert_eq!(skipped(&listing), expected);
     drop(socket);
     // A file that a device or a greater one has replaced since it was listed.
-    fs::remove_file(folder.path().join("a.py")).unwrap();
-    std::os::unix::fs::symlink("/dev/zero", folder.path().join("a.py")).unwrap();
-    let base = open(folder.path()).unwrap();
+    fs::remove_file(directory.path().join("a.py")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", directory.path().join("a.py")).unwrap();
+    let base = open(directory.path()).unwrap();
     assert!(matches!(
         read(&base, &listing.files[0], &WalkOptions::default()),
         Err(SkipReason::Unreadable(_))
     ));
-    fs::remove_file(folder.path().join("a.py")).unwrap();
-    fs::write(folder.path().join("a.py"), "x = 123456").unwrap();
+    fs::remove_file(directory.path().join("a.py")).unwrap();
+    fs::write(directory.path().join("a.py"), "x = 123456").unwrap();
     assert_eq!(read(&base, &listing.files[0], &WalkOptions::default()).unwrap().text.bytes(), b"x = 1");
 }
 
 #[test]
 fn the_nearest_rule_of_the_strongest_file_counts() {
-    let folder = tree(&[
+    let directory = tree(&[
         (".git/info/exclude", "excluded.py\nback.py\n"),
         (".gitignore", "*.log.py\n/top.py\n!back.py\nbuild/\n"),
         (".ignore", "!kept.log.py\n"),
@@ -242,7 +245,7 @@ fn the_nearest_rule_of_the_strongest_file_counts() {
         ("back.py", ""),
         ("a/build/x.py", ""),
     ]);
-    let root = folder.path().canonicalize().unwrap();
+    let root = directory.path().canonicalize().unwrap();
     let listing = list(&root, &WalkOptions::default()).unwrap();
     assert_eq!(paths(&listing), ["a/.shown.py", "a/b.log.py", "a/top.py", "back.py", "kept.log.py"]);
     // The rules of the tree hold for a part of it, and nothing above its repository does.
@@ -258,17 +261,18 @@ fn the_nearest_rule_of_the_strongest_file_counts() {
 fn an_ignore_file_that_is_not_a_regular_file_is_not_opened() {
     use std::os::unix::fs::symlink;
 
-    let folder = tree(&[("a.py", ""), ("b/b.py", ""), ("c/c.py", ""), ("d/d.py", ""), ("rules", "*.py\n")]);
+    let directory =
+        tree(&[("a.py", ""), ("b/b.py", ""), ("c/c.py", ""), ("d/d.py", ""), ("rules", "*.py\n")]);
     for (name, target) in
         [(".gitignore", "/dev/zero"), ("b/.ignore", "../rules"), ("c/.gitignore", "nowhere")]
     {
-        symlink(target, folder.path().join(name)).unwrap();
+        symlink(target, directory.path().join(name)).unwrap();
     }
-    let pipe = folder.path().join("d").join(IGNORE_FILE);
+    let pipe = directory.path().join("d").join(IGNORE_FILE);
     let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
     rustix::fs::mknodat(rustix::fs::CWD, pipe, kind, mode, 0).unwrap();
-    fs::File::create(folder.path().join(".ignore")).unwrap().set_len(1 << 40).unwrap();
-    let listing = list(folder.path(), &WalkOptions::default()).unwrap();
+    fs::File::create(directory.path().join(".ignore")).unwrap().set_len(1 << 40).unwrap();
+    let listing = list(directory.path(), &WalkOptions::default()).unwrap();
     assert_eq!(paths(&listing), ["a.py", "b/b.py", "c/c.py", "d/d.py"]);
     let refused: Vec<&str> = listing.skipped.iter().map(|file| file.path.as_str()).collect();
     assert_eq!(refused, [".gitignore", ".ignore", "b/.ignore", "c/.gitignore", "d/.quarryignore", "rules"]);
@@ -276,9 +280,9 @@ fn an_ignore_file_that_is_not_a_regular_file_is_not_opened() {
 
 #[test]
 #[cfg(unix)]
-fn a_folder_that_becomes_a_link_is_not_followed() {
-    let folder = tree(&[("tree/a/b.py", "inside"), ("elsewhere/b.py", "outside")]);
-    let root = folder.path().join("tree");
+fn a_directory_that_becomes_a_link_is_not_followed() {
+    let directory = tree(&[("tree/a/b.py", "inside"), ("elsewhere/b.py", "outside")]);
+    let root = directory.path().join("tree");
     let listing = list(&root, &WalkOptions::default()).unwrap();
     fs::rename(root.join("a"), root.join("gone")).unwrap();
     std::os::unix::fs::symlink("../elsewhere", root.join("a")).unwrap();

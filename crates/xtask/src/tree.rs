@@ -45,15 +45,15 @@ impl Tree {
         as_text(self.0.get(path)?)
     }
 
-    /// Whether there is a file or a folder with this path; a folder may end in `/`.
+    /// Whether there is a file or a directory with this path; a directory may end in `/`.
     pub fn has(&self, path: &str) -> bool {
-        let folder = format!("{}/", path.trim_end_matches('/'));
-        self.0.contains_key(path) || self.0.keys().any(|file| file.starts_with(&folder))
+        let directory = format!("{}/", path.trim_end_matches('/'));
+        self.0.contains_key(path) || self.0.keys().any(|file| file.starts_with(&directory))
     }
 
-    /// Names of the folders directly in `folder` (which ends in `/`, or is empty), ascending.
-    pub fn folders<'a>(&'a self, folder: &'a str) -> Vec<&'a str> {
-        let inside = self.0.keys().filter_map(|path| path.strip_prefix(folder));
+    /// Names of the directories directly in `directory` (which ends in `/`, or is empty), ascending.
+    pub fn directories<'a>(&'a self, directory: &'a str) -> Vec<&'a str> {
+        let inside = self.0.keys().filter_map(|path| path.strip_prefix(directory));
         let mut names: Vec<&str> = inside.filter_map(|path| Some(path.split_once('/')?.0)).collect();
         names.dedup();
         names
@@ -116,10 +116,10 @@ mod tests {
     }
 
     #[test]
-    fn finds_files_and_folders() {
+    fn finds_files_and_directories() {
         let tree: Tree = [("a/b/c.rs", ""), ("a/d.rs", ""), ("e.md", "")].into_iter().collect();
         assert!(["a", "a/", "a/b", "a/b/c.rs", "e.md"].iter().all(|path| tree.has(path)));
         assert!(!["b", "a/c", "a/b/c", "e"].iter().any(|path| tree.has(path)));
-        assert_eq!((tree.folders(""), tree.folders("a/")), (vec!["a"], vec!["b"]));
+        assert_eq!((tree.directories(""), tree.directories("a/")), (vec!["a"], vec!["b"]));
     }
 }

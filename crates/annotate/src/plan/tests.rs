@@ -195,8 +195,8 @@ fn workers_elsewhere_get_more_pairs_and_no_directory_of_this_machine() {
 #[test]
 #[cfg(unix)]
 fn members_are_not_links_that_lead_elsewhere() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name);
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
     fs::create_dir_all(at("plan/prompts")).unwrap();
     fs::write(at("secret"), "max_output_tokens = 5\nuser = 'mine'\nanswer = { form = 'program' }\n").unwrap();
     let open = |text: &str| {

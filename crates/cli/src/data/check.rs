@@ -22,7 +22,7 @@ pub struct CheckArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Files or folders, which are also checked against each other
+    /// Files or directories, which are also checked against each other
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 }

@@ -41,7 +41,7 @@ pub struct ConvertArgs {
     /// Number queries and documents from 0; equal texts of pairs become one
     #[arg(long)]
     renumber: bool,
-    /// Files or folders to read, then the file or folder to write, which must not exist
+    /// Files or directories to read, then the file or directory to write, which must not exist
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 }

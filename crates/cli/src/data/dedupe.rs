@@ -28,7 +28,7 @@ pub struct DedupeArgs {
     /// Data that must not leak into these, as a test set into training data; may be repeated
     #[arg(long, value_name = "PATH")]
     against: Vec<PathBuf>,
-    /// File (for one input) or folder to write what is left to; must not exist
+    /// File (for one input) or directory to write what is left to; must not exist
     #[arg(long, value_name = "PATH")]
     out: Option<PathBuf>,
     /// Matches that are listed
@@ -37,7 +37,7 @@ pub struct DedupeArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Files or folders of one data set
+    /// Files or directories of one data set
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 }

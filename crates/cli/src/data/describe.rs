@@ -21,7 +21,7 @@ use crate::output;
 pub struct DescribeArgs {
     #[command(flatten)]
     inputs: Inputs,
-    /// Another data set, a file or folder: what both share and how far their tokens are apart; may be repeated
+    /// Another data set, a file or directory: what both share and how far their tokens are apart; may be repeated
     #[arg(long, value_name = "PATH")]
     against: Vec<PathBuf>,
     /// Take the published tokens, spaces between, for the texts
@@ -34,7 +34,7 @@ pub struct DescribeArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Files or folders of one data set
+    /// Files or directories of one data set
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 }

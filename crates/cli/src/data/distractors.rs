@@ -35,7 +35,7 @@ pub struct DistractorsArgs {
     /// Seed of the random numbers, which are those of Python's `random`
     #[arg(long, default_value_t = 42)]
     seed: u64,
-    /// Files or folders to read, then the file to write, which must not exist
+    /// Files or directories to read, then the file to write, which must not exist
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 }

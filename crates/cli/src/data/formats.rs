@@ -39,7 +39,7 @@ pub fn run(args: &FormatsArgs) -> anyhow::Result<ExitCode> {
             writeln!(text, "{:<26} {writable:<12} {}", format.name, format.about)?;
         }
         for layout in LAYOUTS {
-            writeln!(text, "{:<26} {:<12} {}", layout.name, "folder", layout.about)?;
+            writeln!(text, "{:<26} {:<12} {}", layout.name, "directory", layout.about)?;
         }
     }
     output::print(&text)?;

@@ -22,8 +22,8 @@ use crate::progress;
 pub struct PullArgs {
     /// Data set to download; without one, all that are known are listed
     name: Option<String>,
-    /// Folder to put the files into [default: the name of the data set]
-    #[arg(long, value_name = "FOLDER")]
+    /// Directory to put the files into [default: the name of the data set]
+    #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
     /// Address of a mirror, in place of that of the data set
     #[arg(long, value_name = "URL")]
@@ -59,16 +59,17 @@ pub fn run(args: &PullArgs) -> anyhow::Result<ExitCode> {
         );
     }
     let base = base(args.from.as_deref().unwrap_or(&set.base))?;
-    let folder = args.out.clone().unwrap_or_else(|| PathBuf::from(&set.name));
+    let directory = args.out.clone().unwrap_or_else(|| PathBuf::from(&set.name));
     // Removed again unless something comes.
-    let _directories = NewDirectories::create(&folder).with_context(|| new_file::cannot_write(&folder))?;
+    let _directories =
+        NewDirectories::create(&directory).with_context(|| new_file::cannot_write(&directory))?;
     output::note(&format!("{}: {}; licence: {}; made for {}", set.name, set.about, set.licence, set.purpose));
     let mut files = Vec::new();
     for file in &set.files {
-        files.push(pull(file, &base, &folder)?);
+        files.push(pull(file, &base, &directory)?);
     }
     if args.json {
-        output::print_json(&serde_json::json!({ "set": set.name, "folder": folder, "files": files }))?;
+        output::print_json(&serde_json::json!({ "set": set.name, "folder": directory, "files": files }))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -76,15 +77,15 @@ pub fn run(args: &PullArgs) -> anyhow::Result<ExitCode> {
 fn base(text: &str) -> anyhow::Result<Url> {
     let text = format!("{}/", text.trim_end_matches('/'));
     let url = Url::parse(&text)
-        .with_context(|| format!("{text}: expected an address, such as https://host/folder"))?;
+        .with_context(|| format!("{text}: expected an address, such as https://host/directory"))?;
     if !matches!(url.scheme(), "https" | "http") {
         bail!("{text}: expected an address that begins with https:// or http://");
     }
     Ok(url)
 }
 
-fn pull(file: &PublicFile, base: &Url, folder: &std::path::Path) -> anyhow::Result<serde_json::Value> {
-    let target = folder.join(file.name());
+fn pull(file: &PublicFile, base: &Url, directory: &std::path::Path) -> anyhow::Result<serde_json::Value> {
+    let target = directory.join(file.name());
     let expected = Expected { size: file.size, sha256: file.sha256.clone() };
     let bar = progress::progress_bar("bytes", 0);
     let got =

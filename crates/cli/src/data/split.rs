@@ -21,7 +21,7 @@ pub struct SplitArgs {
     /// Seed of the random numbers
     #[arg(long, default_value_t = 42)]
     seed: u64,
-    /// Files or folders to read, then the folder to write, which must not exist
+    /// Files or directories to read, then the directory to write, which must not exist
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 }

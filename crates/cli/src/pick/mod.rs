@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use quarry_index::{Filter, Hit, Ranking, SearchRequest, Update, snippet};
+use quarry_index::{Filter, Hit, RankingWeights, SearchRequest, Update, snippet};
 use quarry_source::SourceText;
 use quarry_text::query_terms;
 use ratatui::Terminal;
@@ -132,7 +132,7 @@ impl Search {
         let request = SearchRequest {
             query,
             limit: self.limit,
-            ranking: Ranking::default(),
+            ranking: RankingWeights::default(),
             filter: &Filter::default(),
         };
         let response = self.tree.index.search(&request)?;

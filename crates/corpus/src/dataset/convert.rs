@@ -74,7 +74,7 @@ impl fmt::Display for Written {
     }
 }
 
-/// Converts sources into a new file or folder.
+/// Converts sources into a new file or directory.
 ///
 /// # Errors
 /// A wrong record; ids or judgements that contradict each other; something that the target cannot hold, or nothing

@@ -61,7 +61,7 @@ pub struct Match {
 }
 
 /// Looks for rows of `sources` that are the same as earlier ones or as one of `against`, reports at most
-/// `max_examples` of them, and writes the others, as they stand, to `out`: a file for one source, a folder for
+/// `max_examples` of them, and writes the others, as they stand, to `out`: a file for one source, a directory for
 /// several. Holds hashes of the texts, or of their runs of tokens for [`Same::Near`].
 ///
 /// # Errors

@@ -20,17 +20,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Endings of the files that are read in a folder, before `.gz`.
+/// Endings of the files that are read in a directory, before `.gz`.
 const ENDINGS: [&str; 8] = ["jsonl", "json", "csv", "tsv", "txt", "parquet", "pkl", "pickle"];
-/// Deepest folder that is looked into.
+/// Deepest directory that is looked into.
 const MAX_DEPTH: usize = 4;
 
 /// The files of some paths with their formats, those of documents first, then queries, labels and the rest: later
-/// ones refer to earlier ones. Of a folder these are all files with a known ending, but of files of judgements only
+/// ones refer to earlier ones. Of a directory these are all files with a known ending, but of files of judgements only
 /// those of one split: `test.tsv` and `test-00000-of-00002.parquet` are of the split `test`.
 ///
 /// # Errors
-/// When a path cannot be read, a file fits none of the formats that are wanted (see [`Source::open`]), or a folder
+/// When a path cannot be read, a file fits none of the formats that are wanted (see [`Source::open`]), or a directory
 /// has judgements but none of the split.
 pub fn sources(paths: &[PathBuf], wanted: &str, split: &str) -> Result<Vec<Source>, FormatError> {
     let mut sources = Vec::new();
@@ -57,7 +57,7 @@ pub fn sources(paths: &[PathBuf], wanted: &str, split: &str) -> Result<Vec<Sourc
         if found.is_empty() || !splits.is_empty() && splits.iter().all(|name| name != split) {
             return Err(FormatError::File {
                 path: path.clone(),
-                expected: format!("a folder of data files with judgements of the split {split}"),
+                expected: format!("a directory of data files with judgements of the split {split}"),
                 found: if splits.is_empty() {
                     "no data file".into()
                 } else {
@@ -85,9 +85,10 @@ pub fn sort(sources: &mut [Source]) {
     });
 }
 
-fn list(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), FormatError> {
-    let error = |source| FormatError::Read { path: folder.to_owned(), source };
-    let mut entries = fs::read_dir(folder).map_err(error)?.collect::<Result<Vec<_>, _>>().map_err(error)?;
+fn list(directory: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), FormatError> {
+    let error = |source| FormatError::Read { path: directory.to_owned(), source };
+    let mut entries =
+        fs::read_dir(directory).map_err(error)?.collect::<Result<Vec<_>, _>>().map_err(error)?;
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
         let path = entry.path();

@@ -40,7 +40,7 @@ pub struct PublicFile {
 }
 
 impl PublicFile {
-    /// Its name in the folder of the set.
+    /// Its name in the directory of the set.
     #[must_use]
     pub fn name(&self) -> &str {
         let last = || self.url.rsplit('/').next().unwrap_or_default();

@@ -35,7 +35,7 @@ pub struct PartSize {
 /// of positives, queries are shuffled by `seed` and dealt out by weight; what rounding leaves goes to the part that
 /// is furthest below its share of all so far. Rows keep their order and their bytes.
 ///
-/// `out` becomes a folder with `PART.ENDING` for one file that is split, and `PART/FILE` for several. Files of queries
+/// `out` becomes a directory with `PART.ENDING` for one file that is split, and `PART/FILE` for several. Files of queries
 /// and documents belong to all parts and are not written.
 ///
 /// # Errors

@@ -1,26 +1,26 @@
-//! Where a conversion goes: a file, or a folder of several.
+//! Where a conversion goes: a file, or a directory of several.
 
 use super::is_data_file;
 use crate::formats::source::Source;
 use crate::formats::{Encoding, FORMATS, Format, FormatError, beir, cosqa, cosqa_plus, huggingface, qrels};
 use std::path::{Path, PathBuf};
 
-/// A folder of several files that can be written.
+/// A directory of several files that can be written.
 #[derive(Debug)]
 pub struct Layout {
     /// Its name on the command line.
     pub name: &'static str,
     /// What it is.
     pub about: &'static str,
-    /// Its files and their formats; `{split}` and `{name}` stand for the split and the name of the folder.
+    /// Its files and their formats; `{split}` and `{name}` stand for the split and the name of the directory.
     pub files: &'static [(&'static str, &'static Format)],
 }
 
-/// The folders that can be written.
+/// The directories that can be written.
 pub static LAYOUTS: &[Layout] = &[
     Layout {
         name: "beir",
-        about: "BEIR folder, which `quarry eval` measures",
+        about: "BEIR directory, which `quarry eval` measures",
         files: &[
             ("corpus.jsonl", &beir::CORPUS),
             ("queries.jsonl", &beir::QUERIES),
@@ -76,17 +76,17 @@ static DEFAULT_LAYOUT: &Layout = &LAYOUTS[0];
 /// Where a conversion goes.
 #[derive(Debug, Clone, Copy)]
 pub enum Target {
-    /// A folder.
-    Folder(&'static Layout),
+    /// A directory.
+    Directory(&'static Layout),
     /// One file.
     File(&'static Format),
 }
 
 impl Target {
-    /// The folder or format of a name that can be written.
+    /// The directory or format of a name that can be written.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        let layout = LAYOUTS.iter().find(|layout| layout.name == name).map(Self::Folder);
+        let layout = LAYOUTS.iter().find(|layout| layout.name == name).map(Self::Directory);
         layout.or_else(|| writable().find(|format| format.name == name).map(Self::File))
     }
 
@@ -97,7 +97,7 @@ impl Target {
     /// When `out` is the name of a file and the sources have no format in common, or one that cannot be written.
     pub fn default_for(out: &Path, sources: &[Source]) -> Result<Self, FormatError> {
         if !names_a_file(out) {
-            return Ok(Self::Folder(DEFAULT_LAYOUT));
+            return Ok(Self::Directory(DEFAULT_LAYOUT));
         }
         let mut formats: Vec<&str> = sources.iter().map(|source| source.format.name).collect();
         formats.sort_unstable();
@@ -120,7 +120,7 @@ impl Target {
     /// When a directory would be called like a data file.
     pub(super) fn check_name(self, out: &Path) -> Result<(), FormatError> {
         match self {
-            Self::Folder(layout) if names_a_file(out) => Err(FormatError::File {
+            Self::Directory(layout) if names_a_file(out) => Err(FormatError::File {
                 path: out.to_owned(),
                 expected: format!("the name of a directory: {} is {}", layout.name, layout.about),
                 found: "the name of a file".into(),
@@ -140,7 +140,7 @@ impl Target {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::Folder(layout) => layout.name,
+            Self::Directory(layout) => layout.name,
             Self::File(format) => format.name,
         }
     }
@@ -169,7 +169,7 @@ impl Target {
         };
         match self {
             Self::File(format) => vec![(staged.to_owned(), format, container(out, format))],
-            Self::Folder(layout) => {
+            Self::Directory(layout) => {
                 let name = out.file_name().unwrap_or_default().to_string_lossy();
                 let path = |file: &str| staged.join(file.replace("{split}", split).replace("{name}", &name));
                 let place = |(file, format): &(&str, &'static Format)| {

@@ -1,4 +1,4 @@
-//! BEIR folders: `corpus.jsonl`, `queries.jsonl`, `qrels/<split>.tsv`.
+//! BEIR directories: `corpus.jsonl`, `queries.jsonl`, `qrels/<split>.tsv`.
 
 use super::qrels::{self, Qrels};
 use super::source::Source;
@@ -58,17 +58,17 @@ pub static QUERIES: Format = Format {
     split: None,
 };
 
-/// Reads a BEIR folder with the judgements of one split (`test`, `dev`, ...).
+/// Reads a BEIR directory with the judgements of one split (`test`, `dev`, ...).
 ///
 /// # Errors
 /// A file that is missing or wrong, a document or query id used twice, or a judgement that names a query or
 /// document which does not exist. Fields that the format does not know are ignored.
-pub fn read(folder: &Path, split: &str) -> Result<Benchmark, FormatError> {
-    let qrels_path = qrels_path(folder, split);
+pub fn read(directory: &Path, split: &str) -> Result<Benchmark, FormatError> {
+    let qrels_path = qrels_path(directory, split);
     if !qrels_path.is_file() {
-        return Err(missing_split(folder, split));
+        return Err(missing_split(directory, split));
     }
-    let (queries, documents) = read_texts(folder)?;
+    let (queries, documents) = read_texts(directory)?;
     let document_ids: HashSet<&str> = documents.iter().map(|document| document.id.as_str()).collect();
     let query_ids: HashSet<&str> = queries.iter().map(|query| query.id.as_str()).collect();
     let qrels = qrels::parse_checked(open(&qrels_path)?, &qrels_path, |line, judgement| {
@@ -90,12 +90,12 @@ pub fn read(folder: &Path, split: &str) -> Result<Benchmark, FormatError> {
     Ok(Benchmark { documents, queries, qrels })
 }
 
-/// Reads the queries and documents of a BEIR folder, without judgements.
+/// Reads the queries and documents of a BEIR directory, without judgements.
 ///
 /// # Errors
 /// A file that is missing or wrong, or a document or query id used twice.
-pub fn read_texts(folder: &Path) -> Result<(Vec<Query>, Vec<Document>), FormatError> {
-    let (corpus_path, queries_path) = (folder.join("corpus.jsonl"), folder.join("queries.jsonl"));
+pub fn read_texts(directory: &Path) -> Result<(Vec<Query>, Vec<Document>), FormatError> {
+    let (corpus_path, queries_path) = (directory.join("corpus.jsonl"), directory.join("queries.jsonl"));
     let documents: Vec<Document> = read_all(&corpus_path, &CORPUS)?
         .into_iter()
         .filter_map(|record| if let Record::Document(document) = record { Some(document) } else { None })
@@ -107,12 +107,12 @@ pub fn read_texts(folder: &Path) -> Result<(Vec<Query>, Vec<Document>), FormatEr
     Ok((queries, documents))
 }
 
-fn qrels_path(folder: &Path, split: &str) -> PathBuf {
-    folder.join("qrels").join(format!("{split}.tsv"))
+fn qrels_path(directory: &Path, split: &str) -> PathBuf {
+    directory.join("qrels").join(format!("{split}.tsv"))
 }
 
-fn missing_split(folder: &Path, split: &str) -> FormatError {
-    let mut splits: Vec<String> = fs::read_dir(folder.join("qrels"))
+fn missing_split(directory: &Path, split: &str) -> FormatError {
+    let mut splits: Vec<String> = fs::read_dir(directory.join("qrels"))
         .into_iter()
         .flatten()
         .flatten()
@@ -122,14 +122,14 @@ fn missing_split(folder: &Path, split: &str) -> FormatError {
     let (found, remedy) = if splits.is_empty() {
         (
             "no qrels".to_owned(),
-            "name a BEIR folder (corpus.jsonl, queries.jsonl, qrels/<split>.tsv)".to_owned(),
+            "name a BEIR directory (corpus.jsonl, queries.jsonl, qrels/<split>.tsv)".to_owned(),
         )
     } else {
         (format!("the splits {}", splits.join(", ")), "choose one of them with --split".to_owned())
     };
     FormatError::File {
-        path: folder.to_owned(),
-        expected: format!("a BEIR folder with qrels/{split}.tsv"),
+        path: directory.to_owned(),
+        expected: format!("a BEIR directory with qrels/{split}.tsv"),
         found,
         remedy,
     }
@@ -164,30 +164,30 @@ fn read_all(path: &Path, format: &'static Format) -> Result<Vec<Record>, FormatE
 mod tests {
     use super::*;
 
-    /// A folder with one query, two documents and the split `dev`.
-    fn folder(corpus: &str, row: &str) -> tempfile::TempDir {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("qrels")).unwrap();
+    /// A directory with one query, two documents and the split `dev`.
+    fn directory(corpus: &str, row: &str) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("qrels")).unwrap();
         for (name, text) in [
             ("corpus.jsonl", corpus),
             ("queries.jsonl", "{\"_id\": \"q\", \"text\": \"say \\\"hello\\\"\"}\n"),
             ("qrels/dev.tsv", &format!("query-id\tcorpus-id\tscore\n{row}\n")),
         ] {
-            fs::write(folder.path().join(name), text).unwrap();
+            fs::write(directory.path().join(name), text).unwrap();
         }
-        folder
+        directory
     }
 
     const CORPUS: &str =
         "{\"_id\": 7, \"text\": \"a\", \"metadata\": {}}\n{\"_id\":\"8\",\"title\":null,\"text\":\"b\"}\n";
 
-    fn message(folder: &Path, split: &str) -> String {
-        read(folder, split).unwrap_err().to_string()
+    fn message(directory: &Path, split: &str) -> String {
+        read(directory, split).unwrap_err().to_string()
     }
 
     #[test]
     fn ids_may_be_numbers_titles_may_be_absent_and_other_fields_are_ignored() {
-        let benchmark = read(folder(CORPUS, "q\t7\t2").path(), "dev").unwrap();
+        let benchmark = read(directory(CORPUS, "q\t7\t2").path(), "dev").unwrap();
         let ids: Vec<(&str, &str)> =
             benchmark.documents.iter().map(|d| (d.id.as_str(), d.title.as_str())).collect();
         assert_eq!(ids, [("7", ""), ("8", "")]);
@@ -197,10 +197,10 @@ mod tests {
 
     #[test]
     fn a_missing_split_names_those_that_exist() {
-        let error = message(folder(CORPUS, "q\t7\t1").path(), "test");
+        let error = message(directory(CORPUS, "q\t7\t1").path(), "test");
         assert!(error.contains("qrels/test.tsv, found the splits dev; choose one"), "{error}");
         let error = message(tempfile::tempdir().unwrap().path(), "test");
-        assert!(error.contains("found no qrels; name a BEIR folder"), "{error}");
+        assert!(error.contains("found no qrels; name a BEIR directory"), "{error}");
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
             ("q9\t7\t1", "dev.tsv:2: expected the id of a query in queries.jsonl, found \"q9\""),
             ("q\t9\t1", "dev.tsv:2: expected the id of a document in corpus.jsonl, found \"9\""),
         ] {
-            let error = message(folder(CORPUS, row).path(), "dev");
+            let error = message(directory(CORPUS, row).path(), "dev");
             assert!(error.contains(expected), "{error}");
         }
     }
@@ -226,7 +226,7 @@ mod tests {
             ("not json\n", "corpus.jsonl:1: expected an object"),
             ("[]\n", "corpus.jsonl:1: expected an object"),
         ] {
-            let error = message(folder(corpus, "q\t1\t1").path(), "dev");
+            let error = message(directory(corpus, "q\t1\t1").path(), "dev");
             assert!(error.contains(expected), "{error}");
         }
     }

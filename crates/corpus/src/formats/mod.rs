@@ -293,7 +293,7 @@ pub enum FormatError {
     /// The file as a whole, or one of its records without a line of its own, is wrong.
     #[error("{}: expected {expected}, found {found}; {remedy}", path.display())]
     File {
-        /// The file or folder.
+        /// The file or directory.
         path: PathBuf,
         /// What the format wants.
         expected: String,

@@ -1,6 +1,6 @@
 //! Repository search: questions about whole repositories and the files that answer them, as a table.
 //!
-//! Columns, in any order, tabs between, named in a header line: `repo`, `revision`, `root` (the folder that is
+//! Columns, in any order, tabs between, named in a header line: `repo`, `revision`, `root` (the directory that is
 //! indexed, relative to the repository, empty for all of it), `category`, `query`, `relevant` and optionally
 //! `secondary`. The last two hold paths relative to the repository, commas between, each a whole file (`path`)
 //! or a range of lines (`path:start-end`).
@@ -23,7 +23,7 @@ pub static TABLE: Format = Format {
     fields: &[
         Field::required("repo", Kind::Text, "short name of the repository"),
         Field::required("revision", Kind::Text, "commit that the judgements are made for"),
-        Field::optional("root", Kind::Text, "folder that is indexed, relative to the repository"),
+        Field::optional("root", Kind::Text, "directory that is indexed, relative to the repository"),
         Field::required("category", Kind::Text, "kind of question"),
         Field::required("query", Kind::Text, "what is asked"),
         Field::optional("relevant", Kind::Text, "path or path:start-end, commas between"),
@@ -70,7 +70,7 @@ pub struct Repository {
     pub name: String,
     /// Commit that the judgements are made for.
     pub revision: String,
-    /// Folder that is indexed, relative to the repository, `/` between parts; empty for the whole of it.
+    /// Directory that is indexed, relative to the repository, `/` between parts; empty for the whole of it.
     pub root: String,
     /// Questions, in the order of the file.
     pub queries: Vec<RepositoryQuery>,
@@ -408,8 +408,8 @@ mod tests {
 
     #[test]
     fn rows_are_queries_and_judgements_to_those_who_read_any_format() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("table.tsv");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("table.tsv");
         let rows = "a\tr\tsrc\tsymbol\tFoo \"x\"\tsrc/x.py:3-9\tsrc/b.py\nb\tr\t\tunanswerable\twho\t\t\n";
         std::fs::write(&path, format!("{HEADER}{rows}")).unwrap();
         let read = || {

@@ -1,4 +1,4 @@
-//! Files and folders as sources of records: which format they have, and reading them row by row.
+//! Files and directories as sources of records: which format they have, and reading them row by row.
 
 use super::delimited::Rows;
 use super::row::{json_error, json_values};
@@ -117,7 +117,7 @@ impl Source {
 fn detect(path: &Path, container: Encoding, wanted: &str) -> Result<&'static Format, FormatError> {
     let names = [path.file_name(), path.parent().and_then(Path::file_name)]
         .map(|name| name.unwrap_or_default().to_string_lossy().to_lowercase());
-    // The name of the file says more than that of its folder.
+    // The name of the file says more than that of its directory.
     let hint = |format: &Format| match names.iter().position(|name| name.contains(format.hint)) {
         Some(position) if !format.hint.is_empty() => names.len() - position,
         _ => 0,

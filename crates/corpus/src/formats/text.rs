@@ -485,8 +485,8 @@ mod tests {
 
     #[test]
     fn packed_files_are_unpacked_and_refused_when_they_are_cut_off() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("f.gz");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("f.gz");
         let pack = |text: &str| {
             let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
             packer.write_all(text.as_bytes()).unwrap();

@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// A file or folder that is written under another name beside it and takes its own when it is whole. Dropped before,
+/// A file or directory that is written under another name beside it and takes its own when it is whole. Dropped before,
 /// it removes what was written.
 #[derive(Debug)]
 pub struct Staged {
@@ -29,7 +29,7 @@ impl Staged {
         if target.symlink_metadata().is_ok() && !empty {
             return Err(FormatError::File {
                 path: target.to_owned(),
-                expected: "a name that is free, or an empty folder".into(),
+                expected: "a name that is free, or an empty directory".into(),
                 found: "something there already".into(),
                 remedy: "name another, or remove this one".into(),
             });
@@ -135,7 +135,7 @@ enum Sink {
 }
 
 impl Writer {
-    /// Makes the file, and the folders that it lies in. `header` is the line that names the columns, where there is
+    /// Makes the file, and the directories that it lies in. `header` is the line that names the columns, where there is
     /// one.
     pub(crate) fn create(
         path: &Path,
@@ -144,8 +144,8 @@ impl Writer {
         header: Option<String>,
     ) -> Result<Self, FormatError> {
         let error = |source| FormatError::Write { path: path.to_owned(), source };
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            fs::create_dir_all(folder).map_err(error)?;
+        if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+            fs::create_dir_all(directory).map_err(error)?;
         }
         let file = File::create(path).map_err(error)?;
         let sink = if container == Encoding::Parquet {

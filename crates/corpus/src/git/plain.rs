@@ -181,13 +181,13 @@ mod tests {
 
     /// A repository with a commit, and a directory beside it.
     fn repository() -> (tempfile::TempDir, PathBuf) {
-        let folder = tempfile::tempdir().unwrap();
-        let repository = git2::Repository::init(folder.path().join("tree")).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let repository = git2::Repository::init(directory.path().join("tree")).unwrap();
         let signature = git2::Signature::now("a", "b").unwrap();
         let tree = repository.find_tree(repository.index().unwrap().write_tree().unwrap()).unwrap();
         repository.commit(Some("HEAD"), &signature, &signature, "first", &tree, &[]).unwrap();
-        let git = folder.path().join("tree/.git");
-        (folder, git)
+        let git = directory.path().join("tree/.git");
+        (directory, git)
     }
 
     fn append(path: &Path, text: &str) {
@@ -197,13 +197,13 @@ mod tests {
 
     #[test]
     fn a_plain_repository_is_read() {
-        let (folder, git) = repository();
+        let (directory, git) = repository();
         assert_eq!(check(&git), Ok(()));
         append(
             &git.join("config"),
             "[include]\n\tpath = ../shared\n[includeIf \"gitdir:x\"] path = ~/mine\n",
         );
-        append(&folder.path().join("tree/shared"), "[user]\nname = x\n[include]\npath = missing\n");
+        append(&directory.path().join("tree/shared"), "[user]\nname = x\n[include]\npath = missing\n");
         fs::create_dir_all(git.join("objects/info")).unwrap();
         append(&git.join("objects/info/alternates"), "../../../other\n# comment\n/missing\n");
         symlink("nowhere", git.join("dangling")).unwrap();
@@ -224,12 +224,12 @@ mod tests {
             "objects/info/alternates",
             "refs/heads/x",
         ] {
-            let (_folder, git) = repository();
+            let (_directory, git) = repository();
             pipe(&git.join(name));
             assert_eq!(check(&git).unwrap_err().path, git.join(name), "{name}");
         }
-        let (folder, git) = repository();
-        let other = folder.path().join("other");
+        let (directory, git) = repository();
+        let other = directory.path().join("other");
         pipe(&other.join("objects/pipe"));
         for (name, text) in [
             ("config", "[include]\npath = ../../other/objects/pipe\n"),

@@ -54,8 +54,8 @@ fn lists_keep_their_elements() {
 }
 
 #[test]
-fn a_configuration_stands_for_its_folders() {
-    let folder = tempfile::tempdir().unwrap();
+fn a_configuration_stands_for_its_directories() {
+    let directory = tempfile::tempdir().unwrap();
     for (from, to) in [
         ("corpus", "go-corpus/corpus"),
         ("queries", "go-queries/queries"),
@@ -63,13 +63,16 @@ fn a_configuration_stands_for_its_folders() {
         ("corpus", "rust-corpus/corpus"),
         ("qrels", "default/test"),
     ] {
-        let to = folder.path().join(format!("{to}-00000-of-00001.parquet"));
+        let to = directory.path().join(format!("{to}-00000-of-00001.parquet"));
         fs::create_dir_all(to.parent().unwrap()).unwrap();
         fs::copy(fixture(&format!("{from}.parquet")), to).unwrap();
     }
     let inside = |subset| {
-        let paths =
-            [folder.path().join("go-corpus"), folder.path().join("go-queries"), folder.path().join(subset)];
+        let paths = [
+            directory.path().join("go-corpus"),
+            directory.path().join("go-queries"),
+            directory.path().join(subset),
+        ];
         benchmark(&sources(&paths, "", "test").unwrap(), &Options::default()).unwrap()
     };
     assert_eq!(inside("go-qrels"), inside("default"));
@@ -79,8 +82,8 @@ fn a_configuration_stands_for_its_folders() {
 fn what_is_no_such_table_is_refused() {
     let error = records(&fixture("qrels.parquet"), "mteb-corpus").unwrap_err().to_string();
     assert!(error.contains("record 1: expected a column `id`") && error.contains("corpus-id"), "{error}");
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.parquet");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.parquet");
     let whole = fs::read(fixture("corpus.parquet")).unwrap();
     for end in [4, 11, 12, 100, whole.len() / 2, whole.len() - 1] {
         fs::write(&path, &whole[..end]).unwrap();
@@ -93,8 +96,8 @@ fn what_is_no_such_table_is_refused() {
 /// Whatever a file holds, it is read or refused, without a panic and without more memory than its size excuses.
 #[test]
 fn broken_files_are_refused_or_read() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.parquet");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.parquet");
     let n_cases: usize = std::env::var("PROPTEST_CASES").map_or(400, |n| n.parse().unwrap());
     let mut n_refused = 0;
     let files = [
@@ -131,10 +134,10 @@ fn broken_files_are_refused_or_read() {
 /// What is written is read again.
 #[test]
 fn what_is_converted_reads_back_the_same() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let fixtures = ["corpus", "queries", "qrels"].map(|name| fixture(&format!("{name}.parquet")));
     let before = sources(&fixtures, "", "test").unwrap();
-    let out = folder.path().join("data");
+    let out = directory.path().join("data");
     let target = Target::named("mteb-parquet").unwrap();
     let written = convert(&before, target, &out, "dev", &Options::default()).unwrap().files;
     assert_eq!(written.iter().map(|file| file.records).collect::<Vec<_>>(), [300, 30, 30]);
@@ -144,7 +147,7 @@ fn what_is_converted_reads_back_the_same() {
     let read = |sources: &[Source]| benchmark(sources, &Options::default()).unwrap();
     assert_eq!(read(&after), read(&before));
     // A single file, by its name; lists, numbers and languages too.
-    let functions = folder.path().join("functions.jsonl");
+    let functions = directory.path().join("functions.jsonl");
     let function = |number: usize, tokens: &[&str]| {
         serde_json::json!({
             "repo": "o/n", "path": "a.go", "func_name": format!("f{number}"), "language": "go",
@@ -156,7 +159,7 @@ fn what_is_converted_reads_back_the_same() {
     let lines = [function(0, &["func", "é"]), function(1, &[]), function(2, &["x"; 300])];
     fs::write(&functions, lines.join("\n")).unwrap();
     let from = sources(&[functions], "", "").unwrap();
-    let out = folder.path().join("functions.parquet");
+    let out = directory.path().join("functions.parquet");
     convert(&from, Target::named("codesearchnet").unwrap(), &out, "", &Options::default()).unwrap();
     let (Record::Pair(first), Record::Pair(last)) =
         (&records(&out, "").unwrap()[0], &records(&out, "").unwrap()[2])
@@ -170,8 +173,8 @@ fn what_is_converted_reads_back_the_same() {
 
 #[test]
 fn a_table_of_many_row_groups_reads_back() {
-    let folder = tempfile::tempdir().unwrap();
-    let (from, out) = (folder.path().join("corpus.jsonl"), folder.path().join("corpus.parquet"));
+    let directory = tempfile::tempdir().unwrap();
+    let (from, out) = (directory.path().join("corpus.jsonl"), directory.path().join("corpus.parquet"));
     // More bytes than a group waits for.
     let text = |number: usize| format!("{number} {}", "word ".repeat(20_000 + number));
     let lines: Vec<String> =

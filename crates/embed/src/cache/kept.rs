@@ -21,8 +21,8 @@ impl KeptVectors {
     ///
     /// # Errors
     /// When the directory cannot be read.
-    pub fn list(folder: &Path) -> io::Result<Vec<CacheEntry>> {
-        Ok(files(folder)?.into_iter().map(|(_, entry)| entry).collect())
+    pub fn list(directory: &Path) -> io::Result<Vec<CacheEntry>> {
+        Ok(files(directory)?.into_iter().map(|(_, entry)| entry).collect())
     }
 
     /// Removes files of vectors, but for those that a process is reading or writing; with `dry_run` it only says which it
@@ -30,9 +30,9 @@ impl KeptVectors {
     ///
     /// # Errors
     /// When the directory cannot be read.
-    pub fn prune(folder: &Path, selection: Selection, dry_run: bool) -> io::Result<Vec<Pruned>> {
+    pub fn prune(directory: &Path, selection: Selection, dry_run: bool) -> io::Result<Vec<Pruned>> {
         let selected =
-            files(folder)?.into_iter().filter(|(_, entry)| selection.includes(entry.state, entry.used));
+            files(directory)?.into_iter().filter(|(_, entry)| selection.includes(entry.state, entry.used));
         Ok(selected
             .map(|(directory, CacheEntry { what, path, bytes, .. })| {
                 let outcome = match remove(&directory, &path, dry_run) {
@@ -47,8 +47,8 @@ impl KeptVectors {
 }
 
 /// The files of vectors in a directory.
-fn files(folder: &Path) -> io::Result<Vec<(Directory, CacheEntry)>> {
-    let directory = match Directory::open(folder) {
+fn files(cache: &Path) -> io::Result<Vec<(Directory, CacheEntry)>> {
+    let directory = match Directory::open(cache) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         opened => opened?,
     };
@@ -59,7 +59,7 @@ fn files(folder: &Path) -> io::Result<Vec<(Directory, CacheEntry)>> {
         let file = directory.file(name).ok()?;
         let found = file.metadata().ok()?;
         let used = found.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-        let path = folder.join(name);
+        let path = cache.join(name);
         let entry = CacheEntry { what, path, bytes: found.len(), used, state: EntryState::Useful };
         is_marked(file).then(|| (directory.clone(), entry))
     };
@@ -109,16 +109,16 @@ mod tests {
     use super::*;
     use crate::cache::Store;
 
-    fn store(folder: &Path, id: &str) -> Store {
+    fn store(directory: &Path, id: &str) -> Store {
         let name = super::super::file_name(id, "queries");
-        Store::open(folder.join(format!("{name}{ENDING}")), id, 2).unwrap()
+        Store::open(directory.join(format!("{name}{ENDING}")), id, 2).unwrap()
     }
 
     #[test]
     fn what_is_not_of_a_model_is_left_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        let mut store = store(folder.path(), "some/model");
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let mut store = store(directory.path(), "some/model");
         store.put(&[(1, vec![0.5, 0.5])]);
         let hash = "0123456789abcdef";
         fs::write(at(&format!("m-{hash}-queries.vectors")), "no vectors at all").unwrap();
@@ -126,13 +126,13 @@ mod tests {
         fs::create_dir(at(&format!("d-{hash}-queries.vectors"))).unwrap();
         #[cfg(unix)]
         std::os::unix::fs::symlink(&store.path, at(&format!("l-{hash}-queries.vectors"))).unwrap();
-        let listed = KeptVectors::list(folder.path()).unwrap();
+        let listed = KeptVectors::list(directory.path()).unwrap();
         assert!(
             matches!(listed.as_slice(), [one] if one.what == "some_model (queries)" && one.bytes == 64),
             "{listed:?}"
         );
         for dry_run in [true, false] {
-            let pruned = KeptVectors::prune(folder.path(), Selection::All, dry_run).unwrap();
+            let pruned = KeptVectors::prune(directory.path(), Selection::All, dry_run).unwrap();
             let is_removed = |pruned: &Pruned| matches!(pruned.outcome, PruneOutcome::Removed(64));
             assert!(pruned.len() == 1 && is_removed(&pruned[0]), "{pruned:?}");
             assert_eq!(store.path.exists(), dry_run);
@@ -143,38 +143,38 @@ mod tests {
 
     #[test]
     fn vectors_that_were_not_used_for_long_are_removed() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let month = Duration::from_secs(30 * 24 * 60 * 60);
         for id in ["old", "new"] {
-            store(folder.path(), id).file.set_modified(SystemTime::now() - 2 * month).unwrap();
+            store(directory.path(), id).file.set_modified(SystemTime::now() - 2 * month).unwrap();
         }
-        drop(store(folder.path(), "new"));
+        drop(store(directory.path(), "new"));
         let unused = Selection::UnusedSince(SystemTime::now() - month);
-        let pruned = KeptVectors::prune(folder.path(), unused, false).unwrap();
+        let pruned = KeptVectors::prune(directory.path(), unused, false).unwrap();
         assert!(matches!(pruned.as_slice(), [one] if one.what == "old (queries)"), "{pruned:?}");
-        assert!(KeptVectors::prune(folder.path(), Selection::Useless, false).unwrap().is_empty());
+        assert!(KeptVectors::prune(directory.path(), Selection::Useless, false).unwrap().is_empty());
     }
 
     #[test]
     fn a_file_that_is_locked_stays_and_one_that_is_removed_is_begun_anew() {
-        let folder = tempfile::tempdir().unwrap();
-        let (mut one, mut other) = (store(folder.path(), "m"), store(folder.path(), "m"));
+        let directory = tempfile::tempdir().unwrap();
+        let (mut one, mut other) = (store(directory.path(), "m"), store(directory.path(), "m"));
         one.put(&[(1, vec![0.5, 0.25])]);
         one.locked(|_| {
-            let pruned = KeptVectors::prune(folder.path(), Selection::All, false).unwrap();
+            let pruned = KeptVectors::prune(directory.path(), Selection::All, false).unwrap();
             assert!(matches!(pruned.as_slice(), [Pruned { outcome: PruneOutcome::InUse, .. }]), "{pruned:?}");
             Ok(())
         })
         .unwrap();
-        KeptVectors::prune(folder.path(), Selection::All, false).unwrap();
+        KeptVectors::prune(directory.path(), Selection::All, false).unwrap();
         assert!(one.get(&[1]).is_empty());
         // Both write into the file that is there now.
         one.put(&[(2, vec![0.5, 0.25])]);
         other.put(&[(3, vec![0.25, 0.5])]);
         assert_eq!((one.get(&[1, 2, 3]).len(), other.get(&[1, 2, 3]).len()), (2, 2));
-        fs::remove_dir_all(folder.path()).unwrap();
+        fs::remove_dir_all(directory.path()).unwrap();
         one.put(&[(4, vec![0.5, 0.25])]);
-        assert_eq!(store(folder.path(), "m").get(&[2, 3, 4]).len(), 1);
+        assert_eq!(store(directory.path(), "m").get(&[2, 3, 4]).len(), 1);
     }
 
     #[test]
@@ -182,9 +182,9 @@ mod tests {
     fn vectors_are_for_their_user_alone() {
         use std::os::unix::fs::PermissionsExt;
 
-        let folder = tempfile::tempdir().unwrap();
-        let inner = folder.path().join("new/embeddings");
-        fs::create_dir(folder.path().join("new")).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let inner = directory.path().join("new/embeddings");
+        fs::create_dir(directory.path().join("new")).unwrap();
         let store = crate::CachedEmbedder::new(std::sync::Arc::new(crate::StaticModel::builtin()), &inner);
         drop(store.unwrap());
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;

@@ -4,7 +4,7 @@ use super::Scorer;
 use crate::EvalError;
 use quarry_corpus::formats::{Document, Query};
 use quarry_embed::{Embedder, Vectors};
-use quarry_index::Ranking;
+use quarry_index::RankingWeights;
 use quarry_index::fusion::convex_combination;
 use quarry_index::lexical::{Groups, LexicalIndex, LexicalText};
 use quarry_index::vectors::VectorMatrix;
@@ -20,7 +20,7 @@ const DOCUMENTS_PER_CALL: usize = 512;
 /// BM25 with the parameters of search, a document being one body.
 pub struct Bm25 {
     index: LexicalIndex,
-    ranking: Ranking,
+    ranking: RankingWeights,
 }
 
 impl Bm25 {
@@ -32,7 +32,7 @@ impl Bm25 {
         let texts = documents
             .iter()
             .map(|document| LexicalText { body: document.full_text(), ..LexicalText::default() });
-        Ok(Self { index: LexicalIndex::in_memory(texts)?, ranking: Ranking::default() })
+        Ok(Self { index: LexicalIndex::in_memory(texts)?, ranking: RankingWeights::default() })
     }
 
     fn score(&self, query: &str) -> Result<Vec<f32>, EvalError> {

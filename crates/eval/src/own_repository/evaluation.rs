@@ -7,8 +7,8 @@ use std::sync::Arc;
 use quarry_corpus::formats::{Document, Query};
 use quarry_embed::Embedder;
 use quarry_index::lexical::{Groups, LexicalIndex, LexicalText};
-use quarry_index::rules::place;
-use quarry_index::{Filter, Hit, Index, OpenOptions, Ranking};
+use quarry_index::rules::path_parts;
+use quarry_index::{Filter, Hit, Index, OpenOptions, RankingWeights};
 use quarry_text::TermRules;
 use rayon::prelude::*;
 
@@ -72,7 +72,7 @@ impl Viewed {
             None => embedder,
         };
         let options =
-            OpenOptions { folder: Some(self.folder.path().join("index")), ..OpenOptions::default() };
+            OpenOptions { directory: Some(self.folder.path().join("index")), ..OpenOptions::default() };
         let copy = self.folder.path().join("tree");
         let root = if self.is_plain { repository.root } else { &copy };
         Ok(Index::open_or_build(root, &options, Some(embedder), &|_| {})?.index)
@@ -150,7 +150,7 @@ pub fn evaluate(
 
 /// Finds places, best first, at most [`K`].
 enum Finder<'a> {
-    Search(&'a Index, &'a Ranking),
+    Search(&'a Index, &'a RankingWeights),
     Documents(&'a Units, Box<dyn Scorer + 'a>),
 }
 
@@ -184,13 +184,13 @@ fn best(scores: &[f32]) -> Vec<usize> {
 fn document_scorer<'a>(
     units: &'a Units,
     method: VariantMethod,
-    ranking: &'a Ranking,
+    ranking: &'a RankingWeights,
 ) -> Result<Box<dyn Scorer + 'a>, EvalError> {
     if let VariantMethod::Bm25(rules) = method {
         let texts = units.hits.iter().zip(&units.texts).map(|(hit, text)| {
-            let place = place(&hit.path);
-            let (file, folder) = (place.stem, place.folder);
-            LexicalText { name: &hit.name, file, folder, body: text.into(), ..LexicalText::default() }
+            let parts = path_parts(&hit.path);
+            let (file, directory) = (parts.stem, parts.directory);
+            LexicalText { name: &hit.name, file, directory, body: text.into(), ..LexicalText::default() }
         });
         return Ok(Box::new(Bm25 { index: LexicalIndex::in_memory_by(rules, texts)?, rules, ranking }));
     }
@@ -204,7 +204,7 @@ fn document_scorer<'a>(
 struct Bm25<'a> {
     index: LexicalIndex,
     rules: TermRules,
-    ranking: &'a Ranking,
+    ranking: &'a RankingWeights,
 }
 
 impl Scorer for Bm25<'_> {

@@ -57,7 +57,7 @@ impl SourceFile {
 /// When the folder cannot be read. Files that cannot be read are left out, as search leaves them out.
 pub fn read(root: &Path) -> Result<Vec<SourceFile>, WalkError> {
     let root = &*walk::resolved(root);
-    let base = walk::open(walk::base_folder(root)?)?;
+    let base = walk::open(walk::base_directory(root)?)?;
     let options = WalkOptions::default();
     let listing = walk::list(root, &options)?;
     Ok(listing

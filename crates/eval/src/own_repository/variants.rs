@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quarry_embed::{EmbedError, Embedder, Vectors};
-use quarry_index::Ranking;
+use quarry_index::RankingWeights;
 use quarry_index::lexical::FIELDS;
 use quarry_text::TermRules;
 use serde::Deserialize;
@@ -29,7 +29,7 @@ pub struct Variant {
     /// How it finds.
     pub method: VariantMethod,
     /// How units are ranked; of units that are documents only the parameters of BM25F count.
-    pub ranking: Ranking,
+    pub ranking: RankingWeights,
     /// What to do to search so, where a setting does it.
     pub setting: Option<String>,
 }
@@ -117,7 +117,7 @@ pub fn variants(has_model: bool) -> Result<Vec<Variant>, EvalError> {
 }
 
 fn variant(entry: Entry) -> Result<Variant, String> {
-    let mut ranking = Ranking::default();
+    let mut ranking = RankingWeights::default();
     if entry.rules == Some(false) {
         PARAMETERS
             .iter()
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn the_table_holds_at_least_twelve_different_methods_and_the_default_first() {
         let variants = variants(true).unwrap();
-        assert_eq!(variants[0].ranking, Ranking::default());
+        assert_eq!(variants[0].ranking, RankingWeights::default());
         assert_eq!(
             variants[0].method,
             VariantMethod::Search(VariantModel { is_given: false, dimensions: None })
@@ -225,14 +225,14 @@ mod tests {
     fn a_variant_departs_as_its_entry_says() {
         let variants = variants(false).unwrap();
         let of = |name: &str| variants.iter().find(|variant| variant.name == name).unwrap();
-        let default = Ranking::default();
-        assert_eq!(of("dense 0.35").ranking, Ranking { dense_weight: 0.35, ..default.clone() });
+        let default = RankingWeights::default();
+        assert_eq!(of("dense 0.35").ranking, RankingWeights { dense_weight: 0.35, ..default.clone() });
         let no_rules = &of("no rules").ranking;
         assert_eq!(
             (no_rules.dense_weight, no_rules.file_weight),
             (default.dense_weight, default.file_weight)
         );
-        assert_eq!((no_rules.place_weight, no_rules.test, no_rules.duplicate), (0.0, 1.0, 1.0));
+        assert_eq!((no_rules.path_weight, no_rules.test, no_rules.duplicate), (0.0, 1.0, 1.0));
         assert_eq!(of("names only").ranking.bm25f.weights, [1.0, 1.0, 1.0, 0.0, 0.0]);
         let unstemmed = TermRules { stems: false, ..TermRules::default() };
         assert_eq!(of("bm25 unstemmed").method, VariantMethod::Bm25(unstemmed));

@@ -101,7 +101,7 @@ impl super::Entry<'_> {
         let request = SearchRequest {
             query: &query.text,
             limit: K,
-            ranking: quarry_index::Ranking::default(),
+            ranking: quarry_index::RankingWeights::default(),
             filter: &filter,
         };
         let (features, found) = match self.index.features(&request) {

@@ -13,7 +13,7 @@ use crate::EvalError;
 use crate::method::{LoadModel, Method, ModelName};
 use quarry_corpus::formats::repo_search::{Repository, RepositoryQuery, Target};
 use quarry_embed::Embedder;
-use quarry_index::{Filter, Index, OpenOptions, Ranking, SearchRequest, SearchResponse};
+use quarry_index::{Filter, Index, OpenOptions, RankingWeights, SearchRequest, SearchResponse};
 use quarry_metrics::ranking::Hit;
 use quarry_metrics::significance::{Bootstrap, Interval, mean, mean_interval};
 use quarry_metrics::{Gain, Measure, rank};
@@ -174,7 +174,7 @@ pub fn evaluate(
 /// The indexes of some repositories, to be asked their questions.
 pub struct Indexes<'a> {
     /// The ranking of the method that they were made for.
-    pub ranking: Ranking,
+    pub ranking: RankingWeights,
     model: Option<String>,
     entries: Vec<Entry<'a>>,
 }
@@ -216,10 +216,11 @@ impl<'a> Indexes<'a> {
                 });
             }
         }
-        let dense_only = Ranking { dense_weight: 1.0, function_share: 0.0, ..Ranking::default() };
+        let dense_only =
+            RankingWeights { dense_weight: 1.0, function_share: 0.0, ..RankingWeights::default() };
         let (embedder, ranking) = match method {
-            Method::Bm25 => (None, Ranking::default()),
-            Method::Hybrid => (Some(load.load(ModelName::Builtin)?), Ranking::default()),
+            Method::Bm25 => (None, RankingWeights::default()),
+            Method::Hybrid => (Some(load.load(ModelName::Builtin)?), RankingWeights::default()),
             Method::Static => (Some(load.load(ModelName::Builtin)?), dense_only),
             Method::Model(path) if path.exists() => (Some(load.load(ModelName::Path(path))?), dense_only),
             Method::Model(path) => {
@@ -242,7 +243,7 @@ impl<'a> Indexes<'a> {
     ///
     /// # Errors
     /// When a search fails.
-    pub fn scores(&self, ranking: &Ranking) -> Result<RepoSearchScores, EvalError> {
+    pub fn scores(&self, ranking: &RankingWeights) -> Result<RepoSearchScores, EvalError> {
         let repositories =
             self.entries.iter().map(|entry| entry.scores(ranking)).collect::<Result<_, _>>()?;
         Ok(RepoSearchScores { model: self.model.clone(), repositories })
@@ -290,14 +291,14 @@ impl<'a> Entry<'a> {
     ) -> Result<Self, EvalError> {
         let index_folder = tempfile::tempdir().map_err(EvalError::TemporaryFolder)?;
         let options =
-            OpenOptions { folder: Some(index_folder.path().join("index")), ..OpenOptions::default() };
+            OpenOptions { directory: Some(index_folder.path().join("index")), ..OpenOptions::default() };
         let start = Instant::now();
         let index =
             Index::open_or_build(&indexed_folder(folder, repository), &options, embedder, &|_| {})?.index;
         Ok(Self { repository, index, index_time: start.elapsed(), _folder: index_folder })
     }
 
-    fn scores(&self, ranking: &Ranking) -> Result<RepositoryScores, EvalError> {
+    fn scores(&self, ranking: &RankingWeights) -> Result<RepositoryScores, EvalError> {
         let name = &self.repository.name;
         let mut queries = Vec::new();
         for query in self.repository.queries.iter().filter(|query| !query.targets.is_empty()) {
@@ -321,13 +322,17 @@ impl<'a> Entry<'a> {
         Ok(RepositoryScores { name, units, index_time: self.index_time, queries })
     }
 
-    fn search(&self, query: &str, ranking: &Ranking) -> Result<SearchResponse, EvalError> {
+    fn search(&self, query: &str, ranking: &RankingWeights) -> Result<SearchResponse, EvalError> {
         search(&self.index, query, ranking)
     }
 }
 
 /// The first [`K`] results of a query.
-pub(crate) fn search(index: &Index, query: &str, ranking: &Ranking) -> Result<SearchResponse, EvalError> {
+pub(crate) fn search(
+    index: &Index,
+    query: &str,
+    ranking: &RankingWeights,
+) -> Result<SearchResponse, EvalError> {
     let request = SearchRequest { query, limit: K, ranking: ranking.clone(), filter: &Filter::default() };
     match index.search(&request) {
         Ok(response) => Ok(response),

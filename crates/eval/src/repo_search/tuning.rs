@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use quarry_index::Ranking;
+use quarry_index::RankingWeights;
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -21,14 +21,17 @@ pub struct Parameter {
     pub values: &'static [f32],
     /// The value that switches it off.
     pub off: f32,
-    get: fn(&Ranking) -> f32,
-    pub(crate) set: fn(&mut Ranking, f32),
+    get: fn(&RankingWeights) -> f32,
+    pub(crate) set: fn(&mut RankingWeights, f32),
 }
 
 macro_rules! parameter {
     ($($field:ident).+, $off:literal, $values:expr) => {
+        parameter!(stringify!($($field).+), $($field).+, $off, $values)
+    };
+    ($name:expr, $($field:ident).+, $off:literal, $values:expr) => {
         Parameter {
-            name: stringify!($($field).+),
+            name: $name,
             values: &$values,
             off: $off,
             get: |ranking| ranking.$($field).+,
@@ -37,11 +40,11 @@ macro_rules! parameter {
     };
 }
 
-/// The numbers of a [`Ranking`] that are chosen, in the order in which they are gone through.
+/// The numbers of a [`RankingWeights`] that are chosen, in the order in which they are gone through.
 pub const PARAMETERS: [Parameter; 14] = [
     parameter!(dense_weight, 0.0, [0.0, 0.35, 0.5, 0.65, 0.8]),
     parameter!(file_weight, 0.0, [0.0, 0.25, 0.5, 0.75, 1.0]),
-    parameter!(place_weight, 0.0, [0.0, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0]),
+    parameter!("place_weight", path_weight, 0.0, [0.0, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0]),
     parameter!(name_weight, 0.0, [0.0, 0.25, 0.5, 0.75, 1.0, 1.5]),
     parameter!(name_power, 1.0, [1.0, 1.5, 2.0, 3.0]),
     parameter!(definition, 0.0, [0.0, 1.0, 3.0]),
@@ -97,7 +100,7 @@ struct Memory<'a> {
 }
 
 impl Memory<'_> {
-    fn strata(&mut self, ranking: &Ranking) -> Result<&[Vec<f64>], EvalError> {
+    fn strata(&mut self, ranking: &RankingWeights) -> Result<&[Vec<f64>], EvalError> {
         let choice = PARAMETERS.map(|parameter| (parameter.get)(ranking).to_bits());
         if !self.known.contains_key(&choice) {
             // Nobody asks for times here, so that repositories can be searched side by side.
@@ -111,7 +114,7 @@ impl Memory<'_> {
     }
 
     /// Weighted mean over repositories, one of them left out.
-    fn mean_without(&mut self, ranking: &Ranking, left_out: Option<usize>) -> Result<f64, EvalError> {
+    fn mean_without(&mut self, ranking: &RankingWeights, left_out: Option<usize>) -> Result<f64, EvalError> {
         let weights = self.weights;
         let strata = self.strata(ranking)?;
         let kept = || (0..strata.len()).filter(|number| Some(*number) != left_out);
@@ -121,8 +124,8 @@ impl Memory<'_> {
 
     /// Goes through the parameters in order and gives each the value that is best with all others as they are, from
     /// a start with everything switched off, so that nothing chosen before has a say. Of equal values the first.
-    fn choose(&mut self, left_out: Option<usize>) -> Result<Ranking, EvalError> {
-        let mut ranking = Ranking::default();
+    fn choose(&mut self, left_out: Option<usize>) -> Result<RankingWeights, EvalError> {
+        let mut ranking = RankingWeights::default();
         PARAMETERS.iter().for_each(|parameter| (parameter.set)(&mut ranking, parameter.off));
         let mut best = self.mean_without(&ranking, left_out)?;
         for _ in 0..ROUNDS {
@@ -163,7 +166,8 @@ pub fn cross_validate(
     mut on_fold: impl FnMut(&str),
 ) -> Result<CrossValidation, EvalError> {
     let mut memory = Memory { indexes, weights, known: HashMap::new() };
-    let chosen_of = |ranking: &Ranking| PARAMETERS.iter().map(|parameter| (parameter.get)(ranking)).collect();
+    let chosen_of =
+        |ranking: &RankingWeights| PARAMETERS.iter().map(|parameter| (parameter.get)(ranking)).collect();
     let default = memory.strata(&indexes.ranking)?.to_vec();
     let mut folds = Vec::new();
     for (number, entry) in indexes.entries.iter().enumerate() {

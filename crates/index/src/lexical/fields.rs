@@ -1,4 +1,4 @@
-//! What each field of one text adds to its score, for explanations.
+//! The share of each field in the score of a text, for explanations.
 
 use tantivy::postings::Postings;
 use tantivy::schema::IndexRecordOption;
@@ -22,7 +22,7 @@ impl LexicalIndex {
     ) -> Result<[f32; N_FIELDS], Error> {
         let Bm25f { weights, k1, b } = parameters;
         let mut scores = [0.0; N_FIELDS];
-        let Some((part, document)) = self.place_of(text) else { return Ok(scores) };
+        let Some((part, document)) = self.part_of(text) else { return Ok(scores) };
         for (term, idf) in terms.iter().zip(idf) {
             let mut frequencies = [0.0; N_FIELDS];
             for (field, reader) in part.fields.iter().enumerate() {
@@ -44,7 +44,7 @@ impl LexicalIndex {
     }
 
     /// The part that a text is in, and its number there.
-    fn place_of(&self, text: usize) -> Option<(&Part, u32)> {
+    fn part_of(&self, text: usize) -> Option<(&Part, u32)> {
         self.parts.iter().zip(&self.numbering.parts).find_map(|(part, units)| {
             let document = (0..units.len()).find(|&document| units.unit(document) == Some(text))?;
             Some((part, u32::try_from(document).ok()?))

@@ -1,4 +1,4 @@
-//! Which texts define a symbol, however it is written, and which symbols are spelled almost like it.
+//! Finds the texts that define a symbol in any spelling, and symbols that are spelled almost like it.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use super::{LexicalIndex, Part};
 use crate::Error;
 use crate::table::PartUnits;
 
-/// Letters of a word for which others are looked for that are spelled almost like it: fewer leave too many, more are
-/// no word.
+/// Letters of a word for which near spellings are searched: shorter words have too many neighbors, longer ones are
+/// not words.
 const NEAR_LETTERS: std::ops::RangeInclusive<usize> = 4..=100;
 
 impl LexicalIndex {
@@ -59,13 +59,13 @@ impl LexicalIndex {
         Ok(found)
     }
 
-    /// Whether a term occurs in any text, or did in one that is gone.
+    /// Whether a term occurs in any text, including removed ones.
     ///
     /// # Errors
     /// When the dictionaries cannot be read.
     pub(crate) fn has_term(&self, term: &str) -> Result<bool, Error> {
         for Part { fields, .. } in &self.parts {
-            // Most words stand in a body.
+            // Most words occur in a body.
             for reader in fields.iter().rev() {
                 let information = reader.postings.get_term_info(&Term::from_field_text(reader.field, term));
                 if information.map_err(tantivy::TantivyError::from)?.is_some() {
@@ -83,7 +83,7 @@ pub(super) struct SymbolReader {
     pub postings: std::sync::Arc<InvertedIndexReader>,
 }
 
-/// The texts in which a term stands, without those that are gone.
+/// The texts in which a term occurs, without removed ones.
 fn texts_of(mut postings: impl Postings, units: &PartUnits) -> Vec<usize> {
     let mut texts = Vec::new();
     while postings.doc() != TERMINATED {

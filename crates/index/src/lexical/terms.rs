@@ -5,7 +5,7 @@ use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 
 use super::{LexicalText, N_FIELDS};
 
-/// Stands after each term of a field; no identifier has it.
+/// Ends each term of a field; no identifier contains it.
 const TERM_END: char = '\n';
 
 /// The terms of a text, field by field.
@@ -40,7 +40,7 @@ impl Terms {
     }
 }
 
-/// Cuts [`Terms`] apart. They are made where many files are at work at once; tantivy writes in one thread.
+/// Splits [`Terms`]. Many threads make them; tantivy writes in one.
 #[derive(Clone, Default)]
 pub(super) struct TermSplitter(Token);
 

@@ -65,14 +65,14 @@ fn a_group_scores_as_one_text() {
 }
 
 #[test]
-fn the_folder_and_memory_agree() {
+fn the_directory_and_memory_agree() {
     let texts = ["read a csv file", "write_csv(path)", ""];
-    let folder = tempfile::tempdir().unwrap();
+    let temporary = tempfile::tempdir().unwrap();
     let all = texts.map(|text| Terms::of(&LexicalText::body(text)));
     let mut sizes = FieldSizes::default();
     all.iter().for_each(|terms| sizes.add(&terms.n_terms, &has_terms(&terms.n_terms)));
     // In two parts, of which the second comes first, with a text that is gone.
-    let directory = Directory::open(folder.path()).unwrap();
+    let directory = Directory::open(temporary.path()).unwrap();
     let parts = ["a", "b"].map(|name| directory.create_directory(name.as_ref()).unwrap());
     LexicalIndex::create(parts[0].clone(), [all[2].clone(), Terms::of(&LexicalText::body("a csv file"))])
         .unwrap();
@@ -101,11 +101,11 @@ fn a_text_scores_the_same_in_every_window() {
 }
 
 #[test]
-fn an_empty_folder_is_an_error() {
-    let folder = tempfile::tempdir().unwrap();
+fn an_empty_directory_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
     let none = Arc::new(Numbering { n_units: 0, parts: vec![PartUnits::Run(0..0)] });
     assert!(
-        LexicalIndex::open(vec![Directory::open(folder.path()).unwrap()], &none, &FieldSizes::default())
+        LexicalIndex::open(vec![Directory::open(directory.path()).unwrap()], &none, &FieldSizes::default())
             .is_err()
     );
 }

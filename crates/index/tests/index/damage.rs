@@ -2,10 +2,10 @@
 
 use super::*;
 
-/// All files below a folder, relative to it.
-fn files_below(folder: &Path) -> Vec<PathBuf> {
+/// All files below a directory, relative to it.
+fn files_below(directory: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(folder).unwrap().flatten() {
+    for entry in fs::read_dir(directory).unwrap().flatten() {
         let name = PathBuf::from(entry.file_name());
         if entry.path().is_dir() {
             files.extend(files_below(&entry.path()).into_iter().map(|path| name.join(path)));
@@ -50,16 +50,16 @@ fn damage_to_any_file_is_found_and_costs_no_vectors_but_those_in_it() {
     let fixture = Fixture::new(&[("net.py", CONNECT), ("http/header.py", PARSE)]);
     let (a, b) = (WordHashes::new("a"), WordHashes::new("b"));
     fixture.open_with(Some(a.clone())).unwrap();
-    let before = files_below(&fixture.index_folder());
+    let before = files_below(&fixture.index_directory());
     let expected = all_hits(&fixture.open_with(Some(b.clone())).unwrap().index, "open a socket");
     let whole = tempfile::tempdir().unwrap();
-    copy(&fixture.index_folder(), whole.path());
+    copy(&fixture.index_directory(), whole.path());
     let is_called = |file: &Path, name: &str| file.file_name().unwrap().to_string_lossy().starts_with(name);
     for file in files_below(whole.path()) {
         for (number, damage) in DAMAGES.iter().enumerate() {
-            fs::remove_dir_all(fixture.index_folder()).unwrap();
-            copy(whole.path(), &fixture.index_folder());
-            if !damage(&fixture.index_folder().join(&file)) {
+            fs::remove_dir_all(fixture.index_directory()).unwrap();
+            copy(whole.path(), &fixture.index_directory());
+            if !damage(&fixture.index_directory().join(&file)) {
                 continue;
             }
             let what = format!("damage {number} to {}", file.display());
@@ -73,9 +73,9 @@ fn damage_to_any_file_is_found_and_costs_no_vectors_but_those_in_it() {
             if is_unused || is_of_b {
                 assert_eq!(reason, None, "{what}");
             } else if is_called(&file, "manifest.json") && number == 0 {
-                assert_eq!(reason, Some(&Stale::Missing), "{what}");
+                assert_eq!(reason, Some(&RebuildReason::Missing), "{what}");
             } else {
-                assert!(matches!(reason, Some(Stale::Broken(_))), "{what}: {reason:?}");
+                assert!(matches!(reason, Some(RebuildReason::Broken(_))), "{what}: {reason:?}");
             }
             let n_embedded =
                 |built: Option<quarry_index::BuildReport>| built.map_or(0, |report| report.n_embedded);

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex};
 
 use quarry_embed::{EmbedError, Embedder, Vectors};
 use quarry_index::{
-    Changes, Error, Event, Filter, Hit, Index, OpenOptions, Opened, Ranking, SearchRequest, Stale, Update,
+    Changes, Error, Event, Filter, Hit, Index, OpenOptions, Opened, RankingWeights, RebuildReason,
+    SearchRequest, Update,
 };
 use quarry_source::UnitKind;
 use quarry_walk::SkipReason;
@@ -64,25 +65,25 @@ impl Embedder for WordHashes {
     }
 }
 
-/// A tree, and the folder of its index.
+/// A tree, and the directory of its index.
 struct Fixture {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Fixture {
     fn new(files: &[(&str, &str)]) -> Self {
-        let fixture = Self { folder: tempfile::tempdir().unwrap() };
+        let fixture = Self { directory: tempfile::tempdir().unwrap() };
         fs::create_dir(fixture.root()).unwrap();
         files.iter().for_each(|(path, content)| fixture.write(path, content));
         fixture
     }
 
     fn root(&self) -> PathBuf {
-        self.folder.path().join("tree")
+        self.directory.path().join("tree")
     }
 
-    fn index_folder(&self) -> PathBuf {
-        self.folder.path().join("index")
+    fn index_directory(&self) -> PathBuf {
+        self.directory.path().join("index")
     }
 
     fn write(&self, path: &str, content: &str) {
@@ -92,7 +93,7 @@ impl Fixture {
     }
 
     fn open_with(&self, embedder: Option<Arc<dyn Embedder>>) -> Result<Opened, Error> {
-        let options = OpenOptions { folder: Some(self.index_folder()), ..OpenOptions::default() };
+        let options = OpenOptions { directory: Some(self.index_directory()), ..OpenOptions::default() };
         Index::open_or_build(&self.root(), &options, embedder, &|_| {})
     }
 
@@ -101,7 +102,7 @@ impl Fixture {
     }
 
     fn generations(&self) -> usize {
-        let entries = fs::read_dir(self.index_folder()).unwrap().flatten();
+        let entries = fs::read_dir(self.index_directory()).unwrap().flatten();
         entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("generation-")).count()
     }
 }
@@ -112,7 +113,12 @@ const PARSE: &str =
 
 fn search(index: &Index, query: &str) -> Vec<Hit> {
     index
-        .search(&SearchRequest { query, limit: 10, ranking: Ranking::default(), filter: &Filter::default() })
+        .search(&SearchRequest {
+            query,
+            limit: 10,
+            ranking: RankingWeights::default(),
+            filter: &Filter::default(),
+        })
         .unwrap()
         .hits
 }
@@ -122,14 +128,14 @@ fn paths(hits: &[Hit]) -> Vec<&str> {
 }
 
 #[track_caller]
-fn check_rebuilt(opened: &Opened, expected: &Stale) {
+fn check_rebuilt(opened: &Opened, expected: &RebuildReason) {
     assert_eq!(opened.built.as_ref().map(|report| &report.reason), Some(expected));
 }
 
 #[test]
 fn builds_once_and_finds_units() {
     let fixture = Fixture::new(&[("net.py", CONNECT), ("http/header.py", PARSE)]);
-    check_rebuilt(&fixture.open(), &Stale::Missing);
+    check_rebuilt(&fixture.open(), &RebuildReason::Missing);
     let Opened { index, built, .. } = fixture.open();
     assert!(built.is_none());
     let hits = search(&index, "split a header");
@@ -152,16 +158,16 @@ fn a_changed_new_or_deleted_file_makes_a_new_generation() {
     let fixture = Fixture::new(&[("net.py", CONNECT), ("header.py", PARSE)]);
     let first = fixture.open().index;
     fixture.write("net.py", "def listen(port):\n    return accept(port)\n");
-    check_rebuilt(&fixture.open(), &Stale::Files(Changes { changed: 1, ..Changes::default() }));
+    check_rebuilt(&fixture.open(), &RebuildReason::Files(Changes { changed: 1, ..Changes::default() }));
     let index = fixture.open().index;
     assert_eq!(paths(&search(&index, "listen")), ["net.py"]);
     assert!(search(&index, "socket").is_empty());
-    // Who still has the former generation open is not disturbed.
+    // Who still has the previous generation open is not disturbed.
     assert_eq!(paths(&search(&first, "socket")), ["net.py"]);
     fixture.write("new.py", CONNECT);
-    check_rebuilt(&fixture.open(), &Stale::Files(Changes { new: 1, ..Changes::default() }));
+    check_rebuilt(&fixture.open(), &RebuildReason::Files(Changes { new: 1, ..Changes::default() }));
     fs::remove_file(fixture.root().join("header.py")).unwrap();
-    check_rebuilt(&fixture.open(), &Stale::Files(Changes { removed: 1, ..Changes::default() }));
+    check_rebuilt(&fixture.open(), &RebuildReason::Files(Changes { removed: 1, ..Changes::default() }));
     assert!(search(&fixture.open().index, "header").is_empty());
     assert_eq!(fixture.generations(), 1);
 }
@@ -188,7 +194,7 @@ fn the_vectors_of_each_model_stay() {
     let (a, b) = (WordHashes::new("a"), WordHashes::new("b"));
     fixture.open_with(Some(a.clone())).unwrap();
     let opened = fixture.open_with(Some(b.clone())).unwrap();
-    check_rebuilt(&opened, &Stale::Model("b".to_owned()));
+    check_rebuilt(&opened, &RebuildReason::Model("b".to_owned()));
     assert_eq!(opened.built.unwrap().n_embedded, 2);
     // Neither the other model nor none needs anything.
     assert!(fixture.open().built.is_none());
@@ -235,7 +241,7 @@ fn an_updated_index_answers_as_one_built_from_nothing() {
         }
         let updated = fixture.open_with(Some(model.clone())).unwrap().index;
         let elsewhere = tempfile::tempdir().unwrap();
-        let options = OpenOptions { folder: Some(elsewhere.path().into()), ..OpenOptions::default() };
+        let options = OpenOptions { directory: Some(elsewhere.path().into()), ..OpenOptions::default() };
         let new =
             Index::open_or_build(&fixture.root(), &options, Some(model.clone()), &|_| {}).unwrap().index;
         assert_eq!((updated.n_files(), updated.n_units()), (new.n_files(), new.n_units()));
@@ -257,7 +263,7 @@ fn a_touched_file_is_not_indexed_again() {
     fixture.write("net.py", &CONNECT.replace("dial", "dyal"));
     let file = fs::File::options().append(true).open(fixture.root().join("net.py")).unwrap();
     file.set_modified(modified).unwrap();
-    check_rebuilt(&fixture.open(), &Stale::Files(Changes { changed: 1, ..Changes::default() }));
+    check_rebuilt(&fixture.open(), &RebuildReason::Files(Changes { changed: 1, ..Changes::default() }));
 }
 
 #[test]
@@ -269,13 +275,13 @@ fn a_change_that_keeps_length_and_time_is_seen() {
         let file = fs::File::options().append(true).open(path).unwrap();
         file.set_modified(long_ago).unwrap();
     };
-    let (path, aside) = (fixture.root().join("net.py"), fixture.folder.path().join("aside"));
+    let (path, aside) = (fixture.root().join("net.py"), fixture.directory.path().join("aside"));
     let settle = || {
         // Until the time of the last change proves something.
         std::thread::sleep(std::time::Duration::from_millis(100));
         assert!(fixture.open().built.is_none());
     };
-    let changed = Stale::Files(Changes { changed: 1, ..Changes::default() });
+    let changed = RebuildReason::Files(Changes { changed: 1, ..Changes::default() });
     set_back(&path);
     fixture.open();
     settle();
@@ -283,7 +289,7 @@ fn a_change_that_keeps_length_and_time_is_seen() {
     set_back(&path);
     check_rebuilt(&fixture.open(), &changed);
     assert_eq!(paths(&search(&fixture.open().index, "dyal")), ["net.py"]);
-    // One that takes its place, made long ago as well.
+    // Another old file that replaces it.
     fs::write(&aside, CONNECT.replace("dial", "dual")).unwrap();
     set_back(&aside);
     settle();
@@ -297,11 +303,11 @@ fn a_manifest_of_another_version_is_rebuilt() {
     let fixture = Fixture::new(&[("net.py", CONNECT)]);
     fixture.open();
     fs::write(
-        fixture.index_folder().join("manifest.json"),
+        fixture.index_directory().join("manifest.json"),
         r#"{"format": 99, "generation": "generation-1"}"#,
     )
     .unwrap();
-    check_rebuilt(&fixture.open(), &Stale::Format(99));
+    check_rebuilt(&fixture.open(), &RebuildReason::Format(99));
     assert_eq!(paths(&search(&fixture.open().index, "socket")), ["net.py"]);
 }
 
@@ -352,17 +358,20 @@ fn of_two_writers_one_builds_and_one_waits() {
 fn a_rebuild_can_be_asked_for() {
     let fixture = Fixture::new(&[("net.py", CONNECT)]);
     fixture.open();
-    let options =
-        OpenOptions { folder: Some(fixture.index_folder()), update: Update::Anew, ..OpenOptions::default() };
+    let options = OpenOptions {
+        directory: Some(fixture.index_directory()),
+        update: Update::Anew,
+        ..OpenOptions::default()
+    };
     let reasons = Mutex::new(Vec::new());
     let record = |event: Event| {
-        if let Event::Stale(reason) = event {
+        if let Event::Rebuilding(reason) = event {
             reasons.lock().unwrap().push(reason.clone());
         }
     };
     let opened = Index::open_or_build(&fixture.root(), &options, None, &record).unwrap();
-    check_rebuilt(&opened, &Stale::Requested);
-    assert_eq!(*reasons.lock().unwrap(), [Stale::Requested]);
+    check_rebuilt(&opened, &RebuildReason::Requested);
+    assert_eq!(*reasons.lock().unwrap(), [RebuildReason::Requested]);
 }
 
 #[test]
@@ -370,18 +379,18 @@ fn another_tree_does_not_get_this_ones_index() {
     let fixture = Fixture::new(&[("net.py", CONNECT)]);
     fixture.open();
     fixture.write("sub/header.py", PARSE);
-    let options = OpenOptions { folder: Some(fixture.index_folder()), ..OpenOptions::default() };
+    let options = OpenOptions { directory: Some(fixture.index_directory()), ..OpenOptions::default() };
     let opened = Index::open_or_build(&fixture.root().join("sub"), &options, None, &|_| {}).unwrap();
-    assert!(matches!(opened.built.unwrap().reason, Stale::Root(_)));
+    assert!(matches!(opened.built.unwrap().reason, RebuildReason::Root(_)));
 }
 
 #[test]
-fn a_folder_with_something_else_is_not_touched() {
+fn a_directory_with_something_else_is_not_touched() {
     let fixture = Fixture::new(&[("net.py", CONNECT)]);
-    fs::create_dir(fixture.index_folder()).unwrap();
-    fs::write(fixture.index_folder().join("precious.txt"), "x").unwrap();
-    assert!(matches!(fixture.open_with(None), Err(Error::ForeignFolder(_))));
-    assert_eq!(fs::read_dir(fixture.index_folder()).unwrap().count(), 1);
+    fs::create_dir(fixture.index_directory()).unwrap();
+    fs::write(fixture.index_directory().join("precious.txt"), "x").unwrap();
+    assert!(matches!(fixture.open_with(None), Err(Error::ForeignDirectory(_))));
+    assert_eq!(fs::read_dir(fixture.index_directory()).unwrap().count(), 1);
 }
 
 #[test]
@@ -398,8 +407,12 @@ fn a_query_without_words_is_an_error() {
     let fixture = Fixture::new(&[("net.py", CONNECT)]);
     let index = fixture.open().index;
     for query in ["", "  ", "?!"] {
-        let request =
-            SearchRequest { query, limit: 10, ranking: Ranking::default(), filter: &Filter::default() };
+        let request = SearchRequest {
+            query,
+            limit: 10,
+            ranking: RankingWeights::default(),
+            filter: &Filter::default(),
+        };
         assert!(matches!(index.search(&request), Err(Error::EmptyQuery)), "{query:?}");
     }
 }
@@ -450,7 +463,7 @@ fn confidence_tells_found_from_not_found() {
             .search(&SearchRequest {
                 query,
                 limit: 10,
-                ranking: Ranking::default(),
+                ranking: RankingWeights::default(),
                 filter: &Filter::default(),
             })
             .unwrap()
@@ -464,7 +477,7 @@ fn confidence_tells_found_from_not_found() {
 #[test]
 fn a_file_can_be_the_tree() {
     let fixture = Fixture::new(&[("net.py", CONNECT), ("header.py", PARSE)]);
-    let options = OpenOptions { folder: Some(fixture.index_folder()), ..OpenOptions::default() };
+    let options = OpenOptions { directory: Some(fixture.index_directory()), ..OpenOptions::default() };
     let file: &Path = &fixture.root().join("net.py");
     let index = Index::open_or_build(file, &options, None, &|_| {}).unwrap().index;
     assert_eq!(index.n_files(), 1);
@@ -482,8 +495,12 @@ fn a_filter_narrows_what_is_found() {
     let paths = |languages: &[&str], kinds: &[UnitKind], globs: &[&str]| {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let filter = Filter::new(&owned(languages), kinds, &owned(globs)).unwrap();
-        let request =
-            SearchRequest { query: "connect host", limit: 10, ranking: Ranking::default(), filter: &filter };
+        let request = SearchRequest {
+            query: "connect host",
+            limit: 10,
+            ranking: RankingWeights::default(),
+            filter: &filter,
+        };
         let mut paths: Vec<String> =
             index.search(&request).unwrap().hits.into_iter().map(|hit| hit.path).collect();
         paths.sort();
@@ -514,12 +531,15 @@ fn similar_units_are_those_with_like_words() {
 #[test]
 fn an_index_can_be_opened_as_it_is() {
     let fixture = Fixture::new(&[("net.py", CONNECT)]);
-    let options =
-        OpenOptions { folder: Some(fixture.index_folder()), update: Update::Never, ..OpenOptions::default() };
+    let options = OpenOptions {
+        directory: Some(fixture.index_directory()),
+        update: Update::Never,
+        ..OpenOptions::default()
+    };
     let open = || Index::open_or_build(&fixture.root(), &options, None, &|_| {});
     let error = open().err().unwrap();
-    assert!(matches!(error, Error::NoIndex { reason: Stale::Missing, .. }), "{error}");
-    assert!(!fixture.index_folder().exists());
+    assert!(matches!(error, Error::NoIndex { reason: RebuildReason::Missing, .. }), "{error}");
+    assert!(!fixture.index_directory().exists());
     fixture.open();
     fixture.write("header.py", PARSE);
     let opened = open().unwrap();
@@ -530,11 +550,11 @@ fn an_index_can_be_opened_as_it_is() {
 #[test]
 fn the_status_says_what_there_is_and_builds_nothing() {
     let fixture = Fixture::new(&[("net.py", CONNECT), ("notes.md", "# A\n\nb\n"), ("a.unknown-kind", "x")]);
-    let options = OpenOptions { folder: Some(fixture.index_folder()), ..OpenOptions::default() };
+    let options = OpenOptions { directory: Some(fixture.index_directory()), ..OpenOptions::default() };
     let status = || Index::status(&fixture.root(), &options).unwrap();
     let missing = status();
-    assert!(missing.index.is_none() && missing.stale == Some(Stale::Missing));
-    assert!(!fixture.index_folder().exists());
+    assert!(missing.index.is_none() && missing.stale == Some(RebuildReason::Missing));
+    assert!(!fixture.index_directory().exists());
 
     fixture.open_with(Some(WordHashes::new("a"))).unwrap();
     let fresh = status();
@@ -553,7 +573,7 @@ fn the_status_says_what_there_is_and_builds_nothing() {
     fixture.write("net.py", PARSE);
     fixture.write("new.py", PARSE);
     fs::remove_file(fixture.root().join("notes.md")).unwrap();
-    assert_eq!(status().stale, Some(Stale::Files(Changes { changed: 1, new: 1, removed: 1 })));
+    assert_eq!(status().stale, Some(RebuildReason::Files(Changes { changed: 1, new: 1, removed: 1 })));
     let line = status().stale.unwrap().to_string();
     assert_eq!(line, "1 file changed, 1 new, 1 removed");
 }

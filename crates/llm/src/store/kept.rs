@@ -50,9 +50,9 @@ impl KeptAnswers {
     ///
     /// # Errors
     /// When the directory cannot be read.
-    pub fn list(folder: &Path) -> io::Result<Vec<CacheEntry>> {
+    pub fn list(directory: &Path) -> io::Result<Vec<CacheEntry>> {
         let mut groups: BTreeMap<(EntryState, String), (usize, u64, SystemTime)> = BTreeMap::new();
-        for_each(folder, false, &mut |found| {
+        for_each(directory, false, &mut |found| {
             let (state, of) = match found.is_left_over {
                 true => (EntryState::Unfinished, "unfinished".to_owned()),
                 false => (EntryState::Useful, found.of().unwrap_or_else(|| "unreadable".to_owned())),
@@ -62,7 +62,7 @@ impl KeptAnswers {
         })?;
         let entry = |((state, of), (n, bytes, used))| CacheEntry {
             what: format!("{of} ({n})"),
-            path: folder.to_owned(),
+            path: directory.to_owned(),
             bytes,
             used,
             state,
@@ -75,10 +75,10 @@ impl KeptAnswers {
     ///
     /// # Errors
     /// When the directory cannot be read.
-    pub fn prune(folder: &Path, selection: Selection, dry_run: bool) -> io::Result<Vec<Pruned>> {
+    pub fn prune(directory: &Path, selection: Selection, dry_run: bool) -> io::Result<Vec<Pruned>> {
         let (mut n, mut bytes) = (0, 0);
         let mut pruned = Vec::new();
-        for_each(folder, !dry_run, &mut |found| {
+        for_each(directory, !dry_run, &mut |found| {
             let state = if found.is_left_over { EntryState::Unfinished } else { EntryState::Useful };
             if !selection.includes(state, found.modified) {
                 return;
@@ -95,7 +95,7 @@ impl KeptAnswers {
         if n > 0 {
             let what = if n == 1 { "1 answer".to_owned() } else { format!("{n} answers") };
             let outcome = PruneOutcome::Removed(bytes);
-            pruned.push(Pruned { what, path: folder.to_owned(), outcome });
+            pruned.push(Pruned { what, path: directory.to_owned(), outcome });
         }
         Ok(pruned)
     }
@@ -113,8 +113,8 @@ impl Found {
 
 /// Calls `see` for each answer and each abandoned temporary file, and then, if asked to, removes the directories of
 /// answers that are empty.
-fn for_each(folder: &Path, remove_empty: bool, see: &mut dyn FnMut(&Found)) -> io::Result<()> {
-    let directory = match Directory::open(folder) {
+fn for_each(cache: &Path, remove_empty: bool, see: &mut dyn FnMut(&Found)) -> io::Result<()> {
+    let directory = match Directory::open(cache) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => opened?,
     };
@@ -203,30 +203,30 @@ mod tests {
             .unwrap();
     }
 
-    fn n_files(folder: &Path) -> usize {
-        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    fn n_files(directory: &Path) -> usize {
+        let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
         entries.map(|path| if path.is_dir() { n_files(&path) } else { 1 }).sum()
     }
 
     #[test]
     fn answers_are_listed_by_model_and_removed_by_age() {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = Cache::open(folder.path()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::open(directory.path()).unwrap();
         let requests = [request("a", "1"), request("a", "2"), request("b", "1")];
         for request in &requests {
             cache.put(request, &json!([1, 2, 3])).unwrap();
             age(&cache.file(&request.key()), 40);
         }
-        let listed = KeptAnswers::list(folder.path()).unwrap();
+        let listed = KeptAnswers::list(directory.path()).unwrap();
         let what: Vec<&str> = listed.iter().map(|entry| entry.what.as_str()).collect();
         let at = "at http://localhost/v1/embeddings";
         assert_eq!(what, [format!("a {at} (2)"), format!("b {at} (1)")]);
         // An answer that is used is not old.
         assert!(cache.get(&requests[0]).unwrap().is_some());
-        assert!(KeptAnswers::prune(folder.path(), Selection::Useless, false).unwrap().is_empty());
+        assert!(KeptAnswers::prune(directory.path(), Selection::Useless, false).unwrap().is_empty());
         let unused = Selection::UnusedSince(SystemTime::now() - DAY * 30);
         for dry_run in [true, false] {
-            let pruned = KeptAnswers::prune(folder.path(), unused, dry_run).unwrap();
+            let pruned = KeptAnswers::prune(directory.path(), unused, dry_run).unwrap();
             assert!(matches!(pruned.as_slice(), [one] if one.what == "2 answers"), "{pruned:?}");
         }
         assert!(cache.get(&requests[0]).unwrap().is_some() && cache.get(&requests[1]).unwrap().is_none());
@@ -236,10 +236,10 @@ mod tests {
 
     #[test]
     fn what_is_not_an_answer_is_left_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = Cache::open(folder.path()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::open(directory.path()).unwrap();
         cache.put(&request("a", "1"), &json!([])).unwrap();
-        let at = |name: &str| folder.path().join(name);
+        let at = |name: &str| directory.path().join(name);
         fs::create_dir(at("00")).unwrap();
         let digits = "0".repeat(62);
         fs::write(at("notes.json"), "{}").unwrap();
@@ -254,12 +254,12 @@ mod tests {
             fs::create_dir(&answer).unwrap();
             fs::write(answer.join(format!("{digits}.json")), format!("{}\n{{}}", "0".repeat(64))).unwrap();
             std::os::unix::fs::symlink(&answer, at("11")).unwrap();
-            KeptAnswers::prune(folder.path(), Selection::All, false).unwrap();
+            KeptAnswers::prune(directory.path(), Selection::All, false).unwrap();
             assert_eq!(n_files(&answer), 1, "what a link leads to is as it was");
             fs::remove_file(at("11")).unwrap();
         }
-        KeptAnswers::prune(folder.path(), Selection::All, false).unwrap();
-        assert_eq!(n_files(folder.path()), 3);
+        KeptAnswers::prune(directory.path(), Selection::All, false).unwrap();
+        assert_eq!(n_files(directory.path()), 3);
         assert!(!at(".tmpOld").exists() && at(".tmpNew").exists());
     }
 
@@ -268,8 +268,8 @@ mod tests {
     fn answers_are_for_their_user_alone() {
         use std::os::unix::fs::PermissionsExt;
 
-        let folder = tempfile::tempdir().unwrap();
-        let answers = folder.path().join("cache/answers");
+        let directory = tempfile::tempdir().unwrap();
+        let answers = directory.path().join("cache/answers");
         let cache = Cache::open(&answers).unwrap();
         let request = request("a", "1");
         cache.put(&request, &json!([])).unwrap();
@@ -281,8 +281,8 @@ mod tests {
 
     #[test]
     fn answers_are_stored_while_they_are_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = Cache::open(folder.path()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::open(directory.path()).unwrap();
         std::thread::scope(|scope| {
             let storing = scope.spawn(|| {
                 for n in 0..300 {
@@ -290,7 +290,7 @@ mod tests {
                 }
             });
             while !storing.is_finished() {
-                KeptAnswers::prune(folder.path(), Selection::All, false).unwrap();
+                KeptAnswers::prune(directory.path(), Selection::All, false).unwrap();
             }
         });
     }

@@ -73,8 +73,8 @@ pub(super) fn share(cache: &Path) -> Option<File> {
 }
 
 /// Notes that a set is used.
-pub(super) fn note_use(folder: &Path) {
-    if let Ok(manifest) = File::open(folder.join(MANIFEST)) {
+pub(super) fn note_use(directory: &Path) {
+    if let Ok(manifest) = File::open(directory.join(MANIFEST)) {
         mark_used(&manifest);
     }
 }
@@ -177,13 +177,13 @@ mod tests {
     const HASH: &str = "0123456789abcdef0123456789abcdef";
 
     fn set(cache: &Path, manager: &str) -> PathBuf {
-        let folder = cache.join(format!("{manager}-{HASH}"));
-        fs::create_dir_all(folder.join(PACKAGES).join("deep/er")).unwrap();
-        fs::write(folder.join(PACKAGES).join("deep/er/file"), "content").unwrap();
+        let directory = cache.join(format!("{manager}-{HASH}"));
+        fs::create_dir_all(directory.join(PACKAGES).join("deep/er")).unwrap();
+        fs::write(directory.join(PACKAGES).join("deep/er/file"), "content").unwrap();
         let manifest = Manifest { requirements: vec!["numpy".to_owned()], packages: Vec::new() };
-        fs::write(folder.join(MANIFEST), serde_json::to_string(&manifest).unwrap()).unwrap();
-        drop(open_lock(&folder.with_extension(SET_LOCK)).unwrap());
-        folder
+        fs::write(directory.join(MANIFEST), serde_json::to_string(&manifest).unwrap()).unwrap();
+        drop(open_lock(&directory.with_extension(SET_LOCK)).unwrap());
+        directory
     }
 
     fn outcomes(cache: &Path, selection: Selection) -> Vec<(String, PruneOutcome)> {
@@ -193,8 +193,8 @@ mod tests {
 
     #[test]
     fn sets_are_removed_and_nothing_else() {
-        let folder = tempfile::tempdir().unwrap();
-        let (cache, outside) = (folder.path().join("packages"), folder.path().join("outside"));
+        let directory = tempfile::tempdir().unwrap();
+        let (cache, outside) = (directory.path().join("packages"), directory.path().join("outside"));
         let kept = set(&cache, "pip");
         set(&outside, "npm");
         std::os::unix::fs::symlink(outside.join(format!("npm-{HASH}")), cache.join(format!("npm-{HASH}")))
@@ -221,8 +221,8 @@ mod tests {
 
     #[test]
     fn sets_stay_while_somebody_uses_them_and_go_when_nobody_did_for_long() {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = folder.path();
+        let directory = tempfile::tempdir().unwrap();
+        let cache = directory.path();
         let kept = set(cache, "npm");
         let partial = kept.with_extension(PARTIAL);
         fs::create_dir(&partial).unwrap();
@@ -251,9 +251,9 @@ mod tests {
 
     #[test]
     fn locks_are_for_their_user_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        drop(share(folder.path()).unwrap());
-        let mode = fs::metadata(folder.path().join(LOCK)).unwrap().permissions().mode();
+        let directory = tempfile::tempdir().unwrap();
+        drop(share(directory.path()).unwrap());
+        let mode = fs::metadata(directory.path().join(LOCK)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
 }

@@ -32,12 +32,12 @@ def read(path):
 
 
 def stat(path):
-    """Looks for something. An empty folder is as good as none."""
+    """Looks for something. An empty directory is as good as none."""
     return entries(path) if os.path.isdir(path) else os.stat(path)
 
 
 def entries(path):
-    """What is in a folder. An empty one is as good as none."""
+    """What is in a directory. An empty one is as good as none."""
     names = os.listdir(path)
     if not names:
         raise OSError("it is empty")

@@ -1,4 +1,4 @@
-"""Makes packages by hand: make.py FOLDER, with a list of what to make on standard input, as JSON."""
+"""Makes packages by hand: make.py DIRECTORY, with a list of what to make on standard input, as JSON."""
 import base64
 import hashlib
 import io
@@ -8,7 +8,7 @@ import sys
 import tarfile
 import zipfile
 
-folder = pathlib.Path(sys.argv[1])
+directory = pathlib.Path(sys.argv[1])
 
 
 def wheel(name, version, files, needs):
@@ -23,7 +23,7 @@ def wheel(name, version, files, needs):
         digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
         record += f"{path},sha256={digest},{len(text.encode())}\n"
     files[f"{information}/RECORD"] = record + f"{information}/RECORD,,\n"
-    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(directory / f"{name}-{version}-py3-none-any.whl", "w", zipfile.ZIP_DEFLATED) as archive:
         for path, text in files.items():
             archive.writestr(path, text)
 
@@ -46,12 +46,12 @@ for package in json.load(sys.stdin):
     elif kind == "source":
         inside = {f"{name}-{version}/{path}": text for path, text in files.items()}
         inside[f"{name}-{version}/PKG-INFO"] = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-        tarball(folder / f"{name}-{version}.tar.gz", inside)
+        tarball(directory / f"{name}-{version}.tar.gz", inside)
     else:
         manifest = {"name": name, "version": version, "dependencies": dict(needs), **package.get("manifest", {})}
         files = {f"package/{path}": text for path, text in files.items()}
-        (folder / name).parent.mkdir(exist_ok=True)
-        tarball(folder / f"{name}-{version}.tgz", {**files, "package/package.json": json.dumps(manifest)})
-        content = (folder / f"{name}-{version}.tgz").read_bytes()
+        (directory / name).parent.mkdir(exist_ok=True)
+        tarball(directory / f"{name}-{version}.tgz", {**files, "package/package.json": json.dumps(manifest)})
+        content = (directory / f"{name}-{version}.tgz").read_bytes()
         manifest["dist"] = {"integrity": "sha512-" + base64.b64encode(hashlib.sha512(content).digest()).decode()}
-        (folder / f"{name}.json").write_text(json.dumps(manifest))
+        (directory / f"{name}.json").write_text(json.dumps(manifest))

@@ -13,13 +13,14 @@ pub struct Fixture {
     pub source: Vec<u8>,
 }
 
-pub fn folder(name: &str) -> PathBuf {
+pub fn directory(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
 }
 
-/// The files in a folder beside this one, ascending, without those of what is expected of them.
+/// The files in a directory beside this one, ascending, without those of what is expected of them.
 pub fn fixtures(name: &str) -> Vec<Fixture> {
-    let mut paths: Vec<_> = fs::read_dir(folder(name)).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut paths: Vec<_> =
+        fs::read_dir(directory(name)).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_none_or(|extension| extension != "txt"));
     paths.sort();
     let read = |path: PathBuf| {

@@ -8,7 +8,7 @@ use proptest::sample::{Index, select};
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 use quarry_source::{Language, languages};
 
-use crate::fixtures::{fixtures, folder};
+use crate::fixtures::{directory, fixtures};
 use crate::invariants::check_repeated;
 
 /// What means something to some language, and bytes that mean nothing to any.
@@ -153,7 +153,7 @@ fn check_changed(language: Language, originals: Vec<Vec<u8>>) {
         Ok(())
     });
     if let Err(TestError::Fail(reason, source)) = outcome {
-        let path = folder("failures").join(format!("random.{}", language.extensions()[0]));
+        let path = directory("failures").join(format!("random.{}", language.extensions()[0]));
         fs::write(&path, source).unwrap();
         panic!("{reason}\nkept as {}; rename it after what it shows", path.display());
     }

@@ -17,7 +17,7 @@ const CONTENTS: &str = "docs/SUMMARY.md";
 /// every relative link, leads to a file or directory, and to a heading in it where the link names one; every page of the
 /// book is in its table of contents, and links to other pages only; and the code map names every crate.
 pub fn check(tree: &Tree) -> Vec<Violation> {
-    let top: Vec<&str> = tree.folders("");
+    let top: Vec<&str> = tree.directories("");
     let mut found = Vec::new();
     for (document, text) in tree.texts().filter(|(path, _)| is_document(path)) {
         for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
@@ -49,7 +49,7 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
             }
         }
     }
-    for name in tree.folders("crates/") {
+    for name in tree.directories("crates/") {
         let is_named = |text: &str| text.contains(&format!("`crates/{name}`"));
         if !tree.text(CODE_MAP).is_some_and(is_named) {
             let message = format!("the code map lacks `crates/{name}`; say what the crate holds");
@@ -65,9 +65,9 @@ fn is_document(path: &str) -> bool {
 
 /// The path that a code span is, without a line number; none where it is something else, a pattern say.
 fn path_in_code(code: &str, top: &[&str]) -> Option<String> {
-    let (folder, _) = code.split_once('/')?;
+    let (directory, _) = code.split_once('/')?;
     let is_path =
-        top.contains(&folder) && !code.contains(|c: char| c.is_whitespace() || "*<>{}$".contains(c));
+        top.contains(&directory) && !code.contains(|c: char| c.is_whitespace() || "*<>{}$".contains(c));
     let without_line = code.split(':').next().unwrap_or(code);
     is_path.then(|| without_line.to_owned())
 }

@@ -12,7 +12,7 @@ use crate::tree::Tree;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Light {
-    /// The crate, by folder name.
+    /// The crate, by directory name.
     name: String,
     /// Packages; `*` at the end stands for anything.
     without: Vec<String>,
@@ -35,7 +35,7 @@ pub fn check(tree: &Tree, rules: &Rules) -> Vec<Violation> {
             let mut after = Vec::new();
             for name in next {
                 let needed = match name.strip_prefix("quarry-") {
-                    Some(folder) => always_needed(tree, folder),
+                    Some(directory) => always_needed(tree, directory),
                     None => packages.get(name.as_str()).cloned().unwrap_or_default(),
                 };
                 for dependency in needed {
@@ -77,8 +77,8 @@ fn dependencies_by_name(lock: &Table) -> BTreeMap<&str, BTreeSet<String>> {
 }
 
 /// What a crate of the workspace depends on whatever its features, for any target.
-fn always_needed(tree: &Tree, folder: &str) -> BTreeSet<String> {
-    let manifest = tree.text(&format!("crates/{folder}/Cargo.toml")).and_then(|text| text.parse().ok());
+fn always_needed(tree: &Tree, directory: &str) -> BTreeSet<String> {
+    let manifest = tree.text(&format!("crates/{directory}/Cargo.toml")).and_then(|text| text.parse().ok());
     let manifest: Table = manifest.unwrap_or_default();
     let targets = manifest.get("target").and_then(Value::as_table).into_iter().flat_map(Table::values);
     let tables = std::iter::once(&manifest).chain(targets.filter_map(Value::as_table));

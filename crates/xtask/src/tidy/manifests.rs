@@ -28,13 +28,13 @@ pub fn check(tree: &Tree, rules: &Rules) -> Vec<Violation> {
     let root = tree.text(ROOT).map(|text| read(ROOT, text, &mut found)).unwrap_or_default();
     let unsafe_crates: BTreeSet<&str> = rules.r#unsafe.keys().filter_map(|path| crate_of(path)).collect();
     let mut used: BTreeSet<String> = BTreeSet::new();
-    for name in tree.folders("crates/") {
+    for name in tree.directories("crates/") {
         let path = format!("crates/{name}/Cargo.toml");
         let Some(text) = tree.text(&path) else {
             found.push(Violation::new(
                 &path,
                 None,
-                "a folder in crates/ is a crate; give it a manifest, or move it",
+                "a directory in crates/ is a crate; give it a manifest, or move it",
             ));
             continue;
         };
@@ -71,7 +71,7 @@ impl Manifest<'_> {
         let package = at(self.table, &["package"]).unwrap_or(&empty);
         let name = format!("quarry-{}", self.name);
         if package.get("name").and_then(Value::as_str) != Some(&name) {
-            let message = format!("the package of this folder is named {name}; rename one of them");
+            let message = format!("the package of this directory is named {name}; rename one of them");
             found.push(self.violation("name", message));
         }
         for key in SHARED_KEYS {
@@ -288,7 +288,7 @@ missing_docs = 'warn'
             &low,
             &high,
             &[
-                "crates/low/Cargo.toml:2: the package of this folder is named quarry-low",
+                "crates/low/Cargo.toml:2: the package of this directory is named quarry-low",
                 "crates/low/Cargo.toml:4: expected `edition.workspace = true`",
                 "crates/low/Cargo.toml:8: expected `workspace = true` in [lints]",
                 "crates/low/Cargo.toml:11: expected `engine.workspace = true`",
@@ -315,7 +315,7 @@ missing_docs = 'warn'
             super::check,
             "crates = { low = [] }",
             &files,
-            &["Cargo.toml: is no TOML", "crates/low/Cargo.toml: a folder in crates/ is a crate"],
+            &["Cargo.toml: is no TOML", "crates/low/Cargo.toml: a directory in crates/ is a crate"],
         );
     }
 }

@@ -19,7 +19,7 @@ use crate::tree::Tree;
 #[serde(deny_unknown_fields)]
 #[cfg_attr(test, serde(default))]
 pub struct Rules {
-    /// For each crate, by folder name, the crates it may depend on.
+    /// For each crate, by directory name, the crates it may depend on.
     crates: BTreeMap<String, Vec<String>>,
     outside: Vec<manifests::Outside>,
     light: Vec<light::Light>,

@@ -1,4 +1,4 @@
-//! Indexes in trees of strangers: whatever takes the place of a file of theirs, nothing outside is written, read or
+//! Indexes in foreign trees: whatever replaces a file of theirs, nothing outside is written, read or
 //! waited for.
 
 #![cfg(unix)]
@@ -12,16 +12,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use quarry_embed::{Embedder, StaticModel};
-use quarry_index::{Error, Index, LOCAL_FOLDER, OpenOptions, Opened, Update, UserFolders};
+use quarry_index::{Error, Index, LOCAL_DIRECTORY, OpenOptions, Opened, Update, UserDirectories};
 
-/// A stranger's tree, a user's own files beside it, and the user's folders.
+/// A stranger's tree, a user's own files beside it, and the user's directories.
 struct Fixture {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Fixture {
     fn new() -> Self {
-        let fixture = Self { folder: tempfile::tempdir().unwrap() };
+        let fixture = Self { directory: tempfile::tempdir().unwrap() };
         fs::create_dir_all(fixture.tree()).unwrap();
         fs::write(fixture.tree().join("a.py"), "def connect(host):\n    return dial(host)\n").unwrap();
         fs::create_dir_all(fixture.home().join("empty")).unwrap();
@@ -32,19 +32,19 @@ impl Fixture {
     }
 
     fn tree(&self) -> PathBuf {
-        self.folder.path().join("tree")
+        self.directory.path().join("tree")
     }
 
     fn local(&self) -> PathBuf {
-        self.tree().join(LOCAL_FOLDER)
+        self.tree().join(LOCAL_DIRECTORY)
     }
 
     fn home(&self) -> PathBuf {
-        self.folder.path().join("home")
+        self.directory.path().join("home")
     }
 
     fn options(&self) -> OpenOptions {
-        OpenOptions { user: UserFolders::below(self.folder.path()), ..OpenOptions::default() }
+        OpenOptions { user: UserDirectories::below(self.directory.path()), ..OpenOptions::default() }
     }
 
     fn open_as(&self, options: &OpenOptions) -> Result<Opened, Error> {
@@ -61,7 +61,7 @@ impl Fixture {
         self.open_as(&OpenOptions { local: true, update: Update::Required, ..self.options() })
     }
 
-    /// Something to do for whoever writes an index.
+    /// Something for a writer of the index to do.
     fn change(&self) {
         let path = self.tree().join("a.py");
         let text = fs::read_to_string(&path).unwrap();
@@ -69,10 +69,10 @@ impl Fixture {
     }
 }
 
-/// Everything below a folder: files with what is in them, directories, and where links lead.
-fn contents(folder: &Path) -> BTreeMap<PathBuf, String> {
+/// Everything below a directory: files with what is in them, directories, and where links lead.
+fn contents(directory: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
-    for entry in fs::read_dir(folder).unwrap().flatten() {
+    for entry in fs::read_dir(directory).unwrap().flatten() {
         let (path, kind) = (entry.path(), entry.file_type().unwrap());
         if kind.is_dir() {
             found.extend(contents(&path));
@@ -88,9 +88,9 @@ fn contents(folder: &Path) -> BTreeMap<PathBuf, String> {
     found
 }
 
-/// Everything in an index, relative to its folder.
-fn members(folder: &Path) -> Vec<PathBuf> {
-    contents(folder).into_keys().map(|path| path.strip_prefix(folder).unwrap().to_owned()).collect()
+/// Everything in an index, relative to its directory.
+fn members(directory: &Path) -> Vec<PathBuf> {
+    contents(directory).into_keys().map(|path| path.strip_prefix(directory).unwrap().to_owned()).collect()
 }
 
 fn remove(path: &Path) {
@@ -152,7 +152,7 @@ fn an_index_that_came_with_the_tree_is_left_alone() {
     for what in PLANTED {
         plant(what, &fixture.local(), &fixture.home());
         assert_eq!(fixture.open().unwrap().index.n_files(), 1, "{what}");
-        let options = OpenOptions { folder: Some(fixture.local()), ..fixture.options() };
+        let options = OpenOptions { directory: Some(fixture.local()), ..fixture.options() };
         if what != "directory" {
             assert!(fixture.open_as(&options).is_err(), "{what}");
             assert!(fixture.index_in_tree().is_err(), "{what}");
@@ -221,7 +221,7 @@ fn a_hard_link_to_a_file_of_ours_is_not_written_through() {
 }
 
 #[test]
-fn a_folder_that_is_swapped_for_a_link_again_and_again_is_not_left() {
+fn a_directory_that_is_swapped_for_a_link_again_and_again_is_not_left() {
     let fixture = Fixture::new();
     let mine = contents(&fixture.home());
     let (local, aside, link) = (fixture.local(), fixture.tree().join(".aside"), fixture.tree().join(".link"));
@@ -256,13 +256,13 @@ fn a_path_into_the_tree_does_not_go_through_its_links() {
     let mine = contents(&fixture.home());
     symlink(fixture.home().join("empty"), fixture.tree().join("out")).unwrap();
     // By whichever way the tree is named.
-    symlink("tree", fixture.folder.path().join("alias")).unwrap();
+    symlink("tree", fixture.directory.path().join("alias")).unwrap();
     for tree in ["tree", "alias", "home/../tree", "tree/../alias"] {
         for index in ["out", "out/index", "out/../out/index"] {
-            let folder = fixture.folder.path().join(tree).join(index);
-            let options = OpenOptions { folder: Some(folder), ..fixture.options() };
+            let directory = fixture.directory.path().join(tree).join(index);
+            let options = OpenOptions { directory: Some(directory), ..fixture.options() };
             let error = fixture.open_as(&OpenOptions { update: Update::Required, ..options }).err().unwrap();
-            assert!(matches!(error, Error::IndexFolder { .. } | Error::ForeignIndex(_)), "{error:?}");
+            assert!(matches!(error, Error::IndexDirectory { .. } | Error::ForeignIndex(_)), "{error:?}");
         }
     }
     assert_eq!(contents(&fixture.home()), mine);
@@ -277,12 +277,13 @@ fn nobody_else_reads_an_index() {
     fs::set_permissions(fixture.local(), fs::Permissions::from_mode(0o755)).unwrap();
     fixture.change();
     fixture.open().unwrap();
-    for folder in [fixture.local(), fixture.folder.path().join("cache"), fixture.folder.path().join("state")]
+    for directory in
+        [fixture.local(), fixture.directory.path().join("cache"), fixture.directory.path().join("state")]
     {
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(&folder), 0o700, "{folder:?}");
-        let paths: Vec<PathBuf> = contents(&folder).into_keys().collect();
-        assert!(paths.len() > 3 || folder.ends_with("state"), "{paths:?}");
+        assert_eq!(mode(&directory), 0o700, "{directory:?}");
+        let paths: Vec<PathBuf> = contents(&directory).into_keys().collect();
+        assert!(paths.len() > 3 || directory.ends_with("state"), "{paths:?}");
         for path in paths {
             let expected = if path.is_dir() { 0o700 } else { 0o600 };
             assert_eq!(mode(&path), expected, "{path:?}");

@@ -1,31 +1,31 @@
 //! Which files an index holds, and which of them a search finds.
 //!
-//! What `quarry index` is told is remembered and holds until it is told otherwise; what a search is told holds for that
-//! search. An index holds whatever anybody has asked for since it was last made by name, so that two searches that ask
-//! for different files do not undo each other's work: each finds what it asks for among the files that are there.
+//! `quarry index` remembers its options until it is given others; the options of a search hold for that
+//! search. An index holds all files that were asked for since `quarry index` last built it, so that two searches
+//! for different files do not undo each other's work: each finds what it asks for among the indexed files.
 
 use quarry_walk::{WalkChoice, WalkOptions};
 
 use crate::OpenOptions;
-use crate::folder::Manifest;
+use crate::index_directory::Manifest;
 
-/// Files of a tree.
+/// Which files of a tree are indexed and searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Reach {
-    /// What the index holds.
+pub(crate) struct FileSelection {
+    /// Files that the index holds.
     pub held: WalkOptions,
-    /// What is found of it.
+    /// Files of these that a search finds.
     pub found: WalkOptions,
 }
 
-impl Reach {
-    /// Of an index with this manifest, where there is one; of an index of a tree around the path that is asked for, which
-    /// is kept as it was made, if `is_part`.
+impl FileSelection {
+    /// For an index with this manifest, if it has one. `is_part`: the index belongs to a tree around the given path,
+    /// and keeps the files that it was built with.
     pub fn of(options: &OpenOptions, manifest: Option<&Manifest>, is_part: bool) -> Self {
         Self::beside(options, manifest.map(|manifest| (manifest.walk, manifest.remembered)), is_part)
     }
 
-    /// Of an index that holds and remembers something.
+    /// For an index that holds and remembers `known`.
     fn beside(options: &OpenOptions, known: Option<(WalkOptions, WalkChoice)>, is_part: bool) -> Self {
         let remembered = options.walk.or(known.map(|(_, remembered)| remembered).unwrap_or_default());
         let found = remembered.over(&options.defaults);
@@ -51,8 +51,8 @@ mod tests {
     fn check(options: &OpenOptions, held: Option<bool>, remembered: Option<bool>, expected: (bool, bool)) {
         let held = held.map(|hidden| WalkOptions { hidden, ..WalkOptions::default() });
         let remembered = asked(remembered, true).walk;
-        let reach = Reach::beside(options, held.map(|held| (held, remembered)), false);
-        assert_eq!((reach.held.hidden, reach.found.hidden), expected);
+        let selection = FileSelection::beside(options, held.map(|held| (held, remembered)), false);
+        assert_eq!((selection.held.hidden, selection.found.hidden), expected);
     }
 
     #[test]
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn an_index_around_a_path_is_kept_as_it_is() {
         let held = WalkOptions { max_bytes: 500, ..WalkOptions::default() };
-        let reach = Reach::beside(&asked(None, false), Some((held, WalkChoice::default())), true);
-        assert_eq!(reach, Reach { held, found: WalkOptions::default() });
+        let selection = FileSelection::beside(&asked(None, false), Some((held, WalkChoice::default())), true);
+        assert_eq!(selection, FileSelection { held, found: WalkOptions::default() });
     }
 }

@@ -1,41 +1,41 @@
-//! Why an index is not what it is to be.
+//! Why an index has to be built.
 
 use std::fmt;
 
 use crate::Changes;
-use crate::folder::{FORMAT, PROGRAM};
+use crate::index_directory::{FORMAT, PROGRAM};
 
-/// Why an index is built anew.
+/// Why an index is built or updated.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stale {
-    /// There is none.
+pub enum RebuildReason {
+    /// There is no index.
     Missing,
-    /// It was asked for.
+    /// The user asked for it.
     Requested,
-    /// Files changed, came or went.
+    /// Files were changed, added or removed.
     Files(Changes),
-    /// Other files are asked for than those that it was made of, or it is to remember something else.
+    /// Other files or remembered settings were asked for than those of the index.
     Choice,
-    /// It is of another folder, which this path names.
+    /// The index covers another directory, with this path.
     Root(String),
-    /// It was made by a version of this program that writes this other format.
+    /// The index has another format.
     Format(u32),
-    /// It was made by this other version of this program.
+    /// The index was built by another version of this program.
     Program(String),
-    /// Not all of its units have vectors of this model yet; those of other models stay.
+    /// Some units have no vectors of this model yet; vectors of other models are kept.
     Model(String),
-    /// It cannot be read; the reason.
+    /// The index cannot be read, for this reason.
     Broken(String),
 }
 
-impl fmt::Display for Stale {
+impl fmt::Display for RebuildReason {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Self::Missing => write!(f, "there is no index yet"),
             Self::Requested => write!(f, "a new index was asked for"),
             Self::Files(changes) => write!(f, "{changes}"),
             Self::Choice => write!(f, "other files or another model were asked for"),
-            Self::Root(root) => write!(f, "the index is of another folder, {root}"),
+            Self::Root(root) => write!(f, "the index covers another directory, {root}"),
             Self::Format(format) => write!(f, "the index has format {format}, this program writes {FORMAT}"),
             Self::Program(version) => write!(f, "the index was made by version {version}, this is {PROGRAM}"),
             Self::Model(model) => write!(f, "the index has no vectors of the model {model} yet"),

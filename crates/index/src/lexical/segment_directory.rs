@@ -1,4 +1,4 @@
-//! Where a segment of tantivy's lies: a folder that it does not leave.
+//! The directory of a tantivy segment, whose files are opened without following links.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -14,14 +14,14 @@ use tantivy::directory::{
 use crate::Error;
 use crate::storage::{map_all, replace_file};
 
-/// Bytes of the largest file that is read rather than mapped: one that says what the others are.
+/// Maximum bytes of a file that is read rather than mapped: segment metadata.
 const MAX_READ_BYTES: u64 = 16 << 20;
 
-/// A folder as tantivy wants it. tantivy's own opens files by their paths, links included.
+/// An implementation of tantivy's `Directory`. tantivy's own follows links.
 #[derive(Clone, Debug)]
-pub(super) struct SegmentFolder(pub Directory);
+pub(super) struct SegmentDirectory(pub Directory);
 
-impl tantivy::Directory for SegmentFolder {
+impl tantivy::Directory for SegmentDirectory {
     fn get_file_handle(&self, path: &Path) -> Result<Arc<dyn FileHandle>, OpenReadError> {
         let map = self.0.file(path).and_then(|file| map_all(&file));
         Ok(Arc::new(OwnedBytes::new(map.map_err(|error| unreadable(error, path))?)))
@@ -63,7 +63,7 @@ impl tantivy::Directory for SegmentFolder {
         })
     }
 
-    /// Nothing names the folder before its files are on the disk, and a part that is missing is found.
+    /// The manifest names the directory only after its files are on disk, and a missing part is detected.
     fn sync_directory(&self) -> io::Result<()> {
         Ok(())
     }
@@ -73,7 +73,7 @@ impl tantivy::Directory for SegmentFolder {
     }
 }
 
-/// A file that the disk has when it is finished.
+/// A file that is synced to disk when it is finished.
 struct SyncedFile(File);
 
 impl Write for SyncedFile {

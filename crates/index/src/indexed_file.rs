@@ -1,4 +1,4 @@
-//! Units and files that may be found, and what they hold.
+//! The units and files of an index that pass a filter.
 
 use std::ops::Range;
 
@@ -8,17 +8,17 @@ use crate::roots::Tree;
 use crate::table::{FileRecord, UnitRecord};
 use crate::{Error, Filter, Hit, Index, ScoreParts};
 
-/// Which units of a file a filter lets through, as far as the file tells.
+/// Which units of a file pass a filter, as far as the file decides it.
 #[derive(Clone, Copy)]
 enum Allowed {
     None,
     All,
-    /// Those whose own language passes.
+    /// Units whose own language passes.
     OfLanguage,
 }
 
 impl Index {
-    /// Which units a filter lets through, of the paths that are searched; none if that is all of them.
+    /// Which units of the searched paths pass a filter; none if all of them do.
     pub(crate) fn allowed(&self, filter: &Filter) -> Option<Vec<bool>> {
         let is_whole = |tree: &Tree| {
             tree.roots.iter().any(|root| {
@@ -68,7 +68,7 @@ impl Index {
     }
 
     /// The unit at a line (1-based) of a file (path relative to the first of the searched paths), with a score of 0: of
-    /// several the last to begin, which is the innermost. None where nothing is indexed.
+    /// several, the one that begins last, which is the innermost. None if no unit covers the line.
     #[must_use]
     pub fn unit_at(&self, path: &str, line: u32) -> Option<Hit> {
         let is_first = |tree: &&Tree| tree.roots.iter().any(|root| root.number == 0);
@@ -82,7 +82,7 @@ impl Index {
         Some(self.unit(unit))
     }
 
-    /// The units that a filter lets through, in the order of their paths and lines, with a score of 0.
+    /// The units that pass a filter, in the order of their paths and lines, with a score of 0.
     pub fn units(&self, filter: &Filter) -> impl Iterator<Item = Hit> {
         let allowed = self.allowed(filter);
         (0..self.n_units())
@@ -90,14 +90,14 @@ impl Index {
             .map(|unit| self.unit(unit))
     }
 
-    /// The files with units that a filter lets through, in the order of their paths, with these units.
+    /// The files with units that pass a filter, in the order of their paths, with these units.
     #[must_use]
-    pub fn files(&self, filter: &Filter) -> Vec<FoundFile<'_>> {
+    pub fn files(&self, filter: &Filter) -> Vec<IndexedFile<'_>> {
         let allowed = self.allowed(filter);
         let is_allowed = |unit: &usize| allowed.as_ref().is_none_or(|allowed| allowed[*unit]);
         let files = self.units_of_files.iter().enumerate().map(|(row, units)| {
             let units = units.clone().filter(is_allowed).collect();
-            FoundFile { index: self, row, units }
+            IndexedFile { index: self, row, units }
         });
         files.filter(|file| !file.units.is_empty()).collect()
     }
@@ -112,15 +112,15 @@ impl Index {
     }
 }
 
-/// A file with units that were found.
-pub struct FoundFile<'a> {
+/// A file of an index, with the units of it that pass a filter.
+pub struct IndexedFile<'a> {
     index: &'a Index,
     row: usize,
     units: Vec<usize>,
 }
 
-impl FoundFile<'_> {
-    /// Its content, as [`Index::text`] reads it.
+impl IndexedFile<'_> {
+    /// Reads its content as [`Index::text`] does.
     ///
     /// # Errors
     /// When it cannot be read.

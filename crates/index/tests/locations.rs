@@ -8,22 +8,22 @@ use std::sync::Arc;
 
 use quarry_embed::{Embedder, StaticModel};
 use quarry_index::{
-    Changes, Error, Filter, Index, LOCAL_FOLDER, OpenOptions, Opened, Ranking, SearchRequest, Stale, Update,
-    UserFolders,
+    Changes, Error, Filter, Index, LOCAL_DIRECTORY, OpenOptions, Opened, RankingWeights, RebuildReason,
+    SearchRequest, Update, UserDirectories,
 };
 
 const CONNECT: &str = "def connect(host):\n    return dial(host)\n";
 const PARSE: &str = "def parse_header(line):\n    return line.split(':')\n";
 
-/// A tree with an index in `.quarry`, and folders of its own for whatever else a user has.
+/// A tree with an index in `.quarry`, and directories of its own for whatever else a user has.
 struct Fixture {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Fixture {
     /// Without an index.
     fn bare() -> Self {
-        let fixture = Self { folder: tempfile::tempdir().unwrap() };
+        let fixture = Self { directory: tempfile::tempdir().unwrap() };
         write(&fixture.path(), "net.py", CONNECT);
         write(&fixture.path(), "http/header.py", PARSE);
         write(&fixture.path(), "http/client/net.py", CONNECT);
@@ -37,11 +37,11 @@ impl Fixture {
     }
 
     fn path(&self) -> PathBuf {
-        self.folder.path().canonicalize().unwrap().join("tree")
+        self.directory.path().canonicalize().unwrap().join("tree")
     }
 
     fn options(&self) -> OpenOptions {
-        OpenOptions { user: UserFolders::below(self.folder.path()), ..OpenOptions::default() }
+        OpenOptions { user: UserDirectories::below(self.directory.path()), ..OpenOptions::default() }
     }
 
     /// Makes an index in a tree.
@@ -58,9 +58,9 @@ impl Fixture {
         self.open_as(path, Update::IfPossible).unwrap()
     }
 
-    /// The folder that the index of a path lies in.
-    fn place(&self, path: &Path) -> PathBuf {
-        Index::status(path, &self.options()).unwrap().folder
+    /// The directory that the index of a path lies in.
+    fn index_directory(&self, path: &Path) -> PathBuf {
+        Index::status(path, &self.options()).unwrap().directory
     }
 
     fn ignored(&self, path: &Path) -> Vec<PathBuf> {
@@ -75,7 +75,7 @@ fn write(root: &Path, path: &str, content: &str) {
 }
 
 fn paths_with(index: &Index, query: &str, filter: &Filter) -> Vec<String> {
-    let request = SearchRequest { query, limit: 10, ranking: Ranking::default(), filter };
+    let request = SearchRequest { query, limit: 10, ranking: RankingWeights::default(), filter };
     let mut paths: Vec<String> =
         index.search(&request).unwrap().hits.into_iter().map(|hit| hit.path).collect();
     paths.sort();
@@ -110,7 +110,7 @@ fn a_path_in_an_indexed_tree_uses_its_index_and_finds_what_is_below() {
     // What is new in the path is new in the tree.
     write(&sub, "proxy.py", CONNECT);
     let built = fixture.open(&sub).built.unwrap();
-    assert_eq!(built.reason, Stale::Files(Changes { new: 1, ..Changes::default() }));
+    assert_eq!(built.reason, RebuildReason::Files(Changes { new: 1, ..Changes::default() }));
     assert_eq!(paths(&fixture.open(&sub).index, "connect"), ["client/net.py", "proxy.py"]);
     assert_eq!(paths(&fixture.open(&tree).index, "connect").len(), 3);
 }
@@ -125,18 +125,18 @@ fn the_nearest_index_counts() {
     assert_eq!((whole.root, whole.part.as_str()), (tree.clone(), "http/client"));
     assert_eq!(whole.index.unwrap().files_in_part, 1);
 
-    // A folder with the name of one for an index is none.
-    fs::create_dir(sub.join(LOCAL_FOLDER)).unwrap();
-    assert_eq!(fixture.place(&sub.join("client")), tree.join(LOCAL_FOLDER));
+    // A directory with the name of one for an index is none.
+    fs::create_dir(sub.join(LOCAL_DIRECTORY)).unwrap();
+    assert_eq!(fixture.index_directory(&sub.join("client")), tree.join(LOCAL_DIRECTORY));
     assert_eq!(fixture.index_in(&sub).unwrap().index.n_files(), 2);
-    assert_eq!(fixture.place(&sub.join("client")), tree.join("http").join(LOCAL_FOLDER));
-    assert_eq!(fixture.place(&tree), tree.join(LOCAL_FOLDER));
+    assert_eq!(fixture.index_directory(&sub.join("client")), tree.join("http").join(LOCAL_DIRECTORY));
+    assert_eq!(fixture.index_directory(&tree), tree.join(LOCAL_DIRECTORY));
 
     // An index that is named is one of the very path.
     let named = tempfile::tempdir().unwrap();
-    let options = OpenOptions { folder: Some(named.path().join("index")), ..fixture.options() };
+    let options = OpenOptions { directory: Some(named.path().join("index")), ..fixture.options() };
     let client = Index::open_or_build(&sub.join("client"), &options, None, &|_| {}).unwrap();
-    assert_eq!((client.index.n_files(), client.built.unwrap().reason), (1, Stale::Missing));
+    assert_eq!((client.index.n_files(), client.built.unwrap().reason), (1, RebuildReason::Missing));
 }
 
 #[test]
@@ -146,7 +146,10 @@ fn a_path_that_the_tree_ignores_does_not_use_its_index() {
     write(&tree, ".gitignore", "http/\n");
     fixture.open(&tree);
     let ignored = tree.join("http");
-    assert_eq!(fixture.place(&ignored).parent().unwrap(), fixture.folder.path().join("cache/index"));
+    assert_eq!(
+        fixture.index_directory(&ignored).parent().unwrap(),
+        fixture.directory.path().join("cache/index")
+    );
     assert_eq!(paths(&fixture.open(&ignored).index, "connect"), ["client/net.py"]);
 }
 
@@ -155,20 +158,20 @@ fn an_index_in_the_tree_is_neither_committed_nor_indexed() {
     let fixture = Fixture::new();
     let tree = fixture.path();
     assert_eq!(fixture.open(&tree).index.n_files(), 3);
-    let local = tree.join(LOCAL_FOLDER);
+    let local = tree.join(LOCAL_DIRECTORY);
     assert_eq!(fs::read_to_string(local.join(".gitignore")).unwrap(), "*\n");
     assert!(fixture.open(&tree).built.is_none());
 }
 
 #[test]
 #[cfg(unix)]
-fn a_link_is_no_folder_for_an_index() {
+fn a_link_is_no_directory_for_an_index() {
     let fixture = Fixture::new();
     let tree = fixture.path();
-    let local = tree.join(LOCAL_FOLDER);
-    fs::rename(&local, fixture.folder.path().join("elsewhere")).unwrap();
+    let local = tree.join(LOCAL_DIRECTORY);
+    fs::rename(&local, fixture.directory.path().join("elsewhere")).unwrap();
     std::os::unix::fs::symlink("../elsewhere", &local).unwrap();
-    assert_ne!(fixture.place(&tree), local);
+    assert_ne!(fixture.index_directory(&tree), local);
     assert_eq!(fixture.ignored(&tree), [local]);
     assert!(fixture.index_in(&tree).is_err());
 }
@@ -177,7 +180,7 @@ fn a_link_is_no_folder_for_an_index() {
 #[cfg(unix)]
 fn a_link_to_a_file_is_the_file_that_it_leads_to() {
     let fixture = Fixture::bare();
-    let link = fixture.folder.path().join("link.py");
+    let link = fixture.directory.path().join("link.py");
     std::os::unix::fs::symlink("tree/net.py", &link).unwrap();
     let index = fixture.open(&link).index;
     assert_eq!(paths(&index, "connect"), ["net.py"]);
@@ -189,48 +192,50 @@ fn a_link_to_a_file_is_the_file_that_it_leads_to() {
 fn only_what_this_machine_made_is_an_index_of_a_tree() {
     let fixture = Fixture::bare();
     let tree = fixture.path();
-    let local = tree.join(LOCAL_FOLDER);
+    let local = tree.join(LOCAL_DIRECTORY);
     assert!(fixture.ignored(&tree).is_empty());
     fs::create_dir(&local).unwrap();
     assert_eq!(fixture.ignored(&tree), std::slice::from_ref(&local));
-    assert!(fixture.place(&tree).starts_with(fixture.folder.path().join("cache")));
-    // One that is asked for is made in its place, and found again.
+    assert!(fixture.index_directory(&tree).starts_with(fixture.directory.path().join("cache")));
+    // An index that is asked for replaces it, and is found again.
     fixture.index_in(&tree).unwrap();
     assert!(fixture.open(&tree).built.is_none());
-    assert_eq!((fixture.place(&tree), fixture.ignored(&tree)), (local.clone(), Vec::new()));
+    assert_eq!((fixture.index_directory(&tree), fixture.ignored(&tree)), (local.clone(), Vec::new()));
 
     // Another user, or another machine, has not made it.
-    let other =
-        OpenOptions { user: UserFolders::below(&fixture.folder.path().join("other")), ..fixture.options() };
+    let other = OpenOptions {
+        user: UserDirectories::below(&fixture.directory.path().join("other")),
+        ..fixture.options()
+    };
     assert_eq!(Index::ignored(&tree, &other).unwrap(), std::slice::from_ref(&local));
-    assert_ne!(Index::status(&tree, &other).unwrap().folder, local);
+    assert_ne!(Index::status(&tree, &other).unwrap().directory, local);
     // Not even one that is named, but a new one is.
-    let named = |path: &Path| OpenOptions { folder: Some(path.to_owned()), ..other.clone() };
+    let named = |path: &Path| OpenOptions { directory: Some(path.to_owned()), ..other.clone() };
     let opened = Index::open_or_build(&tree, &named(&local), None, &|_| {});
     assert!(matches!(opened, Err(Error::ForeignIndex(_))));
     for _ in 0..2 {
         Index::open_or_build(&tree, &named(&tree.join("new/index")), None, &|_| {}).unwrap();
     }
     // Where nothing can be recorded none is made in a tree.
-    let nobody = UserFolders { state: None, ..fixture.options().user };
+    let nobody = UserDirectories { state: None, ..fixture.options().user };
     let options = OpenOptions { user: nobody, ..named(&tree.join("newer")) };
     let error = Index::open_or_build(&tree, &options, None, &|_| {}).err().unwrap();
-    assert!(format!("{:?}", error).contains("NoStateFolder"), "{error:?}");
+    assert!(format!("{:?}", error).contains("NoStateDirectory"), "{error:?}");
 
     // What has been moved is of no tree that this machine knows.
-    let moved = fixture.folder.path().canonicalize().unwrap().join("moved");
+    let moved = fixture.directory.path().canonicalize().unwrap().join("moved");
     fs::rename(&tree, &moved).unwrap();
-    assert_eq!(fixture.ignored(&moved), [moved.join(LOCAL_FOLDER)]);
-    // Its place can be taken, with nothing of what was in it.
+    assert_eq!(fixture.ignored(&moved), [moved.join(LOCAL_DIRECTORY)]);
+    // It can be replaced, and nothing of its contents is reused.
     assert_eq!(
         fixture.index_in(&moved).unwrap().built.unwrap().reason,
-        Stale::Broken("manifest.json: other values than were written".to_owned())
+        RebuildReason::Broken("manifest.json: its content differs from what was written".to_owned())
     );
     // But not where something else is in it.
     write(&moved.join("http"), ".quarry/notes.txt", "mine");
     assert!(matches!(
         fixture.index_in(&moved.join("http")),
-        Err(Error::IndexFolder { .. } | Error::ForeignFolder(_))
+        Err(Error::IndexDirectory { .. } | Error::ForeignDirectory(_))
     ));
 }
 
@@ -238,19 +243,22 @@ fn only_what_this_machine_made_is_an_index_of_a_tree() {
 fn another_manifest_in_its_place_is_not_ours() {
     let fixture = Fixture::new();
     let tree = fixture.path();
-    let local = tree.join(LOCAL_FOLDER);
+    let local = tree.join(LOCAL_DIRECTORY);
     let manifest = local.join("manifest.json");
     // A damaged one is made anew from the copy.
     let ours = fs::read(&manifest).unwrap();
     fs::write(&manifest, "{}").unwrap();
-    assert!(matches!(fixture.open(&tree).built.unwrap().reason, Stale::Broken(_)));
+    assert!(matches!(fixture.open(&tree).built.unwrap().reason, RebuildReason::Broken(_)));
     // The same as somebody else would write it: of the same tree, whole, with a checksum, and of any format.
     let strangers = Fixture::bare();
-    let user = UserFolders::below(strangers.folder.path());
-    let options =
-        OpenOptions { folder: Some(strangers.folder.path().join("index")), user, ..OpenOptions::default() };
+    let user = UserDirectories::below(strangers.directory.path());
+    let options = OpenOptions {
+        directory: Some(strangers.directory.path().join("index")),
+        user,
+        ..OpenOptions::default()
+    };
     Index::open_or_build(&tree, &options, None, &|_| {}).unwrap();
-    let theirs = fs::read(strangers.folder.path().join("index/manifest.json")).unwrap();
+    let theirs = fs::read(strangers.directory.path().join("index/manifest.json")).unwrap();
     let newer = String::from_utf8(theirs.clone()).unwrap().replacen("\"format\": ", "\"format\": 9", 1);
     for content in [&theirs[..], newer.as_bytes(), b"", b"{", &ours[..ours.len() / 2]] {
         for name in ["manifest.json", "manifest.copy.json"] {
@@ -273,34 +281,37 @@ fn an_index_that_cannot_be_written_still_answers() {
     fixture.open(&tree);
     write(&tree, "new.py", CONNECT);
     // Not even the superuser can write to this lock.
-    let lock = tree.join(LOCAL_FOLDER).join("lock");
+    let lock = tree.join(LOCAL_DIRECTORY).join("lock");
     fs::remove_file(&lock).unwrap();
     fs::create_dir(&lock).unwrap();
     let Opened { index, built, outdated, .. } = fixture.open(&tree);
     assert_eq!(paths(&index, "connect"), ["http/client/net.py", "net.py"]);
     let outdated = outdated.unwrap();
     assert!(built.is_none());
-    assert_eq!(outdated.reason, Stale::Files(Changes { new: 1, ..Changes::default() }));
+    assert_eq!(outdated.reason, RebuildReason::Files(Changes { new: 1, ..Changes::default() }));
     let message = outdated.error.to_string();
-    assert!(message.contains("cannot write the index folder") && message.contains("--index"), "{message}");
+    assert!(message.contains("cannot write the index directory") && message.contains("--index"), "{message}");
     assert!(message.contains(".quarry"), "{message}");
     // Who asks for it to be brought up to date is told that it is not.
-    assert!(matches!(fixture.open_as(&tree, Update::Required), Err(Error::IndexFolder { .. })));
+    assert!(matches!(fixture.open_as(&tree, Update::Required), Err(Error::IndexDirectory { .. })));
     fs::remove_dir(&lock).unwrap();
     assert_eq!(paths(&fixture.open(&tree).index, "connect").len(), 3);
 }
 
 /// Options of a user whose cache is where something else is.
 fn without_cache(fixture: &Fixture) -> OpenOptions {
-    let blocked = fixture.folder.path().join("blocked");
+    let blocked = fixture.directory.path().join("blocked");
     fs::write(&blocked, "").unwrap();
-    let user =
-        UserFolders { cache: Some(blocked.join("cache")), ..UserFolders::below(fixture.folder.path()) };
+    let user = UserDirectories {
+        cache: Some(blocked.join("cache")),
+        ..UserDirectories::below(fixture.directory.path())
+    };
     OpenOptions { user, ..OpenOptions::default() }
 }
 
 fn ranked(index: &Index, query: &str) -> Vec<(String, u32, f32)> {
-    let request = SearchRequest { query, limit: 10, ranking: Ranking::default(), filter: &Filter::default() };
+    let request =
+        SearchRequest { query, limit: 10, ranking: RankingWeights::default(), filter: &Filter::default() };
     let hits = index.search(&request).unwrap().hits;
     hits.into_iter().map(|hit| (hit.path, hit.start_line, hit.score)).collect()
 }
@@ -312,7 +323,7 @@ fn without_a_cache_the_index_is_in_memory_and_answers_alike() {
     let model: Arc<dyn Embedder> = Arc::new(StaticModel::builtin());
     let saved = Index::open_or_build(&tree, &fixture.options(), Some(model.clone()), &|_| {}).unwrap();
     assert!(saved.unsaved.is_none() && !saved.index.is_current_in_memory());
-    let nowhere = UserFolders { cache: None, state: None };
+    let nowhere = UserDirectories { cache: None, state: None };
     for options in [without_cache(&fixture), OpenOptions { user: nowhere, ..OpenOptions::default() }] {
         let opened = Index::open_or_build(&tree, &options, Some(model.clone()), &|_| {}).unwrap();
         let message = opened.unsaved.unwrap().to_string();
@@ -326,7 +337,7 @@ fn without_a_cache_the_index_is_in_memory_and_answers_alike() {
         let part = Index::open_or_build(&tree.join("http/header.py"), &options, None, &|_| {}).unwrap();
         assert!(part.unsaved.is_some());
         assert_eq!(paths(&part.index, "header"), ["header.py"]);
-        // Who asks for an index on disk is told that there is none.
+        // An index on disk that is asked for is an error.
         for update in [Update::Required, Update::Anew, Update::Never] {
             let options = OpenOptions { update, ..options.clone() };
             assert!(Index::open_or_build(&tree, &options, None, &|_| {}).is_err(), "{update:?}");
@@ -338,12 +349,12 @@ fn without_a_cache_the_index_is_in_memory_and_answers_alike() {
 }
 
 #[test]
-fn a_folder_that_was_named_and_cannot_be_written_is_an_error() {
+fn a_directory_that_was_named_and_cannot_be_written_is_an_error() {
     let fixture = Fixture::bare();
     let options = without_cache(&fixture);
-    let named = OpenOptions { folder: options.user.cache.clone(), ..options };
+    let named = OpenOptions { directory: options.user.cache.clone(), ..options };
     let opened = Index::open_or_build(&fixture.path(), &named, None, &|_| {});
-    assert!(matches!(opened.err(), Some(Error::IndexFolder { .. })));
+    assert!(matches!(opened.err(), Some(Error::IndexDirectory { .. })));
 }
 
 #[test]
@@ -351,7 +362,7 @@ fn an_index_around_a_path_that_cannot_be_made_again_leaves_the_path_to_its_own()
     let fixture = Fixture::new();
     let tree = fixture.path();
     // Of another program, and nobody can write to it.
-    let local = tree.join(LOCAL_FOLDER);
+    let local = tree.join(LOCAL_DIRECTORY);
     for name in ["manifest.json", "manifest.copy.json"] {
         fs::write(local.join(name), "{").unwrap();
     }

@@ -1,41 +1,41 @@
-//! Which index answers for a path, and which part of it.
+//! Finds the index that a search of a path uses, and the part of it that the path names.
 //!
-//! An index that is named (`--index`) is one of the path itself. Otherwise the nearest index counts: that of the path, else
-//! of the folder around it, and so on upwards. At each of them the index in the tree (`.quarry/`), if this machine made
-//! it, comes before the one in the user's cache. An index of a folder around the path answers only if it holds a file of it, which it does
-//! not where the path is ignored there; if none does, the path gets an index of its own.
+//! An index that is named (`--index`) is one of the path itself. Otherwise the nearest index is used: that of the path,
+//! else of its parent directory, and so on upwards. In each of them the index in the tree (`.quarry/`), if this machine
+//! wrote it, comes before the one in the user's cache. An index of an enclosing directory is used only if it holds a
+//! file of the path, which may be ignored there; if none does, the path gets an index of its own.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use quarry_walk as walk;
 
-use crate::folder::IndexFolder;
+use crate::index_directory::IndexDirectory;
 use crate::records::Records;
 use crate::table::Table;
 use crate::{Error, OpenOptions};
 
-/// Name of the folder in a tree that holds the tree's index, where there is such a folder. Being hidden it is not
+/// Name of the directory in a tree that holds the tree's index, if it is kept there. It is hidden, so it is not
 /// indexed itself.
-pub const LOCAL_FOLDER: &str = ".quarry";
+pub const LOCAL_DIRECTORY: &str = ".quarry";
 
-/// An index, of which a path names the whole tree or a part.
-pub(crate) struct Place {
-    /// The tree, as it was named.
+/// Where an index is stored, the tree that it covers, and the part of the tree that a path names.
+pub(crate) struct IndexLocation {
+    /// The tree, as the user named it.
     pub root: PathBuf,
     /// Canonical path of the tree.
     pub canonical: PathBuf,
-    pub folder: IndexFolder,
+    pub directory: IndexDirectory,
     pub scope: Scope,
 }
 
-/// The indexes that may answer for a path.
-pub(crate) struct Places {
-    /// Of folders around it, the nearest first; none where it has one of its own.
-    pub enclosing: Vec<Place>,
-    /// Of the path itself, which may have none yet.
-    pub own: Place,
-    /// What is in the place of an index in a tree, and was not made by this user on this machine.
+/// The indexes that a search of a path may use.
+pub(crate) struct IndexLocations {
+    /// Indexes of enclosing directories, the nearest first; empty if the path has an index of its own.
+    pub enclosing: Vec<IndexLocation>,
+    /// The index of the path itself, which may not exist yet.
+    pub own: IndexLocation,
+    /// Index directories in trees that are ignored because this user did not write them on this machine.
     pub ignored: Vec<PathBuf>,
 }
 
@@ -44,63 +44,65 @@ pub(crate) struct Places {
 pub(crate) struct Scope {
     /// Relative to the root of the tree; empty for all of it.
     path: String,
-    /// Where in the path of a file its path relative to the part begins.
+    /// Offset in the path of a file at which its path relative to the part begins.
     start: usize,
 }
 
-impl Places {
-    /// Those of `root`.
+impl IndexLocations {
+    /// Finds the indexes for `root`.
     ///
     /// # Errors
-    /// When `root` is missing, or the user names a folder with an index of somebody else's.
+    /// When `root` is missing, or the user names a directory with a foreign index.
     pub fn of(root: &Path, options: &OpenOptions) -> Result<Self, Error> {
         let canonical = root.canonicalize().map_err(|source| Error::io("read", root, source))?;
         let records = Records::new(options.user.state.as_deref());
         let cache = options.user.cache.as_deref();
-        let in_cache = |tree: &Path| cache.map(|cache| IndexFolder::in_cache(cache, tree));
+        let in_cache = |tree: &Path| cache.map(|cache| IndexDirectory::in_cache(cache, tree));
         let mut ignored = Vec::new();
         // The index in a tree, if it may be read.
-        let mut local = |tree: &Path, is_ignored: fn(&IndexFolder) -> bool| {
-            let folder = IndexFolder::in_tree(tree, LOCAL_FOLDER.into(), records.clone());
-            if !folder.is_trusted() {
-                ignored.extend(is_ignored(&folder).then(|| folder.path()));
+        let mut local = |tree: &Path, is_ignored: fn(&IndexDirectory) -> bool| {
+            let directory = IndexDirectory::in_tree(tree, LOCAL_DIRECTORY.into(), records.clone());
+            if !directory.is_trusted() {
+                ignored.extend(is_ignored(&directory).then(|| directory.path()));
                 return None;
             }
-            Some(folder)
+            Some(directory)
         };
-        let folder = match &options.folder {
-            Some(path) => IndexFolder::named(path, strangers(&canonical), records.clone())?,
-            None if options.local => IndexFolder::in_tree(&canonical, LOCAL_FOLDER.into(), records.clone()),
-            None => match local(&canonical, IndexFolder::is_there) {
-                Some(folder) => folder,
-                None => in_cache(&canonical).unwrap_or_else(IndexFolder::nowhere),
+        let directory = match &options.directory {
+            Some(path) => IndexDirectory::named(path, strangers(&canonical), records.clone())?,
+            None if options.local => {
+                IndexDirectory::in_tree(&canonical, LOCAL_DIRECTORY.into(), records.clone())
+            }
+            None => match local(&canonical, IndexDirectory::exists) {
+                Some(directory) => directory,
+                None => in_cache(&canonical).unwrap_or_else(IndexDirectory::nowhere),
             },
         };
         let mut enclosing = Vec::new();
-        if options.enclosing && options.folder.is_none() && !options.local && !folder.has_manifest() {
+        if options.enclosing && options.directory.is_none() && !options.local && !directory.has_manifest() {
             for around in canonical.ancestors().skip(1) {
                 let Some(scope) = Scope::of(&canonical, around) else { continue };
-                let folder = local(around, IndexFolder::has_manifest).or_else(|| in_cache(around));
-                let covers = |folder: &IndexFolder| {
-                    folder.manifest().map_or(true, |manifest| manifest.walk.covers(options.walk))
+                let directory = local(around, IndexDirectory::has_manifest).or_else(|| in_cache(around));
+                let covers = |directory: &IndexDirectory| {
+                    directory.manifest().map_or(true, |manifest| manifest.walk.covers(options.walk))
                 };
-                let folder = folder.filter(|folder| folder.has_manifest() && covers(folder));
-                if let Some(folder) = folder {
+                let directory = directory.filter(|directory| directory.has_manifest() && covers(directory));
+                if let Some(directory) = directory {
                     let root = around.to_owned();
-                    enclosing.push(Place { canonical: root.clone(), root, folder, scope });
+                    enclosing.push(IndexLocation { canonical: root.clone(), root, directory, scope });
                 }
             }
         }
-        let own = Place { root: root.to_owned(), canonical, folder, scope: Scope::default() };
+        let own = IndexLocation { root: root.to_owned(), canonical, directory, scope: Scope::default() };
         Ok(Self { enclosing, own, ignored })
     }
 }
 
-/// The folder that came from strangers with a path (canonical): the repository around it, or else the folder itself.
+/// The untrusted directory that a path (canonical) belongs to: the repository around it, or else the directory itself.
 fn strangers(path: &Path) -> &Path {
-    let is_repository = |folder: &&Path| folder.join(".git").symlink_metadata().is_ok();
+    let is_repository = |directory: &&Path| directory.join(".git").symlink_metadata().is_ok();
     let repository = path.ancestors().find(is_repository);
-    repository.or_else(|| walk::base_folder(path).ok()).unwrap_or(path)
+    repository.or_else(|| walk::base_directory(path).ok()).unwrap_or(path)
 }
 
 impl Scope {
@@ -109,10 +111,10 @@ impl Scope {
         let parts: Option<Vec<&str>> =
             path.strip_prefix(root).ok()?.iter().map(|part| part.to_str()).collect();
         let relative = parts?.join("/");
-        let folder = walk::base_folder(path).ok()?;
-        // What is relative to a file is relative to its folder.
+        let directory = walk::base_directory(path).ok()?;
+        // Paths relative to a file are relative to its directory.
         let start =
-            if folder == path { relative.len() + 1 } else { relative.rfind('/').map_or(0, |at| at + 1) };
+            if directory == path { relative.len() + 1 } else { relative.rfind('/').map_or(0, |at| at + 1) };
         Some(Self { path: relative, start })
     }
 
@@ -127,10 +129,10 @@ impl Scope {
         (self.is_all() || rest.is_empty() || rest.starts_with('/')).then(|| &path[self.start..])
     }
 
-    /// The path relative to the tree of what is called `path` in the part.
+    /// The path relative to the tree for a path relative to the part.
     pub fn absolute<'a>(&self, path: &'a str) -> Cow<'a, str> {
         match self.path.get(..self.start.saturating_sub(1)) {
-            Some(folder) if !folder.is_empty() => Cow::Owned(format!("{folder}/{path}")),
+            Some(directory) if !directory.is_empty() => Cow::Owned(format!("{directory}/{path}")),
             _ => Cow::Borrowed(path),
         }
     }

@@ -1,4 +1,4 @@
-//! The folder of an index: generations, the manifest that names the valid one, and the writer's lock.
+//! The directory of an index: generations, the manifest that names the valid one, and the writer's lock.
 //!
 //! ```text
 //! manifest.json       names the generation and its parts, and ends with its checksum; replaced by one rename
@@ -11,10 +11,10 @@
 //! ```
 //!
 //! A file that a manifest names is never written again. The manifest has its length, time and hash, so that a damaged
-//! one is found before it is searched; the index is then built anew, but for the vectors that are whole.
+//! one is found before it is searched; the index is then rebuilt, except for the vectors that are intact.
 //!
-//! All of it is opened below the folder, where no link is followed, and is for this user alone. Of a folder in a tree
-//! nothing is read that is not sealed with the key of its record ([`Records`]).
+//! All files are opened below the directory, without following links, and only this user can read them. In a tree,
+//! a manifest is read only if it is sealed with the key of its record ([`Records`]).
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -31,10 +31,10 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 use self::kept::bytes_below;
 use crate::records::{Key, Records};
 use crate::storage::{ASIDE, StoredFile, replace_file};
-use crate::table::{PartSize, TableSize, open_folder};
-use crate::{Error, Stale};
+use crate::table::{PartSize, TableSize, open_directory};
+use crate::{Error, RebuildReason};
 
-/// Version of everything below the folder; another one is rebuilt, never read.
+/// Version of the files in the directory; an index of another version is rebuilt, never read.
 pub(crate) const FORMAT: u32 = 10;
 
 /// Version of this program.
@@ -46,22 +46,22 @@ const LOCK_FILE: &str = "lock";
 const GITIGNORE_FILE: &str = ".gitignore";
 const GENERATION: &str = "generation-";
 const PART: &str = "part-";
-/// Beginning of the names of files with vectors.
+/// Prefix of the names of vector files.
 pub(crate) const VECTORS: &str = "vectors-";
 
-/// Bytes of the largest manifest that is read: one that names some millions of files that were left out.
+/// Maximum bytes of a manifest: enough to name some millions of files that were left out.
 const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 
-/// Characters of a tree's name that the name of its folder in the cache begins with: names have 255 bytes at most.
+/// Maximum characters of a tree's name in the name of its cache directory: file names are limited to 255 bytes.
 const MAX_NAME_CHARS: usize = 50;
 
-/// Where in the user's cache the indexes are.
+/// Directory of the indexes in the user's cache.
 pub(crate) const CACHED_INDEXES: &str = "index";
 
-/// How often a lock is taken again because the folder was removed meanwhile.
+/// How often taking the lock is retried because the directory was removed meanwhile.
 const MAX_LOCKS: usize = 10;
 
-/// What the valid generation is and was made from.
+/// Names the valid generation and records what it was built from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     pub format: u32,
@@ -72,9 +72,9 @@ pub(crate) struct Manifest {
     pub program: String,
     /// Which files were indexed.
     pub walk: WalkOptions,
-    /// Which of them are found where nobody says it: what the index was told by name.
+    /// Which of them a search finds by default, as set with `quarry index`.
     pub remembered: WalkChoice,
-    /// The model that it is searched with where nobody names one: what the index was told by name.
+    /// The model that it is searched with by default, as set with `quarry index`.
     #[serde(default)]
     pub remembered_model: Option<String>,
     /// Ids of the models that units have vectors of.
@@ -85,21 +85,21 @@ pub(crate) struct Manifest {
     pub parts: Vec<PartSize>,
     /// When the tree was listed, in nanoseconds since 1970.
     pub looked_ns: u64,
-    /// Files that were listed and then read in vain, ascending by path.
+    /// Files that were listed but could not be indexed, ascending by path.
     pub skipped: Vec<Skipped>,
 }
 
 impl Manifest {
-    /// Looks whether the files that it names are as they were written, but for vectors.
+    /// Checks that the files that it names, except vectors, are as they were written.
     ///
     /// # Errors
     /// When one is not.
     pub fn check(&self, index: &Directory) -> Result<(), Error> {
-        let generation = open_folder(index, &self.generation)?;
+        let generation = open_directory(index, &self.generation)?;
         self.files.iter().try_for_each(|file| file.check(&generation))?;
         self.parts.iter().try_for_each(|part| {
-            let folder = part.folder(index)?;
-            part.files.iter().try_for_each(|file| file.check(&folder))
+            let directory = part.directory(index)?;
+            part.files.iter().try_for_each(|file| file.check(&directory))
         })
     }
 
@@ -135,71 +135,71 @@ struct PartName {
     name: String,
 }
 
-/// Where an index is, or will be.
+/// The directory of an index, which may not exist yet.
 #[derive(Debug, Clone)]
-pub(crate) struct IndexFolder {
-    at: At,
+pub(crate) struct IndexDirectory {
+    location: Location,
 }
 
 #[derive(Debug, Clone)]
-enum At {
-    /// In the user's own folders, or where the user says.
+enum Location {
+    /// In the user's own directories, or where the user says.
     User(PathBuf),
-    /// In the tree that is indexed, which strangers may have written to.
+    /// In the indexed tree, which others may have written to.
     Tree {
         /// Canonical.
         tree: PathBuf,
         relative: PathBuf,
         records: Records,
     },
-    /// The user has no cache: there is none, and none can be made.
+    /// The user has no cache directory: the index cannot be stored.
     Nowhere,
 }
 
 /// Held while writing; dropping it lets the next writer in.
 pub(crate) struct WriterLock {
-    /// Where to write.
+    /// The index directory, open for writing.
     pub directory: Directory,
-    /// Seals the manifest; none where nobody else writes.
+    /// Seals the manifest; none in a directory that only this user writes to.
     key: Option<Key>,
     #[expect(dead_code, reason = "the lock lives as long as the file is open")]
     file: File,
 }
 
-impl IndexFolder {
-    /// The folder that a user named for the index of a tree (canonical).
+impl IndexDirectory {
+    /// The directory that the user named for the index of `tree` (canonical).
     ///
     /// # Errors
-    /// When it is in the tree, and holds something that this machine has not made.
+    /// When it is in the tree and holds files that this machine has not written.
     pub fn named(path: &Path, tree: &Path, records: Records) -> Result<Self, Error> {
         let Some(relative) = below(tree, path) else { return Ok(Self::of_user(path.to_owned())) };
-        let folder = Self::in_tree(tree, relative, records);
-        let is_empty = || match folder.open() {
+        let named = Self::in_tree(tree, relative, records);
+        let is_empty = || match named.open() {
             Ok(directory) => directory.names().is_ok_and(|names| names.is_empty()),
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         };
-        if folder.key().is_none() && !is_empty() {
+        if named.key().is_none() && !is_empty() {
             return Err(Error::ForeignIndex(path.to_owned()));
         }
-        Ok(folder)
+        Ok(named)
     }
 
-    /// A folder that only this user writes to.
+    /// A directory that only this user writes to.
     pub fn of_user(path: PathBuf) -> Self {
-        Self { at: At::User(path) }
+        Self { location: Location::User(path) }
     }
 
-    /// That of a user without a cache.
+    /// For a user without a cache directory.
     pub fn nowhere() -> Self {
-        Self { at: At::Nowhere }
+        Self { location: Location::Nowhere }
     }
 
-    /// A folder in a tree (canonical), at a relative path.
+    /// A directory in a tree (canonical), at a relative path.
     pub fn in_tree(tree: &Path, relative: PathBuf, records: Records) -> Self {
-        Self { at: At::Tree { tree: tree.to_owned(), relative, records } }
+        Self { location: Location::Tree { tree: tree.to_owned(), relative, records } }
     }
 
-    /// The folder for a tree in the user's cache: the tree's name, and a hash of its canonical path.
+    /// The directory for a tree in the user's cache: the tree's name, and a hash of its canonical path.
     pub fn in_cache(cache: &Path, canonical_root: &Path) -> Self {
         let name = canonical_root.file_name().unwrap_or(OsStr::new("root")).to_string_lossy();
         let name: String = name.chars().take(MAX_NAME_CHARS).collect();
@@ -207,28 +207,28 @@ impl IndexFolder {
         Self::of_user(cache.join(CACHED_INDEXES).join(format!("{name}-{hash:016x}")))
     }
 
-    /// Where it is; empty for nowhere.
+    /// Its path; empty for [`nowhere`](Self::nowhere).
     pub fn path(&self) -> PathBuf {
-        match &self.at {
-            At::User(path) => path.clone(),
-            At::Nowhere => PathBuf::new(),
-            At::Tree { tree, relative, .. } => tree.join(relative),
+        match &self.location {
+            Location::User(path) => path.clone(),
+            Location::Nowhere => PathBuf::new(),
+            Location::Tree { tree, relative, .. } => tree.join(relative),
         }
     }
 
-    /// Opens it. In a tree no part of its path may be a link.
+    /// Opens it. In a tree, no component of its path may be a link.
     ///
     /// # Errors
-    /// When it is missing or something else.
+    /// When it is missing or is not a directory.
     pub fn open(&self) -> io::Result<Directory> {
-        match &self.at {
-            At::User(path) => Directory::open(path),
-            At::Nowhere => Err(io::ErrorKind::NotFound.into()),
-            At::Tree { tree, relative, .. } => Directory::open(tree)?.directory(relative),
+        match &self.location {
+            Location::User(path) => Directory::open(path),
+            Location::Nowhere => Err(io::ErrorKind::NotFound.into()),
+            Location::Tree { tree, relative, .. } => Directory::open(tree)?.directory(relative),
         }
     }
 
-    /// Opens it, and looks whether the files are there that a manifest names.
+    /// Opens it, and checks the files that a manifest names.
     ///
     /// # Errors
     /// When they are not as they were written.
@@ -239,27 +239,27 @@ impl IndexFolder {
     }
 
     fn open_or_make(&self) -> io::Result<Directory> {
-        match &self.at {
-            At::User(path) => {
+        match &self.location {
+            Location::User(path) => {
                 create_private_directory(path)?;
                 Directory::open(path)
             }
-            At::Tree { tree, relative, .. } => Directory::open(tree)?.directory_or_new(relative),
-            At::Nowhere => Err(io::ErrorKind::NotFound.into()),
+            Location::Tree { tree, relative, .. } => Directory::open(tree)?.directory_or_new(relative),
+            Location::Nowhere => Err(io::ErrorKind::NotFound.into()),
         }
     }
 
     /// The key of the record of an index in a tree.
     fn key(&self) -> Option<Key> {
-        match &self.at {
-            At::Tree { records, .. } => records.key(&self.path()),
-            At::User(_) | At::Nowhere => None,
+        match &self.location {
+            Location::Tree { records, .. } => records.key(&self.path()),
+            Location::User(_) | Location::Nowhere => None,
         }
     }
 
-    /// Whether it may be read: it is where only this user writes, or this machine sealed what is there.
+    /// Whether it may be read: only this user writes to it, or this machine sealed its manifest.
     pub fn is_trusted(&self) -> bool {
-        if matches!(self.at, At::User(_)) {
+        if matches!(self.location, Location::User(_)) {
             return true;
         }
         let (Some(key), Ok(directory)) = (self.key(), self.open()) else { return false };
@@ -270,28 +270,28 @@ impl IndexFolder {
         is_sealed(MANIFEST_FILE) || is_sealed(COPY_FILE)
     }
 
-    /// Whether something is in its place, be it an index or not.
-    pub fn is_there(&self) -> bool {
-        match &self.at {
-            At::User(path) => path.symlink_metadata().is_ok(),
-            At::Nowhere => false,
-            At::Tree { tree, relative, .. } => {
+    /// Whether anything exists at its path, an index or not.
+    pub fn exists(&self) -> bool {
+        match &self.location {
+            Location::User(path) => path.symlink_metadata().is_ok(),
+            Location::Nowhere => false,
+            Location::Tree { tree, relative, .. } => {
                 Directory::open(tree).and_then(|tree| tree.entry(relative)).is_ok()
             }
         }
     }
 
-    /// Whether it holds an index, of whatever version.
+    /// Whether it holds an index of any version.
     pub fn has_manifest(&self) -> bool {
         let manifest = self.open().and_then(|directory| directory.entry(MANIFEST_FILE.as_ref()));
         manifest.is_ok_and(|found| found.kind == EntryKind::File)
     }
 
-    /// The manifest.
+    /// Reads the manifest.
     ///
     /// # Errors
-    /// The reason why there is none that this program can use.
-    pub fn manifest(&self) -> Result<Manifest, Stale> {
+    /// Why this program cannot use the index.
+    pub fn manifest(&self) -> Result<Manifest, RebuildReason> {
         self.read(MANIFEST_FILE)
     }
 
@@ -300,40 +300,40 @@ impl IndexFolder {
         self.read(MANIFEST_FILE).or_else(|_| self.read(COPY_FILE)).ok()
     }
 
-    fn read(&self, name: &str) -> Result<Manifest, Stale> {
-        let broken = |problem: &dyn fmt::Display| Stale::Broken(format!("{name}: {problem}"));
+    fn read(&self, name: &str) -> Result<Manifest, RebuildReason> {
+        let broken = |problem: &dyn fmt::Display| RebuildReason::Broken(format!("{name}: {problem}"));
         let read = self.open().and_then(|directory| directory.read(name.as_ref(), MAX_MANIFEST_BYTES));
         let bytes = match read {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                return Err(Stale::Missing);
+                return Err(RebuildReason::Missing);
             }
             Err(error) => return Err(broken(&error)),
             Ok(bytes) => bytes,
         };
-        let is_of_user = matches!(self.at, At::User(_));
+        let is_of_user = matches!(self.location, Location::User(_));
         let key = self.key();
         let json = if is_of_user || key.is_some() { verified(&bytes, key.as_ref()) } else { None };
         let format = header(&bytes).map_err(|error| broken(&error))?.format;
-        // Other formats may end otherwise.
+        // Other formats may have another checksum.
         if format != FORMAT && (is_of_user || json.is_some()) {
-            return Err(Stale::Format(format));
+            return Err(RebuildReason::Format(format));
         }
-        let Some(json) = json else { return Err(broken(&"other values than were written")) };
+        let Some(json) = json else { return Err(broken(&"its content differs from what was written")) };
         let manifest: Manifest = serde_json::from_slice(json).map_err(|error| broken(&error))?;
         // A name with separators could lead elsewhere.
         let names = manifest.parts.iter().map(|part| (&part.name, PART));
         for (name, prefix) in names.chain([(&manifest.generation, GENERATION)]) {
             if number(OsStr::new(name), prefix).is_none() {
-                return Err(broken(&format!("names the folder {name:?}")));
+                return Err(broken(&format!("names the directory {name:?}")));
             }
         }
         Ok(manifest)
     }
 
-    /// Bytes of all files below the folder, and when the valid generation was made.
+    /// Bytes of all files below the directory, and when the valid generation was made.
     ///
     /// # Errors
-    /// When the folder cannot be read.
+    /// When the directory cannot be read.
     pub fn size_and_time(&self) -> Result<(u64, SystemTime), Error> {
         let read = || {
             let directory = self.open()?;
@@ -343,15 +343,15 @@ impl IndexFolder {
         read().map_err(|source| Error::io("read", &self.path(), source))
     }
 
-    /// Makes the folder where there is none, and takes the writer's lock; calls `waiting` when another process has
+    /// Creates the directory if necessary and takes the writer's lock; calls `waiting` when another process has
     /// it, and waits.
     ///
     /// # Errors
-    /// When the folder cannot be written, or holds something other than an index.
+    /// When the directory cannot be written, or holds something other than an index.
     pub fn lock(&self, waiting: impl Fn()) -> Result<WriterLock, Error> {
         let path = self.path().join(LOCK_FILE);
         let failed = |source| Error::io("lock", &path, source);
-        // Between two steps of making it, the folder may be removed by whoever clears the cache.
+        // Clearing the cache may remove the directory between two steps of creating it.
         let mut removed = None;
         for _ in 0..MAX_LOCKS {
             let (directory, file, is_new) = match self.lock_file() {
@@ -376,7 +376,7 @@ impl IndexFolder {
         Err(removed.unwrap_or_else(|| failed(io::Error::other("it is removed whenever it is taken"))))
     }
 
-    /// Takes the writer's lock if nobody has it.
+    /// Takes the writer's lock if it is free.
     ///
     /// # Errors
     /// As [`lock`](Self::lock).
@@ -394,14 +394,14 @@ impl IndexFolder {
         if is_new {
             replace_file(&directory, GITIGNORE_FILE, &[b"*\n"])?;
         }
-        let key = match &self.at {
-            At::Tree { records, .. } => Some(records.make(&self.path())?),
-            At::User(_) | At::Nowhere => None,
+        let key = match &self.location {
+            Location::Tree { records, .. } => Some(records.make(&self.path())?),
+            Location::User(_) | Location::Nowhere => None,
         };
         Ok(WriterLock { directory, key, file })
     }
 
-    /// Whether a lock is still the one of the folder: whoever removes an index has held its lock.
+    /// Whether a lock is still that of the directory, which may have been removed by a process that held it.
     fn is_current(&self, file: &File) -> bool {
         let same = || {
             let there = self.open()?.file(LOCK_FILE.as_ref())?;
@@ -410,23 +410,23 @@ impl IndexFolder {
         same().unwrap_or(false)
     }
 
-    /// The folder, the file of its lock, and whether nothing of ours was there.
+    /// Opens or creates the directory and the file of its lock; true if neither held anything of Quarry's.
     fn lock_file(&self) -> Result<(Directory, File, bool), Error> {
-        if matches!(self.at, At::Nowhere) {
-            return Err(Error::NoCacheFolder);
+        if matches!(self.location, Location::Nowhere) {
+            return Err(Error::NoCacheDirectory);
         }
         let path = self.path();
         let directory = self.open_or_make().map_err(|source| Error::io("create", &path, source))?;
-        // In a tree a lock alone is no proof of anything.
+        // In a tree, a lock file alone proves nothing.
         let is_new = directory.entry(LOCK_FILE.as_ref()).is_err()
-            || (matches!(self.at, At::Tree { .. }) && self.key().is_none());
+            || (matches!(self.location, Location::Tree { .. }) && self.key().is_none());
         if is_new {
             let names = directory.names().map_err(|source| Error::io("list", &path, source))?;
             // Another writer may have made its files since.
             if !names.iter().all(|name| is_ours(name)) {
-                return Err(Error::ForeignFolder(path));
+                return Err(Error::ForeignDirectory(path));
             }
-            // Links and pipes are nobody's index.
+            // Quarry never writes links or pipes.
             for name in names.iter().map(Path::new) {
                 let is_index = |kind| matches!(kind, EntryKind::File | EntryKind::Directory);
                 if directory.entry(name).is_ok_and(|entry| !is_index(entry.kind)) {
@@ -442,23 +442,23 @@ impl IndexFolder {
 }
 
 impl WriterLock {
-    /// Makes an empty folder for a new generation and returns its name.
+    /// Makes an empty directory for a new generation and returns its name.
     ///
     /// # Errors
-    /// When the folder cannot be written.
+    /// When the directory cannot be written.
     pub fn start_generation(&self) -> Result<String, Error> {
-        Ok(self.make_folders(GENERATION, 1)?.remove(0))
+        Ok(self.make_directories(GENERATION, 1)?.remove(0))
     }
 
-    /// Makes empty folders for new parts and returns their names.
+    /// Makes empty directories for new parts and returns their names.
     ///
     /// # Errors
-    /// When the folder cannot be written.
+    /// When the directory cannot be written.
     pub fn start_parts(&self, n: usize) -> Result<Vec<String>, Error> {
-        self.make_folders(PART, n)
+        self.make_directories(PART, n)
     }
 
-    fn make_folders(&self, prefix: &str, n: usize) -> Result<Vec<String>, Error> {
+    fn make_directories(&self, prefix: &str, n: usize) -> Result<Vec<String>, Error> {
         let names = self.written()?;
         let last = names.iter().filter_map(|name| number(name, prefix)).max().unwrap_or(0);
         let make = |number: u64| {
@@ -473,7 +473,7 @@ impl WriterLock {
     /// Makes a finished generation the valid one, and removes all others.
     ///
     /// # Errors
-    /// When the manifest cannot be replaced; the former generation is then still valid.
+    /// When the manifest cannot be replaced; the previous generation is then still valid.
     pub fn publish(&self, manifest: &Manifest) -> Result<(), Error> {
         let failed = |error: serde_json::Error| {
             Error::io("write", &self.directory.path().join(MANIFEST_FILE), error.into())
@@ -482,7 +482,7 @@ impl WriterLock {
         let checksum = checksum(&written, self.key.as_ref());
         written.extend(format!("\n{checksum}\n").bytes());
         replace_file(&self.directory, MANIFEST_FILE, &[&written])?;
-        // Without it there is only less to save.
+        // The copy only helps to recover vectors.
         let _ = replace_file(&self.directory, COPY_FILE, &[&written]);
         let parts = manifest.parts.iter().map(|part| part.name.as_str());
         self.remove_all_but(&parts.chain([manifest.generation.as_str()]).collect::<Vec<_>>());
@@ -490,7 +490,7 @@ impl WriterLock {
         Ok(())
     }
 
-    /// Removes what a writer left that died.
+    /// Removes what an interrupted writer left behind.
     pub fn remove_unfinished(&self) {
         // A manifest of another version still protects its generation.
         let header = |name: &str| header(&self.directory.read(name.as_ref(), MAX_MANIFEST_BYTES).ok()?).ok();
@@ -502,13 +502,13 @@ impl WriterLock {
         self.remove_all_but(&keep.iter().map(String::as_str).collect::<Vec<_>>());
     }
 
-    /// Removes vectors of a part that later ones have replaced, or that a writer left that died.
+    /// Removes vectors of a part that were replaced, or that an interrupted writer left behind.
     fn remove_old_vectors(&self, part: &PartSize) {
-        let Ok(folder) = part.folder(&self.directory) else { return };
-        for name in folder.names().unwrap_or_default() {
+        let Ok(directory) = part.directory(&self.directory) else { return };
+        for name in directory.names().unwrap_or_default() {
             let is_vectors = name.to_string_lossy().starts_with(VECTORS);
             if is_vectors && !part.vectors.values().any(|file| name == file.path()) {
-                let _ = folder.remove_file(name.as_ref());
+                let _ = directory.remove_file(name.as_ref());
             }
         }
     }
@@ -522,7 +522,7 @@ impl WriterLock {
         }
     }
 
-    /// Names of the folders of generations and parts.
+    /// Names of the directories of generations and parts.
     fn written(&self) -> Result<Vec<OsString>, Error> {
         let names = self.directory.names();
         let names = names.map_err(|source| Error::io("list", self.directory.path(), source))?;
@@ -530,8 +530,8 @@ impl WriterLock {
     }
 }
 
-/// The part of a path that lies in a tree (canonical); none if it leads elsewhere. Links count up to the tree, and in it
-/// they are names like others.
+/// The part of a path that is in a tree (canonical); none if it leads elsewhere. Links are resolved up to the tree; in
+/// it they are plain names.
 fn below(tree: &Path, path: &Path) -> Option<PathBuf> {
     let absolute = std::path::absolute(path).ok()?;
     let mut at = PathBuf::new();
@@ -570,12 +570,12 @@ fn verified<'a>(file: &'a [u8], key: Option<&Key>) -> Option<&'a [u8]> {
     is_whole.then_some(json)
 }
 
-/// What shows that something is as it was written, and with a key by whom.
+/// The checksum of what was written; with a key, a seal that also proves who wrote it.
 fn checksum(written: &[u8], key: Option<&Key>) -> String {
     key.map_or_else(|| format!("{:032x}", xxh3_128(written)), |key| key.seal(written))
 }
 
-/// What every version begins a manifest with.
+/// The part of a manifest that all versions share.
 fn header(file: &[u8]) -> Result<ManifestHeader, serde_json::Error> {
     ManifestHeader::deserialize(&mut serde_json::Deserializer::from_slice(file))
 }

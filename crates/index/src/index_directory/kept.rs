@@ -1,4 +1,4 @@
-//! The indexes that a user has, and removing those that nobody needs.
+//! Lists the indexes of a user and removes unneeded ones.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, TryLockError};
@@ -10,30 +10,30 @@ use quarry_files::cache::{CacheEntry, EntryState, PruneOutcome, Pruned, Selectio
 use quarry_files::{Directory, EntryKind};
 
 use super::{
-    ASIDE, CACHED_INDEXES, COPY_FILE, IndexFolder, LOCK_FILE, MANIFEST_FILE, MAX_MANIFEST_BYTES, PART,
+    ASIDE, CACHED_INDEXES, COPY_FILE, IndexDirectory, LOCK_FILE, MANIFEST_FILE, MAX_MANIFEST_BYTES, PART,
     VECTORS, header, is_ours, is_written, number,
 };
-use crate::UserFolders;
+use crate::UserDirectories;
 use crate::records::Records;
 
-/// Folders in folders of an index, which has three.
+/// Maximum depth of directories in an index, which has three levels.
 const MAX_DEPTH: usize = 8;
 
 /// The indexes of a user.
 pub struct UserIndexes;
 
 impl UserIndexes {
-    /// Lists those in the user's cache, ascending by path, and then those in the trees that they are of, which this user
-    /// made on this machine. What else is among the indexes of the cache is left out. Takes no lock, and follows no link
-    /// below the cache.
+    /// Lists those in the user's cache, ascending by path, and then those in the trees that they are of, which this
+    /// user made on this machine. What else is among the indexes of the cache is left out. Takes no lock, and follows
+    /// no link below the cache.
     ///
     /// # Errors
     /// When the directory of the indexes cannot be read.
-    pub fn list(user: &UserFolders) -> io::Result<Vec<CacheEntry>> {
+    pub fn list(user: &UserDirectories) -> io::Result<Vec<CacheEntry>> {
         let mut entries = Vec::new();
         if let Some((cache, indexes)) = open_indexes(user)? {
             let names = sorted_names(&indexes)?;
-            let kept = names.iter().filter_map(|name| Kept::of(cache, &indexes, name).ok());
+            let kept = names.iter().filter_map(|name| CachedIndex::of(cache, &indexes, name).ok());
             entries.extend(kept.map(|kept| kept.entry));
         }
         let records = Records::new(user.state.as_deref());
@@ -43,18 +43,18 @@ impl UserIndexes {
 
     /// Removes indexes from the user's cache, and from those that stay what writers left that died; with `dry_run` it
     /// only says what it would remove. An index that a process is writing is left alone; a process that searches one
-    /// goes on with what it has open, and builds the index anew the next time.
+    /// continues with the files that it has open, and rebuilds the index next time.
     ///
     /// # Errors
     /// When the directory of the indexes cannot be read.
-    pub fn prune(user: &UserFolders, selection: Selection, dry_run: bool) -> io::Result<Vec<Pruned>> {
+    pub fn prune(user: &UserDirectories, selection: Selection, dry_run: bool) -> io::Result<Vec<Pruned>> {
         let Some((cache, indexes)) = open_indexes(user)? else { return Ok(Vec::new()) };
         let names = sorted_names(&indexes)?;
         Ok(names.iter().filter_map(|name| prune_one(cache, &indexes, name, selection, dry_run)).collect())
     }
 }
 
-/// Removes what there is to remove of an index; none where that is nothing.
+/// Removes an index or its leftovers; none if there was nothing to remove.
 fn prune_one(
     cache: &Path,
     indexes: &Directory,
@@ -64,19 +64,19 @@ fn prune_one(
 ) -> Option<Pruned> {
     let path = indexes.path().join(name);
     let pruned = |what: String, outcome| Some(Pruned { what, path: path.clone(), outcome });
-    let kept = match Kept::of(cache, indexes, name) {
+    let kept = match CachedIndex::of(cache, indexes, name) {
         Ok(kept) if kept.is_needless(selection) => kept,
         Ok(_) => return None,
         Err(problem) => return pruned(name.to_string_lossy().into_owned(), PruneOutcome::Foreign(problem)),
     };
     let what = kept.entry.what.clone();
-    let _lock = match kept.lock(&IndexFolder::of_user(path.clone())) {
+    let _lock = match kept.lock(&IndexDirectory::of_user(path.clone())) {
         Ok(Some(lock)) => lock,
         Ok(None) => return pruned(what, PruneOutcome::InUse),
         Err(error) => return pruned(what, PruneOutcome::Failed(error)),
     };
-    // Looked at again, now that nobody changes it.
-    let outcome = match Kept::of(cache, indexes, name) {
+    // Check again under the lock.
+    let outcome = match CachedIndex::of(cache, indexes, name) {
         Ok(now) if now.is_needless(selection) => match now.remove(indexes, name, selection, dry_run) {
             Ok(bytes) => PruneOutcome::Removed(bytes),
             Err(error) => PruneOutcome::Failed(error),
@@ -87,8 +87,8 @@ fn prune_one(
     pruned(what, outcome)
 }
 
-impl IndexFolder {
-    /// Notes that the index is used, for whoever clears the cache.
+impl IndexDirectory {
+    /// Records that the index was used, for clearing the cache.
     pub fn mark_used(&self) {
         if let Ok(lock) = self.open().and_then(|directory| directory.file(LOCK_FILE.as_ref())) {
             mark_used(&lock);
@@ -97,16 +97,16 @@ impl IndexFolder {
 }
 
 /// An index in the cache.
-struct Kept {
+struct CachedIndex {
     directory: Directory,
     entry: CacheEntry,
-    /// What writers left in it that died, and the bytes that this takes.
+    /// Files that interrupted writers left in it, and their total bytes.
     leftovers: Vec<PathBuf>,
     leftover_bytes: u64,
 }
 
-impl Kept {
-    /// What has a name among the indexes of the cache.
+impl CachedIndex {
+    /// Examines an entry among the indexes of the cache.
     ///
     /// # Errors
     /// The reason why it does not look like an index.
@@ -127,7 +127,7 @@ impl Kept {
         }
         let root = root(&directory);
         let is_named_for =
-            |root: &String| IndexFolder::in_cache(cache, Path::new(root)).path().file_name() == Some(name);
+            |root: &String| IndexDirectory::in_cache(cache, Path::new(root)).path().file_name() == Some(name);
         let has_manifest =
             [MANIFEST_FILE, COPY_FILE].iter().any(|name| directory.entry(name.as_ref()).is_ok());
         let state = match root.as_ref().filter(|root| is_named_for(root)) {
@@ -146,25 +146,25 @@ impl Kept {
         })
     }
 
-    /// Whether all or some of it is to be removed.
+    /// Whether all or part of it is to be removed.
     fn is_needless(&self, selection: Selection) -> bool {
         selection.includes(self.entry.state, self.entry.used) || !self.leftovers.is_empty()
     }
 
-    /// Takes the writer's lock, which an empty directory has none of; none where a process has it.
-    fn lock(&self, folder: &IndexFolder) -> io::Result<Option<Option<File>>> {
+    /// Takes the writer's lock, if the directory has one; none if another process holds it.
+    fn lock(&self, directory: &IndexDirectory) -> io::Result<Option<Option<File>>> {
         if self.directory.entry(LOCK_FILE.as_ref()).is_err() {
             return Ok(Some(None));
         }
         let lock = self.directory.append_file(LOCK_FILE.as_ref())?;
         match lock.try_lock() {
-            Ok(()) => Ok(folder.is_current(&lock).then_some(Some(lock))),
+            Ok(()) => Ok(directory.is_current(&lock).then_some(Some(lock))),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
         }
     }
 
-    /// Removes the index, or what is left over in it, and says how many bytes that took.
+    /// Removes the index or its leftovers, and returns the number of bytes that this freed.
     fn remove(
         &self,
         indexes: &Directory,
@@ -193,8 +193,8 @@ impl Kept {
     }
 }
 
-/// The user's cache, and the directory of the indexes in it; none where there is none yet.
-fn open_indexes(user: &UserFolders) -> io::Result<Option<(&Path, Directory)>> {
+/// The user's cache and the directory of the indexes in it; none if it does not exist yet.
+fn open_indexes(user: &UserDirectories) -> io::Result<Option<(&Path, Directory)>> {
     let Some(cache) = user.cache.as_deref() else { return Ok(None) };
     match Directory::open(cache).and_then(|opened| opened.directory(CACHED_INDEXES.as_ref())) {
         Ok(indexes) => Ok(Some((cache, indexes))),
@@ -212,12 +212,12 @@ fn sorted_names(directory: &Directory) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// Whether there is certainly nothing at a path, rather than something that cannot be looked at.
+/// Whether a path certainly does not exist, rather than being inaccessible.
 fn is_gone(path: &Path) -> bool {
     path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// The tree that the manifest of an index names, of whatever version it is.
+/// The tree that the manifest of an index of any version names.
 fn root(directory: &Directory) -> Option<String> {
     let of = |name: &str| {
         let bytes = directory.read(name.as_ref(), MAX_MANIFEST_BYTES).ok()?;
@@ -235,27 +235,27 @@ fn entry(directory: &Directory, what: String, state: EntryState) -> io::Result<C
     Ok(CacheEntry { what, path: directory.path().to_owned(), bytes, used, state })
 }
 
-/// What is known of an index in a tree that this machine made; none where it is gone, or another one lies there.
+/// The entry for an index in a tree that this machine wrote; none if it is gone or was replaced.
 fn entry_in_tree(path: &Path, records: &Records) -> Option<CacheEntry> {
-    let folder = IndexFolder::in_tree(path.parent()?, path.file_name()?.into(), records.clone());
-    if !folder.is_trusted() {
+    let index = IndexDirectory::in_tree(path.parent()?, path.file_name()?.into(), records.clone());
+    if !index.is_trusted() {
         return None;
     }
-    let directory = folder.open().ok()?;
+    let directory = index.open().ok()?;
     let what = root(&directory).unwrap_or_else(|| path.display().to_string());
     let entry = entry(&directory, what, EntryState::InTree).ok()?;
-    // Not by way of its handle, which lies in a tree.
+    // By its path, not by its handle, which is in a tree.
     Some(CacheEntry { path: path.to_owned(), ..entry })
 }
 
-/// What no manifest of an index names: generations, parts, vectors and files that writers left that died. While an index
-/// is being written this is what is new.
+/// Files that the manifest does not name: generations, parts, vectors and files that interrupted writers left. While an
+/// index is being written, these are the new files.
 fn leftovers(directory: &Directory) -> (Vec<PathBuf>, u64) {
     let mut found = Vec::new();
     let bytes = directory.read(MANIFEST_FILE.as_ref(), MAX_MANIFEST_BYTES).unwrap_or_default();
     let Ok(header) = header(&bytes) else { return (found, 0) };
-    // Of another version no more is known than the names of its directories.
-    let manifest = IndexFolder::of_user(directory.path().to_owned()).manifest().ok();
+    // Of another version, only the names of the directories are known.
+    let manifest = IndexDirectory::of_user(directory.path().to_owned()).manifest().ok();
     let names = directory.names().unwrap_or_default();
     for name in &names {
         let is_named = *name == *header.generation || header.parts.iter().any(|part| *name == *part.name);
@@ -268,8 +268,8 @@ fn leftovers(directory: &Directory) -> (Vec<PathBuf>, u64) {
         if number(OsStr::new(&part.name), PART).is_none() {
             continue;
         }
-        let Ok(folder) = directory.directory(part.name.as_ref()) else { continue };
-        for name in folder.names().unwrap_or_default() {
+        let Ok(inner) = directory.directory(part.name.as_ref()) else { continue };
+        for name in inner.names().unwrap_or_default() {
             let is_named = || part.vectors.values().any(|file| name == file.path());
             if name.to_string_lossy().starts_with(VECTORS) && !is_named() {
                 found.push(Path::new(&part.name).join(name));

@@ -5,8 +5,8 @@ use super::*;
 #[test]
 #[cfg(unix)]
 fn a_path_into_the_tree_is_told_from_one_beside_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().canonicalize().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().canonicalize().unwrap();
     let tree = root.join("tree");
     fs::create_dir_all(tree.join("a")).unwrap();
     fs::create_dir(root.join("beside")).unwrap();
@@ -35,11 +35,11 @@ fn a_manifest_is_whole_or_none() {
         let written = b"{\n}".to_vec();
         let file = [&written[..], b"\n", checksum(&written, key).as_bytes(), b"\n"].concat();
         assert_eq!(verified(&file, key), Some(&written[..]));
-        for place in 0..file.len() {
+        for offset in 0..file.len() {
             let mut damaged = file.clone();
-            damaged[place] ^= 1;
-            assert_eq!(verified(&damaged, key), None, "byte {place}");
-            assert_eq!(verified(&file[..place], key), None, "cut at {place}");
+            damaged[offset] ^= 1;
+            assert_eq!(verified(&damaged, key), None, "byte {offset}");
+            assert_eq!(verified(&file[..offset], key), None, "cut at {offset}");
         }
     }
     let plain = [b"{}\n", checksum(b"{}", None).as_bytes(), b"\n"].concat();

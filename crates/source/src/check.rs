@@ -21,12 +21,12 @@ pub(crate) fn find_checks(tree: &Tree, rules: &CheckRules, source: &[u8]) -> Vec
         let mut is_doubtful = false;
         for capture in query_match.captures() {
             let Some(meaning) = rules.captures[capture.index as usize] else { continue };
-            // Where the grammar does not follow, it is not known what is what.
+            // Inside syntax errors, the parts cannot be told apart.
             is_doubtful |= capture.node.has_error()
                 && !matches!(meaning, CheckCapture::Branch | CheckCapture::Then | CheckCapture::Else);
             let bytes = capture.node.byte_range();
-            let place = captured.entry(meaning as usize).or_insert_with(|| bytes.clone());
-            *place = place.start.min(bytes.start)..place.end.max(bytes.end);
+            let span = captured.entry(meaning as usize).or_insert_with(|| bytes.clone());
+            *span = span.start.min(bytes.start)..span.end.max(bytes.end);
         }
         if is_doubtful {
             continue;
@@ -53,19 +53,19 @@ pub(crate) fn find_checks(tree: &Tree, rules: &CheckRules, source: &[u8]) -> Vec
             (None, None, Some(condition)) => (condition, CheckKind::Assertion),
             (None, _, None) => continue,
         };
-        let place = (bytes.start, std::cmp::Reverse(bytes.end));
-        match (found.get_mut(&place), kind) {
+        let key = (bytes.start, std::cmp::Reverse(bytes.end));
+        match (found.get_mut(&key), kind) {
             // Each argument is a match of its own.
             (Some(CheckKind::Call { arguments, .. }), CheckKind::Call { arguments: more, .. }) => {
                 arguments.extend(more);
             }
             // A pattern with an optional part may match without it too.
             (Some(known), kind) if parts(known) >= parts(&kind) => {}
-            (_, kind) => drop(found.insert(place, kind)),
+            (_, kind) => drop(found.insert(key, kind)),
         }
     }
     let (mut line, mut counted) = (1, 0);
-    let place = |((start, end), kind): ((usize, std::cmp::Reverse<usize>), CheckKind)| {
+    let check = |((start, end), kind): ((usize, std::cmp::Reverse<usize>), CheckKind)| {
         line += source[counted..start].iter().filter(|byte| **byte == b'\n').count() as u32;
         counted = start;
         let kind = match kind {
@@ -78,10 +78,10 @@ pub(crate) fn find_checks(tree: &Tree, rules: &CheckRules, source: &[u8]) -> Vec
         };
         Check { kind, bytes: start..end.0, line }
     };
-    found.into_iter().map(place).collect()
+    found.into_iter().map(check).collect()
 }
 
-/// How many parts of a check are known. The condition of a branch may be a call.
+/// Number of known parts of a check. The condition of a branch may be a call.
 fn parts(kind: &CheckKind) -> usize {
     match kind {
         CheckKind::Assertion => 4,

@@ -1,7 +1,7 @@
 //! The text of comments and docstrings, without the characters that mark them.
 
-/// Text of a run of comments, given as they stand in the file: markers (`//`, `///`, `#`, `#'`, `--`, `/* */`, ...)
-/// and `*` gutters removed, common indentation removed, lines that only draw a rule (`// -----`) dropped; where the
+/// Text of a run of comments, given as they are in the file: markers (`//`, `///`, `#`, `#'`, `--`, `/* */`, ...)
+/// and `*` gutters removed, common indentation removed, lines that only draw a rule (`// -----`) dropped; if the
 /// text is `markup`, its tags too.
 pub(crate) fn comment_text<'a>(comments: impl Iterator<Item = &'a str>, markup: bool) -> String {
     let mut lines = Vec::new();
@@ -23,7 +23,7 @@ pub(crate) fn comment_text<'a>(comments: impl Iterator<Item = &'a str>, markup: 
     join(&text.lines().map(str::trim_end).collect::<Vec<_>>())
 }
 
-/// XML without its tags; of an empty element (`<see cref="Cart"/>`) what it refers to stays.
+/// XML without its tags; of an empty element (`<see cref="Cart"/>`), its target is kept.
 fn without_tags(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;
@@ -46,7 +46,7 @@ fn without_tags(text: &str) -> String {
     plain + rest
 }
 
-/// Text of a string literal that stands as documentation: prefix and quotes removed, indentation removed as Python's
+/// Text of a string literal that is documentation: prefix and quotes removed, indentation removed as Python's
 /// `inspect.cleandoc` does. Escapes stay as written.
 pub(crate) fn docstring_text(literal: &str) -> String {
     let quoted = literal.trim_start_matches(|c: char| c.is_ascii_alphabetic());
@@ -57,7 +57,7 @@ pub(crate) fn docstring_text(literal: &str) -> String {
     join(&clean_block(body.lines()))
 }
 
-/// What stands between the markers of a comment that has an end marker.
+/// The text between the markers of a comment that has an end marker.
 fn block_comment_body(comment: &str) -> Option<&str> {
     if let Some(body) = comment.strip_prefix("/*") {
         let body = body.trim_start_matches(['*', '!']);
@@ -90,7 +90,7 @@ fn without_line_marker(line: &str) -> &str {
     text.strip_prefix(' ').unwrap_or(text)
 }
 
-/// First line without indentation, the rest without what is common to it.
+/// The first line without indentation, the other lines without their common indentation.
 fn clean_block<'a>(mut lines: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut cleaned: Vec<&str> = lines.next().map(str::trim).into_iter().collect();
     append_dedented(&mut cleaned, &mut lines.collect());
@@ -102,7 +102,7 @@ fn append_dedented<'a>(lines: &mut Vec<&'a str>, block: &mut Vec<&'a str>) {
     let indentation = |line: &&str| line.len() - line.trim_start().len();
     let margin = block.iter().filter(|line| !line.trim().is_empty()).map(indentation).min().unwrap_or(0);
     lines.extend(block.drain(..).map(|line| {
-        // A margin counts bytes of white space; a line with another kind of white space may have no border there.
+        // A margin counts bytes of white space, which may be within a character of another kind of white space.
         line.get(margin..).unwrap_or_else(|| line.trim_start()).trim_end()
     }));
 }

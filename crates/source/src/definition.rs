@@ -10,7 +10,7 @@ use crate::rules::{Capture, Role, Rules};
 use crate::size::{fits_window, is_long};
 use crate::unit::{MAX_NAME_BYTES, MAX_SIGNATURE_BYTES, UnitKind, truncate};
 
-/// Something with a name that becomes one unit or, when it is long, several.
+/// A named definition that becomes one unit or, if it is long, several.
 #[derive(Debug)]
 pub(crate) struct Definition {
     pub(crate) kind: UnitKind,
@@ -18,23 +18,23 @@ pub(crate) struct Definition {
     pub(crate) signature: String,
     pub(crate) doc: String,
     pub(crate) doc_bytes: Vec<Range<usize>>,
-    /// Leading comment and decorators included.
+    /// Span, including the leading comment and decorators.
     pub(crate) bytes: Range<usize>,
-    /// Whether other definitions may lie in it and are cut out of it.
+    /// Whether it may hold other definitions, which become units of their own.
     pub(crate) is_open: bool,
 }
 
-/// Definitions are not looked for in containers nested deeper than this: qualified names for every level would take
+/// Maximum nesting of containers in which definitions are found: qualified names for every level would take
 /// memory quadratic in the size of a hostile file.
 const MAX_NESTING: usize = 32;
 
-/// What a file is made of.
+/// The definitions, nesting depths and tests of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Structure {
     /// In ascending order of starts; disjoint, except that those in an open one follow it.
     pub(crate) definitions: Vec<Definition>,
-    /// For each row how deep in the tree the thing that begins there is: the lower, the better to cut before it.
-    /// `u16::MAX` where nothing begins, where a comment belongs to what begins, and within definitions that are not
+    /// For each row, the depth in the tree of the node that begins there: the lower, the better to split before it.
+    /// `u16::MAX` if nothing begins there, if a comment belongs to the node, and within definitions that are not
     /// open. Empty for files without a tree.
     pub(crate) row_depths: Vec<u16>,
     /// Bytes of tests, and of scopes that are for tests: ascending, disjoint.
@@ -82,7 +82,7 @@ pub(crate) fn find_definitions(
 /// Comments and prefixes without blank lines between them.
 struct Run {
     bytes: Range<usize>,
-    /// Whether it begins on a line that something else stands on, and so belongs to that.
+    /// Whether it begins on a line with other code, to which it belongs.
     is_trailing: bool,
     comments: Vec<Range<usize>>,
     /// Whether one of the prefixes marks a test.
@@ -96,17 +96,17 @@ struct Wrapped<'tree> {
     run: Option<Run>,
 }
 
-/// A definition or scope that the walk is in.
+/// A definition or scope that encloses the current node of the walk.
 struct Container {
     depth: usize,
     /// Length of the path of names around it.
     path_length: usize,
     is_type: bool,
-    /// Members begin here; what stands before is its header.
+    /// Start of its members, which follow its header.
     body_start: usize,
 }
 
-/// What the matches at one node say, besides its names.
+/// The captures of the matches at one node, except names.
 #[derive(Default)]
 struct Matched<'tree> {
     is_function: bool,
@@ -119,7 +119,7 @@ struct Matched<'tree> {
     doc: Option<Node<'tree>>,
 }
 
-/// What the pattern that stands first in the rule file captures.
+/// The value captured by the first pattern in the rule file.
 struct First<T> {
     pattern: usize,
     value: Option<T>,
@@ -148,7 +148,7 @@ struct Finder<'a, 'tree> {
     source: &'a [u8],
     query_cursor: &'a mut QueryCursor,
     header_cursor: TreeCursor<'tree>,
-    /// Names of the node that was matched last: owner, then name.
+    /// Names of the last matched node: owner, then name.
     names: Vec<Node<'tree>>,
     run: Option<Run>,
     wrapped: Option<Wrapped<'tree>>,
@@ -160,7 +160,7 @@ struct Finder<'a, 'tree> {
 }
 
 impl<'tree> Finder<'_, 'tree> {
-    /// Takes in a node, in document order; returns whether its children are to be visited.
+    /// Visits a node, in document order; returns whether to visit its children.
     fn visit(&mut self, node: Node<'tree>, depth: usize) -> bool {
         while let Some(container) = self.containers.pop_if(|container| container.depth >= depth) {
             self.path.truncate(container.path_length);
@@ -196,7 +196,7 @@ impl<'tree> Finder<'_, 'tree> {
         !role.is(Role::CLOSURE) || !fits_window(self.lines, &node.byte_range())
     }
 
-    /// Keeps the depth of the outermost thing that begins a row.
+    /// Records the depth of the outermost node that begins a row.
     fn note_row(&mut self, node: Node, depth: usize, role: Role) {
         let row = node.start_position().row;
         if self.last_row == Some(row) {
@@ -212,7 +212,7 @@ impl<'tree> Finder<'_, 'tree> {
 
     /// Adds a comment or prefix to the run that it continues, or begins a new run.
     fn extend_run(&mut self, bytes: Range<usize>, is_comment: bool) {
-        // Some grammars count the line end to a line comment.
+        // Some grammars include the line end in a line comment.
         let bytes = bytes.start..bytes.start + self.source[bytes].trim_ascii_end().len();
         let mut run = match self.run.take() {
             Some(run) if self.is_adjacent(&run, bytes.start) => run,
@@ -237,7 +237,7 @@ impl<'tree> Finder<'_, 'tree> {
 
     /// The run that ends directly above `byte` or on its line.
     fn take_run(&mut self, byte: usize) -> Option<Run> {
-        // Either way it is used up, so that no white space is looked at twice.
+        // Consumed in either case, so that no white space is examined twice.
         self.run.take().filter(|run| self.is_adjacent(run, byte))
     }
 
@@ -270,7 +270,7 @@ impl<'tree> Finder<'_, 'tree> {
         candidates == 1
     }
 
-    /// Takes all matches at `node` together; of several patterns that capture the same thing, the first in the rule
+    /// Combines all matches at `node`; of several patterns that capture the same thing, the first in the rule
     /// file counts.
     fn match_node(&mut self, node: Node<'tree>) -> Option<Matched<'tree>> {
         let mut matched = Matched::default();
@@ -311,7 +311,7 @@ impl<'tree> Finder<'_, 'tree> {
         (matched.is_function || matched.is_method || matched.is_type || matched.is_scope).then_some(matched)
     }
 
-    /// Records what was matched; returns whether definitions are looked for in it.
+    /// Records a match; returns whether to look for definitions in it.
     fn define(&mut self, node: Node<'tree>, depth: usize, matched: &Matched<'tree>) -> bool {
         let wrapped = self.wrapped.take();
         let (outer, depth) = wrapped.as_ref().map_or((node, depth), |wrapped| (wrapped.node, wrapped.depth));
@@ -331,7 +331,7 @@ impl<'tree> Finder<'_, 'tree> {
                 comments = run.comments;
             }
         }
-        // Some grammars count the line end to a node, and a missing first token stands before white space.
+        // Some grammars include the line end in a node, and put a missing first token before white space.
         let text = self.source[start..outer.end_byte()].trim_ascii_start();
         let start = outer.end_byte() - text.len();
         let end = start + text.trim_ascii_end().len();
@@ -367,7 +367,7 @@ impl<'tree> Finder<'_, 'tree> {
         is_open
     }
 
-    /// Appends the parts of the names that were matched last to the path.
+    /// Appends the parts of the last matched names to the path.
     fn append_names(&mut self) {
         let length = self.path.len();
         let mut append = |part: &str| {
@@ -394,7 +394,7 @@ impl<'tree> Finder<'_, 'tree> {
         }
     }
 
-    /// The docstring, else the text of `comments`, and where it stands.
+    /// The docstring, else the text of `comments`, and its spans.
     fn doc(&self, docstring: Option<Node>, comments: &[Range<usize>]) -> (String, Vec<Range<usize>>) {
         let text = |bytes: &Range<usize>| String::from_utf8_lossy(&self.source[bytes.clone()]);
         if let Some(docstring) = docstring {
@@ -451,7 +451,7 @@ impl<'tree> Finder<'_, 'tree> {
 /// Enough of a header to fill a signature, unless it is mostly white space.
 const MAX_HEADER_BYTES: usize = 4 * MAX_SIGNATURE_BYTES;
 
-/// A declaration on one line, without the `{`, `:`, `=` or `;` after it, and without commas before what closes a list
+/// A declaration on one line, without the `{`, `:`, `=` or `;` after it, and without trailing commas in a list
 /// that was written on several lines.
 fn collapse_header(header: &str) -> String {
     let mut signature = String::new();

@@ -1,4 +1,4 @@
-//! Finds the functions of a file with their bodies, for those who change them.
+//! Finds the functions of a file with their bodies, for callers that change them.
 
 use tree_sitter::{Node, QueryCursor, StreamingIterator, Tree};
 
@@ -21,7 +21,7 @@ pub(crate) fn find_functions(tree: &Tree, rules: &Rules, source: &[u8]) -> Vec<F
             }
         }
         let (Some(function), Some(name)) = (function, name) else { continue };
-        // Some rules name the body in a pattern of its own.
+        // Some rules capture the body in a separate pattern.
         let Some(body) = body.or_else(|| function.child_by_field_name("body")) else { continue };
         let known = functions.iter().any(|known| known.body == body.byte_range());
         if known || body.byte_range().is_empty() {
@@ -57,7 +57,7 @@ fn statement<'tree>(function: Node<'tree>, rules: &Rules) -> Node<'tree> {
     statement
 }
 
-/// The leaves of `body` that have no name in the grammar: operators, keywords, brackets.
+/// The anonymous leaves of `body`: operators, keywords, brackets.
 fn symbols(body: Node) -> Vec<std::ops::Range<usize>> {
     let mut symbols = Vec::new();
     let mut cursor = body.walk();

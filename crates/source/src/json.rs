@@ -1,10 +1,10 @@
-//! Where the values of a JSON text are. The text has been read by serde_json before, so that nothing is checked here;
-//! of any other text the answers mean nothing, but lie within it.
+//! Finds the spans of values in a JSON text. serde_json has already validated the text, so nothing is checked here;
+//! for other text the spans are meaningless, but within bounds.
 
 use std::iter;
 use std::ops::Range;
 
-/// The spans of the keys and values of the object at `start`, white space before it left out; none if it is no object.
+/// The spans of the keys and values of the object at `start`, without leading white space; none if it is not an object.
 pub(crate) fn members(text: &[u8], start: usize) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
     let mut next = inside(text, start, b'{');
     iter::from_fn(move || {
@@ -16,7 +16,7 @@ pub(crate) fn members(text: &[u8], start: usize) -> impl Iterator<Item = (Range<
     })
 }
 
-/// The spans of the elements of the array at `start`, as above.
+/// The spans of the elements of the array at `start`, likewise.
 pub(crate) fn elements(text: &[u8], start: usize) -> impl Iterator<Item = Range<usize>> {
     let mut next = inside(text, start, b'[');
     iter::from_fn(move || {

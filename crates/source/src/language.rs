@@ -1,4 +1,4 @@
-//! The languages there are, and how to tell which one a file is written in.
+//! The registry of languages, and how to detect the language of a file.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use tree_sitter_language::LanguageFn;
 
 use crate::rules::{CheckRules, Content, ReferenceRules, RuleFile, Rules};
 
-/// One line for every language that has rules of its own: its rule file and its grammar.
+/// One line for every language with rules: its rule file and its grammar.
 const REGISTRY: &[(&str, Reader)] = &[
     (include_str!("../rules/bash.toml"), Reader::Syntax(tree_sitter_bash::LANGUAGE)),
     (include_str!("../rules/c.toml"), Reader::Syntax(tree_sitter_c::LANGUAGE)),
@@ -37,21 +37,21 @@ const REGISTRY: &[(&str, Reader)] = &[
     (include_str!("../rules/typescript.toml"), Reader::Syntax(tree_sitter_typescript::LANGUAGE_TYPESCRIPT)),
 ];
 
-/// Languages and formats that are cut into line windows, all in one file.
+/// Languages and formats that are split into line windows, all in one file.
 const PLAIN: &str = include_str!("../rules/plain.toml");
 
-/// What cuts a language into units.
+/// How files of a language are split into units.
 #[derive(Clone, Copy)]
 pub(crate) enum Reader {
-    /// A grammar and the rule file's query.
+    /// By a grammar and the rule file's query.
     Syntax(LanguageFn),
-    /// Headings.
+    /// At headings.
     Markdown,
-    /// The languages of its cells.
+    /// By the languages of its cells.
     Notebook,
-    /// Blank lines.
+    /// At blank lines.
     Lines,
-    /// Nothing: rules that languages inherit, no language of its own.
+    /// Not at all: rules for other languages to inherit.
     Template,
 }
 
@@ -63,32 +63,32 @@ struct Entry {
     checks: OnceLock<CheckRules>,
 }
 
-/// A language that can be cut into units: a cheap handle. Equal where the names are.
+/// A supported language: a cheap handle. Languages with equal names are equal.
 #[derive(Clone, Copy)]
 pub struct Language(&'static Entry);
 
 impl Language {
-    /// Lower-case name, such as `python`, `cpp` or `csharp`; [`language_named`] leads back from it.
+    /// Lower-case name, such as `python`, `cpp` or `csharp`; the inverse of [`language_named`].
     pub fn name(self) -> &'static str {
         &self.0.file.name
     }
 
-    /// Other lower-case names of it; [`language_called`] takes them.
+    /// Other lower-case names; [`language_called`] accepts them.
     pub fn aliases(self) -> &'static [String] {
         &self.0.file.aliases
     }
 
-    /// What is written in it.
+    /// Purpose of the language.
     pub fn content(self) -> Content {
         self.0.file.content
     }
 
-    /// Extensions of its files, without dot.
+    /// Extensions of its files, without the dot.
     pub fn extensions(self) -> &'static [String] {
         &self.0.file.extensions
     }
 
-    /// Out of [`Self::extensions`], or of those of another language, what files of either may have: `h` of C and C++.
+    /// Extensions that it shares with another language, such as `h` of C and C++.
     pub fn shared_extensions(self) -> &'static [String] {
         let mut shared = ENTRIES.iter().filter_map(|entry| Some((entry, entry.file.shared.as_ref()?)));
         shared
@@ -96,7 +96,7 @@ impl Language {
             .map_or(&[], |(_, shared)| &shared.extensions)
     }
 
-    /// Whole names of its files.
+    /// Whole file names, such as `Makefile`.
     pub fn file_names(self) -> &'static [String] {
         &self.0.file.file_names
     }
@@ -106,12 +106,12 @@ impl Language {
         &self.0.file.interpreters
     }
 
-    /// Whether its definitions or sections are units; else it is cut into line windows.
+    /// Whether its definitions or sections are units; otherwise it is split into line windows.
     pub fn has_rules(self) -> bool {
         !matches!(self.0.reader, Reader::Lines | Reader::Template)
     }
 
-    /// The tree-sitter grammar that reads it; `None` for Markdown, notebooks and what is cut into line windows.
+    /// The tree-sitter grammar that parses it; `None` for Markdown, notebooks and languages split into line windows.
     pub fn grammar(self) -> Option<tree_sitter::Language> {
         match self.0.reader {
             Reader::Syntax(grammar) => Some(grammar.into()),
@@ -123,14 +123,14 @@ impl Language {
         self.0.reader
     }
 
-    /// Its rules compiled for `grammar`, once for all threads.
+    /// Its rules, compiled for `grammar` once for all threads.
     pub(crate) fn rules(self, grammar: LanguageFn) -> &'static Rules {
         self.0.rules.get_or_init(|| {
             Rules::compile(&self.0.file, grammar.into()).unwrap_or_else(|error| broken_rules(&error))
         })
     }
 
-    /// Its rules for calls and imports compiled for `grammar`, once for all threads.
+    /// Its rules for calls and imports, compiled for `grammar` once for all threads.
     pub(crate) fn reference_rules(self, grammar: LanguageFn) -> &'static ReferenceRules {
         self.0.references.get_or_init(|| {
             ReferenceRules::compile(&self.0.file, &grammar.into())
@@ -138,7 +138,7 @@ impl Language {
         })
     }
 
-    /// Its rules for checks compiled for `grammar`, once for all threads.
+    /// Its rules for checks, compiled for `grammar` once for all threads.
     pub(crate) fn check_rules(self, grammar: LanguageFn) -> &'static CheckRules {
         self.0.checks.get_or_init(|| {
             CheckRules::compile(&self.0.file, &grammar.into()).unwrap_or_else(|error| broken_rules(&error))
@@ -167,10 +167,10 @@ impl Hash for Language {
 }
 
 /// The language of a file: by its name, by its extension (as written, else in lower case), else by its first line
-/// if that is a `#!` line. `None` where none of them is known: the file may be anything, binary data included.
+/// if that is a `#!` line. `None` if none of them is known: the file may be anything, including binary data.
 ///
 /// `text` is the file's beginning or all of it; it may be empty. It also decides between languages that share an
-/// extension: a C header is told from one of C++ by what only C++ has, and counts as C++ while its text is unknown.
+/// extension: a C++ header is recognized by syntax that only C++ has, and any header counts as C++ while its text is unknown.
 ///
 /// ```
 /// use quarry_source::language_for;
@@ -205,7 +205,7 @@ pub fn language_named(name: &str) -> Option<Language> {
     languages().find(|language| language.name() == name)
 }
 
-/// The language that a person calls so: by its name or an alias (`golang`), by an extension of its files (`rs`), or
+/// The language that a person means: by its name or an alias (`golang`), by an extension of its files (`rs`), or
 /// by a program that runs them (`node`), in any case.
 pub fn language_called(name: &str) -> Option<Language> {
     let name = name.to_lowercase();
@@ -257,8 +257,8 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
 static ENTRIES: LazyLock<Vec<Entry>> =
     LazyLock::new(|| read_entries().unwrap_or_else(|error| broken_rules(&error)));
 
-/// Rule files are part of the program, so a broken one is no state that a caller could handle but a defect of the
-/// program, which the tests of this module find.
+/// Rule files are part of the program, so a broken one is not a state that a caller could handle but a bug, which
+/// the tests of this module find.
 fn broken_rules(error: &dyn std::error::Error) -> ! {
     panic!("broken rule file: {error}: {:?}", error.source())
 }

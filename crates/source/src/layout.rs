@@ -1,4 +1,4 @@
-//! Lays a file out as units: definitions, what lies between them, and parts of what is too long.
+//! Splits a file into units: definitions, the lines between them, and parts of long definitions.
 
 use std::iter::Peekable;
 use std::ops::Range;
@@ -10,10 +10,10 @@ use crate::line::{Lines, line_number};
 use crate::size::{MAX_DEFINITION_LINES, MAX_UNIT_BYTES, MAX_WINDOW_LINES};
 use crate::unit::{Unit, UnitKind};
 
-/// What stands before or after a unit on its line, such as a `;`, becomes a unit of its own only if it has more bytes.
+/// Code beside a unit on its line, such as a `;`, becomes a unit of its own only if it has more bytes than this.
 const MAX_REST_BYTES: usize = 200;
 
-/// The units of a file: together they hold every line that is not blank. What belongs to no definition becomes
+/// The units of a file: together they hold every line that is not blank. Code outside definitions becomes
 /// units of the kind `between`.
 pub(crate) fn lay_out(
     language: Language,
@@ -62,15 +62,15 @@ pub(crate) fn lay_out(
     layout.units
 }
 
-/// Something that the definitions in it are cut out of.
+/// A container whose definitions are units of their own.
 struct Open {
     end: usize,
-    /// Describes the unit that holds its beginning; taken by it.
+    /// Description of the unit that holds its beginning, until that unit takes it.
     head: Option<Definition>,
     /// Kind and name of its other units.
     kind: UnitKind,
     name: String,
-    /// Index of the unit that holds the beginning of this, or as long as there is none, of what is around this.
+    /// Index of the unit that holds its beginning; until there is one, that of the container around it.
     parent: Option<usize>,
 }
 
@@ -79,13 +79,13 @@ struct Layout<'a> {
     lines: &'a Lines<'a>,
     /// See [`Structure::row_depths`].
     row_depths: Vec<u16>,
-    /// Those of [`Structure::test_bytes`] that reach beyond the last unit.
+    /// The [`Structure::test_bytes`] that extend beyond the last unit.
     test_bytes: Peekable<vec::IntoIter<Range<usize>>>,
     units: Vec<Unit>,
 }
 
 impl Layout<'_> {
-    /// Adds what lies in `container` between two of its definitions, or between one of them and its border.
+    /// Adds the code of `container` between two of its definitions, or between one of them and its start or end.
     fn add_gap(&mut self, container: &mut Open, bytes: Range<usize>, is_before_unit: bool) {
         if let Some(head) = container.head.take() {
             let name = head.name.clone();
@@ -110,7 +110,7 @@ impl Layout<'_> {
         }
     }
 
-    /// Adds the units that `bytes` are cut into; the first is described by `head`.
+    /// Splits `bytes` into units and adds them; `head` describes the first.
     fn add(
         &mut self,
         bytes: Range<usize>,
@@ -145,8 +145,8 @@ impl Layout<'_> {
         }
     }
 
-    /// Where to end a part that begins with `rows`: before a row that begins as high in the tree as can be, after a
-    /// blank line if possible, and such that the parts come out about equally long.
+    /// The row that ends a part beginning with `rows`: the next one begins as high in the tree as possible, after a
+    /// blank line if possible, and such that the parts have about equal lengths.
     fn part_end(&self, rows: Range<usize>, max_rows: usize) -> usize {
         let max_end = self.lines.start(rows.start) + MAX_UNIT_BYTES;
         let mut limit = rows.end.min(rows.start + max_rows);
@@ -196,7 +196,7 @@ impl Layout<'_> {
         });
     }
 
-    /// Whether all of `bytes`, which begin after the last unit, lie in a test, but for white space.
+    /// Whether all of `bytes`, which begin after the last unit, except white space are in a test.
     fn is_test(&mut self, bytes: &Range<usize>) -> bool {
         while self.test_bytes.next_if(|test| test.end < bytes.end).is_some() {}
         let first = || bytes.end - self.lines.source()[bytes.clone()].trim_ascii_start().len();
@@ -204,8 +204,8 @@ impl Layout<'_> {
     }
 }
 
-/// The end of the first unit of `bytes`, which is all of them unless they are a line that is too long: such a line
-/// is cut after white space or punctuation, never within a character.
+/// The end of the first unit of `bytes`, which is all of them unless they are one overlong line: such a line
+/// is split after white space or punctuation, never within a character.
 fn piece_end(source: &[u8], bytes: Range<usize>) -> usize {
     if bytes.len() <= MAX_UNIT_BYTES {
         return bytes.end;
@@ -231,7 +231,7 @@ mod tests {
         lay_out(text, &Lines::new(source.as_bytes()), Structure::default(), UnitKind::Module)
     }
 
-    /// Lines of the units that plain text is cut into.
+    /// Lines of the units that plain text is split into.
     fn windows(source: &str) -> Vec<(u32, u32)> {
         units(source).iter().map(|unit| (unit.start_line, unit.end_line)).collect()
     }

@@ -1,8 +1,8 @@
 //! Turns source code into searchable units: bytes in, units and diagnostics out, no I/O.
 //!
-//! [`language_for`] decides from a file's name (or its `#!` line) what a file is written in, [`extract`] cuts its
+//! [`language_for`] detects the language of a file by its name (or its `#!` line), [`extract`] splits its
 //! bytes into [`Unit`]s: one for every function, method and type, and further ones for the lines between them, so
-//! that every non-blank line of a file can be found. What is a function in which language is data: one file in
+//! that every non-blank line of a file can be found. What a function is in each language is data: one file in
 //! `rules/` for each language, holding tree-sitter queries and settings; no code knows a language by name.
 //!
 //! ```
@@ -18,10 +18,10 @@
 //!
 //! A further language is a rule file (`rules/NAME.toml`, whose keys and captures are described at `RuleFile` in
 //! `src/rules.rs`), a line in the registry in `src/language.rs`, and a fixture with every construct that the rules
-//! name; `UPDATE_EXPECT=1 cargo test -p quarry-source` writes what is expected of it, to be read before it is kept.
+//! name; `UPDATE_EXPECT=1 cargo test -p quarry-source` writes the expected output, to be reviewed before it is committed.
 //!
 //! Bad input is never an error: broken syntax, other encodings and files that take too long to parse give
-//! [`Diagnostic`]s and as many units as can be had. Nothing here recurses, so nesting depth is bounded by memory only.
+//! [`Diagnostic`]s and as many units as possible. Nothing here recurses, so nesting depth is bounded by memory only.
 
 mod check;
 mod comment;
@@ -52,22 +52,22 @@ pub use unit::{
     MAX_SIGNATURE_BYTES, MAX_SYNTAX_DIAGNOSTICS, References, Unit, UnitKind,
 };
 
-/// Cuts `source`, the bytes of one file in `language`, into units, within the default [`Limits`].
+/// Splits `source`, the bytes of one file in `language`, into units, within the default [`Limits`].
 ///
 /// All spans are in the original bytes, whatever their encoding and line ends. Linear in the length of `source`.
 pub fn extract(language: Language, source: &[u8]) -> Extraction {
     extract_within(language, source, &Limits::default())
 }
 
-/// As [`extract`], within other limits.
+/// Like [`extract`], within other limits.
 pub fn extract_within(language: Language, source: &[u8], limits: &Limits) -> Extraction {
     parse::extract(language, source, limits)
 }
 
-/// As [`extract_within`], and finds the calls and imports as well, which costs about as much again as finding units.
+/// Like [`extract_within`], and also finds calls and imports, which costs about as much again as finding units.
 ///
-/// Files without a syntax tree have none. Finding them may take [`Limits::parse_time`]; a diagnostic says from which
-/// line on they are missing then.
+/// Files without a syntax tree have none. Finding them may take [`Limits::parse_time`]; after that, a diagnostic says
+/// from which line on they are missing.
 pub fn extract_with_references(
     language: Language,
     source: &[u8],
@@ -77,13 +77,13 @@ pub fn extract_with_references(
 }
 
 /// The functions and methods of `source` with their bodies, within the default [`Limits`], in ascending order of their
-/// beginnings; those within others follow them. None where there is no syntax tree.
+/// beginnings; nested ones follow the function around them. None without a syntax tree.
 pub fn functions(language: Language, source: &[u8]) -> Vec<Function> {
     parse::functions(language, source, &Limits::default())
 }
 
 /// What the program `source` may check itself by, within the default [`Limits`]: its assertions, calls and branches, in
-/// ascending order of their beginnings. None where there is no syntax tree, or the language has no rules for it.
+/// ascending order of their beginnings. None without a syntax tree or without rules for the language.
 pub fn checks(language: Language, source: &[u8]) -> Vec<Check> {
     parse::checks(language, source, &Limits::default())
 }

@@ -1,4 +1,4 @@
-//! Where the lines of a file are.
+//! The byte ranges of the lines of a file.
 
 use std::ops::Range;
 
@@ -31,12 +31,12 @@ impl<'source> Lines<'source> {
         self.starts.get(row).copied().unwrap_or(self.source.len())
     }
 
-    /// Bytes of `row`, line end included.
+    /// Byte range of `row`, including the line end.
     pub(crate) fn range(&self, row: usize) -> Range<usize> {
         self.start(row)..self.start(row + 1)
     }
 
-    /// The row that `byte` lies in.
+    /// The row that holds `byte`.
     pub(crate) fn row(&self, byte: usize) -> usize {
         self.starts.partition_point(|&start| start <= byte).saturating_sub(1)
     }

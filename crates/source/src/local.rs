@@ -1,23 +1,23 @@
-//! Tells names that stand for local variables from names that stand for calls, where a language writes both alike.
+//! Distinguishes local variables from calls in languages that write both alike.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// What a stretch of code is to the names in it; in the order in which those that begin together count.
+/// The role of a range of code for the names in it; at the same start, in the order in which they apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
-    /// Has variables of its own and sees none of those around it.
+    /// A scope that does not see the variables around it.
     Frame,
-    /// Has variables of its own and sees those around it.
+    /// A scope that sees the variables around it.
     Block,
-    /// A name that is a variable from here to the end of what is around it.
+    /// A name that is a variable from here to the end of its scope.
     Local,
     /// A name in an expression.
     Bare,
 }
 
-/// Everything in a file that has a [`Role`], in any order.
+/// The ranges of a file that have a [`Role`], in any order.
 #[derive(Default)]
 pub(crate) struct Names {
     entries: Vec<(usize, Role, Reverse<usize>)>,
@@ -25,7 +25,7 @@ pub(crate) struct Names {
 
 struct Scope<'source> {
     end: usize,
-    /// How deep the innermost frame lies.
+    /// Depth of the innermost frame.
     frame: usize,
     names: Vec<&'source [u8]>,
 }
@@ -35,12 +35,12 @@ impl Names {
         self.entries.push((bytes.start, role, Reverse(bytes.end)));
     }
 
-    /// The bare names that are no variables, in ascending order. Frames and blocks must be nested.
+    /// The bare names that are not variables, in ascending order. Frames and blocks must be nested.
     pub(crate) fn free(mut self, source: &[u8]) -> Vec<Range<usize>> {
         self.entries.sort_unstable();
         let mut free = Vec::new();
         let mut scopes: Vec<Scope> = Vec::new();
-        // How deep the scopes lie that each name is a variable of, outermost first.
+        // Depths of the scopes that declare each name, outermost first.
         let mut depths: HashMap<&[u8], Vec<usize>> = HashMap::new();
         for (start, role, Reverse(end)) in self.entries {
             while let Some(scope) = scopes.pop_if(|scope| scope.end <= start) {

@@ -1,4 +1,4 @@
-//! What stands in cells of notebooks and belongs to no language: commands to IPython and kernels like it.
+//! Magic commands in cells of notebooks: commands to IPython and similar kernels.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -6,16 +6,16 @@ use std::path::Path;
 use crate::language::{Language, language_for};
 use crate::notebook::cell_language;
 
-/// What the first line of a cell says of it, where it is a command such as `%%bash`.
+/// The cell magic in the first line of a cell, such as `%%bash`.
 pub(crate) struct CellMagic {
-    /// What the cell is written in.
+    /// Language of the cell.
     pub language: Language,
-    /// Length of that line, and of what is before it; 0 where there is none.
+    /// Length of that line and everything before it; 0 without a magic.
     pub bytes: usize,
 }
 
 impl CellMagic {
-    /// Of a cell in `language`, if it says nothing else.
+    /// The magic of a cell, which is in `language` by default.
     pub fn of(cell: &[u8], language: Language) -> Self {
         let none = Self { language, bytes: 0 };
         let start = cell.len() - cell.trim_ascii_start().len();
@@ -25,7 +25,7 @@ impl CellMagic {
         let mut words = command.trim_start_matches('%').split_whitespace();
         let name = words.next().unwrap_or_default();
         if !command.starts_with('%') {
-            // Databricks writes `%sql` for the cell; in IPython, a command with one sign has the line only.
+            // Databricks writes `%sql` for the cell; in IPython, a single `%` applies to the line only.
             let is_whole_line = command.trim_end() == name && !cell[end..].trim_ascii().is_empty();
             let found = cell_language(name).filter(|_| is_whole_line);
             return found.map_or(none, |language| Self { language, bytes: end });
@@ -40,7 +40,7 @@ impl CellMagic {
         Self { language: found.unwrap_or(language), bytes: end }
     }
 
-    /// A cell with spaces in the place of its first `bytes`.
+    /// A cell with its first `bytes` replaced by spaces.
     pub fn blanked(cell: &[u8], bytes: usize) -> Cow<'_, [u8]> {
         if bytes == 0 {
             return Cow::Borrowed(cell);
@@ -51,8 +51,8 @@ impl CellMagic {
     }
 }
 
-/// `code`, at the same offsets, with identifiers in the place of what only IPython understands: `%matplotlib inline`,
-/// `!ls`, `files = !ls`, `help?`. None where nothing looks like that.
+/// `code`, at the same offsets, with identifiers instead of IPython commands: `%matplotlib inline`,
+/// `!ls`, `files = !ls`, `help?`. None if there are no such commands.
 pub(crate) fn without_line_magics(code: &[u8]) -> Option<Vec<u8>> {
     let mut masked = code.to_vec();
     let (mut start, mut goes_on, mut is_changed) = (0, false, false);
@@ -73,7 +73,7 @@ pub(crate) fn without_line_magics(code: &[u8]) -> Option<Vec<u8>> {
     is_changed.then_some(masked)
 }
 
-/// Where in a line a command begins, if there is one.
+/// Offset at which a command begins in a line, if it has one.
 fn magic_start(line: &[u8]) -> Option<usize> {
     let indent = line.len() - line.trim_ascii_start().len();
     let first = line.get(indent)?;
@@ -88,7 +88,7 @@ fn magic_start(line: &[u8]) -> Option<usize> {
     (b"%!".contains(line.get(value)?) && line.get(value + 1) != Some(&b'=')).then_some(value)
 }
 
-/// Writes over all but line ends.
+/// Overwrites everything except line ends.
 fn blank(bytes: &mut [u8], with: u8) {
     bytes.iter_mut().filter(|byte| !b"\r\n".contains(byte)).for_each(|byte| *byte = with);
 }

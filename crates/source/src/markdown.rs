@@ -1,4 +1,4 @@
-//! Cuts Markdown into sections.
+//! Splits Markdown into sections.
 
 use std::time::{Duration, Instant};
 
@@ -8,12 +8,12 @@ use crate::definition::{Definition, Structure};
 use crate::line::Lines;
 use crate::unit::{MAX_NAME_BYTES, UnitKind, truncate};
 
-/// The headings that what follows in a document stands below, outermost first.
+/// The headings above the current position in a document, outermost first.
 #[derive(Default)]
 pub(crate) struct Headings(Vec<(HeadingLevel, String)>);
 
 impl Headings {
-    /// The name of the section that they begin.
+    /// Name of the section that they begin.
     pub fn name(&self) -> String {
         let titles: Vec<&str> = self.0.iter().map(|(_, title)| title.as_str()).collect();
         titles.join(" > ")
@@ -21,7 +21,7 @@ impl Headings {
 }
 
 /// The sections of a Markdown text, each from its heading to the next heading of any level; `None` if finding them
-/// takes longer than `time`. The text stands below `headings`, which become those at its end.
+/// takes longer than `time`. `headings` are those above the text, and become those at its end.
 pub(crate) fn find_sections(lines: &Lines, time: Duration, headings: &mut Headings) -> Option<Structure> {
     let begun = Instant::now();
     let source = lines.source();

@@ -1,7 +1,7 @@
-//! Reads Jupyter notebooks: JSON in, cells out, with the lines of the file that they are on.
+//! Reads Jupyter notebooks: JSON in, cells out, with their lines in the file.
 //!
-//! serde_json says whether it is JSON. It does not say where in the file a value is, so that the values are found by
-//! [`json`], which can then take for granted that brackets and quotes match.
+//! serde_json validates the JSON. It does not report where in the file a value is, so the values are found by
+//! [`json`], which may then assume that brackets and quotes match.
 
 use std::borrow::Cow;
 use std::iter;
@@ -18,45 +18,45 @@ use crate::markdown::Headings;
 use crate::parse::{self, Part};
 use crate::unit::{Extraction, Limits, MAX_SYNTAX_DIAGNOSTICS, UnitKind};
 
-/// Why a file is not a notebook that can be read.
+/// Why a notebook cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum NotebookError {
     /// Not JSON; the message has line and column.
     #[error("a notebook must be JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// Without cells.
+    /// There is no list of cells.
     #[error("a notebook must have a list of `cells` (nbformat 4) or `worksheets` (nbformat 3)")]
     NoCells,
-    /// A cell has another type.
+    /// A cell is not an object.
     #[error("line {line}: a cell must be an object")]
     NotACell {
-        /// Of the file, 1-based.
+        /// Line of the file, 1-based.
         line: u32,
     },
-    /// A source has characters that there are not.
+    /// A source has invalid escapes.
     #[error("line {line}: the source of a cell must be text")]
     NotText {
-        /// Of the file, 1-based.
+        /// Line of the file, 1-based.
         line: u32,
-        /// What is wrong with it; its lines are counted from this one.
+        /// The cause; its lines are counted from this one.
         source: serde_json::Error,
     },
-    /// A source has another type.
+    /// A source is neither a string nor a list of strings.
     #[error("line {line}: the source of a cell must be a string or a list of strings")]
     NotASource {
-        /// Of the file, 1-based.
+        /// Line of the file, 1-based.
         line: u32,
     },
 }
 
-/// What its text does not say of a notebook.
+/// The metadata of a notebook's text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Notebook {
     /// The lines of the text, ascending.
     lines: Vec<TextLine>,
     /// Ascending and disjoint.
     cells: Vec<Cell>,
-    /// Of the file.
+    /// Number of lines of the file.
     pub n_lines: u32,
 }
 
@@ -70,15 +70,15 @@ struct TextLine {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Cell {
-    /// Of the text.
+    /// Byte range in the text.
     bytes: Range<usize>,
     language: Language,
-    /// How many of these bytes are a cell magic, such as `%%bash` with its line.
+    /// Number of these bytes that are a cell magic, such as `%%bash` with its line.
     magic_bytes: usize,
 }
 
 impl Notebook {
-    /// The text of a notebook, and what is to know of it. Outputs and raw cells are left out.
+    /// The text of a notebook and its metadata. Outputs and raw cells are left out.
     pub fn read(file: &[u8]) -> Result<(Vec<u8>, Self), NotebookError> {
         let start = if file.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
         serde_json::from_slice::<IgnoredAny>(&file[start..])?;
@@ -137,8 +137,8 @@ impl Notebook {
         self.lines.partition_point(|line| line.start <= byte).saturating_sub(1)
     }
 
-    /// Cuts the cells of `text` into units, each on its own, so that a broken one does not spoil the others. All of
-    /// them together have the time that the limits give a file.
+    /// Splits the cells of `text` into units, each separately, so that a broken one does not affect the others. All of
+    /// them together have the time limit of one file.
     pub fn extract(&self, text: &[u8], limits: &Limits) -> Extraction {
         let begun = Instant::now();
         let mut all = Extraction::default();
@@ -153,13 +153,13 @@ impl Notebook {
             let section = headings.name();
             let mut found = parse::read(part, &limits, None, &mut headings);
             if found.units.len() > 1 && found.units[0].bytes.end <= *magic_bytes {
-                // A command to the kernel says nothing that is worth finding on its own.
+                // A kernel command alone is not worth finding.
                 found.units.remove(0);
                 let parents = found.units.iter_mut().filter_map(|unit| unit.parent.as_mut());
                 parents.for_each(|parent| *parent = parent.saturating_sub(1));
             }
             let (first_line, first_unit) = (self.line_index(bytes.start), all.units.len());
-            // What is above the first heading of a cell goes on with the section of the cells before it.
+            // Text above the first heading of a cell belongs to the section of the cells before it.
             let rest = found.units.iter_mut().take_while(|unit| unit.name.is_empty());
             rest.filter(|unit| unit.kind == UnitKind::Section)
                 .for_each(|unit| unit.name.clone_from(&section));
@@ -183,7 +183,7 @@ impl Notebook {
     }
 }
 
-/// Of cells that say nothing else: Python where nothing is said, plain text where the language is not known.
+/// The default language of cells: Python if the notebook names none, plain text if its language is unknown.
 fn notebook_language(file: &[u8], metadata: usize) -> Option<Language> {
     let paths = [["kernelspec", "language"], ["language_info", "name"], ["language_info", "file_extension"]];
     let names = paths.iter().filter_map(|path| text_at(file, metadata, path));
@@ -194,7 +194,7 @@ fn notebook_language(file: &[u8], metadata: usize) -> Option<Language> {
     names.find_map(|name| cell_language(&name)).or_else(|| language_named("text"))
 }
 
-/// The language that a kernel or a cell magic calls so, a version after it notwithstanding: `C++17`, `python3`.
+/// The language that a kernel or a cell magic names, ignoring a version after it: `C++17`, `python3`.
 pub(crate) fn cell_language(name: &str) -> Option<Language> {
     let name = name.trim_start_matches('.');
     let without_version = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
@@ -208,7 +208,7 @@ fn text_of(file: &[u8], string: Range<usize>) -> Result<Cow<'_, str>, serde_json
     serde_json::from_slice(&file[string]).map(|Text(text)| text)
 }
 
-/// The values of the object at `start` by their keys; one that is no text is empty.
+/// The values of the object at `start` by their keys; a value that is not text is empty.
 fn values(file: &[u8], start: usize) -> impl Iterator<Item = (Cow<'_, str>, Range<usize>)> {
     json::members(file, start).map(|(key, value)| (text_of(file, key).unwrap_or_default(), value))
 }
@@ -222,12 +222,12 @@ fn text_at<'a>(file: &'a [u8], mut start: usize, path: &[&str]) -> Option<Cow<'a
     text_of(file, value).ok()
 }
 
-/// Puts the text of a notebook together.
+/// Builds the text of a notebook.
 struct TextBuilder<'a> {
     file: &'a [u8],
     /// Whether the strings of a list end with the line ends of the source; before nbformat 3 they did not.
     has_line_ends: bool,
-    /// A byte of the file and its line, from where lines are counted on.
+    /// An offset in the file and its line, from which lines are counted on.
     counted: (usize, u32),
     bytes: Vec<u8>,
     notebook: Notebook,
@@ -236,7 +236,7 @@ struct TextBuilder<'a> {
 }
 
 impl<'a> TextBuilder<'a> {
-    /// Adds a cell of the file if it is one of code or Markdown and not empty.
+    /// Adds a cell of the file if it is code or Markdown and not empty.
     fn add_cell(&mut self, cell: Range<usize>) -> Result<(), NotebookError> {
         let file = self.file;
         if file[cell.start] != b'{' {
@@ -250,7 +250,7 @@ impl<'a> TextBuilder<'a> {
                 "source" | "input" => source = Some(value),
                 "language" => language = text_of(file, value).ok(),
                 "level" => level = serde_json::from_slice::<usize>(&file[value]).ok(),
-                // As Visual Studio Code notes it where it is not the notebook's.
+                // Visual Studio Code records it here if it differs from the notebook's.
                 "metadata" => language = text_at(file, value.start, &["vscode", "languageId"]).or(language),
                 _ => {}
             }
@@ -320,7 +320,7 @@ impl<'a> TextBuilder<'a> {
         text_of(self.file, string).map_err(|source| NotebookError::NotText { line, source })
     }
 
-    /// Ends the cell before another one: its last line, and an empty one.
+    /// Ends the last line of the previous cell and adds an empty line.
     fn end_cell(&mut self) {
         let Some(&TextLine { number, .. }) = self.notebook.lines.last() else { return };
         if !self.bytes.ends_with(b"\n") {
@@ -329,7 +329,7 @@ impl<'a> TextBuilder<'a> {
         self.add_piece("\n", number);
     }
 
-    /// Adds text that is on one line of the file.
+    /// Adds text from one line of the file.
     fn add_piece(&mut self, piece: &str, number: u32) {
         for line in piece.split_inclusive('\n') {
             if self.bytes.last().is_none_or(|&byte| byte == b'\n') {
@@ -339,7 +339,7 @@ impl<'a> TextBuilder<'a> {
         }
     }
 
-    /// The line of a byte of the file, which is not before the one that was asked for last.
+    /// The line of an offset in the file, which must not be before the previous one.
     fn line(&mut self, byte: usize) -> u32 {
         let (from, line) = self.counted;
         let newlines = memchr::memchr_iter(b'\n', &self.file[from.min(byte)..byte]).count();

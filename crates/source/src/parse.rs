@@ -1,4 +1,4 @@
-//! From bytes to units: parsing within limits, and what happens when that fails.
+//! Turns bytes into units: parses within limits, and falls back to line windows.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -21,7 +21,7 @@ use crate::unit::{
     Check, Diagnostic, Extraction, Function, Limits, MAX_SYNTAX_DIAGNOSTICS, References, UnitKind,
 };
 
-/// What parsing needs and what is costly to make anew for every file.
+/// State for parsing that is costly to create for every file.
 struct Workspace {
     parser: Parser,
     query_cursor: QueryCursor,
@@ -34,7 +34,7 @@ thread_local! {
 impl Workspace {
     fn new() -> Self {
         let mut query_cursor = QueryCursor::new();
-        // Queries look at one node and what their patterns name below it; the walk decides at which.
+        // Queries match at one node and the depth that their patterns name; the walk chooses the node.
         query_cursor.set_max_start_depth(Some(0));
         Self { parser: Parser::new(), query_cursor }
     }
@@ -43,11 +43,11 @@ impl Workspace {
 /// Why a file has no syntax tree.
 #[derive(Debug, thiserror::Error)]
 enum ParseError {
-    #[error("{bytes} bytes are more than the {limit} that are parsed; cut into line windows")]
+    #[error("{bytes} bytes exceed the limit of {limit} for parsing; split into line windows")]
     TooLarge { bytes: usize, limit: usize },
-    #[error("parsing took longer than {} s; cut into line windows", .0.as_secs_f64())]
+    #[error("parsing took longer than {} s; split into line windows", .0.as_secs_f64())]
     TooSlow(Duration),
-    #[error("the grammar cannot be used; cut into line windows")]
+    #[error("the grammar cannot be used; split into line windows")]
     Grammar(#[from] LanguageError),
 }
 
@@ -85,9 +85,9 @@ pub(crate) fn checks(language: Language, source: &[u8], limits: &Limits) -> Vec<
 #[derive(Clone, Copy)]
 pub(crate) struct Part<'a> {
     pub language: Language,
-    /// What is cut into units.
+    /// The text that is split into units.
     pub source: &'a [u8],
-    /// What the language's grammar is given in its place: the same but for stretches that belong to no language, and of
+    /// What the grammar parses instead: the same text with the parts that belong to no language replaced, and of
     /// equal length.
     pub code: &'a [u8],
 }
@@ -98,7 +98,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// [`magic::without_line_magics`], where a grammar cannot read `code` as it is.
+/// [`magic::without_line_magics`], if the grammar cannot parse `code` as it is.
 pub(crate) fn without_line_magics<'a>(
     language: Language,
     code: Cow<'a, [u8]>,
@@ -111,7 +111,7 @@ pub(crate) fn without_line_magics<'a>(
     if tree.is_ok_and(|tree| tree.root_node().has_error()) { Cow::Owned(masked) } else { code }
 }
 
-/// Cuts a part into units, and fills `references`, if any; of Markdown, the sections stand below `headings`.
+/// Splits a part into units, and fills `references`, if any; sections of Markdown are below `headings`.
 pub(crate) fn read(
     part: Part,
     limits: &Limits,
@@ -157,9 +157,9 @@ pub(crate) fn read(
     Extraction { units, diagnostics }
 }
 
-/// As much as the parser gets to read at once.
+/// Maximum bytes that the parser reads at once.
 const CHUNK_BYTES: usize = 16 << 10;
-/// Of UTF-8.
+/// Maximum bytes of a character in UTF-8.
 const MAX_CHARACTER_BYTES: usize = 4;
 
 fn check_size(source: &[u8], limits: &Limits) -> Result<(), ParseError> {
@@ -184,8 +184,8 @@ fn parse(parser: &mut Parser, rules: &Rules, source: &[u8], limits: &Limits) -> 
     };
     let options = ParseOptions::new().progress_callback(&mut watch);
     // A grammar's own code may look ahead to the end of the file at every byte, and calls no `watch` meanwhile. When
-    // time is up the file ends, but within a character: the parser asks twice for one that crosses the end of what it
-    // got, and does not bear to get nothing then.
+    // time is up the file ends, but not within a character: the parser asks twice for one that crosses the end of its
+    // input, and fails if it then gets nothing.
     let mut given = 0;
     let mut read = |position: usize, _| {
         given = match start.elapsed() > limits.parse_time {
@@ -198,7 +198,7 @@ fn parse(parser: &mut Parser, rules: &Rules, source: &[u8], limits: &Limits) -> 
     let tree = parser.parse_with_options(&mut read, None, Some(options));
     let tree = tree.filter(|_| start.elapsed() <= limits.parse_time);
     tree.ok_or_else(|| {
-        // Otherwise the next parse would go on where this one stopped.
+        // Otherwise the next parse would resume where this one stopped.
         parser.reset();
         ParseError::TooSlow(limits.parse_time)
     })
@@ -210,7 +210,7 @@ fn encoding_diagnostic(lines: &Lines) -> Option<Diagnostic> {
     Some(Diagnostic { line, message: "not UTF-8; bad bytes are replaced in names and docs".into() })
 }
 
-/// The first broken places of `tree`.
+/// The first syntax errors of `tree`.
 fn syntax_diagnostics(tree: &Tree, lines: &Lines) -> Vec<Diagnostic> {
     let mut diagnostics = Vec::new();
     let mut cursor = tree.walk();
@@ -236,7 +236,7 @@ fn syntax_diagnostics(tree: &Tree, lines: &Lines) -> Vec<Diagnostic> {
     diagnostics
 }
 
-/// The beginning of a broken stretch of code, short enough for a message.
+/// The beginning of broken code, short enough for a message.
 fn excerpt(bytes: &[u8]) -> String {
     let line = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
     String::from_utf8_lossy(&line[..line.len().min(160)]).trim().chars().take(40).collect()

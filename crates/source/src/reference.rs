@@ -77,7 +77,7 @@ pub(crate) fn place_calls(calls: &mut [Call], units: &[Unit]) {
     }
 }
 
-/// What one match captures. Several captures of one kind stand for all from the first to the last.
+/// The captures of one match. Several captures of one kind form one range from the first to the last.
 #[derive(Default)]
 struct Captured {
     callee: Option<Range<usize>>,
@@ -90,29 +90,29 @@ struct Captured {
     alias: Option<Range<usize>>,
 }
 
-fn widen(place: &mut Option<Range<usize>>, bytes: Range<usize>) {
-    *place = Some(match place.take() {
+fn widen(range: &mut Option<Range<usize>>, bytes: Range<usize>) {
+    *range = Some(match range.take() {
         Some(other) => other.start.min(bytes.start)..other.end.max(bytes.end),
         None => bytes,
     });
 }
 
-/// What the matches with one `@module` say together.
+/// The combined matches with one `@module`.
 struct Statement {
     start: usize,
     import: Import,
-    /// By the byte that each begins at.
+    /// By the start of each, in bytes.
     names: BTreeMap<usize, ImportedName>,
 }
 
 struct Finder<'a> {
     rules: &'a ReferenceRules,
     lines: &'a Lines<'a>,
-    /// By the byte that the callee begins at.
+    /// By the start of the callee, in bytes.
     calls: BTreeMap<usize, Call>,
-    /// By the byte that the module begins at.
+    /// By the start of the module, in bytes.
     imports: BTreeMap<usize, Statement>,
-    /// By the byte that the module begins at: its end, and that of the group.
+    /// By the start of the module, in bytes: its end, and that of the group.
     groups: BTreeMap<usize, (usize, usize)>,
 }
 
@@ -149,7 +149,7 @@ impl Finder<'_> {
         });
         statement.start = statement.start.min(import.start);
         statement.import.line = line_number(self.lines.row(statement.start));
-        let place = match (name, default) {
+        let alias_slot = match (name, default) {
             (Some((start, name)), _) => {
                 &mut statement.names.entry(start).or_insert(ImportedName { name, alias: None }).alias
             }
@@ -159,10 +159,10 @@ impl Finder<'_> {
             }
             (None, None) => &mut statement.import.alias,
         };
-        *place = place.take().or(alias);
+        *alias_slot = alias_slot.take().or(alias);
     }
 
-    /// The imports, with the modules of the groups that they lie in put before their own.
+    /// The imports, with the modules of enclosing groups prepended to their own.
     fn imports(&mut self) -> Vec<Import> {
         let mut groups = std::mem::take(&mut self.groups).into_iter().peekable();
         // Ends and paths of the groups that the walk is in.
@@ -202,7 +202,7 @@ impl Finder<'_> {
     }
 }
 
-/// What the source says, on one line, without quotes and angle brackets around it.
+/// A piece of the source on one line, without surrounding quotes and angle brackets.
 fn text(lines: &Lines, bytes: Range<usize>) -> String {
     let bytes = &lines.source()[bytes];
     // Enough of it, unless it is mostly white space.

@@ -1,11 +1,11 @@
-//! Rule files: what is a function, a type and a comment in a language, as data.
+//! Rule files: what a function, a type and a comment are in a language, as data.
 
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::Error as UnknownVariant;
 use tree_sitter::Query;
 
-/// What a language is for, so that searches can leave some of it out.
+/// The purpose of a language, so that searches can leave some out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Content {
@@ -27,31 +27,31 @@ pub enum Content {
 /// | capture | stands for |
 /// |---|---|
 /// | `@function` | a function; a method where the next container around it is a `@type` |
-/// | `@method` | a method wherever it stands |
+/// | `@method` | a method wherever it is |
 /// | `@type` | a type: a unit, and a container |
 /// | `@scope` | a container that only lends its name |
 /// | `@name` | its name; several are joined by dots |
 /// | `@owner` | the type that a method written outside its type belongs to |
 /// | `@body` | where the signature ends and, for containers, where members are looked for |
 /// | `@doc` | a docstring |
-/// | `@test` | what is a test, whatever else it is |
+/// | `@test` | a test, whatever else it is |
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RuleFile {
     /// Lower-case name of the language.
     pub(crate) name: String,
-    /// Other lower-case names that people use; extensions and interpreters are understood anyway.
+    /// Other lower-case names that people use; extensions and interpreters work without being listed.
     #[serde(default)]
     pub(crate) aliases: Vec<String>,
-    /// What is written in it.
+    /// Purpose of the language.
     #[serde(default)]
     pub(crate) content: Content,
-    /// Name of a rule file whose query and lists of node kinds are used as well.
+    /// Name of a rule file whose query and lists of node kinds this one inherits.
     pub(crate) inherits: Option<String>,
-    /// File name extensions without dot; case matters where two languages differ by it only.
+    /// File name extensions without dot; case matters if two languages differ only by it.
     #[serde(default)]
     pub(crate) extensions: Vec<String>,
-    /// Extensions out of `extensions` that another language has as well.
+    /// Extensions that another language has as well.
     pub(crate) shared: Option<Shared>,
     /// Whole file names.
     #[serde(default)]
@@ -62,16 +62,16 @@ pub(crate) struct RuleFile {
     /// Node kinds of comments.
     #[serde(default)]
     pub(crate) comments: Vec<String>,
-    /// Node kinds of functions without a name. What is defined in a short one stays part of it.
+    /// Node kinds of functions without a name. Definitions in a short one stay part of it.
     #[serde(default)]
     pub(crate) closures: Vec<String>,
-    /// What comments begin with that are for tools, and so are no docs.
+    /// Prefixes of comments for tools, which are not docs.
     #[serde(default)]
     pub(crate) directives: Vec<String>,
-    /// Whether docs are XML, whose tags are markers too.
+    /// Whether docs are XML, whose tags are removed like markers.
     #[serde(default)]
     pub(crate) doc_markup: bool,
-    /// Node kinds that may stand between a comment and what it describes, and belong to the latter: decorators,
+    /// Node kinds that may come between a comment and what it describes, and belong to the latter: decorators,
     /// attributes, annotations. Left out of signatures.
     #[serde(default)]
     pub(crate) prefixes: Vec<String>,
@@ -79,27 +79,27 @@ pub(crate) struct RuleFile {
     /// declarator.
     #[serde(default)]
     pub(crate) wrappers: Vec<String>,
-    /// What prefixes begin with that mark a test, or a scope for tests.
+    /// Beginnings of prefixes that mark a test, or a scope for tests.
     #[serde(default)]
     pub(crate) test_prefixes: Vec<String>,
-    /// What separates the parts of a qualified name in the source.
+    /// Separators of the parts of a qualified name in the source.
     #[serde(default)]
     pub(crate) name_separators: Vec<String>,
-    /// Parts of qualified names that say nothing, such as `prototype`.
+    /// Parts of qualified names that are omitted, such as `prototype`.
     #[serde(default)]
     pub(crate) name_omits: Vec<String>,
-    /// tree-sitter patterns of what becomes a unit.
+    /// tree-sitter patterns of units.
     #[serde(default)]
     pub(crate) query: String,
     /// tree-sitter patterns of calls and imports, see [`ReferenceCapture`].
     #[serde(default)]
     pub(crate) references: String,
-    /// tree-sitter patterns of what a program may check itself by, see [`CheckCapture`].
+    /// tree-sitter patterns of checks in programs, see [`CheckCapture`].
     #[serde(default)]
     pub(crate) checks: String,
 }
 
-/// Extensions that two languages share: which of them a file is in, its text says.
+/// Extensions that two languages share; the text of a file decides between them.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Shared {
@@ -110,7 +110,7 @@ pub(crate) struct Shared {
 }
 
 impl RuleFile {
-    /// Adds the query and the lists of `base` after these.
+    /// Appends the query and the lists of `base`.
     pub(crate) fn add_base(&mut self, base: &Self) {
         for (own, inherited) in [
             (&mut self.comments, &base.comments),
@@ -134,18 +134,18 @@ impl RuleFile {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RuleError {
     #[error(
-        "rules/{language}.toml: {kind:?} is no node kind of the grammar; see node-types.json of its crate"
+        "rules/{language}.toml: {kind:?} is not a node kind of the grammar; see node-types.json of its crate"
     )]
     UnknownKind { language: String, kind: String },
     #[error("rules/{language}.toml: pattern {pattern:?} must begin with a node kind: (kind ...)")]
     UnrootedPattern { language: String, pattern: String },
-    #[error("rules/{language}.toml: @{capture} is not one of the captures that extraction knows")]
+    #[error("rules/{language}.toml: @{capture} is not a known capture")]
     UnknownCapture { language: String, capture: String },
     #[error("rules/{language}.toml: bad query")]
     Query { language: String, source: tree_sitter::QueryError },
 }
 
-/// What a node is to extraction; a set, as some kinds are two things.
+/// The roles of a node in extraction; a set, as some kinds have two.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Role(u8);
 
@@ -154,7 +154,7 @@ impl Role {
     pub(crate) const PREFIX: Self = Self(2);
     pub(crate) const WRAPPER: Self = Self(4);
     pub(crate) const CANDIDATE: Self = Self(8);
-    /// Has a name in the grammar, other than punctuation and keywords.
+    /// A named node of the grammar, unlike punctuation and keywords.
     pub(crate) const NAMED: Self = Self(16);
     pub(crate) const CLOSURE: Self = Self(32);
 
@@ -163,7 +163,7 @@ impl Role {
     }
 }
 
-/// What a capture of a rule file's query stands for; see [`RuleFile`].
+/// The meaning of a capture in a rule file's query; see [`RuleFile`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Capture {
@@ -178,36 +178,36 @@ pub(crate) enum Capture {
     Test,
 }
 
-/// What a capture of a rule file's `references` stands for. Matches with the same `@callee` are one call, matches with
-/// the same `@module` one import; several captures of the same in one match stand for all from the first to the last.
+/// The meaning of a capture in a rule file's `references`. Matches with the same `@callee` are one call, matches with
+/// the same `@module` one import; several captures of one kind in a match form one range from the first to the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ReferenceCapture {
-    /// The name of what is called.
+    /// The name of the callee.
     Callee,
-    /// What it is called on or looked up in.
+    /// The object or module that it is called on or looked up in.
     Receiver,
     /// A statement that imports.
     Import,
-    /// What lends its `@module` to the imports in it.
+    /// A group whose `@module` applies to the imports in it.
     Group,
-    /// What is imported, or imported from.
+    /// The module that is imported, or imported from.
     Module,
     /// A name that is imported from the module.
     Name,
-    /// The name here of what the module exports by default.
+    /// The local name of the module's default export.
     Default,
-    /// The name here of what `@name` captures, else of the module.
+    /// The local name of what `@name` captures, else of the module.
     Alias,
-    /// Where no calls are, whatever it looks like.
+    /// Code without calls, whatever it looks like.
     Excluded,
     /// A name that is a call, unless it is that of a variable.
     Bare,
-    /// A name that is that of a variable from here on.
+    /// A name that is a variable from here on.
     Local,
-    /// What has variables of its own and sees no others.
+    /// A scope that does not see the variables around it.
     Frame,
-    /// What has variables of its own and sees those around it.
+    /// A scope that sees the variables around it.
     Block,
 }
 
@@ -218,28 +218,28 @@ pub(crate) enum ReferenceCapture {
 pub(crate) enum CheckCapture {
     /// A statement that fails unless its `@condition` is true.
     Assert,
-    /// What does one thing or another.
+    /// A branch.
     Branch,
     /// A call.
     Call,
-    /// A call whose value is entered and left.
+    /// A call whose value is entered and left, as by Python's `with`.
     Entered,
-    /// What decides.
+    /// The condition.
     Condition,
-    /// What is done where the condition is true.
+    /// The code that runs if the condition is true.
     Then,
-    /// What is done otherwise.
+    /// The code that runs otherwise.
     Else,
-    /// The name of what is called.
+    /// The name of the callee.
     Callee,
-    /// What it is called on or looked up in.
+    /// The object or module that it is called on or looked up in.
     Receiver,
     /// An argument.
     Argument,
 }
 
-/// Compiles patterns of a rule file. What each of their captures stands for comes by its index; those whose names begin
-/// with `_` are for predicates and stand for nothing.
+/// Compiles patterns of a rule file. Returns the meaning of each capture by its index; captures whose names begin
+/// with `_` are for predicates and have no meaning.
 fn compile<Capture: for<'de> Deserialize<'de>>(
     file: &RuleFile,
     grammar: &tree_sitter::Language,
@@ -257,12 +257,12 @@ fn compile<Capture: for<'de> Deserialize<'de>>(
     Ok((query, captures))
 }
 
-/// The `references` of a rule file, made ready for one grammar.
+/// The `references` of a rule file, compiled for one grammar.
 pub(crate) struct ReferenceRules {
     pub(crate) query: Query,
     /// By index of capture in `query`, see [`compile`].
     pub(crate) captures: Vec<Option<ReferenceCapture>>,
-    /// Stands between the module of a group and those in it.
+    /// Separator between the module of a group and those in it.
     pub(crate) separator: String,
 }
 
@@ -274,7 +274,7 @@ impl ReferenceRules {
     }
 }
 
-/// The `checks` of a rule file, made ready for one grammar.
+/// The `checks` of a rule file, compiled for one grammar.
 pub(crate) struct CheckRules {
     pub(crate) query: Query,
     /// By index of capture in `query`, see [`compile`].
@@ -288,7 +288,7 @@ impl CheckRules {
     }
 }
 
-/// A rule file made ready for one grammar.
+/// A rule file compiled for one grammar.
 pub(crate) struct Rules {
     pub(crate) grammar: tree_sitter::Language,
     pub(crate) query: Query,

@@ -1,4 +1,4 @@
-//! The text of a file: what is cut into units, searched for patterns and shown.
+//! The text of a file: what is split into units, searched for patterns and shown.
 
 use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
@@ -9,9 +9,9 @@ use crate::notebook::{Notebook, NotebookError};
 use crate::parse;
 use crate::unit::{Extraction, Limits};
 
-/// The text of a file, for units, patterns and people alike. Of most files that is what they hold; of a Jupyter
+/// The text of a file, for units, patterns and people alike. For most files that is their content; for a Jupyter
 /// notebook it is the source of its code and Markdown cells, without JSON, with an empty line between two cells. Spans
-/// of bytes are in the text; lines that are named to people are those of the file.
+/// of bytes are in the text; lines that are shown to people are those of the file.
 ///
 /// ```
 /// use quarry_source::{SourceText, language_named};
@@ -65,7 +65,7 @@ impl SourceText {
         String::from_utf8_lossy(&self.bytes)
     }
 
-    /// Line of the file that a line of the text is on: `index` is counted from 0, the line from 1. Several lines of a
+    /// Line of the file for a line of the text: `index` is counted from 0, the line from 1. Several lines of a
     /// notebook may be on one line of its file.
     pub fn line_number(&self, index: usize) -> u32 {
         match &self.notebook {
@@ -90,7 +90,7 @@ impl SourceText {
         }
     }
 
-    /// Cuts it into units, within the default [`Limits`]: as [`extract`](crate::extract) does for a file in
+    /// Splits it into units, within the default [`Limits`]: like [`extract`](crate::extract) for a file in
     /// `language`; of a notebook, each cell in its own language.
     pub fn extract(&self, language: Language) -> Extraction {
         let limits = Limits::default();

@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(changed(EventKind::Access(AccessKind::Any), "/tree/a.rs"), None);
         assert_eq!(changed(EventKind::Create(CreateKind::File), "/tree/.quarry/lock"), None);
         assert_eq!(changed(EventKind::Create(CreateKind::File), "/tree/a.rs"), Some(Vec::new()));
-        let removed = changed(EventKind::Remove(RemoveKind::Directory), "/tree/a");
+        let removed = changed(EventKind::Remove(RemoveKind::Folder), "/tree/a");
         assert_eq!(removed, Some(vec![PathBuf::from("/tree/a")]));
         let failed = message(Err(notify::Error::generic("overflow")), Path::new("/tree/.quarry"));
         assert!(matches!(failed, Some(Message::Changed { .. })));

@@ -116,7 +116,7 @@ pub enum Update {
 #[derive(Debug)]
 pub enum Event<'a> {
     /// The index is built or updated, for this reason.
-    RebuildReason(&'a RebuildReason),
+    Rebuilding(&'a RebuildReason),
     /// An index in the tree is ignored: this user did not write it on this machine.
     Ignored(&'a Path),
     /// Waiting for another process that is writing this index.

@@ -16,7 +16,7 @@ use quarry_index::{Index, OpenOptions, RebuildReason, Status, Update, expected_b
 use quarry_sandbox::{MemoryBound, Runner, SEARCH_PATH};
 use quarry_source::languages;
 use quarry_text::counted;
-use quarry_walk::{self as walk, Listing, SkipReason, WalkOptions};
+use quarry_walk::{self as walk, ListedFile, Listing, SkipReason, WalkOptions};
 use serde::Serialize;
 
 use crate::index::{IGNORED, SourceArgs};
@@ -252,6 +252,23 @@ fn known_languages(listing: &Listing) -> Check {
         .filter(|file| file.reason == SkipReason::UnknownLanguage)
         .map(|file| file.path.as_str())
         .collect();
+    let lacking = |file: &&ListedFile| file.language.lacks_grammar();
+    let n_lacking = listing.files.iter().filter(lacking).count();
+    if let Some(feature) = listing.files.iter().find(lacking).and_then(|file| file.language.feature()) {
+        let mut names: Vec<&str> =
+            listing.files.iter().filter(lacking).map(|file| file.language.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        return Check::warning(
+            "languages",
+            format!(
+                "{found}; {} in {}, which this build cuts into windows of lines",
+                counted(n_lacking, "file"),
+                names.join(", ")
+            ),
+            format!("`cargo install --locked --path crates/cli --features {feature}` has their grammars"),
+        );
+    }
     match unknown.first() {
         Some(example) if unknown.len() > listing.files.len() => Check::warning(
             "languages",

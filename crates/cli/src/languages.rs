@@ -35,6 +35,9 @@ struct LanguageView {
     content: &'static str,
     /// Whether functions and types, or sections, are units of their own; else lines are cut into windows.
     units: bool,
+    /// The feature that this build lacks, without which they are not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    needs: Option<&'static str>,
 }
 
 /// Runs `quarry languages`.
@@ -64,6 +67,7 @@ fn view(language: Language) -> LanguageView {
             Content::Data => "data",
         },
         units: language.has_rules(),
+        needs: language.feature().filter(|_| language.lacks_grammar()),
     }
 }
 
@@ -83,7 +87,10 @@ fn table(languages: &[LanguageView]) -> String {
                 [] => String::new(),
                 aliases => format!("  (also {})", aliases.join(", ")),
             };
-            let _ = writeln!(text, "  {:width$}  {}{aliases}", language.name, files.join(" "));
+            let needs =
+                language.needs.map(|feature| format!("  (build with the feature `{feature}` for units)"));
+            let needs = needs.unwrap_or_default();
+            let _ = writeln!(text, "  {:width$}  {}{aliases}{needs}", language.name, files.join(" "));
         }
         text.push('\n');
     }

@@ -11,7 +11,7 @@ use expect_test::expect_file;
 use quarry_corpus::dataset::convert::LAYOUTS;
 use quarry_corpus::formats::FORMATS;
 use quarry_eval::protocol::{PROTOCOLS, discrepancy};
-use quarry_source::languages;
+use quarry_source::{Language, languages};
 
 use crate::Cli;
 use crate::settings::{self, Settings};
@@ -152,12 +152,28 @@ fn documentation_of_setting(name: &str) -> String {
 #[test]
 fn the_page_of_languages_lists_all() {
     let mut text = "`-t` takes a name, another name or an extension. In languages with units, functions, types and \
-                    sections are found on their own; files in the others are found in windows of lines. A new language \
-                    is a rule file in `crates/source/rules`, a grammar and a fixture.\n"
+                    sections are found on their own; files in the others are found in windows of lines. Scripts and \
+                    styles in HTML, Svelte and Vue, functions in the fenced code of Markdown and the cells of notebooks \
+                    are found in their own languages. A new language is a rule file in `crates/source/rules`, a \
+                    grammar and a fixture.\n"
         .to_owned();
-    for (has_units, heading) in [(true, "With units"), (false, "In windows of lines")] {
-        let _ = write!(text, "\n## {heading}\n\n| Language | Other names | Files |\n|---|---|---|\n");
-        for language in languages().filter(|language| language.has_rules() == has_units) {
+    let place = |language: Language| match language.feature() {
+        Some(_) => 1,
+        None if language.has_rules() => 0,
+        None => 2,
+    };
+    for (number, heading, about) in [
+        (0, "With units", ""),
+        (
+            1,
+            "With units, with a feature",
+            "Their grammars are large, so that only builds with the feature `more-languages` have them \
+             ([installing](../install.md)); others find them in windows of lines.\n\n",
+        ),
+        (2, "In windows of lines", ""),
+    ] {
+        let _ = write!(text, "\n## {heading}\n\n{about}| Language | Other names | Files |\n|---|---|---|\n");
+        for language in languages().filter(|language| place(*language) == number) {
             let extensions = language.extensions().iter().map(|extension| format!(".{extension}"));
             let files: Vec<String> = extensions.chain(language.file_names().iter().cloned()).collect();
             let (aliases, files) = (

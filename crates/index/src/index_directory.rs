@@ -37,8 +37,12 @@ use crate::{Error, RebuildReason};
 /// Version of the files in the directory; an index of another version is rebuilt, never read.
 pub(crate) const FORMAT: u32 = 10;
 
-/// Version of this program.
-pub(crate) const PROGRAM: &str = env!("CARGO_PKG_VERSION");
+/// Version of this program, and of what it can read.
+pub(crate) const PROGRAM: &str = if quarry_source::HAS_MORE_LANGUAGES {
+    concat!(env!("CARGO_PKG_VERSION"), " with more languages")
+} else {
+    env!("CARGO_PKG_VERSION")
+};
 
 const MANIFEST_FILE: &str = "manifest.json";
 const COPY_FILE: &str = "manifest.copy.json";

@@ -49,7 +49,7 @@ fn without_tags(text: &str) -> String {
 /// Text of a string literal that is documentation: prefix and quotes removed, indentation removed as Python's
 /// `inspect.cleandoc` does. Escapes stay as written.
 pub(crate) fn docstring_text(literal: &str) -> String {
-    let quoted = literal.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    let quoted = literal.trim_start_matches(|c: char| c.is_ascii_alphabetic() || c == '~');
     let body = ["\"\"\"", "'''", "\"", "'"]
         .iter()
         .find_map(|quote| quoted.strip_prefix(quote).map(|rest| rest.strip_suffix(quote).unwrap_or(rest)))
@@ -63,11 +63,19 @@ fn block_comment_body(comment: &str) -> Option<&str> {
         let body = body.trim_start_matches(['*', '!']);
         return Some(body.strip_suffix('/').unwrap_or(body).trim_end_matches('*'));
     }
-    if let Some(body) = comment.strip_prefix("=begin") {
-        return Some(body.strip_suffix("=end").unwrap_or(body));
-    }
-    if let Some(body) = comment.strip_prefix("<!--") {
-        return Some(body.strip_suffix("-->").unwrap_or(body));
+    for (open, close) in [
+        ("=begin", "=end"),
+        ("<!--", "-->"),
+        // PowerShell, Julia, Haskell, then OCaml and F#.
+        ("<#", "#>"),
+        ("#=", "=#"),
+        ("{-", "-}"),
+        ("(*", "*)"),
+    ] {
+        if let Some(body) = comment.strip_prefix(open) {
+            let body = body.strip_suffix(close).unwrap_or(body);
+            return Some(body.trim_start_matches(['*', '|']).trim_end_matches('*'));
+        }
     }
     // Lua: `--[[ ]]` and `--[==[ ]==]`.
     let level = comment.strip_prefix("--[")?;
@@ -85,9 +93,11 @@ fn without_gutter(line: &str) -> &str {
 
 fn without_line_marker(line: &str) -> &str {
     let line = line.trim_start();
-    let Some(marker) = line.chars().next().filter(|c| "/#-;%".contains(*c)) else { return line };
-    let text = line.trim_start_matches(marker).trim_start_matches(['!', '\'', '|']);
-    text.strip_prefix(' ').unwrap_or(text)
+    let Some(marker) = line.chars().next().filter(|c| "/#-;%!".contains(*c)) else { return line };
+    let text = line.trim_start_matches(marker).trim_start_matches(['!', '\'', '|', '>']);
+    let text = text.strip_prefix(' ').unwrap_or(text);
+    // Haddock's: `-- | What it does.`
+    if marker == '-' { text.strip_prefix("| ").unwrap_or(text) } else { text }
 }
 
 /// The first line without indentation, the other lines without their common indentation.
@@ -148,6 +158,8 @@ mod tests {
         check(&["/// Rust doc.", "///", "/// # Errors"], "Rust doc.\n\n# Errors");
         check(&["#' Roxygen title", "#' @param x number"], "Roxygen title\n@param x number");
         check(&["--- Lua doc", "-- more"], "Lua doc\nmore");
+        check(&["-- | Haskell doc.", "-- More."], "Haskell doc.\nMore.");
+        check(&["!> Fortran doc.", "! More."], "Fortran doc.\nMore.");
         check(&["#"], "");
     }
 
@@ -159,6 +171,10 @@ mod tests {
         check(&["/*! Qt style */", "// and a line"], "Qt style\nand a line");
         check(&["--[==[ Lua\n  block ]==]"], "Lua\nblock");
         check(&["=begin\nRuby\n=end"], "Ruby");
+        check(&["<#\n.SYNOPSIS\nAdds.\n#>"], ".SYNOPSIS\nAdds.");
+        check(&["{-| Haskell\n    doc. -}"], "Haskell\ndoc.");
+        check(&["(** OCaml doc. *)"], "OCaml doc.");
+        check(&["#= Julia =#"], "Julia");
         check(&["/*"], "");
         check(&["/*/"], "");
     }

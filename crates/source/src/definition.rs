@@ -229,6 +229,9 @@ impl<'tree> Finder<'_, 'tree> {
         };
         if !is_comment {
             run.is_test |= begins_with_one_of(&self.rules.test_prefixes);
+            if begins_with_one_of(&self.rules.doc_prefixes) {
+                run.comments.push(bytes);
+            }
         } else if !begins_with_one_of(&self.rules.directives) {
             run.comments.push(bytes);
         }
@@ -252,8 +255,9 @@ impl<'tree> Finder<'_, 'tree> {
     }
 
     fn begins_line(&self, byte: usize) -> bool {
-        let before =
-            self.source[..byte].iter().rev().find(|byte| **byte == b'\n' || !byte.is_ascii_whitespace());
+        // A byte order mark is before the first line.
+        let before = self.source.get(self.lines.start(0)..byte).unwrap_or_default();
+        let before = before.iter().rev().find(|byte| **byte == b'\n' || !byte.is_ascii_whitespace());
         before.is_none_or(|byte| *byte == b'\n')
     }
 
@@ -343,13 +347,21 @@ impl<'tree> Finder<'_, 'tree> {
             is_open = may_open && (matched.is_type || is_long(self.lines, &(start..end)));
             let (doc, doc_bytes) = self.doc(matched.doc, &comments);
             let body_start = matched.body.map_or(outer.end_byte(), |body| body.start_byte());
-            let signature = self.signature(outer, body_start);
+            let kind = match () {
+                () if matched.is_type => UnitKind::Type,
+                () if matched.is_method || matched.has_owner || in_type => UnitKind::Method,
+                () => UnitKind::Function,
+            };
+            if self.continues_definition(kind, start) {
+                if let Some(last) = self.structure.definitions.last_mut() {
+                    last.bytes.end = end;
+                }
+                self.path.truncate(path_length);
+                return false;
+            }
+            let signature = self.signature(outer, matched.doc, body_start);
             self.structure.definitions.push(Definition {
-                kind: match () {
-                    () if matched.is_type => UnitKind::Type,
-                    () if matched.is_method || matched.has_owner || in_type => UnitKind::Method,
-                    () => UnitKind::Function,
-                },
+                kind,
                 name: self.path.clone(),
                 signature,
                 doc,
@@ -365,6 +377,19 @@ impl<'tree> Finder<'_, 'tree> {
             self.path.truncate(path_length);
         }
         is_open
+    }
+
+    /// Whether a function of the current path that begins at `start` is a further clause of the last definition.
+    fn continues_definition(&self, kind: UnitKind, start: usize) -> bool {
+        let is_continued = |last: &Definition| {
+            let between = self.source.get(last.bytes.end..start);
+            !last.is_open
+                && (last.kind, &last.name) == (kind, &self.path)
+                && between.is_some_and(|between| between.iter().all(|byte| b";. \t\r\n".contains(byte)))
+        };
+        self.rules.clauses
+            && kind != UnitKind::Type
+            && self.structure.definitions.last().is_some_and(is_continued)
     }
 
     /// Appends the parts of the last matched names to the path.
@@ -401,6 +426,18 @@ impl<'tree> Finder<'_, 'tree> {
             return (docstring_text(&text(&docstring.byte_range())), vec![docstring.byte_range()]);
         }
         let texts: Vec<_> = comments.iter().map(text).collect();
+        let docstrings = comments.iter().zip(&texts).filter_map(|(bytes, text)| {
+            let mut prefixes = self.rules.doc_prefixes.iter();
+            let prefix = prefixes.find(|prefix| text.starts_with(prefix.as_str()))?;
+            // The quotes are the literal's.
+            Some((bytes, if prefix.ends_with('"') { text } else { &text[prefix.len()..] }))
+        });
+        if let Some((bytes, literal)) = docstrings.last() {
+            // Without quotes it says that there is none: `@doc false`.
+            let doc = if literal.contains('"') { docstring_text(literal) } else { String::new() };
+            let bytes = if doc.is_empty() { Vec::new() } else { vec![bytes.clone()] };
+            return (doc, bytes);
+        }
         let doc = comment_text(texts.iter().map(AsRef::as_ref), self.rules.doc_markup);
         if doc.is_empty() {
             return (doc, Vec::new());
@@ -417,8 +454,8 @@ impl<'tree> Finder<'_, 'tree> {
         (doc, doc_bytes)
     }
 
-    /// The text from the start of `outer` to the body, without comments and without the prefixes before the name.
-    fn signature(&mut self, outer: Node<'tree>, body_start: usize) -> String {
+    /// The text from the start of `outer` to the body, without comments, the docstring and the prefixes before the name.
+    fn signature(&mut self, outer: Node<'tree>, doc: Option<Node<'tree>>, body_start: usize) -> String {
         let name_start = self.names.last().map_or(body_start, Node::start_byte);
         let mut header = Vec::new();
         let mut position = outer.start_byte();
@@ -430,7 +467,8 @@ impl<'tree> Finder<'_, 'tree> {
                 break;
             }
             let role = self.rules.role(node.kind_id());
-            if role.is(Role::COMMENT) || role.is(Role::PREFIX) && node.start_byte() < name_start {
+            let is_doc = doc.is_some_and(|doc| doc == node);
+            if is_doc || role.is(Role::COMMENT) || role.is(Role::PREFIX) && node.start_byte() < name_start {
                 header.extend_from_slice(&self.source[position..node.start_byte()]);
                 position = node.end_byte();
             } else if cursor.goto_first_child() {
@@ -451,7 +489,8 @@ impl<'tree> Finder<'_, 'tree> {
 /// Enough of a header to fill a signature, unless it is mostly white space.
 const MAX_HEADER_BYTES: usize = 4 * MAX_SIGNATURE_BYTES;
 
-/// A declaration on one line, without the `{`, `:`, `=` or `;` after it, and without trailing commas in a list
+/// A declaration on one line, without the `{`, `:`, `=`, `;` or `,` after it, and without trailing
+/// commas in a list
 /// that was written on several lines.
 fn collapse_header(header: &str) -> String {
     let mut signature = String::new();
@@ -472,7 +511,7 @@ fn collapse_header(header: &str) -> String {
         signature.push_str(word);
     }
     truncate(&mut signature, MAX_SIGNATURE_BYTES);
-    signature.truncate(signature.trim_end_matches([' ', '{', ':', '=', ';']).len());
+    signature.truncate(signature.trim_end_matches([' ', '{', ':', '=', ';', ',']).len());
     signature
 }
 

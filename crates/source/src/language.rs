@@ -10,31 +10,69 @@ use std::sync::{LazyLock, OnceLock};
 use serde::Deserialize;
 use tree_sitter_language::LanguageFn;
 
-use crate::rules::{CheckRules, Content, ReferenceRules, RuleFile, Rules};
+use crate::rules::{CheckRules, Content, Embedded, ReferenceRules, RuleFile, Rules};
+
+/// Reads a language by a grammar that only builds with the feature `more-languages` have.
+#[cfg(feature = "more-languages")]
+macro_rules! large {
+    ($grammar:expr) => {
+        Reader::Syntax($grammar)
+    };
+}
+
+#[cfg(not(feature = "more-languages"))]
+macro_rules! large {
+    ($grammar:expr) => {
+        Reader::Lacking
+    };
+}
+
+/// Whether this build has the grammars of the feature `more-languages`.
+pub const HAS_MORE_LANGUAGES: bool = cfg!(feature = "more-languages");
 
 /// One line for every language with rules: its rule file and its grammar.
 const REGISTRY: &[(&str, Reader)] = &[
     (include_str!("../rules/bash.toml"), Reader::Syntax(tree_sitter_bash::LANGUAGE)),
     (include_str!("../rules/c.toml"), Reader::Syntax(tree_sitter_c::LANGUAGE)),
+    (include_str!("../rules/clojure.toml"), Reader::Syntax(tree_sitter_clojure_orchard::LANGUAGE)),
     (include_str!("../rules/cpp.toml"), Reader::Syntax(tree_sitter_cpp::LANGUAGE)),
     (include_str!("../rules/csharp.toml"), Reader::Syntax(tree_sitter_c_sharp::LANGUAGE)),
+    (include_str!("../rules/dart.toml"), Reader::Syntax(tree_sitter_dart_orchard::LANGUAGE)),
     (include_str!("../rules/ecmascript.toml"), Reader::Template),
+    (include_str!("../rules/elixir.toml"), Reader::Syntax(tree_sitter_elixir::LANGUAGE)),
+    (include_str!("../rules/erlang.toml"), Reader::Syntax(tree_sitter_erlang::LANGUAGE)),
+    (include_str!("../rules/fortran.toml"), large!(tree_sitter_fortran::LANGUAGE)),
     (include_str!("../rules/go.toml"), Reader::Syntax(tree_sitter_go::LANGUAGE)),
+    (include_str!("../rules/groovy.toml"), large!(tree_sitter_groovy::LANGUAGE)),
+    (include_str!("../rules/haskell.toml"), large!(tree_sitter_haskell::LANGUAGE)),
+    (include_str!("../rules/hcl.toml"), Reader::Syntax(tree_sitter_hcl::LANGUAGE)),
+    (include_str!("../rules/html.toml"), Reader::Markup),
     (include_str!("../rules/java.toml"), Reader::Syntax(tree_sitter_java::LANGUAGE)),
     (include_str!("../rules/javascript.toml"), Reader::Syntax(tree_sitter_javascript::LANGUAGE)),
+    (include_str!("../rules/julia.toml"), large!(tree_sitter_julia::LANGUAGE)),
     (include_str!("../rules/jupyter.toml"), Reader::Notebook),
     (include_str!("../rules/kotlin.toml"), Reader::Syntax(tree_sitter_kotlin_ng::LANGUAGE)),
     (include_str!("../rules/lua.toml"), Reader::Syntax(tree_sitter_lua::LANGUAGE)),
     (include_str!("../rules/markdown.toml"), Reader::Markdown),
+    (include_str!("../rules/nix.toml"), Reader::Syntax(tree_sitter_nix::LANGUAGE)),
+    (include_str!("../rules/objectivec.toml"), large!(tree_sitter_objc::LANGUAGE)),
+    (include_str!("../rules/ocaml.toml"), large!(tree_sitter_ocaml::LANGUAGE_OCAML)),
+    (include_str!("../rules/perl.toml"), large!(ts_parser_perl::LANGUAGE)),
     (include_str!("../rules/php.toml"), Reader::Syntax(tree_sitter_php::LANGUAGE_PHP)),
+    (include_str!("../rules/powershell.toml"), Reader::Syntax(tree_sitter_powershell::LANGUAGE)),
+    (include_str!("../rules/protobuf.toml"), Reader::Syntax(tree_sitter_proto::LANGUAGE)),
     (include_str!("../rules/python.toml"), Reader::Syntax(tree_sitter_python::LANGUAGE)),
     (include_str!("../rules/r.toml"), Reader::Syntax(tree_sitter_r::LANGUAGE)),
     (include_str!("../rules/ruby.toml"), Reader::Syntax(tree_sitter_ruby::LANGUAGE)),
     (include_str!("../rules/rust.toml"), Reader::Syntax(tree_sitter_rust::LANGUAGE)),
     (include_str!("../rules/scala.toml"), Reader::Syntax(tree_sitter_scala::LANGUAGE)),
+    (include_str!("../rules/solidity.toml"), Reader::Syntax(tree_sitter_solidity::LANGUAGE)),
+    (include_str!("../rules/svelte.toml"), Reader::Markup),
     (include_str!("../rules/swift.toml"), Reader::Syntax(tree_sitter_swift::LANGUAGE)),
     (include_str!("../rules/tsx.toml"), Reader::Syntax(tree_sitter_typescript::LANGUAGE_TSX)),
     (include_str!("../rules/typescript.toml"), Reader::Syntax(tree_sitter_typescript::LANGUAGE_TYPESCRIPT)),
+    (include_str!("../rules/vue.toml"), Reader::Markup),
+    (include_str!("../rules/zig.toml"), Reader::Syntax(tree_sitter_zig::LANGUAGE)),
 ];
 
 /// Languages and formats that are split into line windows, all in one file.
@@ -49,8 +87,12 @@ pub(crate) enum Reader {
     Markdown,
     /// By the languages of its cells.
     Notebook,
+    /// At blank lines, but for the blocks of other languages in it.
+    Markup,
     /// At blank lines.
     Lines,
+    /// At blank lines, as this build lacks the grammar that the rules are for.
+    Lacking,
     /// Not at all: rules for other languages to inherit.
     Template,
 }
@@ -108,19 +150,35 @@ impl Language {
 
     /// Whether its definitions or sections are units; otherwise it is split into line windows.
     pub fn has_rules(self) -> bool {
-        !matches!(self.0.reader, Reader::Lines | Reader::Template)
+        !matches!(self.0.reader, Reader::Lacking | Reader::Lines | Reader::Template)
     }
 
-    /// The tree-sitter grammar that parses it; `None` for Markdown, notebooks and languages split into line windows.
+    /// The feature that a build needs for its grammar; `None` where all builds have it.
+    pub fn feature(self) -> Option<&'static str> {
+        self.0.file.feature.as_deref()
+    }
+
+    /// Whether it is split into line windows only because this build lacks the [`feature`](Self::feature).
+    pub fn lacks_grammar(self) -> bool {
+        matches!(self.0.reader, Reader::Lacking)
+    }
+
+    /// The tree-sitter grammar that parses it; `None` for Markdown and other markup, notebooks and languages split into
+    /// line windows.
     pub fn grammar(self) -> Option<tree_sitter::Language> {
         match self.0.reader {
             Reader::Syntax(grammar) => Some(grammar.into()),
-            Reader::Markdown | Reader::Notebook | Reader::Lines | Reader::Template => None,
+            _ => None,
         }
     }
 
     pub(crate) fn reader(self) -> Reader {
         self.0.reader
+    }
+
+    /// The tags in it that other languages stand in.
+    pub(crate) fn embedded(self) -> &'static [Embedded] {
+        &self.0.file.embedded
     }
 
     /// Its rules, compiled for `grammar` once for all threads.

@@ -20,12 +20,16 @@
 //! `src/rules.rs`), a line in the registry in `src/language.rs`, and a fixture with every construct that the rules
 //! name; `UPDATE_EXPECT=1 cargo test -p quarry-source` writes the expected output, to be reviewed before it is committed.
 //!
+//! The largest grammars are not in every build: the feature `more-languages` brings them. Without it, the files of their
+//! languages are cut into line windows, with a [`Diagnostic`] that says why.
+//!
 //! Bad input is never an error: broken syntax, other encodings and files that take too long to parse give
 //! [`Diagnostic`]s and as many units as possible. Nothing here recurses, so nesting depth is bounded by memory only.
 
 mod check;
 mod comment;
 mod definition;
+mod embedded;
 mod function;
 mod json;
 mod language;
@@ -42,7 +46,7 @@ mod size;
 mod text;
 mod unit;
 
-pub use language::{Language, language_called, language_for, language_named, languages};
+pub use language::{HAS_MORE_LANGUAGES, Language, language_called, language_for, language_named, languages};
 pub use notebook::NotebookError;
 pub use rules::Content;
 pub use size::{MAX_DEFINITION_LINES, MAX_UNIT_BYTES, MAX_WINDOW_LINES};

@@ -89,7 +89,7 @@ fn magic_start(line: &[u8]) -> Option<usize> {
 }
 
 /// Overwrites everything except line ends.
-fn blank(bytes: &mut [u8], with: u8) {
+pub(crate) fn blank(bytes: &mut [u8], with: u8) {
     bytes.iter_mut().filter(|byte| !b"\r\n".contains(byte)).for_each(|byte| *byte = with);
 }
 

@@ -1,10 +1,13 @@
 //! Splits Markdown into sections.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use crate::definition::{Definition, Structure};
+use crate::embedded::Block;
+use crate::language::language_called;
 use crate::line::Lines;
 use crate::unit::{MAX_NAME_BYTES, UnitKind, truncate};
 
@@ -27,11 +30,9 @@ pub(crate) fn find_sections(lines: &Lines, time: Duration, headings: &mut Headin
     let source = lines.source();
     let text = as_text(source);
     let text_start = lines.start(0);
-    let mut options = Options::empty();
-    options.insert(Options::ENABLE_YAML_STYLE_METADATA_BLOCKS);
     let mut definitions: Vec<Definition> = Vec::new();
     let mut in_heading = false;
-    for (event, bytes) in Parser::new_ext(&text[text_start..], options).into_offset_iter() {
+    for (event, bytes) in Parser::new_ext(&text[text_start..], options()).into_offset_iter() {
         if begun.elapsed() > time {
             return None;
         }
@@ -72,6 +73,54 @@ pub(crate) fn find_sections(lines: &Lines, time: Duration, headings: &mut Headin
         }
     }
     Some(Structure { definitions, ..Structure::default() })
+}
+
+fn options() -> Options {
+    Options::ENABLE_YAML_STYLE_METADATA_BLOCKS
+}
+
+/// The fenced code of a Markdown text that is in a language with a grammar and stands at the left margin, ascending;
+/// without what is not found within `time`.
+pub(crate) fn find_fences(source: &[u8], time: Duration) -> Vec<Block> {
+    let mut fences = Vec::new();
+    if [b"```", b"~~~"].iter().all(|fence| memchr::memmem::find(source, *fence).is_none()) {
+        return fences;
+    }
+    let begun = Instant::now();
+    let text = as_text(source);
+    let text_start = Lines::new(source).start(0);
+    let mut open = None;
+    for (event, bytes) in Parser::new_ext(&text[text_start..], options()).into_offset_iter() {
+        if begun.elapsed() > time {
+            break;
+        }
+        let bytes = text_start + bytes.start..text_start + bytes.end;
+        match event {
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => {
+                let name = info.split([' ', ',', '{', '\t']).next().unwrap_or_default();
+                let language = language_called(name).filter(|language| language.grammar().is_some());
+                let at_margin = bytes.start == text_start || source[bytes.start - 1] == b'\n';
+                open = language.filter(|_| at_margin).map(|language| (language, None::<Range<usize>>));
+            }
+            Event::Text(_) => {
+                // Code in a quotation or a list comes in pieces, between which other things stand.
+                open = match open {
+                    Some((language, None)) => Some((language, Some(bytes))),
+                    Some((language, Some(code))) if code.end == bytes.start => {
+                        Some((language, Some(code.start..bytes.end)))
+                    }
+                    _ => None,
+                };
+            }
+            Event::End(TagEnd::CodeBlock) => {
+                if let Some((language, Some(code))) = open.take() {
+                    fences.push(Block { bytes, code, language });
+                }
+            }
+            _ => {}
+        }
+    }
+    fences
 }
 
 /// `source` as text of equal length, so that offsets stay the same: bad bytes become question marks.

@@ -9,6 +9,7 @@ use tree_sitter::{LanguageError, ParseOptions, ParseState, Parser, QueryCursor, 
 
 use crate::check::find_checks;
 use crate::definition::{Structure, find_definitions};
+use crate::embedded;
 use crate::function::find_functions;
 use crate::language::{Language, Reader};
 use crate::layout::lay_out;
@@ -49,10 +50,14 @@ enum ParseError {
     TooSlow(Duration),
     #[error("the grammar cannot be used; split into line windows")]
     Grammar(#[from] LanguageError),
+    #[error(
+        "this build has no grammar of {language}, build with the feature {feature}; cut into line windows"
+    )]
+    Lacking { language: &'static str, feature: &'static str },
 }
 
 pub(crate) fn extract(language: Language, source: &[u8], limits: &Limits) -> Extraction {
-    read(Part::whole(language, source), limits, None, &mut Headings::default())
+    read_file(language, source, limits, None)
 }
 
 pub(crate) fn extract_with_references(
@@ -61,10 +66,22 @@ pub(crate) fn extract_with_references(
     limits: &Limits,
 ) -> (Extraction, References) {
     let mut references = References::default();
-    let part = Part::whole(language, source);
-    let extraction = read(part, limits, Some(&mut references), &mut Headings::default());
+    let extraction = read_file(language, source, limits, Some(&mut references));
     place_calls(&mut references.calls, &extraction.units);
     (extraction, references)
+}
+
+/// Cuts a file into units, and fills `references`, if any.
+fn read_file(
+    language: Language,
+    source: &[u8],
+    limits: &Limits,
+    references: Option<&mut References>,
+) -> Extraction {
+    match language.reader() {
+        Reader::Markdown | Reader::Markup => embedded::extract(language, source, limits, references),
+        _ => read(Part::whole(language, source), limits, references, &mut Headings::default()),
+    }
 }
 
 pub(crate) fn functions(language: Language, source: &[u8], limits: &Limits) -> Vec<Function> {
@@ -81,7 +98,7 @@ pub(crate) fn checks(language: Language, source: &[u8], limits: &Limits) -> Vec<
     tree.map_or_else(|_| Vec::new(), |tree| find_checks(&tree, language.check_rules(grammar), source))
 }
 
-/// A file, or a cell of a notebook.
+/// A file, a cell of a notebook, or a part of a file that is in another language.
 #[derive(Clone, Copy)]
 pub(crate) struct Part<'a> {
     pub language: Language,
@@ -93,7 +110,7 @@ pub(crate) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    fn whole(language: Language, source: &'a [u8]) -> Self {
+    pub fn whole(language: Language, source: &'a [u8]) -> Self {
         Self { language, source, code: source }
     }
 }
@@ -145,7 +162,13 @@ pub(crate) fn read(
             (result, UnitKind::Module)
         }
         Reader::Markdown => (parse_markdown(&lines, limits, headings), UnitKind::Section),
-        Reader::Notebook | Reader::Lines | Reader::Template => (Ok(Structure::default()), UnitKind::Module),
+        Reader::Lacking => {
+            let feature = language.feature().unwrap_or_default();
+            (Err(ParseError::Lacking { language: language.name(), feature }), UnitKind::Module)
+        }
+        Reader::Markup | Reader::Notebook | Reader::Lines | Reader::Template => {
+            (Ok(Structure::default()), UnitKind::Module)
+        }
     };
     let structure = result.unwrap_or_else(|error| {
         diagnostics.push(Diagnostic { line: 1, message: error.to_string() });

@@ -46,6 +46,8 @@ pub(crate) struct RuleFile {
     /// Purpose of the language.
     #[serde(default)]
     pub(crate) content: Content,
+    /// Feature of this crate that brings its grammar, where not all builds have it.
+    pub(crate) feature: Option<String>,
     /// Name of a rule file whose query and lists of node kinds this one inherits.
     pub(crate) inherits: Option<String>,
     /// File name extensions without dot; case matters if two languages differ only by it.
@@ -59,6 +61,9 @@ pub(crate) struct RuleFile {
     /// Programs named by a `#!` line, without version.
     #[serde(default)]
     pub(crate) interpreters: Vec<String>,
+    /// Tags of a markup language that other languages stand in.
+    #[serde(default)]
+    pub(crate) embedded: Vec<Embedded>,
     /// Node kinds of comments.
     #[serde(default)]
     pub(crate) comments: Vec<String>,
@@ -71,6 +76,12 @@ pub(crate) struct RuleFile {
     /// Whether docs are XML, whose tags are removed like markers.
     #[serde(default)]
     pub(crate) doc_markup: bool,
+    /// What prefixes begin with that a docstring follows.
+    #[serde(default)]
+    pub(crate) doc_prefixes: Vec<String>,
+    /// Whether definitions of one name that follow each other are one: clauses, equations.
+    #[serde(default)]
+    pub(crate) clauses: bool,
     /// Node kinds that may come between a comment and what it describes, and belong to the latter: decorators,
     /// attributes, annotations. Left out of signatures.
     #[serde(default)]
@@ -109,6 +120,16 @@ pub(crate) struct Shared {
     pub(crate) markers: Vec<String>,
 }
 
+/// A tag of a markup language, and what stands in it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Embedded {
+    /// Name of the tag, in lower case.
+    pub(crate) tag: String,
+    /// Name of the language, unless the tag says another one.
+    pub(crate) language: String,
+}
+
 impl RuleFile {
     /// Appends the query and the lists of `base`.
     pub(crate) fn add_base(&mut self, base: &Self) {
@@ -116,6 +137,7 @@ impl RuleFile {
             (&mut self.comments, &base.comments),
             (&mut self.closures, &base.closures),
             (&mut self.directives, &base.directives),
+            (&mut self.doc_prefixes, &base.doc_prefixes),
             (&mut self.prefixes, &base.prefixes),
             (&mut self.wrappers, &base.wrappers),
             (&mut self.test_prefixes, &base.test_prefixes),
@@ -296,6 +318,8 @@ pub(crate) struct Rules {
     pub(crate) captures: Vec<Option<Capture>>,
     pub(crate) directives: Vec<String>,
     pub(crate) doc_markup: bool,
+    pub(crate) doc_prefixes: Vec<String>,
+    pub(crate) clauses: bool,
     pub(crate) test_prefixes: Vec<String>,
     pub(crate) name_separators: Vec<String>,
     pub(crate) name_omits: Vec<String>,
@@ -344,6 +368,8 @@ impl Rules {
             captures,
             directives: file.directives.clone(),
             doc_markup: file.doc_markup,
+            doc_prefixes: file.doc_prefixes.clone(),
+            clauses: file.clauses,
             test_prefixes: file.test_prefixes.clone(),
             name_separators: file.name_separators.clone(),
             name_omits: file.name_omits.clone(),

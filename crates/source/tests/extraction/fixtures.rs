@@ -31,7 +31,8 @@ pub fn fixtures(name: &str) -> Vec<Fixture> {
 }
 
 /// Compares what `describe` says of each fixture with the file of what is expected; `UPDATE_EXPECT=1` writes the
-/// latter. There is a fixture for each language that `is_covered` names.
+/// latter. There is a fixture for each language that `is_covered` names. Those of languages that this build lacks the
+/// grammar of are left out.
 pub fn check_fixtures(
     name: &str,
     is_covered: impl Fn(Language) -> bool,
@@ -42,6 +43,9 @@ pub fn check_fixtures(
         assert!(fixtures.iter().any(|fixture| fixture.language == language), "{name}: no {language:?}");
     }
     for Fixture { path, language, source } in fixtures {
+        if language.lacks_grammar() {
+            continue;
+        }
         let description = describe(language, str::from_utf8(&source).unwrap());
         expect_file![format!("{}.txt", path.display())].assert_eq(&description);
     }

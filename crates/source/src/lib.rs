@@ -21,7 +21,7 @@
 //! name; `UPDATE_EXPECT=1 cargo test -p quarry-source` writes the expected output, to be reviewed before it is committed.
 //!
 //! The largest grammars are not in every build: the feature `more-languages` brings them. Without it, the files of their
-//! languages are cut into line windows, with a [`Diagnostic`] that says why.
+//! languages are split into line windows, with a [`Diagnostic`] that says why.
 //!
 //! Bad input is never an error: broken syntax, other encodings and files that take too long to parse give
 //! [`Diagnostic`]s and as many units as possible. Nothing here recurses, so nesting depth is bounded by memory only.

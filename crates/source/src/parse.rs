@@ -51,7 +51,7 @@ enum ParseError {
     #[error("the grammar cannot be used; split into line windows")]
     Grammar(#[from] LanguageError),
     #[error(
-        "this build has no grammar of {language}, build with the feature {feature}; cut into line windows"
+        "this build has no grammar of {language}, build with the feature {feature}; split into line windows"
     )]
     Lacking { language: &'static str, feature: &'static str },
 }

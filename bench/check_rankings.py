@@ -100,7 +100,7 @@ def check_ir_measures(check):
 
 
 def check_averaged_ties(check):
-    # Every document has a judgement and a score.
+    # Every document has a judgment and a score.
     qrels, run = random_data(check.rng, [0, 1, 2, 3], distinct=False)
     run = {query: {d: float(check.rng.randrange(4)) for d in grades} for query, grades in qrels.items()}
     metrics = {"ndcg": None, "ndcg@1": 1, "ndcg@3": 3, "ndcg@10": 10}

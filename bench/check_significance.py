@@ -9,7 +9,7 @@ The reciprocal rank of a query is decided by where its only relevant document st
 
 - Wilcoxon's test is exact up to 50 differences here, ties or not. SciPy's exact method knows no ties: with ties it is
   asked for all signs up to 8 differences, and between 9 and 50 all signs are counted here.
-- Randomisation is exact while there are no more signs than resamples, as in SciPy; above that signs are drawn at
+- Randomization is exact while there are no more signs than resamples, as in SciPy; above that signs are drawn at
   random here and there, and p must agree within 4 standard errors.
 - The least detectable difference is checked by the power that statsmodels gives it: its own solver stops within 1e-4.
 - The bootstrap draws with fastrand's generator, which `differential.WyRand` repeats; quantiles are NumPy's.
@@ -68,7 +68,7 @@ def wilcoxon_p(differences):
     return found.statistic, found.pvalue
 
 
-def check_randomisation(check, found, a, b):
+def check_randomization(check, found, a, b):
     n = int(np.count_nonzero(b - a))
 
     def difference(x, y, axis):
@@ -121,7 +121,7 @@ def check_measure(check, found, a, b, n_planned):
     statistic, p = wilcoxon_p(differences)
     check.equal("Wilcoxon's statistic", tests["wilcoxon"]["statistic"], statistic)
     check.equal("Wilcoxon's p", tests["wilcoxon"]["p"], p)
-    check_randomisation(check, tests["randomisation"], a, b)
+    check_randomization(check, tests["randomisation"], a, b)
     check_bootstrap(check, found, differences)
     binary = np.isin([a, b], [0, 1]).all()
     if binary != ("mcnemar" in tests):

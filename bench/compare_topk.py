@@ -36,7 +36,7 @@ for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "
 import numpy as np  # noqa: E402  after the number of threads
 
 
-def normalised(rng, rows):
+def normalized(rng, rows):
     matrix = rng.standard_normal((rows, args.dimension), dtype=np.float32)
     matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
     return matrix
@@ -55,7 +55,7 @@ def numpy_top_k(queries, documents):
 
 with tempfile.TemporaryDirectory(dir=args.directory) as directory:
     rng = np.random.default_rng(1)
-    queries, documents = normalised(rng, args.queries), normalised(rng, args.documents)
+    queries, documents = normalized(rng, args.queries), normalized(rng, args.documents)
     files = [Path(directory) / name for name in ("queries.npy", "documents.npy")]
     np.save(files[0], queries)
     np.save(files[1], documents)

@@ -1,5 +1,6 @@
-//! Decides whether this build can run programs: only on Linux, and there not if somebody wants to see what other systems
-//! compile (`QUARRY_NO_SANDBOX=1`; `--cfg quarry_no_sandbox` in `RUSTFLAGS` does the same, and compiles all else anew).
+//! Decides whether this build can run programs: only on Linux, and there not if somebody wants to see what other
+//! systems compile (`QUARRY_NO_SANDBOX=1`; `--cfg quarry_no_sandbox` in `RUSTFLAGS` does the same, and compiles all
+//! else anew).
 
 #![allow(clippy::print_stdout, reason = "this is how a build script talks to cargo")]
 

@@ -2,8 +2,9 @@
 //!
 //! Which agents there are, and where each has its settings and instructions, is data: `agents.toml`. [`install`] and
 //! [`uninstall`] say what would change ([`Plan`]), which [`Plan::diff`] shows and [`Plan::apply`] does. What was
-//! written is kept as [`Receipts`], so that it is removed exactly: a file that nobody has edited since is as it was, byte
-//! for byte, and of an edited one nothing but Quarry's own part goes. An entry that somebody else wrote is left alone.
+//! written is kept as [`Receipts`], so that it is removed exactly: a file that nobody has edited since is as it was,
+//! byte for byte, and of an edited one nothing but Quarry's own part goes. An entry that somebody else wrote is left
+//! alone.
 //!
 //! Editing is a function of texts: `edit` knows the formats, keeps comments, spacing and order, and compares what the
 //! text meant before and after.

@@ -39,7 +39,7 @@ pub struct ExportSummary {
     /// The file that says what was generated, with its number of codes, where there are some.
     pub generated: Option<(PathBuf, usize)>,
     /// Pairs of the plan without a label, which are left out.
-    pub unlabelled: u64,
+    pub unlabeled: u64,
     /// Pairs with label 0 that are left out, as the format holds matches only.
     pub negatives: usize,
     /// Generated codes that are left out, as neither people nor the judge accept them.
@@ -68,7 +68,7 @@ pub fn export(
     generated.retain(GeneratedCode::is_accepted);
     let is_foreign = |pair: &Pair| export.target.language().is_some_and(|language| pair.language != language);
     let (mut whole_ids, mut maximum) = (true, [-1; 2]);
-    let (mut labelled, mut unlabelled, mut ungraded) = (0, ledger.n_waiting(judge)?, 0);
+    let (mut labelled, mut unlabeled, mut ungraded) = (0, ledger.n_waiting(judge)?, 0);
     // Of pairs with label 0, and of the others.
     let mut foreign = [0, generated.iter().filter(|code| is_foreign(&code.pair)).count()];
     ledger.for_each_decided(judge, |decided| {
@@ -79,7 +79,7 @@ pub fn export(
                 ungraded += u64::from(export.graded && verdict.grade.is_none());
                 foreign[usize::from(label > 0)] += usize::from(is_foreign(pair));
             }
-            None => unlabelled += 1,
+            None => unlabeled += 1,
         }
         let ids = [&pair.id, &pair.code_id, &pair.query_id].map(|id| id.parse::<i64>());
         whole_ids &= ids.iter().all(Result::is_ok);
@@ -113,7 +113,7 @@ pub fn export(
     let mut exported = ExportSummary {
         files,
         generated: None,
-        unlabelled,
+        unlabeled,
         negatives,
         rejected: n_generated - generated.len(),
         foreign: foreign[1] + if negatives > 0 { 0 } else { foreign[0] },

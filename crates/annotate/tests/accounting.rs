@@ -89,7 +89,7 @@ fn labels_become_data_sets() {
     // What is left out is counted.
     let matches = exported("advtest", false);
     assert_eq!(matches.files[0].to_string(), format!("{}: 6 pairs", fixture.path("advtest-false").display()));
-    assert_eq!((matches.negatives, matches.unlabelled, matches.foreign, matches.ungraded), (6, 0, 0, 0));
+    assert_eq!((matches.negatives, matches.unlabeled, matches.foreign, matches.ungraded), (6, 0, 0, 0));
     assert_eq!(exported("trec-qrels", true).ungraded, 12);
     let pairs: Value =
         serde_json::from_str(&fs::read_to_string(write("cosqa-plus", false)).unwrap()).unwrap();
@@ -133,7 +133,7 @@ fn an_export_recommends_what_it_can_do() {
     rows.execute_batch("UPDATE verdicts SET outcome = 'no'").unwrap();
     drop(rows);
     let error = exported("advtest", Grades::Refuse).unwrap_err().to_string();
-    assert!(error.contains("label 0 in each of 2 pairs") && !error.contains("--unlabelled"), "{error}");
+    assert!(error.contains("label 0 in each of 2 pairs") && !error.contains("--unlabeled"), "{error}");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn an_export_says_what_it_lacks() {
             grades: Grades::Refuse,
         };
         let exported = export(&ledger, judge, &wanted, &fixture.path(to)).unwrap();
-        assert_eq!(exported.unlabelled, 2);
+        assert_eq!(exported.unlabeled, 2);
         exported.foreign
     };
     // Of the pairs in JavaScript one is a match.

@@ -42,9 +42,9 @@ enum Action {
     },
     /// Remove what cannot be used any more: indexes of trees that are gone, and what killed processes left
     ///
-    /// Only what looks like an entry of Quarry's own is removed, in its cache directories alone, and no link is followed.
-    /// What a running process writes, or its sandbox uses, is left alone. Whatever is removed is made again when it is
-    /// needed; answers of models cost what they cost the first time.
+    /// Only what looks like an entry of Quarry's own is removed, in its cache directories alone, and no link is
+    /// followed. What a running process writes, or its sandbox uses, is left alone. Whatever is removed is made again
+    /// when it is needed; answers of models cost what they cost the first time.
     Prune {
         #[command(flatten)]
         kinds: KindArgs,

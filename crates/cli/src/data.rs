@@ -56,7 +56,7 @@ struct Inputs {
     /// Format of the files, or the beginning of its name; without it, what they hold decides
     #[arg(long, value_name = "FORMAT", default_value = "")]
     from: String,
-    /// Judgements that are read in a directory: qrels/SPLIT.tsv
+    /// Judgments that are read in a directory: qrels/SPLIT.tsv
     #[arg(long, value_name = "SPLIT", default_value = "test")]
     split: String,
 }

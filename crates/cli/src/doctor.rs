@@ -144,8 +144,8 @@ fn index_checks(
     checks
 }
 
-/// The result of some work, if it ends in time; else the work goes on until the program ends, and is not waited for: who
-/// names a directory of millions of files, or one on a server that does not answer, wants to be told so.
+/// The result of some work, if it ends in time; else the work goes on until the program ends, and is not waited for:
+/// who names a directory of millions of files, or one on a server that does not answer, wants to be told so.
 fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || sender.send(work()));
@@ -272,7 +272,7 @@ fn known_languages(listing: &Listing) -> Check {
     match unknown.first() {
         Some(example) if unknown.len() > listing.files.len() => Check::warning(
             "languages",
-            format!("{found}; {} in no known language, such as {example}", counted(unknown.len(), "file")),
+            format!("{found}; {} in an unknown language, such as {example}", counted(unknown.len(), "file")),
             "`quarry languages` lists what is known",
         ),
         _ => Check::ok("languages", found),

@@ -43,15 +43,17 @@ pub struct SourcesArgs {
 /// Where the index of a tree is and what it is made with.
 #[derive(Debug, Args)]
 struct OpenArgs {
-    /// Directory of the index of PATH [default: the nearest of PATH or a directory around it, in .quarry there or else in the
-    /// user's cache]
+    /// Directory of the index of PATH [default: the nearest of PATH or a directory around it, in .quarry there or else
+    /// in the user's cache]
     #[arg(long, value_name = "DIR")]
     index: Option<PathBuf>,
-    /// Embedding model: a transformer's directory, a static model's file or directory, or `builtin`; `quarry index --model DIR`
-    /// has all searches of PATH use it [default: the one that PATH was indexed with, else the one built in]
+    /// Embedding model: a transformer's directory, a static model's file or directory, or `builtin`; `quarry index
+    /// --model DIR` has all searches of PATH use it [default: the one that PATH was indexed with, else the one built
+    /// in]
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
-    /// Skip files larger than this, such as 500kB or 2M [default: 1000000; in an indexed directory what it was indexed with]
+    /// Skip files larger than this, such as 500kB or 2M [default: 1000000; in an indexed directory what it was indexed
+    /// with]
     #[arg(long, value_name = "BYTES", value_parser = byte_size::parse)]
     max_bytes: Option<u64>,
     /// Find hidden files too; `quarry index --hidden` has all searches of PATH find them [--no-hidden: do not]
@@ -59,8 +61,8 @@ struct OpenArgs {
     hidden: bool,
     #[arg(long, overrides_with = "hidden", hide = true)]
     no_hidden: bool,
-    /// Find files too that .gitignore, .ignore and .quarryignore leave out; `quarry index --no-ignore` has all searches of
-    /// PATH find them [--ignore: do not]
+    /// Find files too that .gitignore, .ignore and .quarryignore leave out; `quarry index --no-ignore` has all searches
+    /// of PATH find them [--ignore: do not]
     #[arg(long, overrides_with = "ignore")]
     no_ignore: bool,
     #[arg(long, overrides_with = "no_ignore", hide = true)]

@@ -1,7 +1,7 @@
 //! `quarry log`: a record of searches, kept on this machine and off until it is asked for.
 //!
-//! One JSON Lines file in the user's state directory; deleting it is safe at any time. A search stands there once when it
-//! is made, and once more, with the rank, when one of its results is opened.
+//! One JSON Lines file in the user's state directory; deleting it is safe at any time. A search stands there once when
+//! it is made, and once more, with the rank, when one of its results is opened.
 
 use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};

@@ -47,8 +47,8 @@ fn speaks_to_terminals(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Prints text to stdout. On a terminal control characters are escaped ([`harmless`]); into a pipe or file it goes as it
-/// is, so that programs get the names of files as they are, as from `ls`.
+/// Prints text to stdout. On a terminal control characters are escaped ([`harmless`]); into a pipe or file it goes as
+/// it is, so that programs get the names of files as they are, as from `ls`.
 ///
 /// # Errors
 /// When stdout cannot be written, as when its reader is gone.
@@ -59,8 +59,8 @@ pub fn print(text: &str) -> io::Result<()> {
     print_bytes(text.as_bytes())
 }
 
-/// Prints paths, each with a text and `end` after it; as [`print()`] does, but as they are whatever stdout is if they end
-/// with NUL, which only programs read.
+/// Prints paths, each with a text and `end` after it; as [`print()`] does, but as they are whatever stdout is if they
+/// end with NUL, which only programs read.
 ///
 /// # Errors
 /// When stdout cannot be written, as when its reader is gone.

@@ -16,7 +16,7 @@ use crate::output;
 /// Arguments of `quarry data pairs`.
 #[derive(Debug, Args)]
 pub struct PairsArgs {
-    /// Tab-separated list of the repositories to read: repository (owner/name), commit, licence
+    /// Tab-separated list of the repositories to read: repository (owner/name), commit, license
     #[arg(long, value_name = "FILE")]
     manifest: PathBuf,
     /// Directory that holds a checkout of each repository, named owner__name
@@ -106,11 +106,11 @@ fn read_manifest(path: &Path, excluded: &HashSet<String>) -> anyhow::Result<Vec<
     for (line, text) in read_text(path)?.lines().enumerate().skip(1) {
         let place = format!("{}:{}", path.display(), line + 1);
         let columns: Vec<&str> = text.split('\t').collect();
-        let [repository, commit, licence, ..] = columns[..] else {
-            bail!("{place}: expected repository, commit and licence, separated by tabs");
+        let [repository, commit, license, ..] = columns[..] else {
+            bail!("{place}: expected repository, commit and license, separated by tabs");
         };
-        if repository.split('/').count() != 2 || commit.is_empty() || licence.is_empty() {
-            bail!("{place}: expected owner/name, a commit and a licence, found {text:?}");
+        if repository.split('/').count() != 2 || commit.is_empty() || license.is_empty() {
+            bail!("{place}: expected owner/name, a commit and a license, found {text:?}");
         }
         if excluded.contains(&repository.to_lowercase()) {
             bail!(

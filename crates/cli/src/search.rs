@@ -25,8 +25,8 @@ use crate::tree::Tree;
 /// Arguments of `quarry search`.
 #[derive(Debug, Args)]
 pub struct SearchArgs {
-    /// What to find: a description in plain words (in quotes), or a symbol. With -e it may be left out: a first argument
-    /// that names a file or directory is a PATH
+    /// What to find: a description in plain words (in quotes), or a symbol. With -e it may be left out: a first
+    /// argument that names a file or directory is a PATH
     #[arg(required_unless_present = "patterns")]
     query: Option<String>,
     #[command(flatten)]
@@ -172,8 +172,8 @@ fn rank(index: &Index, query: &str, limit: usize) -> anyhow::Result<RankedUnits>
     Ok(index.rank(&SearchRequest { query, limit, ranking: RankingWeights::default(), filter })?)
 }
 
-/// The lines that match, by unit, and these units: in the order that a query gives them, and in that of their paths where it
-/// says nothing.
+/// The lines that match, by unit, and these units: in the order that a query gives them, and in that of their paths
+/// where it says nothing.
 fn matching(
     index: &Index,
     expression: &Regex,

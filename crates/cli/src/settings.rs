@@ -2,8 +2,8 @@
 //!
 //! A later one of these counts: the default, `quarry/config.toml` in the user's configuration directory, the nearest
 //! `.quarry.toml` from the searched directory up to the root of its repository, the command line. Settings files cannot
-//! start programs, name servers or places to write to, so that searching in somebody else's tree is safe. That of a tree
-//! is read as any file of a stranger's: only if it is a regular file, and what it names lies in its directory.
+//! start programs, name servers or places to write to, so that searching in somebody else's tree is safe. That of a
+//! tree is read as any file of a stranger's: only if it is a regular file, and what it names lies in its directory.
 
 use std::fs;
 use std::io;
@@ -49,7 +49,8 @@ pub struct Layer {
     pub lines: Option<usize>,
     /// Lines shown above and below those.
     pub context: Option<usize>,
-    /// Embedding model; in a file, relative to its directory. The one that `quarry index --model DIR` named comes first.
+    /// Embedding model; in a file, relative to its directory. The one that `quarry index --model DIR` named comes
+    /// first.
     pub model: Option<PathBuf>,
     /// Larger files are not indexed.
     #[serde(deserialize_with = "byte_size::deserialize")]

@@ -1,6 +1,7 @@
 //! How a result looks on a terminal: colors, links, and lines of source with what matches in them.
 //!
-//! What was read from files goes through [`printable`] piece by piece, as the styles around it are sequences of our own.
+//! What was read from files goes through [`printable`] piece by piece, as the styles around it are sequences of our
+//! own.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};

@@ -1,6 +1,6 @@
-//! The commands of the documentation, run: in a `console` block, each line that begins with `$ ` is typed in a shell, in
-//! a copy of `examples/`, and what it prints is compared with the lines below it. `UPDATE_EXPECT=1 cargo test` writes
-//! what is printed now into the pages.
+//! The commands of the documentation, run: in a `console` block, each line that begins with `$ ` is typed in a shell,
+//! in a copy of `examples/`, and what it prints is compared with the lines below it. `UPDATE_EXPECT=1 cargo test`
+//! writes what is printed now into the pages.
 //!
 //! Times, sizes, hashes and versions may differ; `...` on a line of its own stands for any lines.
 #![cfg(target_os = "linux")]

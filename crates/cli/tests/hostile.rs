@@ -96,12 +96,12 @@ fn odd_files_are_left_out_and_named() {
         assert_eq!(reason(link), "symbolic link", "{link}");
     }
     for odd in ["pipe.py", "pipe", "socket.py"] {
-        assert_eq!(reason(odd), "no regular file", "{odd}");
+        assert_eq!(reason(odd), "not a regular file", "{odd}");
     }
     if device.status.success() && fs::metadata(tree.join("device.py")).unwrap().file_type().is_char_device() {
-        assert_eq!(reason("device.py"), "no regular file");
+        assert_eq!(reason("device.py"), "not a regular file");
     }
-    assert_eq!(reason("caf\u{fffd}.py"), "named in no valid UTF-8");
+    assert_eq!(reason("caf\u{fffd}.py"), "not named in valid UTF-8");
     assert_eq!((reason("binary.py"), reason("huge.py")), ("binary", "over the size limit"));
     // The superuser reads what nobody may.
     if fs::read(tree.join("closed.py")).is_err() {
@@ -112,7 +112,7 @@ fn odd_files_are_left_out_and_named() {
     let found = stdout(&run(&fixture, &["search", "two_lines_in_a_name", "-k", "1"]));
     assert!(found.starts_with(" 1. two\\nlines\\u{1b}[31m.py:1"), "{found:?}");
     let text = stdout(&run(&fixture, &["status"]));
-    assert!(text.contains("no regular file: ") && !text.contains('\x1b'), "{text}");
+    assert!(text.contains("not a regular file: ") && !text.contains('\x1b'), "{text}");
 
     // What can be read later is, though nothing about the file itself has changed.
     fs::set_permissions(tree.join("closed.py"), Permissions::from_mode(0o644)).unwrap();

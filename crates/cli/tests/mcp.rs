@@ -337,7 +337,7 @@ fn batches_are_answered_where_the_protocol_has_them() {
 }
 
 #[test]
-fn an_id_in_use_is_not_taken_again_and_a_cancelled_one_of_a_batch_not_waited_for() {
+fn an_id_in_use_is_not_taken_again_and_a_canceled_one_of_a_batch_not_waited_for() {
     let mut server = Server::start_with("2025-03-26");
     let lock = server.lock();
     let id = server.ask_and_wait();
@@ -386,7 +386,7 @@ fn progress_is_told_to_who_asks_for_it() {
 }
 
 #[test]
-fn a_cancelled_call_has_no_answer_and_holds_nothing_up() {
+fn a_canceled_call_has_no_answer_and_holds_nothing_up() {
     let mut server = Server::start();
     let lock = server.lock();
     let id = server.ask_and_wait();

@@ -174,7 +174,7 @@ fn a_chat_model_matches_pairs_once_within_the_budget_and_is_replayed() {
     );
     check_refused(path, &[&endpoint[..], &["--method", "chat(tiny, judge = x)"]].concat(), "query4code");
 
-    // Matching of labelled pairs, as in GenCodeSearchNet.
+    // Matching of labeled pairs, as in GenCodeSearchNet.
     let pair = |number: usize, query: &str, code: &str| {
         json!({"idx": number.to_string(), "doc": format!("please {query}"), "code": format!("def {code}_it(): pass"),
                "label": u8::from(query == code)})
@@ -253,7 +253,7 @@ fn a_transformer_embeds_each_text_once() {
         first["metrics"]
     );
     fs::write(path.join("file"), "").unwrap();
-    check_refused(path, &[&method[..2], &["--embedding-cache", "file"]].concat(), "file: cannot be made");
+    check_refused(path, &[&method[..2], &["--embedding-cache", "file"]].concat(), "file: cannot be created");
 }
 
 #[test]

@@ -172,7 +172,7 @@ fn errors_name_the_thing_and_exit_with_2() {
     fs::create_dir(fixture.path("tree/empty")).unwrap();
     check_error(&fixture.run(&["index", "empty"]), "empty: nothing to index; it holds no files");
     fixture.write("tree/blobs/a.unknown-kind", "x");
-    check_error(&fixture.run(&["index", "blobs"]), "1 in no known language (such as a.unknown-kind)");
+    check_error(&fixture.run(&["index", "blobs"]), "1 in an unknown language (such as a.unknown-kind)");
     fixture.write("occupied/file", "x");
     let occupied = fixture.path("occupied");
     check_error(&fixture.run(&["index", "--index", occupied.to_str().unwrap()]), "not an index directory");

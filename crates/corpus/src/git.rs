@@ -130,8 +130,8 @@ pub enum GitError {
     },
 }
 
-/// Reads the history of the repository that a directory lies in, newest first. `is_wanted` says by its header whether the
-/// changes of a commit are read, `is_file` by its path relative to the directory whether those of a file are;
+/// Reads the history of the repository that a directory lies in, newest first. `is_wanted` says by its header whether
+/// the changes of a commit are read, `is_file` by its path relative to the directory whether those of a file are;
 /// `on_commit` gets each wanted commit, a first commit and merges never among them, and may end the reading.
 ///
 /// A commit that cannot be read is counted and left out; a history whose next commits cannot be told ends there.

@@ -40,7 +40,7 @@ pub struct FunctionPair {
 /// Texts that no pair may hold, whatever their spacing, punctuation and case.
 #[derive(Debug, Default, Clone)]
 pub struct Exclusion {
-    /// Hashes of the normalised texts, and of name and summary of the functions in them.
+    /// Hashes of the normalized texts, and of name and summary of the functions in them.
     hashes: std::collections::HashSet<u64>,
 }
 
@@ -135,9 +135,9 @@ pub fn question(doc: &str, own_name: &str, extent: Extent) -> Option<String> {
 /// Hash of the letters and digits of a text in lower case, under which spacing and punctuation do not count.
 #[must_use]
 pub fn fingerprint(text: &str) -> u64 {
-    let normalised: String =
+    let normalized: String =
         text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
-    xxh3_64(normalised.as_bytes())
+    xxh3_64(normalized.as_bytes())
 }
 
 /// Hash of a function's own name and its summary, where the summary is long enough to tell it from others.

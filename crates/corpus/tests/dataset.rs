@@ -163,7 +163,7 @@ fn files_that_belong_together_are_read_together() {
     let csn99 = files(&["corpus.jsonl", "queries.jsonl", "test.tsv"], "csn99", &plain).unwrap();
     assert_eq!(csn99[0].1, "Language,Query,GitHubUrl,Relevance,Notes\ngo,Make it,d,2,\n");
     let error = files(&["web.json"], "cosqa-qa", &plain).unwrap_err();
-    assert!(error.contains("--unlabelled"), "{error}");
+    assert!(error.contains("--unlabeled"), "{error}");
     let error = files(&["web.json", "wrong.txt"], "mteb", &plain).unwrap_err();
     assert!(error.contains("expected labels of pairs that are there"), "{error}");
     let error =

@@ -85,7 +85,7 @@ const FIXTURES: &[Fixture] = &[
         "csn99",
         "annotationStore.csv",
         "Language,Query,GitHubUrl,Relevance,Notes\nGo,Sort a List,u1,3,\nJava,\"a, b\",u2,0,\"he said \"\"no\"\"\"\n",
-        "judgement sort a list u1 3",
+        "judgment sort a list u1 3",
     ),
     (
         "csn99-queries",
@@ -188,13 +188,13 @@ const FIXTURES: &[Fixture] = &[
         "coir-qrels",
         "test.jsonl",
         "{\"query_id\":\"q1\",\"corpus_id\":\"d1\",\"score\":1}\n{\"query_id\":\"q2\",\"corpus_id\":\"d2\",\"score\":1.0}\n",
-        "judgement q1 d1 1",
+        "judgment q1 d1 1",
     ),
     (
         "mteb-qrels",
         "test.jsonl",
         "{\"query-id\":\"q1\",\"corpus-id\":\"d1\",\"score\":2}\n{\"query-id\":\"q2\",\"corpus-id\":\"d2\",\"score\":0}\n",
-        "judgement q1 d1 2",
+        "judgment q1 d1 2",
     ),
     (
         "mteb-top-ranked",
@@ -202,8 +202,8 @@ const FIXTURES: &[Fixture] = &[
         "{\"query-id\":\"q1\",\"corpus-ids\":[\"d1\",\"d2\"]}\n{\"query-id\":\"q2\",\"corpus-ids\":[\"d2\"]}\n",
         "retrieved q1 d1 2",
     ),
-    ("beir-qrels", "test.tsv", "query-id\tcorpus-id\tscore\nq1\td 1\t1\nq2\td2\t0\n", "judgement q1 d 1 1"),
-    ("trec-qrels", "qrels.txt", "q1 0 d1 1\nq2 0 d2 0\n", "judgement q1 d1 1"),
+    ("beir-qrels", "test.tsv", "query-id\tcorpus-id\tscore\nq1\td 1\t1\nq2\td2\t0\n", "judgment q1 d 1 1"),
+    ("trec-qrels", "qrels.txt", "q1 0 d1 1\nq2 0 d2 0\n", "judgment q1 d1 1"),
     (
         "repo-search",
         "table.tsv",
@@ -229,8 +229,8 @@ fn show(record: &Record) -> String {
         ),
         Record::Query(query) => format!("query {}: {}", query.id, query.text),
         Record::Document(document) => format!("document {}: {}", document.id, document.full_text()),
-        Record::Judgement(judgement) => {
-            format!("judgement {} {} {}", judgement.query, judgement.document, judgement.grade)
+        Record::Judgment(judgment) => {
+            format!("judgment {} {} {}", judgment.query, judgment.document, judgment.grade)
         }
         Record::Label(label) => format!("label {} {}", label.pair, label.label),
         Record::Retrieved(found) => format!("retrieved {} {} {}", found.query, found.document, found.score),
@@ -255,7 +255,7 @@ fn read(file: &str, bytes: &[u8], wanted: &str) -> Result<(Source, Vec<String>),
 }
 
 #[test]
-fn every_format_has_a_fixture_that_is_recognised_and_read() {
+fn every_format_has_a_fixture_that_is_recognized_and_read() {
     for format in FORMATS {
         assert!(FIXTURES.iter().any(|fixture| fixture.0 == format.name), "{} has none", format.name);
     }

@@ -2,9 +2,9 @@
 //!
 //! A model has a file for queries and one for documents, a header and then a record for each text: the hash of the
 //! text, its vector, and a checksum of both, all of one length and in little-endian order. Records are only ever
-//! appended, under an operating system's lock, so that any number of processes may share a directory; what a process that
-//! was killed left of a record is cut off by the next writer. A record whose checksum is wrong counts as missing. It is
-//! a cache: it can be removed at any time.
+//! appended, under an operating system's lock, so that any number of processes may share a directory; what a process
+//! that was killed left of a record is truncated by the next writer. A record whose checksum is wrong counts as
+//! missing. It is a cache: it can be removed at any time.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
@@ -18,24 +18,24 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use crate::{EmbedError, Embedder, Side, Vectors};
 
-/// What every file begins with. The number changes with the layout, and where a model with the same weights gives other
-/// vectors than it did.
+/// Beginning of every file. The number changes with the layout, and if a model with the same weights gives other
+/// vectors than before.
 const MAGIC: &[u8; 16] = b"quarry vectors 1";
 
 /// The magic, the hash of the model's id and the dimension, as 8 bytes each.
 const HEADER_LENGTH: u64 = 32;
 
-/// Bytes of a record beside its vector: the hash of the text, and the checksum.
+/// Bytes of a record besides its vector: the hash of the text, and the checksum.
 const KEY_LENGTH: usize = 16;
 const CHECKSUM_LENGTH: usize = 8;
 
-/// How the names of files with vectors end.
+/// Suffix of the names of vector files.
 const ENDING: &str = ".vectors";
 
-/// How often a file is opened again because it was removed meanwhile.
+/// How often opening a file is retried because it was removed meanwhile.
 const MAX_LOCKS: usize = 10;
 
-/// An embedder that keeps its vectors in a directory, and looks there first.
+/// An embedder that caches the vectors of another one in a directory.
 pub struct CachedEmbedder {
     embedder: Arc<dyn Embedder>,
     queries: Mutex<Store>,
@@ -43,20 +43,20 @@ pub struct CachedEmbedder {
 }
 
 impl CachedEmbedder {
-    /// Keeps the vectors of `embedder` in files of its own in `directory`, which is made where there is none.
+    /// Caches the vectors of `embedder` in separate files in `directory`, which is created if it is missing.
     ///
     /// # Errors
-    /// When the files cannot be made or read.
+    /// When the files cannot be created or read.
     pub fn new(embedder: Arc<dyn Embedder>, directory: &Path) -> Result<Self, EmbedError> {
         let open = |side| {
             let name = format!("{}{ENDING}", file_name(embedder.id(), side));
             let store = Store::open(directory.join(name), embedder.id(), embedder.dimension());
             store.map(Mutex::new).map_err(|error| {
-                EmbedError::model_file(directory, "cannot keep vectors; name another directory", error)
+                EmbedError::model_file(directory, "cannot hold cached vectors; name another directory", error)
             })
         };
         create_private_directory(directory).map_err(|error| {
-            EmbedError::model_file(directory, "cannot be made, to keep vectors in", error)
+            EmbedError::model_file(directory, "cannot be created as a cache of vectors", error)
         })?;
         Ok(Self { queries: open("queries")?, documents: open("documents")?, embedder })
     }
@@ -107,22 +107,22 @@ impl Embedder for CachedEmbedder {
     }
 }
 
-/// A name that shows the model's, and is another for each model and side.
+/// A file name that shows the name of the model, and is unique for each model and side.
 fn file_name(id: &str, side: &str) -> String {
     let shown = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     let shown: String = id.chars().take(60).map(shown).collect();
     format!("{shown}-{:016x}-{side}", xxh3_64(id.as_bytes()))
 }
 
-/// One file.
+/// A file of cached vectors.
 struct Store {
     path: PathBuf,
     file: File,
     header: [u8; HEADER_LENGTH as usize],
     dimension: usize,
-    /// Where the record of each text begins.
+    /// Offset of the record of each text, by its hash.
     places: HashMap<u128, u64>,
-    /// How far the file has been read; nowhere before it is known to begin as it must.
+    /// Offset up to which the file has been read; 0 until its header is checked.
     end: u64,
 }
 
@@ -139,14 +139,14 @@ impl Store {
         Ok(store)
     }
 
-    /// Sees that the file begins as it must.
+    /// Checks the header of the file, and writes it to an empty one.
     fn begin(&mut self) -> io::Result<()> {
         let mut found = Vec::new();
         self.file.rewind()?;
         (&self.file).take(HEADER_LENGTH).read_to_end(&mut found)?;
         if found != self.header {
             if !found.is_empty() {
-                self.warn("is not a file of this model's vectors, and begun anew");
+                self.warn("does not hold vectors of this model; starting it afresh");
             }
             self.file.set_len(0)?;
             self.file.rewind()?;
@@ -174,20 +174,20 @@ impl Store {
                 self.file.unlock()?;
                 return result;
             }
-            // Whoever cleared the cache has removed the file, and others may have made it anew.
+            // Clearing the cache removed the file, and another process may have created it again.
             self.file = open_file(&self.path)?;
             self.places.clear();
             self.end = 0;
         }
-        Err(io::Error::other("it is removed whenever it is opened"))
+        Err(io::Error::other("it was removed each time it was opened"))
     }
 
-    /// Whether the file is still the one of its name.
+    /// Whether the open file is still the one at its path.
     fn is_current(&self) -> bool {
         File::open(&self.path).and_then(|there| is_same_file(&self.file, &there)).unwrap_or(false)
     }
 
-    /// Learns what was appended since the last time.
+    /// Reads the records appended since the last call.
     fn read_on(&mut self) -> io::Result<()> {
         let record_length = self.record_length();
         let length = self.file.metadata()?.len();
@@ -208,12 +208,12 @@ impl Store {
             self.end += record_length as u64;
         }
         if n_damaged > 0 {
-            self.warn(&format!("holds {n_damaged} damaged vectors of {n_new}, which are computed again"));
+            self.warn(&format!("holds {n_damaged} damaged vectors of {n_new}; computing them again"));
         }
         Ok(())
     }
 
-    /// The vectors that are there and whole. Where the file cannot be read there are none.
+    /// The cached vectors that are intact; none if the file cannot be read.
     fn get(&mut self, keys: &[u128]) -> HashMap<u128, Vec<f32>> {
         let mut rows = HashMap::new();
         let read = self.locked(|store| {
@@ -232,12 +232,12 @@ impl Store {
             Ok(())
         });
         if let Err(error) = read {
-            self.warn(&format!("cannot be read, so that vectors are computed again: {error}"));
+            self.warn(&format!("cannot be read; computing vectors again: {error}"));
         }
         rows
     }
 
-    /// Appends vectors. Where that fails they are not kept, and nothing else is lost.
+    /// Appends vectors. If that fails, they are not cached.
     fn put(&mut self, rows: &[(u128, Vec<f32>)]) {
         let written = self.locked(|store| {
             store.read_on()?;
@@ -245,19 +245,19 @@ impl Store {
             for (key, vector) in rows.iter().filter(|(key, _)| !store.places.contains_key(key)) {
                 append(&mut records, *key, vector);
             }
-            // What lies behind the last whole record is what a writer left that was killed.
+            // Bytes after the last complete record are those of an interrupted writer.
             store.file.set_len(store.end)?;
             store.file.seek(SeekFrom::Start(store.end))?;
             store.file.write_all(&records)?;
             store.read_on()
         });
         if let Err(error) = written {
-            self.warn(&format!("cannot be written, so that vectors are not kept: {error}"));
+            self.warn(&format!("cannot be written; not caching vectors: {error}"));
         }
     }
 }
 
-/// Opens a file with vectors, or makes an empty one.
+/// Opens a file of vectors, or creates an empty one.
 fn open_file(path: &Path) -> io::Result<File> {
     if let Some(directory) = path.parent() {
         create_private_directory(directory)?;
@@ -273,7 +273,7 @@ fn append(records: &mut Vec<u8>, key: u128, vector: &[f32]) {
     records.extend(checksum.to_le_bytes());
 }
 
-/// The hash of the text of a record, if the record is whole.
+/// The hash of the text of a record, if the record is intact.
 fn key(record: &[u8]) -> Option<u128> {
     let (rest, checksum) = record.split_last_chunk()?;
     let key = rest.first_chunk()?;
@@ -437,6 +437,6 @@ mod tests {
         let file = directory.path().join("file");
         fs::write(&file, "").unwrap();
         let error = CachedEmbedder::new(Counting::new("m", 1), &file).err().unwrap();
-        assert!(error.to_string().contains("cannot be made"), "{error}");
+        assert!(error.to_string().contains("cannot be created"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Embeds text: what an embedder is, the static model in the binary, and a cache for the vectors of others.
+//! Embeds text: the trait of embedders, the static model in the binary, and a cache for the vectors of others.
 
 mod cache;
 mod many;
@@ -14,8 +14,8 @@ pub use cache::kept::KeptVectors;
 pub use many::{Side, embed_many};
 pub use static_model::StaticModel;
 
-/// A matrix of row vectors, one row a text, L2-normalised (a zero row where the text held nothing known), unless it is
-/// said otherwise.
+/// A matrix of row vectors, one row per text, L2-normalized (a zero row if the text held nothing known), unless
+/// stated otherwise.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Vectors {
     /// Number of columns.
@@ -25,23 +25,23 @@ pub struct Vectors {
 }
 
 impl Vectors {
-    /// Number of rows; 0 where they have no columns.
+    /// Number of rows; 0 if there are no columns.
     #[must_use]
     pub fn n_rows(&self) -> usize {
         self.values.len().checked_div(self.dimension).unwrap_or(0)
     }
 
-    /// Scales every row to length 1; a row of zeros stays as it is.
-    pub fn normalise(&mut self) {
-        self.values.chunks_mut(self.dimension.max(1)).for_each(normalise);
+    /// Scales every row to length 1; a row of zeros is unchanged.
+    pub fn normalize(&mut self) {
+        self.values.chunks_mut(self.dimension.max(1)).for_each(normalize);
     }
 }
 
-/// Partial sums of [`normalise`], in an order that no compiler changes.
+/// Partial sums of [`normalize`], in an order that no compiler changes.
 const LANES: usize = 16;
 
-/// Scales a vector to length 1; a vector of zeros stays as it is.
-pub fn normalise(vector: &mut [f32]) {
+/// Scales a vector to length 1; a vector of zeros is unchanged.
+pub fn normalize(vector: &mut [f32]) {
     let (chunks, rest) = vector.as_chunks::<LANES>();
     let mut lanes = [0.0f32; LANES];
     for chunk in chunks {
@@ -62,7 +62,7 @@ pub trait Embedder: Send + Sync {
     fn id(&self) -> &str;
     /// Number of columns of every result.
     fn dimension(&self) -> usize;
-    /// Embeds questions in plain words, one row each.
+    /// Embeds queries in plain words, one row each.
     ///
     /// # Errors
     /// When the model cannot run on its input.
@@ -74,10 +74,10 @@ pub trait Embedder: Send + Sync {
     fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError>;
 }
 
-/// Bytes of the largest file of a model, or of vectors, that is read.
+/// Maximum bytes of a file of a model or of vectors.
 const MAX_FILE_BYTES: u64 = 16 << 30;
 
-/// Reads a file of a model, or of vectors: a regular one, which ends.
+/// Reads a file of a model or of vectors, which must be regular.
 ///
 /// # Errors
 /// When it cannot be read, is not a regular file, or is too large.
@@ -93,7 +93,7 @@ pub enum EmbedError {
     Model {
         /// File or directory that is broken.
         path: String,
-        /// What is wrong with it and what to do.
+        /// The problem and its remedy.
         problem: String,
     },
     /// A step on a model file failed; says which file and what to do.
@@ -101,13 +101,13 @@ pub enum EmbedError {
     ModelFile {
         /// File that is broken.
         path: String,
-        /// What is wrong with it and what to do.
+        /// The problem and its remedy.
         problem: String,
-        /// What the step reported.
+        /// The cause.
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
-    /// A model that a server runs gave no vectors.
+    /// A server returned no vectors.
     #[error(transparent)]
     Remote(Box<dyn Error + Send + Sync>),
 }
@@ -133,12 +133,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn normalise_keeps_zeros() {
+    fn normalize_keeps_zeros() {
         let mut vector = [3.0, 0.0, -4.0];
-        normalise(&mut vector);
+        normalize(&mut vector);
         assert_eq!(vector, [0.6, 0.0, -0.8]);
         let mut zeros = [0.0; 3];
-        normalise(&mut zeros);
+        normalize(&mut zeros);
         assert_eq!(zeros, [0.0; 3]);
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::{EmbedError, Embedder, Vectors};
 
-/// The side of a search on which a text stands.
+/// The side of a search that a text is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// A question in plain words.
+    /// A query in plain words.
     Query,
     /// Code, or text about it.
     Document,

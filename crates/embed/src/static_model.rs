@@ -1,6 +1,6 @@
-//! The static model: a vector a token, their weighted sum a text.
+//! The static model: one vector per token; the vector of a text is their weighted sum.
 //!
-//! The vector of a text is Σ w(p) · v(t) over its tokens t with position p (words before it), L2-normalised.
+//! The vector of a text is Σ w(p) · v(t) over its tokens t with position p (words before it), L2-normalized.
 //! Token vectors are int8 with one scale each, so that a token's weight is part of its vector; documents have
 //! position weights, queries do not. A model file is read in place, by casts: a header, then sections in the
 //! order and with the lengths that the header gives, in little-endian, each aligned to 4 bytes.
@@ -17,7 +17,7 @@ use crate::{EmbedError, Embedder, Vectors};
 /// First bytes of a model file; the digit is the format's version.
 pub const MAGIC: [u8; 8] = *b"QUARRYS1";
 
-/// What stands at the start of a model file.
+/// The header of a model file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Header {
@@ -27,7 +27,7 @@ pub struct Header {
     pub checksum: [u32; 2],
     /// Columns of a token vector.
     pub dimension: u32,
-    /// Rows of the document table: one a token.
+    /// Rows of the document table: one per token.
     pub n_tokens: u32,
     /// Rows of the query table, for the tokens of lowest id. Queries read other tokens, and all where this is 0,
     /// from the document table.
@@ -36,7 +36,7 @@ pub struct Header {
     pub n_slots: u32,
     /// Number of position weights.
     pub n_positions: u32,
-    /// Words read from one text.
+    /// Maximum words read from one text.
     pub max_words: u32,
     /// Zero.
     pub reserved: [u32; 6],
@@ -91,7 +91,7 @@ impl StaticModel {
     /// Reads a model file that [`write_model`] wrote.
     ///
     /// # Errors
-    /// When the file cannot be read, is no model, or is damaged.
+    /// When the file cannot be read, is not a model, or is damaged.
     pub fn load(path: &Path) -> Result<StaticModel, EmbedError> {
         let bad = |problem: String| EmbedError::Model { path: path.display().to_string(), problem };
         let file = crate::read_file(path).map_err(|error| bad(format!("cannot be read: {error}")))?;
@@ -99,7 +99,7 @@ impl StaticModel {
         bytemuck::cast_slice_mut::<u32, u8>(&mut words)[..file.len()].copy_from_slice(&file);
         let header = file.get(..size_of::<Header>()).map(bytemuck::pod_read_unaligned::<Header>);
         let header = header.filter(|header| header.magic == MAGIC).ok_or_else(|| {
-            bad(format!("is no static model of this version: expected it to start with {MAGIC:?}"))
+            bad(format!("is not a static model of this version: expected it to start with {MAGIC:?}"))
         })?;
         let body = &file[size_of::<Header>()..];
         if body.len() as u64 != body_length(&header)
@@ -167,7 +167,7 @@ impl Parts<'_> {
             let weight = self.position_weights[position_bucket(position, self.position_weights.len())];
             add_row(self.document_rows, self.document_scales, id as usize, weight, out);
         });
-        normalise(out);
+        normalize(out);
     }
 
     fn query(&self, text: &str, out: &mut [f32]) {
@@ -179,7 +179,7 @@ impl Parts<'_> {
                 add_row(self.document_rows, self.document_scales, id, 1.0, out);
             }
         });
-        normalise(out);
+        normalize(out);
     }
 }
 
@@ -191,8 +191,8 @@ fn add_row(rows: &[i8], scales: &[f32], id: usize, weight: f32, out: &mut [f32])
     }
 }
 
-/// Scales a vector to length 1; zero stays zero.
-pub(crate) fn normalise(vector: &mut [f32]) {
+/// Scales a vector to length 1; zero is unchanged.
+pub(crate) fn normalize(vector: &mut [f32]) {
     let norm = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
     if norm > 0.0 {
         vector.iter_mut().for_each(|x| *x /= norm);
@@ -243,23 +243,23 @@ impl Embedder for StaticModel {
 pub struct StaticWeights {
     /// Columns of a token vector.
     pub dimension: usize,
-    /// Words read from one text.
+    /// Maximum words read from one text.
     pub max_words: usize,
     /// Table from hashes to token ids, made by [`crate::vocabulary::build_slots`].
     pub slots: Vec<Slot>,
     /// Weight of a document's words by [`position_bucket`]; at least one.
     pub position_weights: Vec<f32>,
-    /// One row of `dimension` values a token.
+    /// One row of `dimension` values per token.
     pub document_rows: Vec<f32>,
-    /// Rows for the tokens of lowest id; empty where queries share the document table.
+    /// Rows for the tokens of lowest id; empty if queries share the document table.
     pub query_rows: Vec<f32>,
 }
 
 /// The bytes of a model file: rows rounded to int8, each with the scale that maps its largest value to ±127.
 #[must_use]
 pub fn write_model(weights: &StaticWeights) -> Vec<u8> {
-    let (document_scales, document_rows) = quantise(&weights.document_rows, weights.dimension);
-    let (query_scales, query_rows) = quantise(&weights.query_rows, weights.dimension);
+    let (document_scales, document_rows) = quantize(&weights.document_rows, weights.dimension);
+    let (query_scales, query_rows) = quantize(&weights.query_rows, weights.dimension);
     let mut header = Header {
         magic: MAGIC,
         dimension: weights.dimension as u32,
@@ -288,7 +288,7 @@ pub fn write_model(weights: &StaticWeights) -> Vec<u8> {
     file
 }
 
-fn quantise(rows: &[f32], dimension: usize) -> (Vec<f32>, Vec<i8>) {
+fn quantize(rows: &[f32], dimension: usize) -> (Vec<f32>, Vec<i8>) {
     let mut values = Vec::with_capacity(rows.len());
     let scales = rows
         .chunks_exact(dimension)

@@ -1,10 +1,10 @@
-//! From text to the token ids of a static model.
+//! Turns text into the token ids of a static model.
 
 use bytemuck::{Pod, Zeroable};
 use quarry_text::{identifiers, lower_case, parts};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Longest piece of an unknown word that is looked up, in bytes.
+/// Maximum bytes of a piece of an unknown word that is looked up.
 const MAX_PIECE_BYTES: usize = 20;
 
 /// One slot of the open-addressing table from the hash of a token to its id.
@@ -29,19 +29,19 @@ impl Slot {
     }
 }
 
-/// The hash under which a token stands in the table: of a lower-case word.
+/// The key of a token in the table: the hash of a lower-case word.
 #[must_use]
 pub fn word_hash(word: &str) -> u64 {
     xxh3_64(word.as_bytes())
 }
 
-/// The hash under which a pair of neighbouring words stands in the table, from the hashes of the two.
+/// The key of a pair of adjacent words in the table, from the hashes of the two.
 #[must_use]
 pub fn bigram_hash(first: u64, second: u64) -> u64 {
     (first.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29) ^ second).wrapping_mul(0xD6E8_FEB8_6659_FD93)
 }
 
-/// Builds the table for tokens with these hashes; the id of a token is its place in the list.
+/// Builds the table for tokens with these hashes; the id of a token is its position in the list.
 /// A hash that occurs twice keeps its first id.
 #[must_use]
 pub fn build_slots(hashes: &[u64]) -> Vec<Slot> {
@@ -60,12 +60,12 @@ pub fn build_slots(hashes: &[u64]) -> Vec<Slot> {
 }
 
 /// Turns text into token ids: each lower-cased part of an identifier that the vocabulary holds, an unknown one
-/// as its longest known pieces from left to right, and each known pair of neighbouring parts.
+/// as its longest known pieces from left to right, and each known pair of neighboring parts.
 #[derive(Debug, Clone, Copy)]
 pub struct Tokenizer<'a> {
     /// Table made by [`build_slots`]; its length is a power of two and it has empty slots.
     pub slots: &'a [Slot],
-    /// Words read from one text; what follows is left out.
+    /// Maximum words read from one text; the rest is ignored.
     pub max_words: usize,
 }
 
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn known_words_unknown_words_and_neighbours() {
+    fn known_words_unknown_words_and_neighbors() {
         let words = ["read", "csv", "file", "hash", "map"];
         check(&words, &[(0, 1)], "readCsv(file)", &[(0, 0), (1, 1), (5, 1), (2, 2)]);
         check(&words, &[], "hashmap xhashqmap", &[(3, 0), (4, 0), (3, 1), (4, 1)]);

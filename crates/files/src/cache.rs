@@ -1,60 +1,60 @@
-//! What the caches of different parts of the program have in common: when an entry was last used, and what may be
-//! removed.
+//! What all caches have in common: entries, when they were last used, and which of them
+//! to remove.
 
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// How exactly it is known when an entry was last used: noting it more often would cost a write each time.
+/// Precision of the time of last use: recording it more often would cost a write each time.
 const USE_IS_NOTED_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How old a temporary file must be before it is taken for one that a killed process left.
+/// Age from which a temporary file counts as left by a killed process.
 const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// An entry of a cache.
 #[derive(Debug, Clone)]
 pub struct CacheEntry {
-    /// What it belongs to, such as the path of a tree or the name of a model.
+    /// Owner of the entry, such as the path of a tree or the name of a model.
     pub what: String,
     /// Where it is.
     pub path: PathBuf,
     /// Bytes on disk.
     pub bytes: u64,
-    /// When it was last used, to a day.
+    /// Time of last use, to a day.
     pub used: SystemTime,
-    /// Whether it can still be used.
+    /// Whether it is still usable.
     pub state: EntryState,
 }
 
-/// Whether an entry of a cache can still be used.
+/// Whether an entry of a cache is still usable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EntryState {
-    /// It can.
+    /// It is usable.
     Useful,
-    /// What it belongs to does not exist any more.
+    /// Its owner no longer exists.
     Orphaned,
-    /// A process that did not finish left it.
+    /// An interrupted process left it.
     Unfinished,
-    /// What it belongs to cannot be told.
+    /// Its owner is unknown.
     Unknown,
-    /// It can, and lies in the tree that it is of, where it is not removed.
+    /// It is usable, and in the tree of its owner, where it is not removed.
     InTree,
 }
 
-/// Which entries of a cache are to be removed. Each includes what those before it name.
+/// Which entries of a cache to remove. Each variant includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Selection {
-    /// What certainly cannot be used any more.
+    /// Entries that are certainly unusable.
     Useless,
-    /// What was last used before this time.
+    /// Entries last used before this time.
     UnusedSince(SystemTime),
     /// Everything.
     All,
 }
 
 impl Selection {
-    /// Whether an entry is to be removed.
+    /// Whether to remove an entry.
     #[must_use]
     pub fn includes(self, state: EntryState, used: SystemTime) -> bool {
         match self {
@@ -65,32 +65,32 @@ impl Selection {
     }
 }
 
-/// What became of an entry that was to be removed.
+/// The result of removing an entry.
 #[derive(Debug)]
 pub struct Pruned {
-    /// What it belongs to.
+    /// Owner of the entry.
     pub what: String,
-    /// Where it is, or was.
+    /// Path of the entry, which may be gone.
     pub path: PathBuf,
-    /// What was done.
+    /// The outcome.
     pub outcome: PruneOutcome,
 }
 
-/// What was done with an entry that was to be removed.
+/// The outcome of removing an entry.
 #[derive(Debug)]
 pub enum PruneOutcome {
-    /// It is removed, or would be; bytes.
+    /// It was removed, or would be; its bytes.
     Removed(u64),
-    /// A running process uses it, and it is left alone.
+    /// A running process uses it; it was not removed.
     InUse,
-    /// It does not look like what this program makes, and is left alone; why.
+    /// It does not look like an entry of this program and was not removed; why.
     Foreign(String),
-    /// It cannot be removed.
+    /// It could not be removed.
     Failed(io::Error),
 }
 
 impl PruneOutcome {
-    /// Of an attempt to remove so many bytes.
+    /// The outcome of an attempt to remove this many bytes.
     #[must_use]
     pub fn of(removed: io::Result<()>, bytes: u64) -> Self {
         match removed {
@@ -101,8 +101,8 @@ impl PruneOutcome {
     }
 }
 
-/// Notes in a file's time of modification that an entry is used now, at most once a day. Where that is not ours to do,
-/// nothing is lost.
+/// Records in a file's time of modification that an entry is used now, at most once a day. Missing permissions
+/// are ignored.
 pub fn mark_used(file: &File) {
     let now = SystemTime::now();
     let is_noted = |noted: SystemTime| now.duration_since(noted).is_ok_and(|age| age < USE_IS_NOTED_EVERY);
@@ -133,7 +133,7 @@ mod tests {
         file.set_modified(hours_ago(30)).unwrap();
         mark_used(&file);
         assert!(noted() > hours_ago(1));
-        // A clock that was wrong does not keep an entry for ever.
+        // A wrong clock does not keep an entry forever.
         file.set_modified(SystemTime::now() + Duration::from_secs(1 << 20)).unwrap();
         mark_used(&file);
         assert!(noted() < SystemTime::now() + Duration::from_secs(60));

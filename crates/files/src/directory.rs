@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// Directories in directories that [`Directory::remove_all`] removes; what is deeper is not what we made.
+/// Maximum depth that [`Directory::remove_all`] removes; this program creates nothing deeper.
 const MAX_DEPTH: usize = 32;
 
 #[cfg(not(unix))]
@@ -15,20 +15,20 @@ type System = crate::portable::Handle;
 #[cfg(unix)]
 type System = crate::unix::Handle;
 
-/// An open directory. Whatever is done with it stays below it: relative paths have no `..`, and neither their last
-/// part nor any before it is followed if it is a link, also not when it becomes one meanwhile.
+/// An open directory. All operations stay below it: relative paths have no `..`, and neither their last
+/// component nor any before it is followed if it is a link, even if it becomes one meanwhile.
 ///
-/// On systems without handles of directories every part is looked at before it is used instead, which what is there
-/// cannot escape, but somebody who changes it in that very moment can.
+/// On systems without directory handles, every component is checked before it is used, which existing links
+/// cannot escape, but a concurrent change can.
 pub type Directory = DirectoryAt<System>;
 
-/// A [`Directory`] by one of two ways to open what is in it.
+/// A [`Directory`] with one of two implementations.
 pub struct DirectoryAt<H> {
     handle: Arc<H>,
     path: PathBuf,
 }
 
-/// What can be done with the names in an open directory. No name is followed if it is a link.
+/// Operations on the names in an open directory. Links are not followed.
 pub(crate) trait Handle: Sized {
     /// Opens a directory, following links.
     fn open(path: &Path) -> io::Result<Self>;
@@ -36,63 +36,63 @@ pub(crate) trait Handle: Sized {
     fn directory(&self, name: &OsStr) -> io::Result<Self>;
     /// Opens the regular file of a name.
     fn file(&self, name: &OsStr, access: Access) -> io::Result<File>;
-    /// What a name stands for.
+    /// The entry of a name.
     fn entry(&self, name: &OsStr) -> io::Result<Entry>;
-    /// All names but `.` and `..`.
+    /// All names except `.` and `..`.
     fn names(&self) -> io::Result<Vec<OsString>>;
     fn make_directory(&self, name: &OsStr, readers: Readers) -> io::Result<()>;
     fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()>;
     fn remove_file(&self, name: &OsStr) -> io::Result<()>;
     fn remove_directory(&self, name: &OsStr) -> io::Result<()>;
-    /// Takes it from others, as far as that is ours to do.
+    /// Revokes the permissions of other users, if allowed.
     fn make_private(&self);
 }
 
-/// What a file is opened for.
+/// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
-    /// To write a file that is not there yet.
+    /// For writing, as a new file.
     New(Readers),
-    /// To write at the end of a file, which is made where there is none.
+    /// For appending; creates the file if it is missing.
     Append,
 }
 
-/// Who may read what is made.
+/// Who may read a created file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readers {
-    /// This user alone.
+    /// Only this user.
     User,
-    /// Whoever may read other files that this user makes: the umask decides.
+    /// As the umask allows.
     Umask,
 }
 
-/// What a name in a directory stands for.
+/// The entry of a name in a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// Its kind, that of a link being a link.
+    /// Its kind; a link is not followed.
     pub kind: EntryKind,
-    /// Its length.
+    /// Its length in bytes.
     pub bytes: u64,
 }
 
-/// Kinds of what a name can stand for.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     /// A regular file.
     File,
     /// A directory.
     Directory,
-    /// A symbolic link, or what is like one on other systems.
+    /// A symbolic link, or its equivalent on other systems.
     Link,
-    /// A pipe with a name.
+    /// A named pipe.
     Pipe,
     /// A socket, a device or something else.
     Other(&'static str),
 }
 
 impl EntryKind {
-    /// Of the standard library's type.
+    /// Converts the standard library's type.
     pub(crate) fn of(found: FileType) -> Self {
         if found.is_symlink() {
             Self::Link
@@ -124,7 +124,7 @@ impl EntryKind {
     }
 
     /// # Errors
-    /// When it is not a regular file, with what it is.
+    /// When it is not a regular file; the message names what it is.
     pub(crate) fn check_file(self) -> io::Result<()> {
         let found = match self {
             Self::File => return Ok(()),
@@ -137,7 +137,7 @@ impl EntryKind {
     }
 
     /// # Errors
-    /// When it is not a directory, with what it is.
+    /// When it is not a directory; the message names what it is.
     pub(crate) fn check_directory(self) -> io::Result<()> {
         match self {
             Self::Directory => Ok(()),
@@ -151,7 +151,7 @@ fn refused(problem: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, problem)
 }
 
-#[expect(private_bounds, reason = "there are two ways, and outside of this crate only that of the system")]
+#[expect(private_bounds, reason = "only the system's implementation is used outside this crate")]
 impl<H: Handle> DirectoryAt<H> {
     /// Opens a directory that the user named: links on the way to it are followed.
     ///
@@ -161,7 +161,7 @@ impl<H: Handle> DirectoryAt<H> {
         Ok(Self { handle: Arc::new(H::open(path)?), path: path.to_owned() })
     }
 
-    /// Where it is, for messages.
+    /// Its path, for messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -170,7 +170,7 @@ impl<H: Handle> DirectoryAt<H> {
     /// Opens a directory below this one.
     ///
     /// # Errors
-    /// When it is missing or something else, or a link leads to it.
+    /// When it is missing, of another kind, or reached through a link.
     pub fn directory(&self, relative: &Path) -> io::Result<Self> {
         let mut found = self.clone();
         for name in names(relative)? {
@@ -183,28 +183,28 @@ impl<H: Handle> DirectoryAt<H> {
     /// Opens a regular file below this directory for reading.
     ///
     /// # Errors
-    /// When it is missing or something else, or a link leads to it.
+    /// When it is missing, of another kind, or reached through a link.
     pub fn file(&self, relative: &Path) -> io::Result<File> {
         self.access(relative, Access::Read)
     }
 
-    /// Makes a file below this directory, for this user alone.
+    /// Creates a file below this directory, readable only by this user.
     ///
     /// # Errors
-    /// When something of this name is there.
+    /// When the name exists.
     pub fn create_file(&self, relative: &Path) -> io::Result<File> {
         self.access(relative, Access::New(Readers::User))
     }
 
-    /// Makes a file below this directory for `readers`.
+    /// Creates a file below this directory for `readers`.
     ///
     /// # Errors
-    /// When something of this name is there.
+    /// When the name exists.
     pub fn create_file_for(&self, relative: &Path, readers: Readers) -> io::Result<File> {
         self.access(relative, Access::New(readers))
     }
 
-    /// Opens a file below this directory for writing at its end, and makes it, for this user alone, where there is none.
+    /// Opens a file below this directory for appending; creates it, readable only by this user, if it is missing.
     ///
     /// # Errors
     /// When it is not a regular file.
@@ -220,15 +220,15 @@ impl<H: Handle> DirectoryAt<H> {
     /// Reads all of a regular file below this directory.
     ///
     /// # Errors
-    /// As [`file`](Self::file), and when it is longer than `limit` bytes.
+    /// Like [`file`](Self::file), and when it is longer than `limit` bytes.
     pub fn read(&self, relative: &Path, limit: u64) -> io::Result<Vec<u8>> {
         crate::read_whole(self.file(relative)?, limit)
     }
 
-    /// What is at a path below this directory.
+    /// The entry at a path below this directory.
     ///
     /// # Errors
-    /// When there is nothing, or a link leads to it.
+    /// When it is missing or reached through a link.
     pub fn entry(&self, relative: &Path) -> io::Result<Entry> {
         let (around, name) = self.around(relative)?;
         around.handle.entry(&name)
@@ -242,10 +242,10 @@ impl<H: Handle> DirectoryAt<H> {
         self.handle.names()
     }
 
-    /// Makes a directory, for this user alone.
+    /// Creates a directory, readable only by this user.
     ///
     /// # Errors
-    /// When something of this name is there.
+    /// When the name exists.
     pub fn create_directory(&self, relative: &Path) -> io::Result<Self> {
         self.create_directory_for(relative, Readers::User)
     }
@@ -256,18 +256,18 @@ impl<H: Handle> DirectoryAt<H> {
         around.directory(Path::new(&name))
     }
 
-    /// Opens a directory below this one, and makes it, for this user alone, where there is none.
+    /// Opens a directory below this one; creates it, readable only by this user, if it is missing.
     ///
     /// # Errors
-    /// When something else is there, or a link leads to it.
+    /// When it is of another kind, or reached through a link.
     pub fn directory_or_new(&self, relative: &Path) -> io::Result<Self> {
         self.directory_or_new_for(relative, Readers::User)
     }
 
-    /// Opens a directory below this one, and makes it for `readers` where there is none.
+    /// Opens a directory below this one; creates it for `readers` if it is missing.
     ///
     /// # Errors
-    /// When something else is there, or a link leads to it.
+    /// When it is of another kind, or reached through a link.
     pub fn directory_or_new_for(&self, relative: &Path, readers: Readers) -> io::Result<Self> {
         let mut found = self.clone();
         for name in names(relative)?.into_iter().map(Path::new) {
@@ -279,12 +279,12 @@ impl<H: Handle> DirectoryAt<H> {
         Ok(found)
     }
 
-    /// Takes the directory from others who could look into it. Where that is not ours to do, nothing is lost.
+    /// Revokes the permissions of other users on the directory. Missing permissions are ignored.
     pub fn make_private(&self) {
         self.handle.make_private();
     }
 
-    /// Gives a file in this directory another name in it, in place of what has that name.
+    /// Renames a file in this directory, replacing a file of the new name.
     ///
     /// # Errors
     /// When it cannot be renamed.
@@ -292,10 +292,10 @@ impl<H: Handle> DirectoryAt<H> {
         self.handle.rename(one(from)?, one(to)?)
     }
 
-    /// Removes a file, or a link without what it leads to.
+    /// Removes a file, or a link without its target.
     ///
     /// # Errors
-    /// When there is none.
+    /// When it is missing.
     pub fn remove_file(&self, relative: &Path) -> io::Result<()> {
         let (around, name) = self.around(relative)?;
         around.handle.remove_file(&name)
@@ -304,16 +304,16 @@ impl<H: Handle> DirectoryAt<H> {
     /// Removes an empty directory.
     ///
     /// # Errors
-    /// When it is not there, or not empty.
+    /// When it is missing or not empty.
     pub fn remove_directory(&self, relative: &Path) -> io::Result<()> {
         let (around, name) = self.around(relative)?;
         around.handle.remove_directory(&name)
     }
 
-    /// Removes what has this name, with all that is in it. Links in it are removed, and not what they lead to.
+    /// Removes a name with all its contents. Links are removed, not their targets.
     ///
     /// # Errors
-    /// When something cannot be removed; the rest may be gone.
+    /// When something cannot be removed; the rest may be removed already.
     pub fn remove_all(&self, name: &OsStr) -> io::Result<()> {
         self.remove_below(name, 0)
     }
@@ -330,7 +330,7 @@ impl<H: Handle> DirectoryAt<H> {
         self.handle.remove_directory(name)
     }
 
-    /// The directory that a path lies in, and its name there.
+    /// The parent directory of a path, and its name there.
     fn around(&self, relative: &Path) -> io::Result<(Self, OsString)> {
         let mut names = names(relative)?;
         let name = names.pop().ok_or_else(|| outside(relative))?;
@@ -350,7 +350,7 @@ impl<H> fmt::Debug for DirectoryAt<H> {
     }
 }
 
-/// The parts of a relative path.
+/// The components of a relative path.
 fn names(relative: &Path) -> io::Result<Vec<&OsStr>> {
     let name = |part| match part {
         Component::Normal(name) => Ok(name),
@@ -359,7 +359,7 @@ fn names(relative: &Path) -> io::Result<Vec<&OsStr>> {
     relative.components().map(name).collect()
 }
 
-/// The only part of a path.
+/// The only component of a path.
 fn one(name: &str) -> io::Result<&OsStr> {
     match names(Path::new(name))?.as_slice() {
         [name] => Ok(name),
@@ -368,7 +368,7 @@ fn one(name: &str) -> io::Result<&OsStr> {
 }
 
 fn outside(relative: &Path) -> io::Error {
-    refused(format!("{}: not a path below a directory", relative.display()))
+    refused(format!("{}: not a relative path without `..`", relative.display()))
 }
 
 #[cfg(test)]
@@ -378,7 +378,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs a test for both ways of opening.
+    /// Runs a test for both implementations.
     macro_rules! both {
         ($name:ident, $check:ident) => {
             #[test]
@@ -417,7 +417,7 @@ mod tests {
         assert_eq!(tree.file(Path::new("a/none")).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert!(read(&tree, "a/b").unwrap_err().contains("a directory, not a regular file"));
         for outside in ["../mine", "a/../../mine", "/etc/passwd", "", ".."] {
-            assert!(read(&tree, outside).unwrap_err().contains("not a path below"), "{outside}");
+            assert!(read(&tree, outside).unwrap_err().contains("not a relative path"), "{outside}");
         }
     }
 
@@ -473,7 +473,7 @@ mod tests {
         assert!(tree.directory(Path::new("a/other")).is_err());
         assert!(tree.create_directory(Path::new("a/other/new")).is_err());
         assert_eq!(tree.entry(Path::new("link")).unwrap().kind, EntryKind::Link);
-        // A file that takes the place of a link leaves alone what it led to, and so does its removal.
+        // Replacing or removing a link does not touch its target.
         tree.create_file(Path::new("fresh")).unwrap().write_all(b"new").unwrap();
         tree.rename("fresh", "link").unwrap();
         tree.remove_all(OsStr::new("a")).unwrap();

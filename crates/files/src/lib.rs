@@ -1,11 +1,11 @@
-//! Files in places that strangers have written to, and files that nobody else may read.
+//! Opens files in untrusted directories, and creates files that nobody else may read.
 //!
-//! A source tree comes from strangers: a name in it may be a link to a file of the user's, a pipe that nobody writes to,
-//! or a device without end. [`Directory`] opens, makes, renames and removes what is below a directory without following
+//! A source tree may be untrusted: a name in it may be a link to a file of the user's, a pipe that nobody writes to,
+//! or an endless device. [`Directory`] opens, creates, renames and removes entries below a directory without following
 //! any link there. [`open_regular`] opens a path that the user named, links included. Both open regular files only, and
 //! [`read_whole`] and [`read_start`] read them within a limit.
 //!
-//! What is made here is for this user alone, files with mode 0600, directories with mode 0700, unless [`Readers`] says
+//! Files are created with mode 0600 and directories with mode 0700, for this user only, unless [`Readers`] says
 //! otherwise.
 
 pub mod cache;
@@ -27,12 +27,12 @@ pub use user::{cache_directory, create_private, create_private_directory, open_p
 /// Opens a regular file for reading. Links are followed: the path is one that the user named.
 ///
 /// # Errors
-/// When it cannot be opened, or is not a regular file, in words that say what it is.
+/// When it cannot be opened, or is not a regular file; the message names what it is.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     check_regular(&fs::metadata(path)?)?;
     let mut options = File::options();
     options.read(true);
-    // What has become a pipe since would be waited for.
+    // Non-blocking: the file may have become a pipe, which would block.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(
         &mut options,
@@ -43,10 +43,10 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether two open files are one: under a name there may be another one by now.
+/// Whether two open files are the same: the file of a name may have been replaced.
 ///
 /// # Errors
-/// When one of them cannot be looked at.
+/// When the metadata of one cannot be read.
 pub fn is_same_file(one: &File, other: &File) -> io::Result<bool> {
     Ok(Handle::from_file(one.try_clone()?)? == Handle::from_file(other.try_clone()?)?)
 }
@@ -54,7 +54,7 @@ pub fn is_same_file(one: &File, other: &File) -> io::Result<bool> {
 /// Reads a regular file at a path that the user named.
 ///
 /// # Errors
-/// As [`open_regular`] and [`read_whole`].
+/// Those of [`open_regular`] and [`read_whole`].
 pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     read_whole(open_regular(path)?, limit)
 }
@@ -62,7 +62,7 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// The text of a regular file at a path that the user named.
 ///
 /// # Errors
-/// As [`read_regular`], and when it is not UTF-8.
+/// Those of [`read_regular`], and when it is not UTF-8.
 pub fn read_regular_text(path: &Path, limit: u64) -> io::Result<String> {
     text(read_regular(path, limit)?)
 }
@@ -70,7 +70,7 @@ pub fn read_regular_text(path: &Path, limit: u64) -> io::Result<String> {
 /// Bytes as text.
 ///
 /// # Errors
-/// When they are not UTF-8, with the number of the line where they cease to be.
+/// When they are not UTF-8, with the line of the first invalid byte.
 pub fn text(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
@@ -92,7 +92,7 @@ pub fn read_whole(file: File, limit: u64) -> io::Result<Vec<u8>> {
     if bytes.len() as u64 > limit { Err(too_long()) } else { Ok(bytes) }
 }
 
-/// Reads a file, up to `limit` bytes of it.
+/// Reads up to `limit` bytes of a file.
 ///
 /// # Errors
 /// When it cannot be read.

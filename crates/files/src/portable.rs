@@ -1,7 +1,7 @@
-//! Directories by their paths, where the system opens nothing relative to a directory. Each name is looked at before it
+//! Directories by their paths, for systems without directory handles. Each name is checked before it
 //! is used.
 
-#![cfg_attr(unix, allow(dead_code, reason = "there are descriptors here; tests see that both ways agree"))]
+#![cfg_attr(unix, allow(dead_code, reason = "Unix has descriptors; tests compare both implementations"))]
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -48,7 +48,7 @@ impl directory::Handle for Handle {
             _ => open_private(&mut options, &path),
         };
         let file = match opened {
-            // Another process has made it meanwhile.
+            // Another process created it meanwhile.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && access == Access::Append => {
                 self.entry(name)?.kind.check_file()?;
                 File::options().append(true).open(&path)?
@@ -89,6 +89,6 @@ impl directory::Handle for Handle {
         fs::remove_dir(self.0.join(name))
     }
 
-    /// Where files have no modes, what the user's own directories allow holds.
+    /// Files have no modes here; the permissions of the user's own directories apply.
     fn make_private(&self) {}
 }

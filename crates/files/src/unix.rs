@@ -23,14 +23,14 @@ impl directory::Handle for Handle {
     }
 
     fn directory(&self, name: &OsStr) -> io::Result<Self> {
-        // The look before is for words only: what is opened is never a link.
+        // This check only improves the message: a link is never opened.
         self.entry(name)?.kind.check_directory()?;
         Ok(Self(openat(&self.0, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?))
     }
 
     fn file(&self, name: &OsStr, access: Access) -> io::Result<File> {
         match self.entry(name) {
-            // Opening a device can do something already.
+            // Opening a device may have side effects.
             Ok(_) if matches!(access, Access::New(_)) => return Err(io::ErrorKind::AlreadyExists.into()),
             Ok(found) => found.kind.check_file()?,
             Err(error) if error.kind() == io::ErrorKind::NotFound && access != Access::Read => {}
@@ -41,7 +41,7 @@ impl directory::Handle for Handle {
             Access::New(_) => OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL,
             Access::Append => OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND,
         };
-        // Without waiting: a pipe may have taken the file's place.
+        // Non-blocking: a pipe may have replaced the file.
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let mode = match access {
             Access::New(Readers::Umask) => Mode::from_raw_mode(0o666),

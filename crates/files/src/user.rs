@@ -4,22 +4,22 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where what can be made again is kept; none where the user has no such directory.
+/// Directory for data that can be computed again; none if the user has none.
 #[must_use]
 pub fn cache_directory() -> Option<PathBuf> {
     Some(dirs::cache_dir()?.join("quarry"))
 }
 
-/// Where what is known of this machine is kept; none where the user has no such directory.
+/// Directory for the state of this machine; none if the user has none.
 #[must_use]
 pub fn state_directory() -> Option<PathBuf> {
     Some(dirs::state_dir().or_else(dirs::data_local_dir)?.join("quarry"))
 }
 
-/// Makes a directory, and those around it that are missing, for this user alone. One that is there stays as it is.
+/// Creates a directory and its missing parents, readable only by this user. An existing one is left unchanged.
 ///
 /// # Errors
-/// When it cannot be made.
+/// When it cannot be created.
 pub fn create_private_directory(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -28,7 +28,7 @@ pub fn create_private_directory(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Opens a file as `options` say; one that is made, or was made when others could read it, is for this user alone.
+/// Opens a file as `options` say, and makes it readable only by this user, even if it exists.
 ///
 /// # Errors
 /// When it cannot be opened.
@@ -40,10 +40,10 @@ pub fn open_private(options: &mut OpenOptions, path: &Path) -> io::Result<File> 
     Ok(file)
 }
 
-/// Makes an empty file for this user alone where there is none; one that is there stays as it is.
+/// Creates an empty file, readable only by this user; an existing one is left unchanged.
 ///
 /// # Errors
-/// When it cannot be made.
+/// When it cannot be created.
 pub fn create_private(path: &Path) -> io::Result<()> {
     match open_private(OpenOptions::new().write(true).create_new(true), path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -51,7 +51,7 @@ pub fn create_private(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Takes a file from others who could read it. Where that is not ours to do, nothing is lost.
+/// Revokes the permissions of other users on a file. Missing permissions are ignored.
 #[cfg(unix)]
 fn make_private(file: &File) {
     use std::os::unix::fs::PermissionsExt;
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(
             (mode(&new), mode(&inner.join("other"))),
             (0o640, 0o600),
-            "what is there is the user's choice"
+            "the mode of an existing directory is the user's choice"
         );
     }
 }

@@ -310,7 +310,7 @@ const WINDOW: usize = 2048;
 /// Weighted frequencies of a term in consecutive documents; 0 outside `found`.
 struct Window {
     /// Divided by the length normalization of the field.
-    normalised: [f32; WINDOW],
+    normalized: [f32; WINDOW],
     plain: [f32; WINDOW],
     /// One bit for each document.
     found: [u64; WINDOW / 64],
@@ -318,7 +318,7 @@ struct Window {
 
 impl Window {
     fn new() -> Box<Self> {
-        Box::new(Self { normalised: [0.0; WINDOW], plain: [0.0; WINDOW], found: [0; WINDOW / 64] })
+        Box::new(Self { normalized: [0.0; WINDOW], plain: [0.0; WINDOW], found: [0; WINDOW / 64] })
     }
 
     /// Calls `emit` with the position, the normalized and the plain frequency of each document found, and clears them.
@@ -327,7 +327,7 @@ impl Window {
             while *found != 0 {
                 let at = first + found.trailing_zeros() as usize;
                 *found &= *found - 1;
-                emit(at, std::mem::take(&mut self.normalised[at]), std::mem::take(&mut self.plain[at]));
+                emit(at, std::mem::take(&mut self.normalized[at]), std::mem::take(&mut self.plain[at]));
             }
         }
     }
@@ -359,7 +359,7 @@ impl FieldPostings<'_> {
                 let frequency = self.weight * frequency as f32;
                 window.found[at / 64] |= 1 << (at % 64);
                 window.plain[at] += frequency;
-                window.normalised[at] +=
+                window.normalized[at] +=
                     frequency / self.norms[usize::from(self.lengths.fieldnorm_id(document))];
             }
             self.at += n;

@@ -15,7 +15,7 @@ use crate::table::{Numbering, PartUnits};
 const ROWS_PER_TASK: usize = 8192;
 
 /// Row vectors with 8 bits per value. Each row has its own scale, its maximum being 127, and a factor
-/// that undoes it, so that a dot product of L2-normalised rows comes out within about 0.01.
+/// that undoes it, so that a dot product of L2-normalized rows comes out within about 0.01.
 pub struct VectorMatrix {
     dimension: usize,
     /// Row-major, `dimension` values per row.
@@ -62,7 +62,7 @@ impl UnitVectors {
 }
 
 impl VectorMatrix {
-    /// Quantises vectors in memory.
+    /// Quantizes vectors in memory.
     #[must_use]
     pub fn in_memory(vectors: &Vectors) -> Self {
         let mut rows = Rows::missing(vectors.dimension, vectors.values.len() / vectors.dimension.max(1));
@@ -113,7 +113,7 @@ impl VectorMatrix {
         self.factors.is_empty()
     }
 
-    /// Dot product of every row with `query`, in row order: for L2-normalised vectors their cosine (-1 to 1,
+    /// Dot product of every row with `query`, in row order: for L2-normalized vectors their cosine (-1 to 1,
     /// larger is closer), 0 for a row of zeros.
     ///
     /// # Panics
@@ -128,15 +128,15 @@ impl VectorMatrix {
     /// [`similarities`](Self::similarities) into a slice with an element for each row.
     fn scan(&self, query: &[f32], similarities: &mut [f32]) {
         assert_eq!(query.len(), self.dimension, "a query is of the dimension of the matrix");
-        let mut quantised = Vec::with_capacity(self.dimension);
-        let query_factor = quantise(query, &mut quantised);
+        let mut quantized = Vec::with_capacity(self.dimension);
+        let query_factor = quantize(query, &mut quantized);
         let (values, factors) = (&*self.values, &*self.factors);
         similarities.par_chunks_mut(ROWS_PER_TASK).enumerate().for_each(|(task, chunk)| {
             let rows = task * ROWS_PER_TASK..task * ROWS_PER_TASK + chunk.len();
             let values = values[rows.start * self.dimension..rows.end * self.dimension]
                 .chunks_exact(self.dimension.max(1));
             for ((similarity, factor), row) in chunk.iter_mut().zip(&factors[rows]).zip(values) {
-                let dot = i8::dot(&quantised, row).unwrap_or_default();
+                let dot = i8::dot(&quantized, row).unwrap_or_default();
                 let cosine = dot as f32 * query_factor * factor;
                 *similarity = if cosine.is_nan() { 0.0 } else { cosine };
             }
@@ -177,9 +177,9 @@ impl Rows {
 
     /// Quantizes the values of a row.
     pub fn set(&mut self, row: usize, values: &[f32]) {
-        let mut quantised = Vec::with_capacity(self.dimension);
-        self.factors[row] = quantise(values, &mut quantised);
-        self.row_mut(row).copy_from_slice(&quantised);
+        let mut quantized = Vec::with_capacity(self.dimension);
+        self.factors[row] = quantize(values, &mut quantized);
+        self.row_mut(row).copy_from_slice(&quantized);
     }
 
     /// Copies a row of another matrix.
@@ -209,7 +209,7 @@ impl Rows {
 
 /// Appends the quantized values of a row in steps of its maximum / 127, and returns the step: the factor
 /// that restores the row.
-fn quantise(row: &[f32], out: &mut Vec<i8>) -> f32 {
+fn quantize(row: &[f32], out: &mut Vec<i8>) -> f32 {
     let maximum = row.iter().fold(0.0_f32, |maximum, value| maximum.max(value.abs()));
     if !maximum.is_normal() {
         out.extend(row.iter().map(|_| 0));
@@ -225,7 +225,7 @@ fn quantise(row: &[f32], out: &mut Vec<i8>) -> f32 {
 mod tests {
     use super::*;
 
-    /// Rows of pseudo-random numbers, L2-normalised.
+    /// Rows of pseudo-random numbers, L2-normalized.
     fn random(n_rows: usize, dimension: usize) -> Vectors {
         let mut state = 7_u64;
         let mut values: Vec<f32> = Vec::new();

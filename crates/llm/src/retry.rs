@@ -26,7 +26,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn waits_grow_within_bounds_and_honour_the_server(
+        fn waits_grow_within_bounds_and_honor_the_server(
             attempt in 1u32..100, server in prop::option::of(0u64..10_000), chance in 0.0f64..1.0,
         ) {
             let server = server.map(Duration::from_millis);

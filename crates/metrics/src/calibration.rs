@@ -38,7 +38,7 @@ pub enum Binning {
     /// Bins of the same width.
     #[default]
     Width,
-    /// Bins between quantiles of the probabilities, in proportion between neighbours; equal probabilities share a
+    /// Bins between quantiles of the probabilities, in proportion between neighbors; equal probabilities share a
     /// bin, so that bins differ in size where there are many.
     Quantile,
 }
@@ -58,8 +58,8 @@ pub struct Bin {
     pub share_held: f64,
 }
 
-/// The bins of a reliability diagram that hold a forecast, probabilities ascending (Murphy and Winkler, *Reliability
-/// of Subjective Probability Forecasts*, 1977), with the borders of scikit-learn's `calibration_curve`. `n_bins` is 1 or
+/// The bins of a reliability diagram that hold a forecast, probabilities ascending (Murphy and Winkler, *Reliability of
+/// Subjective Probability Forecasts*, 1977), with the borders of scikit-learn's `calibration_curve`. `n_bins` is 1 or
 /// more.
 #[must_use]
 pub fn reliability(probabilities: &[f64], outcomes: &[bool], n_bins: usize, binning: Binning) -> Vec<Bin> {

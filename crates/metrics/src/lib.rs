@@ -1,9 +1,10 @@
 //! Metrics, significance, agreement and calibration: functions of values, without input or output.
 //!
-//! [`ranking`] finds the ranks of the judged documents under a named tie policy, [`rank`] has the metrics of one query's
-//! ranking and [`Measure`] their names, [`classification`] the metrics of yes-or-no decisions, [`abstention`] says whether
-//! a method knows where it fails. [`significance`] says how far to trust such numbers, [`agreement`] how far raters agree,
-//! [`calibration`] whether probabilities can be believed, [`optimize`] fits models to numbers, and [`table`] writes what was found.
+//! [`ranking`] finds the ranks of the judged documents under a named tie policy, [`rank`] has the metrics of one
+//! query's ranking and [`Measure`] their names, [`classification`] the metrics of yes-or-no decisions, [`abstention`]
+//! says whether a method knows where it fails. [`significance`] says how far to trust such numbers, [`agreement`] how
+//! far raters agree, [`calibration`] whether probabilities can be believed, [`optimize`] fits models to numbers, and
+//! [`table`] writes what was found.
 //!
 //! ```
 //! use quarry_metrics::rank::{ndcg, reciprocal_rank, Gain};

@@ -52,8 +52,8 @@ impl Recalibration {
 const DECAY: f64 = 1e-6;
 
 /// The probability of each confidence by a [`Recalibration`] of the others: cases are put into `n_folds` parts, all of
-/// a group into one, and those of each part are asked of what the other parts say. Groups go to the part with the fewest
-/// cases so far, in the order in which they occur. Lists have the same length; `n_folds` is 2 or more.
+/// a group into one, and those of each part are asked of what the other parts say. Groups go to the part with the
+/// fewest cases so far, in the order in which they occur. Lists have the same length; `n_folds` is 2 or more.
 #[must_use]
 pub fn cross_validated<G: Eq + Hash>(
     confidences: &[f64],

@@ -12,7 +12,7 @@ pub struct Prefixes {
     pub document: String,
 }
 
-/// A model that a server runs. Vectors are normalised here, whether or not the server does; a text without anything
+/// A model that a server runs. Vectors are normalized here, whether or not the server does; a text without anything
 /// but white space is not sent, and has a row of zeros.
 pub struct RemoteModel {
     id: String,
@@ -64,7 +64,7 @@ impl RemoteModel {
             values.extend(row);
         }
         let mut vectors = Vectors { dimension: self.dimension, values };
-        vectors.normalise();
+        vectors.normalize();
         Ok(vectors)
     }
 }

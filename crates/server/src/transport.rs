@@ -149,11 +149,11 @@ impl Lines {
                 self.open_requests.insert(request.id.clone(), batch);
             }
             JsonRpcMessage::Notification(notification) => {
-                if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
-                    && let Some(id) = &cancelled.params.request_id
-                    && let Some(of_cancelled) = self.open_requests.remove(id)
+                if let ClientNotification::CancelledNotification(canceled) = &notification.notification
+                    && let Some(id) = &canceled.params.request_id
+                    && let Some(of_canceled) = self.open_requests.remove(id)
                 {
-                    self.settle(of_cancelled, None);
+                    self.settle(of_canceled, None);
                 }
                 self.settle(batch, None);
                 if !self.has_begun.load(Ordering::Relaxed) {

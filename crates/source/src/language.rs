@@ -228,7 +228,8 @@ impl Hash for Language {
 /// if that is a `#!` line. `None` if none of them is known: the file may be anything, including binary data.
 ///
 /// `text` is the file's beginning or all of it; it may be empty. It also decides between languages that share an
-/// extension: a C++ header is recognized by syntax that only C++ has, and any header counts as C++ while its text is unknown.
+/// extension: a C++ header is recognized by syntax that only C++ has, and any header counts as C++ while its text is
+/// unknown.
 ///
 /// ```
 /// use quarry_source::language_for;

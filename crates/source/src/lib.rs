@@ -18,7 +18,8 @@
 //!
 //! A further language is a rule file (`rules/NAME.toml`, whose keys and captures are described at `RuleFile` in
 //! `src/rules.rs`), a line in the registry in `src/language.rs`, and a fixture with every construct that the rules
-//! name; `UPDATE_EXPECT=1 cargo test -p quarry-source` writes the expected output, to be reviewed before it is committed.
+//! name; `UPDATE_EXPECT=1 cargo test -p quarry-source` writes the expected output, to be reviewed before it is
+//! committed.
 //!
 //! The largest grammars are not in every build: the feature `more-languages` brings them. Without it, the files of their
 //! languages are split into line windows, with a [`Diagnostic`] that says why.

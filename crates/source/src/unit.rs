@@ -15,7 +15,8 @@ pub enum UnitKind {
     /// A class, struct, trait, interface, enum, impl block, ...: its doc, header and fields up to the first method
     /// that is a unit of its own.
     Type,
-    /// Lines between functions and types: imports, constants, top-level code, the rest of a type after its first method.
+    /// Lines between functions and types: imports, constants, top-level code, the rest of a type after its first
+    /// method.
     Module,
     /// A section of a text document, from a heading to the next one.
     Section,

@@ -9,12 +9,12 @@ use crate::script::{is_unspaced, runs_by_script};
 use crate::spelling::to_american;
 use crate::{identifiers, is_language_name, is_stop_word, parts};
 
-/// How a text becomes terms. The default is that of search; what else there is shows what each step brings.
+/// How to split a text into terms. The default is that of search; the others measure the effect of each step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TermRules {
     /// Whether terms are reduced to their English stems.
     pub stems: bool,
-    /// Whether identifiers are cut into their parts; else each is one term.
+    /// Whether identifiers are split into their parts; otherwise each is one term.
     pub parts: bool,
 }
 
@@ -28,8 +28,8 @@ impl TermRules {
     /// Calls `emit` with each term of a text, in order, and the byte range that it was read from: every part of an
     /// identifier, lower-cased, in American spelling and reduced to its English stem, and after the parts of an
     /// identifier of several the whole of it, lower-cased, without `_` and unstemmed (`read_csv`, `readCSV` and
-    /// `ReadCsv` all give `read`, `csv`, `readcsv`). Of a script that puts no spaces between words, every character
-    /// and every two that follow each other are terms.
+    /// `ReadCsv` all give `read`, `csv`, `readcsv`). In scripts without spaces between words, every character
+    /// and every two adjacent characters are terms.
     pub fn terms(self, text: &str, mut emit: impl FnMut(&str, Range<usize>)) {
         let stemmer = self.stems.then(|| Stemmer::create(Algorithm::English));
         let offset = |part: &str| part.as_ptr() as usize - text.as_ptr() as usize;
@@ -70,7 +70,7 @@ impl TermRules {
         }
     }
 
-    /// Spells a word as it is to be stemmed.
+    /// Normalizes the spelling of a word for stemming.
     fn normalize(self, word: &mut String) {
         if self.stems {
             to_american(word);
@@ -78,14 +78,14 @@ impl TermRules {
     }
 
     /// The distinct terms of a query, in order of first use, without the words that say nothing about what a function
-    /// does: stop words, and the name of a programming language where at least two other terms are left (`python read
-    /// csv` wants Python code, not code that speaks of Python). A query of stop words alone keeps them.
+    /// does: stop words, and the name of a programming language if at least two other terms are left (`python read
+    /// csv` wants Python code, not code that mentions Python). A query of stop words alone keeps them.
     #[must_use]
     pub fn query_terms(self, query: &str) -> Vec<String> {
         let (mut all, mut telling, mut languages): (Vec<String>, Vec<String>, Vec<String>) =
             Default::default();
         self.terms(query, |term, at| {
-            // Of two characters or more the pairs say it all.
+            // For two characters or more, the pairs suffice.
             if is_character_of_run(query, &at) {
                 return;
             }
@@ -124,14 +124,14 @@ pub fn query_terms(query: &str) -> Vec<String> {
     TermRules::default().query_terms(query)
 }
 
-/// What is the same of a symbol however it is written: its letters and digits in lower case (`parsehttpheader` of
+/// The spelling-independent form of a symbol: its letters and digits in lower case (`parsehttpheader` of
 /// `parseHTTPHeader` and `parse_http_header`).
 #[must_use]
 pub fn folded(symbol: &str) -> String {
     symbol.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// Calls `emit` with each character of `run`, and with each two that follow each other, in the order of their beginnings.
+/// Calls `emit` with each character of `run`, and with each two adjacent ones, in the order of their starts.
 fn characters_and_pairs(run: &str, mut emit: impl FnMut(&str, Range<usize>)) {
     let ends = |from: usize| run[from..].char_indices().map(move |(at, c)| from + at + c.len_utf8());
     for (start, _) in run.char_indices() {

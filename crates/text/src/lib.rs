@@ -1,6 +1,6 @@
-//! Tokenises code and English, for lexical search and for static models.
+//! Tokenizes code and English, for lexical search and for static models.
 //!
-//! Both start from the same two steps: a text is cut into [`identifiers`] (runs of letters, digits and `_`),
+//! Both start with the same two steps: a text is split into [`identifiers`] (runs of letters, digits and `_`),
 //! an identifier into its [`parts`] (`parseHTTPHeader2` → `parse`, `HTTP`, `Header2`).
 //!
 //! ```
@@ -32,8 +32,8 @@ pub fn identifiers(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The parts of an identifier in order: cut at `_`, where lower case turns into upper (`readFile`), and before
-/// the last capital of a run that goes on in lower case (`HTTPHeader`). Digits stay with what they follow, so
+/// The parts of an identifier in order: split at `_`, where lower case turns into upper (`readFile`), and before
+/// the last capital of a run that continues in lower case (`HTTPHeader`). Digits stay with the letters before them, so
 /// that `utf8` and `base64` stay whole.
 pub fn parts(identifier: &str) -> impl Iterator<Item = &str> {
     identifier.split('_').flat_map(|run| {
@@ -53,7 +53,7 @@ fn is_identifier_char(c: char) -> bool {
     if c.is_ascii() { c.is_ascii_alphanumeric() || c == '_' } else { c.is_alphanumeric() }
 }
 
-/// Bytes of the first part of `run`, which holds no `_` and is not empty.
+/// Length in bytes of the first part of `run`, which holds no `_` and is not empty.
 fn part_length(run: &str) -> usize {
     let mut before_previous_is_upper = false;
     let mut previous = None::<(usize, char)>;

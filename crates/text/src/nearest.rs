@@ -1,8 +1,8 @@
-//! What somebody may have meant who named something that there is not.
+//! Suggestions for unknown names.
 
-/// `candidates` by how alike they are to `wanted`, whatever the case, at most `n`, each once; of equal ones the first
-/// by name. Of paths and qualified names, what comes after the last `/` or `.` counts as much as the whole, and those
-/// come first that end with `wanted`.
+/// At most `n` distinct `candidates`, by similarity to `wanted`, ignoring case; equal ones are in the order of
+/// their names. Of paths and qualified names, the part after the last `/` or `.` counts as much as the whole, and those
+/// that end with `wanted` come first.
 #[must_use]
 pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>, n: usize) -> Vec<String> {
     let wanted = wanted.to_lowercase();

@@ -1,4 +1,4 @@
-//! Scripts that put no spaces between words: Han, the Japanese syllabaries and Hangul.
+//! Scripts without spaces between words: Han, the Japanese syllabaries and Hangul.
 
 use std::ops::RangeInclusive;
 
@@ -21,7 +21,7 @@ pub(crate) fn is_unspaced(c: char) -> bool {
     c >= *UNSPACED[0].start() && UNSPACED.iter().any(|range| range.contains(&c))
 }
 
-/// The longest runs of `text` that are in such a script throughout, or not at all, and which of both they are.
+/// The longest runs of `text` that are entirely in such a script or not at all, and whether they are.
 pub(crate) fn runs_by_script(text: &str) -> impl Iterator<Item = (&str, bool)> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! British spellings of English words as American ones: code and the people who search it have both.
+//! Turns British spellings into American ones: code and queries use both.
 
 /// Beginnings of British words, in alphabetical order, and their American spelling. None is the beginning of another.
 const BEGINNINGS: &[(&str, &str)] = &[
@@ -115,11 +115,11 @@ const BEGINNINGS: &[(&str, &str)] = &[
     ("vigour", "vigor"),
 ];
 
-/// Endings of verbs in `-ise` and what is made of them, which American words have with a `z`.
+/// Endings of verbs in `-ise` and their derivatives, which have a `z` in American spelling.
 const ENDINGS: [&str; 10] =
     ["ise", "ised", "iser", "isers", "ises", "ising", "isable", "isability", "isation", "isations"];
 
-/// What stands before such an ending in words that have an `s` in America too, in alphabetical order. Shorter words,
+/// Stems before such an ending that keep the `s` in American spelling, in alphabetical order. Shorter words,
 /// such as `revise`, nearly all do.
 const WITH_S: &[&str] = &[
     "advert",
@@ -185,11 +185,11 @@ const WITH_S: &[&str] = &[
     "unsuperv",
 ];
 
-/// Letters that a verb has before `-ise`, at least: `util`, `real`.
+/// Minimum letters before `-ise` in a verb: `util`, `real`.
 const MIN_STEM: usize = 4;
 
-/// Turns a British spelling into the American one; `word` is in lower case. Other words stay as they are, and of words
-/// of another language none has to be spelled right: it must only be spelled the same, always.
+/// Turns a British spelling into the American one; `word` is in lower case. Other words are unchanged, and words
+/// of other languages need not be spelled correctly, only consistently.
 pub(crate) fn to_american(word: &mut String) {
     let place = BEGINNINGS.partition_point(|(british, _)| *british <= word.as_str());
     if let Some((british, american)) = place.checked_sub(1).map(|place| BEGINNINGS[place])

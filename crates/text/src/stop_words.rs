@@ -1,4 +1,4 @@
-/// English words that say nothing about what a function does, in alphabetical order.
+/// English words that do not describe what a function does, in alphabetical order.
 const STOP_WORDS: &[&str] = &[
     "a", "about", "am", "an", "and", "any", "are", "as", "at", "be", "been", "being", "but", "by", "can",
     "could", "did", "do", "does", "doing", "for", "from", "had", "has", "have", "having", "how", "i", "if",
@@ -8,14 +8,14 @@ const STOP_WORDS: &[&str] = &[
     "whose", "why", "will", "with", "would", "you", "your",
 ];
 
-/// Whether a word of a query says nothing about what a function does (`how`, `to`, `the`); case does not matter.
+/// Whether a word of a query does not describe what a function does (`how`, `to`, `the`); case does not matter.
 #[must_use]
 pub fn is_stop_word(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
     STOP_WORDS.binary_search(&lower.as_str()).is_ok()
 }
 
-/// Names of programming languages that are no English words, in alphabetical order.
+/// Names of programming languages that are not English words, in alphabetical order.
 const LANGUAGE_NAMES: &[&str] = &[
     "cpp",
     "csharp",

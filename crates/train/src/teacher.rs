@@ -109,9 +109,9 @@ pub fn principal_directions(vectors: &[f32], dimension: usize, n: usize) -> Vec<
     let mean = mean(vectors, dimension);
     let mut covariance = vec![0.0f64; dimension * dimension];
     for vector in vectors.chunks_exact(dimension) {
-        let centred: Vec<f64> = vector.iter().zip(&mean).map(|(x, m)| f64::from(x - m)).collect();
-        for (row, &a) in covariance.chunks_exact_mut(dimension).zip(&centred) {
-            row.iter_mut().zip(&centred).for_each(|(cell, b)| *cell += a * b);
+        let centered: Vec<f64> = vector.iter().zip(&mean).map(|(x, m)| f64::from(x - m)).collect();
+        for (row, &a) in covariance.chunks_exact_mut(dimension).zip(&centered) {
+            row.iter_mut().zip(&centered).for_each(|(cell, b)| *cell += a * b);
         }
     }
     let mut random = fastrand::Rng::with_seed(0);
@@ -121,7 +121,7 @@ pub fn principal_directions(vectors: &[f32], dimension: usize, n: usize) -> Vec<
         for direction in &mut directions {
             *direction = covariance.chunks_exact(dimension).map(|row| dot(row, direction)).collect();
         }
-        orthonormalise(&mut directions);
+        orthonormalize(&mut directions);
     }
     directions.into_iter().flatten().map(|x| x as f32).collect()
 }
@@ -138,7 +138,7 @@ pub fn mean(vectors: &[f32], dimension: usize) -> Vec<f32> {
 }
 
 /// Gram–Schmidt in its modified form.
-fn orthonormalise(directions: &mut [Vec<f64>]) {
+fn orthonormalize(directions: &mut [Vec<f64>]) {
     for at in 0..directions.len() {
         let (before, rest) = directions.split_at_mut(at);
         let direction = &mut rest[0];

@@ -24,6 +24,6 @@ fn main() {
     }
     seconds.sort_by(f64::total_cmp);
     let positions: Vec<Vec<usize>> =
-        found.iter().map(|found| found.iter().map(|neighbour| neighbour.position).collect()).collect();
+        found.iter().map(|found| found.iter().map(|neighbor| neighbor.position).collect()).collect();
     println!("{}", serde_json::json!({"seconds": seconds[seconds.len() / 2], "positions": positions}));
 }

@@ -1,4 +1,4 @@
-//! What the files beside the weights say: the shape of the encoder, how texts become tokens, how tokens become a
+//! The configuration files of a model: the shape of the encoder, how texts become tokens, and how tokens become a
 //! vector.
 
 use std::error::Error;
@@ -21,15 +21,15 @@ use quarry_embed::EmbedError;
 pub struct Directory {
     /// Shape of the encoder.
     pub shape: Shape,
-    /// Turns a text into token ids, special tokens included, cut at the model's limit.
+    /// Turns a text into token ids, including special tokens, truncated at the model's limit.
     pub tokenizer: Tokenizer,
-    /// How the vectors of a text's tokens become one.
+    /// How the vectors of a text's tokens are pooled.
     pub pooling: Pooling,
-    /// Stands before every query.
+    /// Prefix of every query.
     pub query_prompt: String,
-    /// Stands before every document.
+    /// Prefix of every document.
     pub document_prompt: String,
-    /// Where the weights are.
+    /// Directory of the weights.
     pub weights: PathBuf,
 }
 
@@ -52,25 +52,25 @@ pub struct Shape {
     pub n_token_types: usize,
     /// Row of the position table for the first token.
     pub first_position: usize,
-    /// Added to the variance in every normalisation.
+    /// Added to the variance in every normalization.
     pub epsilon: f32,
     /// The function inside a feed-forward block.
     pub activation: Activation,
 }
 
-/// How the vectors of a text's tokens become one.
+/// How the vectors of a text's tokens are pooled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pooling {
     /// Their mean.
     Mean,
     /// The first of them.
     Cls,
-    /// The greatest value of each column.
+    /// The maximum of each column.
     Max,
 }
 
-/// Runs a step of another crate on a model file. Both `tokenizers` and candle's pickle reader panic on some files that
-/// are damaged; that becomes an error too.
+/// Runs a step of another crate on a model file. Both `tokenizers` and candle's pickle reader panic on some damaged
+/// files; this turns panics into errors.
 pub fn guarded<T, E: Into<Box<dyn Error + Send + Sync>>>(
     path: &Path,
     problem: &str,
@@ -193,12 +193,12 @@ impl Directory {
     /// Reads and checks a model directory, and adds the bytes of the files it reads to `hash`.
     ///
     /// # Errors
-    /// When a file is missing or cannot be parsed, or when it asks for what is not supported; the error names it.
+    /// When a file is missing, cannot be parsed, or asks for something unsupported; the error names it.
     pub fn read(path: &Path, hash: &mut Xxh3) -> Result<Directory, EmbedError> {
         if !path.is_dir() {
             return Err(EmbedError::model(
                 path,
-                "is no directory; expected a sentence-transformers model directory",
+                "is not a directory; expected a sentence-transformers model directory",
             ));
         }
         let mut reader = Reader { hash };
@@ -207,7 +207,7 @@ impl Directory {
             Some(modules) => read_modules(path, modules)?,
             None => {
                 tracing::warn!(
-                    "{}: has no modules.json, so the mean of all tokens is taken and normalised",
+                    "{}: has no modules.json; using the normalized mean of all tokens",
                     path.display()
                 );
                 (path.to_owned(), None)
@@ -291,7 +291,7 @@ impl BertConfig {
         let wrong = |problem: String| Err(EmbedError::model(path, problem));
         let first_position = match self.model_type.as_str() {
             "bert" => 0,
-            // These number positions from behind the padding token, which has a position of its own.
+            // These count positions from after the padding token, which has a position of its own.
             "roberta" | "xlm-roberta" | "camembert" => self.pad_token_id.unwrap_or(1) + 1,
             other => {
                 return wrong(format!(
@@ -386,7 +386,7 @@ impl PoolingConfig {
             None => switches.iter().filter(|(on, _)| *on).map(|(_, name)| (*name).to_owned()).collect(),
         };
         match names.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-            // What sentence-transformers takes where no mode is set.
+            // The default of sentence-transformers.
             [] | ["mean"] => Ok(Pooling::Mean),
             ["cls"] => Ok(Pooling::Cls),
             ["max"] => Ok(Pooling::Max),
@@ -409,7 +409,7 @@ fn read_tokenizer(
     let json = directory.join("tokenizer.json");
     let vocabulary = directory.join("vocab.txt");
     let (path, mut tokenizer) = if let Some(bytes) = reader.bytes(&json)? {
-        let problem = "is no tokenizer; save the model's tokenizer again";
+        let problem = "is not a tokenizer; save the model's tokenizer again";
         let tokenizer = guarded(&json, problem, || Tokenizer::from_bytes(bytes))?;
         (json, tokenizer)
     } else if reader.bytes(&vocabulary)?.is_some() {
@@ -424,40 +424,43 @@ fn read_tokenizer(
         let mut normalizers = vec![Lowercase.into()];
         normalizers.extend(tokenizer.get_normalizer().cloned());
         tokenizer.with_normalizer(Some(NormalizerWrapper::from(Sequence::new(normalizers)))).map_err(
-            |error| EmbedError::model_file(&path, "cannot be made to lower its input's case", error),
+            |error| EmbedError::model_file(&path, "cannot be set to lower the case of its input", error),
         )?;
     }
     let n_positions = shape.n_positions - shape.first_position;
     let max_tokens = match (sentence_config.max_seq_length, config.model_max_length) {
         (Some(limit), _) => limit,
-        // A cast from a float stops at the greatest integer.
+        // A cast from a float saturates at the maximum integer.
         (None, Some(limit)) => limit as usize,
         (None, None) => n_positions,
     };
     if max_tokens > n_positions && sentence_config.max_seq_length.is_some() {
         tracing::warn!(
-            "{}: texts are cut at {n_positions} tokens, the positions that the model has, not at {max_tokens}",
+            "{}: texts are truncated at {n_positions} tokens, the number of positions of the model, not at {max_tokens}",
             directory.display()
         );
     }
     let max_tokens = max_tokens.min(n_positions);
     let n_special = tokenizer.get_post_processor().map_or(0, |processor| processor.added_tokens(false));
     if max_tokens <= n_special {
-        let problem =
-            format!("cuts texts at {max_tokens} tokens; expected more than the {n_special} special tokens");
+        let problem = format!(
+            "truncates texts at {max_tokens} tokens; expected more than the {n_special} special tokens"
+        );
         return Err(EmbedError::model(directory, problem));
     }
     tokenizer
         .with_padding(None)
         .with_truncation(Some(TruncationParams { max_length: max_tokens, ..TruncationParams::default() }))
-        .map_err(|error| EmbedError::model_file(&path, "cannot cut texts at the model's limit", error))?;
+        .map_err(|error| {
+            EmbedError::model_file(&path, "cannot truncate texts at the model's limit", error)
+        })?;
     Ok(tokenizer)
 }
 
-/// The tokenizer of a BERT model that comes with a list of tokens only, one a line.
+/// The tokenizer of a BERT model that has only a list of tokens, one per line.
 fn word_piece(path: &Path, config: &TokenizerConfig) -> Result<Tokenizer, EmbedError> {
     let model = WordPiece::from_file(&path.to_string_lossy()).build().map_err(|error| {
-        EmbedError::model_file(path, "makes no WordPiece tokenizer; expected a token a line", error)
+        EmbedError::model_file(path, "is not a WordPiece vocabulary; expected one token per line", error)
     })?;
     let mut tokenizer = Tokenizer::new(model);
     let special = |token: &str| {
@@ -475,21 +478,21 @@ fn word_piece(path: &Path, config: &TokenizerConfig) -> Result<Tokenizer, EmbedE
     tokenizer
         .with_normalizer(Some(normalizer))
         .and_then(|tokenizer| tokenizer.add_special_tokens(special))
-        .map_err(|error| EmbedError::model_file(path, "makes no WordPiece tokenizer", error))?;
+        .map_err(|error| EmbedError::model_file(path, "is not a WordPiece vocabulary", error))?;
     Ok(tokenizer)
 }
 
-/// Reads files and keeps the hash of what it read.
+/// Reads files and hashes their content.
 struct Reader<'a> {
     hash: &'a mut Xxh3,
 }
 
 impl Reader<'_> {
-    /// The bytes of a file, `None` where there is no such file.
+    /// The bytes of a file; `None` if it is missing.
     fn bytes(&mut self, path: &Path) -> Result<Option<Vec<u8>>, EmbedError> {
         match quarry_embed::read_file(path) {
             Ok(bytes) => {
-                // The length keeps bytes from moving between neighbouring files unseen.
+                // The length makes the hash depend on the boundaries of files.
                 self.hash.update(&(bytes.len() as u64).to_le_bytes());
                 self.hash.update(&bytes);
                 Ok(Some(bytes))

@@ -1,6 +1,6 @@
 //! The forward pass of a BERT encoder (Devlin et al., 2019) over packed texts.
 //!
-//! The tokens of all texts of a batch lie one after the other in one matrix, a row a token, so there is no padding
+//! The tokens of all texts of a batch are concatenated in one matrix, one row per token, so there is no padding
 //! and nothing to mask: only attention looks at where a text starts and ends. A batch runs on one thread; batches
 //! run beside each other.
 
@@ -14,9 +14,9 @@ use quarry_embed::EmbedError;
 /// Weights of an encoder.
 pub struct Encoder {
     shape: Shape,
-    /// A row a token id.
+    /// One row per token id.
     tokens: Vec<f32>,
-    /// A row a position in the text, the vector of the first token type added.
+    /// One row per position in the text, plus the vector of the first token type.
     positions: Vec<f32>,
     norm: Norm,
     layers: Vec<Layer>,
@@ -45,7 +45,7 @@ struct Norm {
 }
 
 impl Encoder {
-    /// Takes the encoder's tensors out of a checkpoint.
+    /// Loads the encoder's tensors from a checkpoint.
     ///
     /// # Errors
     /// When a tensor is missing or has another shape than `shape` says.
@@ -109,7 +109,7 @@ impl Encoder {
         states
     }
 
-    /// Softmax attention of one text's tokens to each other, all heads; `scores` is room to work in.
+    /// Softmax attention of one text's tokens to each other, all heads; `scores` is scratch space.
     fn attend(
         &self,
         query_key_value: &[f32],
@@ -165,7 +165,7 @@ impl Linear {
         Ok(Linear { weight: transpose(&weight, n_inputs), bias })
     }
 
-    /// One map whose outputs are those of `parts`, which share their inputs, in order.
+    /// One map that concatenates the outputs of `parts`, which share their inputs.
     fn side_by_side(parts: &[Linear]) -> Linear {
         let n_inputs = parts[0].weight.len() / parts[0].bias.len();
         let weight = (0..n_inputs)
@@ -218,7 +218,7 @@ impl Norm {
 fn transpose(values: &[f32], n_columns: usize) -> Vec<f32> {
     let n_rows = values.len() / n_columns;
     let mut transposed = vec![0.0; values.len()];
-    // Rows by blocks, so that a line of cache that is written to is filled before it is dropped.
+    // Rows by blocks, so that each cache line is filled before it is evicted.
     for (block, rows) in values.chunks(LANES * n_columns).enumerate() {
         for column in 0..n_columns {
             for (row, value) in rows.iter().skip(column).step_by(n_columns).enumerate() {

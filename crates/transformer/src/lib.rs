@@ -1,8 +1,8 @@
-//! Embeds text with a BERT encoder from a sentence-transformers directory; reads the vectors of other programs, and compares
-//! 32-bit vectors exactly.
+//! Embeds text with a BERT encoder from a sentence-transformers directory; reads the vectors of other programs, and
+//! compares 32-bit vectors exactly.
 //!
-//! A text becomes tokens, the tokens go through the encoder, and the pooled vector is L2-normalised, as
-//! sentence-transformers does it. Everything is computed in 32-bit floats on the CPU, a batch a core.
+//! A text becomes tokens, the tokens go through the encoder, and the pooled vector is L2-normalized, as
+//! sentence-transformers does it. Everything is computed in 32-bit floats on the CPU, one batch per core.
 
 mod config;
 mod encoder;
@@ -125,7 +125,7 @@ impl Embedder for TransformerModel {
     }
 }
 
-/// Cuts texts into runs of about [`BATCH_TOKENS`] tokens, fewer where that leaves a thread without work.
+/// Splits texts into batches of about [`BATCH_TOKENS`] tokens, fewer if that would leave a thread without work.
 fn batches(texts: &[Vec<u32>], n_threads: usize) -> Vec<Range<usize>> {
     let n_tokens: usize = texts.iter().map(Vec::len).sum();
     let limit = BATCH_TOKENS.min(n_tokens.div_ceil(n_threads));
@@ -144,7 +144,7 @@ fn batches(texts: &[Vec<u32>], n_threads: usize) -> Vec<Range<usize>> {
     batches
 }
 
-/// One normalised row of `hidden` values for each text, from the vectors of all their tokens; zeros for a text
+/// One normalized row of `hidden` values for each text, from the vectors of all their tokens; zeros for a text
 /// without tokens.
 fn pool(pooling: Pooling, hidden: usize, texts: &[Vec<u32>], states: &[f32]) -> Vec<f32> {
     let mut pooled = vec![0.0f32; texts.len() * hidden];
@@ -160,8 +160,8 @@ fn pool(pooling: Pooling, hidden: usize, texts: &[Vec<u32>], states: &[f32]) -> 
                 };
             }
         }
-        // The mean is the sum but for a factor, which this takes out.
-        quarry_embed::normalise(row);
+        // The mean is the sum up to a factor, which this removes.
+        quarry_embed::normalize(row);
     }
     pooled
 }

@@ -1,7 +1,7 @@
 //! Exact comparison of 32-bit vectors: every query with every document.
 //!
-//! The product is a matrix product in blocks that stay in a core's cache. [`nearest`] picks the best of each block while
-//! it is there, so that the whole product is never held.
+//! The product is a matrix product in blocks that stay in a core's cache. [`nearest`] selects the best of each block
+//! while it is cached, so the whole product is never stored.
 
 use std::cmp::Ordering;
 
@@ -10,27 +10,27 @@ use rayon::prelude::*;
 use crate::numeric::{Output, Strided, multiply};
 use quarry_embed::Vectors;
 
-/// Documents, and queries, whose products are made at once: half a megabyte of them, and as much of documents.
+/// Documents and queries per block: half a megabyte of products, and as much of documents.
 const BLOCK_DOCUMENTS: usize = 512;
 const BLOCK_QUERIES: usize = 256;
 
 /// Parts of the documents for each thread, so that no thread waits long for the last one.
 const PARTS_PER_THREAD: usize = 4;
 
-/// Products that are compared at once with the least that counts.
+/// Products that are compared with the threshold at once.
 const LANES: usize = 16;
 
 /// A document and its product with a query.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Neighbour {
+pub struct Neighbor {
     /// Row of the document.
     pub position: usize,
     /// Dot product of its vector with the query's.
     pub similarity: f32,
 }
 
-/// The order of neighbours: greater products first, equal ones by position. Neither may be NaN.
-fn order(a: &Neighbour, b: &Neighbour) -> Ordering {
+/// The order of neighbors: larger products first, equal ones by position. Neither may be NaN.
+fn order(a: &Neighbor, b: &Neighbor) -> Ordering {
     b.similarity.partial_cmp(&a.similarity).unwrap_or(Ordering::Equal).then(a.position.cmp(&b.position))
 }
 
@@ -54,13 +54,13 @@ pub fn products(queries: &Vectors, documents: &Vectors) -> Vec<Vec<f32>> {
     queries.values.par_chunks(n_queries * queries.dimension.max(1)).flat_map_iter(of_block).collect()
 }
 
-/// The `k` documents with the greatest dot products for each query, greatest first, equal ones by position; fewer where
-/// there are fewer documents. A product that is NaN, or minus infinity, has no place.
+/// The `k` documents with the largest dot products for each query, largest first, equal ones by position; fewer if
+/// there are fewer documents. A product that is NaN or minus infinity is left out.
 ///
 /// # Panics
 /// When the two differ in dimension.
 #[must_use]
-pub fn nearest(queries: &Vectors, documents: &Vectors, k: usize) -> Vec<Vec<Neighbour>> {
+pub fn nearest(queries: &Vectors, documents: &Vectors, k: usize) -> Vec<Vec<Neighbor>> {
     assert_eq!(queries.dimension, documents.dimension, "both are of one dimension");
     let dimension = queries.dimension;
     let n_parts = rayon::current_num_threads() * PARTS_PER_THREAD;
@@ -92,9 +92,9 @@ pub fn nearest(queries: &Vectors, documents: &Vectors, k: usize) -> Vec<Vec<Neig
     best.into_par_iter().map(Best::finish).collect()
 }
 
-/// The `k` greatest of a list of scores, in the order of [`nearest`]; a NaN, or minus infinity, has no place.
+/// The `k` largest of a list of scores, in the order of [`nearest`]; NaN and minus infinity are left out.
 #[must_use]
-pub fn greatest(scores: &[f32], k: usize) -> Vec<Neighbour> {
+pub fn largest(scores: &[f32], k: usize) -> Vec<Neighbor> {
     let mut best = Best::new(k);
     best.offer(0, scores);
     best.finish()
@@ -106,21 +106,21 @@ fn multiply_rows(products: &mut Vec<f32>, queries: &[f32], documents: &[f32], di
         return products.clear();
     }
     let (rows, columns) = (queries.len() / dimension, documents.len() / dimension);
-    // What was there before is not read.
+    // The old values are not read.
     products.resize(rows * columns, 0.0);
     let left = Strided { values: queries, row_stride: dimension, column_stride: 1 };
     let right = Strided { values: documents, row_stride: 1, column_stride: dimension };
     multiply(Output::Replace, products, columns, left, right, [rows, columns, dimension]);
 }
 
-/// The best of what was offered so far, and some more.
+/// The best products so far, and some more.
 #[derive(Debug, Clone)]
 struct Best {
     k: usize,
-    /// What a product has to exceed: the least of `k` that were found. Documents come in ascending order, so that a
-    /// later one of the same product stands behind.
+    /// The value that a product must exceed: the minimum of the best `k`. Documents come in ascending order, so a
+    /// later one with an equal product ranks lower.
     threshold: f32,
-    found: Vec<Neighbour>,
+    found: Vec<Neighbor>,
 }
 
 impl Best {
@@ -128,7 +128,7 @@ impl Best {
         Self { k, threshold: f32::NEG_INFINITY, found: Vec::new() }
     }
 
-    /// Takes what may be among the best of `products`, which belong to the documents from `first` on.
+    /// Adds those of `products`, which belong to the documents from `first` on, that may be among the best.
     fn offer(&mut self, first: usize, products: &[f32]) {
         let (chunks, rest) = products.as_chunks::<LANES>();
         for (index, chunk) in chunks.iter().enumerate() {
@@ -141,15 +141,15 @@ impl Best {
     }
 
     fn take(&mut self, first: usize, products: &[f32]) {
-        let neighbour = |(lane, &similarity)| Neighbour { position: first + lane, similarity };
-        let greater = |neighbour: &Neighbour| neighbour.similarity > self.threshold;
-        self.found.extend(products.iter().enumerate().map(neighbour).filter(greater));
+        let neighbor = |(lane, &similarity)| Neighbor { position: first + lane, similarity };
+        let greater = |neighbor: &Neighbor| neighbor.similarity > self.threshold;
+        self.found.extend(products.iter().enumerate().map(neighbor).filter(greater));
         if self.found.len() >= 2 * self.k + LANES {
             self.cut();
         }
     }
 
-    /// Leaves the best `k`, in any order.
+    /// Keeps the best `k`, in any order.
     fn cut(&mut self) {
         if self.k == 0 {
             self.found.clear();
@@ -160,7 +160,7 @@ impl Best {
         }
     }
 
-    fn finish(mut self) -> Vec<Neighbour> {
+    fn finish(mut self) -> Vec<Neighbor> {
         self.cut();
         self.found.sort_unstable_by(order);
         self.found
@@ -199,18 +199,18 @@ mod tests {
             let expected = exact(&queries, &documents);
             assert_eq!(products(&queries, &documents), expected);
             for k in [0, 1, 10, 100, n_documents + 1] {
-                let sorted: Vec<Vec<Neighbour>> = expected
+                let sorted: Vec<Vec<Neighbor>> = expected
                     .iter()
                     .map(|products| {
-                        let neighbour = |(position, &similarity)| Neighbour { position, similarity };
-                        let mut all: Vec<Neighbour> = products.iter().enumerate().map(neighbour).collect();
+                        let neighbor = |(position, &similarity)| Neighbor { position, similarity };
+                        let mut all: Vec<Neighbor> = products.iter().enumerate().map(neighbor).collect();
                         all.sort_by(order);
                         all.truncate(k);
                         all
                     })
                     .collect();
                 assert_eq!(nearest(&queries, &documents, k), sorted, "{n_documents} documents, best {k}");
-                let greatest: Vec<_> = expected.iter().map(|products| greatest(products, k)).collect();
+                let greatest: Vec<_> = expected.iter().map(|products| largest(products, k)).collect();
                 assert_eq!(greatest, sorted, "{n_documents} documents, best {k}");
             }
         }
@@ -221,6 +221,6 @@ mod tests {
         let documents = Vectors { dimension: 1, values: vec![1.0, f32::NAN, -1.0, f32::NEG_INFINITY] };
         let query = Vectors { dimension: 1, values: vec![1.0] };
         let found = nearest(&query, &documents, 4).remove(0);
-        assert_eq!(found.iter().map(|neighbour| neighbour.position).collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(found.iter().map(|neighbor| neighbor.position).collect::<Vec<_>>(), [0, 2]);
     }
 }

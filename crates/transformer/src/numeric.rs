@@ -32,7 +32,7 @@ pub enum Output {
 /// `i * output_stride`. Runs on the calling thread.
 ///
 /// # Panics
-/// When a slice is too short for its shape: a fault of this crate, never of its input.
+/// When a slice is too short for its shape: a bug of this crate, never of its input.
 #[expect(unsafe_code, reason = "gemm takes raw pointers")]
 pub fn multiply(
     mode: Output,
@@ -52,7 +52,7 @@ pub fn multiply(
     let signed = |stride: usize| stride as isize;
     // SAFETY: gemm reads (i, j) of each operand and writes (i, j) of the output at the strides it is given; the
     // assertions bound the greatest of these indices by the slices' lengths, and `output` is borrowed mutably, so
-    // it overlaps neither operand and, with its stride no less than its columns, no element twice.
+    // it overlaps neither operand and, with its stride at least its columns, no element twice.
     unsafe {
         gemm::gemm(
             rows,
@@ -103,7 +103,7 @@ pub fn layer_norm_rows(values: &mut [f32], scale: &[f32], shift: &[f32], epsilon
 }
 
 /// Replaces the first `columns` values of every row by their softmax. Rows are `stride` apart, a multiple of
-/// [`LANES`] no less than `columns`; what lies between rows is overwritten.
+/// [`LANES`] and at least `columns`; the values between rows are overwritten.
 pub fn softmax_rows(values: &mut [f32], columns: usize, stride: usize) {
     debug_assert!(stride.is_multiple_of(LANES) && stride >= columns);
     Arch::new().dispatch(Softmax { values, columns, stride });
@@ -138,7 +138,7 @@ impl WithSimd for Activate<'_> {
     }
 }
 
-/// Replaces each value by the function of its sum with the addend at its place.
+/// Replaces each value by the function of its sum with the addend at its index.
 #[inline(always)]
 fn map_sum(values: &mut [f32], addends: &[f32], function: impl Fn(f32) -> f32) {
     for (value, addend) in values.iter_mut().zip(addends) {
@@ -241,7 +241,7 @@ fn multiply_add<S: Simd>(a: f32, b: f32, c: f32) -> f32 {
     if S::F32_LANES > 1 { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// The polynomial with these factors, that of the highest power first.
+/// The polynomial with these coefficients, that of the highest power first.
 #[inline(always)]
 fn polynomial<S: Simd, const N: usize>(factors: [f32; N], x: f32) -> f32 {
     let mut sum = 0.0;
@@ -287,7 +287,7 @@ fn erf<S: Simd>(x: f32) -> f32 {
     x * polynomial::<S, _>(NUMERATOR, x * x) / polynomial::<S, _>(DENOMINATOR, x * x)
 }
 
-/// e^x to a relative error of 2e-7, for x in -87..=88; nearer values stand for those outside.
+/// e^x to a relative error of 2e-7, for x in -87..=88; x is clamped to that range.
 #[inline(always)]
 fn exp<S: Simd>(x: f32) -> f32 {
     // e^x = 2^n · e^r with |r| <= ln 2 / 2; the polynomial for e^r and the two-part ln 2 are those of Cephes' expf.

@@ -1,4 +1,4 @@
-//! Vectors that another program made, from a file.
+//! Reads vectors that another program computed.
 
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -10,15 +10,15 @@ use npyz::{NpyFile, Order};
 
 use quarry_embed::{EmbedError, Vectors};
 
-/// What a file of vectors has to be.
+/// The expected form of a file of vectors.
 const EXPECTED: &str = "expected one matrix of 32- or 64-bit floats, row by row, a row a text; write it with \
                         numpy.save(path, matrix.astype('float32')), or as the one tensor of a safetensors file";
 
-/// Reads a matrix, one row a text: a `.npy` file as NumPy writes it, or a `.safetensors` file with one tensor. Rows are
-/// as the file has them, not normalised.
+/// Reads a matrix, one row per text: a `.npy` file as NumPy writes it, or a `.safetensors` file with one tensor. Rows
+/// are as in the file, not normalized.
 ///
 /// # Errors
-/// When the file cannot be read, has another name, or is no matrix of finite floats.
+/// When the file cannot be read, has another name, or is not a matrix of finite floats.
 pub fn read_vectors(path: &Path) -> Result<Vectors, EmbedError> {
     let vectors = match path.extension().and_then(|extension| extension.to_str()) {
         Some("npy") => read_npy(path)?,
@@ -33,7 +33,7 @@ pub fn read_vectors(path: &Path) -> Result<Vectors, EmbedError> {
     if let Some(place) = vectors.values.iter().position(|value| !value.is_finite()) {
         let row = place / vectors.dimension.max(1);
         let problem =
-            format!("row {row} (from 0) holds {}, expected finite values; mend it", vectors.values[place]);
+            format!("row {row} (from 0) holds {}, expected finite values; fix it", vectors.values[place]);
         return Err(EmbedError::model(path, problem));
     }
     Ok(vectors)
@@ -47,7 +47,7 @@ fn read_npy(path: &Path) -> Result<Vectors, EmbedError> {
     let &[rows, columns] = file.shape() else {
         return Err(found(path, &format!("shape {:?}", file.shape())));
     };
-    // A header may promise more than the file holds, and memory is taken for what it promises.
+    // A header may claim more than the file holds, and memory is allocated for its claim.
     if rows.checked_mul(columns).and_then(|n| n.checked_mul(4)).is_none_or(|bytes| bytes > length) {
         return Err(found(
             path,

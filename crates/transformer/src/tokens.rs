@@ -7,7 +7,7 @@ use tokenizers::Tokenizer;
 use super::config::guarded;
 use quarry_embed::EmbedError;
 
-/// Cuts texts into tokens, whole: nothing is cut off, filled up or put around them.
+/// Splits texts into tokens, without truncation, padding or special tokens.
 #[derive(Debug)]
 pub struct TokenCutter {
     path: PathBuf,
@@ -18,7 +18,7 @@ impl TokenCutter {
     /// Reads a `tokenizer.json`.
     ///
     /// # Errors
-    /// When the file cannot be read or is no tokenizer.
+    /// When the file cannot be read or is not a tokenizer.
     pub fn read(path: &Path) -> Result<Self, EmbedError> {
         let problem =
             "expected the tokenizer.json of a model; check the path, or save the model's tokenizer again";
@@ -31,7 +31,7 @@ impl TokenCutter {
         Ok(Self { path: path.to_owned(), tokenizer })
     }
 
-    /// Gives the tokens of a text, in their order.
+    /// Passes the tokens of a text to `emit`, in their order.
     ///
     /// # Errors
     /// When the tokenizer fails on the text.

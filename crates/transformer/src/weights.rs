@@ -21,9 +21,9 @@ enum Source {
     Pickle(PthTensors),
 }
 
-/// What is wrong with a pickle file that cannot be read.
+/// The problem of a pickle file that cannot be read.
 const DAMAGED: &str =
-    "is no complete checkpoint of PyTorch 1.6 or later; copy it again, or convert it to safetensors";
+    "is not a complete checkpoint of PyTorch 1.6 or later; copy it again, or convert it to safetensors";
 
 /// The name that a whole model gives to its encoder, the name that a bare encoder gives to itself last.
 const PREFIXES: [&str; 3] = ["bert.", "roberta.", ""];
@@ -41,7 +41,7 @@ impl Weights {
                 .map_err(|error| EmbedError::model_file(&path, "cannot be read", error))?;
             hash.update(&bytes);
             let damaged = |error| {
-                EmbedError::model_file(&path, "is no complete safetensors file; copy it again", error)
+                EmbedError::model_file(&path, "is not a complete safetensors file; copy it again", error)
             };
             let source = Source::Safetensors(Box::new(BufferedSafetensors::new(bytes).map_err(damaged)?));
             (path, source)
@@ -69,10 +69,10 @@ impl Weights {
     /// The values of a tensor in row-major order, as 32-bit floats whatever the file holds.
     ///
     /// # Errors
-    /// When the file lacks the tensor, it has another shape, or it holds values that are not finite.
+    /// When the file lacks the tensor, or the tensor has another shape or values that are not finite.
     pub fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EmbedError> {
         let name = format!("{}{name}", self.prefix);
-        // Old checkpoints, converted from TensorFlow, call the scale and the shift of a normalisation by letters.
+        // Old checkpoints, converted from TensorFlow, name the scale and shift of a normalization gamma and beta.
         let old_name =
             name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta");
         let (name, found) = [name.as_str(), old_name.as_str()]

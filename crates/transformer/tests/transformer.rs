@@ -1,5 +1,5 @@
-//! The transformer against what sentence-transformers computes for the models of `make_tiny_bert.py`, and on directories
-//! that are broken.
+//! The transformer against what sentence-transformers computes for the models of `make_tiny_bert.py`, and on
+//! directories that are broken.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
@@ -288,7 +288,7 @@ fn missing_files_are_named() {
         &["MODEL: has neither tokenizer.json nor vocab.txt"],
     );
     let nowhere = TransformerModel::load(Path::new("no/such/directory")).err().unwrap();
-    assert!(nowhere.to_string().contains("no/such/directory: is no directory"));
+    assert!(nowhere.to_string().contains("no/such/directory: is not a directory"));
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn damaged_files_are_named() {
         let copy = Copy::of(ROBERTA).write("pytorch_model.bin", content);
         check_error(
             &copy,
-            &["MODEL/pytorch_model.bin: is no complete checkpoint", "convert it to safetensors"],
+            &["MODEL/pytorch_model.bin: is not a complete checkpoint", "convert it to safetensors"],
         );
     }
     check_error(&Copy::of(ROBERTA).cut("pytorch_model.bin"), &["MODEL/pytorch_model.bin: "]);
@@ -395,7 +395,7 @@ fn shapes_must_agree() {
     );
     check_error(&config("hidden_size", json!(32)), &["MODEL/1_Pooling/config.json: ", "expected the 32"]);
     let limit = Copy::of(BERT).set("tokenizer_config.json", "model_max_length", json!(2));
-    check_error(&limit, &["MODEL: cuts texts at 2 tokens", "2 special tokens"]);
+    check_error(&limit, &["MODEL: truncates texts at 2 tokens", "2 special tokens"]);
 }
 
 #[test]

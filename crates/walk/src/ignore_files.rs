@@ -1,8 +1,7 @@
-//! Which names of a tree its ignore files leave out.
+//! The rules of a tree's ignore files.
 //!
-//! The `ignore` crate would open ignore files itself, wherever a link leads and whatever they are. Here they are read as
-//! git reads its own: regular files only, not through links, and within a limit; one that is anything else is left out
-//! and told of.
+//! The `ignore` crate would open ignore files itself, wherever a link leads and whatever they are. Here they are read
+//! as git reads its own: regular files only, not through links, and within a limit; any other is skipped and reported.
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,42 +16,42 @@ use quarry_files::{Directory, EntryKind};
 use crate::flags::FileFlags;
 use crate::{IGNORE_FILE, SkipReason, Skipped};
 
-/// Bytes of the largest ignore file that is read.
+/// Maximum bytes of an ignore file.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The ignore files of a directory, the strongest first.
+/// The ignore files of a directory, by descending precedence.
 const FILES: [&str; 3] = [IGNORE_FILE, ".ignore", GITIGNORE];
 const GITIGNORE: &str = ".gitignore";
 const EXCLUDE: &str = ".git/info/exclude";
 
-/// The rules of a tree. Those of each directory are read when the first name in it is asked about.
+/// The rules of a tree. Those of each directory are read when its first name is checked.
 pub(crate) struct IgnoreRules {
     /// Canonical path of the tree, or as it was named.
     base: PathBuf,
     directory: Option<Directory>,
-    /// The user's own, for all trees.
+    /// The user's global rules.
     global: Gitignore,
     levels: RwLock<HashMap<PathBuf, Arc<Level>>>,
     refused: Mutex<Vec<Skipped>>,
 }
 
-/// The rules of a directory, and of those around it.
+/// The rules of a directory and its parents.
 struct Level {
     around: Option<Arc<Level>>,
     /// In the order of [`FILES`].
     files: [Gitignore; FILES.len()],
     exclude: Gitignore,
-    /// Whether git takes nothing from the directories around it.
+    /// Whether it is the root of a git repository, to which the rules of parent directories do not apply.
     is_repository: bool,
 }
 
 impl IgnoreRules {
-    /// Those of the tree at `base`, with those of the directories around it.
+    /// The rules of the tree at `base` and of its parent directories.
     pub fn new(base: &Path) -> Self {
         let base = base.canonicalize().unwrap_or_else(|_| base.to_owned());
         let mut around = None;
         for outer in base.ancestors().skip(1).collect::<Vec<_>>().into_iter().rev() {
-            // Whoever may not read a directory has no rules of it, and nobody is told of what lies outside of the tree.
+            // The rules of unreadable directories do not apply; problems outside the tree are not reported.
             if let Ok(directory) = Directory::open(outer) {
                 around = Some(Level::read(outer, &directory, around).0);
             }
@@ -70,8 +69,8 @@ impl IgnoreRules {
         rules
     }
 
-    /// Why what is called `path`, relative to the tree, is left out, as some of [`FileFlags::LEFT_OUT`]; empty where it
-    /// is not. A hidden name is, unless a rule lets it through. Of what lies in a directory only its own name counts.
+    /// Why `path`, relative to the tree, is left out, as some of [`FileFlags::LEFT_OUT`]; empty if it
+    /// is not. A hidden name is, unless a rule includes it. Only the last component is checked.
     pub fn left_out(&self, path: &Path, is_directory: bool, is_hidden: bool) -> FileFlags {
         let level = self.level(path.parent().unwrap_or(Path::new("")));
         let matched = self.matched(&level, &self.base.join(path), is_directory);
@@ -86,7 +85,7 @@ impl IgnoreRules {
         std::mem::take(&mut *self.refused.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A kind of file counts before the next kind, whatever directory it lies in; of a kind the nearest counts.
+    /// The kind of ignore file takes precedence over its directory; within a kind, the nearest file does.
     fn matched(&self, level: &Level, path: &Path, is_directory: bool) -> Match<()> {
         let nearest = |of_git: bool, rules: &dyn Fn(&Level) -> &Gitignore| {
             let mut next = Some(level);
@@ -138,7 +137,7 @@ impl Default for Level {
 }
 
 impl Level {
-    /// Reads the rules of a directory at `path`; also returns the files that were not read.
+    /// Reads the rules of a directory at `path`; also returns the files that could not be read.
     fn read(path: &Path, directory: &Directory, around: Option<Arc<Self>>) -> (Arc<Self>, Vec<Skipped>) {
         let mut refused = Vec::new();
         let mut rules = |name: &str| {
@@ -149,7 +148,7 @@ impl Level {
         };
         let files = FILES.map(&mut rules);
         let git = directory.entry(Path::new(".git")).ok().map(|git| git.kind);
-        // Where it is a file, that names a directory elsewhere, in which a stranger's tree has no say.
+        // A `.git` file names a directory elsewhere, which an untrusted tree must not choose.
         let exclude = if git == Some(EntryKind::Directory) { rules(EXCLUDE) } else { Gitignore::empty() };
         let level = Self { around, files, exclude, is_repository: git.is_some() };
         let says_something = level.is_repository || level.files.iter().any(|rules| !rules.is_empty());
@@ -160,7 +159,7 @@ impl Level {
     }
 }
 
-/// The rules in a file for the directory at `path`; none where there is no such file.
+/// The rules in a file for the directory at `path`; none if the file is missing.
 fn read(path: &Path, directory: &Directory, name: &str) -> Result<Gitignore, SkipReason> {
     let bytes = match directory.read(Path::new(name), MAX_BYTES) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Gitignore::empty()),
@@ -170,20 +169,20 @@ fn read(path: &Path, directory: &Directory, name: &str) -> Result<Gitignore, Ski
     let text = String::from_utf8_lossy(&bytes);
     let mut builder = GitignoreBuilder::new(path);
     for line in text.trim_start_matches('\u{feff}').lines() {
-        // As git does: a line that is no pattern is as if it were not there.
+        // As git does, ignore a malformed line.
         let _ = builder.add_line(None, line);
     }
     builder.build().map_err(|error| SkipReason::Unreadable(error.to_string()))
 }
 
-/// The file that the user's own configuration of git names.
+/// The ignore file of the user's git configuration.
 fn global(base: &Path) -> Gitignore {
     let relative_to = std::env::current_dir().unwrap_or_else(|_| base.to_owned());
     GitignoreBuilder::new(relative_to).build_global().0
 }
 
-/// Whether a directory looks like an index of this program, which may have any name (`--index`): it has a lock, an ignore
-/// file for all that is in it, and a manifest.
+/// Whether a directory looks like an index of Quarry, which may have any name (`--index`): it has a lock, an ignore
+/// file for all its contents, and a manifest.
 pub(crate) fn is_index(directory: &Path) -> bool {
     let length = |name: &str| {
         let found = fs::symlink_metadata(directory.join(name)).ok()?;

@@ -1,7 +1,7 @@
 //! Lists and reads the source files of a tree.
 //!
-//! Listing looks at names and metadata only, so that a caller can compare a tree with an earlier listing without
-//! reading it; [`read`] then judges the content.
+//! Listing reads names and metadata only, so a caller can compare a tree with an earlier listing without
+//! reading files; [`read`] then examines the content.
 
 mod flags;
 mod ignore_files;
@@ -29,30 +29,30 @@ pub const IGNORE_FILE: &str = ".quarryignore";
 /// Bytes at the start of a file that are searched for a NUL, as git does.
 const HEAD_BYTES: usize = 8192;
 
-/// Bytes of the largest file that can be indexed, whatever is asked for: the places of units have 32 bits, and what is
-/// read is in memory.
+/// Maximum bytes of an indexed file, whatever the options: offsets of units have 32 bits, and files are
+/// read into memory.
 pub const MAX_FILE_BYTES: u64 = 1 << 30;
 
-/// Bytes of a notebook that is read at least, however few [`WalkOptions::max_bytes`] are: most of them are images that
-/// it shows, and the text alone counts against that limit.
+/// Bytes up to which a notebook is read, however small [`WalkOptions::max_bytes`] is: most of them are images that
+/// it shows, and only the text counts against that limit.
 pub const MAX_NOTEBOOK_BYTES: u64 = 64 << 20;
 
-/// Longest `#!` line.
+/// Maximum bytes of a `#!` line.
 const SCRIPT_LINE_BYTES: u64 = 256;
 
-/// What version control and this program keep for themselves is not listed, whatever is asked for.
+/// Directories of version control and of Quarry, which are never listed.
 const NEVER_LISTED: [&str; 6] = [".git", ".hg", ".svn", ".jj", ".bzr", ".quarry"];
 
-/// What to list.
+/// Which files to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WalkOptions {
-    /// Larger files are skipped; 1,000,000 bytes by default, above which sources are nearly always generated. Of notebooks
-    /// the text of their cells counts, and [`MAX_NOTEBOOK_BYTES`].
+    /// Larger files are skipped; 1,000,000 bytes by default, above which sources are nearly always generated. For
+    /// notebooks the text of their cells counts, and [`MAX_NOTEBOOK_BYTES`].
     pub max_bytes: u64,
     /// Whether hidden files are listed; not by default.
     pub hidden: bool,
-    /// Whether files are listed that ignore files leave out; not by default.
+    /// Whether ignored files are listed; not by default.
     pub ignored: bool,
 }
 
@@ -63,19 +63,19 @@ impl Default for WalkOptions {
 }
 
 impl WalkOptions {
-    /// Length of the largest file that is listed in a language.
+    /// Maximum length of a listed file in a language.
     fn max_file_bytes(&self, language: Language) -> u64 {
         let least = if language.is_notebook() { MAX_NOTEBOOK_BYTES } else { 0 };
         self.max_bytes.max(least).min(MAX_FILE_BYTES)
     }
 
-    /// Whether a file of this length, of a notebook that of its text, and with these flags is listed.
+    /// Whether a file of this length (of a notebook, the length of its text) and with these flags is listed.
     #[must_use]
     pub fn lists(&self, bytes: u64, flags: FileFlags) -> bool {
         bytes <= self.max_bytes && self.left_out().intersection(flags).is_empty()
     }
 
-    /// What is listed by either.
+    /// The options that list all files of both.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         Self {
@@ -85,13 +85,13 @@ impl WalkOptions {
         }
     }
 
-    /// Whether all is listed that somebody asks for by name.
+    /// Whether these options list all files that `choice` asks for.
     #[must_use]
-    pub fn covers(&self, asked: WalkChoice) -> bool {
-        self.union(&asked.over(self)) == *self
+    pub fn covers(&self, choice: WalkChoice) -> bool {
+        self.union(&choice.over(self)) == *self
     }
 
-    /// The files that are not listed.
+    /// The flags of files that are not listed.
     fn left_out(&self) -> FileFlags {
         let mut flags = FileFlags::LEFT_OUT;
         flags.set(FileFlags::HIDDEN, !self.hidden);
@@ -100,20 +100,20 @@ impl WalkOptions {
     }
 }
 
-/// What somebody says of [`WalkOptions`]; nothing by default.
+/// [`WalkOptions`] of which any may be unset; all are by default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WalkChoice {
-    /// [`WalkOptions::max_bytes`].
+    /// [`WalkOptions::max_bytes`], if set.
     pub max_bytes: Option<u64>,
-    /// [`WalkOptions::hidden`].
+    /// [`WalkOptions::hidden`], if set.
     pub hidden: Option<bool>,
-    /// [`WalkOptions::ignored`].
+    /// [`WalkOptions::ignored`], if set.
     pub ignored: Option<bool>,
 }
 
 impl WalkChoice {
-    /// What this says, and what the other says where this says nothing.
+    /// These options, with those of `other` where they are unset.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -123,7 +123,7 @@ impl WalkChoice {
         }
     }
 
-    /// The options of this, with defaults where it says nothing.
+    /// These options, with defaults where they are unset.
     #[must_use]
     pub fn over(self, defaults: &WalkOptions) -> WalkOptions {
         WalkOptions {
@@ -134,12 +134,12 @@ impl WalkChoice {
     }
 }
 
-/// The files of a tree, and those left out.
+/// The listed files of a tree, and the skipped ones.
 #[derive(Debug, Default)]
 pub struct Listing {
     /// Files in a known language, ascending by path bytes.
     pub files: Vec<ListedFile>,
-    /// Files that were seen and left out, ascending by path. What an ignore file or a hidden name excludes is
+    /// Files that were seen and skipped, ascending by path. Ignored and hidden files are
     /// not seen at all.
     pub skipped: Vec<Skipped>,
 }
@@ -149,29 +149,29 @@ pub struct Listing {
 pub struct ListedFile {
     /// Path relative to the root, `/` between its parts.
     pub path: String,
-    /// What tells without reading it whether it is as it was.
+    /// Metadata that tells without reading whether it has changed.
     pub stamp: Stamp,
-    /// Its language, from its name; where two languages share it, the text decides (`quarry_source::language_for`).
+    /// Language by its name; if two languages share it, the text decides (`quarry_source::language_for`).
     pub language: Language,
-    /// Which of [`FileFlags::LEFT_OUT`] it has.
+    /// The flags of [`FileFlags::LEFT_OUT`] that it has.
     pub flags: FileFlags,
 }
 
-/// What a file system says of a file that would be another after a change, as git compares it. What it does not say is 0.
+/// Metadata of a file that differs after a change, as git compares it. Values that the file system lacks are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// Length.
+    /// Length in bytes.
     pub bytes: u64,
     /// Time of the last modification, in nanoseconds since 1970, which programs can set at will.
     pub modified_ns: u64,
-    /// Time of the last change of the file or of what is said of it, in nanoseconds since 1970, which they cannot.
+    /// Time of the last change of the file or its metadata, in nanoseconds since 1970, which they cannot.
     pub changed_ns: u64,
-    /// Number of the file in its file system: another one where a file took the place of this one.
+    /// Inode number of the file: it differs if the file was replaced.
     pub inode: u64,
 }
 
 impl Stamp {
-    /// That of a file.
+    /// The stamp of a file.
     #[must_use]
     pub fn of(metadata: &Metadata) -> Self {
         let (changed_ns, inode) = change_and_inode(metadata);
@@ -192,46 +192,46 @@ fn change_and_inode(_: &Metadata) -> (u64, u64) {
     (0, 0)
 }
 
-/// A file that was left out.
+/// A skipped file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
     /// Path relative to the root.
     pub path: String,
-    /// Why.
+    /// Why it was skipped.
     pub reason: SkipReason,
 }
 
-/// Why a file was left out.
+/// Why a file was skipped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SkipReason {
-    /// No language is known for this name.
-    #[error("in no known language")]
+    /// Its name belongs to no known language.
+    #[error("in an unknown language")]
     UnknownLanguage,
-    /// Over [`WalkOptions::max_bytes`].
+    /// Larger than [`WalkOptions::max_bytes`].
     #[error("over the size limit")]
     TooLarge,
-    /// Not what its name says, for this reason.
+    /// Its content does not match its name, for this reason.
     #[error("malformed: {0}")]
     Malformed(String),
-    /// Has a NUL among its first bytes.
+    /// It has a NUL among its first bytes.
     #[error("binary")]
     Binary,
-    /// Neither a file nor a directory, such as a pipe, a socket or a device, which may have no end.
-    #[error("no regular file")]
+    /// Neither a file nor a directory, such as a pipe, a socket or a device, which may be endless.
+    #[error("not a regular file")]
     NotAFile,
-    /// Symbolic links are not followed, so that no file is found twice or from outside the tree.
+    /// A symbolic link: links are not followed, so that no file is found twice or from outside the tree.
     #[error("symbolic link")]
     SymbolicLink,
     /// The path is not UTF-8.
-    #[error("named in no valid UTF-8")]
+    #[error("not named in valid UTF-8")]
     NotUtf8,
-    /// The system's words.
+    /// It cannot be read, for this reason.
     #[error("unreadable: {0}")]
     Unreadable(String),
 }
 
-/// How many files were left out for each reason, in words.
+/// The number of files skipped for each reason, in words.
 #[must_use]
 pub fn count_by_reason(skipped: &[Skipped]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
@@ -244,23 +244,23 @@ pub fn count_by_reason(skipped: &[Skipped]) -> BTreeMap<String, usize> {
 /// Why a tree cannot be listed.
 #[derive(Debug, thiserror::Error)]
 pub enum WalkError {
-    /// Nothing is at this path.
+    /// The path does not exist.
     #[error("{}: no such file or directory; check the path", .0.display())]
     Missing(PathBuf),
     /// The root cannot be read.
     #[error("{}: cannot be read; check its permissions", path.display())]
     Unreadable {
-        /// The root.
+        /// Path of the root.
         path: PathBuf,
-        /// The system's error.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
 /// Lists a tree in parallel. Ignore files (`.gitignore`, `.ignore`, [`IGNORE_FILE`]) are read as git reads its own,
-/// inside and outside of a checkout; hidden files are left out like ignored ones, unless they are asked for, and symbolic
-/// links are not followed. A file as `root` is a tree of that one file, its path being its name ([`resolved`]), whatever
-/// rules there are.
+/// inside and outside a checkout; hidden files are left out like ignored ones, unless they are asked for, and symbolic
+/// links are not followed. A file as `root` is a tree of that one file, whose path is its name ([`resolved`]), whatever
+/// the rules.
 ///
 /// # Errors
 /// When `root` is missing or unreadable. What is unreadable below it is listed as skipped.
@@ -273,7 +273,7 @@ pub fn list(root: &Path, options: &WalkOptions) -> Result<Listing, WalkError> {
     walker(root, base, &rules).build_parallel().run(|| {
         let (sender, directory) = (sender.clone(), &directory);
         Box::new(move |entry| {
-            // The receiver outlives the walk, so that sending cannot fail.
+            // The receiver outlives the walk, so sending cannot fail.
             let _ = match entry {
                 Ok(entry) if is_directory(&entry) => Ok(()),
                 Ok(entry) => sender.send(classify(base, directory, &entry, options)),
@@ -301,7 +301,7 @@ pub fn list(root: &Path, options: &WalkOptions) -> Result<Listing, WalkError> {
     Ok(listing)
 }
 
-/// The directories whose files [`list`] lists, in no order; of a file as `root`, the one that it lies in.
+/// The directories whose files [`list`] lists, in no order; for a file as `root`, its directory.
 ///
 /// # Errors
 /// When `root` is missing or unreadable. What is unreadable below it is left out.
@@ -327,8 +327,8 @@ pub fn count_excluded(root: &Path, options: &WalkOptions) -> usize {
     count(WalkBuilder::new(root).standard_filters(false)).saturating_sub(seen)
 }
 
-/// A tree as it is listed: what a link to a file leads to, in whose directory then nothing is read through a link; any
-/// other path as it is.
+/// The path of a tree to list: the target of a link to a file, so that no file in its directory is read through a link;
+/// any other path unchanged.
 #[must_use]
 pub fn resolved(root: &Path) -> Cow<'_, Path> {
     let is_link = fs::symlink_metadata(root).is_ok_and(|found| found.is_symlink());
@@ -336,7 +336,7 @@ pub fn resolved(root: &Path) -> Cow<'_, Path> {
     target.filter(|target| !target.is_dir()).map_or(Cow::Borrowed(root), Cow::Owned)
 }
 
-/// Opens the directory that listed paths are relative to, to read what it holds without leaving it.
+/// Opens the directory that listed paths are relative to, for reading files without leaving it.
 ///
 /// # Errors
 /// When it is missing or unreadable.
@@ -363,29 +363,29 @@ pub fn base_directory(root: &Path) -> Result<&Path, WalkError> {
     })
 }
 
-/// The content of a listed file and what it is beside being code.
+/// The content of a listed file, and its flags.
 #[derive(Debug)]
 pub struct Content {
-    /// What it says.
+    /// The text.
     pub text: SourceText,
-    /// From its path and its first bytes.
+    /// Flags by its path and its first bytes.
     pub flags: FileFlags,
 }
 
 impl ListedFile {
-    /// Maximum length of its text, as far as it is known without reading it.
+    /// Maximum length of its text, as far as its metadata tells.
     #[must_use]
     pub fn max_text_bytes(&self, options: &WalkOptions) -> u64 {
         if self.language.is_notebook() { self.stamp.bytes.min(options.max_bytes) } else { self.stamp.bytes }
     }
 }
 
-/// Reads a file listed with `options`, as far as it is as long as listed; `base` is what its path is relative to ([`open`]). What has
-/// taken its place since may be a pipe or a device, which reading would wait for or never end, a link that leads
-/// elsewhere, or a file that grows.
+/// Reads a file listed with `options`, up to its listed length; its path is relative to `base` ([`open`]). The file may
+/// have been replaced by a pipe or a device, on which reading would block or never end, by a link that leads
+/// elsewhere, or by a growing file.
 ///
 /// # Errors
-/// The reason why the file is left out after all.
+/// Why the file is skipped after all.
 pub fn read(base: &Directory, file: &ListedFile, options: &WalkOptions) -> Result<Content, SkipReason> {
     let text = read_text(base, &file.path, file.stamp.bytes).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => SkipReason::Malformed(error.to_string()),
@@ -402,19 +402,19 @@ pub fn read(base: &Directory, file: &ListedFile, options: &WalkOptions) -> Resul
     Ok(Content { text, flags })
 }
 
-/// Reads at most `limit` bytes of a file of a tree, as it is indexed: UTF-16 with a byte order mark becomes UTF-8, and of
-/// a notebook, which should be read as a whole, the text of its cells is left.
+/// Reads at most `limit` bytes of a file of a tree, as it is indexed: UTF-16 with a byte order mark becomes UTF-8, and
+/// a notebook, which should be read as a whole, becomes the text of its cells.
 ///
 /// # Errors
-/// When it cannot be read, is not a regular file, or a link leads to it; `InvalidData` when it is not the notebook that
-/// its name says it is.
+/// When it cannot be read, is not a regular file, or is reached through a link; `InvalidData` when it is not the
+/// notebook that its name says.
 pub fn read_text(base: &Directory, path: &str, limit: u64) -> io::Result<SourceText> {
     let path = Path::new(path);
     let bytes = from_utf16(quarry_files::read_start(base.file(path)?, limit)?);
     SourceText::read(path, bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// UTF-8 of UTF-16 that begins with a byte order mark, which is left out; anything else as it is.
+/// Converts UTF-16 that begins with a byte order mark to UTF-8 without one; other bytes are unchanged.
 fn from_utf16(bytes: Vec<u8>) -> Vec<u8> {
     let (units, is_little_endian) = match bytes.as_slice() {
         [0xff, 0xfe, units @ ..] => (units, true),
@@ -427,11 +427,11 @@ fn from_utf16(bytes: Vec<u8>) -> Vec<u8> {
     characters.map(|found| found.unwrap_or(char::REPLACEMENT_CHARACTER)).collect::<String>().into_bytes()
 }
 
-/// What a walk leaves out.
+/// Decides which entries a walk leaves out.
 struct Rules {
     ignore_files: IgnoreRules,
     left_out: FileFlags,
-    /// Names that the rules leave out and the options let through, and why they are left out otherwise.
+    /// Names that the rules exclude but the options include, with the flags of the rules.
     let_through: Mutex<HashMap<PathBuf, FileFlags>>,
 }
 
@@ -441,12 +441,12 @@ impl Rules {
         Self { ignore_files: IgnoreRules::new(base), left_out, let_through: Mutex::default() }
     }
 
-    /// Whether to look at an entry that is called `path`.
+    /// Whether to visit the entry at `path`.
     fn let_in(&self, path: PathBuf, entry: &DirEntry) -> bool {
         if NEVER_LISTED.iter().any(|name| entry.file_name() == *name) {
             return false;
         }
-        // Its ignore file leaves it out otherwise.
+        // Its own ignore file would leave it out otherwise.
         if !self.left_out.contains(FileFlags::IGNORED) && is_directory(entry) && is_index(entry.path()) {
             return false;
         }
@@ -463,7 +463,7 @@ impl Rules {
     }
 }
 
-/// The flags of a path and of the directories that it lies in.
+/// The flags of a path and its parent directories.
 fn flags_below(flags: &HashMap<PathBuf, FileFlags>, path: &Path) -> FileFlags {
     if flags.is_empty() {
         return FileFlags::empty();
@@ -471,12 +471,12 @@ fn flags_below(flags: &HashMap<PathBuf, FileFlags>, path: &Path) -> FileFlags {
     path.ancestors().filter_map(|above| flags.get(above).copied()).collect()
 }
 
-/// What is in a tree, but for what the rules leave out.
+/// The entries of a tree, except those that the rules leave out.
 fn walker(root: &Path, base: &Path, rules: &Arc<Rules>) -> WalkBuilder {
     let (base, rules) = (base.to_owned(), Arc::clone(rules));
     let mut builder = WalkBuilder::new(root);
     builder.standard_filters(false).filter_entry(move |entry| {
-        // What was named is what is wanted.
+        // A named file is always wanted.
         entry.depth() == 0 || rules.let_in(relative_path(&base, entry.path()), entry)
     });
     builder
@@ -536,8 +536,8 @@ fn classify(
     })
 }
 
-/// Whether a file whose name tells no language may begin with a `#!` line: one without an extension, or one that can be
-/// started.
+/// Whether a file without a known extension may begin with a `#!` line: it has no extension, or is
+/// executable.
 fn may_be_script(path: &Path, metadata: &Metadata) -> bool {
     path.extension().is_none() || is_executable(metadata)
 }
@@ -562,7 +562,7 @@ fn relative_path(base: &Path, path: &Path) -> PathBuf {
     path.strip_prefix(base).unwrap_or(path).to_owned()
 }
 
-/// When a file was last modified, in nanoseconds since 1970; 0 where the file system does not tell.
+/// Time of last modification of a file, in nanoseconds since 1970; 0 if the file system does not tell.
 #[must_use]
 pub fn modified_ns(metadata: &Metadata) -> u64 {
     let since_epoch = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());

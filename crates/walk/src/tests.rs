@@ -1,6 +1,6 @@
 use super::*;
 
-/// Makes a tree of files from (path, content).
+/// Creates a tree of files from (path, content).
 fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     for (path, content) in files {
@@ -20,7 +20,7 @@ fn skipped(listing: &Listing) -> Vec<(&str, &SkipReason)> {
 }
 
 #[test]
-fn lists_sources_in_order_and_honours_ignore_files() {
+fn lists_sources_in_order_and_honors_ignore_files() {
     let directory = tree(&[
         ("b.py", "x = 1"),
         ("a/z.py", "x = 1"),
@@ -33,7 +33,7 @@ fn lists_sources_in_order_and_honours_ignore_files() {
     let listing = list(directory.path(), &WalkOptions::default()).unwrap();
     assert_eq!(paths(&listing), ["a/z.py", "b.py"]);
     assert_eq!(skipped(&listing), []);
-    // All but the two listed: three sources and the ignore files themselves.
+    // All except the two listed: three sources and the ignore files themselves.
     assert_eq!(count_excluded(directory.path(), &WalkOptions::default()), 5);
 }
 
@@ -210,7 +210,7 @@ fn what_is_neither_file_nor_directory_is_not_opened() {
     let expected = [("socket.py", &SkipReason::NotAFile), ("zero.py", &SkipReason::SymbolicLink)];
     assert_eq!(skipped(&listing), expected);
     drop(socket);
-    // A file that a device or a greater one has replaced since it was listed.
+    // A file that a device or a larger file has replaced since it was listed.
     fs::remove_file(directory.path().join("a.py")).unwrap();
     std::os::unix::fs::symlink("/dev/zero", directory.path().join("a.py")).unwrap();
     let base = open(directory.path()).unwrap();

@@ -70,8 +70,8 @@ impl Writer {
         })
     }
 
-    /// Adds pairs to the list. An id stands for one text and one label, in all of the ledger: what is wrong with those of
-    /// which that does not hold, which are not added.
+    /// Adds pairs to the list. An id stands for one text and one label, in all of the ledger: what is wrong with those
+    /// of which that does not hold, which are not added.
     ///
     /// # Errors
     /// When the ledger cannot be written.

@@ -210,7 +210,7 @@ fn read_system(
                 add(query_id, &pair.query.text, code);
                 return Ok(());
             }
-            Record::Judgement(judgement) if judgement.grade > 0 => {
+            Record::Judgment(judgement) if judgement.grade > 0 => {
                 (judgement.query, judgement.document, None)
             }
             Record::Retrieved(found) => (found.query, found.document, Some(found.score)),

@@ -2,8 +2,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
-/// Where a file is that a plan in `directory` names. What the plan says can be read in it, absolute paths and `..` included;
-/// a link in its directory, which may have come with it from somebody else, cannot lead elsewhere.
+/// Where a file is that a plan in `directory` names. What the plan says can be read in it, absolute paths and `..`
+/// included; a link in its directory, which may have come with it from somebody else, cannot lead elsewhere.
 ///
 /// # Errors
 /// When a link leads out of `directory`, with where it leads.

@@ -29,12 +29,12 @@ pub struct ConvertArgs {
     /// Take the published tokens, spaces between, for the texts
     #[arg(long)]
     tokens: bool,
-    /// Keep pairs and judgements of this programming language only
+    /// Keep pairs and judgments of this programming language only
     #[arg(long, value_name = "NAME")]
     language: Option<String>,
     /// Grade of pairs that have no label
-    #[arg(long, value_name = "GRADE")]
-    unlabelled: Option<i32>,
+    #[arg(long, alias = "unlabelled", value_name = "GRADE")]
+    unlabeled: Option<i32>,
     /// Which of several grades for one query and document counts
     #[arg(long, value_name = "RULE", default_value = "refuse")]
     grades: GradesArg,
@@ -82,7 +82,7 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     let options = Options {
         tokens: args.tokens,
         language: args.language.clone(),
-        unlabelled: args.unlabelled,
+        unlabeled: args.unlabeled,
         grades: args.grades.into(),
         renumber: args.renumber,
     };

@@ -46,7 +46,7 @@ pub struct DescribeArgs {
 pub fn run(args: &DescribeArgs) -> anyhow::Result<ExitCode> {
     let cutter = args.tokenizer.as_deref().map(TokenCutter::read).transpose()?;
     let failure = Mutex::new(None);
-    let tokenise = |text: &str, each: &mut dyn FnMut(&str)| match &cutter {
+    let tokenize = |text: &str, each: &mut dyn FnMut(&str)| match &cutter {
         None => parts_of_identifiers(text, each),
         Some(cutter) => {
             if let (Err(error), Ok(mut failure)) = (cutter.cut(text, each), failure.lock()) {
@@ -54,7 +54,7 @@ pub fn run(args: &DescribeArgs) -> anyhow::Result<ExitCode> {
             }
         }
     };
-    let census = |paths: &[PathBuf]| Census::of(&args.inputs.sources(paths)?, args.tokens, &tokenise);
+    let census = |paths: &[PathBuf]| Census::of(&args.inputs.sources(paths)?, args.tokens, &tokenize);
     let this = census(&args.paths)?;
     let mut comparisons = Vec::new();
     for path in &args.against {

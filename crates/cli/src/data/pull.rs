@@ -63,7 +63,7 @@ pub fn run(args: &PullArgs) -> anyhow::Result<ExitCode> {
     // Removed again unless something comes.
     let _directories =
         NewDirectories::create(&directory).with_context(|| new_file::cannot_write(&directory))?;
-    output::note(&format!("{}: {}; licence: {}; made for {}", set.name, set.about, set.licence, set.purpose));
+    output::note(&format!("{}: {}; license: {}; made for {}", set.name, set.about, set.licence, set.purpose));
     let mut files = Vec::new();
     for file in &set.files {
         files.push(pull(file, &base, &directory)?);
@@ -121,7 +121,7 @@ fn list(sets: &[PublicSet]) -> Result<String, std::fmt::Error> {
             _ => "not verified".into(),
         };
         writeln!(text, "{:<26} {}", set.name, set.about)?;
-        writeln!(text, "{:<26} {files}; licence: {}; made for {}", "", set.licence, set.purpose)?;
+        writeln!(text, "{:<26} {files}; license: {}; made for {}", "", set.licence, set.purpose)?;
     }
     Ok(text)
 }

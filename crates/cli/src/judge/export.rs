@@ -62,7 +62,7 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
 
 /// What was written, and what was not.
 fn lines(exported: &ExportSummary, target: Target) -> Vec<String> {
-    let ExportSummary { files, generated, unlabelled, negatives, rejected, foreign, ungraded } = exported;
+    let ExportSummary { files, generated, unlabeled, negatives, rejected, foreign, ungraded } = exported;
     let mut lines: Vec<String> = files.iter().map(ToString::to_string).collect();
     lines.extend(
         generated.iter().map(|(path, number)| format!("{}: {}", path.display(), counted(*number, "code"))),
@@ -74,7 +74,7 @@ fn lines(exported: &ExportSummary, target: Target) -> Vec<String> {
     };
     let name = target.name();
     add(
-        *unlabelled,
+        *unlabeled,
         "pairs without a label are left out; `quarry judge status` says why they have none".to_owned(),
     );
     add(*negatives as u64, format!("pairs with label 0 are left out: {name} holds matches only"));

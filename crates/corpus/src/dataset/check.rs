@@ -30,7 +30,7 @@ pub struct Problem {
 }
 
 /// Checks files by themselves and against each other: every row has what its format wants, no id comes twice, and
-/// judgements, rankings and labels name what is in the files of queries, documents and pairs, where there are such.
+/// judgments, rankings and labels name what is in the files of queries, documents and pairs, where there are such.
 /// Of each file at most `max_listed` problems are listed. Only hashes of ids and texts are held.
 ///
 /// # Errors
@@ -153,9 +153,9 @@ impl Known {
                 empty("document", &document.full_text());
                 add(&mut self.documents, Some(&document.id));
             }
-            Record::Judgement(judgement) => {
-                problems.extend(unknown("query", &judgement.query, self.queries.as_ref()));
-                problems.extend(unknown("document", &judgement.document, self.documents.as_ref()));
+            Record::Judgment(judgment) => {
+                problems.extend(unknown("query", &judgment.query, self.queries.as_ref()));
+                problems.extend(unknown("document", &judgment.document, self.documents.as_ref()));
             }
             Record::Retrieved(found) => {
                 problems.extend(unknown("query", &found.query, self.queries.as_ref()));
@@ -178,11 +178,11 @@ fn unknown(what: &str, id: &str, ids: Option<&HashSet<u128>>) -> Option<(bool, S
     missing.then(|| (false, format!("the id of a {what} that is there"), format!("{id:?}")))
 }
 
-/// What makes a record the same as another: texts of a pair, ids of a judgement. Repeated ids are seen elsewhere.
+/// What makes a record the same as another: texts of a pair, ids of a judgment. Repeated ids are seen elsewhere.
 fn identity(record: &Record) -> Option<String> {
     match record {
         Record::Pair(pair) => Some(format!("\0{}\0{}", pair.query.text, pair.code.text)),
-        Record::Judgement(judgement) => Some(format!("\0{}\0{}", judgement.query, judgement.document)),
+        Record::Judgment(judgment) => Some(format!("\0{}\0{}", judgment.query, judgment.document)),
         Record::Retrieved(found) => Some(format!("\0{}\0{}", found.query, found.document)),
         Record::Query(_) | Record::Document(_) | Record::Label(_) => None,
     }

@@ -1,9 +1,9 @@
 //! From any format to any other, as far as what one says can be said in the other.
 //!
-//! A data set comes as pairs (a text with a code) or apart (queries, documents, judgements), or as both. Pairs become
-//! queries, documents and judgements as they are read, so that a file may be larger than memory: only hashes of ids
-//! and texts are held. Joining what is apart to pairs, and merging the judgements of several annotators, need the
-//! texts, or the judgements, in memory.
+//! A data set comes as pairs (a text with a code) or apart (queries, documents, judgments), or as both. Pairs become
+//! queries, documents and judgments as they are read, so that a file may be larger than memory: only hashes of ids
+//! and texts are held. Joining what is apart to pairs, and merging the judgments of several annotators, need the
+//! texts, or the judgments, in memory.
 
 pub use super::target::{LAYOUTS, Layout, Target};
 use super::{for_each, key, sources};
@@ -12,7 +12,7 @@ use crate::formats::csn99;
 use crate::formats::qrels::Qrels;
 use crate::formats::source::Source;
 use crate::formats::write::{Staged, Writer};
-use crate::formats::{Document, FormatError, Judgement, Pair, Query, Record, RecordKind, Side, excerpt};
+use crate::formats::{Document, FormatError, Judgment, Pair, Query, Record, RecordKind, Side, excerpt};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -37,10 +37,10 @@ pub enum Grades {
 pub struct Options {
     /// Take the published tokens with spaces between for the texts, where there are some.
     pub tokens: bool,
-    /// Keep only pairs and judgements of this programming language, in any case.
+    /// Keep only pairs and judgments of this programming language, in any case.
     pub language: Option<String>,
-    /// Grade of pairs that nobody has labelled; without one their queries and codes are kept and no judgement.
-    pub unlabelled: Option<i32>,
+    /// Grade of pairs that nobody has labeled; without one their queries and codes are kept and no judgment.
+    pub unlabeled: Option<i32>,
     /// What becomes of different grades for one query and document.
     pub grades: Grades,
     /// Number queries and documents anew, from 0, in the order in which they come. Repeated ids stay one; the
@@ -77,7 +77,7 @@ impl fmt::Display for Written {
 /// Converts sources into a new file or directory.
 ///
 /// # Errors
-/// A wrong record; ids or judgements that contradict each other; something that the target cannot hold, or nothing
+/// A wrong record; ids or judgments that contradict each other; something that the target cannot hold, or nothing
 /// that it can; when `out` exists or cannot be written. Then nothing is left behind.
 pub fn convert(
     sources: &[Source],
@@ -118,9 +118,9 @@ fn write(
     let wants = |holds| files.iter().any(|(_, format, _)| format.holds == holds);
     let wants_pairs = wants(RecordKind::Pairs) || wants(RecordKind::Labels);
     let mut negatives = 0;
-    let mut normaliser = Normaliser::new(options, wants_pairs, wants(RecordKind::Documents));
-    normaliser.wants_texts = files.iter().any(|(_, format, _)| format.name == csn99::ANNOTATIONS.name);
-    normaliser.run(sources, &mut |record| {
+    let mut normalizer = Normalizer::new(options, wants_pairs, wants(RecordKind::Documents));
+    normalizer.wants_texts = files.iter().any(|(_, format, _)| format.name == csn99::ANNOTATIONS.name);
+    normalizer.run(sources, &mut |record| {
         let mut held = false;
         for writer in &mut writers {
             held |= writer.write(&record)?;
@@ -151,7 +151,7 @@ fn write(
                     _ => format!("label 0 in each of {negatives} pairs, and it holds matches only"),
                 },
                 remedy: match negatives {
-                    0 => "name the files that have it too; pairs without label want --unlabelled".into(),
+                    0 => "name the files that have it too; pairs without label want --unlabeled".into(),
                     _ => "choose a format that holds both, with --to".into(),
                 },
             });
@@ -179,24 +179,24 @@ fn unfit(out: &Path, record: &Record) -> FormatError {
         found,
         remedy: match record {
             Record::Pair(pair) if pair.label.is_none() => {
-                "some formats need a label; --unlabelled gives one to pairs without".into()
+                "some formats need a label; --unlabeled gives one to pairs without".into()
             }
             _ => "some formats need whole numbers as ids; --renumber makes them".into(),
         },
     }
 }
 
-/// Reads sources as a benchmark. Documents, queries and judgements come in the order of the files.
+/// Reads sources as a benchmark. Documents, queries and judgments come in the order of the files.
 ///
 /// # Errors
 /// As [`convert`].
 pub fn benchmark(sources: &[Source], options: &Options) -> Result<Benchmark, FormatError> {
     let mut benchmark = Benchmark { documents: Vec::new(), queries: Vec::new(), qrels: Qrels::new() };
-    Normaliser::new(options, false, true).run(sources, &mut |record| {
+    Normalizer::new(options, false, true).run(sources, &mut |record| {
         match record {
             Record::Document(document) => benchmark.documents.push(document),
             Record::Query(query) => benchmark.queries.push(query),
-            Record::Judgement(Judgement { query, document, grade, .. }) => {
+            Record::Judgment(Judgment { query, document, grade, .. }) => {
                 benchmark.qrels.entry(query).or_default().insert(document, grade);
             }
             Record::Pair(_) | Record::Label(_) | Record::Retrieved(_) => {}
@@ -218,12 +218,12 @@ pub fn cosqa_benchmark(retrieval_json: &Path, code_idx_map: &Path) -> Result<Ben
 }
 
 /// Turns the records of all formats into those that a target wants, with ids that agree.
-struct Normaliser<'o> {
+struct Normalizer<'o> {
     options: &'o Options,
     wants_pairs: bool,
     /// Whether documents are wanted, so that what is judged must be among them.
     wants_documents: bool,
-    /// Whether judgements name the text of their query and the language of their document.
+    /// Whether judgments name the text of their query and the language of their document.
     wants_texts: bool,
     queries: Texts,
     documents: Texts,
@@ -233,8 +233,8 @@ struct Normaliser<'o> {
     labels: HashMap<u128, i32>,
     /// Grades by query and document, where they are not merged.
     judged: HashMap<u128, i32>,
-    /// Judgements that wait for the end: to be merged, or joined with their texts.
-    waiting: Vec<Judgement>,
+    /// Judgments that wait for the end: to be merged, or joined with their texts.
+    waiting: Vec<Judgment>,
     /// Texts that wait to be joined, by id.
     query_texts: HashMap<String, String>,
     document_texts: HashMap<String, String>,
@@ -293,7 +293,7 @@ fn unknown_code(source: &Source, pair: &Pair, n_codes: usize) -> FormatError {
     }
 }
 
-impl<'o> Normaliser<'o> {
+impl<'o> Normalizer<'o> {
     fn new(options: &'o Options, wants_pairs: bool, wants_documents: bool) -> Self {
         Self {
             options,
@@ -367,8 +367,8 @@ impl<'o> Normaliser<'o> {
                     Some(grade) => {
                         let language = pair.language_name();
                         let query = if self.wants_texts { pair.query.text } else { query_id };
-                        let judgement = Judgement { query, document: code_id, grade, language };
-                        self.judge(source, judgement, emit)
+                        let judgment = Judgment { query, document: code_id, grade, language };
+                        self.judge(source, judgment, emit)
                     }
                 }
             }
@@ -397,26 +397,26 @@ impl<'o> Normaliser<'o> {
                 }
                 emit(Record::Document(document))
             }
-            Record::Judgement(mut judgement) if self.is_kept(judgement.language.as_deref()) => {
-                self.renumber(&mut judgement.query, |this| &mut this.queries);
-                self.renumber(&mut judgement.document, |this| &mut this.documents);
+            Record::Judgment(mut judgment) if self.is_kept(judgment.language.as_deref()) => {
+                self.renumber(&mut judgment.query, |this| &mut this.queries);
+                self.renumber(&mut judgment.document, |this| &mut this.documents);
                 if self.wants_pairs {
-                    self.waiting.push(judgement);
+                    self.waiting.push(judgment);
                     return Ok(());
                 }
                 if self.wants_texts {
-                    let language = || self.document_languages.get(&judgement.document).cloned();
-                    judgement.language = judgement.language.or_else(language);
-                    let text = self.query_texts.get(&judgement.query).cloned();
-                    judgement.query = text.unwrap_or(judgement.query);
+                    let language = || self.document_languages.get(&judgment.document).cloned();
+                    judgment.language = judgment.language.or_else(language);
+                    let text = self.query_texts.get(&judgment.query).cloned();
+                    judgment.query = text.unwrap_or(judgment.query);
                 }
-                self.judge(source, judgement, emit)
+                self.judge(source, judgment, emit)
             }
             Record::Label(label) => {
                 self.labels.insert(key(&label.pair), label.label);
                 Ok(())
             }
-            Record::Pair(_) | Record::Judgement(_) | Record::Retrieved(_) => Ok(()),
+            Record::Pair(_) | Record::Judgment(_) | Record::Retrieved(_) => Ok(()),
         }
     }
 
@@ -436,7 +436,7 @@ impl<'o> Normaliser<'o> {
 
     /// A pair with the texts that are wanted, ids on both sides and the label that is known.
     fn identified(&mut self, mut pair: Pair) -> Identified {
-        let Options { tokens, unlabelled, renumber, .. } = *self.options;
+        let Options { tokens, unlabeled, renumber, .. } = *self.options;
         for side in [&mut pair.query, &mut pair.code] {
             if tokens && let Some(tokens) = &side.tokens {
                 side.text.clone_from(tokens);
@@ -459,28 +459,28 @@ impl<'o> Normaliser<'o> {
         pair.code.id = Some(code_id.clone());
         if pair.label.is_none() {
             let known = pair.id.as_ref().and_then(|id| self.labels.remove(&key(id)));
-            pair.label = known.or(unlabelled);
+            pair.label = known.or(unlabeled);
         }
         Identified { pair: Box::new(pair), query_id, code_id }
     }
 
-    /// Writes a judgement, or keeps it until the grades of a query and document are known.
+    /// Writes a judgment, or keeps it until the grades of a query and document are known.
     fn judge(
         &mut self,
         source: &Source,
-        judgement: Judgement,
+        judgment: Judgment,
         emit: &mut dyn FnMut(Record) -> Result<(), FormatError>,
     ) -> Result<(), FormatError> {
         if self.wants_documents {
             let sides = [
-                ("query", &self.queries, &judgement.query),
-                ("document", &self.documents, &judgement.document),
+                ("query", &self.queries, &judgment.query),
+                ("document", &self.documents, &judgment.document),
             ];
             for (what, texts, id) in sides {
                 if !texts.has(id) {
                     return Err(FormatError::File {
                         path: source.path.clone(),
-                        expected: format!("judgements of a {what} whose text is known"),
+                        expected: format!("judgments of a {what} whose text is known"),
                         found: excerpt(id),
                         remedy: format!("name the file that holds the texts of the {what} too"),
                     });
@@ -488,20 +488,20 @@ impl<'o> Normaliser<'o> {
             }
         }
         if self.options.grades != Grades::Refuse {
-            self.waiting.push(judgement);
+            self.waiting.push(judgment);
             return Ok(());
         }
-        let both = key(&format!("{}\0{}", judgement.query, judgement.document));
-        match self.judged.insert(both, judgement.grade) {
-            None => emit(Record::Judgement(judgement)),
-            Some(grade) if grade == judgement.grade => Ok(()),
+        let both = key(&format!("{}\0{}", judgment.query, judgment.document));
+        match self.judged.insert(both, judgment.grade) {
+            None => emit(Record::Judgment(judgment)),
+            Some(grade) if grade == judgment.grade => Ok(()),
             Some(grade) => Err(FormatError::File {
                 path: source.path.clone(),
                 expected: format!(
                     "one grade for query {:?} and document {:?}",
-                    judgement.query, judgement.document
+                    judgment.query, judgment.document
                 ),
-                found: format!("{} after {grade}", judgement.grade),
+                found: format!("{} after {grade}", judgment.grade),
                 remedy: "say which of several grades counts with --grades".into(),
             }),
         }
@@ -522,7 +522,7 @@ impl<'o> Normaliser<'o> {
             });
         }
         let mut grades: BTreeMap<(String, String), Vec<i32>> = BTreeMap::new();
-        for Judgement { query, document, grade, .. } in self.waiting.drain(..) {
+        for Judgment { query, document, grade, .. } in self.waiting.drain(..) {
             grades.entry((query, document)).or_default().push(grade);
         }
         for ((query, document), grades) in grades {
@@ -548,7 +548,7 @@ impl<'o> Normaliser<'o> {
                     Some(text) => Ok(Side::new(Some(id.to_owned()), text.clone(), None)),
                     None => Err(FormatError::File {
                         path: path(),
-                        expected: format!("judgements of a {what} whose text is known"),
+                        expected: format!("judgments of a {what} whose text is known"),
                         found: excerpt(id),
                         remedy: format!("name the file that holds the texts of the {what} too"),
                     }),
@@ -560,7 +560,7 @@ impl<'o> Normaliser<'o> {
                     ..Pair::default()
                 })))?;
             }
-            emit(Record::Judgement(Judgement { query, document, grade, language: None }))?;
+            emit(Record::Judgment(Judgment { query, document, grade, language: None }))?;
         }
         Ok(())
     }

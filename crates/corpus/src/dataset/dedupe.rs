@@ -2,7 +2,7 @@
 
 use super::near::NearIndex;
 use super::rows::{RowWriter, writable};
-use super::{key, normalised};
+use super::{key, normalized};
 use crate::formats::source::Source;
 use crate::formats::write::Staged;
 use crate::formats::{FormatError, Record, Row, Side};
@@ -212,7 +212,7 @@ impl Seen {
     }
 
     fn hash(&self, text: &str) -> u128 {
-        if self.same == Same::Exact { key(text) } else { key(&normalised(text)) }
+        if self.same == Same::Exact { key(text) } else { key(&normalized(text)) }
     }
 
     fn named(&self, index: usize) -> String {

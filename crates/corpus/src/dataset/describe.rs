@@ -1,8 +1,8 @@
 //! The statistics that papers print about their data sets.
 
-use super::{for_each, key, normalised};
+use super::{for_each, key, normalized};
 use crate::formats::source::Source;
-use crate::formats::{FormatError, Judgement, Pair, Record, RecordKind, Retrieved, Side};
+use crate::formats::{FormatError, Judgment, Pair, Record, RecordKind, Retrieved, Side};
 use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// Statistics of one data set.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Description {
-    /// Number of pairs of a query and a code, or of judgements where these stand apart.
+    /// Number of pairs of a query and a code, or of judgments where these stand apart.
     pub pairs: usize,
     /// Number of pairs by label or grade; `none` for those without.
     pub labels: BTreeMap<String, usize>,
@@ -99,7 +99,7 @@ pub struct SideComparison {
 }
 
 /// Gives the tokens of a text, one by one. Several threads call it.
-pub type Tokenise<'a> = dyn Fn(&str, &mut dyn FnMut(&str)) + Sync + 'a;
+pub type Tokenize<'a> = dyn Fn(&str, &mut dyn FnMut(&str)) + Sync + 'a;
 
 /// Bytes of texts that are counted at a time, on all cores.
 const BATCH_BYTES: usize = 8 << 20;
@@ -131,7 +131,7 @@ struct SideCensus {
     texts: usize,
     empty: usize,
     distinct: HashSet<u128>,
-    normalised: HashSet<u128>,
+    normalized: HashSet<u128>,
     words: HashSet<u128>,
     tokens: HashMap<u128, usize>,
     all: Counts,
@@ -148,7 +148,7 @@ struct Counted {
 
 struct CountedText {
     hash: u128,
-    normalised: u128,
+    normalized: u128,
     /// In words, characters and tokens.
     lengths: [usize; 3],
 }
@@ -163,7 +163,7 @@ impl Census {
     ///
     /// # Errors
     /// The first wrong record, or when a file cannot be read.
-    pub fn of(sources: &[Source], published: bool, tokenise: &Tokenise<'_>) -> Result<Self, FormatError> {
+    pub fn of(sources: &[Source], published: bool, tokenize: &Tokenize<'_>) -> Result<Self, FormatError> {
         let mut census = Self::default();
         let has = |holds| sources.iter().any(|source| source.format.holds == holds);
         let (has_codes, has_queries) = (has(RecordKind::Documents), has(RecordKind::Queries));
@@ -176,25 +176,25 @@ impl Census {
                     *census.languages.entry(pair.language.unwrap_or_default()).or_default() += 1;
                     *census.categories.entry(pair.category.unwrap_or_default()).or_default() += 1;
                     if !has_queries {
-                        census.queries.add(pair.query.into_form(published), tokenise);
+                        census.queries.add(pair.query.into_form(published), tokenize);
                     }
                     if !has_codes {
-                        census.codes.add(pair.code.into_form(published), tokenise);
+                        census.codes.add(pair.code.into_form(published), tokenize);
                     }
                 }
                 Record::Query(query) => {
                     census.positives.entry(key(&query.id)).or_default();
                     census.queries.name(&query.id, &query.text);
-                    census.queries.add(query.text, tokenise);
+                    census.queries.add(query.text, tokenize);
                 }
                 Record::Document(document) => {
                     let text = document.full_text().into_owned();
                     census.codes.name(&document.id, &text);
-                    census.codes.add(text, tokenise);
+                    census.codes.add(text, tokenize);
                 }
-                Record::Judgement(judgement) => {
-                    *census.languages.entry(judgement.language.unwrap_or_default()).or_default() += 1;
-                    let Judgement { query, document, grade, .. } = judgement;
+                Record::Judgment(judgment) => {
+                    *census.languages.entry(judgment.language.unwrap_or_default()).or_default() += 1;
+                    let Judgment { query, document, grade, .. } = judgment;
                     let contents = (census.queries.named(&query), census.codes.named(&document));
                     census.count_pair(Some(grade), &query, contents);
                 }
@@ -206,8 +206,8 @@ impl Census {
             }
             Ok(())
         })?;
-        census.queries.count_waiting(tokenise);
-        census.codes.count_waiting(tokenise);
+        census.queries.count_waiting(tokenize);
+        census.codes.count_waiting(tokenize);
         census.languages.remove("");
         census.categories.remove("");
         Ok(census)
@@ -254,7 +254,7 @@ fn id_or_text(side: &Side) -> String {
 impl SideCensus {
     /// Notes what an id stands for.
     fn name(&mut self, id: &str, text: &str) {
-        self.contents.insert(key(id), key(&normalised(text)));
+        self.contents.insert(key(id), key(&normalized(text)));
     }
 
     /// What stands for the content of an id: that of its text, or the id itself where no file has the text.
@@ -268,25 +268,25 @@ impl SideCensus {
     fn content(&self, pair: &Pair, side: &Side) -> u128 {
         match &side.id {
             Some(id) if side.text.trim().is_empty() && side.id != pair.id => self.named(id),
-            _ => key(&normalised(&side.text)),
+            _ => key(&normalized(&side.text)),
         }
     }
 
-    fn add(&mut self, text: String, tokenise: &Tokenise<'_>) {
+    fn add(&mut self, text: String, tokenize: &Tokenize<'_>) {
         self.n_bytes += text.len();
         self.waiting.push(text);
         if self.n_bytes >= BATCH_BYTES {
-            self.count_waiting(tokenise);
+            self.count_waiting(tokenize);
         }
     }
 
-    fn count_waiting(&mut self, tokenise: &Tokenise<'_>) {
+    fn count_waiting(&mut self, tokenize: &Tokenize<'_>) {
         let counted: Vec<Counted> = self
             .waiting
             .par_chunks(TEXTS_A_TASK)
             .map(|texts| {
                 let mut counted = Counted::default();
-                texts.iter().for_each(|text| counted.count(text, tokenise));
+                texts.iter().for_each(|text| counted.count(text, tokenize));
                 counted
             })
             .collect();
@@ -303,7 +303,7 @@ impl SideCensus {
                 self.all.count(text.lengths);
                 if self.distinct.insert(text.hash) {
                     self.once.count(text.lengths);
-                    self.normalised.insert(text.normalised);
+                    self.normalized.insert(text.normalized);
                 }
             }
         }
@@ -313,7 +313,7 @@ impl SideCensus {
         Texts {
             texts: self.texts,
             distinct: self.distinct.len(),
-            distinct_normalised: self.normalised.len(),
+            distinct_normalised: self.normalized.len(),
             empty: self.empty,
             word_vocabulary: self.words.len(),
             token_vocabulary: self.tokens.len(),
@@ -323,31 +323,31 @@ impl SideCensus {
     }
 
     fn compare(&self, other: &Self) -> SideComparison {
-        let shared = self.normalised.intersection(&other.normalised).count();
+        let shared = self.normalized.intersection(&other.normalized).count();
         let fraction = |of: &HashSet<u128>| if of.is_empty() { 0.0 } else { shared as f64 / of.len() as f64 };
         SideComparison {
             shared,
-            shared_of_this: fraction(&self.normalised),
-            shared_of_other: fraction(&other.normalised),
+            shared_of_this: fraction(&self.normalized),
+            shared_of_other: fraction(&other.normalized),
             total_variation_distance: total_variation_distance(&self.tokens, &other.tokens),
         }
     }
 }
 
 impl Counted {
-    fn count(&mut self, text: &str, tokenise: &Tokenise<'_>) {
+    fn count(&mut self, text: &str, tokenize: &Tokenize<'_>) {
         let (mut n_words, mut n_tokens) = (0, 0);
         for word in text.split_whitespace() {
             n_words += 1;
             self.words.insert(key(word));
         }
-        tokenise(text, &mut |token| {
+        tokenize(text, &mut |token| {
             n_tokens += 1;
             *self.tokens.entry(key(token)).or_default() += 1;
         });
         self.texts.push(CountedText {
             hash: key(text),
-            normalised: key(&normalised(text)),
+            normalized: key(&normalized(text)),
             lengths: [n_words, text.chars().count(), n_tokens],
         });
     }

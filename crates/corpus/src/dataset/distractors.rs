@@ -132,7 +132,7 @@ fn positions_by_text<'t>(texts: impl Iterator<Item = &'t str>) -> HashMap<u128, 
 }
 
 /// The candidates of each query that something answers, in the order of the queries: ids of the distractors, then of
-/// what answers it, so that no order among equal scores favours the latter. `path` is named in errors.
+/// what answers it, so that no order among equal scores favors the latter. `path` is named in errors.
 ///
 /// # Errors
 /// When a query has fewer documents to draw from than are asked for.

@@ -26,12 +26,12 @@ const ENDINGS: [&str; 8] = ["jsonl", "json", "csv", "tsv", "txt", "parquet", "pk
 const MAX_DEPTH: usize = 4;
 
 /// The files of some paths with their formats, those of documents first, then queries, labels and the rest: later
-/// ones refer to earlier ones. Of a directory these are all files with a known ending, but of files of judgements only
+/// ones refer to earlier ones. Of a directory these are all files with a known ending, but of files of judgments only
 /// those of one split: `test.tsv` and `test-00000-of-00002.parquet` are of the split `test`.
 ///
 /// # Errors
 /// When a path cannot be read, a file fits none of the formats that are wanted (see [`Source::open`]), or a directory
-/// has judgements but none of the split.
+/// has judgments but none of the split.
 pub fn sources(paths: &[PathBuf], wanted: &str, split: &str) -> Result<Vec<Source>, FormatError> {
     let mut sources = Vec::new();
     for path in paths {
@@ -44,7 +44,7 @@ pub fn sources(paths: &[PathBuf], wanted: &str, split: &str) -> Result<Vec<Sourc
         let (mut found, mut splits) = (Vec::new(), Vec::new());
         for file in &files {
             let source = Source::open(file, wanted)?;
-            if source.format.holds == RecordKind::Judgements {
+            if source.format.holds == RecordKind::Judgments {
                 splits.push(split_of(file));
                 if split_of(file) != split {
                     continue;
@@ -57,7 +57,7 @@ pub fn sources(paths: &[PathBuf], wanted: &str, split: &str) -> Result<Vec<Sourc
         if found.is_empty() || !splits.is_empty() && splits.iter().all(|name| name != split) {
             return Err(FormatError::File {
                 path: path.clone(),
-                expected: format!("a directory of data files with judgements of the split {split}"),
+                expected: format!("a directory of data files with judgments of the split {split}"),
                 found: if splits.is_empty() {
                     "no data file".into()
                 } else {
@@ -81,7 +81,7 @@ pub fn sort(sources: &mut [Source]) {
         RecordKind::Queries => 1,
         RecordKind::Labels => 2,
         RecordKind::Pairs => 3,
-        RecordKind::Judgements | RecordKind::Rankings => 4,
+        RecordKind::Judgments | RecordKind::Rankings => 4,
     });
 }
 
@@ -113,7 +113,7 @@ fn is_data_file(name: &str) -> bool {
     ending.is_some_and(|(_, ending)| ENDINGS.contains(&ending))
 }
 
-/// Name of the split whose judgements a file holds.
+/// Name of the split whose judgments a file holds.
 fn split_of(file: &Path) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let stem = name.split('.').next().unwrap_or_default();
@@ -135,7 +135,7 @@ pub fn for_each(
 }
 
 /// Runs of white space as one space, none at the ends.
-pub(crate) fn normalised(text: &str) -> String {
+pub(crate) fn normalized(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

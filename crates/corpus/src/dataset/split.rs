@@ -2,7 +2,7 @@
 //! every part as its size asks for.
 
 use super::rows::{RowWriter, writable};
-use super::{key, normalised};
+use super::{key, normalized};
 use crate::formats::source::Source;
 use crate::formats::write::Staged;
 use crate::formats::{FormatError, Record, RecordKind};
@@ -30,13 +30,13 @@ pub struct PartSize {
     pub rows: usize,
 }
 
-/// Splits files of pairs or judgements by query. Queries with the same text (runs of white space as one space) are
-/// one; those of judgements are told by the files of queries among `sources`, or else by their ids. For each number
+/// Splits files of pairs or judgments by query. Queries with the same text (runs of white space as one space) are
+/// one; those of judgments are told by the files of queries among `sources`, or else by their ids. For each number
 /// of positives, queries are shuffled by `seed` and dealt out by weight; what rounding leaves goes to the part that
 /// is furthest below its share of all so far. Rows keep their order and their bytes.
 ///
-/// `out` becomes a directory with `PART.ENDING` for one file that is split, and `PART/FILE` for several. Files of queries
-/// and documents belong to all parts and are not written.
+/// `out` becomes a directory with `PART.ENDING` for one file that is split, and `PART/FILE` for several. Files of
+/// queries and documents belong to all parts and are not written.
 ///
 /// # Errors
 /// A wrong row, nothing to split, a container that rows cannot be written in, or when `out` is there already.
@@ -49,12 +49,12 @@ pub fn split(
     let staged = Staged::new(out)?;
     let divided: Vec<&Source> = sources
         .iter()
-        .filter(|source| matches!(source.format.holds, RecordKind::Pairs | RecordKind::Judgements))
+        .filter(|source| matches!(source.format.holds, RecordKind::Pairs | RecordKind::Judgments))
         .collect();
     let Some(first) = divided.first() else {
         return Err(FormatError::File {
             path: sources.first().map(|source| source.path.clone()).unwrap_or_default(),
-            expected: "a file of pairs or judgements to split".into(),
+            expected: "a file of pairs or judgments to split".into(),
             found: "none".into(),
             remedy: "name one; `quarry data formats` lists the formats".into(),
         });
@@ -124,9 +124,9 @@ struct Queries {
 impl Queries {
     fn key_of(&self, record: &Record) -> Option<u128> {
         match record {
-            Record::Pair(pair) => Some(key(&normalised(&pair.query.text))),
-            Record::Judgement(judgement) => {
-                let id = key(&judgement.query);
+            Record::Pair(pair) => Some(key(&normalized(&pair.query.text))),
+            Record::Judgment(judgment) => {
+                let id = key(&judgment.query);
                 Some(self.texts.get(&id).copied().unwrap_or(id))
             }
             _ => None,
@@ -136,11 +136,11 @@ impl Queries {
     fn count(&mut self, record: &Record) {
         let positive = match record {
             Record::Query(query) => {
-                self.texts.insert(key(&query.id), key(&normalised(&query.text)));
+                self.texts.insert(key(&query.id), key(&normalized(&query.text)));
                 return;
             }
             Record::Pair(pair) => pair.label,
-            Record::Judgement(judgement) => Some(judgement.grade),
+            Record::Judgment(judgment) => Some(judgment.grade),
             _ => return,
         };
         let Some(query) = self.key_of(record) else { return };

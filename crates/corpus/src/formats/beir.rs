@@ -14,7 +14,7 @@ pub struct Benchmark {
     pub documents: Vec<Document>,
     /// Questions of all splits, in the order of the file, ids unique.
     pub queries: Vec<Query>,
-    /// Judgements of one split; every query and document in it exists above.
+    /// Judgments of one split; every query and document in it exists above.
     pub qrels: Qrels,
 }
 
@@ -58,10 +58,10 @@ pub static QUERIES: Format = Format {
     split: None,
 };
 
-/// Reads a BEIR directory with the judgements of one split (`test`, `dev`, ...).
+/// Reads a BEIR directory with the judgments of one split (`test`, `dev`, ...).
 ///
 /// # Errors
-/// A file that is missing or wrong, a document or query id used twice, or a judgement that names a query or
+/// A file that is missing or wrong, a document or query id used twice, or a judgment that names a query or
 /// document which does not exist. Fields that the format does not know are ignored.
 pub fn read(directory: &Path, split: &str) -> Result<Benchmark, FormatError> {
     let qrels_path = qrels_path(directory, split);
@@ -71,10 +71,10 @@ pub fn read(directory: &Path, split: &str) -> Result<Benchmark, FormatError> {
     let (queries, documents) = read_texts(directory)?;
     let document_ids: HashSet<&str> = documents.iter().map(|document| document.id.as_str()).collect();
     let query_ids: HashSet<&str> = queries.iter().map(|query| query.id.as_str()).collect();
-    let qrels = qrels::parse_checked(open(&qrels_path)?, &qrels_path, |line, judgement| {
+    let qrels = qrels::parse_checked(open(&qrels_path)?, &qrels_path, |line, judgment| {
         let known = [
-            ("query", judgement.query, &query_ids, "queries.jsonl"),
-            ("document", judgement.document, &document_ids, "corpus.jsonl"),
+            ("query", judgment.query, &query_ids, "queries.jsonl"),
+            ("document", judgment.document, &document_ids, "corpus.jsonl"),
         ];
         for (what, id, ids, file) in known {
             if !ids.contains(id) {
@@ -90,7 +90,7 @@ pub fn read(directory: &Path, split: &str) -> Result<Benchmark, FormatError> {
     Ok(Benchmark { documents, queries, qrels })
 }
 
-/// Reads the queries and documents of a BEIR directory, without judgements.
+/// Reads the queries and documents of a BEIR directory, without judgments.
 ///
 /// # Errors
 /// A file that is missing or wrong, or a document or query id used twice.
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_judgement_of_something_unknown_is_refused_with_its_line() {
+    fn a_judgment_of_something_unknown_is_refused_with_its_line() {
         for (row, expected) in [
             ("q9\t7\t1", "dev.tsv:2: expected the id of a query in queries.jsonl, found \"q9\""),
             ("q\t9\t1", "dev.tsv:2: expected the id of a document in corpus.jsonl, found \"9\""),

@@ -1,4 +1,4 @@
-//! CoSQA: web queries paired with Python functions, labelled 0 or 1. The question answering files and the retrieval
+//! CoSQA: web queries paired with Python functions, labeled 0 or 1. The question answering files and the retrieval
 //! files are arrays of pairs; the code base of the retrieval task is one object from code to number.
 //!
 //! Source: github.com/Jun-jie-Huang/CoCLR. `doc` is the **web query**, `code` is raw with its docstring, `code_tokens`

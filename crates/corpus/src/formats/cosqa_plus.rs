@@ -1,4 +1,4 @@
-//! CoSQA+: CoSQA's queries, a code base of functions, and pairs of both that models and tests have labelled; "pairs
+//! CoSQA+: CoSQA's queries, a code base of functions, and pairs of both that models and tests have labeled; "pairs
 //! for search" is the same with the positive pairs only.
 //!
 //! Source: github.com/DeepSoftwareAnalytics/CoSQA_Plus. Its evaluator wants queries and codes in the schema of the
@@ -6,10 +6,10 @@
 
 use super::{Document, Encoding, Field, Format, Kind, Pair, Query, Record, RecordKind, Side, Value};
 
-/// The labelled pairs.
+/// The labeled pairs.
 pub static PAIRS: Format = Format {
     name: "cosqa-plus",
-    about: "CoSQA+: labelled pairs of queries and codes",
+    about: "CoSQA+: labeled pairs of queries and codes",
     holds: RecordKind::Pairs,
     container: Encoding::JsonArray,
     fields: &[

@@ -4,13 +4,13 @@
 //! Source: `resources` of github.com/github/CodeSearchNet. Queries are compared in lower case, as its evaluation does,
 //! so that the lower-cased query is its id.
 
-use super::{Encoding, Field, Format, Judgement, Kind, Query, Record, RecordKind, Value};
+use super::{Encoding, Field, Format, Judgment, Kind, Query, Record, RecordKind, Value};
 
 /// `annotationStore.csv`.
 pub static ANNOTATIONS: Format = Format {
     name: "csn99",
     about: "relevance annotations of the CodeSearchNet challenge",
-    holds: RecordKind::Judgements,
+    holds: RecordKind::Judgments,
     container: Encoding::Csv,
     fields: &[
         Field::required("Language", Kind::Text, "programming language"),
@@ -21,7 +21,7 @@ pub static ANNOTATIONS: Format = Format {
     ],
     hint: "",
     read: |row, sink| {
-        sink(Record::Judgement(Judgement {
+        sink(Record::Judgment(Judgment {
             query: row.text("Query").to_lowercase(),
             document: row.text("GitHubUrl"),
             grade: row.one_of("Relevance", 0..=3)?.unwrap_or_default(),
@@ -29,12 +29,12 @@ pub static ANNOTATIONS: Format = Format {
         }))
     },
     write: Some(|record, _| {
-        let judgement = record.judgement()?;
+        let judgment = record.judgment()?;
         Some(vec![
-            judgement.language.clone().unwrap_or_default().into(),
-            judgement.query.clone().into(),
-            judgement.document.clone().into(),
-            Value::Whole(judgement.grade.into()),
+            judgment.language.clone().unwrap_or_default().into(),
+            judgment.query.clone().into(),
+            judgment.document.clone().into(),
+            Value::Whole(judgment.grade.into()),
             Value::Absent,
         ])
     }),

@@ -1,6 +1,6 @@
-//! GenCodeSearchNet (GeCS): text and code in one string with ` [CODESPLIT] ` between, labelled as a match or not.
+//! GenCodeSearchNet (GeCS): text and code in one string with ` [CODESPLIT] ` between, labeled as a match or not.
 //!
-//! Source: github.com/drndr/gencodesearchnet. Its CoSQA file pairs docstrings with the codes of pairs labelled 0, and
+//! Source: github.com/drndr/gencodesearchnet. Its CoSQA file pairs docstrings with the codes of pairs labeled 0, and
 //! repeats many of them; records are kept apart here by their position, as its ranking does.
 
 use super::{Encoding, Field, Format, Kind, Pair, Record, RecordKind, Row, Side, Value, excerpt};

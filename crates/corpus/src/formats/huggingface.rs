@@ -1,4 +1,4 @@
-//! CoIR and MTEB data sets as Hugging Face has them: tables of documents, queries and judgements, as JSON lines or
+//! CoIR and MTEB data sets as Hugging Face has them: tables of documents, queries and judgments, as JSON lines or
 //! Parquet.
 //!
 //! CoIR (huggingface.co/CoIR-Retrieval) has two data sets a task, `<task>-queries-corpus` and `<task>-qrels`, its
@@ -6,7 +6,7 @@
 //! language before them where there are many. Newer MTEB files write `id` for `_id`.
 
 use super::{
-    Document, Encoding, Field, Format, FormatError, Judgement, Kind, Query, Record, RecordKind, Retrieved,
+    Document, Encoding, Field, Format, FormatError, Judgment, Kind, Query, Record, RecordKind, Retrieved,
     Row, Sink, Value,
 };
 
@@ -44,11 +44,11 @@ pub static QUERIES: Format = Format {
     split: None,
 };
 
-/// Judgements of CoIR.
+/// Judgments of CoIR.
 pub static COIR_QRELS: Format = Format {
     name: "coir-qrels",
-    about: "CoIR: judgements",
-    holds: RecordKind::Judgements,
+    about: "CoIR: judgments",
+    holds: RecordKind::Judgments,
     container: Encoding::JsonLines,
     fields: &[
         Field::required("query_id", Kind::Id, "id of the query"),
@@ -56,16 +56,16 @@ pub static COIR_QRELS: Format = Format {
         Field::required("score", Kind::Whole, "grade: 1 or more is relevant"),
     ],
     hint: "",
-    read: |row, sink| judgement(row, ["query_id", "corpus_id"], sink),
-    write: Some(write_judgement),
+    read: |row, sink| judgment(row, ["query_id", "corpus_id"], sink),
+    write: Some(write_judgment),
     split: None,
 };
 
-/// Judgements of MTEB.
+/// Judgments of MTEB.
 pub static MTEB_QRELS: Format = Format {
     name: "mteb-qrels",
-    about: "MTEB: judgements",
-    holds: RecordKind::Judgements,
+    about: "MTEB: judgments",
+    holds: RecordKind::Judgments,
     container: Encoding::JsonLines,
     fields: &[
         Field::required("query-id", Kind::Id, "id of the query"),
@@ -73,8 +73,8 @@ pub static MTEB_QRELS: Format = Format {
         Field::required("score", Kind::Whole, "grade: 1 or more is relevant"),
     ],
     hint: "",
-    read: |row, sink| judgement(row, ["query-id", "corpus-id"], sink),
-    write: Some(write_judgement),
+    read: |row, sink| judgment(row, ["query-id", "corpus-id"], sink),
+    write: Some(write_judgment),
     split: None,
 };
 
@@ -103,8 +103,8 @@ pub(super) fn ranking(query: &str, documents: Vec<String>, sink: &mut Sink<'_>) 
     })
 }
 
-fn judgement(row: &Row<'_>, [query, document]: [&str; 2], sink: &mut Sink<'_>) -> Result<(), FormatError> {
-    sink(Record::Judgement(Judgement {
+fn judgment(row: &Row<'_>, [query, document]: [&str; 2], sink: &mut Sink<'_>) -> Result<(), FormatError> {
+    sink(Record::Judgment(Judgment {
         query: row.text(query),
         document: row.text(document),
         grade: row.whole("score")?.unwrap_or_default(),
@@ -112,8 +112,8 @@ fn judgement(row: &Row<'_>, [query, document]: [&str; 2], sink: &mut Sink<'_>) -
     }))
 }
 
-fn write_judgement(record: &Record, _: usize) -> Option<Vec<Value<'static>>> {
-    let judgement = record.judgement()?;
-    let (query, document) = (judgement.query.clone(), judgement.document.clone());
-    Some(vec![query.into(), document.into(), Value::Whole(judgement.grade.into())])
+fn write_judgment(record: &Record, _: usize) -> Option<Vec<Value<'static>>> {
+    let judgment = record.judgment()?;
+    let (query, document) = (judgment.query.clone(), judgment.document.clone());
+    Some(vec![query.into(), document.into(), Value::Whole(judgment.grade.into())])
 }

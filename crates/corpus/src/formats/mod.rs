@@ -39,7 +39,7 @@ use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use record::{Judgement, Label, Pair, Record, Retrieved, Side};
+pub use record::{Judgment, Label, Pair, Record, Retrieved, Side};
 pub use row::{Field, Kind};
 pub(crate) use row::{Row, Value};
 pub(crate) use text::{Line, excerpt, for_each_line, open};
@@ -83,7 +83,7 @@ pub enum RecordKind {
     /// Texts that can be found.
     Documents,
     /// Relevance of documents to queries.
-    Judgements,
+    Judgments,
     /// Labels of pairs.
     Labels,
     /// What a system found.
@@ -98,7 +98,7 @@ impl RecordKind {
             Self::Pairs => "pairs",
             Self::Queries => "queries",
             Self::Documents => "documents",
-            Self::Judgements => "judgements",
+            Self::Judgments => "judgements",
             Self::Labels => "labels",
             Self::Rankings => "results",
         }

@@ -1,4 +1,4 @@
-//! Relevance judgements: TREC qrels and BEIR qrels.
+//! Relevance judgments: TREC qrels and BEIR qrels.
 
 use super::{
     Encoding, Field, Format, FormatError, Kind, Line, Record, RecordKind, Row, Sink, Value, excerpt,
@@ -15,8 +15,8 @@ pub type Qrels = BTreeMap<String, BTreeMap<String, i32>>;
 /// BEIR's `qrels/<split>.tsv`.
 pub static BEIR: Format = Format {
     name: "beir-qrels",
-    about: "BEIR judgements: query-id TAB corpus-id TAB score",
-    holds: RecordKind::Judgements,
+    about: "BEIR judgments: query-id TAB corpus-id TAB score",
+    holds: RecordKind::Judgments,
     container: Encoding::Lines { header: true },
     fields: &[
         Field::required("query-id", Kind::Text, "id of the query"),
@@ -26,15 +26,15 @@ pub static BEIR: Format = Format {
     hint: "",
     read: |row, sink| record(row, ["query-id", "corpus-id", "score"], sink),
     write: Some(|record, _| {
-        let judgement = record.judgement()?;
-        let (query, document) = (judgement.query.clone(), judgement.document.clone());
-        Some(vec![query.into(), document.into(), Value::Whole(judgement.grade.into())])
+        let judgment = record.judgment()?;
+        let (query, document) = (judgment.query.clone(), judgment.document.clone());
+        Some(vec![query.into(), document.into(), Value::Whole(judgment.grade.into())])
     }),
     split: Some(|line| {
         if is_header(line) && line.text.split('\t').count() == 3 {
             return Ok(None);
         }
-        let Judgement { query, document, grade } = judgement(line, true)?;
+        let Judgment { query, document, grade } = judgment(line, true)?;
         Ok(Some(vec![Value::Text(query.into()), Value::Text(document.into()), Value::Whole(grade.into())]))
     }),
 };
@@ -42,8 +42,8 @@ pub static BEIR: Format = Format {
 /// TREC qrels.
 pub static TREC: Format = Format {
     name: "trec-qrels",
-    about: "TREC judgements: query iteration document grade",
-    holds: RecordKind::Judgements,
+    about: "TREC judgments: query iteration document grade",
+    holds: RecordKind::Judgments,
     container: Encoding::Lines { header: false },
     fields: &[
         Field::required("query", Kind::Text, "id of the query"),
@@ -54,12 +54,12 @@ pub static TREC: Format = Format {
     hint: "",
     read: |row, sink| record(row, ["query", "document", "grade"], sink),
     write: Some(|record, _| {
-        let judgement = record.judgement()?;
-        let (query, document) = (judgement.query.clone(), judgement.document.clone());
-        Some(vec![query.into(), Value::Whole(0), document.into(), Value::Whole(judgement.grade.into())])
+        let judgment = record.judgment()?;
+        let (query, document) = (judgment.query.clone(), judgment.document.clone());
+        Some(vec![query.into(), Value::Whole(0), document.into(), Value::Whole(judgment.grade.into())])
     }),
     split: Some(|line| {
-        let Judgement { query, document, grade } = judgement(line, false)?;
+        let Judgment { query, document, grade } = judgment(line, false)?;
         let [query, document] = [query, document].map(|id| Value::Text(id.into()));
         Ok(Some(vec![query, Value::Absent, document, Value::Whole(grade.into())]))
     }),
@@ -70,7 +70,7 @@ fn record(
     [query, document, grade]: [&str; 3],
     sink: &mut Sink<'_>,
 ) -> Result<(), FormatError> {
-    sink(Record::Judgement(super::Judgement {
+    sink(Record::Judgment(super::Judgment {
         query: row.text(query),
         document: row.text(document),
         grade: row.whole(grade)?.unwrap_or_default(),
@@ -78,8 +78,8 @@ fn record(
     }))
 }
 
-/// One judgement.
-pub(crate) struct Judgement<'a> {
+/// One judgment.
+pub(crate) struct Judgment<'a> {
     pub(crate) query: &'a str,
     pub(crate) document: &'a str,
     pub(crate) grade: i32,
@@ -106,16 +106,16 @@ pub fn read(path: &Path) -> Result<Qrels, FormatError> {
 ///
 /// # Errors
 /// A line with another number of fields, a grade that is no 32-bit integer, a document judged twice with
-/// different grades, or no judgement at all.
+/// different grades, or no judgment at all.
 pub fn parse(reader: impl BufRead, path: &Path) -> Result<Qrels, FormatError> {
     parse_checked(reader, path, |_, _| Ok(()))
 }
 
-/// As [`parse`]; `check` may refuse a judgement.
+/// As [`parse`]; `check` may refuse a judgment.
 pub(crate) fn parse_checked(
     reader: impl BufRead,
     path: &Path,
-    mut check: impl FnMut(&Line<'_>, &Judgement<'_>) -> Result<(), FormatError>,
+    mut check: impl FnMut(&Line<'_>, &Judgment<'_>) -> Result<(), FormatError>,
 ) -> Result<Qrels, FormatError> {
     let mut qrels = Qrels::new();
     let mut layout = None;
@@ -126,19 +126,16 @@ pub(crate) fn parse_checked(
                 return Ok(());
             }
         }
-        let judgement = judgement(line, layout == Some(Layout::Beir))?;
-        check(line, &judgement)?;
-        match qrels.entry(judgement.query.to_owned()).or_default().entry(judgement.document.to_owned()) {
+        let judgment = judgment(line, layout == Some(Layout::Beir))?;
+        check(line, &judgment)?;
+        match qrels.entry(judgment.query.to_owned()).or_default().entry(judgment.document.to_owned()) {
             Entry::Vacant(free) => {
-                free.insert(judgement.grade);
+                free.insert(judgment.grade);
             }
-            Entry::Occupied(taken) if *taken.get() != judgement.grade => {
+            Entry::Occupied(taken) if *taken.get() != judgment.grade => {
                 return Err(line.error(
-                    format!(
-                        "one grade for query {:?} and document {:?}",
-                        judgement.query, judgement.document
-                    ),
-                    format!("{} after {}", judgement.grade, taken.get()),
+                    format!("one grade for query {:?} and document {:?}", judgment.query, judgment.document),
+                    format!("{} after {}", judgment.grade, taken.get()),
                     "remove one of the two lines",
                 ));
             }
@@ -149,7 +146,7 @@ pub(crate) fn parse_checked(
     if qrels.is_empty() {
         return Err(FormatError::File {
             path: path.to_owned(),
-            expected: "at least one judgement".into(),
+            expected: "at least one judgment".into(),
             found: "none".into(),
             remedy: "check that this is the right file".into(),
         });
@@ -177,7 +174,7 @@ fn is_header(line: &Line<'_>) -> bool {
     ["query-id", "query_id", "qid", "query"].iter().any(|name| first.eq_ignore_ascii_case(name))
 }
 
-fn judgement<'a>(line: &Line<'a>, beir: bool) -> Result<Judgement<'a>, FormatError> {
+fn judgment<'a>(line: &Line<'a>, beir: bool) -> Result<Judgment<'a>, FormatError> {
     let (query, document, grade) = if beir {
         let mut fields = line.text.split('\t');
         match (fields.next(), fields.next(), fields.next(), fields.next()) {
@@ -210,7 +207,7 @@ fn judgement<'a>(line: &Line<'a>, beir: bool) -> Result<Judgement<'a>, FormatErr
             "write 0 for not relevant, 1 or more for relevant",
         )
     })?;
-    Ok(Judgement { query, document, grade })
+    Ok(Judgment { query, document, grade })
 }
 
 #[cfg(test)]
@@ -242,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_judgements_merge_and_contradictory_ones_are_refused() {
+    fn equal_judgments_merge_and_contradictory_ones_are_refused() {
         assert_eq!(parse_text("1 0 a 1\n1 0 a 1\n").unwrap()["1"]["a"], 1);
         let error = parse_text("1 0 a 1\n1 0 a 2\n").unwrap_err();
         assert!(
@@ -260,8 +257,8 @@ mod tests {
             ("1\ta\t1.5\n", "q:1: expected a whole number as grade, found \"1.5\""),
             ("1 0 a 99999999999\n", "q:1: expected a whole number"),
             ("hello\n", "q:1: expected TREC qrels"),
-            ("", "q: expected at least one judgement"),
-            ("query-id\tcorpus-id\tscore\n", "q: expected at least one judgement"),
+            ("", "q: expected at least one judgment"),
+            ("query-id\tcorpus-id\tscore\n", "q: expected at least one judgment"),
         ] {
             let error = parse_text(text).unwrap_err();
             assert!(error.starts_with(start), "{error}");

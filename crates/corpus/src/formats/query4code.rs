@@ -5,7 +5,7 @@
 //! query is answered by all of them, and the record's own code is the first.
 
 use super::{
-    Document, Encoding, Field, Format, Judgement, Kind, Pair, Query, Record, RecordKind, Side, Value,
+    Document, Encoding, Field, Format, Judgment, Kind, Pair, Query, Record, RecordKind, Side, Value,
 };
 
 /// An evaluation set, or its corpus.
@@ -41,7 +41,7 @@ pub static PAIRS: Format = Format {
             ..Pair::default()
         })))?;
         others.iter().filter(|other| *other != own).try_for_each(|document| {
-            sink(Record::Judgement(Judgement {
+            sink(Record::Judgment(Judgment {
                 query: query.clone(),
                 document: document.clone(),
                 grade: 1,
@@ -73,7 +73,7 @@ pub static ANNOTATIONS: Format = Format {
         sink(Record::Query(Query { id: id.clone(), text: row.text("query") }))?;
         // A summary stands for its function: it is what the query should find.
         sink(Record::Document(Document::new(id.clone(), row.text("summary"))))?;
-        sink(Record::Judgement(Judgement { query: id.clone(), document: id, grade: 1, language: None }))
+        sink(Record::Judgment(Judgment { query: id.clone(), document: id, grade: 1, language: None }))
     },
     write: None,
     split: None,

@@ -12,7 +12,7 @@ pub enum Record {
     /// A text that can be found, by itself.
     Document(Document),
     /// How relevant a document is to a query, both by their ids.
-    Judgement(Judgement),
+    Judgment(Judgment),
     /// A label of a pair that stands in another file.
     Label(Label),
     /// A document that a system found.
@@ -94,7 +94,7 @@ impl Side {
 
 /// How relevant a document is to a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judgement {
+pub struct Judgment {
     /// Id of the query.
     pub query: String,
     /// Id of the document.
@@ -126,7 +126,7 @@ pub struct Retrieved {
 }
 
 impl Record {
-    /// Id of the query of a pair or judgement: that of the format, else the text.
+    /// Id of the query of a pair or judgment: that of the format, else the text.
     pub(crate) fn pair(&self) -> Option<&Pair> {
         match self {
             Self::Pair(pair) => Some(pair),
@@ -148,9 +148,9 @@ impl Record {
         }
     }
 
-    pub(crate) fn judgement(&self) -> Option<&Judgement> {
+    pub(crate) fn judgment(&self) -> Option<&Judgment> {
         match self {
-            Self::Judgement(judgement) => Some(judgement),
+            Self::Judgment(judgment) => Some(judgment),
             _ => None,
         }
     }

@@ -6,7 +6,7 @@
 //! or a range of lines (`path:start-end`).
 
 use super::{
-    Encoding, Field, Format, FormatError, Judgement, Kind, Line, Query, Record, RecordKind, Value, excerpt,
+    Encoding, Field, Format, FormatError, Judgment, Kind, Line, Query, Record, RecordKind, Value, excerpt,
     for_each_line, open,
 };
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::io::BufRead;
 use std::path::Path;
 
 /// The table by its rows, for those who read any format; its columns stand in this order there. A row is a query,
-/// named by its repository and number, and a judgement for each target, named as it stands in the table.
+/// named by its repository and number, and a judgment for each target, named as it stands in the table.
 pub static TABLE: Format = Format {
     name: "repo-search",
     about: "questions about whole repositories, and the files that answer them",
@@ -22,7 +22,7 @@ pub static TABLE: Format = Format {
     container: Encoding::Lines { header: true },
     fields: &[
         Field::required("repo", Kind::Text, "short name of the repository"),
-        Field::required("revision", Kind::Text, "commit that the judgements are made for"),
+        Field::required("revision", Kind::Text, "commit that the judgments are made for"),
         Field::optional("root", Kind::Text, "directory that is indexed, relative to the repository"),
         Field::required("category", Kind::Text, "kind of question"),
         Field::required("query", Kind::Text, "what is asked"),
@@ -40,7 +40,7 @@ pub static TABLE: Format = Format {
         {
             let lines = target.lines.map(|(start, end)| format!(":{start}-{end}")).unwrap_or_default();
             let document = format!("{}/{}{lines}", row.text("repo"), target.path);
-            sink(Record::Judgement(Judgement { query: id.clone(), document, grade: 1, language: None }))?;
+            sink(Record::Judgment(Judgment { query: id.clone(), document, grade: 1, language: None }))?;
         }
         Ok(())
     },
@@ -68,7 +68,7 @@ pub static TABLE: Format = Format {
 pub struct Repository {
     /// Short name, unique in the file.
     pub name: String,
-    /// Commit that the judgements are made for.
+    /// Commit that the judgments are made for.
     pub revision: String,
     /// Directory that is indexed, relative to the repository, `/` between parts; empty for the whole of it.
     pub root: String,
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_queries_and_judgements_to_those_who_read_any_format() {
+    fn rows_are_queries_and_judgments_to_those_who_read_any_format() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("table.tsv");
         let rows = "a\tr\tsrc\tsymbol\tFoo \"x\"\tsrc/x.py:3-9\tsrc/b.py\nb\tr\t\tunanswerable\twho\t\t\n";
@@ -419,7 +419,7 @@ mod tests {
             source.for_each(&mut |record| {
                 seen.push(match record {
                     Record::Query(query) => format!("{} {}", query.id, query.text),
-                    Record::Judgement(judgement) => format!("{} {}", judgement.query, judgement.document),
+                    Record::Judgment(judgment) => format!("{} {}", judgment.query, judgment.document),
                     other => panic!("{other:?}"),
                 });
                 Ok(())

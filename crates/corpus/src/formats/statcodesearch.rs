@@ -16,7 +16,7 @@ pub static TABLE: Format = Format {
         Field::unique("Idx", Kind::Id, "id of the pair"),
         Field::required("Comment", Kind::Text, "the comment"),
         Field::required("Code", Kind::Text, "the code that follows it"),
-        Field::optional("License", Kind::Text, "licence of the project"),
+        Field::optional("License", Kind::Text, "license of the project"),
         Field::optional("Label", Kind::Text, "kind of analysis"),
     ],
     hint: "",

@@ -1,7 +1,7 @@
 //! Whether a repository holds nothing but files and directories.
 //!
-//! libgit2 opens what has the name of one of its files without looking at what it is: it would wait for a pipe that nobody
-//! writes to, and read a device without end. A repository that was unpacked rather than cloned can hold such.
+//! libgit2 opens what has the name of one of its files without looking at what it is: it would wait for a pipe that
+//! nobody writes to, and read a device without end. A repository that was unpacked rather than cloned can hold such.
 
 use std::collections::HashSet;
 use std::fs::{self, DirEntry};
@@ -36,8 +36,8 @@ fn odd(path: &Path, problem: impl Into<String>) -> Odd {
     Odd { path: path.to_owned(), problem: problem.into() }
 }
 
-/// Looks at all that a history can be read from: the repository's directory, the one that it shares with other work trees,
-/// and those that it borrows objects of.
+/// Looks at all that a history can be read from: the repository's directory, the one that it shares with other work
+/// trees, and those that it borrows objects of.
 ///
 /// # Errors
 /// The first thing that is neither a file nor a directory, or too long.
@@ -126,8 +126,8 @@ fn check_configuration(path: &Path, depth: usize) -> Result<(), Odd> {
     Ok(())
 }
 
-/// The paths that a configuration includes, in `[include]` or `[includeIf …]`, and whatever else is called `path` beside
-/// these.
+/// The paths that a configuration includes, in `[include]` or `[includeIf …]`, and whatever else is called `path`
+/// beside these.
 ///
 /// # Errors
 /// Where something is included and a path is not written plainly.

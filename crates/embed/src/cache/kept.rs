@@ -1,4 +1,4 @@
-//! Which vectors are kept, and removing them.
+//! Lists and removes cached vectors.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read};
@@ -10,14 +10,14 @@ use quarry_files::{Directory, is_same_file};
 
 use super::{ENDING, MAGIC};
 
-/// What every version of the files begins with.
+/// The part of the magic that all versions share.
 const MARK: &[u8] = MAGIC.split_at(MAGIC.len() - 1).0;
 
-/// The vectors that a directory keeps.
+/// The cached vectors of a directory.
 pub struct KeptVectors;
 
 impl KeptVectors {
-    /// Lists them, ascending by path: an entry for each model and side. What else is in the directory is left out.
+    /// Lists them, ascending by path: an entry for each model and side. Other files in the directory are left out.
     ///
     /// # Errors
     /// When the directory cannot be read.
@@ -25,8 +25,8 @@ impl KeptVectors {
         Ok(files(directory)?.into_iter().map(|(_, entry)| entry).collect())
     }
 
-    /// Removes files of vectors, but for those that a process is reading or writing; with `dry_run` it only says which it
-    /// would remove. A process that has one open begins another one.
+    /// Removes files of vectors, except those that a process is reading or writing; with `dry_run` it only says which
+    /// it would remove. A process that has one open creates a new one.
     ///
     /// # Errors
     /// When the directory cannot be read.
@@ -74,7 +74,7 @@ fn model_and_side(name: &str) -> Option<String> {
     (is_hash && ["queries", "documents"].contains(&side)).then(|| format!("{model} ({side})"))
 }
 
-/// Whether a file begins as files of vectors do, of whatever version, or is still empty.
+/// Whether a file is a vector file of any version, or still empty.
 fn is_marked(mut file: File) -> bool {
     let mut start = [0; MARK.len()];
     match file.metadata().map(|found| found.len()) {
@@ -168,7 +168,7 @@ mod tests {
         .unwrap();
         KeptVectors::prune(directory.path(), Selection::All, false).unwrap();
         assert!(one.get(&[1]).is_empty());
-        // Both write into the file that is there now.
+        // Both write to the current file.
         one.put(&[(2, vec![0.5, 0.25])]);
         other.put(&[(3, vec![0.25, 0.5])]);
         assert_eq!((one.get(&[1, 2, 3]).len(), other.get(&[1, 2, 3]).len()), (2, 2));

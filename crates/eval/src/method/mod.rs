@@ -27,7 +27,7 @@ use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::qrels::Qrels;
 use quarry_corpus::formats::{Document, Query};
 use quarry_embed::{EmbedError, Embedder};
-use quarry_transformer::nearest::{self, Neighbour};
+use quarry_transformer::nearest::{self, Neighbor};
 use rayon::prelude::*;
 use std::cell::RefCell;
 use std::path::Path;
@@ -66,10 +66,10 @@ pub trait Scorer: Sync {
     ///
     /// # Errors
     /// When a model or an index fails.
-    fn best(&self, queries: &[&Query], k: usize) -> Result<Vec<Vec<Neighbour>>, EvalError> {
+    fn best(&self, queries: &[&Query], k: usize) -> Result<Vec<Vec<Neighbor>>, EvalError> {
         let mut found = Vec::with_capacity(queries.len());
         for batch in queries.chunks(QUERIES_PER_BATCH) {
-            let best = |scores: &Vec<f32>| nearest::greatest(scores, k);
+            let best = |scores: &Vec<f32>| nearest::largest(scores, k);
             found.par_extend(self.scores(batch)?.par_iter().map(best));
         }
         Ok(found)
@@ -336,7 +336,7 @@ mod tests {
             let exact = |i: usize| 1.0 / 1.0_f32.hypot((i % 7) as f32);
             assert!(scores.iter().enumerate().all(|(i, score)| (score - exact(i)).abs() < error));
             let best = dense.best(&[&asked("ab"), &asked("a")], 300).unwrap();
-            assert_eq!(best[1], nearest::greatest(&scores, 300));
+            assert_eq!(best[1], nearest::largest(&scores, 300));
             let positions: Vec<usize> = best[1].iter().map(|found| found.position).collect();
             assert_eq!((&positions[..3], positions[143], positions.len()), (&[0, 7, 14][..], 1, 300));
         }

@@ -56,8 +56,8 @@ impl Precomputed {
         }
         let mut documents = Vectors { dimension: of_file.dimension, values };
         if similarity == Similarity::Cosine {
-            queries.normalise();
-            documents.normalise();
+            queries.normalize();
+            documents.normalize();
         }
         Ok(Self { path, rows_of_queries, queries, documents })
     }

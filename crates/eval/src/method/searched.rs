@@ -9,7 +9,7 @@ use quarry_index::fusion::convex_combination;
 use quarry_index::lexical::{Groups, LexicalIndex, LexicalText};
 use quarry_index::vectors::VectorMatrix;
 use quarry_text::query_terms;
-use quarry_transformer::nearest::{self, Neighbour};
+use quarry_transformer::nearest::{self, Neighbor};
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -110,12 +110,12 @@ impl Scorer for Dense {
         })
     }
 
-    fn best(&self, queries: &[&Query], k: usize) -> Result<Vec<Vec<Neighbour>>, EvalError> {
+    fn best(&self, queries: &[&Query], k: usize) -> Result<Vec<Vec<Neighbor>>, EvalError> {
         let vectors = self.embed(queries)?;
         Ok(match &self.documents {
             DocumentVectors::Quantised(documents) => {
                 let queries = vectors.values.par_chunks_exact(vectors.dimension);
-                queries.map(|query| nearest::greatest(&documents.similarities(query), k)).collect()
+                queries.map(|query| nearest::largest(&documents.similarities(query), k)).collect()
             }
             DocumentVectors::Full(documents) => nearest::nearest(&vectors, documents, k),
         })

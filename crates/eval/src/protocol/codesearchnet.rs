@@ -262,12 +262,12 @@ fn annotations(request: &Request<'_>) -> Result<Vec<Annotation>, EvalError> {
     let mut annotations = Vec::new();
     for source in request.sources("annotations")? {
         source.for_each(&mut |record| {
-            if let Record::Judgement(judgement) = record {
+            if let Record::Judgment(judgment) = record {
                 annotations.push(Annotation {
-                    language: judgement.language.unwrap_or_default().to_lowercase(),
-                    query: judgement.query,
-                    link: judgement.document,
-                    grade: judgement.grade,
+                    language: judgment.language.unwrap_or_default().to_lowercase(),
+                    query: judgment.query,
+                    link: judgment.document,
+                    grade: judgment.grade,
                 });
             }
             Ok(())

@@ -38,7 +38,7 @@ pub(super) static QUERY4CODE: Protocol = Protocol {
         let benchmark = if of_paper {
             read(request)?
         } else {
-            let options = convert::Options { unlabelled: Some(1), ..convert::Options::default() };
+            let options = convert::Options { unlabeled: Some(1), ..convert::Options::default() };
             request.benchmark(&["queries", "corpus"], &options)?
         };
         let scorer = request.prepare(&benchmark)?;
@@ -85,7 +85,7 @@ fn read(request: &Request<'_>) -> Result<Benchmark, EvalError> {
                     queries.push(Query { id: id.clone(), text: pair.query.text });
                     (id, pair.code.id.unwrap_or_default())
                 }
-                Record::Judgement(judgement) => (numbered(&judgement.query), judgement.document),
+                Record::Judgment(judgment) => (numbered(&judgment.query), judgment.document),
                 _ => return Ok(()),
             };
             if !counts.contains_key(&document) {

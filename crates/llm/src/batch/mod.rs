@@ -43,7 +43,7 @@ pub struct Batches {
 #[derive(Clone, Copy)]
 pub struct Cancellable<'a> {
     batches: &'a Batches,
-    is_cancelled: &'a (dyn Fn() -> bool + Sync),
+    is_canceled: &'a (dyn Fn() -> bool + Sync),
 }
 
 impl Deref for Cancellable<'_> {
@@ -167,9 +167,9 @@ impl Batches {
         (wire::chat_answer(self.endpoint.settings.provider, body), cost)
     }
 
-    /// The same, with waits that end once `is_cancelled` says so.
-    pub fn until<'a>(&'a self, is_cancelled: &'a (dyn Fn() -> bool + Sync)) -> Cancellable<'a> {
-        Cancellable { batches: self, is_cancelled }
+    /// The same, with waits that end once `is_canceled` says so.
+    pub fn until<'a>(&'a self, is_canceled: &'a (dyn Fn() -> bool + Sync)) -> Cancellable<'a> {
+        Cancellable { batches: self, is_canceled }
     }
 }
 
@@ -326,7 +326,7 @@ impl Cancellable<'_> {
             match exchange() {
                 Err(failure) if may_pass(&failure) => {
                     let wait = retry::wait(attempt, failure.retry_after(), fastrand::f64());
-                    if !sleep(wait.min(Duration::from_secs(60)), self.is_cancelled) {
+                    if !sleep(wait.min(Duration::from_secs(60)), self.is_canceled) {
                         return Err(Failure::Withdrawn);
                     }
                 }

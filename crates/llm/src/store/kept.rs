@@ -140,8 +140,8 @@ fn for_each(cache: &Path, remove_empty: bool, see: &mut dyn FnMut(&Found)) -> io
     Ok(())
 }
 
-/// A file, if it is an answer or an abandoned temporary file. Answers lie in a directory that is named by the first digits
-/// of their hash.
+/// A file, if it is an answer or an abandoned temporary file. Answers lie in a directory that is named by the first
+/// digits of their hash.
 fn look(around: &Directory, name: &Path, first: Option<&str>) -> Option<Found> {
     let text = name.to_str()?;
     let is_answer = first.is_some() && hash(Path::new(text.strip_suffix(".json")?), DIGITS[1]).is_some();

@@ -7,11 +7,11 @@ pub fn pearson(a: &[f64], b: &[f64]) -> Option<f64> {
     if a.len() != b.len() || is_constant(a) || is_constant(b) {
         return None;
     }
-    let centred = |values: &[f64]| -> Vec<f64> {
+    let centered = |values: &[f64]| -> Vec<f64> {
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         values.iter().map(|value| value - mean).collect()
     };
-    let (a, b) = (centred(a), centred(b));
+    let (a, b) = (centered(a), centered(b));
     let length = |values: &[f64]| values.iter().map(|value| value * value).sum::<f64>().sqrt();
     let (length_a, length_b) = (length(&a), length(&b));
     let sum: f64 = a.iter().zip(&b).map(|(a, b)| (a / length_a) * (b / length_b)).sum();
@@ -106,7 +106,7 @@ mod tests {
         // Centred: −1.5, −0.5, 0.5, 1.5 and −1, 0, −1, 2; products 1.5 + 0 − 0.5 + 3, squares 5 and 6.
         let (a, b) = ([1.0, 2.0, 3.0, 4.0], [0.0, 1.0, 0.0, 3.0]);
         check(pearson(&a, &b), 4.0 / 30.0_f64.sqrt());
-        // Ranks of b: 1.5, 3, 1.5, 4; centred −1, 0.5, −1, 1.5: products 1.5 − 0.25 − 0.5 + 2.25, squares 5 and 4.5.
+        // Ranks of b: 1.5, 3, 1.5, 4; centered −1, 0.5, −1, 1.5: products 1.5 − 0.25 − 0.5 + 2.25, squares 5 and 4.5.
         check(spearman(&a, &b), 3.0 / 22.5_f64.sqrt());
         // Of six pairs four are in the same order, one in the other, one is tied in b.
         check(kendall_tau_b(&a, &b), 3.0 / 30.0_f64.sqrt());

@@ -117,7 +117,7 @@ pub fn paired_difference(
 
 fn check_values(strata: &[&[f64]]) -> Result<(), MetricsError> {
     if strata.is_empty() || strata.iter().any(|values| values.is_empty()) {
-        return Err(MetricsError::NoQueries { remedy: "check that queries and judgements belong together" });
+        return Err(MetricsError::NoQueries { remedy: "check that queries and judgments belong together" });
     }
     match strata.iter().copied().flatten().find(|value| !value.is_finite()) {
         Some(value) => Err(MetricsError::Values { found: value.to_string() }),
@@ -165,7 +165,7 @@ fn interval(mut values: Vec<f64>, confidence: f64) -> Interval {
     Interval { low: at((1.0 - confidence) / 2.0), high: at((1.0 + confidence) / 2.0) }
 }
 
-/// The value below which a share of some ascending values (at least one) lies, between neighbours in proportion.
+/// The value below which a share of some ascending values (at least one) lies, between neighbors in proportion.
 pub(crate) fn quantile(ascending: &[f64], share: f64) -> f64 {
     let place = share.clamp(0.0, 1.0) * (ascending.len() - 1) as f64;
     let below = ascending[place.floor() as usize];

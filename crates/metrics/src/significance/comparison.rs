@@ -3,7 +3,7 @@
 use super::paired::mean_and_deviation;
 use super::{
     Bootstrap, McNemar, PairedDifference, Power, Test, effect_size, holm, mcnemar,
-    minimum_detectable_difference, paired_difference, paired_t, randomisation, wilcoxon,
+    minimum_detectable_difference, paired_difference, paired_t, randomization, wilcoxon,
 };
 use crate::MetricsError;
 use serde::Serialize;
@@ -23,7 +23,7 @@ pub struct PairedComparison {
     pub effect_size: Option<f64>,
     /// [`minimum_detectable_difference`] for the number of queries asked about.
     pub minimum_detectable_difference: Option<f64>,
-    /// By name: `bootstrap`, `randomisation`, `t` (two queries or more), `wilcoxon`, and `mcnemar` where all values
+    /// By name: `bootstrap`, `randomization`, `t` (two queries or more), `wilcoxon`, and `mcnemar` where all values
     /// are 0 or 1 (its statistic is chi-squared, its p-value exact).
     pub tests: BTreeMap<&'static str, CorrectedTest>,
     /// Details of McNemar's test.
@@ -58,7 +58,7 @@ pub fn compare_paired(
     let mcnemar = binary.then(|| mcnemar(a.iter().zip(b).map(|(a, b)| (*a == 1.0, *b == 1.0))));
     let tests = [
         ("bootstrap", Some(Test { statistic: difference.difference, p: difference.p })),
-        ("randomisation", Some(randomisation(&differences, bootstrap))),
+        ("randomisation", Some(randomization(&differences, bootstrap))),
         ("t", paired_t(&differences)),
         ("wilcoxon", Some(wilcoxon(&differences))),
         ("mcnemar", mcnemar.map(|found| Test { statistic: found.chi_squared, p: found.p })),

@@ -97,14 +97,14 @@ pub fn wilcoxon(differences: &[f64]) -> Test {
     Test { statistic, p: (2.0 * z.norm_cdf()).min(1.0) }
 }
 
-/// Fisher's randomisation test of the mean of paired differences, of which every one could have had the other sign
+/// Fisher's randomization test of the mean of paired differences, of which every one could have had the other sign
 /// (Fisher, *The Design of Experiments*, 1935; for retrieval Smucker, Allan and Carterette, CIKM 2007). The statistic
 /// is the mean; p is the share of signs for which it is at least as far from 0.
 ///
 /// All signs are tried where that takes at most `bootstrap.resamples` trials; otherwise as many random ones, the
 /// signs seen counting as one more. Its `confidence` does not matter. Without a difference, p is 1.
 #[must_use]
-pub fn randomisation(differences: &[f64], bootstrap: &Bootstrap) -> Test {
+pub fn randomization(differences: &[f64], bootstrap: &Bootstrap) -> Test {
     let sum: f64 = differences.iter().sum();
     let magnitudes: Vec<f64> =
         differences.iter().map(|value| value.abs()).filter(|value| *value > 0.0).collect();
@@ -248,23 +248,23 @@ mod tests {
     }
 
     #[test]
-    fn randomisation_worked_by_hand() {
+    fn randomization_worked_by_hand() {
         let bootstrap = Bootstrap::default();
         // Of the 8 sums of ±1 ±2 ±3, four are at least 4 from 0: ±6 and ±4.
-        let found = randomisation(&[-1.0, 2.0, 3.0, 0.0], &bootstrap);
+        let found = randomization(&[-1.0, 2.0, 3.0, 0.0], &bootstrap);
         assert_eq!(found, Test { statistic: 1.0, p: 4.0 / 8.0 });
-        assert_eq!(randomisation(&[0.0, 0.0], &bootstrap).p, 1.0);
-        assert_eq!(randomisation(&[], &bootstrap).p, 1.0);
+        assert_eq!(randomization(&[0.0, 0.0], &bootstrap).p, 1.0);
+        assert_eq!(randomization(&[], &bootstrap).p, 1.0);
         // Too many for all signs; the signs seen are the only ones as far.
-        let found = randomisation(&[0.5; 100], &bootstrap);
+        let found = randomization(&[0.5; 100], &bootstrap);
         assert_eq!(found, Test { statistic: 0.5, p: 1.0 / 10_001.0 });
     }
 
     #[test]
     fn random_signs_come_near_to_all_signs() {
         let values: Vec<f64> = (0..12).map(|i| f64::from((i * 7) % 12) - 4.0).collect();
-        let all = randomisation(&values, &Bootstrap::default()).p;
-        let few = randomisation(&values, &Bootstrap { resamples: 2_000, ..Bootstrap::default() }).p;
+        let all = randomization(&values, &Bootstrap::default()).p;
+        let few = randomization(&values, &Bootstrap { resamples: 2_000, ..Bootstrap::default() }).p;
         assert!(all != few && (all - few).abs() < 4.0 * (all * (1.0 - all) / 2_000.0).sqrt(), "{all} {few}");
     }
 
@@ -302,7 +302,7 @@ mod tests {
             prop_assert_eq!(wilcoxon(&values), wilcoxon(&reversed));
             prop_assert_eq!(paired_t(&values).unwrap().p, paired_t(&reversed).unwrap().p);
             if values.len() < 10 {
-                prop_assert_eq!(randomisation(&values, &bootstrap).p, randomisation(&reversed, &bootstrap).p);
+                prop_assert_eq!(randomization(&values, &bootstrap).p, randomization(&reversed, &bootstrap).p);
             }
         }
 

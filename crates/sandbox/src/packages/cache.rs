@@ -98,7 +98,8 @@ impl KeptPackages {
         Ok(entries)
     }
 
-    /// Removes sets, unless a process uses packages of this directory; with `dry_run` it only says which it would remove.
+    /// Removes sets, unless a process uses packages of this directory; with `dry_run` it only says which it would
+    /// remove.
     ///
     /// # Errors
     /// When the directory cannot be read, or its lock cannot be taken.

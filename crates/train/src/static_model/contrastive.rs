@@ -15,9 +15,9 @@ const SMALLEST_SUM: f32 = 1e-30;
 pub struct Outcome {
     /// Mean loss in nats: half the cross-entropy over the rows plus half that over the columns.
     pub loss: f32,
-    /// Gradient by the unnormalised question vectors, one row a question.
+    /// Gradient by the unnormalized question vectors, one row a question.
     pub queries: Vec<f32>,
-    /// Gradient by the unnormalised document vectors.
+    /// Gradient by the unnormalized document vectors.
     pub documents: Vec<f32>,
 }
 
@@ -39,8 +39,8 @@ pub fn info_nce(
     targets: Option<&[f32]>,
 ) -> Result<Outcome, TrainError> {
     let n = batch.query_hash.len();
-    let query_norms = normalise_rows(&mut queries, dimension);
-    let document_norms = normalise_rows(&mut documents, dimension);
+    let query_norms = normalize_rows(&mut queries, dimension);
+    let document_norms = normalize_rows(&mut documents, dimension);
     let q = Tensor::from_slice(&queries, (n, dimension), &Device::Cpu)?;
     let d = Tensor::from_slice(&documents, (n, dimension), &Device::Cpu)?;
     let mut cells = q.matmul(&d.t()?)?.flatten_all()?.to_vec1::<f32>()?;
@@ -92,8 +92,8 @@ pub fn info_nce(
     let cells = Tensor::from_vec(cells, (n, n), &Device::Cpu)?;
     let mut query_gradient = cells.matmul(&d)?.flatten_all()?.to_vec1::<f32>()?;
     let mut document_gradient = cells.t()?.matmul(&q)?.flatten_all()?.to_vec1::<f32>()?;
-    through_normalisation(&mut query_gradient, &queries, &query_norms, dimension);
-    through_normalisation(&mut document_gradient, &documents, &document_norms, dimension);
+    through_normalization(&mut query_gradient, &queries, &query_norms, dimension);
+    through_normalization(&mut document_gradient, &documents, &document_norms, dimension);
     Ok(Outcome { loss, queries: query_gradient, documents: document_gradient })
 }
 
@@ -147,7 +147,7 @@ pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
 }
 
 /// Scales each row to length 1 and returns the lengths; rows of zeros stay, with length 1.
-pub(super) fn normalise_rows(rows: &mut [f32], dimension: usize) -> Vec<f32> {
+pub(super) fn normalize_rows(rows: &mut [f32], dimension: usize) -> Vec<f32> {
     rows.par_chunks_exact_mut(dimension)
         .map(|row| {
             let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt();
@@ -159,7 +159,7 @@ pub(super) fn normalise_rows(rows: &mut [f32], dimension: usize) -> Vec<f32> {
 }
 
 /// Turns gradients by normalized rows into gradients by the rows before: (g − u (u·g)) / ‖v‖ with u = v / ‖v‖.
-pub(super) fn through_normalisation(gradient: &mut [f32], unit: &[f32], norms: &[f32], dimension: usize) {
+pub(super) fn through_normalization(gradient: &mut [f32], unit: &[f32], norms: &[f32], dimension: usize) {
     gradient.par_chunks_exact_mut(dimension).zip(unit.par_chunks_exact(dimension)).zip(norms).for_each(
         |((gradient, unit), norm)| {
             let along = dot(gradient, unit);
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn a_teacher_shares_the_target_out() {
         let mut teacher = random(12, 5);
-        normalise_rows(&mut teacher, 4);
+        normalize_rows(&mut teacher, 4);
         teacher[8..].fill(0.0);
         for (queries, codes) in [([1, 2, 3], [1, 2, 3]), ([1, 1, 3], [1, 2, 3])] {
             let batch = batch(&queries, &codes);

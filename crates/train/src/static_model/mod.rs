@@ -289,7 +289,7 @@ fn start(vocabulary: &Vocabulary, settings: &Settings, teacher: Option<&Teacher>
     State { step: 0, documents, queries }
 }
 
-/// Replaces the vectors of words that the teacher knows by its own, centred and projected on their principal
+/// Replaces the vectors of words that the teacher knows by its own, centered and projected on their principal
 /// directions (as model2vec does), at the mean length of the random ones that they replace. Columns beyond the
 /// teacher's dimension stay random.
 fn start_from(teacher: &Teacher, vocabulary: &Vocabulary, table: &mut Table) {

@@ -3,7 +3,7 @@
 use quarry_embed::vocabulary::Tokenizer;
 use rayon::prelude::*;
 
-use super::contrastive::{dot, normalise_rows};
+use super::contrastive::{dot, normalize_rows};
 use super::examples::{Batch, Examples};
 use super::{Settings, Table, query_sums};
 use crate::Pair;
@@ -57,9 +57,9 @@ impl Validation {
     pub fn measure(&self, queries: &Table, documents: &Table) -> (f64, f64) {
         let measure = |batch: &Batch| {
             let mut query_rows = query_sums(queries, documents, &batch.queries);
-            normalise_rows(&mut query_rows, self.dimension);
+            normalize_rows(&mut query_rows, self.dimension);
             let mut rows = documents.sums(&batch.documents);
-            normalise_rows(&mut rows, self.dimension);
+            normalize_rows(&mut rows, self.dimension);
             let n = batch.queries.len();
             let asked: Vec<usize> = (0..n).step_by(n.div_ceil(MAX_QUERIES).max(1)).collect();
             let sum: f64 = asked

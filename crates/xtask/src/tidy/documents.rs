@@ -14,8 +14,8 @@ const BOOK: &str = "docs/";
 const CONTENTS: &str = "docs/SUMMARY.md";
 
 /// Checks the repository's documents: every path in a code span that begins in one of the repository's directories, and
-/// every relative link, leads to a file or directory, and to a heading in it where the link names one; every page of the
-/// book is in its table of contents, and links to other pages only; and the code map names every crate.
+/// every relative link, leads to a file or directory, and to a heading in it where the link names one; every page of
+/// the book is in its table of contents, and links to other pages only; and the code map names every crate.
 pub fn check(tree: &Tree) -> Vec<Violation> {
     let top: Vec<&str> = tree.directories("");
     let mut found = Vec::new();

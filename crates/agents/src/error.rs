@@ -60,7 +60,7 @@ pub enum Error {
         path: PathBuf,
         /// What is in the way, with its line.
         problem: Problem,
-        /// What to do by hand instead.
+        /// What to do manually instead.
         by_hand: String,
     },
     /// The record of earlier installations cannot be read.

@@ -112,7 +112,7 @@ fn keep_owner_and_mode(old: &File, new: &File) -> io::Result<()> {
     new.set_permissions(old.permissions())
 }
 
-/// The text of a file; `None` where there is none. `project` is the directory that it must be in.
+/// The text of a file; `None` if there is none. `project` is the directory that it must be in.
 pub(crate) fn read(path: &Path, project: Option<&Path>) -> Result<Option<String>, Error> {
     let text = Location::of(path, project)?.text();
     text.map_err(|source| Error::Read { path: path.to_owned(), source })

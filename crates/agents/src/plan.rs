@@ -25,7 +25,7 @@ pub struct Change {
     pub path: PathBuf,
     /// Its text before; `None` if the file did not exist.
     pub before: Option<String>,
-    /// Its text after; none where it is removed.
+    /// Its text after; none if it is removed.
     pub after: Option<String>,
     project: Option<PathBuf>,
 }
@@ -266,7 +266,7 @@ pub fn uninstall(
             Present::Same => match taken_out(receipt, found)? {
                 None => notes.push(Note::LeftAlone(receipt.path.clone())),
                 Some(without) => {
-                    // Whoever wrote to a file that was made for another takes its end over.
+                    // Other entries in the file take over the duty to remove it and its directories.
                     if receipt.before.is_none() && without.is_some() {
                         let same_file = kept.receipts.iter_mut().filter(|other| other.path == receipt.path);
                         for other in same_file {
@@ -306,7 +306,7 @@ fn hand_over(directories: &[PathBuf], kept: &mut Receipts) {
     }
 }
 
-/// The text without what a receipt is for, or none where the file goes too; nothing where that was changed since.
+/// The text without what a receipt is for, or none if the file goes too; nothing if that was changed since.
 fn taken_out(receipt: &Receipt, text: &str) -> Result<Option<Option<String>>, Error> {
     let content = &receipt.content;
     let was_there = receipt.before.is_some();

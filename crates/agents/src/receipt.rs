@@ -27,7 +27,7 @@ pub struct Receipt {
     pub(crate) splice: Splice,
     /// How many of the tables around an entry were made for it.
     pub(crate) n_made: usize,
-    /// Hash of the text before; none where there was no file.
+    /// Hash of the text before; none if there was no file.
     pub(crate) before: Option<String>,
     /// Hash of the text after.
     pub(crate) after: String,

@@ -281,7 +281,7 @@ fn somebody_who_writes_meanwhile_is_not_overwritten() {
     let error = plan.apply(&fixture.receipts()).unwrap_err().to_string();
     assert!(error.contains("meanwhile"), "{error}");
     assert_eq!(fixture.read("home/.cursor/mcp.json"), "{\"new\": 1}");
-    // What was noted and not written is no obstacle.
+    // An entry that was recorded but not written does not prevent it.
     fixture.install(&["cursor"], Scope::User);
     fixture.uninstall(&["cursor"], Scope::User);
     assert_eq!(fixture.read("home/.cursor/mcp.json"), "{\"new\": 1}");

@@ -58,7 +58,7 @@ pub struct VerdictMeaning {
     /// How well it does, where the guideline has grades.
     #[serde(default)]
     pub grade: Option<u8>,
-    /// What follows where there is no label.
+    /// What follows if there is no label.
     #[serde(default)]
     pub then: Option<FollowUp>,
 }
@@ -78,7 +78,7 @@ pub enum FollowUp {
 pub struct ParsedAnswer {
     /// What the verdict means.
     pub meaning: VerdictMeaning,
-    /// Why; empty where nothing was said.
+    /// Why; empty if nothing was said.
     pub reason: String,
     /// How sure the model is that it is right, from 0 to 1, where it is asked.
     pub confidence: Option<f64>,
@@ -126,7 +126,7 @@ impl AnswerFormat {
         Ok(())
     }
 
-    /// The maximum grade that an answer may have, where there are grades.
+    /// The maximum grade that an answer may have, if there are grades.
     pub(crate) fn max_grade(&self) -> Option<u8> {
         match self {
             Self::Json(verdicts) | Self::Fields(verdicts) | Self::Word(verdicts) => {
@@ -303,7 +303,7 @@ fn beginning(value: &str) -> String {
 const MAX_PROGRAM_BYTES: usize = 200_000;
 
 /// The program in an answer: what stands in the longest code fence of the language, or of no language; the whole
-/// answer where there is no fence.
+/// answer if there is no fence.
 ///
 /// # Errors
 /// What was expected and what is there, in words for the model.

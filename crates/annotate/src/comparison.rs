@@ -83,7 +83,7 @@ pub struct PlainComparison {
     pub accuracy: Option<[f64; 2]>,
 }
 
-/// As the agreement statistics have it: nothing where nobody decided.
+/// As the agreement statistics have it: nothing if nobody decided.
 fn rating(outcome: Option<Outcome>) -> Option<f64> {
     match outcome? {
         Outcome::Yes => Some(1.0),

@@ -36,7 +36,7 @@ pub struct ExportRequest<'a> {
 pub struct ExportSummary {
     /// The files of labels.
     pub files: Vec<Written>,
-    /// The file that says what was generated, with its number of codes, where there are some.
+    /// The file that says what was generated, with its number of codes, if any.
     pub generated: Option<(PathBuf, usize)>,
     /// Pairs of the plan without a label, which are left out.
     pub unlabeled: u64,

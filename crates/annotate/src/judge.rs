@@ -129,7 +129,7 @@ pub struct Verdict {
     pub grade: Option<u8>,
     /// The prompt whose answer decided.
     pub decided_by: String,
-    /// Why, in the words of the model where there are some.
+    /// Why, in the words of the model if any.
     pub reason: String,
     /// How sure whoever decided is to be right, from 0 to 1, where that was asked for.
     pub confidence: Option<f64>,
@@ -316,7 +316,7 @@ impl Judge {
         self.tests.is_some()
     }
 
-    /// Bytes of the prompts for a test program and for the verdict on it, where there are tests.
+    /// Bytes of the prompts for a test program and for the verdict on it, if there are tests.
     pub(crate) fn test_prompt_bytes(&self) -> Option<usize> {
         self.tests.as_ref().map(|tests| tests.generator.text.len() + tests.arbiter.text.len())
     }

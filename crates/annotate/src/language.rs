@@ -100,7 +100,7 @@ impl Language {
     }
 
     /// The name of the package that the error that ended a program says is missing, without what lies inside of the
-    /// package. What a program prints, or asserts, about packages is no such error.
+    /// package. A program's own output or assertions about packages do not count.
     pub(crate) fn missing_package(&self, stdout: &str, stderr: &str) -> Option<String> {
         let told = if self.reports_errors { format!("{stdout}\n{stderr}") } else { stderr.to_owned() };
         let errors = match &self.traceback {
@@ -158,7 +158,7 @@ impl Language {
         Ok(packages)
     }
 
-    /// What follows the command that installs packages, word by word as a shell reads it; nothing where another command
+    /// What follows the command that installs packages, word by word as a shell reads it; nothing if another command
     /// stands there, or none.
     fn asked_for(&self, command: &str) -> Vec<String> {
         // What stands before a command in a list, a console or a notebook.

@@ -92,7 +92,7 @@ impl ChatMatcher {
         }
     }
 
-    /// 1 for a pair that matches and 0 for one that does not; where the guideline has grades, the share of the greatest
+    /// 1 for a pair that matches and 0 for one that does not; where the guideline has grades, the share of the largest
     /// one. One half where nothing can be said.
     fn score(&self, verdict: &Verdict) -> f32 {
         match (verdict.grade, self.judge.max_grade(), verdict.outcome) {

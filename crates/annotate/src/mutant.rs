@@ -37,7 +37,7 @@ static FAULTS: LazyLock<BTreeMap<String, MutationRules>> =
 pub(crate) struct Mutant {
     /// What is broken.
     pub(crate) about: String,
-    /// Whether the function does nothing that it should any more, so that tests that hold for it prove nothing.
+    /// Whether the function does nothing that it should any longer, so that tests that hold for it prove nothing.
     pub(crate) is_gutted: bool,
     /// The program.
     pub(crate) source: String,
@@ -89,7 +89,7 @@ pub(crate) fn with_other(program: &str, code: &str, other: &str, language: &str)
     is_top.then(|| replaced(program, &own.bytes, &text))
 }
 
-/// How the function of `code` is called, under a name that does not say what it does; `None` where there is none.
+/// How the function of `code` is called, under a name that does not say what it does; `None` if there is none.
 pub(crate) fn interface(code: &str, language: &str) -> Option<String> {
     let source = language_called(language)?;
     let name = first_function(code, language)?.name;

@@ -48,14 +48,14 @@ pub struct Plan {
     pub ledger: PathBuf,
     /// The judge, with its prompts and options.
     pub judge: Judge,
-    /// Stands for the judge, the model and the limits of programs: all that a label depends on. Where there are
+    /// Stands for the judge, the model and the limits of programs: all that a label depends on. If there are
     /// members, it stands for all of theirs.
     pub version: String,
-    /// The version of the same plan without options beyond the judge, where there are some.
+    /// The version of the same plan without options beyond the judge, if any.
     pub plain_version: Option<String>,
     /// Which member of a majority it is: its model, its round or both.
     pub member: Option<String>,
-    /// The same plan for each model and each round, where there are several: their majority is the label.
+    /// The same plan for each model and each round, if there are several: their majority is the label.
     pub members: Vec<Plan>,
     /// How code is written for queries that no candidate answers.
     pub(crate) generation: GenerationSettings,

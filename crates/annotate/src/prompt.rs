@@ -191,7 +191,7 @@ impl Prompts {
     /// The prompt of a name.
     ///
     /// # Errors
-    /// [`AnnotateError::Prompt`] where there is none.
+    /// [`AnnotateError::Prompt`] if there is none.
     pub(crate) fn named(&self, name: &str) -> Result<&Prompt, AnnotateError> {
         self.0.get(name).ok_or_else(|| AnnotateError::Prompt {
             file: name.to_owned(),

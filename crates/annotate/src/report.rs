@@ -52,7 +52,7 @@ pub struct JudgeReport {
     pub repaired: u64,
     /// Answers in the stories of the pairs.
     pub answers: u64,
-    /// What these answers cost by their tokens, whoever paid when.
+    /// What these answers cost by their tokens, whenever they were paid for.
     #[serde(serialize_with = "in_dollars")]
     pub cost: Cost,
     /// What a pair with a verdict takes.

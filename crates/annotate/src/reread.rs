@@ -3,7 +3,7 @@
 //! How answers are read, and what a run comes to, is part of the version of a label, as the prompts and the model are.
 //! So labels of earlier rules stay what they are, and those of today's stand beside them: this makes the latter out of
 //! the evidence of the former, asking no model and running no program. Where the evidence does not decide by today's
-//! rules, because an answer cannot be read any more, or a run came to something else than the arbiter was told, the
+//! rules, because an answer cannot be read any longer, or a run came to something else than the arbiter was told, the
 //! pair waits, with what still holds, for the next `quarry judge run`.
 
 use serde::Serialize;

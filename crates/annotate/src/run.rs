@@ -261,7 +261,7 @@ impl Judging {
         }
     }
 
-    /// Goes on with every pair as far as it can: to its verdict, or, where there are rounds, to a question whose answer
+    /// Goes on with every pair as far as it can: to its verdict, or, if there are rounds, to a question whose answer
     /// is not known.
     fn pass(
         &self,
@@ -488,7 +488,7 @@ impl<'a> SharedState<'a> {
         let Judging { writer, client, plan, .. } = self.judging;
         let Question { prompt, version, request, optional_step: _ } = question;
         let name = client.chat_name(&request);
-        // Whoever asks the same at this moment brings the answer for both.
+        // An equal call that is running brings the answer for both.
         let _asked = self.asked.enter(&name);
         if let Some(text) = writer.ledger().answer(&name)? {
             let verdict = take(ModelAnswer { prompt: prompt.clone(), text });

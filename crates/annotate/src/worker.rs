@@ -1,4 +1,4 @@
-//! A worker: does what it is told by whoever judges, with its own key and in its own sandbox.
+//! A worker: does the tasks of a judging process elsewhere, with its own key and in its own sandbox.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,7 +48,7 @@ impl Worker {
     /// Works until `connection` is stopped; what is under way then is finished.
     ///
     /// # Errors
-    /// When there is nothing that it could do, or the sandbox does not work any more; its tasks are given back.
+    /// When there is nothing that it could do, or the sandbox does not work any longer; its tasks are given back.
     pub fn work(&self, connection: &Connection) -> Result<WorkerSummary, AnnotateError> {
         if self.models.is_empty() && self.languages.is_empty() {
             return Err(AnnotateError::Idle);

@@ -296,7 +296,7 @@ fn tests_that_prove_nothing_are_found_by_broken_functions() {
     assert_eq!(changed(&options), [("yes", "no", 1)]);
     // The first function has three mutants, the second two; the improved program of the first is tried on three again.
     assert_eq!(added(&options), [("mutation", 0, 3 + 3 + 2), ("rewritten", 2, 2)]);
-    // Mutants are no test programs; what replaces one is.
+    // Mutants are not test programs; their replacements are.
     assert_eq!(runs, [("failed".to_owned(), 1), ("passed".to_owned(), 3)].into());
 }
 

@@ -164,7 +164,7 @@ fn where_there_is_nothing_by_earlier_rules_nothing_happens() {
     fixture.run().unwrap();
     let found = reread(&fixture.plan()).unwrap();
     assert_eq!((found.read, found.same, found.changed), (0, 0, Vec::new()));
-    // Other packages are no other rules.
+    // Other packages do not change the rules.
     age(&fixture, |_| ());
     drop(Writer::open(&fixture.plan().ledger).unwrap());
     let mut other = fixture;

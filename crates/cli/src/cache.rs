@@ -40,7 +40,7 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Remove what cannot be used any more: indexes of trees that are gone, and what killed processes left
+    /// Remove what cannot be used any longer: indexes of trees that are gone, and what killed processes left
     ///
     /// Only what looks like an entry of Quarry's own is removed, in its cache directories alone, and no link is
     /// followed. What a running process writes, or its sandbox uses, is left alone. Whatever is removed is made again
@@ -203,7 +203,7 @@ impl KindArgs {
 }
 
 impl Kind {
-    /// Where such things are kept; none where the user has no cache directory, or nothing of the kind is kept here.
+    /// Where such things are kept; none if the user has no cache directory, or nothing of the kind is kept here.
     fn directory(self) -> Option<PathBuf> {
         let in_cache = |name: &str| Some(quarry_files::cache_directory()?.join(name));
         match self {

@@ -18,7 +18,7 @@ const SEPARATORS: [&str; 8] = ["|", "||", "&&", ";", "&", ">", ">>", "<"];
 /// A command line of Quarry in a document.
 struct CommandLine {
     /// Where it stands, for people.
-    place: String,
+    location: String,
     words: Vec<String>,
     /// Whether it is to be typed as it stands: in a block of its own rather than in a sentence, which may leave out
     /// what everybody knows.
@@ -48,9 +48,9 @@ fn documents() -> Vec<PathBuf> {
 fn command_lines(name: &str, text: &str) -> Vec<CommandLine> {
     let mut found = Vec::new();
     let mut add = |offset: usize, line: &str, is_whole: bool| {
-        let place = format!("{name}:{}: {line}", text[..offset].lines().count());
-        for words in quarry_commands(line, &place) {
-            found.push(CommandLine { place: place.clone(), words, is_whole });
+        let location = format!("{name}:{}: {line}", text[..offset].lines().count());
+        for words in quarry_commands(line, &location) {
+            found.push(CommandLine { location: location.clone(), words, is_whole });
         }
     };
     // Whether a block holds command lines, and whether output is among them.
@@ -77,8 +77,8 @@ fn command_lines(name: &str, text: &str) -> Vec<CommandLine> {
 }
 
 /// The arguments of the calls of Quarry on a line of a shell.
-fn quarry_commands(line: &str, place: &str) -> Vec<Vec<String>> {
-    // What a shell runs to put its output in the place of it.
+fn quarry_commands(line: &str, location: &str) -> Vec<Vec<String>> {
+    // Command substitutions, which a shell replaces by their output.
     let (line, inner) =
         match line.split_once("$(").and_then(|(before, rest)| Some((before, rest.split_once(')')?))) {
             Some((before, (inner, after))) => (format!("{before} {after}"), Some(inner)),
@@ -88,7 +88,7 @@ fn quarry_commands(line: &str, place: &str) -> Vec<Vec<String>> {
         return Vec::new();
     }
     let words = shlex::split(line.trim_start_matches("$ "));
-    let words = words.unwrap_or_else(|| panic!("{place}: a quotation mark is not closed"));
+    let words = words.unwrap_or_else(|| panic!("{location}: a quotation mark is not closed"));
     let mut commands: Vec<Vec<String>> = words
         .split(|word| SEPARATORS.contains(&word.as_str()))
         .filter_map(|words| match words {
@@ -102,7 +102,7 @@ fn quarry_commands(line: &str, place: &str) -> Vec<Vec<String>> {
             _ => None,
         })
         .collect();
-    commands.extend(inner.into_iter().flat_map(|inner| quarry_commands(inner, place)));
+    commands.extend(inner.into_iter().flat_map(|inner| quarry_commands(inner, location)));
     commands
 }
 
@@ -119,7 +119,7 @@ fn problem_of(line: &CommandLine) -> Option<String> {
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => line.words.iter().any(is_placeholder),
         _ => false,
     };
-    (!is_help && (line.is_whole || !leaves_out)).then(|| format!("{}\n{error}", line.place))
+    (!is_help && (line.is_whole || !leaves_out)).then(|| format!("{}\n{error}", line.location))
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn command_lines_are_found_in_blocks_and_sentences() {
     assert_eq!(found.iter().filter(|line| line.is_whole).count(), 4);
     let problem = |words: &[&str], is_whole| {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
-        problem_of(&CommandLine { place: String::new(), words, is_whole })
+        problem_of(&CommandLine { location: String::new(), words, is_whole })
     };
     assert!(problem(&["index", "--made-up"], false).is_some());
     assert!(problem(&["data", "split"], true).is_some() && problem(&["data", "split"], false).is_none());
@@ -179,11 +179,7 @@ fn help_texts_are_those_that_were_read() {
     for (name, text) in &texts {
         expect_file![directory.join(format!("{name}.txt"))].assert_eq(text);
     }
-    assert!(
-        kept.is_empty(),
-        "help texts of commands that there are not: {kept:?} in {}",
-        directory.display()
-    );
+    assert!(kept.is_empty(), "help texts of unknown commands: {kept:?} in {}", directory.display());
 }
 
 /// Calls `check` with every command, and the names that lead to it.

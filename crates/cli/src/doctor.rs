@@ -59,7 +59,7 @@ struct Check {
     name: &'static str,
     state: State,
     found: String,
-    /// What to do; null where nothing is wrong.
+    /// What to do; null if nothing is wrong.
     advice: Option<String>,
 }
 
@@ -113,7 +113,7 @@ fn check_all(source: &SourceArgs, tell: &mut dyn FnMut(Check) -> io::Result<()>)
     Ok(())
 }
 
-/// The index and where it lies; nothing where the tree cannot be read.
+/// The index and where it lies; nothing if the tree cannot be read.
 fn index_checks(
     source: &SourceArgs,
     options: &OpenOptions,
@@ -194,7 +194,7 @@ fn settings_files(root: &Path) -> (Vec<Check>, Settings) {
         }
         Ok(settings) => (vec![Check::ok("settings", there.join(", "))], settings),
         Err(error) => {
-            let check = Check::broken("settings", format!("{error:#}"), "mend or remove the file");
+            let check = Check::broken("settings", format!("{error:#}"), "fix or remove the file");
             (vec![check], Settings::defaults())
         }
     }
@@ -325,10 +325,10 @@ fn index(
     options: &OpenOptions,
     model: Option<Arc<dyn Embedder>>,
 ) -> Check {
-    let place = status.directory.display();
+    let path = status.directory.display();
     match &status.stale {
         Some(RebuildReason::Missing) => {
-            return Check::ok("index", format!("none yet in {place}; the first search makes it"));
+            return Check::ok("index", format!("none yet in {path}; the first search makes it"));
         }
         Some(
             reason @ (RebuildReason::Broken(_)
@@ -337,7 +337,7 @@ fn index(
             | RebuildReason::Program(_)),
         ) => {
             let advice = "the next search or `quarry index` builds it anew";
-            return Check::warning("index", format!("{place}: {reason}"), advice);
+            return Check::warning("index", format!("{path}: {reason}"), advice);
         }
         _ => {}
     }
@@ -348,7 +348,7 @@ fn index(
             format!("{:#}", anyhow::Error::from(error)),
             "run `quarry index --rebuild`",
         ),
-        (Ok(_), None) => Check::ok("index", format!("fresh, in {place}")),
+        (Ok(_), None) => Check::ok("index", format!("fresh, in {path}")),
         (Ok(_), Some(reason)) => {
             Check::ok("index", format!("{reason} since it was made; the next search sees to it"))
         }
@@ -358,18 +358,18 @@ fn index(
 /// Whether the index can be written where it is.
 fn storage(status: &Status, listing: &Listing) -> Vec<Check> {
     let directory = nearest_existing(&status.directory);
-    let place = directory.display();
+    let path = directory.display();
     // A file without a name: nothing can be left behind.
     let writable = match tempfile::tempfile_in(directory) {
-        Ok(_) => Check::ok("directory", format!("{place} can be written")),
+        Ok(_) => Check::ok("directory", format!("{path} can be written")),
         Err(error) if status.index.is_some() => Check::warning(
             "directory",
-            format!("{place} cannot be written ({error}); the index is searched as it is"),
+            format!("{path} cannot be written ({error}); the index is searched as it is"),
             "name a directory of your own with --index for one that follows the files",
         ),
         Err(error) => Check::warning(
             "directory",
-            format!("{place} cannot be written ({error}); each search indexes anew, in memory"),
+            format!("{path} cannot be written ({error}); each search indexes anew, in memory"),
             "set XDG_CACHE_HOME, or name a directory of your own with --index",
         ),
     };
@@ -404,7 +404,7 @@ fn terminal(settings: &Settings) -> Check {
     let can = |able: bool, what: &str| format!("{}{what}", if able { "" } else { "no " });
     let found = format!("{}, {}", can(color, "colors"), can(links, "links"));
     if !io::stdout().is_terminal() {
-        return Check::ok("terminal", format!("stdout is no terminal: {found}"));
+        return Check::ok("terminal", format!("stdout is not a terminal: {found}"));
     }
     match (color, std::env::var_os("NO_COLOR").is_some()) {
         (false, true) => Check::ok("terminal", format!("{found}, as NO_COLOR says")),
@@ -438,7 +438,7 @@ const WATCHED: &str = "memory is bounded by sampling only, since no cgroup can b
                        limit before it is ended, and hold up to a gibibyte of the kernel's (locks on files, for example) \
                        that nobody counts; root can make cgroups, and so can others where systemd delegates one to them";
 
-/// What `quarry judge` runs programs with. Whoever only searches needs none of it.
+/// What `quarry judge` runs programs with; search does not need it.
 #[cfg(feature = "judge")]
 fn programs() -> Check {
     let sandbox = match quarry_sandbox::Bubblewrap::open() {

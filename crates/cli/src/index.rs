@@ -93,7 +93,7 @@ pub struct Summary<'a> {
     units: usize,
     /// Whether the index had to be built.
     built: bool,
-    /// What was wrong with the one that was there; null where there was none.
+    /// What was wrong with the one that was there; null if there was none.
     reason: Option<String>,
     embedded_units: usize,
     skipped: BTreeMap<String, usize>,
@@ -109,7 +109,7 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
     let source = &args.source;
     let settings = Settings::load(&source.path)?;
     let mut options = source.options(&settings);
-    // Whoever names a path here wants it to have an index of its own.
+    // A path that is named here gets an index of its own.
     options.enclosing = false;
     options.remember = true;
     options.model = source.open.model.as_deref().map(model::name).transpose()?;
@@ -336,7 +336,7 @@ impl fmt::Display for ModelChoice {
     }
 }
 
-/// Opens an index with a progress bar, which draws nothing where stderr is no terminal.
+/// Opens an index with a progress bar, which draws nothing if stderr is not a terminal.
 fn with_progress<T>(open: impl FnOnce(&(dyn Fn(Event) + Sync)) -> Result<T, Error>) -> Result<T, Error> {
     let bar = ProgressBar::new(0).with_style(
         ProgressStyle::with_template("{msg:>9} {bar:40} {human_pos}/{human_len} {elapsed}")
@@ -361,7 +361,7 @@ pub fn tell_unwritten(opened: &Opened) {
     }
 }
 
-/// Says that what is in the place of an index in a tree is left alone.
+/// Says that an index in a tree is ignored.
 pub fn tell_ignored(path: &Path) {
     output::note_once(&format!("{} {IGNORED}; `quarry index --local` makes one there", path.display()));
 }

@@ -40,7 +40,7 @@ pub fn ranges(expression: &Regex, line: &str) -> Vec<Range<usize>> {
 }
 
 /// The units (by their numbers) with lines that match, and these lines, in the order of paths and lines. A line in two
-/// units counts for the first one. Files that cannot be read any more have none.
+/// units counts for the first one. Files that cannot be read any longer have none.
 pub fn find(index: &Index, expression: &Regex) -> Vec<(usize, Vec<LineMatch>)> {
     let of_file = |file: &IndexedFile| {
         let Ok(text) = file.text() else { return Vec::new() };

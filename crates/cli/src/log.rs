@@ -65,13 +65,13 @@ pub struct Record<'a> {
     /// Of the tree.
     root: PathBuf,
     query: &'a str,
-    results: Vec<Place<'a>>,
+    results: Vec<Position<'a>>,
     /// The rank of the result that was opened, from 1.
     opened: Option<usize>,
 }
 
 #[derive(Serialize)]
-struct Place<'a> {
+struct Position<'a> {
     path: Cow<'a, str>,
     line: u32,
 }
@@ -92,7 +92,7 @@ impl<'a> Record<'a> {
             command,
             root: root.canonicalize().unwrap_or_else(|_| root.to_owned()),
             query,
-            results: results.map(|(path, line)| Place { path: Cow::Borrowed(path), line }).collect(),
+            results: results.map(|(path, line)| Position { path: Cow::Borrowed(path), line }).collect(),
             opened,
         }
     }
@@ -105,9 +105,10 @@ impl<'a> Record<'a> {
         hits: impl Iterator<Item = &'h Hit>,
         opened: Option<usize>,
     ) -> Self {
-        let place = |hit: &Hit| Place { path: Cow::Owned(tree.path_in_common(hit)), line: hit.start_line };
+        let position =
+            |hit: &Hit| Position { path: Cow::Owned(tree.path_in_common(hit)), line: hit.start_line };
         let root = tree.common_root().to_owned();
-        Self { time: now(), command, root, query, results: hits.map(place).collect(), opened }
+        Self { time: now(), command, root, query, results: hits.map(position).collect(), opened }
     }
 }
 
@@ -143,9 +144,9 @@ fn append_opened(log: &Path, rank: usize) -> anyhow::Result<String> {
     record["opened"] = rank.into();
     record["time"] = now().into();
     write(log, &record)?;
-    let place = &record["results"][rank - 1];
-    let path = place["path"].as_str().unwrap_or_default();
-    Ok(format!("{path}:{} was the right result of the search for {}", place["line"], record["query"]))
+    let result = &record["results"][rank - 1];
+    let path = result["path"].as_str().unwrap_or_default();
+    Ok(format!("{path}:{} was the right result of the search for {}", result["line"], record["query"]))
 }
 
 fn write(file: &Path, record: &impl Serialize) -> anyhow::Result<()> {
@@ -180,9 +181,7 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
         }
         Action::Opened { rank } => {
             if !switch.exists() {
-                bail!(
-                    "searches are not recorded, so that there is no last one; `quarry log on` records them"
-                );
+                bail!("searches are not recorded, so there is no last one; `quarry log on` records them");
             }
             output::note(&append_opened(&log, rank)?);
         }
@@ -229,7 +228,7 @@ fn directory() -> anyhow::Result<PathBuf> {
     state_directory().context("no directory is known for this user's state; set XDG_STATE_HOME or HOME")
 }
 
-/// The text of a file; empty where there is none.
+/// The text of a file; empty if there is none.
 fn read(file: &Path) -> anyhow::Result<String> {
     match fs::read_to_string(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),

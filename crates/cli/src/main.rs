@@ -68,9 +68,9 @@ struct Cli {
 enum Command {
     /// Find code by a description or a symbol; indexes on first use
     Search(search::SearchArgs),
-    /// Find code like the code at a place
+    /// Find code similar to the code at a position
     Similar(similar::SimilarArgs),
-    /// Choose a result in the terminal, with a preview; prints its place
+    /// Choose a result in the terminal, with a preview; prints its position
     Pick(pick::PickArgs),
     /// Build or refresh the index of a source tree
     Index(index::IndexArgs),
@@ -148,7 +148,7 @@ fn main() -> ExitCode {
         Command::Train(args) => train::run(args),
     };
     outcome.unwrap_or_else(|error| {
-        // Whoever reads our output has seen enough.
+        // The reader of the output has closed it.
         if is_broken_pipe(&error) {
             return ExitCode::SUCCESS;
         }

@@ -44,7 +44,7 @@ fn named(mut command: Command, names: &[String]) -> anyhow::Result<Command> {
     for name in names {
         let below = command.get_subcommands().find(|below| below.get_name() == name).cloned();
         command = below.with_context(|| {
-            format!("there is no command `{} {name}`; `quarry --help` lists them", command.get_name())
+            format!("unknown command `{} {name}`; `quarry --help` lists the commands", command.get_name())
         })?;
     }
     Ok(command)

@@ -34,7 +34,7 @@ pub fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
     file.write_all(text.as_bytes()).and_then(|()| file.finish()).with_context(|| cannot_write(path))
 }
 
-/// A file that takes the place of what is at its path when it is finished. Dropped before, it leaves all as it was.
+/// A file that replaces the one at its path when it is finished. Dropped before that, it changes nothing.
 /// What is there and no plain file, such as a pipe, is written to at once.
 pub struct NewFile {
     path: PathBuf,

@@ -104,17 +104,17 @@ fn read_texts(path: &Path, exclusion: &mut Exclusion) -> anyhow::Result<()> {
 fn read_manifest(path: &Path, excluded: &HashSet<String>) -> anyhow::Result<Vec<String>> {
     let mut repositories = Vec::new();
     for (line, text) in read_text(path)?.lines().enumerate().skip(1) {
-        let place = format!("{}:{}", path.display(), line + 1);
+        let location = format!("{}:{}", path.display(), line + 1);
         let columns: Vec<&str> = text.split('\t').collect();
         let [repository, commit, license, ..] = columns[..] else {
-            bail!("{place}: expected repository, commit and license, separated by tabs");
+            bail!("{location}: expected repository, commit and license, separated by tabs");
         };
         if repository.split('/').count() != 2 || commit.is_empty() || license.is_empty() {
-            bail!("{place}: expected owner/name, a commit and a license, found {text:?}");
+            bail!("{location}: expected owner/name, a commit and a license, found {text:?}");
         }
         if excluded.contains(&repository.to_lowercase()) {
             bail!(
-                "{place}: {repository} is kept for evaluation and must not be trained on; take the line out"
+                "{location}: {repository} is kept for evaluation and must not be trained on; take the line out"
             );
         }
         repositories.push(repository.to_owned());

@@ -198,7 +198,7 @@ pub fn roots(tree: &Tree, n_paths: usize) -> (Option<String>, Vec<String>) {
 pub struct Answer<Q> {
     #[serde(flatten)]
     pub question: Q,
-    /// Absolute path that those of the results are relative to; none where they are of several paths.
+    /// Absolute path that those of the results are relative to; none if they are of several paths.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
     /// Where they are of several paths, these, each once.
@@ -264,7 +264,7 @@ pub struct Extras {
 }
 
 impl ResultView {
-    /// Of a hit and its rank: the lines that hold most of `terms`, or the lines of `extras` where there are any.
+    /// Of a hit and its rank: the lines that hold most of `terms`, or the lines of `extras` if there are any.
     pub fn new(
         tree: &Tree,
         (hit, rank): (Hit, usize),
@@ -357,7 +357,7 @@ fn runs(lines: impl Iterator<Item = usize>, (before, after): (usize, usize)) -> 
     runs
 }
 
-/// Lines of a text, each with its number in the file; none where it is shorter.
+/// Lines of a text, each with its number in the file; none if it is shorter.
 fn block(text: &[(u32, &str)], lines: &Range<usize>) -> Option<Block> {
     let taken = text.get(lines.start..lines.end.min(text.len()))?;
     let lines_of = || taken.iter().map(|(number, line)| (*number, (*line).to_owned())).collect();
@@ -366,14 +366,14 @@ fn block(text: &[(u32, &str)], lines: &Range<usize>) -> Option<Block> {
 
 /// What is said of results.
 pub struct Words<'a> {
-    /// Where there are none.
+    /// If there are none.
     pub nothing: &'a str,
-    /// Where there are some, and none of them may be what is wanted.
+    /// If there are some, and none of them may be what is wanted.
     pub unsure: &'a str,
 }
 
 /// Prints results as the layout says, and what there is to say of them: with the results where a person reads them, on
-/// stderr where a program may. `matches` finds what to highlight. The exit code is 0 where something was found, else 1.
+/// stderr where a program may. `matches` finds what to highlight. The exit code is 0 if something was found, else 1.
 ///
 /// # Errors
 /// When stdout cannot be written.
@@ -393,8 +393,8 @@ pub fn print<Q: Serialize>(
             output::print_paths(paths, end)?;
         }
         Format::Vimgrep => {
-            let places = answer.results.iter().flat_map(|result| result.vimgrep(&matches));
-            output::print_paths(places, '\n')?;
+            let positions = answer.results.iter().flat_map(|result| result.vimgrep(&matches));
+            output::print_paths(positions, '\n')?;
         }
         Format::Text => {
             let heading = if is_unsure { format!("{}:\n\n", words.unsure) } else { String::new() };

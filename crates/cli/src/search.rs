@@ -95,9 +95,13 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
         None => (HashMap::new(), ranked.iter().flat_map(RankedUnits::units).collect()),
         Some(expression) => matching(index, expression, ranked.as_ref()),
     };
-    let places: HashMap<usize, usize> =
-        ranked.iter().flat_map(RankedUnits::units).enumerate().map(|(place, unit)| (unit, place)).collect();
-    let ranked_hit = |unit: usize| index.ranked_hit(ranked.as_ref()?, *places.get(&unit)?);
+    let positions: HashMap<usize, usize> = ranked
+        .iter()
+        .flat_map(RankedUnits::units)
+        .enumerate()
+        .map(|(position, unit)| (unit, position))
+        .collect();
+    let ranked_hit = |unit: usize| index.ranked_hit(ranked.as_ref()?, *positions.get(&unit)?);
     let hits =
         order.into_iter().take(n_units).map(|unit| ranked_hit(unit).unwrap_or_else(|| index.unit(unit)));
     let hits = results::ranked(hits, limit, &layout);

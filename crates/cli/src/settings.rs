@@ -2,7 +2,7 @@
 //!
 //! A later one of these counts: the default, `quarry/config.toml` in the user's configuration directory, the nearest
 //! `.quarry.toml` from the searched directory up to the root of its repository, the command line. Settings files cannot
-//! start programs, name servers or places to write to, so that searching in somebody else's tree is safe. That of a
+//! start programs, or name servers or paths to write to, so that searching in an untrusted tree is safe. That of a
 //! tree is read as any file of a stranger's: only if it is a regular file, and what it names lies in its directory.
 
 use std::fs;
@@ -37,7 +37,7 @@ const MAX_BYTES_OF_TREE: u64 = 64 << 20;
 const MAX_MODEL_ENTRIES: usize = 1000;
 const MAX_MODEL_BYTES: u64 = 2 << 30;
 
-/// What one place says; a setting that it says nothing about is none.
+/// The settings of one source; those that it does not set are none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Layer {
@@ -95,7 +95,7 @@ impl Settings {
     /// Those of the tree at `root`, which may be a file.
     ///
     /// # Errors
-    /// When a settings file cannot be read, or says something that is no setting.
+    /// When a settings file cannot be read, or has an unknown setting.
     pub fn load(root: &Path) -> anyhow::Result<Self> {
         let mut layers = Vec::new();
         if let Some(file) = tree_file(root)
@@ -115,19 +115,21 @@ impl Settings {
     /// Those that hold for all of several trees: what the files say that they share, and the defaults.
     pub fn shared(all: &[Self]) -> Self {
         let Some((first, others)) = all.split_first() else { return Self::defaults() };
-        let place = |file: &Option<PathBuf>| file.as_ref().and_then(|file| file.canonicalize().ok());
+        let canonical = |file: &Option<PathBuf>| file.as_ref().and_then(|file| file.canonicalize().ok());
         let is_shared = |file: &Option<PathBuf>| {
-            others.iter().all(|other| other.layers.iter().any(|(found, _)| place(found) == place(file)))
+            others
+                .iter()
+                .all(|other| other.layers.iter().any(|(found, _)| canonical(found) == canonical(file)))
         };
         Self { layers: first.layers.iter().filter(|(file, _)| is_shared(file)).cloned().collect() }
     }
 
-    /// Those that hold where there is no file.
+    /// Those that hold if there is no file.
     pub fn defaults() -> Self {
         Self { layers: vec![(None, Layer::defaults())] }
     }
 
-    /// What the strongest place says.
+    /// The settings of the source with the highest precedence.
     pub fn get<T>(&self, setting: impl Fn(&Layer) -> Option<T>) -> Option<T> {
         self.layers.iter().find_map(|(_, layer)| setting(layer))
     }
@@ -146,7 +148,7 @@ fn user_file() -> Option<PathBuf> {
     Some(dirs::config_dir()?.join("quarry").join("config.toml"))
 }
 
-/// The nearest one from `base` up to the root of its repository; where there is none, the one that `base` could have.
+/// The nearest one from `base` up to the root of its repository; if there is none, the one that `base` could have.
 /// Outside of a repository nothing above `base` is looked at: it may be anybody's.
 fn of_tree(base: &Path) -> PathBuf {
     let own = base.join(TREE_FILE);
@@ -160,7 +162,7 @@ fn of_tree(base: &Path) -> PathBuf {
     iter::once(own.clone()).chain(above).find(|file| is_there(file)).unwrap_or(own)
 }
 
-/// The user's settings file; none where there is none.
+/// The user's settings file; none if there is none.
 fn read_of_user(file: &Path) -> anyhow::Result<Option<Layer>> {
     let Some(mut layer) = layer(file, quarry_files::read_regular_text(file, MAX_FILE_BYTES))? else {
         return Ok(None);
@@ -170,7 +172,7 @@ fn read_of_user(file: &Path) -> anyhow::Result<Option<Layer>> {
     Ok(Some(layer))
 }
 
-/// A settings file that came with a tree; none where there is none.
+/// A settings file that came with a tree; none if there is none.
 fn read_of_tree(file: &Path) -> anyhow::Result<Option<Layer>> {
     let parent = file.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
     let directory = Directory::open(parent).with_context(|| format!("cannot read {}", parent.display()))?;
@@ -197,7 +199,7 @@ fn read_of_tree(file: &Path) -> anyhow::Result<Option<Layer>> {
     Ok(Some(layer))
 }
 
-/// The settings in what was read of a file; none where there was none.
+/// The settings in what was read of a file; none if there was none.
 fn layer(file: &Path, text: io::Result<String>) -> anyhow::Result<Option<Layer>> {
     let text = match text {
         Ok(text) => text,
@@ -257,7 +259,7 @@ fn parse(text: &str) -> Result<Layer, (usize, String)> {
 
 fn unknown_key(name: &str, known: &[String]) -> String {
     let nearest = nearest(name, known.iter().map(String::as_str), 1).join("");
-    format!("there is no setting `{name}`; the nearest is `{nearest}`, all are: {}", known.join(", "))
+    format!("unknown setting `{name}`; did you mean `{nearest}`? The settings are: {}", known.join(", "))
 }
 
 /// The names of all settings.
@@ -265,7 +267,7 @@ pub fn keys() -> Vec<String> {
     values(&Layer::default()).into_iter().map(|(key, _)| key).collect()
 }
 
-/// The settings of a layer by name, null where it says nothing.
+/// The settings of a layer by name, null if it says nothing.
 pub fn values(layer: &Layer) -> Vec<(String, serde_json::Value)> {
     // By way of text, which has as many digits as a number was written with.
     let json = serde_json::to_string(layer).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `quarry similar`: code like the code at a place.
+//! `quarry similar`: code similar to the code at a position.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,8 +20,8 @@ use crate::tree::Tree;
 #[derive(Debug, Args)]
 pub struct SimilarArgs {
     /// A line of the function in question: FILE:LINE
-    #[arg(value_name = "FILE:LINE", value_parser = place)]
-    place: (PathBuf, u32),
+    #[arg(value_name = "FILE:LINE", value_parser = position)]
+    position: (PathBuf, u32),
     #[command(flatten)]
     source: SourceArgs,
     #[command(flatten)]
@@ -46,13 +46,13 @@ struct Given {
 /// Runs `quarry similar`.
 ///
 /// # Errors
-/// When the tree cannot be indexed or nothing is indexed at the place.
+/// When the tree cannot be indexed or no unit covers the position.
 pub fn run(args: &SimilarArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let settings = Settings::load(&args.source.path)?;
     let layout = args.output.layout(&settings);
     let filter = args.filter.filter(&settings)?;
-    let (file, line) = &args.place;
+    let (file, line) = &args.position;
     let path = relative(file, &args.source.path)?;
     let opened = args.source.open(&settings, Update::IfPossible)?;
     let tree = Tree::new(std::slice::from_ref(&args.source.path), opened.index)?;
@@ -98,7 +98,7 @@ pub fn run(args: &SimilarArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// `FILE:LINE`; a column after it, as compilers print it, is left out.
-fn place(text: &str) -> anyhow::Result<(PathBuf, u32)> {
+fn position(text: &str) -> anyhow::Result<(PathBuf, u32)> {
     let mut parts = text.rsplitn(3, ':');
     let last = parts.next().map(str::parse::<u32>);
     let before: Vec<&str> = parts.collect();
@@ -133,11 +133,11 @@ mod tests {
 
     #[test]
     fn places_are_as_compilers_print_them() {
-        assert_eq!(place("a/b.rs:12").unwrap(), (PathBuf::from("a/b.rs"), 12));
-        assert_eq!(place("a/b.rs:12:5").unwrap(), (PathBuf::from("a/b.rs"), 12));
-        assert_eq!(place("C:x.rs:5").unwrap(), (PathBuf::from("C:x.rs"), 5));
+        assert_eq!(position("a/b.rs:12").unwrap(), (PathBuf::from("a/b.rs"), 12));
+        assert_eq!(position("a/b.rs:12:5").unwrap(), (PathBuf::from("a/b.rs"), 12));
+        assert_eq!(position("C:x.rs:5").unwrap(), (PathBuf::from("C:x.rs"), 5));
         for wrong in ["a/b.rs", "a:b", "a:0", "12", ""] {
-            assert!(place(wrong).is_err(), "{wrong}");
+            assert!(position(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -34,17 +34,17 @@ pub struct StatusArgs {
 #[derive(Serialize)]
 struct Answer {
     root: PathBuf,
-    /// The path that was asked about, relative to the root; empty where it is the same.
+    /// The path that was asked about, relative to the root; empty if it is the same.
     part: String,
     /// Directory of the index.
     index: PathBuf,
-    /// What is in the place of an index and is not used, because this user has not made it on this machine.
+    /// Index directories that are not used, because this user did not write them on this machine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ignored: Vec<PathBuf>,
     fresh: bool,
     /// Why it is not fresh.
     reason: Option<String>,
-    /// What the index holds; null where there is none.
+    /// What the index holds; null if there is none.
     holds: Option<Holds>,
 }
 
@@ -68,7 +68,7 @@ struct SkippedView {
     reason: String,
 }
 
-/// Runs `quarry status`: exit code 0 where there is an index, else 1.
+/// Runs `quarry status`: exit code 0 if there is an index, else 1.
 ///
 /// # Errors
 /// When the tree cannot be read.
@@ -143,7 +143,7 @@ fn text(status: &Status) -> String {
     text
 }
 
-/// Names with their counts, the greatest first, without those of zero.
+/// Names with their counts, the largest first, without those of zero.
 fn counts(mut counts: Vec<(&str, usize)>) -> String {
     counts.retain(|(_, n)| *n > 0);
     counts.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));

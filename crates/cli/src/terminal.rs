@@ -121,13 +121,13 @@ impl Block {
 
 /// Three parts: where and what, the declaration, and lines of the source; `matches` finds what to highlight.
 pub fn format_hit(hit: &HitView, terminal: Terminal, matches: impl Fn(&str) -> Vec<Range<usize>>) -> String {
-    let place = terminal.paint(PATH_STYLE, &format!("{}:{}", hit.path.display(), hit.start_line));
+    let position = terminal.paint(PATH_STYLE, &format!("{}:{}", hit.path.display(), hit.start_line));
     // A link has to say it all.
     let file = std::path::absolute(hit.path).unwrap_or_default();
-    let place = terminal.link(&file, place);
+    let position = terminal.link(&file, position);
     let name = terminal.paint(NAME_STYLE, hit.name);
     let space = if name.is_empty() { "" } else { " " };
-    let mut out = format!("{:>2}. {place}  {}{space}{name}\n", hit.rank, hit.kind);
+    let mut out = format!("{:>2}. {position}  {}{space}{name}\n", hit.rank, hit.kind);
     if !hit.signature.is_empty() {
         let _ = writeln!(out, "    {}", terminal.highlight(hit.signature, &matches(hit.signature)));
     }

@@ -153,7 +153,7 @@ fn read_settings(args: &StaticArgs) -> anyhow::Result<Settings> {
         Some(path) => std::fs::read_to_string(path)
             .with_context(|| format!("{}: cannot be read", path.display()))?
             .parse::<toml::Table>()
-            .with_context(|| format!("{}: is no TOML", path.display()))?,
+            .with_context(|| format!("{}: is not valid TOML", path.display()))?,
         None => toml::Table::new(),
     };
     for setting in &args.settings {
@@ -180,7 +180,7 @@ fn progress_bar(template: &str) -> ProgressBar {
     ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// A line on standard error, above the bar where there is one.
+/// A line on standard error, above the bar if there is one.
 #[expect(clippy::print_stderr, reason = "the command line speaks to the person who runs it")]
 fn say(bar: &ProgressBar, line: &str) {
     let line = output::harmless(line);

@@ -34,7 +34,7 @@ impl Tree {
     /// The index of `paths`, which may be files.
     ///
     /// # Errors
-    /// When there is nothing at one of them any more.
+    /// When there is nothing at one of them any longer.
     pub fn new(paths: &[PathBuf], index: Index) -> anyhow::Result<Self> {
         let current = env::current_dir().ok();
         let root = |path: &PathBuf| {

@@ -183,7 +183,7 @@ impl Changes {
     fn told(sender: Sender<Message>, index: PathBuf) -> Self {
         let tell = move |event: notify::Result<Event>| {
             if let Some(message) = message(event, &index) {
-                // Nobody listens any more: it is the end.
+                // Nobody listens any longer: it is the end.
                 let _ = sender.send(message);
             }
         };
@@ -296,7 +296,7 @@ fn reason(error: notify::Error) -> String {
     }
 }
 
-/// How many directories the system lets a user watch; none where there is no such limit.
+/// How many directories the system lets a user watch; none if there is no such limit.
 pub fn directory_limit() -> Option<usize> {
     fs::read_to_string("/proc/sys/fs/inotify/max_user_watches").ok()?.trim().parse().ok()
 }

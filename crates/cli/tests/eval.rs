@@ -85,7 +85,7 @@ fn every_method_ranks_a_converted_data_set() {
         }
         assert_eq!(report["model"].is_string(), ["static", "hybrid"].contains(&method));
     }
-    // Ranks 1, 1, and for `list`, which only document 1 holds, 2: of the rest 3 has the greatest id.
+    // Ranks 1, 1, and for `list`, which only document 1 holds, 2: of the rest 3 has the largest id.
     let mrr = json(directory.path(), "eval ./score --method bm25 --json")["metrics"]["mrr"].as_f64().unwrap();
     assert!((mrr - (1.0 + 1.0 + 0.5) / 3.0).abs() < 1e-12, "{mrr}");
 }

@@ -228,7 +228,7 @@ fn what_is_not_a_message_is_answered_and_logged() {
     assert_eq!((code, id, message.contains("`name`")), (-32602, json!(9), true));
     let cursor = r#"{"jsonrpc":"2.0","id":10,"method":"tools/list","params":{"cursor":"x"}}"#;
     assert_eq!(server.error_of(cursor).0, -32602);
-    // What asks for no answer has none, and nothing that is no answer to us.
+    // Notifications get no answer, nor do messages that are not requests.
     for line in [
         "",
         r#"{"jsonrpc":"2.0","method":"tools/list"}"#,

@@ -31,7 +31,7 @@ fn serve(pause: Duration) -> (String, Arc<Mutex<Vec<String>>>) {
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let requests = Arc::clone(&requests);
-            // Whoever is killed hangs up.
+            // A killed process hangs up.
             thread::spawn(move || drop(answer(stream, pause, &requests)));
         }
     });

@@ -126,7 +126,7 @@ fn a_mistake_in_a_settings_file_is_shown_where_it_is() {
     let fixture = Fixture::new();
     fixture.write("tree/.quarry.toml", "limit = 2\ntreshold = 0.5\n");
     let output = fixture.run(&["config"]);
-    check_error(&output, ".quarry.toml:2: there is no setting `treshold`; the nearest is `threshold`");
+    check_error(&output, ".quarry.toml:2: unknown setting `treshold`; did you mean `threshold`?");
     assert_eq!(fixture.run(&["search", "--help"]).status.code(), Some(0));
     assert_eq!(fixture.run(&["languages"]).status.code(), Some(0));
 }

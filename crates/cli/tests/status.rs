@@ -186,7 +186,7 @@ fn a_watched_index_follows_the_tree() {
         let watch = Watch::start(&fixture, options);
         let first = watch.next();
         assert_eq!((&first["files"], &first["built"]), (&2.into(), &true.into()), "{first}");
-        // What is ignored is no change, so that this tells of the other file only.
+        // Ignored files do not count as changes, so this reports only the other file.
         fixture.write("tree/out/generated.py", "y = 2\n");
         fixture.write("tree/http/client.py", "def fetch(url):\n    return url\n");
         let second = watch.next();

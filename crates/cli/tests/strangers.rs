@@ -161,13 +161,13 @@ fn settings_of_a_tree_name_nothing_outside_of_it() {
     let message = stderr(&run(&fixture, &["search", "socket"]));
     assert!(message.contains("no static model"), "{message}");
     fs::remove_file(fixture.path("config/quarry/config.toml")).unwrap();
-    // Servers, programs and keys are no settings at all.
+    // Servers, programs and keys are not settings at all.
     for line in
         ["base_url = \"http://example.org\"", "key_variable = \"HOME\"", "editor = \"sh\"", "index = \"..\""]
     {
         fixture.write("tree/.quarry.toml", line);
         let message = stderr(&run(&fixture, &["search", "socket"]));
-        assert!(message.contains("there is no setting"), "{message}");
+        assert!(message.contains("unknown setting"), "{message}");
     }
     fixture.write("tree/.quarry.toml", "max_bytes = 9223372036854775807\n");
     fs::File::create(fixture.path("tree/huge.py")).unwrap().set_len(1 << 40).unwrap();
@@ -221,7 +221,7 @@ fn an_index_in_a_tree_cannot_have_other_files_written() {
             );
         }
     }
-    // Whoever asks for an index in the tree gets one, in which no link is left.
+    // An index in the tree that is asked for is built, without links.
     finds_the_socket(&run(&fixture, &["search", "open a socket"]));
     let output = run(&fixture, &["index", "--local"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

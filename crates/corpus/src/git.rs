@@ -81,7 +81,7 @@ pub struct Reach {
 /// Why no history can be read.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
-    /// There is no repository around a directory.
+    /// The directory is not in a repository.
     #[error("{}: expected a directory of a git repository, found no .git in it or above it", .0.display())]
     NoRepository(PathBuf),
     /// A repository without files of its own.
@@ -137,7 +137,7 @@ pub enum GitError {
 /// A commit that cannot be read is counted and left out; a history whose next commits cannot be told ends there.
 ///
 /// # Errors
-/// When there is no repository, it is bare or empty, or the commit to begin with is not there.
+/// When there is no repository, it is bare or empty, or the commit to begin with is missing.
 pub fn read_history(
     directory: &Path,
     options: &HistoryOptions,

@@ -23,7 +23,7 @@ const MAX_DOC_BYTES: usize = 1500;
 /// A function with its documentation taken apart. The fields are those of a line of a pairs file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FunctionPair {
-    /// First sentence of the documentation; empty where there is none that says something.
+    /// First sentence of the documentation; empty if there is none that says something.
     pub query: String,
     /// The rest of the documentation.
     pub doc: String,

@@ -400,7 +400,7 @@ fn queries_with_several_positives_keep_them_all() {
         let wrong = pairs.iter().find(|pair| {
             pair.label == Some(0) && pair.query.text == "q" && ["a", "b"].contains(&pair.code.text.as_str())
         });
-        assert!(wrong.is_none(), "seed {seed}: an answer is no mismatch: {wrong:?}");
+        assert!(wrong.is_none(), "seed {seed}: an answer is not a mismatch: {wrong:?}");
     }
 }
 

@@ -51,7 +51,7 @@ fn serve(
                     requests.push(head.clone());
                     requests.len() - 1
                 };
-                // Whoever hangs up in the middle is part of the tests.
+                // Hanging up in the middle is part of the tests.
                 let _ = script(number, &head, &mut stream);
             });
         }
@@ -87,11 +87,11 @@ fn send(request: &str, stream: &mut TcpStream, most: usize) -> std::io::Result<(
     stream.write_all(&rest[..most.min(rest.len())])
 }
 
-struct Place {
+struct Destination {
     directory: tempfile::TempDir,
 }
 
-impl Place {
+impl Destination {
     fn new() -> Self {
         Self { directory: tempfile::tempdir().unwrap() }
     }
@@ -133,24 +133,26 @@ fn failure(result: Result<Downloaded, DownloadError>) -> Failure {
 
 #[test]
 fn a_file_is_there_whole_and_is_not_asked_for_again() {
-    let (place, server) = (Place::new(), serve(|_, request, stream| send(request, stream, usize::MAX)));
-    let got = place.get(&server, &verified()).unwrap();
+    let (destination, server) =
+        (Destination::new(), serve(|_, request, stream| send(request, stream, usize::MAX)));
+    let got = destination.get(&server, &verified()).unwrap();
     assert_eq!(got, Downloaded { size: 100_000, sha256: SHA256.into(), kept: 0, is_verified: true });
-    assert!(place.is_whole());
-    let again = place.get(&server, &Expected::default()).unwrap();
+    assert!(destination.is_whole());
+    let again = destination.get(&server, &Expected::default()).unwrap();
     assert_eq!((again.kept, again.is_verified, again.sha256.as_str()), (100_000, false, SHA256));
     assert_eq!(server.seen.lock().unwrap().len(), 1);
-    fs::write(place.target(), "mine").unwrap();
-    let error = place.get(&server, &verified()).unwrap_err().to_string();
+    fs::write(destination.target(), "mine").unwrap();
+    let error = destination.get(&server, &verified()).unwrap_err().to_string();
     assert!(error.contains("another file is there: expected 100000 bytes, found 4"), "{error}");
-    assert_eq!(fs::read(place.target()).unwrap(), b"mine");
+    assert_eq!(fs::read(destination.target()).unwrap(), b"mine");
 }
 
 #[test]
 fn what_breaks_off_goes_on_where_it_stopped() {
-    let (place, server) = (Place::new(), serve(|_, request, stream| send(request, stream, 30_000)));
-    place.get(&server, &Expected::default()).unwrap();
-    assert!(place.is_whole());
+    let (destination, server) =
+        (Destination::new(), serve(|_, request, stream| send(request, stream, 30_000)));
+    destination.get(&server, &Expected::default()).unwrap();
+    assert!(destination.is_whole());
     let seen = server.seen.lock().unwrap();
     let starts: Vec<_> = seen.iter().map(|request| start(request)).collect();
     assert_eq!(starts, [None, Some(30_000), Some(60_000), Some(90_000)]);
@@ -162,23 +164,24 @@ fn what_another_run_left_is_kept_and_a_part_of_elsewhere_is_not() {
     for (origin, kept) in
         [("", 0), ("SAME\n\"one\"\n", 5), ("SAME\n", 5), ("http://elsewhere/\n\"one\"\n", 0)]
     {
-        let (place, server) = (Place::new(), serve(|_, request, stream| send(request, stream, usize::MAX)));
-        fs::write(place.directory.path().join("file.bin.part"), &content()[..5]).unwrap();
+        let (destination, server) =
+            (Destination::new(), serve(|_, request, stream| send(request, stream, usize::MAX)));
+        fs::write(destination.directory.path().join("file.bin.part"), &content()[..5]).unwrap();
         fs::write(
-            place.directory.path().join("file.bin.part.from"),
+            destination.directory.path().join("file.bin.part.from"),
             origin.replace("SAME", server.url.as_str()),
         )
         .unwrap();
-        assert_eq!(place.get(&server, &verified()).unwrap().kept, kept, "{origin}");
-        assert!(place.is_whole());
+        assert_eq!(destination.get(&server, &verified()).unwrap().kept, kept, "{origin}");
+        assert!(destination.is_whole());
         assert_eq!(start(&server.seen.lock().unwrap()[0]), (kept > 0).then_some(5), "{origin}");
     }
 }
 
 #[test]
 fn without_a_version_and_a_hash_halves_are_not_joined() {
-    let (place, server) = (
-        Place::new(),
+    let (destination, server) = (
+        Destination::new(),
         serve(|number, request, stream| {
             if number == 0 {
                 head(stream, "200 OK", 100_000, "")?;
@@ -187,35 +190,36 @@ fn without_a_version_and_a_hash_halves_are_not_joined() {
             send(request, stream, usize::MAX)
         }),
     );
-    place.get(&server, &Expected::default()).unwrap();
-    assert!(place.is_whole());
+    destination.get(&server, &Expected::default()).unwrap();
+    assert!(destination.is_whole());
     assert_eq!(start(&server.seen.lock().unwrap()[1]), None);
 }
 
 #[test]
 fn a_server_without_ranges_and_a_file_that_changes_start_over() {
-    let (place, server) = (
-        Place::new(),
+    let (destination, server) = (
+        Destination::new(),
         serve(|number, _, stream| {
             head(stream, "200 OK", 100_000, &TAG.replace("one", &number.to_string()))?;
             stream.write_all(&content()[..if number == 0 { 40_000 } else { 100_000 }])
         }),
     );
-    place.get(&server, &verified()).unwrap();
-    assert!(place.is_whole());
+    destination.get(&server, &verified()).unwrap();
+    assert!(destination.is_whole());
     assert_eq!(start(&server.seen.lock().unwrap()[1]), Some(40_000));
 }
 
 #[test]
 fn wrong_content_is_refused_and_removed() {
-    let (place, server) = (Place::new(), serve(|_, request, stream| send(request, stream, usize::MAX)));
+    let (destination, server) =
+        (Destination::new(), serve(|_, request, stream| send(request, stream, usize::MAX)));
     let wrong = Expected { sha256: Some("0".repeat(64)), ..Expected::default() };
-    let error = failure(place.get(&server, &wrong));
+    let error = failure(destination.get(&server, &wrong));
     assert!(matches!(&error, Failure::Hash { found, .. } if found == SHA256), "{error}");
-    assert_eq!(place.names(), Vec::<String>::new());
+    assert_eq!(destination.names(), Vec::<String>::new());
     let wrong = Expected { size: Some(99_999), ..Expected::default() };
     assert!(matches!(
-        failure(place.get(&server, &wrong)),
+        failure(destination.get(&server, &wrong)),
         Failure::Length { expected: 99_999, found: 100_000 }
     ));
     // A server that says no length and sends too much.
@@ -225,27 +229,28 @@ fn wrong_content_is_refused_and_removed() {
             stream.write_all(&[0; 1000])?;
         }
     });
-    let place = Place::new();
-    assert!(matches!(failure(place.get(&endless, &verified())), Failure::Length { .. }));
-    assert!(!place.target().exists());
+    let destination = Destination::new();
+    assert!(matches!(failure(destination.get(&endless, &verified())), Failure::Length { .. }));
+    assert!(!destination.target().exists());
 }
 
 #[test]
 fn a_file_that_is_not_there_is_named_at_once_and_a_busy_server_asked_again() {
-    let (place, server) = (Place::new(), serve(|_, _, stream| head(stream, "404 Not Found", 0, "")));
-    let error = place.get(&server, &verified()).unwrap_err().to_string();
+    let (destination, server) =
+        (Destination::new(), serve(|_, _, stream| head(stream, "404 Not Found", 0, "")));
+    let error = destination.get(&server, &verified()).unwrap_err().to_string();
     assert!(error.contains("/data/file.bin: expected the file, found the status 404"), "{error}");
-    assert_eq!((server.seen.lock().unwrap().len(), place.names().len()), (1, 0));
+    assert_eq!((server.seen.lock().unwrap().len(), destination.names().len()), (1, 0));
     let busy = serve(|number, request, stream| match number {
         0 | 1 => head(stream, "503 Service Unavailable", 0, ""),
         _ => send(request, stream, usize::MAX),
     });
-    place.get(&busy, &verified()).unwrap();
+    destination.get(&busy, &verified()).unwrap();
     let broken = serve(|_, _, stream| head(stream, "500 Internal Server Error", 0, ""));
-    assert!(matches!(failure(Place::new().get(&broken, &verified())), Failure::Status { status: 500 }));
+    assert!(matches!(failure(Destination::new().get(&broken, &verified())), Failure::Status { status: 500 }));
     assert_eq!(broken.seen.lock().unwrap().len(), 3);
     let nobody = Server { url: Url::parse("http://127.0.0.1:1/x").unwrap(), seen: Arc::default() };
-    assert!(failure(Place::new().get(&nobody, &verified())).to_string().contains("onnect"));
+    assert!(failure(Destination::new().get(&nobody, &verified())).to_string().contains("onnect"));
 }
 
 #[test]
@@ -264,11 +269,13 @@ fn a_server_that_stalls_or_drips_is_given_up_and_what_came_is_kept() {
     });
     let both = [stalls, drips].map(|server| {
         thread::spawn(move || {
-            let place = Place::new();
-            let error = failure(place.get(&server, &Expected { sha256: None, ..verified() }));
+            let destination = Destination::new();
+            let error = failure(destination.get(&server, &Expected { sha256: None, ..verified() }));
             assert!(error.to_string().ends_with("it goes on where it stopped"), "{error}");
-            assert!(fs::metadata(place.directory.path().join("file.bin.part")).unwrap().len() >= 50_000);
-            assert!(!place.target().exists());
+            assert!(
+                fs::metadata(destination.directory.path().join("file.bin.part")).unwrap().len() >= 50_000
+            );
+            assert!(!destination.target().exists());
         })
     });
     both.into_iter().for_each(|test| test.join().unwrap());
@@ -276,24 +283,24 @@ fn a_server_that_stalls_or_drips_is_given_up_and_what_came_is_kept() {
 
 #[test]
 fn redirects_are_followed_to_an_end() {
-    let (place, server) = (
-        Place::new(),
+    let (destination, server) = (
+        Destination::new(),
         serve(|_, request, stream| match request.contains("get /moved") {
             true => send(request, stream, usize::MAX),
             false => head(stream, "302 Found", 0, "Location: /moved\r\n"),
         }),
     );
-    place.get(&server, &verified()).unwrap();
-    assert!(place.is_whole());
+    destination.get(&server, &verified()).unwrap();
+    assert!(destination.is_whole());
     let circle = serve(|_, _, stream| head(stream, "302 Found", 0, "Location: /again\r\n"));
-    failure(Place::new().get(&circle, &verified()));
+    failure(Destination::new().get(&circle, &verified()));
     assert_eq!(circle.seen.lock().unwrap().len(), 11);
 }
 
 #[test]
 fn a_second_download_waits_for_nobody_and_harms_nothing() {
-    let (place, server) = (
-        Place::new(),
+    let (destination, server) = (
+        Destination::new(),
         serve(|_, request, stream| {
             send(request, stream, 50_000)?;
             thread::sleep(Duration::from_millis(500));
@@ -301,20 +308,22 @@ fn a_second_download_waits_for_nobody_and_harms_nothing() {
         }),
     );
     let results: Vec<_> = thread::scope(|scope| {
-        let both: Vec<_> = (0..2).map(|_| scope.spawn(|| place.get(&server, &verified()))).collect();
+        let both: Vec<_> = (0..2).map(|_| scope.spawn(|| destination.get(&server, &verified()))).collect();
         both.into_iter().map(|one| one.join().unwrap()).collect()
     });
     let n_busy = results.iter().filter(|result| matches!(result, Err(DownloadError::Busy { .. }))).count();
     assert_eq!((n_busy, results.iter().filter(|result| result.is_ok()).count()), (1, 1), "{results:?}");
-    assert!(place.is_whole());
+    assert!(destination.is_whole());
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_named() {
-    let (place, server) = (Place::new(), serve(|_, request, stream| send(request, stream, usize::MAX)));
-    std::os::unix::fs::symlink(Path::new("/dev/full"), place.directory.path().join("file.bin.part")).unwrap();
-    let error = place.get(&server, &verified()).unwrap_err();
+    let (destination, server) =
+        (Destination::new(), serve(|_, request, stream| send(request, stream, usize::MAX)));
+    std::os::unix::fs::symlink(Path::new("/dev/full"), destination.directory.path().join("file.bin.part"))
+        .unwrap();
+    let error = destination.get(&server, &verified()).unwrap_err();
     assert!(error.to_string().contains("file.bin.part: cannot be written; check the directory"), "{error}");
-    assert!(!place.target().exists());
+    assert!(!destination.target().exists());
 }

@@ -121,7 +121,7 @@ struct Store {
     header: [u8; HEADER_LENGTH as usize],
     dimension: usize,
     /// Offset of the record of each text, by its hash.
-    places: HashMap<u128, u64>,
+    offsets: HashMap<u128, u64>,
     /// Offset up to which the file has been read; 0 until its header is checked.
     end: u64,
 }
@@ -133,7 +133,7 @@ impl Store {
         header[16..24].copy_from_slice(&xxh3_64(id.as_bytes()).to_le_bytes());
         header[24..].copy_from_slice(&(dimension as u64).to_le_bytes());
         let file = open_file(&path)?;
-        let mut store = Self { path, file, header, dimension, places: HashMap::new(), end: 0 };
+        let mut store = Self { path, file, header, dimension, offsets: HashMap::new(), end: 0 };
         store.locked(Self::read_on)?;
         mark_used(&store.file);
         Ok(store)
@@ -176,7 +176,7 @@ impl Store {
             }
             // Clearing the cache removed the file, and another process may have created it again.
             self.file = open_file(&self.path)?;
-            self.places.clear();
+            self.offsets.clear();
             self.end = 0;
         }
         Err(io::Error::other("it was removed each time it was opened"))
@@ -202,7 +202,7 @@ impl Store {
         for _ in 0..n_new {
             reader.read_exact(&mut record)?;
             match key(&record) {
-                Some(key) => _ = self.places.insert(key, self.end),
+                Some(key) => _ = self.offsets.insert(key, self.end),
                 None => n_damaged += 1,
             }
             self.end += record_length as u64;
@@ -220,13 +220,13 @@ impl Store {
             store.read_on()?;
             let mut record = vec![0; store.record_length()];
             for &wanted in keys {
-                let Some(&place) = store.places.get(&wanted) else { continue };
-                store.file.seek(SeekFrom::Start(place))?;
+                let Some(&offset) = store.offsets.get(&wanted) else { continue };
+                store.file.seek(SeekFrom::Start(offset))?;
                 store.file.read_exact(&mut record)?;
                 if key(&record) == Some(wanted) {
                     rows.insert(wanted, vector(&record));
                 } else {
-                    store.places.remove(&wanted);
+                    store.offsets.remove(&wanted);
                 }
             }
             Ok(())
@@ -242,7 +242,7 @@ impl Store {
         let written = self.locked(|store| {
             store.read_on()?;
             let mut records = Vec::new();
-            for (key, vector) in rows.iter().filter(|(key, _)| !store.places.contains_key(key)) {
+            for (key, vector) in rows.iter().filter(|(key, _)| !store.offsets.contains_key(key)) {
                 append(&mut records, *key, vector);
             }
             // Bytes after the last complete record are those of an interrupted writer.
@@ -412,18 +412,18 @@ mod tests {
             .unwrap();
         let whole = fs::read(&path).unwrap();
         model.count();
-        for place in 0..whole.len() {
+        for offset in 0..whole.len() {
             let mut damaged = whole.clone();
-            damaged[place] ^= 1;
+            damaged[offset] ^= 1;
             fs::write(&path, &damaged).unwrap();
-            assert_eq!(embed(), expected, "byte {place}");
-            assert_eq!(model.count(), if place < HEADER_LENGTH as usize { 3 } else { 1 }, "byte {place}");
-            fs::write(&path, &whole[..place]).unwrap();
-            assert_eq!(embed(), expected, "cut at {place}");
-            let n_whole = place.saturating_sub(HEADER_LENGTH as usize) / 32;
-            assert_eq!(model.count(), 3 - n_whole, "cut at {place}");
-            assert_eq!(embed(), expected, "after it was cut at {place}");
-            assert_eq!(model.count(), 0, "after it was cut at {place}");
+            assert_eq!(embed(), expected, "byte {offset}");
+            assert_eq!(model.count(), if offset < HEADER_LENGTH as usize { 3 } else { 1 }, "byte {offset}");
+            fs::write(&path, &whole[..offset]).unwrap();
+            assert_eq!(embed(), expected, "cut at {offset}");
+            let n_whole = offset.saturating_sub(HEADER_LENGTH as usize) / 32;
+            assert_eq!(model.count(), 3 - n_whole, "cut at {offset}");
+            assert_eq!(embed(), expected, "after it was cut at {offset}");
+            assert_eq!(model.count(), 0, "after it was cut at {offset}");
         }
         // Another length of vectors under the same name.
         let longer = Counting::new("m", 3);

@@ -29,7 +29,7 @@ pub struct Header {
     pub dimension: u32,
     /// Rows of the document table: one per token.
     pub n_tokens: u32,
-    /// Rows of the query table, for the tokens of lowest id. Queries read other tokens, and all where this is 0,
+    /// Rows of the query table, for the tokens of lowest id. Queries read other tokens, and all if this is 0,
     /// from the document table.
     pub n_query_rows: u32,
     /// Length of the table from hashes to ids.

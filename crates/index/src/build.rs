@@ -58,7 +58,7 @@ pub(crate) struct WrittenPart {
     pub skipped: Vec<Skipped>,
 }
 
-/// A file that was read and cut into units.
+/// A file that was read and split into units.
 struct Prepared<'a> {
     file: &'a ListedFile,
     language: Language,

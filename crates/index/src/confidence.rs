@@ -16,7 +16,7 @@ pub struct Evidence {
     /// Share of the query, by weight of its words, whose words occur in the index at all, 0 to 1.
     pub known: f32,
     /// The first result's share of what all candidates score, by the ranking's own softmax
-    /// ([`intent`](crate::intent)), 0 to 1: near 1 where one result stands out, near 0 where many are alike.
+    /// ([`intent`](crate::intent)), 0 to 1: near 1 where one result stands out, near 0 if many are alike.
     pub share: f32,
 }
 

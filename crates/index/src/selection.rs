@@ -18,7 +18,7 @@ pub(crate) fn better_first(a: &(usize, f32), b: &(usize, f32)) -> Ordering {
     b.1.total_cmp(&a.1).then(a.0.cmp(&b.0))
 }
 
-/// Of the first `n_units` units the `n` with the greatest scores above 0, with these, in no order; of equal ones at the
+/// Of the first `n_units` units the `n` with the largest scores above 0, with these, in no order; of equal ones at the
 /// border the first.
 pub(crate) fn best(n_units: usize, n: usize, score: impl Fn(usize) -> f32 + Sync) -> Vec<(usize, f32)> {
     let cut = |mut units: Vec<(usize, f32)>| {

@@ -75,7 +75,7 @@ pub fn best_lines_beside(
 }
 
 /// The lines of a unit's source, from 0, that its signature is made of and that hold nothing else but white space,
-/// commas and what opens the body; empty where these cannot be told from others.
+/// commas and what opens the body; empty if these cannot be told from others.
 #[must_use]
 pub fn declaration_lines(text: &str, signature: &str) -> Range<usize> {
     let compact = |text: &str| text.replace(|c: char| c.is_whitespace() || c == ',', "");

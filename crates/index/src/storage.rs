@@ -217,7 +217,7 @@ pub(crate) fn map_all(file: &File) -> io::Result<Mmap> {
 #[allow(unsafe_code, reason = "a map is unsafe because others can change the file below it")]
 fn map(file: &File, start: usize, length: usize) -> io::Result<Mmap> {
     // SAFETY: the files of an index are written before the manifest names them and never again, only removed or
-    // replaced as a whole, which leaves a map intact. Truncating one by hand causes a bus error, as with any map.
+    // replaced as a whole, which leaves a map intact. Truncating one manually causes a bus error, as with any map.
     unsafe { MmapOptions::new().offset(start as u64).len(length).map(file) }
 }
 

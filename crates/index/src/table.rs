@@ -56,7 +56,7 @@ pub(crate) struct FileRecord {
     modified_ns: u64,
     changed_ns: u64,
     inode: u64,
-    /// Hash of the content; 0 where it could not be read.
+    /// Hash of the content; 0 if it could not be read.
     pub hash: u64,
     pub path: Text,
     pub language: Text,

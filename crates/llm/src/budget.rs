@@ -102,7 +102,7 @@ impl Price {
 pub struct Cost {
     /// Tokens sent and written.
     pub tokens: u64,
-    /// Their price; nothing where the settings name no price.
+    /// Their price; nothing if the settings name no price.
     pub money: Money,
 }
 
@@ -316,7 +316,7 @@ impl Budget {
     /// Whether calls may still be sent, for which a reservation was made a while ago.
     ///
     /// # Errors
-    /// [`BudgetError::Overrun`] where no limit can be kept any more.
+    /// [`BudgetError::Overrun`] where no limit can be kept any longer.
     pub(crate) fn check_overrun(&self) -> Result<(), BudgetError> {
         self.check(&self.accounts.lock())
     }

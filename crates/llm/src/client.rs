@@ -316,7 +316,7 @@ impl Client {
         self.cache.is_some() || self.recorder.is_some()
     }
 
-    /// Why answers cannot be kept in the cache or the recording any more, if that is so. What was answered is given out
+    /// Why answers cannot be kept in the cache or the recording any longer, if that is so. What was answered is given out
     /// all the same, since it is paid; but nothing is sent from then on, as the user wanted answers to be kept.
     ///
     /// # Errors

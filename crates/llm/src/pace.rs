@@ -108,7 +108,7 @@ impl Pace {
             // A call that is larger than the bucket goes when the bucket is full, and leaves a debt.
             let missing = (tokens as f64).min(capacity) - self.tokens;
             self.refilled = now;
-            // Less than a token is an error of rounding, which would be waited for in vain.
+            // Less than a token is a rounding error, not worth waiting for.
             if missing > 0.5 {
                 return Turn::At(now + Duration::from_secs_f64((missing / rate * 60.0).clamp(0.001, 3600.0)));
             }

@@ -9,9 +9,9 @@ use crate::budget::Usage;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Whoever sets the task.
+    /// The system message, which sets the task.
     System,
-    /// Whoever asks.
+    /// The user.
     User,
     /// An answer of the model.
     Assistant,

@@ -11,7 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
 /// Maximum number of characters between two characters of a secret that are passed over, and the most meanings that a
-/// position in a text may have: whoever sends nothing else must not keep us busy.
+/// position in a text may have, so that hostile text does not take long.
 const MAX_SKIPPED: usize = 64;
 
 /// One way to write a secret: a sequence of bytes, each of which may be escaped.

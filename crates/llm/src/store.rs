@@ -67,7 +67,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The cache in `directory`, which is made where there is none.
+    /// The cache in `directory`, which is made if there is none.
     ///
     /// # Errors
     /// [`LlmError::Store`] where the directory cannot be made, or nothing can be written there: that is found before an
@@ -141,7 +141,7 @@ impl Cache {
             file.persist(&path)?;
             Ok(())
         };
-        // Whoever clears the cache may remove the directory between two steps.
+        // Clearing the cache may remove the directory between two steps.
         let again = |error: io::Error| if error.kind() == ErrorKind::NotFound { write() } else { Err(error) };
         write().or_else(again).or_else(again).map_err(|source| {
             failed(&path, "cannot store an answer; make room or name another directory for the cache", source)

@@ -24,11 +24,11 @@ const MAX_ERROR_BYTES: u64 = 1 << 20;
 /// Maximum time for a connection to be made. A running server accepts at once.
 const CONNECT: Duration = Duration::from_secs(15);
 
-/// One attempt of a call. It holds no key, and names no server: whoever makes it knows both.
+/// One attempt of a call. It holds no key and names no server: the transport knows both.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attempt {
-    /// Stands for the call: the same for all its attempts, and for whoever asks the same (see
+    /// Stands for the call: the same for all its attempts, and for equal calls (see
     /// [`crate::Client::chat_name`]).
     pub name: String,
     /// Which API it is made for.
@@ -50,7 +50,7 @@ pub trait Transport: fmt::Debug + Send + Sync {
     fn post(&self, attempt: &Attempt) -> Result<String, Failure>;
 }
 
-/// Sends attempts to one server over HTTP, with its key. The only place of this crate that talks to a network.
+/// Sends attempts to one server over HTTP, with its key. Only this module talks to a network.
 #[derive(Debug)]
 pub struct HttpTransport {
     agent: Agent,

@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 /// How sure a method is of a query's ranking, by three measures.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Confidence {
-    /// Greatest score.
+    /// Maximum score.
     pub max: f64,
     /// Standard deviation of the scores, as of a population.
     pub std: f64,
-    /// Greatest score less the second one; 0 for one document.
+    /// Maximum score minus the second one; 0 for one document.
     pub diff1: f64,
 }
 

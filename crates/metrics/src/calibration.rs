@@ -1,4 +1,4 @@
-//! Whether probabilities can be believed: verdicts, and the decision that there is no good answer.
+//! Calibration of probabilities: of verdicts, and of the decision that no result answers the query.
 //!
 //! A forecast is a probability that something holds, and whether it held. Values are finite; lists have the same
 //! length and are not empty, which [`check_forecasts`] sees to.
@@ -7,7 +7,7 @@ use crate::MetricsError;
 use crate::significance::quantile;
 use serde::{Deserialize, Serialize};
 
-/// Refuses what is no list of forecasts.
+/// Refuses an invalid list of forecasts.
 ///
 /// # Errors
 /// Without forecasts, when there are more probabilities than outcomes or fewer, or with a probability outside of 0
@@ -39,7 +39,7 @@ pub enum Binning {
     #[default]
     Width,
     /// Bins between quantiles of the probabilities, in proportion between neighbors; equal probabilities share a
-    /// bin, so that bins differ in size where there are many.
+    /// bin, so that bins differ in size if there are many.
     Quantile,
 }
 

@@ -65,7 +65,7 @@ pub fn roc_auc(positive: &[bool], scores: &[f64]) -> Option<f64> {
     (pairs > 0.0).then(|| won / pairs)
 }
 
-/// Average precision of scores: sum over the distinct scores, greatest first, of the precision above and at it times
+/// Average precision of scores: sum over the distinct scores, largest first, of the precision above and at it times
 /// the recall that it adds (scikit-learn's `average_precision_score`; without equal scores that of a ranking). `None`
 /// without a positive case. Scores are not NaN.
 #[must_use]
@@ -79,7 +79,7 @@ pub fn average_precision(positive: &[bool], scores: &[f64]) -> Option<f64> {
     (positives > 0).then(|| sum / positives as f64)
 }
 
-/// Numbers of positive and negative cases for each distinct score, greatest first.
+/// Numbers of positive and negative cases for each distinct score, largest first.
 fn groups(positive: &[bool], scores: &[f64]) -> Vec<(u64, u64)> {
     let mut cases: Vec<(f64, bool)> =
         scores.iter().map(|score| score + 0.0).zip(positive.iter().copied()).collect();

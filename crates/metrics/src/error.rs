@@ -1,16 +1,14 @@
 /// Why something could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum MetricsError {
-    /// A score that has no place in any order.
-    #[error(
-        "the score of document number {position} is not a number: expected numbers only; mend the method"
-    )]
+    /// A score that cannot be ordered.
+    #[error("the score of document number {position} is not a number: expected numbers only; fix the method")]
     NotANumber {
-        /// Place of the document among those scored, from 0.
+        /// Position of the document among those scored, from 0.
         position: usize,
     },
     /// A scorer that does not fit its documents.
-    #[error("expected one score for each of {documents} documents, found {scores}; mend the method")]
+    #[error("expected one score for each of {documents} documents, found {scores}; fix the method")]
     ScoreCount {
         /// Number of documents.
         documents: usize,

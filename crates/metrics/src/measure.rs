@@ -228,12 +228,12 @@ mod tests {
         if n == 0 {
             return vec![Vec::new()];
         }
-        let insert = |order: &[usize], place: usize| {
+        let insert = |order: &[usize], position: usize| {
             let mut order = order.to_vec();
-            order.insert(place, n - 1);
+            order.insert(position, n - 1);
             order
         };
-        orders(n - 1).iter().flat_map(|order| (0..n).map(|place| insert(order, place))).collect()
+        orders(n - 1).iter().flat_map(|order| (0..n).map(|position| insert(order, position))).collect()
     }
 
     proptest! {

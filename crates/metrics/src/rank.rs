@@ -3,12 +3,12 @@
 //! All take the hits of a [`Ranking`](crate::ranking::Ranking) as [`rank_judged`](crate::ranking::rank_judged)
 //! gives them; judged documents that were not found are simply absent. All results lie in 0..=1, greater is better.
 //! A document of grade 1 or more is relevant. Formulas and edge cases are trec_eval's where it has the metric: a
-//! query without relevant documents scores 0, and so do places past the end of the ranking.
+//! query without relevant documents scores 0, and so do positions past the end of the ranking.
 //!
-//! Documents that share places (`Hit::tied`) make a metric the expected value over all orders of them, every order
+//! Documents that share positions (`Hit::tied`) make a metric the expected value over all orders of them, every order
 //! with the same probability (McSherry and Najork, *Computing Information Retrieval Performance Measures
 //! Efficiently in the Presence of Tied Scores*, ECIR 2008). What the formulas below say holds for one document a
-//! place.
+//! position.
 
 use crate::ranking::{Hit, tied_groups};
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ impl Gain {
     }
 }
 
-/// Documents that share `size` places, the first one after `before` others.
+/// Documents that share `size` positions, the first one after `before` others.
 struct Group<'a> {
     hits: &'a [Hit],
     before: usize,
@@ -47,12 +47,12 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// How many of its places are among the first `k`.
-    fn places_up_to(&self, k: usize) -> usize {
+    /// How many of its positions are among the first `k`.
+    fn positions_up_to(&self, k: usize) -> usize {
         k.saturating_sub(self.before).min(self.size)
     }
 
-    /// Share of its places that hold a relevant document.
+    /// Share of its positions that hold a relevant document.
     fn density(&self) -> f64 {
         self.n_relevant as f64 / self.size as f64
     }
@@ -71,7 +71,7 @@ fn relevant_groups(hits: &[Hit]) -> impl Iterator<Item = Group<'_>> {
     groups(hits).filter(|group| group.n_relevant > 0)
 }
 
-/// For each place from the first of a group on: the probability that the group's first relevant document is there.
+/// For each position from the first of a group on: the probability that the group's first relevant document is there.
 fn first_relevant(group: &Group<'_>) -> impl Iterator<Item = f64> + use<> {
     let (size, n_relevant) = (group.size, group.n_relevant);
     let mut none_yet = 1.0;
@@ -87,8 +87,8 @@ fn first_relevant(group: &Group<'_>) -> impl Iterator<Item = f64> + use<> {
 #[must_use]
 pub fn reciprocal_rank(hits: &[Hit], cutoff: Option<usize>) -> f64 {
     relevant_groups(hits).next().map_or(0.0, |group| {
-        let places = group.places_up_to(cutoff.unwrap_or(usize::MAX));
-        let chances = first_relevant(&group).take(places).enumerate();
+        let positions = group.positions_up_to(cutoff.unwrap_or(usize::MAX));
+        let chances = first_relevant(&group).take(positions).enumerate();
         total(chances.map(|(passed, chance)| chance / (group.before + passed + 1) as f64))
     })
 }
@@ -100,10 +100,10 @@ pub fn reciprocal_rank(hits: &[Hit], cutoff: Option<usize>) -> f64 {
 pub fn multi_choice_reciprocal_rank(hits: &[Hit], n_relevant: usize, cutoff: Option<usize>) -> f64 {
     let (mut sum, mut relevant_before) = (0.0, 0);
     for group in relevant_groups(hits) {
-        // chances[x]: that x of the group's relevant documents stand before the place.
+        // chances[x]: that x of the group's relevant documents stand before the position.
         let mut chances = vec![0.0; group.n_relevant + 1];
         chances[0] = 1.0;
-        for passed in 0..group.places_up_to(cutoff.unwrap_or(usize::MAX)) {
+        for passed in 0..group.positions_up_to(cutoff.unwrap_or(usize::MAX)) {
             for x in (0..=passed.min(group.n_relevant - 1)).rev() {
                 let here = chances[x] * ((group.n_relevant - x) as f64 / (group.size - passed) as f64);
                 sum += here / (group.before + passed + 1 - relevant_before - x) as f64;
@@ -122,9 +122,9 @@ pub fn multi_choice_reciprocal_rank(hits: &[Hit], n_relevant: usize, cutoff: Opt
 pub fn average_precision(hits: &[Hit], n_relevant: usize, cutoff: Option<usize>) -> f64 {
     let (mut sum, mut relevant_before) = (0.0, 0);
     for group in relevant_groups(hits) {
-        // Where a place holds a relevant document, each other place of the group does with this probability.
+        // Where a position holds a relevant document, each other position of the group does with this probability.
         let others = ratio((group.n_relevant - 1) as f64, (group.size - 1) as f64);
-        for passed in 0..group.places_up_to(cutoff.unwrap_or(usize::MAX)) {
+        for passed in 0..group.positions_up_to(cutoff.unwrap_or(usize::MAX)) {
             let relevant = (relevant_before + 1) as f64 + passed as f64 * others;
             sum += group.density() * (relevant / (group.before + passed + 1) as f64);
         }
@@ -146,8 +146,8 @@ pub fn ndcg(hits: &[Hit], grades: &[i32], cutoff: Option<usize>, gain: Gain) -> 
     let found = relevant_groups(hits).map(|group| {
         let relevant = group.hits.iter().filter(|hit| hit.grade > 0);
         let gains = total(relevant.map(|hit| gain.of(hit.grade, greatest)));
-        let places = 0..group.places_up_to(cutoff);
-        total(places.map(|passed| gains / discount(group.before + passed + 1))) / group.size as f64
+        let positions = 0..group.positions_up_to(cutoff);
+        total(positions.map(|passed| gains / discount(group.before + passed + 1))) / group.size as f64
     });
     let best = ideal.iter().take(cutoff).enumerate();
     let best = best.map(|(index, &grade)| gain.of(grade, greatest) / discount(index + 1));
@@ -160,7 +160,7 @@ pub fn recall_at(hits: &[Hit], n_relevant: usize, k: usize) -> f64 {
     ratio(relevant_up_to(hits, k), n_relevant as f64)
 }
 
-/// Share of the first `k` places that hold a relevant document.
+/// Share of the first `k` positions that hold a relevant document.
 #[must_use]
 pub fn precision_at(hits: &[Hit], k: usize) -> f64 {
     ratio(relevant_up_to(hits, k), k as f64)
@@ -176,9 +176,9 @@ pub fn r_precision(hits: &[Hit], n_relevant: usize) -> f64 {
 #[must_use]
 pub fn hit_rate_at(hits: &[Hit], k: usize) -> f64 {
     let first = relevant_groups(hits).next();
-    first.map_or(0.0, |group| match group.places_up_to(k) {
-        places if places > group.size - group.n_relevant => 1.0,
-        places => total(first_relevant(&group).take(places)),
+    first.map_or(0.0, |group| match group.positions_up_to(k) {
+        positions if positions > group.size - group.n_relevant => 1.0,
+        positions => total(first_relevant(&group).take(positions)),
     })
 }
 
@@ -208,8 +208,8 @@ pub fn bpref(hits: &[Hit], n_relevant: usize, n_nonrelevant: usize) -> f64 {
 pub fn rank_biased_precision(hits: &[Hit], persistence: f64) -> f64 {
     let weight = |rank: usize| persistence.powf((rank - 1) as f64);
     let weights = relevant_groups(hits).map(|group| {
-        let places = group.before + 1..=group.before + group.size;
-        group.density() * total(places.map(weight))
+        let positions = group.before + 1..=group.before + group.size;
+        group.density() * total(positions.map(weight))
     });
     (1.0 - persistence) * total(weights)
 }
@@ -219,14 +219,14 @@ pub fn rank_biased_precision(hits: &[Hit], persistence: f64) -> f64 {
 #[must_use]
 pub fn judged_at(hits: &[Hit], n_documents: usize, k: usize) -> f64 {
     let judged = groups(hits)
-        .map(|group| group.hits.len() as f64 * (group.places_up_to(k) as f64 / group.size as f64));
+        .map(|group| group.hits.len() as f64 * (group.positions_up_to(k) as f64 / group.size as f64));
     ratio(total(judged), k.min(n_documents) as f64)
 }
 
 /// Expected number of relevant documents among the first `k`.
 fn relevant_up_to(hits: &[Hit], k: usize) -> f64 {
     let groups = groups(hits).take_while(|group| group.before < k);
-    total(groups.map(|group| group.n_relevant as f64 * (group.places_up_to(k) as f64 / group.size as f64)))
+    total(groups.map(|group| group.n_relevant as f64 * (group.positions_up_to(k) as f64 / group.size as f64)))
 }
 
 /// The sum, which is 0 of nothing, as `Iterator::sum` makes it -0.
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn ties_worked_by_hand() {
-        // One relevant document shares the places 2 to 4.
+        // One relevant document shares the positions 2 to 4.
         let one = [Hit { rank: 2, tied: 3, grade: 2 }];
         check(reciprocal_rank(&one, None), (1.0 / 2.0 + 1.0 / 3.0 + 1.0 / 4.0) / 3.0);
         check(reciprocal_rank(&one, Some(3)), (1.0 / 2.0 + 1.0 / 3.0) / 3.0);
@@ -305,11 +305,11 @@ mod tests {
             ndcg(&one, &[2], None, Gain::Linear),
             (1.0 / 3.0_f64.log2() + 1.0 / 2.0 + 1.0 / 5.0_f64.log2()) / 3.0,
         );
-        // A relevant document and one that is judged not relevant share the places 1 and 2.
+        // A relevant document and one that is judged not relevant share the positions 1 and 2.
         let two = [Hit { rank: 1, tied: 2, grade: 1 }, Hit { rank: 1, tied: 2, grade: 0 }];
         check(bpref(&two, 1, 1), 0.5);
         check(judged_at(&two, 5, 1), 1.0);
-        // Two relevant documents among three: first places 1 and 2, 1 and 3, or 2 and 3.
+        // Two relevant documents among three: first positions 1 and 2, 1 and 3, or 2 and 3.
         let pair = [Hit { rank: 1, tied: 3, grade: 1 }; 2];
         check(
             average_precision(&pair, 2, None),

@@ -8,9 +8,9 @@ use std::ops::Range;
 /// A judged document that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hit {
-    /// Place in the ranking, from 1; the first of its places where it shares some.
+    /// Position in the ranking, from 1; the first of its positions if it shares some.
     pub rank: usize,
-    /// Number of documents that share the places from `rank` on, judged or not, in every order with the same
+    /// Number of documents that share the positions from `rank` on, judged or not, in every order with the same
     /// probability; 1 under every policy but [`TiePolicy::Average`].
     pub tied: usize,
     /// How relevant it is: 1 or more, or 0 for judged and not relevant.
@@ -18,7 +18,7 @@ pub struct Hit {
 }
 
 impl Hit {
-    /// A document that has a place for itself.
+    /// A document with a position of its own.
     #[must_use]
     pub fn new(rank: usize, grade: i32) -> Self {
         Self { rank, tied: 1, grade }
@@ -28,7 +28,7 @@ impl Hit {
 /// What metrics see of one query's ranking.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ranking {
-    /// The judged documents, in ascending order of rank; those that share places stand together.
+    /// The judged documents, in ascending order of rank; those that share positions are adjacent.
     pub hits: Vec<Hit>,
     /// Number of documents that are ranked, judged or not.
     pub n_documents: usize,
@@ -47,7 +47,7 @@ impl Ranking {
     }
 }
 
-/// The hits that share the same places, group by group.
+/// The hits that share the same positions, group by group.
 pub(crate) fn tied_groups(hits: &[Hit]) -> impl Iterator<Item = &[Hit]> {
     hits.chunk_by(|a, b| a.rank == b.rank)
 }
@@ -96,9 +96,9 @@ pub fn rank_judged<Id: Ord, Score: PartialOrd + Copy>(
         return Err(MetricsError::NotANumber { position });
     }
     let grade = |position: usize| {
-        judged.binary_search_by_key(&position, |&(position, _)| position).map_or(-1, |place| judged[place].1)
+        judged.binary_search_by_key(&position, |&(position, _)| position).map_or(-1, |index| judged[index].1)
     };
-    // `Less` where the first stands before the second, `Equal` where they share their places.
+    // `Less` where the first stands before the second, `Equal` where they share their positions.
     let order = |a: usize, b: usize| {
         scores[b].partial_cmp(&scores[a]).unwrap_or(Ordering::Equal).then_with(|| match ties {
             TiePolicy::DocidDesc => ids[b].cmp(&ids[a]),
@@ -115,25 +115,27 @@ pub fn rank_judged<Id: Ord, Score: PartialOrd + Copy>(
         best_first.chunk_by(|&(a, _), &(b, _)| scores[a] == scores[b]).collect();
     let distinct: Vec<Score> = tied_groups.iter().map(|group| scores[group[0].0]).collect();
     let mut hits = Vec::with_capacity(judged.len());
-    for ((group, score), places) in tied_groups.into_iter().zip(&distinct).zip(places(scores, &distinct)) {
+    for ((group, score), positions) in
+        tied_groups.into_iter().zip(&distinct).zip(positions(scores, &distinct))
+    {
         if ties == TiePolicy::Average {
             hits.extend(group.iter().map(|&(_, grade)| Hit {
-                rank: places.start + 1,
-                tied: places.len(),
+                rank: positions.start + 1,
+                tied: positions.len(),
                 grade,
             }));
             continue;
         }
         // Of the documents of this score, those before each judged one and behind the one above it.
         let mut before = vec![0; group.len() + 1];
-        if group.len() < places.len() {
+        if group.len() < positions.len() {
             for position in (0..ids.len()).filter(|&position| scores[position] == *score) {
-                if let Err(place) = group.binary_search_by(|&(judged, _)| order(judged, position)) {
-                    before[place] += 1;
+                if let Err(index) = group.binary_search_by(|&(judged, _)| order(judged, position)) {
+                    before[index] += 1;
                 }
             }
         }
-        let mut rank = places.start;
+        let mut rank = positions.start;
         for (&(_, grade), before) in group.iter().zip(before) {
             rank += before + 1;
             hits.push(Hit::new(rank, grade));
@@ -142,8 +144,8 @@ pub fn rank_judged<Id: Ord, Score: PartialOrd + Copy>(
     Ok(Ranking { hits, n_documents: ids.len() })
 }
 
-/// For each of some scores, in descending order, the places of the documents that have it, counted from 0.
-fn places<Score: PartialOrd + Copy>(scores: &[Score], distinct: &[Score]) -> Vec<Range<usize>> {
+/// For each of some scores, in descending order, the positions of the documents that have it, counted from 0.
+fn positions<Score: PartialOrd + Copy>(scores: &[Score], distinct: &[Score]) -> Vec<Range<usize>> {
     // Few scores are faster looked for one after the other, by vector instructions, than each document among them.
     const FEW: usize = 64;
     if distinct.len() <= FEW {
@@ -157,16 +159,16 @@ fn places<Score: PartialOrd + Copy>(scores: &[Score], distinct: &[Score]) -> Vec
     }
     let (mut above, mut equal) = (vec![0; distinct.len() + 1], vec![0; distinct.len() + 1]);
     for score in scores {
-        let place = distinct.partition_point(|of| of > score);
-        if distinct.get(place) == Some(score) { equal[place] += 1 } else { above[place] += 1 }
+        let index = distinct.partition_point(|of| of > score);
+        if distinct.get(index) == Some(score) { equal[index] += 1 } else { above[index] += 1 }
     }
     let mut first = 0;
-    let places = above.into_iter().zip(equal).map(|(above, equal)| {
+    let positions = above.into_iter().zip(equal).map(|(above, equal)| {
         let start = first + above;
         first = start + equal;
         start..first
     });
-    places.take(distinct.len()).collect()
+    positions.take(distinct.len()).collect()
 }
 
 /// Positions of all documents, best first: greater scores first, equal ones by id, greater first.
@@ -193,7 +195,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Those that give every document a place for itself.
+    /// Those that give every document a position of its own.
     const STRICT: [TiePolicy; 5] = [
         TiePolicy::DocidDesc,
         TiePolicy::DocidAsc,
@@ -222,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_of_both_signs_tie_and_infinities_have_a_place() {
+    fn zeros_of_both_signs_tie_and_infinities_are_ranked() {
         let scores = [f64::NEG_INFINITY, 0.0, -0.0, f64::INFINITY];
         let ids = ["a", "b", "c", "d"];
         assert_eq!(
@@ -299,7 +301,7 @@ mod tests {
                     .iter()
                     .enumerate()
                     .filter(|(_, (_, document))| document.2 > 0)
-                    .map(|(place, (_, document))| Hit::new(place + 1, document.2))
+                    .map(|(index, (_, document))| Hit::new(index + 1, document.2))
                     .collect();
                 prop_assert_eq!(rank_documents(&documents, ties), expected);
             }
@@ -334,7 +336,7 @@ mod tests {
                 .into_iter()
                 .enumerate()
                 .filter(|&(_, position)| documents[position].2 > 0)
-                .map(|(place, position)| Hit::new(place + 1, documents[position].2))
+                .map(|(index, position)| Hit::new(index + 1, documents[position].2))
                 .collect();
             prop_assert_eq!(rank_documents(&documents, TiePolicy::DocidDesc), expected);
         }

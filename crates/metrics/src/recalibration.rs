@@ -9,18 +9,18 @@ use crate::optimize::logistic;
 const MARGIN: f64 = 1e-3;
 
 /// A logistic function of the logit of a confidence: Platt scaling (Platt, *Probabilistic Outputs for Support Vector
-/// Machines*, 1999), with his targets, and logits in the place of margins.
+/// Machines*, 1999), with his targets, and logits instead of margins.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Recalibration {
     /// 1 where confidences are right, less where they are too far from one half.
     pub slope: f64,
-    /// 0 where confidences are right, less where they are too high.
+    /// 0 if confidences are right, less where they are too high.
     pub intercept: f64,
 }
 
 impl Recalibration {
     /// The most likely one of these confidences, 0 to 1, with whether what they are of held. Lists have the
-    /// same length. Where there is nothing to fit, confidences stay as they are; where they are all equal, the slope is
+    /// same length. If there is nothing to fit, confidences stay as they are; where they are all equal, the slope is
     /// what a very small weight decay leaves.
     #[must_use]
     pub fn fit(confidences: &[f64], held: &[bool]) -> Self {

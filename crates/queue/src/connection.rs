@@ -106,8 +106,8 @@ impl Connection {
                         let refused = |problem: &str| ActionError::Final(retry.server(problem.to_owned()));
                         match error.kind() {
                             ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => refused(
-                                "the server refuses the user; write nats://USER:PASSWORD@HOST:PORT, or a token in the \
-                                 place of the user",
+                                "the server refuses the user; write nats://USER:PASSWORD@HOST:PORT, or a token instead of \
+                                 the user",
                             ),
                             ConnectErrorKind::Tls => {
                                 refused("no secure connection comes about; check the server's certificate")
@@ -200,7 +200,7 @@ fn tasks_config() -> Config {
         name: TASKS.to_owned(),
         subjects: vec![ALL_TASKS.to_owned()],
         retention: RetentionPolicy::WorkQueue,
-        // Whoever publishes a task that is there already is refused.
+        // Publishing a task that exists already is refused.
         max_messages_per_subject: 1,
         discard: DiscardPolicy::New,
         discard_new_per_subject: true,

@@ -1,7 +1,7 @@
 //! The side that has tasks: it publishes them, and waits for their replies.
 //!
 //! The reply that the server has stored is authoritative; signals of workers only say when to look. So whatever is lost
-//! on the way, a task is never forgotten: whoever waits for it looks every few seconds for the reply, and whether the
+//! on the way, a task is never forgotten: the dispatcher that waits for it looks every few seconds for the reply, and whether the
 //! task still exists.
 
 use std::collections::HashMap;
@@ -179,7 +179,7 @@ impl Dispatcher {
     }
 
     async fn wait(&self, task: &Task, waiter: &Waiter, losses: u32) -> Result<Reply, QueueError> {
-        // Whoever asks again for what was given out could not use it.
+        // Asking again for a reply means that it could not be used.
         let useless = lock(&self.stored).remove(&task.name);
         if useless.is_some() {
             self.forget(task).await?;
@@ -197,7 +197,7 @@ impl Dispatcher {
                         lock(&self.stored).insert(task.name.clone(), reply.sequence);
                         return Ok(Reply::Done(reply.payload.to_vec()));
                     }
-                    // Whoever asks again must find neither the task, which may not be acknowledged yet, nor this reply.
+                    // A dispatcher that asks again must find neither the task, which may not be acknowledged yet, nor this reply.
                     self.forget(task).await?;
                     waiter.begun.store(false, Ordering::SeqCst);
                     match kind.as_deref() {

@@ -2,7 +2,7 @@
 //!
 //! A [`Dispatcher`] has tasks, workers ([`serve`]) do them; neither knows the other, and either may die at any moment.
 //! A task is bytes with a name that stands for its content. It is handed out at least once, under a lease; its reply is
-//! stored until whoever asked has it in safety, so that nothing is done twice because somebody was restarted. What it
+//! stored until the dispatcher has saved it, so that nothing is done twice because of a restart. What it
 //! needs is nats-server 2.9 with JetStream.
 
 mod connection;

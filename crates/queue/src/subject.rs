@@ -7,7 +7,7 @@ use crate::error::QueueError;
 
 /// The stream of tasks. A task leaves it when somebody did it.
 pub(crate) const TASKS: &str = "QUARRY_TASKS";
-/// The stream of replies. A reply leaves it when whoever asked has it in safety.
+/// The stream of replies. A reply leaves it once the dispatcher has saved it.
 pub(crate) const REPLIES: &str = "QUARRY_REPLIES";
 
 /// All tasks, and all replies.

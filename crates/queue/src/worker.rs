@@ -61,7 +61,7 @@ pub enum Outcome {
 pub type Work<'a> = &'a (dyn Fn(&str, &[u8]) -> Outcome + Sync);
 
 /// Takes tasks until the user asks to stop: those in progress are finished. If this process dies, others have its
-/// tasks when `lease` has passed. A task that a worker died with is not done again: whoever asked is told. One that
+/// tasks when `lease` has passed. A task that a worker died with is not done again; the dispatcher is told. One that
 /// speaks another protocol is given back, and a message that is not a task is set aside.
 ///
 /// # Errors
@@ -281,7 +281,7 @@ impl Worker<'_> {
         self.reply(task, kind::LOST, "a worker was lost, or fell silent, while it did this".into()).await
     }
 
-    /// Says that the task is begun. Where whoever asked is there to say so, it may not be wanted any more, or be under
+    /// Reports that the task has begun. The dispatcher may answer that it is no longer wanted, or under
     /// way. Where nobody is, they may come back, as all do when the server was restarted; if they do not, the reply is
     /// kept for them.
     async fn begin(&self, task: &Task<'_>) -> Result<Begin, QueueError> {

@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if !packages.is_empty() {
         let start = Instant::now();
         let settings = Settings {
-            cache: default_cache().ok_or("there is no directory for packages")?,
+            cache: default_cache().ok_or("no directory for packages is known")?,
             wall_time: Duration::from_secs(300),
             bytes: 1 << 30,
             pip: Rules::default(),

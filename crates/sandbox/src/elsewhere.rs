@@ -1,4 +1,4 @@
-//! Takes the place of `linux` where there is none: it refuses to run anything, and says why.
+//! The sandbox of systems other than Linux: it refuses to run anything, and says why.
 
 use std::io;
 use std::path::Path;
@@ -64,7 +64,7 @@ impl Packages {
     }
 }
 
-/// The sets of packages that a directory keeps: none where there is nothing to fetch them with.
+/// The sets of packages that a directory keeps: none if there is nothing to fetch them with.
 pub struct KeptPackages;
 
 impl KeptPackages {

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Isolation takes Linux. Everything that needs it is in `linux`; anywhere else (and on Linux with `--cfg
-//! quarry_no_sandbox`, or where `QUARRY_NO_SANDBOX` is set when this is compiled) `elsewhere` takes its place, which
+//! quarry_no_sandbox`, or where `QUARRY_NO_SANDBOX` is set when this is compiled) `elsewhere` replaces it, which
 //! refuses to run anything.
 #![cfg_attr(quarry_no_sandbox, allow(dead_code, reason = "what only a sandbox that runs programs needs"))]
 
@@ -167,7 +167,7 @@ pub struct Outcome {
     pub stdout: Captured,
     /// The beginning of its standard error output, such as tracebacks.
     pub stderr: Captured,
-    /// What it wrote to the pipe of [`Program::reports`]; empty where it had none. Anything in it may be the doing of
+    /// What it wrote to the pipe of [`Program::reports`]; empty if it had none. Anything in it may be the doing of
     /// the program itself.
     pub report: Captured,
     /// Time from start to end.

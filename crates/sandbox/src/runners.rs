@@ -52,8 +52,8 @@ struct Compile {
     minimum: MinimumLimits,
 }
 
-/// What a compiler or interpreter needs beside the program; 0 where it needs little. Limits on time are not among them:
-/// they are for whoever waits.
+/// What a compiler or interpreter needs beside the program; 0 if it needs little. Limits on time are not among them:
+/// they are for the waiting thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct MinimumLimits {

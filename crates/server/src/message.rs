@@ -31,7 +31,7 @@ pub(crate) enum Message {
 /// The error that answers a message.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Refusal {
-    /// The request that is answered; none where it is not known which one that is.
+    /// The request that is answered; none if it is not known which one that is.
     pub(crate) id: Option<RequestId>,
     pub(crate) error: ErrorData,
 }
@@ -41,7 +41,7 @@ impl Refusal {
         Self { id, error: ErrorData::invalid_request(problem.into(), None) }
     }
 
-    /// As JSON-RPC has it: the id is null where there is none. (The SDK would leave it out.)
+    /// As JSON-RPC has it: the id is null if there is none. (The SDK would leave it out.)
     pub(crate) fn to_json(&self) -> Value {
         json!({ "jsonrpc": "2.0", "id": self.id, "error": self.error })
     }

@@ -41,7 +41,7 @@ const INSTRUCTIONS: &str = "Finds code of one source tree by what it does. Begin
 pub fn serve_stdio(workspace: Workspace) -> Result<(), ServeError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let served = runtime.block_on(serve(workspace));
-    // A build that nobody waits for any more is dropped; its lock and its unfinished files are no obstacle to others.
+    // A build that nobody waits for is dropped; its lock and its unfinished files do not hinder others.
     runtime.shutdown_background();
     served
 }
@@ -114,7 +114,7 @@ impl ServerHandler for Server {
         let (sender, mut progress) = mpsc::unbounded_channel();
         let mut answered = tokio::task::spawn_blocking(move || {
             workspace.answer(&call, &|progress| {
-                // Nobody listens any more to a call that was canceled.
+                // Nobody listens any longer to a call that was canceled.
                 let _ = sender.send(progress);
             })
         });

@@ -224,7 +224,7 @@ fn default_tokens() -> usize {
 }
 
 impl Call {
-    /// Reads and checks the arguments of the tool called `name`; none where there is no such tool. An argument that is
+    /// Reads and checks the arguments of the tool called `name`; none if there is no such tool. An argument that is
     /// null counts as left out, because some models write it so.
     pub fn new(name: &str, mut arguments: Object) -> Option<Result<Self, ToolError>> {
         arguments.retain(|_, value| !value.is_null());

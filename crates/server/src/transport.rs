@@ -186,7 +186,7 @@ impl Lines {
     }
 
     fn write(&self, value: &Value) {
-        // Whoever does not read any more does not miss it.
+        // A client that no longer reads does not miss it.
         let _ = self.write_text(value.to_string());
     }
 

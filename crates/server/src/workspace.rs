@@ -81,7 +81,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// What an event of a build means; nothing where no time passes.
+    /// What an event of a build means; nothing if no time passes.
     fn of(event: &Event) -> Option<Self> {
         let half = |done: &usize, total: &usize| *done as f64 / (*total).max(1) as f64 / 2.0;
         let (share, message) = match event {

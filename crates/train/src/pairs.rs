@@ -9,7 +9,7 @@ use crate::TrainError;
 /// A training pair: a text that asks for a function, and the function. One JSON object a line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pair {
-    /// First sentence of the function's documentation; empty where it has none.
+    /// First sentence of the function's documentation; empty if it has none.
     pub query: String,
     /// The rest of the documentation.
     pub doc: String,

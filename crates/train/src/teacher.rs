@@ -33,7 +33,7 @@ pub struct Teacher {
 }
 
 impl Teacher {
-    /// The teacher's vector of a text; none where it was not asked for it.
+    /// The teacher's vector of a text; none if it was not asked for it.
     #[must_use]
     pub fn vector(&self, text: &str) -> Option<&[f32]> {
         let at = *self.rows.get(&xxh3_64(text.as_bytes()))?;

@@ -51,7 +51,7 @@ pub fn multiply(
     // Strides index slices in memory, whose lengths fit an isize.
     let signed = |stride: usize| stride as isize;
     // SAFETY: gemm reads (i, j) of each operand and writes (i, j) of the output at the strides it is given; the
-    // assertions bound the greatest of these indices by the slices' lengths, and `output` is borrowed mutably, so
+    // assertions bound the maximum of these indices by the slices' lengths, and `output` is borrowed mutably, so
     // it overlaps neither operand and, with its stride at least its columns, no element twice.
     unsafe {
         gemm::gemm(

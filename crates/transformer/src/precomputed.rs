@@ -30,10 +30,10 @@ pub fn read_vectors(path: &Path) -> Result<Vectors, EmbedError> {
             ));
         }
     };
-    if let Some(place) = vectors.values.iter().position(|value| !value.is_finite()) {
-        let row = place / vectors.dimension.max(1);
+    if let Some(position) = vectors.values.iter().position(|value| !value.is_finite()) {
+        let row = position / vectors.dimension.max(1);
         let problem =
-            format!("row {row} (from 0) holds {}, expected finite values; fix it", vectors.values[place]);
+            format!("row {row} (from 0) holds {}, expected finite values; fix it", vectors.values[position]);
         return Err(EmbedError::model(path, problem));
     }
     Ok(vectors)

@@ -162,7 +162,7 @@ pub struct ListedFile {
 pub struct Stamp {
     /// Length in bytes.
     pub bytes: u64,
-    /// Time of the last modification, in nanoseconds since 1970, which programs can set at will.
+    /// Time of the last modification, in nanoseconds since 1970, which programs can set freely.
     pub modified_ns: u64,
     /// Time of the last change of the file or its metadata, in nanoseconds since 1970, which they cannot.
     pub changed_ns: u64,

@@ -28,7 +28,7 @@ fn main() -> anyhow::Result<ExitCode> {
     if violations.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    eprintln!("{} places break the rules in crates/xtask/tidy.toml", violations.len());
+    eprintln!("{} violations of the rules in crates/xtask/tidy.toml", violations.len());
     Ok(ExitCode::FAILURE)
 }
 

@@ -12,7 +12,7 @@ use ignore::WalkBuilder;
 pub struct Tree(BTreeMap<String, Vec<u8>>);
 
 impl Tree {
-    /// Reads the files that git tracks, or where there is no git (a release archive) all that are not ignored.
+    /// Reads the files that git tracks, or if there is no git (a release archive) all that are not ignored.
     ///
     /// # Errors
     /// When a file cannot be read.

@@ -217,7 +217,7 @@ impl Content {
         }
     }
 
-    /// What somebody would add by hand.
+    /// What somebody would add manually.
     pub(crate) fn by_hand(&self) -> String {
         match self {
             Self::Entry { format: Format::Toml, at, value } => {

@@ -55,7 +55,7 @@ struct NameSpan {
     value: usize,
 }
 
-/// Every value that `answer` gives a name of `names`, in their order; `None` where there are too many. A name counts
+/// Every value that `answer` gives a name of `names`, in their order; `None` if there are too many. A name counts
 /// in any case, in quotes or not, with spaces or dashes instead of `_`, before a colon or an equals sign.
 /// `is_value` says what a part may be.
 pub(super) fn given(

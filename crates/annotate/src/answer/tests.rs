@@ -358,7 +358,7 @@ proptest! {
         prop_assume!(!written.contains([':', '=', '：']));
         let text = if form == "word" { written.clone() } else { format!("verdict: {written}") };
         if let Ok(reading) = grammar(form).read(&text) {
-            // Taken off one by one, as whoever reads it would.
+            // Removed one by one, as a reader would.
             let plain = written.trim_matches(|c: char| DRESS.contains(c) || c.is_whitespace() || "’‘«»".contains(c) || ".,;!".contains(c));
             let (plain, is_fraction) = (plain.to_lowercase(), plain == "5" && written.contains(".5"));
             let is_one = VALUES.iter().any(|(values, means)| {

@@ -62,7 +62,7 @@ pub enum TestsFrom {
 }
 
 impl JudgeOptions {
-    /// Stands for the choices; empty where they are the default.
+    /// Stands for the choices; empty if they are the default.
     pub(crate) fn version(&self) -> String {
         if *self == Self::default() {
             return String::new();

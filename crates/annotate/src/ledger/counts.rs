@@ -22,7 +22,7 @@ pub struct JudgeCounts {
     pub pairs: u64,
     /// Verdicts by outcome and by who decided.
     pub verdicts: Vec<(String, String, u64)>,
-    /// What was done for pairs with a verdict that needed no tests; a majority needed none where no member did.
+    /// What was done for pairs with a verdict that needed no tests; a majority needed none if no member did.
     pub clear: Effort,
     /// What was done for the other pairs with a verdict.
     pub unclear: Effort,
@@ -57,7 +57,7 @@ pub struct Effort {
     pub pairs: u64,
     /// Answers in their stories.
     pub answers: u64,
-    /// What these cost by their tokens, whoever paid when.
+    /// What these cost by their tokens, whenever they were paid for.
     pub cost: Cost,
     /// Time of the answers and of the runs together, in seconds.
     pub seconds: f64,

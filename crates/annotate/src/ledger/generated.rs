@@ -249,7 +249,7 @@ impl Writer {
         self.change(move |transaction| insert_generated(transaction, new))
     }
 
-    /// Notes prompts that are no judge's.
+    /// Records prompts that belong to no judge.
     ///
     /// # Errors
     /// When the ledger cannot be written.

@@ -206,7 +206,7 @@ fn upgrade(path: &Path) -> Result<(), AnnotateError> {
     transaction.commit().map_err(failed)
 }
 
-/// Makes a ledger where there is none, whole or not at all.
+/// Makes a ledger if there is none, whole or not at all.
 fn create(path: &Path) -> Result<(), AnnotateError> {
     let failed = |error| sqlite(path, error);
     // For its user alone; the files that SQLite keeps beside it take its mode.
@@ -241,13 +241,13 @@ fn create(path: &Path) -> Result<(), AnnotateError> {
     transaction.commit().map_err(failed)
 }
 
-/// The lock of whoever writes to a ledger. The system gives it back when the process ends, however it ends.
+/// The lock of a ledger's writer. The system releases it when the process ends, however it ends.
 fn lock_for_writing(path: &Path) -> Result<File, AnnotateError> {
     let name = lock_file(path);
     let failed = |source| AnnotateError::Write { path: name.clone(), source };
     create_private(&name).map_err(failed)?;
     let file = OpenOptions::new().write(true).open(&name).map_err(failed)?;
-    // Whoever asks whether somebody writes holds it for a moment.
+    // A process that checks for a writer holds it for a moment.
     for _ in 0..LOCK_TRIES {
         match file.try_lock() {
             Ok(()) => return Ok(file),

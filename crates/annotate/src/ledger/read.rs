@@ -176,7 +176,7 @@ pub(super) fn run(row: &Row<'_>, first: usize) -> rusqlite::Result<Run> {
             Some(reason) => Err(reason),
             None => Ok(names(row.get(first + 11)?)),
         },
-        // What is no longer known ended somehow.
+        // Programs that are no longer known have ended.
         ended: serde_json::from_str(&ended).unwrap_or(Ended::Exited { code: 255 }),
         stdout: row.get(first + 3)?,
         stderr: row.get(first + 4)?,
@@ -395,7 +395,7 @@ impl Ledger {
         })
     }
 
-    /// The numbers of the members whose majority `judge` is, in ascending order; none where it decides itself.
+    /// The numbers of the members whose majority `judge` is, in ascending order; none if it decides itself.
     ///
     /// # Errors
     /// When the ledger cannot be read.

@@ -83,7 +83,7 @@ pub struct Asked<'a> {
 }
 
 impl Writer {
-    /// Opens a ledger to add to it; makes it where there is none.
+    /// Opens a ledger to add to it; makes it if there is none.
     ///
     /// # Errors
     /// When another process adds to it, it is another file or of another version, or it cannot be written.
@@ -339,7 +339,7 @@ pub struct EventKey {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // The thread ends when nobody can send to it any more.
+        // The thread ends when nobody can send to it any longer.
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let _ = thread.join();
@@ -347,7 +347,7 @@ impl Drop for Writer {
     }
 }
 
-/// Commits changes until nobody sends any more, all that wait at once. If one fails, none of its group is made.
+/// Commits changes until nobody sends any longer, all that wait at once. If one fails, none of its group is made.
 fn commit_groups(mut connection: Connection, queue: &Receiver<QueuedWrite>) {
     while let Ok(first) = queue.recv() {
         let mut group = vec![first];

@@ -22,7 +22,7 @@ pub struct AnswersOptions {
     /// At most so many queries.
     pub at_most: Option<usize>,
     /// What is drawn with: the queries and their order, which side is left, and which one of a data set's answers to
-    /// a query is shown where there are more than `top`.
+    /// a query is shown if there are more than `top`.
     pub seed: u64,
 }
 
@@ -210,9 +210,7 @@ fn read_system(
                 add(query_id, &pair.query.text, code);
                 return Ok(());
             }
-            Record::Judgment(judgement) if judgement.grade > 0 => {
-                (judgement.query, judgement.document, None)
-            }
+            Record::Judgment(judgement) if judgement.grade > 0 => (judgement.query, judgement.document, None),
             Record::Retrieved(found) => (found.query, found.document, Some(found.score)),
             Record::Query(_) | Record::Document(_) => {
                 own.add(record);

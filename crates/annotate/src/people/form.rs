@@ -134,7 +134,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// The cell of a column without white space around it; empty where there is none.
+    /// The cell of a column without white space around it; empty if there is none.
     pub(crate) fn cell(&self, column: &str) -> &str {
         self.cells.get(column).map_or("", |cell| cell.trim())
     }
@@ -184,7 +184,7 @@ impl Subject {
     }
 }
 
-/// The results of a list one below the other, numbered where there are several.
+/// The results of a list one below the other, numbered if there are several.
 fn results(codes: &[String]) -> String {
     match codes {
         [only] => only.clone(),

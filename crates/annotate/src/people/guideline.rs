@@ -164,7 +164,7 @@ impl Guideline {
         self.content.values.iter().map(Value::name).collect::<Vec<_>>().join(", ")
     }
 
-    /// The values on its scale, in ascending order; empty where it has none.
+    /// The values on its scale, in ascending order; empty if it has none.
     pub fn scale(&self) -> Vec<f64> {
         let mut scale: Vec<f64> = self.content.values.iter().filter_map(|value| value.scale).collect();
         scale.sort_by(f64::total_cmp);

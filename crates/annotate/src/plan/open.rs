@@ -208,7 +208,7 @@ impl<'f> Resolved<'f> {
         }
     }
 
-    /// A member for each model and each round; none where there is only one.
+    /// A member for each model and each round; none if there is only one.
     pub(super) fn members(&self) -> Result<Vec<Member>, AnnotateError> {
         let (models, n_rounds) = (self.models(), self.file.rounds);
         if models.len() == 1 && n_rounds == 1 {

@@ -47,7 +47,7 @@ fn every_entry_is_documented_and_nothing_else_is() {
         }
         let known = known_entries(table);
         assert!(!known.is_empty(), "{table}: {known:?}");
-        // Those of embeddings are no part of judging, and `models` is told in words.
+        // Options of embeddings do not belong to judging, and `models` is described in words.
         let skipped = ["models", "embedding_batch", "dimensions"];
         let known: Vec<&str> =
             known.iter().map(String::as_str).filter(|name| !skipped.contains(name)).collect();

@@ -25,7 +25,7 @@ pub struct PullArgs {
     /// Directory to put the files into [default: the name of the data set]
     #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
-    /// Address of a mirror, in place of that of the data set
+    /// Address of a mirror to use instead of that of the data set
     #[arg(long, value_name = "URL")]
     from: Option<String>,
     /// Print one JSON object

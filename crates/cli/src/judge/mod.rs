@@ -200,7 +200,7 @@ pub fn stop_on_interrupt() -> Result<Arc<AtomicBool>, ctrlc::Error> {
     let stop = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&stop);
     ctrlc::set_handler(move || {
-        // Whoever asks twice does not want to wait for what is under way.
+        // A second interrupt does not wait for running steps.
         if asked.swap(true, Ordering::SeqCst) {
             std::process::exit(130);
         }

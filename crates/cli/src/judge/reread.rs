@@ -40,7 +40,7 @@ pub fn run(args: &RereadArgs) -> anyhow::Result<ExitCode> {
 fn text(found: &RereadSummary, plan: &str) -> String {
     let RereadSummary { read, same, changed } = found;
     if *read == 0 && *same == 0 && changed.is_empty() {
-        return "there are no labels of this plan by earlier rules; nothing is to be read again\n".to_owned();
+        return "this plan has no labels by earlier rules; there is nothing to read again\n".to_owned();
     }
     let waiting = changed.iter().filter(|label| label.now.is_none()).count();
     let mut text = format!(

@@ -45,7 +45,7 @@ pub fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     let Some(history) = history else {
         let plan = args.plan.plan.display();
         bail!(
-            "{}: there is no pair {id:?}, nor just one whose id begins so; `quarry judge show {plan}` lists those of the \
+            "{}: there is no pair {id:?}, nor a single one whose id begins with it; `quarry judge show {plan}` lists those of the \
              plan",
             ledger.path().display()
         );

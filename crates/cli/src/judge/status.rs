@@ -50,10 +50,10 @@ struct Status<'a> {
     /// Who judged, where the label is a majority.
     #[serde(skip_serializing_if = "Option::is_none")]
     members: Option<MemberAgreement>,
-    /// What options cost and changed, where there are some.
+    /// What options cost and changed, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     options: Option<OptionCosts>,
-    /// Queries with generated code that answers them, and with such that does not; none where nothing was generated.
+    /// Queries with generated code that answers them, and with such that does not; none if nothing was generated.
     #[serde(skip_serializing_if = "Option::is_none")]
     generated: Option<[usize; 2]>,
     /// Pairs without a label, with the reason.
@@ -253,7 +253,7 @@ fn wrapped(text: &str) -> Vec<String> {
     lines
 }
 
-/// What something costs, behind its tokens; nothing where no price is known.
+/// What something costs, behind its tokens; nothing if no price is known.
 fn in_dollars(dollars: Option<f64>) -> String {
     dollars.map_or(String::new(), |dollars| format!(", ${dollars:.6}"))
 }

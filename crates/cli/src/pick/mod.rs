@@ -1,6 +1,6 @@
 //! `quarry pick`: choosing a result in the terminal, with a preview.
 //!
-//! It draws on stderr, so that stdout has nothing but the place that was picked.
+//! It draws on stderr, so that stdout has only the position that was picked.
 
 mod state;
 mod view;
@@ -137,8 +137,8 @@ impl Search {
         };
         let response = self.tree.index.search(&request)?;
         let choice = |hit: Hit| {
-            let place = format!("{}:{}", self.tree.shown(&hit).display(), hit.start_line);
-            Choice { hit, place }
+            let position = format!("{}:{}", self.tree.shown(&hit).display(), hit.start_line);
+            Choice { hit, position }
         };
         Ok(Found {
             choices: response.hits.into_iter().map(choice).collect(),
@@ -211,7 +211,7 @@ mod tests {
             score: 1.0,
             parts: ScoreParts::default(),
         };
-        let choice = |unit| Choice { hit: hit(unit), place: format!("src/a.rs:{}", 10 + unit) };
+        let choice = |unit| Choice { hit: hit(unit), position: format!("src/a.rs:{}", 10 + unit) };
         let choices = (0..n).map(choice).collect();
         Found { query: query.to_owned(), choices, confident: true, took_ms: 0.5 }
     }

@@ -40,7 +40,7 @@ pub struct Found {
 pub struct Choice {
     pub hit: Hit,
     /// How its file is called from the current directory, and its line.
-    pub place: String,
+    pub position: String,
 }
 
 /// The source of a unit.

@@ -14,7 +14,7 @@ use super::state::{Choice, Preview, PreviewLine, State};
 use crate::output::printable;
 use crate::results::kind_name;
 
-const PLACE: Style = Style::new().fg(Color::Cyan);
+const POSITION: Style = Style::new().fg(Color::Cyan);
 const NAME: Style = Style::new().add_modifier(Modifier::BOLD);
 const MATCH: Style = Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD);
 const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
@@ -23,7 +23,7 @@ const SELECTED: Style = Style::new().add_modifier(Modifier::REVERSED);
 const PROMPT: &str = "> ";
 
 const KEYS: &str =
-    "type what the code does; ↑ ↓ select, Shift-↑ ↓ scroll, Enter prints the place, Esc leaves";
+    "type what the code does; ↑ ↓ select, Shift-↑ ↓ scroll, Enter prints the position, Esc leaves";
 
 /// Columns from which on the preview stands beside the list, else below it.
 const WIDE: u16 = 100;
@@ -81,20 +81,20 @@ fn draw_list(frame: &mut Frame, area: Rect, state: &mut State) {
 }
 
 /// Two lines: what, and where.
-fn entry(Choice { hit, place }: &Choice) -> Vec<Line<'_>> {
+fn entry(Choice { hit, position }: &Choice) -> Vec<Line<'_>> {
     let kind = kind_name(hit.kind);
     let what = if hit.name.is_empty() {
         Line::styled(kind, FAINT)
     } else {
         Line::from(vec![Span::styled(printable(&hit.name), NAME), Span::styled(format!(" {kind}"), FAINT)])
     };
-    vec![what, Line::styled(format!("  {}", printable(place)), PLACE)]
+    vec![what, Line::styled(format!("  {}", printable(position)), POSITION)]
 }
 
 fn draw_preview(frame: &mut Frame, area: Rect, state: &State) {
     let (Some(choice), Some(preview)) = (state.selected(), &state.preview) else { return };
     let borders = if area.x > 0 { Borders::LEFT } else { Borders::TOP };
-    let title = Span::styled(format!(" {} ", printable(&choice.place)), PLACE);
+    let title = Span::styled(format!(" {} ", printable(&choice.position)), POSITION);
     let block = Block::new().borders(borders).border_style(FAINT).title(title);
     let inner = block.inner(area);
     let first = first_shown(preview, state.scroll, inner.height.into());
@@ -207,7 +207,7 @@ mod tests {
     fn names_of_files_and_units_do_not_speak_to_the_terminal() {
         let mut found = found("x", 1);
         found.choices[0].hit.name = "\u{202e}f\u{9b}31m".to_owned();
-        found.choices[0].place = "a\x1b[2J\nb.rs:1".to_owned();
+        found.choices[0].position = "a\x1b[2J\nb.rs:1".to_owned();
         let mut state = State::new("x");
         state.show(found);
         state.preview(preview(0, 1, 0..1));

@@ -30,7 +30,7 @@ pub struct Problem {
 }
 
 /// Checks files by themselves and against each other: every row has what its format wants, no id comes twice, and
-/// judgments, rankings and labels name what is in the files of queries, documents and pairs, where there are such.
+/// judgments, rankings and labels name what is in the files of queries, documents and pairs, if there are such.
 /// Of each file at most `max_listed` problems are listed. Only hashes of ids and texts are held.
 ///
 /// # Errors
@@ -75,10 +75,10 @@ impl Known {
                 }
             };
             for (field, value) in row.unique_values() {
-                if let Some(first) = first_lines.insert(key(&format!("{field}\0{value}")), row.place.number) {
-                    let error = row.place.error(
+                if let Some(first) = first_lines.insert(key(&format!("{field}\0{value}")), row.line.number) {
+                    let error = row.line.error(
                         format!("each `{field}` once"),
-                        format!("{value:?} again, first in {}", row.place.named(first)),
+                        format!("{value:?} again, first in {}", row.line.named(first)),
                         "remove one, or give it an id of its own",
                     );
                     checked.add(Problem { is_warning: false, error }, max_listed);
@@ -88,15 +88,15 @@ impl Known {
             let read = (source.format.read)(&row, &mut |record| {
                 problems.extend(self.problems_of(&record).into_iter().map(
                     |(is_warning, expected, found)| {
-                        let remedy = "mend the record, or remove it";
-                        Problem { is_warning, error: row.place.error(expected, found, remedy) }
+                        let remedy = "fix the record, or remove it";
+                        Problem { is_warning, error: row.line.error(expected, found, remedy) }
                     },
                 ));
                 if let Some(text) = identity(&record)
-                    && let Some(first) = first_lines.insert(key(&text), row.place.number)
+                    && let Some(first) = first_lines.insert(key(&text), row.line.number)
                 {
-                    let found = format!("the same again, first in {}", row.place.named(first));
-                    let error = row.place.error("each record once", found, "quarry data dedupe removes it");
+                    let found = format!("the same again, first in {}", row.line.named(first));
+                    let error = row.line.error("each record once", found, "quarry data dedupe removes it");
                     problems.push(Problem { is_warning: true, error });
                 }
                 Ok(())

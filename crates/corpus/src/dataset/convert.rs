@@ -35,7 +35,7 @@ pub enum Grades {
 /// Choices of a conversion.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Take the published tokens with spaces between for the texts, where there are some.
+    /// Take the published tokens with spaces between for the texts, if any.
     pub tokens: bool,
     /// Keep only pairs and judgments of this programming language, in any case.
     pub language: Option<String>,
@@ -125,7 +125,7 @@ fn write(
         for writer in &mut writers {
             held |= writer.write(&record)?;
         }
-        // Apart, a record that no file wants is no loss where its pair is written.
+        // Separately, a record that no file wants is not lost if its pair is written.
         let lost = !held
             && match &record {
                 Record::Pair(pair) if pair.label == Some(0) => {

@@ -81,7 +81,7 @@ pub fn dedupe(
             if let Some(text) = text_of(source, &row, on)?
                 && theirs.find(&text).is_none()
             {
-                theirs.add(&text, place(source, &row));
+                theirs.add(&text, position(source, &row));
             }
             Ok(())
         })?;
@@ -112,7 +112,7 @@ pub fn dedupe(
                     let found = ours.find(&text).map(|other| (false, other));
                     let found = found.or_else(|| theirs.find(&text).map(|other| (true, other)));
                     if found.is_none() {
-                        ours.add(&text, place(source, &row));
+                        ours.add(&text, position(source, &row));
                     }
                     found
                 }
@@ -129,7 +129,7 @@ pub fn dedupe(
             }
             if report.examples.len() < max_examples {
                 let same_as = if is_leak { theirs.named(other) } else { ours.named(other) };
-                let (path, number) = place(source, &row);
+                let (path, number) = position(source, &row);
                 report.examples.push(Match { row: named(&path, number), same_as, is_leak });
             }
             Ok(())
@@ -141,8 +141,8 @@ pub fn dedupe(
     Ok(report)
 }
 
-fn place(source: &Source, row: &Row<'_>) -> (PathBuf, usize) {
-    (source.path.clone(), row.place.number)
+fn position(source: &Source, row: &Row<'_>) -> (PathBuf, usize) {
+    (source.path.clone(), row.line.number)
 }
 
 fn named(path: &Path, number: usize) -> String {
@@ -171,12 +171,12 @@ fn text_of(source: &Source, row: &Row<'_>, on: On) -> Result<Option<String>, For
     Ok(text)
 }
 
-/// Texts that were seen, with their places.
+/// Texts that were seen, with their positions.
 struct Seen {
     same: Same,
     hashes: HashMap<u128, usize>,
     near: NearIndex,
-    places: Vec<(u32, usize)>,
+    positions: Vec<(u32, usize)>,
     paths: Vec<PathBuf>,
 }
 
@@ -187,7 +187,7 @@ impl Seen {
             same,
             hashes: HashMap::new(),
             near: NearIndex::new(threshold),
-            places: Vec::new(),
+            positions: Vec::new(),
             paths: Vec::new(),
         }
     }
@@ -201,14 +201,14 @@ impl Seen {
     }
 
     fn add(&mut self, text: &str, (path, number): (PathBuf, usize)) {
-        self.hashes.insert(self.hash(text), self.places.len());
+        self.hashes.insert(self.hash(text), self.positions.len());
         if let Same::Near(_) = self.same {
             self.near.add(text);
         }
         if self.paths.last() != Some(&path) {
             self.paths.push(path);
         }
-        self.places.push((self.paths.len() as u32 - 1, number));
+        self.positions.push((self.paths.len() as u32 - 1, number));
     }
 
     fn hash(&self, text: &str) -> u128 {
@@ -216,7 +216,7 @@ impl Seen {
     }
 
     fn named(&self, index: usize) -> String {
-        let (path, number) = self.places[index];
+        let (path, number) = self.positions[index];
         named(&self.paths[path as usize], number)
     }
 }

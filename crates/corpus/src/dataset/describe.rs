@@ -60,7 +60,7 @@ pub struct Lengths {
     pub tokens: Length,
 }
 
-/// Distribution of a length. All are 0 where there is no text.
+/// Distribution of a length. All are 0 if there is no text.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Length {
     /// Arithmetic mean.
@@ -71,7 +71,7 @@ pub struct Length {
     pub median: usize,
     /// Nearest-rank 90th percentile.
     pub p90: usize,
-    /// Greatest.
+    /// Maximum.
     pub max: usize,
 }
 
@@ -89,7 +89,7 @@ pub struct Comparison {
 pub struct SideComparison {
     /// Number of different texts in both, runs of white space as one space.
     pub shared: usize,
-    /// `shared` as a fraction of the different texts of this data set, 0 where it has none.
+    /// `shared` as a fraction of the different texts of this data set, 0 if it has none.
     pub shared_of_this: f64,
     /// `shared` as a fraction of those of the other.
     pub shared_of_other: f64,
@@ -159,7 +159,7 @@ struct Counts([BTreeMap<usize, usize>; 3]);
 
 impl Census {
     /// Counts the records of all sources. With `published`, the tokens that the formats give (spaces between) stand
-    /// for the texts that have them. Where there is a file of documents, these are the codes.
+    /// for the texts that have them. If there is a file of documents, these are the codes.
     ///
     /// # Errors
     /// The first wrong record, or when a file cannot be read.

@@ -19,7 +19,7 @@ pub enum Sampling {
     /// GenBench task and the notebook for Ada 2 draw.
     Uniform,
     /// For the first query as [`Self::Uniform`], for each other the list that the query before it was ranked among,
-    /// without the place of the query's own number (from 0): so does the released script for CodeT5+, whose loop
+    /// without the position of the query's own number (from 0): so does the released script for CodeT5+, whose loop
     /// overwrites the list of codes that it draws from. Distractors are then mostly earlier records, often of the same
     /// repository, and for the first `count` queries may be the very document that answers.
     Rolling,
@@ -32,7 +32,7 @@ pub struct Options {
     pub count: usize,
     /// Where they come from.
     pub sampling: Sampling,
-    /// Whether documents with the text of one that answers the query are no distractors for it: with them not even
+    /// Whether documents with the text of one that answers the query are not distractors for it: with them not even
     /// a perfect system can rank it first. [`Sampling::Rolling`] draws them all the same.
     pub without_twins: bool,
     /// Seed of the random numbers.
@@ -67,8 +67,8 @@ pub fn draw(
         let drawn = random.sample(n_others, count).ok_or((number, n_others))?;
         let drawn: Vec<usize> = drawn
             .into_iter()
-            .map(|place| nth_other(place, left_out))
-            .map(|place| pool.as_ref().map_or(place, |pool| pool[place]))
+            .map(|index| nth_other(index, left_out))
+            .map(|index| pool.as_ref().map_or(index, |pool| pool[index]))
             .collect();
         if sampling == Sampling::Rolling {
             before = Some([own.as_slice(), &drawn].concat());
@@ -80,7 +80,7 @@ pub fn draw(
 
 /// The n-th number (from 0) that is not among those left out, which ascend.
 fn nth_other(n: usize, left_out: &[usize]) -> usize {
-    left_out.iter().fold(n, |place, out| place + usize::from(*out <= place))
+    left_out.iter().fold(n, |number, out| number + usize::from(*out <= number))
 }
 
 /// For each of some records another whose code stands for one that does not answer: drawn by `random.choice` from the
@@ -94,8 +94,8 @@ pub fn mismatches(answers: &[Vec<usize>], random: &mut PythonRandom) -> Option<V
     let other = |(record, answers): (usize, &Vec<usize>)| {
         // The list is a rotation of the numbers that ends with the record, so that nothing has to be moved.
         let first = record + 1;
-        let place = |position: usize| (position + n_records - first) % n_records;
-        let mut left_out: Vec<usize> = answers.iter().map(|position| place(*position)).collect();
+        let rotated = |position: usize| (position + n_records - first) % n_records;
+        let mut left_out: Vec<usize> = answers.iter().map(|position| rotated(*position)).collect();
         left_out.sort_unstable();
         let drawn = random.below(n_records - left_out.len())?;
         Some((first + nth_other(drawn, &left_out)) % n_records)
@@ -182,7 +182,7 @@ pub fn sample(
     Ok(lists.map(|(query, (drawn, own))| (query.clone(), ids(drawn).chain(ids(own)).collect())).collect())
 }
 
-/// The least and the greatest number of candidates of a query. They differ where queries have different numbers of
+/// The least and the largest number of candidates of a query. They differ where queries have different numbers of
 /// positives, each of which is among the candidates.
 #[must_use]
 pub fn candidate_counts(lists: &[(String, Vec<String>)]) -> (usize, usize) {

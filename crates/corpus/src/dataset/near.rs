@@ -131,8 +131,8 @@ mod tests {
             let words: Vec<String> = (0..60).map(|_| word(&mut random)).collect();
             let mut changed = words.clone();
             for _ in 0..random.usize(..6) {
-                let place = random.usize(..60);
-                changed[place] = word(&mut random);
+                let index = random.usize(..60);
+                changed[index] = word(&mut random);
             }
             let (text, other) = (words.join(" "), changed.join("\n"));
             assert_eq!(index.find(&text), None);

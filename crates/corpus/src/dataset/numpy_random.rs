@@ -33,7 +33,7 @@ mod tests {
         let many = shuffled(2_500, 0);
         assert_eq!((many[..3].to_vec(), many[2_499]), (vec![53, 2391, 2310], 1653));
         assert_eq!(
-            many.iter().enumerate().map(|(place, number)| place * number).sum::<usize>(),
+            many.iter().enumerate().map(|(index, number)| index * number).sum::<usize>(),
             3_908_743_783
         );
         let other = shuffled(33, 7);

@@ -15,12 +15,12 @@ pub struct PublicSet {
     pub home: String,
     /// Terms of use, as its publishers name them.
     pub licence: String,
-    /// What its publishers made it for: whoever reports numbers on an evaluation set neither trains nor tunes on it.
+    /// Its purpose according to its publishers: an evaluation set must not be used for training or tuning.
     #[serde(rename = "use")]
     pub purpose: String,
     /// What the addresses of the files begin with, up to a slash.
     pub base: String,
-    /// Its files. None where they have to be got by hand.
+    /// Its files. None where they have to be got manually.
     pub files: Vec<PublicFile>,
 }
 

@@ -44,7 +44,7 @@ impl PythonRandom {
     }
 
     /// The positions that `random.sample` takes in a list of `length` elements: `count` different ones, in the order
-    /// drawn. `None` where there are fewer.
+    /// drawn. `None` if there are fewer.
     pub fn sample(&mut self, length: usize, count: usize) -> Option<Vec<usize>> {
         if count > length {
             return None;

@@ -14,7 +14,7 @@ impl RowWriter {
     }
 
     pub(crate) fn write(&mut self, row: &Row<'_>) -> Result<(), FormatError> {
-        self.0.write_text(row.place.text)
+        self.0.write_text(row.line.text)
     }
 
     pub(crate) fn finish(self) -> Result<(), FormatError> {

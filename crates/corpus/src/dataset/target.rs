@@ -172,12 +172,12 @@ impl Target {
             Self::Directory(layout) => {
                 let name = out.file_name().unwrap_or_default().to_string_lossy();
                 let path = |file: &str| staged.join(file.replace("{split}", split).replace("{name}", &name));
-                let place = |(file, format): &(&str, &'static Format)| {
+                let target = |(file, format): &(&str, &'static Format)| {
                     let path = path(file);
                     let container = container(&path, format);
                     (path, *format, container)
                 };
-                layout.files.iter().map(place).collect()
+                layout.files.iter().map(target).collect()
             }
         }
     }

@@ -31,7 +31,7 @@ pub static FUNCTIONS: Format = Format {
     read: |row, sink| {
         let tokens = row.get("function_tokens").or_else(|| row.get("code_tokens"));
         let Some(code) = row.get("function").or_else(|| row.get("code")).or_else(|| tokens.clone()) else {
-            return Err(row.place.error(
+            return Err(row.line.error(
                 "`function` or `code`, or the tokens of one",
                 "a record without code",
                 "add it, or remove the record",

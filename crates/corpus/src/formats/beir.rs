@@ -144,7 +144,7 @@ fn read_all(path: &Path, format: &'static Format) -> Result<Vec<Record>, FormatE
         let row = row?;
         for (field, id) in row.unique_values() {
             if ids.contains(&id) {
-                return Err(row.place.error(
+                return Err(row.line.error(
                     format!("each `{field}` once"),
                     format!("{} again", excerpt(&id)),
                     "remove one, or give it an id of its own",

@@ -48,8 +48,8 @@ impl<R: Read> Read for Watched<R> {
 }
 
 impl Given {
-    fn at(&self, place: u64) -> Option<u8> {
-        self.last.get(usize::try_from(place.checked_sub(self.before)?).ok()?).copied()
+    fn at(&self, offset: u64) -> Option<u8> {
+        self.last.get(usize::try_from(offset.checked_sub(self.before)?).ok()?).copied()
     }
 }
 
@@ -57,7 +57,7 @@ impl<'p, R: BufRead> Rows<'p, R> {
     /// Reads the names of the columns, without white space around them. `path` is used in messages only.
     ///
     /// # Errors
-    /// When they cannot be read, are no UTF-8, or too long.
+    /// When they cannot be read, are not UTF-8, or are too long.
     pub(super) fn new(reader: R, path: &'p Path, delimiter: u8) -> Result<Self, FormatError> {
         let given = Rc::new(RefCell::new(Given { left: 0, before: 0, last: Vec::new() }));
         let reader = ReaderBuilder::new()
@@ -80,7 +80,7 @@ impl<'p, R: BufRead> Rows<'p, R> {
     /// Reads the next row; the number of the line on which it begins, nothing at the end.
     ///
     /// # Errors
-    /// When it cannot be read, is no UTF-8, or too long: then there is no next row.
+    /// When it cannot be read, is not UTF-8, or is too long: then there is no next row.
     pub(super) fn read(&mut self, row: &mut StringRecord) -> Result<Option<usize>, FormatError> {
         self.given.borrow_mut().left = MAX_RECORD_BYTES;
         let mut bytes = std::mem::take(row).into_byte_record();
@@ -115,12 +115,12 @@ impl<'p, R: BufRead> Rows<'p, R> {
     }
 
     /// What is wrong with a row that has more fields than there are columns, or fewer.
-    pub(super) fn refuse_length(&self, row: &StringRecord, place: &Line<'_>) -> Option<FormatError> {
+    pub(super) fn refuse_length(&self, row: &StringRecord, line: &Line<'_>) -> Option<FormatError> {
         (row.len() != self.header.len()).then(|| {
-            place.error(
+            line.error(
                 format!("{} fields", self.header.len()),
                 format!("{} beginning with {}", row.len(), excerpt(&row[0])),
-                "mend the line: a comma within a field needs quotes around it",
+                "fix the line: a comma within a field needs quotes around it",
             )
         })
     }

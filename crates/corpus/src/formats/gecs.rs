@@ -44,7 +44,7 @@ fn sides(row: &Row<'_>) -> Result<(String, String), super::FormatError> {
     let input = row.text("input");
     let parts: Vec<&str> = input.split(SPLIT).collect();
     let [text, code] = parts[..] else {
-        return Err(row.place.error(
+        return Err(row.line.error(
             format!("`input` with one {SPLIT}"),
             format!("{} in {}", parts.len() - 1, excerpt(&input)),
             "remove the record: the authors' readers skip it",

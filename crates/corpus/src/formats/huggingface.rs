@@ -3,7 +3,7 @@
 //!
 //! CoIR (huggingface.co/CoIR-Retrieval) has two data sets a task, `<task>-queries-corpus` and `<task>-qrels`, its
 //! texts with the columns of BEIR; MTEB has configurations `corpus`, `queries` and `default` or `qrels`, with the
-//! language before them where there are many. Newer MTEB files write `id` for `_id`.
+//! language before them if there are many. Newer MTEB files write `id` for `_id`.
 
 use super::{
     Document, Encoding, Field, Format, FormatError, Judgment, Kind, Query, Record, RecordKind, Retrieved,

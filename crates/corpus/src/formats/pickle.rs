@@ -56,7 +56,7 @@ enum Slot {
     Dict(Vec<(Node, Node)>, Vec<usize>),
 }
 
-/// Takes the place and the values of a row, or what is wrong with it.
+/// Takes the line and the values of a row, or an error.
 type TakeValues<'t> =
     dyn FnMut(Line<'_>, Result<Vec<Value<'_>>, FormatError>) -> Result<(), FormatError> + 't;
 
@@ -84,12 +84,12 @@ struct Machine<'p, R> {
 }
 
 impl<R: BufRead> Machine<'_, R> {
-    fn place(&self) -> Line<'_> {
+    fn line(&self) -> Line<'_> {
         Line { path: self.path, number: self.n_rows + 1, counts_records: true, text: "" }
     }
 
     fn error(&self, expected: &str, found: impl Into<String>) -> FormatError {
-        self.place().error(expected, found, "write it as JSON lines with Python, if you trust the file")
+        self.line().error(expected, found, "write it as JSON lines with Python, if you trust the file")
     }
 
     fn broken(&self) -> FormatError {
@@ -230,7 +230,7 @@ impl<R: BufRead> Machine<'_, R> {
 
     fn read_error(&self, error: std::io::Error) -> FormatError {
         match read_error(error, self.path, 0) {
-            FormatError::Line { expected, found, remedy, .. } => self.place().error(expected, found, remedy),
+            FormatError::Line { expected, found, remedy, .. } => self.line().error(expected, found, remedy),
             other => other,
         }
     }
@@ -251,7 +251,7 @@ impl<R: BufRead> Machine<'_, R> {
 
     fn text(&mut self, length: u64) -> Result<(), FormatError> {
         let bytes = self.counted(length)?;
-        // Python writes what cannot be UTF-8 with surrogates, which are no characters.
+        // Python writes invalid UTF-8 with surrogates, which are not characters.
         let text = String::from_utf8(bytes).map_err(|_| self.error("texts in UTF-8", "other bytes"))?;
         self.push(Node::Text(text.into()))
     }
@@ -340,13 +340,13 @@ impl<R: BufRead> Machine<'_, R> {
             Some(Slot::List(..)) => {
                 for item in items {
                     let values = values(&item, fields).map_err(|found| {
-                        self.place().error(
+                        self.line().error(
                             "a dictionary of at most 64 MiB",
                             found,
-                            "mend the record, or remove it",
+                            "fix the record, or remove it",
                         )
                     });
-                    each(self.place(), values)?;
+                    each(self.line(), values)?;
                     self.n_rows += 1;
                 }
                 self.pending = 0;
@@ -556,8 +556,8 @@ mod tests {
         for _ in 0..2_000 {
             let mut bytes = DUMP2.to_vec();
             for _ in 0..3 {
-                let place = random.usize(..bytes.len());
-                bytes[place] = random.u8(..);
+                let offset = random.usize(..bytes.len());
+                bytes[offset] = random.u8(..);
             }
             // Whatever it says, it says something.
             let _ = read(&bytes);

@@ -105,7 +105,7 @@ pub fn read(path: &Path) -> Result<Qrels, FormatError> {
 /// line optional). The first line decides which; `path` is used in messages only.
 ///
 /// # Errors
-/// A line with another number of fields, a grade that is no 32-bit integer, a document judged twice with
+/// A line with another number of fields, a grade that is not a 32-bit integer, a document judged twice with
 /// different grades, or no judgment at all.
 pub fn parse(reader: impl BufRead, path: &Path) -> Result<Qrels, FormatError> {
     parse_checked(reader, path, |_, _| Ok(()))
@@ -183,7 +183,7 @@ fn judgment<'a>(line: &Line<'a>, beir: bool) -> Result<Judgment<'a>, FormatError
                 return Err(line.error(
                     "3 fields with tabs between: query-id, corpus-id, score",
                     excerpt(line.text),
-                    "mend the line, or remove it",
+                    "fix the line, or remove it",
                 ));
             }
         }
@@ -195,7 +195,7 @@ fn judgment<'a>(line: &Line<'a>, beir: bool) -> Result<Judgment<'a>, FormatError
                 return Err(line.error(
                     "4 fields: query, iteration, document, grade",
                     format!("{} in {}", fields.len(), excerpt(line.text)),
-                    "mend the line, or remove it",
+                    "fix the line, or remove it",
                 ));
             }
         }

@@ -25,7 +25,7 @@ pub static PAIRS: Format = Format {
         let mut ids = row.ids("url");
         ids.extend(row.ids("relevant_ids"));
         let Some((own, others)) = ids.split_first() else {
-            return Err(row.place.error(
+            return Err(row.line.error(
                 "`url` or `relevant_ids`",
                 "neither",
                 "add the id of the code that answers the query",

@@ -62,9 +62,9 @@ pub struct Side {
 impl Pair {
     /// Programming language of the code: as the file has it, else as its path or address tells.
     pub(crate) fn language_name(&self) -> Option<String> {
-        let of_file = |place: &Option<String>| {
-            let place = Document::new(place.clone()?, String::new());
-            place.language_name().map(Into::into)
+        let of_file = |path: &Option<String>| {
+            let path = Document::new(path.clone()?, String::new());
+            path.language_name().map(Into::into)
         };
         self.language.clone().or_else(|| of_file(&self.path)).or_else(|| of_file(&self.url))
     }
@@ -86,7 +86,7 @@ impl Side {
         self.tokens.filter(|_| tokens).unwrap_or(self.text)
     }
 
-    /// The tokens, or the text where there are none.
+    /// The tokens, or the text if there are none.
     pub(crate) fn tokens_or_text(&self) -> String {
         self.form(true).to_owned()
     }

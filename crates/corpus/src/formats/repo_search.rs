@@ -36,7 +36,7 @@ pub static TABLE: Format = Format {
         let (root, category) = (row.text("root"), row.text("category"));
         let cells = [row.text("relevant"), row.text("secondary")];
         for target in
-            targets(&row.place, root.trim_matches('/'), &category, cells.each_ref().map(String::as_str))?
+            targets(&row.line, root.trim_matches('/'), &category, cells.each_ref().map(String::as_str))?
         {
             let lines = target.lines.map(|(start, end)| format!(":{start}-{end}")).unwrap_or_default();
             let document = format!("{}/{}{lines}", row.text("repo"), target.path);
@@ -51,7 +51,7 @@ pub static TABLE: Format = Format {
             return Err(line.error(
                 format!("{} fields with tabs between", COLUMNS.len()),
                 format!("{} in {}", cells.len(), excerpt(line.text)),
-                "mend the line, or remove it",
+                "fix the line, or remove it",
             ));
         }
         if COLUMNS.starts_with(&cells) {
@@ -112,7 +112,7 @@ pub fn read(path: &Path) -> Result<Vec<Repository>, FormatError> {
 ///
 /// # Errors
 /// A missing column, a row with another number of fields, an empty query, no target (or one, for a query of the
-/// category [`UNANSWERABLE`]), a target that is no
+/// category [`UNANSWERABLE`]), a target that is not
 /// `path` or `path:start-end`, lies outside `root` or comes twice, or a repository with two revisions or roots.
 pub fn parse(reader: impl BufRead, path: &Path) -> Result<Vec<Repository>, FormatError> {
     let mut columns: Option<Columns> = None;
@@ -179,7 +179,7 @@ pub fn read_questions(
 /// searched, by its path.
 ///
 /// # Errors
-/// A line without a tab, an empty query, a target that is no `path`, `path:line` or `path:start-end`, or one that comes
+/// A line without a tab, an empty query, a target that is not `path`, `path:line` or `path:start-end`, or one that comes
 /// twice or names a file or line that is not there; no question at all.
 pub fn parse_questions(
     reader: impl BufRead,
@@ -191,20 +191,20 @@ pub fn parse_questions(
         if line.text.trim().is_empty() {
             return Ok(());
         }
-        let Some((text, place)) = line.text.split_once('\t').filter(|(text, _)| !text.trim().is_empty())
+        let Some((text, location)) = line.text.split_once('\t').filter(|(text, _)| !text.trim().is_empty())
         else {
             return Err(line.error(
                 "query TAB path[:line[-line]]",
                 excerpt(line.text),
-                "write the question, a tab, and the place that answers it",
+                "write the question, a tab, and the location that answers it",
             ));
         };
-        let (text, place) = (text.trim(), place.trim());
-        let target = match place.rsplit_once(':') {
+        let (text, location) = (text.trim(), location.trim());
+        let target = match location.rsplit_once(':') {
             Some((file, number)) if number.parse::<u32>().is_ok_and(|number| number > 0) => {
                 target(line, "", &format!("{file}:{number}-{number}"))?
             }
-            _ => target(line, "", place)?,
+            _ => target(line, "", location)?,
         };
         let Some(&length) = lengths.get(target.path.as_str()) else {
             let nearest = quarry_text::nearest(&target.path, lengths.keys().copied(), 1);
@@ -219,18 +219,18 @@ pub fn parse_questions(
             return Err(line.error(
                 format!("lines of {}, which has {length}", target.path),
                 format!("line {end}"),
-                "mend the range of lines",
+                "fix the range of lines",
             ));
         }
-        let place = queries.iter().position(|query| query.text == text).unwrap_or_else(|| {
+        let position = queries.iter().position(|query| query.text == text).unwrap_or_else(|| {
             let category = "queries".to_owned();
             queries.push(RepositoryQuery { category, text: text.to_owned(), targets: Vec::new() });
             queries.len() - 1
         });
-        if queries[place].targets.contains(&target) {
+        if queries[position].targets.contains(&target) {
             return Err(line.error("each target of a query once", "one again", "remove one of the two"));
         }
-        queries[place].targets.push(target);
+        queries[position].targets.push(target);
         Ok(())
     })?;
     if queries.is_empty() {
@@ -238,7 +238,7 @@ pub fn parse_questions(
             path: path.to_owned(),
             expected: "at least one line `query TAB path[:line[-line]]`".into(),
             found: "none".into(),
-            remedy: "write a question and the place that answers it".into(),
+            remedy: "write a question and the location that answers it".into(),
         });
     }
     Ok(queries)
@@ -280,7 +280,7 @@ impl Columns {
         Err(line.error(
             format!("{} fields with tabs between", self.count),
             format!("{} in {}", fields.len(), excerpt(line.text)),
-            "mend the line, or remove it",
+            "fix the line, or remove it",
         ))
     }
 }
@@ -324,7 +324,7 @@ fn target(line: &Line<'_>, root: &str, text: &str) -> Result<Target, FormatError
                 return Err(line.error(
                     "a target as path or path:start-end, lines counted from 1",
                     excerpt(text),
-                    "mend the range of lines",
+                    "fix the range of lines",
                 ));
             }
             (path, range)
@@ -340,7 +340,7 @@ fn target(line: &Line<'_>, root: &str, text: &str) -> Result<Target, FormatError
         _ => Err(line.error(
             format!("a path within the root {root:?}"),
             excerpt(text),
-            "only what is indexed can be found: mend the path or the root",
+            "only what is indexed can be found: fix the path or the root",
         )),
     }
 }

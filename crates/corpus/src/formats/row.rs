@@ -153,7 +153,7 @@ impl From<f64> for Value<'_> {
 
 /// One record of a file.
 pub(crate) struct Row<'a> {
-    pub(crate) place: Line<'a>,
+    pub(crate) line: Line<'a>,
     /// Number of the record in its file, from 0.
     pub(crate) index: usize,
     fields: &'static [Field],
@@ -163,14 +163,14 @@ pub(crate) struct Row<'a> {
 impl<'a> Row<'a> {
     /// `values` stand for the fields of `format`, in their order.
     pub(crate) fn new(
-        place: Line<'a>,
+        line: Line<'a>,
         format: &'static Format,
         values: Vec<Value<'a>>,
     ) -> Result<Self, FormatError> {
         for (field, value) in format.fields.iter().zip(&values) {
             match value {
                 Value::Absent if field.required => {
-                    return Err(place.error(
+                    return Err(line.error(
                         format!("`{}` ({}: {})", field.name, field.kind.name(), field.about),
                         "a record without it",
                         format!("add it, or name the right format: this was read as {}", format.name),
@@ -178,7 +178,7 @@ impl<'a> Row<'a> {
                 }
                 Value::Absent => {}
                 Value::Text(text) if field.filled && text.trim().is_empty() => {
-                    return Err(place.error(
+                    return Err(line.error(
                         format!("`{}` ({}) with something in it", field.name, field.about),
                         "nothing but white space",
                         "write what is asked, or remove the record and what refers to it",
@@ -186,18 +186,15 @@ impl<'a> Row<'a> {
                 }
                 value if field.kind.admits(value) => {}
                 value => {
-                    return Err(place.error(
+                    return Err(line.error(
                         format!("{} as `{}`", field.kind.name(), field.name),
                         value.found(),
-                        format!(
-                            "mend the record, or name the right format: this was read as {}",
-                            format.name
-                        ),
+                        format!("fix the record, or name the right format: this was read as {}", format.name),
                     ));
                 }
             }
         }
-        Ok(Self { place, index: 0, fields: format.fields, values })
+        Ok(Self { line, index: 0, fields: format.fields, values })
     }
 
     /// One JSON object. Fields that the format does not know are skipped.
@@ -216,7 +213,7 @@ impl<'a> Row<'a> {
 
     fn value(&self, name: &str) -> &Value<'a> {
         let position = self.fields.iter().position(|field| field.name == name);
-        debug_assert!(position.is_some(), "{name} is no field of the format");
+        debug_assert!(position.is_some(), "{name} is not a field of the format");
         position.map_or(&Value::Absent, |position| &self.values[position])
     }
 
@@ -230,7 +227,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// As [`Self::get`], empty where the record has none.
+    /// As [`Self::get`], empty if the record has none.
     pub(crate) fn text(&self, name: &str) -> String {
         self.get(name).unwrap_or_default()
     }
@@ -240,10 +237,10 @@ impl<'a> Row<'a> {
         match self.value(name) {
             Value::Whole(number) => match T::try_from(*number) {
                 Ok(number) => Ok(Some(number)),
-                Err(_) => Err(self.place.error(
+                Err(_) => Err(self.line.error(
                     format!("a smaller number as `{name}`"),
                     number.to_string(),
-                    "mend the record",
+                    "fix the record",
                 )),
             },
             _ => Ok(None),
@@ -257,10 +254,10 @@ impl<'a> Row<'a> {
         allowed: std::ops::RangeInclusive<i32>,
     ) -> Result<Option<i32>, FormatError> {
         match self.whole(name)? {
-            Some(number) if !allowed.contains(&number) => Err(self.place.error(
+            Some(number) if !allowed.contains(&number) => Err(self.line.error(
                 format!("`{name}` from {} to {}", allowed.start(), allowed.end()),
                 number.to_string(),
-                "mend the record",
+                "fix the record",
             )),
             number => Ok(number),
         }
@@ -315,7 +312,7 @@ pub(crate) fn json_error(
     Line { number, ..*line }.error(
         expected,
         format!("{} ({problem}, column {})", excerpt(line.text), error.column()),
-        "mend the record",
+        "fix the record",
     )
 }
 

@@ -199,7 +199,7 @@ fn fields<'a>(line: &Line<'a>) -> Result<Option<(&'a str, &'a str, f64)>, Format
         return Err(line.error(
             "6 fields: query, Q0, document, rank, score, tag",
             format!("{n_fields} in {}", excerpt(line.text)),
-            "mend the line, or remove it",
+            "fix the line, or remove it",
         ));
     }
     let score = score.parse().ok().filter(|score: &f64| !score.is_nan()).ok_or_else(|| {
@@ -312,9 +312,9 @@ mod tests {
             assert!(found.iter().eq(expected.map(|i| (lines[i].split(' ').nth(2).unwrap(), i as f64))));
         }
         // Line by line: in front of 40,000 stand as many others and a blank line for each fifth.
-        let error = |place: usize, from: &str, to: &str| {
+        let error = |index: usize, from: &str, to: &str| {
             let mut wrong = lines.clone();
-            wrong[place] = lines[place].replace(from, to);
+            wrong[index] = lines[index].replace(from, to);
             parse_text(&wrong.concat()).unwrap_err()
         };
         let again = error(40_000, "d40000", "d39999");

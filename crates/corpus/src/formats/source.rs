@@ -36,7 +36,7 @@ impl Source {
     /// When the file cannot be read, is empty, or fits no format that is wanted.
     pub fn open(path: &Path, wanted: &str) -> Result<Self, FormatError> {
         let container = sniff(path)?;
-        // Whoever names the format wants to know what is wrong with the file, not that it has another.
+        // If the format is named, the error is what is wrong with the file, not that it has another format.
         let format = match format_named(wanted) {
             Some(format) => format,
             None => detect(path, container, wanted)?,
@@ -60,7 +60,7 @@ impl Source {
     ) -> Result<(), FormatError> {
         self.for_each_row(&mut |row| {
             let row = row?;
-            (self.format.read)(&row, &mut |record| each(record).map_err(|error| row.place.located(error)))
+            (self.format.read)(&row, &mut |record| each(record).map_err(|error| row.line.located(error)))
         })
     }
 
@@ -93,12 +93,12 @@ impl Source {
             }
             Encoding::Csv => for_each_record(path, format, &mut give),
             Encoding::Pickle => {
-                pickle::for_each_row(open(path)?, path, format.fields, &mut |place, values| {
-                    give(values.and_then(|values| Row::new(place, format, values)))
+                pickle::for_each_row(open(path)?, path, format.fields, &mut |line, values| {
+                    give(values.and_then(|values| Row::new(line, format, values)))
                 })
             }
-            Encoding::Parquet => parquet::for_each_row(path, format.fields, &mut |place, values| {
-                give(values.and_then(|values| Row::new(place, format, values)))
+            Encoding::Parquet => parquet::for_each_row(path, format.fields, &mut |line, values| {
+                give(values.and_then(|values| Row::new(line, format, values)))
             }),
             Encoding::Lines { .. } => {
                 let Some(split) = format.split else { return Ok(()) };
@@ -204,15 +204,15 @@ fn for_each_record(path: &Path, format: &'static Format, each: &mut TakeRow<'_>)
     }
     let mut record = csv::StringRecord::new();
     while let Some(number) = reader.read(&mut record)? {
-        let place = at(number);
-        if let Some(error) = reader.refuse_length(&record, &place) {
+        let line = at(number);
+        if let Some(error) = reader.refuse_length(&record, &line) {
             each(Err(error))?;
             continue;
         }
         let mut text = Vec::new();
-        write_csv(&mut text, &record).map_err(|error| read_error(error, path, place.number))?;
+        write_csv(&mut text, &record).map_err(|error| read_error(error, path, line.number))?;
         let text = String::from_utf8_lossy(&text);
-        let place = Line { text: text.trim_end_matches('\n'), ..place };
+        let line = Line { text: text.trim_end_matches('\n'), ..line };
         let values = format
             .fields
             .iter()
@@ -223,7 +223,7 @@ fn for_each_record(path: &Path, format: &'static Format, each: &mut TakeRow<'_>)
                 None => Value::Absent,
             })
             .collect();
-        each(Row::new(place, format, values))?;
+        each(Row::new(line, format, values))?;
     }
     Ok(())
 }
@@ -301,7 +301,7 @@ impl Head {
 
     /// The fields of `format` that the first record has; `None` where it lacks one that it must have.
     fn matches(&self, path: &Path, format: &'static Format) -> Option<Match> {
-        let place = |text| Line { path, number: 1, counts_records: false, text };
+        let line_of = |text| Line { path, number: 1, counts_records: false, text };
         let is_json = match self.container {
             // Rows of these are asked for by the names of their fields.
             Encoding::Pickle | Encoding::Parquet => {
@@ -313,7 +313,7 @@ impl Head {
         match (is_json, format.container) {
             // Whatever begins with a name and a number could be one: it is one if it is nothing else.
             (true, Encoding::JsonObject) => {
-                member(place(self.member.as_deref()?), format).ok().map(|_| Match::fitting(Vec::new()))
+                member(line_of(self.member.as_deref()?), format).ok().map(|_| Match::fitting(Vec::new()))
             }
             (true, Encoding::Lines { .. }) | (false, Encoding::JsonObject) => None,
             (true, _) => {
@@ -323,11 +323,11 @@ impl Head {
                 let names = fields().filter(|(_, value)| **value != Value::Absent);
                 let names = names.map(|(field, _)| field.name).collect();
                 let read = |row: Row<'_>| (format.read)(&row, &mut |_| Ok(()));
-                let fits = Row::new(place(&self.first), format, values).and_then(read).is_ok();
+                let fits = Row::new(line_of(&self.first), format, values).and_then(read).is_ok();
                 complete.then_some(Match { names, fits })
             }
             (false, Encoding::Lines { .. }) => {
-                let line = place(&self.first);
+                let line = line_of(&self.first);
                 match format.split?(&line).ok()? {
                     Some(values) => {
                         Row::new(line, format, values).ok().map(|row| Match::fitting(row.names()))
@@ -356,7 +356,7 @@ fn first_row(source: &Source) -> Option<Vec<&'static str>> {
     let _ = source.for_each_row(&mut |row| {
         let row = row?;
         names.get_or_insert(row.names());
-        Err(row.place.error("", "", ""))
+        Err(row.line.error("", "", ""))
     });
     names
 }

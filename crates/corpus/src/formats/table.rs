@@ -28,10 +28,10 @@ struct Row {
 pub struct Ratings {
     /// Names of the raters.
     pub raters: Vec<String>,
-    /// A row for each unit, a place for each rater, `None` where the rating is missing. Labels are numbered in the
+    /// A row for each unit, a column for each rater, `None` where the rating is missing. Labels are numbered in the
     /// order of their text.
     pub units: Vec<Vec<Option<f64>>>,
-    /// The labels, by number; empty where all ratings are numbers.
+    /// The labels, by number; empty if all ratings are numbers.
     pub labels: Vec<String>,
 }
 
@@ -55,12 +55,15 @@ impl Table {
         let mut reader = Rows::new(reader, path, if tabs { b'\t' } else { b',' })?;
         let columns: Vec<String> = reader.header().iter().map(str::to_owned).collect();
         let (mut rows, mut record) = (Vec::new(), csv::StringRecord::new());
-        while let Some(line) = reader.read(&mut record)? {
-            let place = Line { path, number: line, counts_records: false, text: "" };
-            if let Some(error) = reader.refuse_length(&record, &place) {
+        while let Some(number) = reader.read(&mut record)? {
+            let line = Line { path, number, counts_records: false, text: "" };
+            if let Some(error) = reader.refuse_length(&record, &line) {
                 return Err(error);
             }
-            rows.push(Row { line, fields: record.iter().map(|field| field.trim().to_owned()).collect() });
+            rows.push(Row {
+                line: number,
+                fields: record.iter().map(|field| field.trim().to_owned()).collect(),
+            });
         }
         let table = Self { path: path.to_owned(), columns, rows };
         let unique: BTreeSet<&String> = table.columns.iter().collect();
@@ -99,18 +102,18 @@ impl Table {
         expected: &str,
         convert: impl Fn(&'a str) -> Option<T>,
     ) -> Result<Vec<T>, FormatError> {
-        let Some(place) = self.columns.iter().position(|name| name == column) else {
+        let Some(position) = self.columns.iter().position(|name| name == column) else {
             let found = excerpt(&self.columns.join(","));
             return Err(self.refuse(format!("a column {column:?}"), found, "name it in the first line"));
         };
         let convert = |row: &'a Row| {
-            let field = &row.fields[place];
+            let field = &row.fields[position];
             convert(field).ok_or_else(|| FormatError::Line {
                 path: self.path.clone(),
                 line: row.line,
                 expected: format!("{expected} as {column}"),
                 found: excerpt(field),
-                remedy: "mend the field".into(),
+                remedy: "fix the field".into(),
             })
         };
         self.rows.iter().map(convert).collect()
@@ -148,7 +151,7 @@ impl Table {
         let rating = |text: &str| match text {
             "" => None,
             _ if all_numbers => number(text),
-            _ => labels.binary_search(&text).ok().map(|place| place as f64),
+            _ => labels.binary_search(&text).ok().map(|position| position as f64),
         };
         Ok(Ratings {
             raters: raters.into_iter().cloned().collect(),

@@ -1,4 +1,4 @@
-//! Text files: lines, and the items of one JSON array or object, each with its place, one at a time.
+//! Text files: lines, and the items of one JSON array or object, each with its line, one at a time.
 
 use super::FormatError;
 use flate2::bufread::MultiGzDecoder;
@@ -10,7 +10,7 @@ use std::path::Path;
 /// Longest line or JSON item that is read, in bytes, so that a broken file cannot fill the memory.
 pub(crate) const MAX_RECORD_BYTES: usize = 64 << 20;
 
-/// One line of a text file, or one record of another file, with its place for messages.
+/// One line of a text file, or one record of another file, with its number for messages.
 #[derive(Clone, Copy)]
 pub(crate) struct Line<'a> {
     pub(crate) path: &'a Path,
@@ -113,7 +113,7 @@ impl<'a> Lines<'a> {
     /// The lines as text, without a byte order mark.
     ///
     /// # Errors
-    /// When they are no UTF-8.
+    /// When they are not UTF-8.
     pub(crate) fn text(&self, path: &Path) -> Result<&'a str, FormatError> {
         let text = std::str::from_utf8(self.bytes).map_err(|error| {
             not_utf8(path, self.first + count_line_ends(&self.bytes[..error.valid_up_to()]))
@@ -144,16 +144,16 @@ pub(crate) fn for_each_block(
 #[derive(Default)]
 struct Block {
     bytes: Vec<u8>,
-    /// Number of the first line of a piece, number of its lines, and its place.
+    /// Number of the first line of a piece, number of its lines, and its span.
     pieces: Vec<(usize, usize, Range<usize>)>,
 }
 
 impl Block {
     fn lines(&self) -> Vec<Lines<'_>> {
-        let lines = |(first, n_lines, place): &(usize, usize, Range<usize>)| Lines {
+        let lines = |(first, n_lines, span): &(usize, usize, Range<usize>)| Lines {
             first: *first,
             n_lines: *n_lines,
-            bytes: &self.bytes[place.clone()],
+            bytes: &self.bytes[span.clone()],
         };
         self.pieces.iter().map(lines).collect()
     }
@@ -184,9 +184,9 @@ impl<R: BufRead> Blocks<'_, R> {
             };
             match memchr::memrchr(b'\n', &bytes[left_over..]) {
                 _ if read == 0 => break,
-                Some(place) => {
-                    self.rest.extend_from_slice(&bytes[left_over + place + 1..]);
-                    bytes.truncate(left_over + place + 1);
+                Some(offset) => {
+                    self.rest.extend_from_slice(&bytes[left_over + offset + 1..]);
+                    bytes.truncate(left_over + offset + 1);
                     break;
                 }
                 None if bytes.len() > MAX_RECORD_BYTES => return Err(too_long(self.path, self.next_line)),
@@ -198,7 +198,7 @@ impl<R: BufRead> Blocks<'_, R> {
         let mut start = 0;
         while start < bytes.len() {
             let from = bytes.len().min(start + size);
-            let end = memchr::memchr(b'\n', &bytes[from..]).map_or(bytes.len(), |place| from + place + 1);
+            let end = memchr::memchr(b'\n', &bytes[from..]).map_or(bytes.len(), |offset| from + offset + 1);
             let piece = &bytes[start..end];
             let n_lines = count_line_ends(piece) + usize::from(!piece.ends_with(b"\n"));
             pieces.push((self.next_line, n_lines, start..end));
@@ -214,7 +214,7 @@ fn count_line_ends(bytes: &[u8]) -> usize {
 }
 
 /// Calls `each` for every item of the one JSON array (`[`) or object (`{`, members as `"name": value`) that the
-/// file is. Items are found by their brackets and quotes alone; whoever reads one sees to its grammar. Holds
+/// file is. Items are found by their brackets and quotes alone; the reader of an item checks its grammar. Holds
 /// one item at a time. A line's number is that on which the item begins.
 pub(crate) fn for_each_item(
     reader: impl BufRead,
@@ -236,18 +236,18 @@ pub(crate) fn for_each_item(
             let start = items.line;
             let end = items.read_item()?;
             let text = utf8(&items.item, path, start)?.trim_ascii_end();
-            let place = Line { text, ..items.at(start) };
+            let line = Line { text, ..items.at(start) };
             match end {
                 Some(_) if text.is_empty() => {
-                    return Err(place.error(
+                    return Err(line.error(
                         "an item between two commas",
                         "none",
                         "remove the comma too many",
                     ));
                 }
-                Some(b',') => each(&place)?,
+                Some(b',') => each(&line)?,
                 Some(end) if end == closing => {
-                    each(&place)?;
+                    each(&line)?;
                     break;
                 }
                 Some(other) => {
@@ -255,11 +255,11 @@ pub(crate) fn for_each_item(
                     return Err(items.at(items.line).error(
                         format!("{what} closed by `{}`", char::from(closing)),
                         found,
-                        "mend the brackets",
+                        "fix the brackets",
                     ));
                 }
                 None => {
-                    return Err(place.error(
+                    return Err(line.error(
                         format!("{what} to its closing `{}`", char::from(closing)),
                         format!("the end of the file within {}", excerpt(text)),
                         "the file was cut off: get it again",

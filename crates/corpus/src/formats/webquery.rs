@@ -70,7 +70,7 @@ fn split<'a>(line: &Line<'a>) -> Result<Option<Vec<Value<'a>>>, FormatError> {
         return Err(line.error(
             "2 fields with a tab between: idx, 0 or 1",
             excerpt(line.text),
-            "mend the line, or remove it",
+            "fix the line, or remove it",
         ));
     };
     Ok(Some(vec![Value::Text(idx.into()), Kind::Whole.of_cell(label)]))

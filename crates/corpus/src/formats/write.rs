@@ -77,7 +77,7 @@ impl Staged {
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        // Nothing is there any more when it was published.
+        // Nothing is there any longer when it was published.
         if self.path.is_dir() {
             let _ = fs::remove_dir_all(&self.path);
         } else {
@@ -135,7 +135,7 @@ enum Sink {
 }
 
 impl Writer {
-    /// Makes the file, and the directories that it lies in. `header` is the line that names the columns, where there is
+    /// Makes the file, and the directories that it lies in. `header` is the line that names the columns, if there is
     /// one.
     pub(crate) fn create(
         path: &Path,

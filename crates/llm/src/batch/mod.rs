@@ -1,6 +1,6 @@
 //! Batches of questions, answered within a day for half the price: OpenAI's batches and Anthropic's message batches.
 //!
-//! Nothing here waits. Whoever sends a batch keeps the id that it gets, polls its state, and reads the answers when it
+//! Nothing here waits. The caller that sends a batch keeps the id that it gets, polls its state, and reads the answers when it
 //! has ended, in any order and perhaps days later. A batch whose id was lost, because the connection broke or the
 //! process ended while it was sent, can be found again, so that it is not sent twice.
 

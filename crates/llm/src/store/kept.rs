@@ -133,7 +133,7 @@ fn for_each(cache: &Path, remove_empty: bool, see: &mut dyn FnMut(&Found)) -> io
             }
         }
         if remove_empty {
-            // Does nothing where something is left in it.
+            // Does nothing if something is left in it.
             let _ = directory.remove_directory(name);
         }
     }

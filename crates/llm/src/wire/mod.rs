@@ -87,7 +87,7 @@ pub(crate) use openai::{embedding_answer, embedding_body};
 /// server's, and no sum of such numbers would mean anything.
 const MAX_TOKENS: u64 = 1_000_000_000;
 
-/// The tokens that `body` says were used, whatever else is wrong with it. It says nothing where a part is missing, is
+/// The tokens that `body` says were used, whatever else is wrong with it. It says nothing if a part is missing, is
 /// no count, or is zero, as no request is empty and no server writes for nothing; only a model that `writes` nothing
 /// needs not say how much it wrote.
 pub(crate) fn usage(body: &str, writes: bool) -> Option<Usage> {

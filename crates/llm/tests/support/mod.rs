@@ -70,7 +70,7 @@ pub struct Seen {
     pub method: String,
     pub path: String,
     pub headers: String,
-    /// Text, where it is no JSON.
+    /// Text, if it is not JSON.
     pub body: Value,
 }
 
@@ -144,7 +144,7 @@ fn serve(mut stream: TcpStream, script: &Script, seen: &Mutex<Vec<Seen>>) -> std
     let (mut headers, mut length) = (String::new(), 0);
     loop {
         let mut line = String::new();
-        // Whoever asked may be gone before its question was whole.
+        // The client may be gone before its request was complete.
         if reader.read_line(&mut line)? == 0 {
             return Err(std::io::ErrorKind::UnexpectedEof.into());
         }

@@ -1,16 +1,16 @@
 //! Agreement of nominal ratings, corrected for chance and not.
 
-use super::{distinct, place, ratio};
+use super::{distinct, ratio, value_index};
 use serde::{Deserialize, Serialize};
 
-/// How much a disagreement weighs by the places of the two values among all that occur.
+/// How a disagreement is weighted, by the indices of the two values among all that occur.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DisagreementWeight {
     /// All the same: the plain κ.
     #[default]
     Equal,
-    /// By the number of places between them.
+    /// By the difference of the indices.
     Linear,
     /// By its square.
     Quadratic,
@@ -33,7 +33,7 @@ pub fn cohen_kappa(a: &[f64], b: &[f64], weight: DisagreementWeight) -> Option<f
     };
     let (mut of_a, mut of_b, mut observed) = (vec![0.0; values.len()], vec![0.0; values.len()], 0.0);
     for (&a, &b) in a.iter().zip(b) {
-        let (a, b) = (place(&values, a), place(&values, b));
+        let (a, b) = (value_index(&values, a), value_index(&values, b));
         of_a[a] += 1.0;
         of_b[b] += 1.0;
         observed += weight(a, b);

@@ -1,6 +1,6 @@
 //! Krippendorff's α.
 
-use super::{distinct, place, ratio};
+use super::{distinct, ratio, value_index};
 use crate::significance::{Bootstrap, Interval, resampled_interval};
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// Names: 0 where equal, else 1.
+    /// Names: 0 if equal, else 1.
     #[default]
     Nominal,
     /// Ranks: squared number of ratings between the middles of the two values.
@@ -20,7 +20,7 @@ pub enum Level {
     Ratio,
 }
 
-/// Ratings of the units that have two or more, as places among the distinct values.
+/// Ratings of the units that have two or more, as indices among the distinct values.
 struct Ratings {
     values: Vec<f64>,
     units: Vec<Vec<usize>>,
@@ -29,9 +29,9 @@ struct Ratings {
 impl Ratings {
     fn new(table: &[Vec<Option<f64>>]) -> Self {
         let values = distinct(table.iter().flatten().flatten().copied());
-        let places =
-            |row: &Vec<Option<f64>>| row.iter().flatten().map(|&value| place(&values, value)).collect();
-        let units = table.iter().map(places).filter(|unit: &Vec<usize>| unit.len() > 1).collect();
+        let indices =
+            |row: &Vec<Option<f64>>| row.iter().flatten().map(|&value| value_index(&values, value)).collect();
+        let units = table.iter().map(indices).filter(|unit: &Vec<usize>| unit.len() > 1).collect();
         Self { values, units }
     }
 
@@ -128,7 +128,7 @@ pub fn krippendorff_alpha(table: &[Vec<Option<f64>>], level: Level) -> Option<f6
 /// α of each unit: 1 − its mean disagreement over that expected by chance from all pairable ratings of the table, so
 /// that α of the table is the mean of these, each weighing as many times as the unit has ratings. At most 1; low where
 /// the raters of a unit disagree, which is how pairs on which annotators disagree are found and removed (CoSQA, Huang
-/// et al., 2021). `None` for units with one rating or none, and for all where α is not defined.
+/// et al., 2021). `None` for units with one rating or none, and for all if α is not defined.
 #[must_use]
 pub fn krippendorff_by_unit(table: &[Vec<Option<f64>>], level: Level) -> Vec<Option<f64>> {
     let ratings = Ratings::new(table);
@@ -188,7 +188,7 @@ mod tests {
         check(krippendorff_alpha(&table, Level::Nominal), 1.0 - 5.0 * 4.0 / 22.0);
         // Squares: 2 (1 + 4); 2 (6·1 + 3·9 + 2·4).
         check(krippendorff_alpha(&table, Level::Interval), 1.0 - 5.0 * 10.0 / 82.0);
-        // Middles of the values' places 1.5, 4 and 5.5.
+        // Middles of the values' indices 1.5, 4 and 5.5.
         let (near, far, last) = (2.5_f64.powi(2), 4.0_f64.powi(2), 1.5_f64.powi(2));
         check(
             krippendorff_alpha(&table, Level::Ordinal),

@@ -1,7 +1,7 @@
 //! How far raters agree, and how reliable scores are.
 //!
-//! A table of ratings has a row for each unit and a place in it for each rater, `None` where a rating is missing.
-//! Labels that are no numbers are numbered by the caller; only statistics of the nominal level mean something then.
+//! A table of ratings has a row for each unit and a column for each rater, `None` where a rating is missing.
+//! Labels that are not numbers are numbered by the caller; only statistics of the nominal level mean something then.
 //! A statistic that is not defined for its input is `None`; 1 is perfect agreement, 0 what chance would give, for
 //! all but [`percent_agreement`].
 
@@ -148,8 +148,8 @@ fn distinct(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// Place of a value among the distinct ones.
-fn place(distinct: &[f64], value: f64) -> usize {
+/// Index of a value among the distinct ones.
+fn value_index(distinct: &[f64], value: f64) -> usize {
     distinct.partition_point(|other| *other < value)
 }
 

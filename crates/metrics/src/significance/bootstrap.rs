@@ -136,8 +136,8 @@ fn resampled_means(strata: &[&[f64]], bootstrap: &Bootstrap) -> Vec<f64> {
         .collect()
 }
 
-/// Percentile interval of any statistic of `n` cases, which gets the places of the cases drawn. Resamples without a
-/// value are left out; `None` where there is none with one, or no case.
+/// Percentile interval of any statistic of `n` cases, which gets the positions of the cases drawn. Resamples without a
+/// value are left out; `None` if there is none with one, or no case.
 #[must_use]
 pub fn resampled_interval(
     n: usize,
@@ -151,7 +151,7 @@ pub fn resampled_interval(
     let mut drawn = vec![0; n];
     let values: Vec<f64> = (0..bootstrap.resamples.max(1))
         .filter_map(|_| {
-            drawn.iter_mut().for_each(|place| *place = random.u64(..n as u64) as usize);
+            drawn.iter_mut().for_each(|index| *index = random.u64(..n as u64) as usize);
             statistic(&drawn)
         })
         .collect();
@@ -167,9 +167,9 @@ fn interval(mut values: Vec<f64>, confidence: f64) -> Interval {
 
 /// The value below which a share of some ascending values (at least one) lies, between neighbors in proportion.
 pub(crate) fn quantile(ascending: &[f64], share: f64) -> f64 {
-    let place = share.clamp(0.0, 1.0) * (ascending.len() - 1) as f64;
-    let below = ascending[place.floor() as usize];
-    below + (ascending[place.ceil() as usize] - below) * place.fract()
+    let position = share.clamp(0.0, 1.0) * (ascending.len() - 1) as f64;
+    let below = ascending[position.floor() as usize];
+    below + (ascending[position.ceil() as usize] - below) * position.fract()
 }
 
 #[cfg(test)]

@@ -145,7 +145,7 @@ pub struct McNemar {
     /// p-value of the exact test: binomial with probability 1/2.
     pub p: f64,
     /// Chi-squared with one degree of freedom and Edwards's correction for continuity,
-    /// (|only_a − only_b| − 1)² / (only_a + only_b); 0 where the methods never differ.
+    /// (|only_a − only_b| − 1)² / (only_a + only_b); 0 if the methods never differ.
     pub chi_squared: f64,
     /// p-value of `chi_squared`.
     pub p_chi_squared: f64,

@@ -17,7 +17,7 @@ pub struct Nats {
 }
 
 impl Nats {
-    /// A server with JetStream; none, with a word about it, where there is no nats-server.
+    /// A server with JetStream; none, with a word about it, if there is no nats-server.
     pub fn start() -> Option<Self> {
         Self::start_with(&["--jetstream"])
     }

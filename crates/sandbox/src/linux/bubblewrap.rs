@@ -446,7 +446,7 @@ fn has_exit_code(mut status: PipeReader) -> bool {
 /// Who runs programs.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum User {
-    /// Whoever runs this program, also if it is the root of a namespace that has nobody else.
+    /// The user who runs this program, even if it is the only user of a namespace.
     Unprivileged,
     /// Root stays outside: the kernel does not count root's processes. A user of its own for each run, so that runs
     /// cannot reach each other even if they found a way.

@@ -59,7 +59,7 @@ impl ResourceMonitor {
     }
 
     /// The limit that was passed, if one was. Processes are bounded by themselves when they use up CPU time; this is
-    /// for what they use together, a second later, so that whoever minds signals hears of it first.
+    /// for what they use together, a second later, so that programs that handle signals get one first.
     pub fn exceeded(&mut self, limits: &Limits) -> Option<Ended> {
         if self.is_out_of_memory() {
             return Some(Ended::Memory);
@@ -240,7 +240,7 @@ impl std::ops::Deref for Cgroup {
 impl CgroupDirectories {
     /// The lists of members that a process writes itself into, see [`spawn`].
     pub fn members(&self) -> Result<Vec<File>, Error> {
-        // Where there is a list of threads, the only thread of a process can join without waiting for others.
+        // If there is a list of threads, the only thread of a process can join without waiting for others.
         let list = if self.bound == MemoryBound::CgroupV1 { "tasks" } else { "cgroup.procs" };
         let directories = [Some(&self.memory), self.cpu.as_ref()];
         directories

@@ -13,7 +13,7 @@ use seccompiler::{
 use serde_json::{Value, json};
 
 /// Calls with higher numbers are newer than this list, or of the x32 interface, which passes for x86-64: programs
-/// are told that there are no such calls, and do without. Numbers above 423 are the same on all architectures.
+/// are told that these calls do not exist, and do without. Numbers above 423 are the same on all architectures.
 const NEWEST: u32 = 462;
 
 /// Calls that fail with EPERM.

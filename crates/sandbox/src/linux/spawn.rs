@@ -73,7 +73,7 @@ pub(crate) fn spawn(
     command.spawn().map_err(Error::io("start the program"))
 }
 
-/// Lets the child put itself into cgroups: whoever puts another process there waits, on a quiet machine some 10 ms,
+/// Lets the child put itself into cgroups: moving another process there waits, on a quiet machine some 10 ms,
 /// until no process of the whole machine is starting or ending.
 #[expect(unsafe_code, reason = "only between fork and exec is the child there and does not run yet")]
 fn join(command: &mut Command, cgroups: Vec<File>) {

@@ -19,7 +19,7 @@ use crate::semaphore::POLL_INTERVAL;
 pub(super) const PACKAGES: &str = "packages";
 pub(super) const MANIFEST: &str = "manifest.json";
 
-/// The file beside the sets whose lock whoever uses some of them shares.
+/// The file beside the sets whose lock is shared by all users of them.
 const LOCK: &str = "use.lock";
 
 /// How the names of the locks of sets end, and of directories in which sets are made.
@@ -65,7 +65,7 @@ fn open_lock(path: &Path) -> io::Result<File> {
     open_private(File::options().create(true).truncate(false).write(true), path)
 }
 
-/// Keeps others from removing sets as long as the file is open. Where the cache is another user's there is no need to.
+/// Keeps others from removing sets as long as the file is open. Not needed if the cache belongs to another user.
 pub(super) fn share(cache: &Path) -> Option<File> {
     let lock = open_lock(&cache.join(LOCK)).ok()?;
     lock.lock_shared().ok()?;
@@ -131,7 +131,7 @@ impl KeptPackages {
     }
 }
 
-/// A set, or what is left of one that was being made; none where it is something else.
+/// A set, or what is left of one that was being made; none if it is something else.
 fn entry(path: PathBuf) -> Option<CacheEntry> {
     let is_partial = path.extension().is_some_and(|extension| extension == PARTIAL);
     let name = if is_partial { path.file_stem() } else { path.file_name() }?.to_str()?;

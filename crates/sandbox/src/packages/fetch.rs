@@ -90,7 +90,7 @@ impl Packages {
         Self { stop, ..self }
     }
 
-    /// Makes the cache where there is none, and tries whether programs can be shown what is in it.
+    /// Makes the cache if there is none, and tries whether programs can be shown what is in it.
     fn open_cache(&self) -> Result<(), Error> {
         let mut used = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if used.is_some() {

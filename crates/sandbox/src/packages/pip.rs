@@ -12,7 +12,7 @@ pub(super) struct Pip;
 /// Where wheels are installed, below the directory of the step.
 const SITE: &str = "site";
 
-/// Says what wheels have to fit, and fails where there is no pip.
+/// Says what wheels have to fit, and fails if there is no pip.
 const PROBE: &str = "
 import importlib.util, sys, sysconfig
 print(sys.implementation.cache_tag, sysconfig.get_platform())

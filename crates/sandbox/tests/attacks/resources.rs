@@ -55,7 +55,7 @@ for directory in ['/box', '/tmp', '/dev/shm']:
         print('ESCAPED:', count, 'bytes in', directory)
 for root, directories, _ in os.walk('/', onerror=None):
     directories[:] = [name for name in directories if os.path.join(root, name) not in
-                  # The mode of the terminals' directory is no promise; below it is seen that nothing can be made there.
+                  # The mode of the terminals' directory proves nothing; the test below shows that nothing can be created there.
                   ('/proc', '/box', '/tmp', '/dev/shm', '/dev/pts')]
     if os.access(root, os.W_OK):
         print('ESCAPED: can write to', root)
@@ -101,7 +101,7 @@ for _ in range(64):
     });
 }
 
-/// Whoever reads along, be it a container's monitor, does not keep the program from being ended.
+/// A reader of the output, such as a container's monitor, does not prevent ending the program.
 #[test]
 fn an_output_flood_without_end_is_ended_in_time() {
     let flood = "

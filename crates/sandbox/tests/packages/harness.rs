@@ -1,4 +1,4 @@
-//! Packages made by hand, an index that serves them, and programs that use them.
+//! Packages made manually, an index that serves them, and programs that use them.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -30,7 +30,7 @@ impl Fixture {
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let index = directory.path().join("index");
         fs::create_dir(&index).unwrap();
-        // Whoever finds it can change it.
+        // Anybody who finds it can change it.
         let victim = directory.path().join("victim");
         fs::write(&victim, UNTOUCHED).unwrap();
         fs::set_permissions(&victim, fs::Permissions::from_mode(0o666)).unwrap();

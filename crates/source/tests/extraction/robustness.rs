@@ -135,7 +135,7 @@ fn limits_fall_back_to_line_windows() {
     }
 }
 
-/// Files of this size are listed by no walk, but whoever calls with one gets an answer soon.
+/// No walk lists files of this size, but a call with one must return soon.
 #[test]
 #[ignore = "takes seconds and a gigabyte: cargo test --release -p quarry-source megabytes -- --ignored --nocapture"]
 #[allow(clippy::print_stdout, reason = "the times are what it is run for")]

@@ -33,7 +33,7 @@ impl Checkpoint {
         Checkpoint { path: directory.join("checkpoint.bin"), settings: settings.clone(), pairs }
     }
 
-    /// The kept state; none where nothing is kept.
+    /// The kept state; none if nothing is kept.
     pub fn read(&self) -> Result<Option<State>, TrainError> {
         if !self.path.exists() {
             return Ok(None);

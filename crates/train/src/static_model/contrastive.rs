@@ -23,7 +23,7 @@ pub struct Outcome {
 
 /// Symmetric InfoNCE over in-batch negatives (van den Oord et al. 2018; both directions as in CLIP): with
 /// `S = cos(q, d) / τ`, the mean over i of `−½ ln softmax(S[i, ·])[i] − ½ ln softmax(S[·, i])[i]`. Off-diagonal cells
-/// whose question or document equals the row's own are no negatives and left out.
+/// whose question or document equals the row's own are not negatives and are left out.
 ///
 /// With a teacher, the cross-entropies are taken against its distributions instead of against the diagonal alone:
 /// `targets` holds what [`soften`] makes of them.

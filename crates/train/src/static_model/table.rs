@@ -20,7 +20,7 @@ pub struct Table {
     pub dimension: usize,
     /// `3 * dimension` values a row.
     pub values: Vec<f32>,
-    /// Weight of each position bucket with Adam's two means; empty where position does not count.
+    /// Weight of each position bucket with Adam's two means; empty if position does not count.
     pub positions: Vec<[f32; 3]>,
 }
 

@@ -52,7 +52,7 @@ impl Validation {
     /// Mean reciprocal rank of the asked function among all held-out ones, twice: asked by the first sentence of
     /// its documentation among undocumented code, and asked by its name among documented code that does not hold
     /// the name. Ties and other functions with the same question count against the model, repeated functions
-    /// do not. 0 where nothing is held out.
+    /// do not. 0 if nothing is held out.
     #[must_use]
     pub fn measure(&self, queries: &Table, documents: &Table) -> (f64, f64) {
         let measure = |batch: &Batch| {

@@ -63,7 +63,7 @@ fn is_document(path: &str) -> bool {
     path.ends_with(".md") && (!path.contains('/') || path.starts_with("docs/"))
 }
 
-/// The path that a code span is, without a line number; none where it is something else, a pattern say.
+/// The path that a code span is, without a line number; none if it is something else, a pattern say.
 fn path_in_code(code: &str, top: &[&str]) -> Option<String> {
     let (directory, _) = code.split_once('/')?;
     let is_path =

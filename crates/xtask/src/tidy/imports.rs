@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::Violation;
 use crate::tree::Tree;
 
-/// Paths of the standard library that are bound to places or kept out of some.
+/// Paths of the standard library that may be used only in some directories, or not in some.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Import {
@@ -23,17 +23,17 @@ pub struct Import {
 
 impl Import {
     fn forbids(&self, file: &str) -> bool {
-        let is_in = |places: &[String]| places.iter().any(|place| file.starts_with(place.as_str()));
-        is_in(&self.never_in) || self.only_in.as_deref().is_some_and(|places| !is_in(places))
+        let is_in = |paths: &[String]| paths.iter().any(|path| file.starts_with(path.as_str()));
+        is_in(&self.never_in) || self.only_in.as_deref().is_some_and(|paths| !is_in(paths))
     }
 }
 
 /// Checks what the crates' Rust files mention, comments aside.
 pub fn check(tree: &Tree, imports: &[Import]) -> Vec<Violation> {
     let mut found = Vec::new();
-    for place in imports.iter().flat_map(|import| &import.never_in) {
-        if !tree.has(place) {
-            let message = format!("[[imports]] names {place}, which is gone; name where the code went");
+    for path in imports.iter().flat_map(|import| &import.never_in) {
+        if !tree.has(path) {
+            let message = format!("[[imports]] names {path}, which is gone; name where the code went");
             found.push(Violation::new("crates/xtask/tidy.toml", None, message));
         }
     }

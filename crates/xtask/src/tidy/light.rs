@@ -69,7 +69,7 @@ fn dependencies_by_name(lock: &Table) -> BTreeMap<&str, BTreeSet<String>> {
     for package in lock.get("package").and_then(Value::as_array).into_iter().flatten() {
         let Some(name) = package.get("name").and_then(Value::as_str) else { continue };
         let dependencies = package.get("dependencies").and_then(Value::as_array).into_iter().flatten();
-        // A name, and a version where there are several.
+        // A name, and a version if there are several.
         let names = dependencies.filter_map(|dependency| dependency.as_str()?.split(' ').next());
         packages.entry(name).or_default().extend(names.map(str::to_owned));
     }

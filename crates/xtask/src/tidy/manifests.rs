@@ -155,7 +155,7 @@ fn remedy(crates: &[String]) -> String {
 
 fn read(path: &str, text: &str, found: &mut Vec<Violation>) -> Table {
     text.parse().unwrap_or_else(|error: toml::de::Error| {
-        found.push(Violation::new(path, None, format!("is no TOML: {}", error.message())));
+        found.push(Violation::new(path, None, format!("is not valid TOML: {}", error.message())));
         Table::new()
     })
 }
@@ -315,7 +315,7 @@ missing_docs = 'warn'
             super::check,
             "crates = { low = [] }",
             &files,
-            &["Cargo.toml: is no TOML", "crates/low/Cargo.toml: a directory in crates/ is a crate"],
+            &["Cargo.toml: is not valid TOML", "crates/low/Cargo.toml: a directory in crates/ is a crate"],
         );
     }
 }

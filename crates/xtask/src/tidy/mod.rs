@@ -30,7 +30,7 @@ pub struct Rules {
     words: texts::Words,
 }
 
-/// A place that breaks a rule.
+/// A violation of a rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Violation {
     path: String,
@@ -55,7 +55,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Every place of `tree` that breaks a rule, in order of paths and lines.
+/// Every violation in `tree`, in order of paths and lines.
 pub fn check(tree: &Tree, rules: &Rules) -> Vec<Violation> {
     let mut violations: Vec<Violation> = [
         manifests::check(tree, rules),

@@ -162,7 +162,7 @@ pub struct Study {
     pub preferences: Vec<PreferenceRow>,
     /// What people say of generated code.
     pub reviews: Vec<ReviewRow>,
-    /// Pairs on which people disagree, or a judge disagrees with their majority; where there is no majority, pairs on
+    /// Pairs on which people disagree, or a judge disagrees with their majority; if there is no majority, pairs on
     /// which any two annotators disagree.
     pub disagreements: Vec<Disagreement>,
 }
@@ -174,7 +174,7 @@ pub struct Disagreement {
     pub pair: String,
     /// The criterion.
     pub criterion: Criterion,
-    /// The majority of people; `None` where there is none.
+    /// The majority of people; `None` if there is none.
     pub majority: Option<bool>,
     /// Whether people disagree among themselves, and not only a judge with them.
     pub among_people: bool,

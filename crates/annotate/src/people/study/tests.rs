@@ -134,7 +134,7 @@ fn who_alone_is_the_majority_is_not_compared_with_it() {
         pair.labels.retain(|number, _| [0, 3, 6].contains(number) || (*number, column) == (1, 2));
     }
     let study = Study::new(&gathered, &options());
-    // Of pair 2 they say different things, so that there is no majority.
+    // They disagree on pair 2, so there is no majority.
     let accuracy = |name: &str| row(&study, name).exact.accuracy.map(|share| (share.hits, share.of));
     assert!(study.annotators.iter().all(|row| !row.annotator.starts_with("ann")), "{:?}", study.annotators);
     assert_eq!((accuracy("model"), accuracy("dee, without tests")), (Some((6, 9)), Some((6, 8))));
@@ -263,7 +263,7 @@ fn a_person_who_labels_with_tests_and_without_has_one_vote_among_all() {
     };
     let gathered = StudyData { annotators, pairs: vec![pair], ..StudyData::default() };
     let study = Study::new(&gathered, &StudyOptions { truth: ReferenceMajority::People, ..options() });
-    assert_eq!(study.disagreements[0].majority, None, "one of two is no majority");
+    assert_eq!(study.disagreements[0].majority, None, "one of two is not a majority");
 }
 
 #[test]

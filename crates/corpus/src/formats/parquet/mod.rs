@@ -34,25 +34,25 @@ const MAX_METADATA_BYTES: u64 = 16 << 20;
 /// Rows that are decoded at a time.
 const ROWS: usize = 256;
 
-/// Takes the place and the values of a row, or what is wrong with it.
+/// Takes the line and the values of a row, or an error.
 type TakeValues<'t> =
     dyn FnMut(Line<'_>, Result<Vec<Value<'_>>, FormatError>) -> Result<(), FormatError> + 't;
 
 /// Calls `each` with the values of `fields` of every row. Rows count from 1. A nested column, other than a list of
-/// plain values, is no value that a field may hold.
+/// plain values, is not a value that a field may hold.
 pub(super) fn for_each_row(
     path: &Path,
     fields: &[Field],
     each: &mut TakeValues<'_>,
 ) -> Result<(), FormatError> {
     let mut number = 1;
-    let place = |number| Line { path, number, counts_records: true, text: "" };
+    let line_at = |number| Line { path, number, counts_records: true, text: "" };
     let damaged = |number, error: &ParquetError| {
         let what = match error {
             ParquetError::General(what) | ParquetError::EOF(what) | ParquetError::NYI(what) => what.clone(),
             other => other.to_string(),
         };
-        place(number).error(
+        line_at(number).error(
             "a Parquet file that is whole, unpacked or packed by Snappy, gzip or Zstandard",
             what,
             "get the file again, or write it anew with pandas: read_parquet(...).to_parquet(...)",
@@ -65,7 +65,7 @@ pub(super) fn for_each_row(
     if let Some(missing) = columns.missing(fields) {
         let names: Vec<String> =
             metadata.file_metadata().schema().get_fields().iter().map(|f| f.name().into()).collect();
-        return Err(place(1).error(
+        return Err(line_at(1).error(
             format!("a column `{}` ({}: {})", missing.name, missing.kind.name(), missing.about),
             format!("the columns {}", super::excerpt(&names.join(", "))),
             "check that this is the right file",
@@ -90,7 +90,7 @@ pub(super) fn for_each_row(
                         (None, _) => Value::Absent,
                     })
                     .collect();
-                each(place(number), Ok(values))?;
+                each(line_at(number), Ok(values))?;
                 number += 1;
             }
             left -= count;
@@ -304,7 +304,7 @@ impl Reader {
         }
     }
 
-    /// The value at the next level; `None` where there is none.
+    /// The value at the next level; `None` if there is none.
     fn level(&self, cursor: &mut Cursor) -> Option<Value<'_>> {
         let is_there = self.max_definition == 0
             || self.definitions.get(cursor.level).is_some_and(|level| *level == self.max_definition);

@@ -145,7 +145,7 @@ impl Pages {
     /// The bytes of a page, `size` of them.
     fn unpack(&self, packed: &[u8], size: usize) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        // One more than there may be, to see that there is no more.
+        // One more than allowed, to detect more.
         let limit = size as u64 + 1;
         match self.codec {
             Compression::UNCOMPRESSED => bytes.extend_from_slice(packed),

@@ -29,7 +29,7 @@ enum Column {
     Text(Vec<ByteArray>, Vec<i16>),
     Whole(Vec<i64>, Vec<i16>),
     Real(Vec<f64>, Vec<i16>),
-    /// Elements of lists; the last are the repetition levels, 0 where a list begins.
+    /// Elements of lists; the last are the repetition levels, 0 if a list begins.
     List(Vec<ByteArray>, Vec<i16>, Vec<i16>),
 }
 

@@ -31,9 +31,9 @@ pub struct AgentArgs {
 enum Command {
     /// Add Quarry to the settings of coding agents: an MCP server, and instructions that say when to use it
     Install(InstallArgs),
-    /// Remove from the settings of coding agents what `quarry agent install` added
+    /// Remove what `quarry agent install` added to the settings of coding agents
     Uninstall(ChangeArgs),
-    /// List supported coding agents, and for which of them Quarry is installed
+    /// List supported coding agents, and where Quarry is installed
     List(ListArgs),
 }
 
@@ -51,7 +51,7 @@ struct ChangeArgs {
     /// Coding agents, such as claude-code; `quarry agent list` lists them
     #[arg(required = true, value_name = "AGENT")]
     agents: Vec<String>,
-    /// Install for this user in all projects, or for everybody who works on the project
+    /// Install for this user in all projects, or for everybody in the project
     #[arg(long, default_value = "user")]
     scope: ScopeArg,
     /// Directory of the project
@@ -152,7 +152,7 @@ fn named(name: &str) -> anyhow::Result<&'static Agent> {
     let Some(agent) = known else {
         let near = nearest(name, agents().iter().map(|agent| agent.name.as_str()), 3);
         bail!(
-            "no coding agent is called {name:?}; nearest: {}; `quarry agent list` lists all",
+            "unknown coding agent {name:?}; did you mean {}? `quarry agent list` lists all",
             near.join(", ")
         );
     };
@@ -165,7 +165,7 @@ fn environment(project: &Path, scope: Scope, command: Option<&str>) -> anyhow::R
         .with_context(|| format!("{}: expected the directory of a project", project.display()))?;
     Ok(Environment {
         home: dirs::home_dir().context("no home directory is known; set HOME")?,
-        config: dirs::config_dir().context("no directory of settings is known; set HOME")?,
+        config: dirs::config_dir().context("no settings directory is known; set HOME")?,
         project,
         command: command.map_or_else(|| command_for(scope), str::to_owned),
         variables: env::vars_os()

@@ -39,7 +39,7 @@ pub fn parse(text: &str) -> anyhow::Result<u64> {
             (bytes < u64::MAX as f64).then_some(bytes.round() as u64)
         }
     };
-    bytes.with_context(|| format!("{text} are more bytes than there can be"))
+    bytes.with_context(|| format!("{text} is too large"))
 }
 
 /// Reads the number of bytes of a settings file: an integer, or a text as [`parse`] takes it.

@@ -32,7 +32,7 @@ pub struct CacheArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List what is kept: of what, how large, when it was last used
+    /// List cached entries with their owners, sizes and times of last use
     List {
         #[command(flatten)]
         kinds: KindArgs,
@@ -40,7 +40,7 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Remove what cannot be used any longer: indexes of trees that are gone, and what killed processes left
+    /// Remove unusable entries: indexes of removed trees, and leftovers of killed processes
     ///
     /// Only what looks like an entry of Quarry's own is removed, in its cache directories alone, and no link is
     /// followed. What a running process writes, or its sandbox uses, is left alone. Whatever is removed is made again
@@ -48,13 +48,13 @@ enum Action {
     Prune {
         #[command(flatten)]
         kinds: KindArgs,
-        /// Also remove what was not used for this long, such as 30d, 8w or 12h
+        /// Also remove entries not used for this long, such as 30d, 8w or 12h
         #[arg(long, value_name = "AGE", value_parser = parse_age)]
         older_than: Option<Duration>,
         /// Remove everything
         #[arg(long, conflicts_with = "older_than")]
         all: bool,
-        /// Say what would be removed, and remove nothing
+        /// List what would be removed, without removing it
         #[arg(long)]
         dry_run: bool,
         /// Print one JSON object
@@ -65,7 +65,7 @@ enum Action {
 
 #[derive(Debug, Args)]
 struct KindArgs {
-    /// Only this kind (can be repeated)
+    /// Find only this kind (can be repeated)
     #[arg(long = "kind", value_enum, value_name = "KIND")]
     kinds: Vec<Kind>,
 }
@@ -183,13 +183,13 @@ impl State {
         }
     }
 
-    /// What stands behind an entry in a table.
+    /// A note to an entry in a table.
     fn note(self) -> &'static str {
         match self {
             Self::Useful => "",
-            Self::Orphaned => " (no longer there)",
-            Self::Unfinished => " (left by a process that did not finish)",
-            Self::Unknown => " (it is not known of what)",
+            Self::Orphaned => " (owner removed)",
+            Self::Unfinished => " (left by an interrupted process)",
+            Self::Unknown => " (owner unknown)",
             Self::InTree => " (kept in the tree)",
         }
     }
@@ -270,7 +270,7 @@ fn for_each<T>(
     for kind in kinds.each() {
         let Some(directory) = kind.directory() else { continue };
         if directory.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
-            output::note(&format!("{} is a symbolic link and left alone", directory.display()));
+            output::note(&format!("{} is a symbolic link and was not cleared", directory.display()));
             continue;
         }
         let done = step(kind, &directory);
@@ -335,7 +335,7 @@ fn prune(kinds: &KindArgs, selection: Selection, dry_run: bool) -> anyhow::Resul
                 format!("cannot be removed: {error}")
             }
         };
-        output::note(&format!("{} is left alone: {reason}", path.display()));
+        output::note(&format!("{} is not removed: {reason}", path.display()));
         left.push(LeftView { kind, path, reason });
     }
     let bytes = removed.iter().map(|entry| entry.bytes).sum();

@@ -201,7 +201,7 @@ fn options_may_stand_between_the_other_arguments_of_every_command() {
             // The values before an option and those after it are counted apart.
             assert!(
                 at_least <= 1,
-                "{names}: {} wants {at_least} values without an option between",
+                "{names}: {} takes {at_least} values without an option between",
                 positional.get_id()
             );
             assert!(!positional.is_last_set(), "{names}: {}", positional.get_id());

@@ -10,7 +10,7 @@ use crate::output;
 /// Arguments of `quarry completions`.
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
-    /// The shell that reads them
+    /// Shell to complete for
     #[arg(value_enum)]
     shell: Shell,
 }

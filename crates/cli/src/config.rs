@@ -14,7 +14,7 @@ use crate::settings::{self, Settings};
 /// Arguments of `quarry config`.
 #[derive(Debug, Args)]
 pub struct ConfigArgs {
-    /// The tree whose settings are shown
+    /// Tree whose settings to show
     #[arg(default_value = ".")]
     path: PathBuf,
     /// Print one JSON object
@@ -91,7 +91,7 @@ fn text(answer: &Answer) -> String {
     }
     text.push_str("\nSettings files, the strongest first:\n");
     for file in &answer.files {
-        let _ = writeln!(text, "  {}{}", show(&file.path), if file.exists { "" } else { " (not there)" });
+        let _ = writeln!(text, "  {}{}", show(&file.path), if file.exists { "" } else { " (missing)" });
     }
     text
 }

@@ -74,7 +74,7 @@ fn inputs_and_output(paths: &[PathBuf]) -> anyhow::Result<(&[PathBuf], &Path)> {
         Some((output, inputs)) if !inputs.is_empty() => Ok((inputs, output)),
         _ => {
             let found: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-            bail!("expected the paths to read and then the one to write, found only {}", found.join(" "))
+            bail!("expected paths to read, then one to write, found only {}", found.join(" "))
         }
     }
 }

@@ -49,7 +49,7 @@ pub struct DoctorArgs {
 #[serde(rename_all = "lowercase")]
 enum State {
     Ok,
-    /// It works, but not as well as it could.
+    /// It works, but not optimally.
     Warning,
     Broken,
 }
@@ -190,7 +190,7 @@ fn settings_files(root: &Path) -> (Vec<Check>, Settings) {
         .collect();
     match Settings::load(root) {
         Ok(settings) if there.is_empty() => {
-            (vec![Check::ok("settings", "no file, the defaults hold")], settings)
+            (vec![Check::ok("settings", "no file, the defaults apply")], settings)
         }
         Ok(settings) => (vec![Check::ok("settings", there.join(", "))], settings),
         Err(error) => {
@@ -228,9 +228,9 @@ fn tree(source: &SourceArgs, settings: &Settings) -> (Check, Option<Listing>) {
     let found =
         format!("{} to index, {} left out", counted(listing.files.len(), "file"), listing.skipped.len());
     let check = if listing.files.is_empty() {
-        Check::broken("tree", found, "look at `quarry status`, and at the ignore files of the tree")
+        Check::broken("tree", found, "check `quarry status` and the ignore files of the tree")
     } else if unreadable > 0 {
-        let advice = "see to their permissions; `quarry status` names them";
+        let advice = "check their permissions; `quarry status` lists them";
         Check::warning("tree", format!("{found}, {unreadable} of them unreadable"), advice)
     } else {
         Check::ok("tree", found)
@@ -273,7 +273,7 @@ fn known_languages(listing: &Listing) -> Check {
         Some(example) if unknown.len() > listing.files.len() => Check::warning(
             "languages",
             format!("{found}; {} in an unknown language, such as {example}", counted(unknown.len(), "file")),
-            "`quarry languages` lists what is known",
+            "`quarry languages` lists the known ones",
         ),
         _ => Check::ok("languages", found),
     }
@@ -305,14 +305,13 @@ fn model(source: &SourceArgs, settings: &Settings) -> (Check, Option<Arc<dyn Emb
         model.embed_queries(&["a function that sorts"]).map(|vectors| vectors.dimension)
     };
     let loaded = source.load_model(settings).and_then(|model| {
-        let dimension = used(model.as_ref()).context("it was loaded, but fails")?;
+        let dimension = used(model.as_ref()).context("the model loads but fails")?;
         Ok((format!("{}, {dimension} dimensions", model.id()), model))
     });
     match loaded {
         Ok((found, model)) => (Check::ok("model", found), Some(model)),
         Err(error) => {
-            let advice =
-                "name another one with --model or in the settings, or none for the one in the program";
+            let advice = "name another one with --model or in the settings, or none to use the built-in one";
             (Check::broken("model", format!("{error:#}"), advice), None)
         }
     }
@@ -328,7 +327,7 @@ fn index(
     let path = status.directory.display();
     match &status.stale {
         Some(RebuildReason::Missing) => {
-            return Check::ok("index", format!("none yet in {path}; the first search makes it"));
+            return Check::ok("index", format!("none yet in {path}; the first search builds it"));
         }
         Some(
             reason @ (RebuildReason::Broken(_)
@@ -336,7 +335,7 @@ fn index(
             | RebuildReason::Format(_)
             | RebuildReason::Program(_)),
         ) => {
-            let advice = "the next search or `quarry index` builds it anew";
+            let advice = "the next search or `quarry index` rebuilds it";
             return Check::warning("index", format!("{path}: {reason}"), advice);
         }
         _ => {}
@@ -350,7 +349,7 @@ fn index(
         ),
         (Ok(_), None) => Check::ok("index", format!("fresh, in {path}")),
         (Ok(_), Some(reason)) => {
-            Check::ok("index", format!("{reason} since it was made; the next search sees to it"))
+            Check::ok("index", format!("{reason} since it was built; the next search updates it"))
         }
     }
 }
@@ -361,21 +360,21 @@ fn storage(status: &Status, listing: &Listing) -> Vec<Check> {
     let path = directory.display();
     // A file without a name: nothing can be left behind.
     let writable = match tempfile::tempfile_in(directory) {
-        Ok(_) => Check::ok("directory", format!("{path} can be written")),
+        Ok(_) => Check::ok("directory", format!("{path} is writable")),
         Err(error) if status.index.is_some() => Check::warning(
             "directory",
-            format!("{path} cannot be written ({error}); the index is searched as it is"),
-            "name a directory of your own with --index for one that follows the files",
+            format!("{path} is not writable ({error}); searches use the existing index"),
+            "name a writable directory with --index to keep the index up to date",
         ),
         Err(error) => Check::warning(
             "directory",
-            format!("{path} cannot be written ({error}); each search indexes anew, in memory"),
-            "set XDG_CACHE_HOME, or name a directory of your own with --index",
+            format!("{path} is not writable ({error}); each search builds an index in memory"),
+            "set XDG_CACHE_HOME, or name a writable directory with --index",
         ),
     };
     let space = match fs4::available_space(directory) {
         Ok(free) => space(free, expected_bytes(listing)),
-        Err(error) => Check::warning("space", format!("not known ({error})"), "look at it yourself"),
+        Err(error) => Check::warning("space", format!("unknown ({error})"), "check the free space manually"),
     };
     vec![writable, space]
 }
@@ -387,8 +386,8 @@ fn nearest_existing(directory: &Path) -> &Path {
 
 /// Bytes that are free, and that an index will need, about.
 fn space(free: u64, needed: u64) -> Check {
-    let found = format!("{} free, an index takes about {}", HumanBytes(free), HumanBytes(needed));
-    let advice = "free some, or name a directory on another disk with --index";
+    let found = format!("{} free; an index takes about {}", HumanBytes(free), HumanBytes(needed));
+    let advice = "free some space, or name a directory on another disk with --index";
     if free < LEAST_SPACE {
         Check::broken("space", found, advice)
     } else if free < needed {
@@ -415,7 +414,7 @@ fn terminal(settings: &Settings) -> Check {
 /// The record of searches.
 fn searches() -> Check {
     match log::state() {
-        Err(error) => Check::warning("log", format!("{error:#}"), "searches can be recorded once it is set"),
+        Err(error) => Check::warning("log", format!("{error:#}"), "set it to record searches"),
         Ok(state) if !state.on => Check::ok("log", "searches are not recorded"),
         Ok(state) => {
             let found =
@@ -423,8 +422,8 @@ fn searches() -> Check {
             match fs::OpenOptions::new().append(true).open(&state.file) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Check::broken(
                     "log",
-                    format!("{found}, which cannot be written ({error})"),
-                    "see to its permissions, or `quarry log off`",
+                    format!("{found}, which is not writable ({error})"),
+                    "check its permissions, or run `quarry log off`",
                 ),
                 _ => Check::ok("log", found),
             }
@@ -444,7 +443,7 @@ fn programs() -> Check {
     let sandbox = match quarry_sandbox::Bubblewrap::open() {
         Ok(sandbox) => match sandbox.memory_bound() {
             MemoryBound::Watchdog => format!("bubblewrap works, {WATCHED}"),
-            bound => format!("bubblewrap works, memory is bounded by {bound}"),
+            bound => format!("bubblewrap works, memory is limited by {bound}"),
         },
         Err(error) => error.to_string(),
     };
@@ -457,7 +456,7 @@ fn programs() -> Check {
     }
     let problems: String = problems.iter().map(|problem| format!("; {problem}")).collect();
     let found = format!(
-        "for `quarry judge`, {sandbox}; it can run {}{problems}; tools are taken from {SEARCH_PATH}, whatever PATH says",
+        "for `quarry judge`, {sandbox}; it can run {}{problems}; tools are taken from {SEARCH_PATH}, regardless of PATH",
         if here.is_empty() { "nothing".to_owned() } else { here.join(", ") }
     );
     Check::ok("programs", found)

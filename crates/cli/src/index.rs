@@ -56,12 +56,12 @@ struct OpenArgs {
     /// with]
     #[arg(long, value_name = "BYTES", value_parser = byte_size::parse)]
     max_bytes: Option<u64>,
-    /// Find hidden files too; `quarry index --hidden` has all searches of PATH find them [--no-hidden: do not]
+    /// Also find hidden files; `quarry index --hidden` makes all searches of PATH find them [--no-hidden: do not]
     #[arg(long, overrides_with = "no_hidden")]
     hidden: bool,
     #[arg(long, overrides_with = "hidden", hide = true)]
     no_hidden: bool,
-    /// Find files too that .gitignore, .ignore and .quarryignore leave out; `quarry index --no-ignore` has all searches
+    /// Also find files that .gitignore, .ignore and .quarryignore exclude; `quarry index --no-ignore` makes all searches
     /// of PATH find them [--ignore: do not]
     #[arg(long, overrides_with = "ignore")]
     no_ignore: bool,
@@ -74,10 +74,10 @@ struct OpenArgs {
 pub struct IndexArgs {
     #[command(flatten)]
     source: SourceArgs,
-    /// Build it even if it is fresh
+    /// Rebuild the index even if it is fresh
     #[arg(long)]
     rebuild: bool,
-    /// Keep the index in the tree, in PATH/.quarry, where it is found again
+    /// Keep the index in the tree, in PATH/.quarry, where later searches find it
     #[arg(long, conflicts_with = "index")]
     local: bool,
     /// Print one JSON object
@@ -117,7 +117,7 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
     options.local = args.local;
     if args.local && !source.path.is_dir() {
         bail!(
-            "{}: not a directory, so that no index can lie in it; name one, or leave out --local",
+            "{}: not a directory, so it cannot hold an index; name a directory, or omit --local",
             source.path.display()
         );
     }
@@ -150,7 +150,7 @@ impl<'a> Summary<'a> {
         }
     }
 
-    /// For a person.
+    /// Text for people.
     pub fn sentence(&self) -> String {
         let Self { path, files, units, reason, took_ms, .. } = self;
         let holds = format!("{} in {}", counted(*units, "unit"), counted(*files, "file"));
@@ -200,7 +200,7 @@ impl SourceArgs {
 }
 
 impl SourcesArgs {
-    /// What is searched, in the order of the command line.
+    /// The searched paths, in the order of the command line.
     pub fn paths(&self) -> Vec<PathBuf> {
         if self.paths.is_empty() { vec![PathBuf::from(".")] } else { self.paths.clone() }
     }
@@ -223,10 +223,7 @@ impl SourcesArgs {
     ) -> anyhow::Result<Tree> {
         let mut paths = self.paths();
         if let (Some(index), [_, _, ..]) = (&self.open.index, paths.as_slice()) {
-            bail!(
-                "--index {} is the index of one path; name one PATH, or leave out --index",
-                index.display()
-            );
+            bail!("--index {} is the index of one path; name one PATH, or omit --index", index.display());
         }
         let mut options: Vec<OpenOptions> =
             settings.iter().map(|settings| OpenOptions { update, ..self.open.options(settings) }).collect();
@@ -261,7 +258,7 @@ impl SourcesArgs {
             let choice = self.open.model(path, settings)?;
             match &chosen {
                 Some((first, other)) if other.path != choice.path => bail!(
-                    "{} is searched with {other}, {} with {choice}; name one model for both with --model",
+                    "{} uses {other}, {} uses {choice}; name one model for both with --model",
                     first.display(),
                     path.display()
                 ),
@@ -331,7 +328,7 @@ impl fmt::Display for ModelChoice {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match &self.path {
             Some(path) => write!(f, "the model {}", path.display()),
-            None => write!(f, "the model in the program"),
+            None => write!(f, "the built-in model"),
         }
     }
 }
@@ -363,11 +360,11 @@ pub fn tell_unwritten(opened: &Opened) {
 
 /// Says that an index in a tree is ignored.
 pub fn tell_ignored(path: &Path) {
-    output::note_once(&format!("{} {IGNORED}; `quarry index --local` makes one there", path.display()));
+    output::note_once(&format!("{} {IGNORED}; `quarry index --local` builds one there", path.display()));
 }
 
 /// Why an index in a tree is not used.
-pub const IGNORED: &str = "was not made by this user on this machine and is not used";
+pub const IGNORED: &str = "was not built by this user on this machine and is ignored";
 
 fn show(bar: &ProgressBar, event: &Event) {
     let (name, done, total) = match event {
@@ -379,7 +376,7 @@ fn show(bar: &ProgressBar, event: &Event) {
             | RebuildReason::Model(_),
         ) => return,
         Event::Rebuilding(reason) => {
-            return bar.suspend(|| output::note(&format!("{reason}; building it anew")));
+            return bar.suspend(|| output::note(&format!("{reason}; rebuilding it")));
         }
         Event::Ignored(path) => return bar.suspend(|| tell_ignored(path)),
         Event::Waiting => {

@@ -35,20 +35,20 @@ pub struct LogArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Record searches from now on
+    /// Start recording searches
     On,
-    /// Record none from now on; what was recorded stays
+    /// Stop recording searches; recorded ones are kept
     Off,
-    /// Note that a result of the last search was the right one, by its rank; pick and mcp do so by themselves
+    /// Record which result of the last search was the right one, by its rank; pick and mcp do so themselves
     Opened {
-        /// From 1
+        /// Rank of the result, from 1
         rank: usize,
     },
-    /// Print what was recorded, one JSON object a line
+    /// Print the recorded searches, one JSON object per line
     Show,
-    /// Remove what was recorded
+    /// Remove the recorded searches
     Clear,
-    /// Say whether searches are recorded, where, and how many were
+    /// Show whether and where searches are recorded, and how many are
     Status {
         /// Print one JSON object
         #[arg(long)]
@@ -130,7 +130,7 @@ pub fn append<'a>(record: impl FnOnce() -> Record<'a>) {
 /// Records the last search once more, with the rank of the result that was opened, and says which it is.
 fn append_opened(log: &Path, rank: usize) -> anyhow::Result<String> {
     let text = read(log)?;
-    let last = text.lines().last().context("no search is recorded yet; search for something first")?;
+    let last = text.lines().last().context("no search is recorded yet; run a search first")?;
     let mut record: Value = serde_json::from_str(last)
         .with_context(|| format!("the last line of {} is not a record", log.display()))?;
     let n_results = record["results"].as_array().map_or(0, Vec::len);
@@ -173,11 +173,11 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
             create_private_directory(&directory)
                 .with_context(|| format!("cannot make {}", directory.display()))?;
             private(&switch)?;
-            output::note(&format!("searches are recorded from now on, in {}", log.display()));
+            output::note(&format!("recording searches in {}", log.display()));
         }
         Action::Off => {
             remove(&switch)?;
-            output::note("searches are not recorded; `quarry log clear` removes what was");
+            output::note("no longer recording searches; `quarry log clear` removes the recorded ones");
         }
         Action::Opened { rank } => {
             if !switch.exists() {
@@ -188,7 +188,7 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
         Action::Show => output::print_json_text(&read(&log)?)?,
         Action::Clear => {
             remove(&log)?;
-            output::note("what was recorded is removed");
+            output::note("removed the recorded searches");
         }
         Action::Status { json } => {
             let state = state()?;
@@ -225,7 +225,7 @@ pub fn state() -> anyhow::Result<State> {
 }
 
 fn directory() -> anyhow::Result<PathBuf> {
-    state_directory().context("no directory is known for this user's state; set XDG_STATE_HOME or HOME")
+    state_directory().context("this user has no state directory; set XDG_STATE_HOME or HOME")
 }
 
 /// The text of a file; empty if there is none.

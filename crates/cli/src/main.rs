@@ -74,7 +74,7 @@ enum Command {
     Pick(pick::PickArgs),
     /// Build or refresh the index of a source tree
     Index(index::IndexArgs),
-    /// Keep the index of a source tree fresh while its files change
+    /// Keep the index of a source tree fresh while files change
     Watch(watch::WatchArgs),
     /// Serve search to coding agents over the Model Context Protocol on stdin and stdout
     #[cfg(feature = "mcp")]
@@ -82,19 +82,19 @@ enum Command {
     /// Add Quarry to the settings of coding agents, or remove it
     #[cfg(feature = "agent")]
     Agent(agent::AgentArgs),
-    /// Say what is indexed, what was left out and why, and whether it is fresh
+    /// Show what is indexed, what was skipped and why, and whether the index is fresh
     Status(status::StatusArgs),
     /// Diagnose problems and suggest fixes
     Doctor(doctor::DoctorArgs),
-    /// List or remove what is kept so that it need not be made again: indexes, vectors, answers, packages
+    /// List or clear caches: indexes, vectors, answers, packages
     Cache(cache::CacheArgs),
-    /// Keep a record of searches on this machine, or stop that
+    /// Record searches on this machine, or stop recording them
     Log(log::LogArgs),
     /// List the languages that are indexed
     Languages(languages::LanguagesArgs),
-    /// Show the settings that hold for a tree, and where each comes from
+    /// Show the settings of a tree, and where each comes from
     Config(config::ConfigArgs),
-    /// Print a script by which a shell completes this command line
+    /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
     /// Print a manual page
     Man(man::ManArgs),

@@ -13,7 +13,7 @@ use crate::output;
 /// Arguments of `quarry man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// The command that the page is about, such as `search` or `eval score` [default: quarry itself]
+    /// Command to describe, such as `search` or `eval score` [default: quarry itself]
     command: Vec<String>,
     /// Write the pages of all commands into this directory instead
     #[arg(long, value_name = "DIR", conflicts_with = "command")]

@@ -51,7 +51,7 @@ pub fn name(path: &Path) -> anyhow::Result<String> {
     let Some(path) = named(path) else { return Ok(BUILTIN.to_owned()) };
     let found = path.canonicalize().with_context(|| format!("cannot find the model {}", path.display()))?;
     let Ok(name) = found.into_os_string().into_string() else {
-        bail!("{}: the path of a model that an index remembers has to be UTF-8", path.display());
+        bail!("{}: the path of a model that an index remembers must be UTF-8", path.display());
     };
     Ok(name)
 }

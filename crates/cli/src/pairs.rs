@@ -16,25 +16,25 @@ use crate::output;
 /// Arguments of `quarry data pairs`.
 #[derive(Debug, Args)]
 pub struct PairsArgs {
-    /// Tab-separated list of the repositories to read: repository (owner/name), commit, license
+    /// Tab-separated list of repositories to read: repository (owner/name), commit, license
     #[arg(long, value_name = "FILE")]
     manifest: PathBuf,
-    /// Directory that holds a checkout of each repository, named owner__name
+    /// Directory with a checkout of each repository, named owner__name
     #[arg(long, value_name = "DIR")]
     sources: PathBuf,
-    /// Repositories that must not be read: owner/name, one a line
+    /// Repositories that must not be read: owner/name, one per line
     #[arg(long, value_name = "FILE")]
     exclude_repositories: Vec<PathBuf>,
     /// JSON, JSON-lines or other text files that hold evaluation data: no function in one of them is written
     #[arg(long, value_name = "FILE")]
     exclude: Vec<PathBuf>,
-    /// Pairs with one and the same summary that are kept
+    /// Maximum number of pairs to keep with the same summary
     #[arg(long, value_name = "N", default_value_t = 8)]
     max_repeats: usize,
-    /// Pairs of one repository that are kept
+    /// Maximum number of pairs to keep from one repository
     #[arg(long, value_name = "N", default_value_t = 40_000)]
     max_repository: usize,
-    /// File to write: one JSON object a line
+    /// File to write: one JSON object per line
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }
@@ -114,7 +114,7 @@ fn read_manifest(path: &Path, excluded: &HashSet<String>) -> anyhow::Result<Vec<
         }
         if excluded.contains(&repository.to_lowercase()) {
             bail!(
-                "{location}: {repository} is kept for evaluation and must not be trained on; take the line out"
+                "{location}: {repository} is kept for evaluation and must not be trained on; remove the line"
             );
         }
         repositories.push(repository.to_owned());

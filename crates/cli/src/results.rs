@@ -413,7 +413,7 @@ pub fn print<Q: Serialize>(
 }
 
 impl ResultView {
-    /// For a person.
+    /// Text for people.
     fn text(&self, terminal: Terminal, matches: &impl Fn(&str) -> Vec<Range<usize>>) -> String {
         let Some(unit) = &self.unit else { return String::new() };
         let hit = HitView {

@@ -37,10 +37,10 @@ pub struct SearchArgs {
     /// these in order (can be repeated)
     #[arg(short = 'e', long = "regex", value_name = "PATTERN")]
     patterns: Vec<String>,
-    /// Upper and lower case are the same to -e
+    /// Ignore case in the regular expression of -e
     #[arg(short = 'i', long, requires = "patterns")]
     ignore_case: bool,
-    /// Search the index as it is, without looking for files that changed
+    /// Search the index as it is, without looking for changed files
     #[arg(long)]
     no_index_update: bool,
     #[command(flatten)]

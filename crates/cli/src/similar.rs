@@ -19,7 +19,7 @@ use crate::tree::Tree;
 /// Arguments of `quarry similar`.
 #[derive(Debug, Args)]
 pub struct SimilarArgs {
-    /// A line of the function in question: FILE:LINE
+    /// A line of the function, as FILE:LINE
     #[arg(value_name = "FILE:LINE", value_parser = position)]
     position: (PathBuf, u32),
     #[command(flatten)]

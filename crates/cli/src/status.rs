@@ -26,7 +26,7 @@ const N_EXAMPLES: usize = 3;
 pub struct StatusArgs {
     #[command(flatten)]
     source: SourceArgs,
-    /// Print one JSON object, with every file that was left out
+    /// Print one JSON object, with all skipped files
     #[arg(long)]
     json: bool,
 }

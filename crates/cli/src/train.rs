@@ -25,9 +25,9 @@ pub struct TrainArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Train a static model on question–function pairs
+    /// Train a static model on query–function pairs
     Static(StaticArgs),
-    /// Embed the questions and words of pairs by another model, for a static model to learn from
+    /// Embed the queries and words of pairs with a teacher model, for a static model to learn from
     Teacher(TeacherArgs),
 }
 
@@ -39,7 +39,7 @@ struct TeacherArgs {
     /// Directory of the model, as sentence-transformers writes it
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
-    /// Most frequent words that are embedded too
+    /// Number of most frequent words to embed too
     #[arg(long, value_name = "N", default_value_t = 80_000)]
     words: usize,
     /// File to write
@@ -55,10 +55,10 @@ struct StaticArgs {
     /// File of a teacher's vectors, as `quarry train teacher` writes it
     #[arg(long, value_name = "FILE")]
     teacher: Option<PathBuf>,
-    /// Recipe: a TOML file of settings; what it leaves out has its default
+    /// Recipe: a TOML file of settings; settings that it omits have defaults
     #[arg(long, value_name = "FILE")]
     recipe: Option<PathBuf>,
-    /// A setting that replaces the recipe's, as KEY=VALUE in TOML
+    /// Override a setting of the recipe, as KEY=VALUE in TOML
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
     /// Directory for the model (model.bin), its vocabulary, its settings and the run's state; a run that was cut

@@ -48,10 +48,10 @@ const LIMIT_ERRORS: [i32; 2] = [28, 24];
 pub struct WatchArgs {
     #[command(flatten)]
     source: SourceArgs,
-    /// Look for changes every N seconds instead of being told by the system, as network directories need it
+    /// Poll for changes every N seconds instead of relying on the operating system, for network directories
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     poll: Option<u64>,
-    /// Print one JSON object a line for each refresh
+    /// Print one JSON object per line for each refresh
     #[arg(long)]
     json: bool,
 }
@@ -168,7 +168,7 @@ fn stop_on_signal(sender: Sender<Message>, refreshing: Arc<AtomicBool>) -> anyho
 /// How changes become known.
 enum Changes {
     Told(Watched),
-    /// By looking, so often.
+    /// By polling at this interval.
     Polled(Duration),
 }
 
@@ -179,7 +179,7 @@ struct Watched {
 }
 
 impl Changes {
-    /// By the system, where it can; what happens in the directory of the index is our own doing.
+    /// By events of the operating system; events in the index directory are our own.
     fn told(sender: Sender<Message>, index: PathBuf) -> Self {
         let tell = move |event: notify::Result<Event>| {
             if let Some(message) = message(event, &index) {

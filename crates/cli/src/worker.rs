@@ -18,20 +18,20 @@ use crate::output;
 /// Arguments of `quarry worker`.
 #[derive(Debug, Args)]
 pub struct WorkerArgs {
-    /// The NATS server with JetStream that brings the work, such as nats://localhost:4222
+    /// NATS server with JetStream to take work from, such as nats://localhost:4222
     #[arg(long, value_name = "URL")]
     nats: String,
     /// A model that this worker may ask: its `base_url` in plans, and the environment variable with its key; more than
     /// one can be named. Without one it runs programs only
     #[arg(long = "model", value_name = "ADDRESS[=VARIABLE]")]
     models: Vec<String>,
-    /// Questions at the same time
+    /// Maximum number of questions to ask at the same time
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1000))]
     questions: u32,
-    /// Programs at the same time, 0 for none; as many as there are cores otherwise
+    /// Maximum number of programs to run at the same time, 0 for none [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
     programs: Option<u32>,
-    /// How long this worker may be silent until its work is given to another, in seconds
+    /// Seconds of silence after which the work of this worker is given to another
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(SHORTEST_LEASE.as_secs()..=3600))]
     lease: u64,
     #[command(flatten)]

@@ -165,7 +165,7 @@ fn what_is_in_use_or_not_ours_is_left_alone_and_told() {
         fixture.run(&["cache", "prune", "--all", "--kind", "indexes", "--kind", "vectors", "--json"]);
     assert_eq!(output.status.code(), Some(0));
     let (told, pruned) = (stderr(&output), serde_json::from_slice::<Value>(&output.stdout).unwrap());
-    for words in ["a running process uses it", "notes is left alone", "embeddings is a symbolic link"] {
+    for words in ["a running process uses it", "notes is not removed", "embeddings is a symbolic link"] {
         assert!(told.contains(words), "{told}");
     }
     assert_eq!(

@@ -74,7 +74,8 @@ fn a_download_that_was_killed_goes_on_and_says_that_nothing_verified_it() {
     let again = fixture.run(&arguments);
     assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
     assert!(
-        stderr(&again).contains("of them there before; not verified: the table holds no checksum; sha256 ")
+        stderr(&again)
+            .contains("of them downloaded before; not verified: the table holds no checksum; sha256 ")
     );
     assert!(stderr(&again).contains("licence: C-UDA"));
     assert_eq!(fs::read(fixture.path("tree/got/dataset.zip")).unwrap(), content());
@@ -116,7 +117,7 @@ fn sets_are_listed_and_wrong_names_answered() {
     let list = stdout(&fixture.run(&["data", "pull"]));
     assert!(list.contains("csn99") && list.contains("verified by hash; licence: MIT"), "{list}");
     check_error(&fixture.run(&["data", "pull", "csn9"]), "did you mean csn99?");
-    check_error(&fixture.run(&["data", "pull", "cosqa-plus"]), "get them by hand from https://github.com/");
+    check_error(&fixture.run(&["data", "pull", "cosqa-plus"]), "get them from https://github.com/");
     let error = fixture.run(&["data", "pull", "csn99", "--from", "ftp://host"]);
     check_error(&error, "expected an address that begins with https:// or http://");
 }

@@ -16,13 +16,13 @@ use crate::output;
 pub struct CheckArgs {
     #[command(flatten)]
     inputs: Inputs,
-    /// Problems of each file that are listed
+    /// Maximum number of problems to list for each file
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Files or directories, which are also checked against each other
+    /// Files or directories to check, also against each other
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 }

@@ -26,19 +26,19 @@ pub struct ConvertArgs {
     /// Another file to read: the corpus
     #[arg(long, value_name = "FILE")]
     corpus: Vec<PathBuf>,
-    /// Take the published tokens, spaces between, for the texts
+    /// Use the published tokens, joined by spaces, as texts
     #[arg(long)]
     tokens: bool,
-    /// Keep pairs and judgments of this programming language only
+    /// Keep only pairs and judgments of this programming language
     #[arg(long, value_name = "NAME")]
     language: Option<String>,
     /// Grade of pairs that have no label
     #[arg(long, alias = "unlabelled", value_name = "GRADE")]
     unlabeled: Option<i32>,
-    /// Which of several grades for one query and document counts
+    /// Grade to use if a query and document have several
     #[arg(long, value_name = "RULE", default_value = "refuse")]
     grades: GradesArg,
-    /// Number queries and documents from 0; equal texts of pairs become one
+    /// Renumber queries and documents from 0, merging equal texts of pairs
     #[arg(long)]
     renumber: bool,
     /// Files or directories to read, then the file or directory to write, which must not exist
@@ -49,7 +49,7 @@ pub struct ConvertArgs {
 /// Which of several grades for one query and document counts.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum GradesArg {
-    /// Different ones are an error
+    /// Treat different grades as an error
     Refuse,
     Max,
     Min,

@@ -16,22 +16,22 @@ use crate::output;
 pub struct DedupeArgs {
     #[command(flatten)]
     inputs: Inputs,
-    /// When two texts are the same
+    /// When two texts count as equal
     #[arg(long, value_name = "RULE", default_value = "normalised")]
     same: SameArg,
-    /// Similarity from which texts are near: Jaccard, of the sets of runs of three identifiers
+    /// Minimum similarity of near-duplicates: Jaccard, of the sets of runs of three identifiers
     #[arg(long, value_name = "S", default_value_t = 0.8)]
     threshold: f64,
-    /// What is compared
+    /// Texts to compare
     #[arg(long, value_name = "SIDE", default_value = "code")]
     on: OnArg,
-    /// Data that must not leak into these, as a test set into training data; may be repeated
+    /// Data to remove from these, such as a test set from training data; may be repeated
     #[arg(long, value_name = "PATH")]
     against: Vec<PathBuf>,
-    /// File (for one input) or directory to write what is left to; must not exist
+    /// File (for one input) or directory for the remaining rows; must not exist
     #[arg(long, value_name = "PATH")]
     out: Option<PathBuf>,
-    /// Matches that are listed
+    /// Maximum number of matches to list
     #[arg(long, value_name = "N", default_value_t = 10)]
     limit: usize,
     /// Print one JSON object
@@ -48,7 +48,7 @@ enum SameArg {
     Exact,
     /// Runs of white space count as one space
     Normalised,
-    /// Most runs of tokens are the same
+    /// Most runs of tokens are equal
     Near,
 }
 

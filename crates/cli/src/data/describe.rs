@@ -24,10 +24,10 @@ pub struct DescribeArgs {
     /// Another data set, a file or directory: what both share and how far their tokens are apart; may be repeated
     #[arg(long, value_name = "PATH")]
     against: Vec<PathBuf>,
-    /// Take the published tokens, spaces between, for the texts
+    /// Use the published tokens, joined by spaces, as texts
     #[arg(long)]
     tokens: bool,
-    /// Count the tokens of this tokenizer, a model's tokenizer.json, such as RoBERTa's in GenCodeSearchNet [default:
+    /// Count tokens with this tokenizer.json, such as RoBERTa's in GenCodeSearchNet [default:
     /// the parts of identifiers, in lower case]
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,

@@ -20,16 +20,16 @@ use crate::output;
 pub struct DistractorsArgs {
     #[command(flatten)]
     inputs: Inputs,
-    /// Distractors a query
+    /// Number of distractors per query
     #[arg(long, value_name = "N", default_value_t = 99)]
     count: usize,
-    /// Where they come from
+    /// Where to draw them from
     #[arg(long, value_name = "RULE", default_value = "uniform")]
     sampling: SamplingArg,
-    /// Draw no document with the text of one that answers the query
+    /// Draw no document with the same text as one that answers the query
     #[arg(long, conflicts_with = "matching")]
     without_twins: bool,
-    /// Write pairs to match instead, as GenCodeSearchNet has them: each query with its code and with another's
+    /// Write pairs to match instead, as in GenCodeSearchNet: each query with its code and with that of another query
     #[arg(long, value_name = "RULE", conflicts_with_all = ["count", "sampling"])]
     matching: Option<MatchingArg>,
     /// Seed of the random numbers, which are those of Python's `random`
@@ -44,7 +44,7 @@ pub struct DistractorsArgs {
 enum SamplingArg {
     /// All documents that do not answer the query
     Uniform,
-    /// The candidates of the query before, as the released script for CodeT5+ draws
+    /// The candidates of the previous query, as the released script for CodeT5+ draws
     Rolling,
 }
 
@@ -52,7 +52,7 @@ enum SamplingArg {
 enum MatchingArg {
     /// The code of any other pair, as for AdvTest and CodeSearchNet
     Others,
-    /// The code of a pair whose code is another text, as for StatCodeSearch
+    /// The code of a pair with a different code, as for StatCodeSearch
     OtherCodes,
 }
 

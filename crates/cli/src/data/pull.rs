@@ -20,9 +20,9 @@ use crate::progress;
 /// Arguments of `quarry data pull`.
 #[derive(Debug, Args)]
 pub struct PullArgs {
-    /// Data set to download; without one, all that are known are listed
+    /// Data set to download; without one, list all known data sets
     name: Option<String>,
-    /// Directory to put the files into [default: the name of the data set]
+    /// Directory for the files [default: the name of the data set]
     #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
     /// Address of a mirror to use instead of that of the data set
@@ -53,10 +53,7 @@ pub fn run(args: &PullArgs) -> anyhow::Result<ExitCode> {
         bail!("{name}: expected the name of a data set; `quarry data pull` lists them{hint}");
     };
     if set.files.is_empty() {
-        bail!(
-            "{name}: expected files to download, found none in the table; get them by hand from {}",
-            set.home
-        );
+        bail!("{name} has no files to download; get them from {}", set.home);
     }
     let base = base(args.from.as_deref().unwrap_or(&set.base))?;
     let directory = args.out.clone().unwrap_or_else(|| PathBuf::from(&set.name));
@@ -101,8 +98,8 @@ fn pull(file: &PublicFile, base: &Url, directory: &std::path::Path) -> anyhow::R
     };
     let kept = match got.kept {
         0 => String::new(),
-        kept if kept == got.size => ", all there before".into(),
-        kept => format!(", {kept} of them there before"),
+        kept if kept == got.size => ", all downloaded before".into(),
+        kept => format!(", {kept} of them downloaded before"),
     };
     output::note(&format!("{}: {}{kept}; {verified}", target.display(), counted(got.size, "byte")));
     Ok(serde_json::json!({
@@ -115,7 +112,7 @@ fn list(sets: &[PublicSet]) -> Result<String, std::fmt::Error> {
     for set in sets {
         let known = |has: fn(&PublicFile) -> bool| !set.files.is_empty() && set.files.iter().all(has);
         let files = match set.files.len() {
-            0 => format!("by hand from {}", set.home),
+            0 => format!("manually from {}", set.home),
             _ if known(|file| file.sha256.is_some()) => "verified by hash".into(),
             _ if known(|file| file.size.is_some()) => "verified by length".into(),
             _ => "not verified".into(),

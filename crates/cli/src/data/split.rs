@@ -15,7 +15,7 @@ use crate::output;
 pub struct SplitArgs {
     #[command(flatten)]
     inputs: Inputs,
-    /// Names of the parts with their sizes in proportion
+    /// Names of the parts with their proportions
     #[arg(long, value_name = "NAME:SIZE,...", value_delimiter = ',', default_value = "train:8,dev:1,test:1", value_parser = part)]
     parts: Vec<Part>,
     /// Seed of the random numbers

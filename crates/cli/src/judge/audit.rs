@@ -40,7 +40,7 @@ pub fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
         output::print(&text(&found))?;
     }
     if found.stopped {
-        bail!("stopped before all programs had run; the next audit begins anew");
+        bail!("stopped before all programs had run; the next audit starts over");
     }
     Ok(ExitCode::from(u8::from(!found.holds())))
 }

@@ -89,7 +89,7 @@ fn text(found: &Calibration) -> String {
                 Some(minimum) => {
                     format!("confidence {minimum:.2} and more: {:.1} % of the verdicts", 100.0 * kept.share)
                 }
-                None => "no confidence is enough".to_owned(),
+                None => "no confidence suffices".to_owned(),
             },
         );
     }

@@ -41,7 +41,7 @@ const FOCUS: usize = 3;
 /// Arguments of `quarry pick`.
 #[derive(Debug, Args)]
 pub struct PickArgs {
-    /// What to begin with; it can be changed while results are shown
+    /// Initial query; it can be edited while results are shown
     query: Option<String>,
     #[command(flatten)]
     source: SourcesArgs,
@@ -50,10 +50,10 @@ pub struct PickArgs {
     /// Maximum number of results
     #[arg(short = 'k', long = "limit", value_name = "N", default_value_t = LIMIT, value_parser = settings::at_least_one)]
     limit: usize,
-    /// Print +LINE PATH, as vi, emacs and nano take it, instead of PATH:LINE
+    /// Print +LINE PATH, for vi, emacs and nano, instead of PATH:LINE
     #[arg(long)]
     vi: bool,
-    /// Search the index as it is, without looking for files that changed
+    /// Search the index as it is, without looking for changed files
     #[arg(long)]
     no_index_update: bool,
 }

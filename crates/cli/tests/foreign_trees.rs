@@ -233,7 +233,7 @@ fn an_index_in_a_tree_cannot_have_other_files_written() {
     let mut command = fixture.command(&["search", "open a socket"]);
     let output = command.env("XDG_STATE_HOME", fixture.path("others")).output().unwrap();
     finds_the_socket(&output);
-    assert!(stderr(&output).contains(".quarry was not made by this user"), "{}", stderr(&output));
+    assert!(stderr(&output).contains(".quarry was not built by this user"), "{}", stderr(&output));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Says which build this is, for `quarry --version`: the commit, where it is known, and the target.
+//! Says which build this is, for `quarry --version`: the commit, if known, and the target.
 //!
 //! The commit is what `QUARRY_COMMIT` says, or an archive that git made (which fills in `commit.txt`), or cargo's own
 //! record in a published package, or the repository. It is read from files: no program is started, and sources without
@@ -29,7 +29,7 @@ fn main() {
     println!("cargo:rustc-env=QUARRY_BUILD={build}");
 }
 
-/// The text of a file, which is watched from now on. Watching one that is not there would build anew every time.
+/// The text of a file, which is watched from now on. Watching one that is missing would build anew every time.
 fn read(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     println!("cargo:rerun-if-changed={}", path.display());

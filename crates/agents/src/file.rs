@@ -13,7 +13,7 @@ use crate::Error;
 /// The largest file that is read; settings that agents keep their history in have a few MiB.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// A file behind its links, by a directory below which no link is followed. A link that takes the place of a part of
+/// A file behind its links, by a directory below which no link is followed. A link that replaces a part of
 /// it later is refused.
 struct Location {
     base: Directory,
@@ -151,7 +151,7 @@ pub(crate) fn replace(
     let location = Location::of(path, project)?;
     let replaced = match after {
         Some(after) => location.write(after, readers),
-        // A link that was put in the place of the file goes too: it would lead nowhere.
+        // A link that was put instead of the file goes too: it would lead nowhere.
         None => {
             location.base.remove_file(&location.relative).and_then(|()| match fs::symlink_metadata(path) {
                 Ok(metadata) if metadata.is_symlink() && project.is_none() => fs::remove_file(path),

@@ -36,7 +36,7 @@ impl Splice {
         Some(format!("{}{}{rest}", &after[..self.offset], self.removed))
     }
 
-    /// The text without what was inserted, where that stands in it once.
+    /// The text without what was inserted, where that is in it once.
     pub(crate) fn undo_anywhere(&self, text: &str) -> Option<String> {
         let mut found = text.match_indices(&self.inserted);
         let (at, _) = found.next().filter(|_| !self.inserted.is_empty())?;

@@ -302,7 +302,7 @@ fn beginning(value: &str) -> String {
 /// Maximum number of bytes that a test program may have.
 const MAX_PROGRAM_BYTES: usize = 200_000;
 
-/// The program in an answer: what stands in the longest code fence of the language, or of no language; the whole
+/// The program in an answer: what is in the longest code fence of the language, or of no language; the whole
 /// answer if there is no fence.
 ///
 /// # Errors

@@ -5,7 +5,7 @@
 //! reports it and changes nothing else. Reports go over a pipe of their own, each with a number that is drawn anew for
 //! the run, so that nothing that a program prints is taken for one. A program that means to can still find the number,
 //! as it runs in the same process; all it gains is what ending with status 0 gained it before, as the status is
-//! believed no less than the reports: a program that ended with another one has not passed, whatever was reported.
+//! believed at least the reports: a program that ended with another one has not passed, whatever was reported.
 
 mod instrument;
 mod sites;
@@ -32,7 +32,7 @@ pub struct Assertions {
     pub failed: u64,
     /// Of those that ran, such as were broken off, by an error or the end of the program. Many do not hold so.
     pub broken_off: u64,
-    /// The line of the program with the first that did not hold or was broken off, 1-based, where that is known.
+    /// The line of the program with the first that did not hold or was broken off, 1-based, if known.
     pub first_failed_line: Option<u32>,
     /// Whether there were more than are counted.
     pub is_cut: bool,

@@ -124,7 +124,7 @@ pub enum RunResult {
     Swallowed,
     /// It ended without an error, and no assertion ran.
     NoAssertions,
-    /// A package is not there.
+    /// A package is missing.
     MissingPackage,
     /// It did not run, because packages that it asks for cannot be had.
     PackagesUnavailable,

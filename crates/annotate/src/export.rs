@@ -54,7 +54,7 @@ pub struct ExportSummary {
 /// a file beside them says what was generated.
 ///
 /// # Errors
-/// When `out` is there already or cannot be written, the format cannot hold the labels, or there are none.
+/// When `out` exists already or cannot be written, the format cannot hold the labels, or there are none.
 pub fn export(
     ledger: &Ledger,
     judge: i64,

@@ -35,7 +35,7 @@ const SAMPLES_PER_ROUND: u32 = MAX_PROGRAMS;
 /// Further programs for a pair are asked for with at least so much chance, or they would be the first one again.
 const RESAMPLING_TEMPERATURE: f64 = 0.7;
 
-/// The name in place of a prompt if a pair could not be decided.
+/// The name instead of a prompt if a pair could not be decided.
 pub(crate) const NOBODY: &str = "nobody";
 
 /// Decides whether a code answers a query.
@@ -227,10 +227,10 @@ impl Judge {
         Self::with_options(name, prompts, attempts, JudgeOptions::default())
     }
 
-    /// As [`Judge::named`], with what it does beyond its prompts.
+    /// Like [`Judge::named`], with what it does beyond its prompts.
     ///
     /// # Errors
-    /// As [`Judge::named`].
+    /// Like [`Judge::named`].
     pub fn with_options(
         name: &str,
         prompts: &Prompts,
@@ -505,7 +505,7 @@ impl<'e> EventReader<'e> {
         }
     }
 
-    /// As [`EventReader::run`], for a run that may not have been made when others that follow it were.
+    /// Like [`EventReader::run`], for a run that may not have been made when others that follow it were.
     fn run_if_any(&mut self, program: TestProgram) -> Result<Option<&'e Run>, Interrupt> {
         match self.events.get(self.position) {
             Some(Event::Run(run)) if run.program == program => self.run(program).map(Some),

@@ -161,7 +161,7 @@ impl Language {
     /// What follows the command that installs packages, word by word as a shell reads it; nothing if another command
     /// stands there, or none.
     fn asked_for(&self, command: &str) -> Vec<String> {
-        // What stands before a command in a list, a console or a notebook.
+        // What comes before a command in a list, a console or a notebook.
         let number = command.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
         let command = number.strip_prefix(['.', ')']).unwrap_or(command);
         let command = command.trim_matches(|c: char| c.is_whitespace() || c == '`');
@@ -211,7 +211,7 @@ fn errors<'t>(text: &'t str, traceback: &str) -> Vec<&'t str> {
     errors
 }
 
-/// The package that a module lies in: `yaml.nodes` in `yaml`, `@scope/name/part` in `@scope/name`.
+/// The package that a module is in: `yaml.nodes` in `yaml`, `@scope/name/part` in `@scope/name`.
 fn package_of(module: &str) -> String {
     let parts = if module.starts_with('@') { 2 } else { 1 };
     let package: Vec<&str> = module.split('/').take(parts).collect();

@@ -84,7 +84,7 @@ pub(crate) fn with_other(program: &str, code: &str, other: &str, language: &str)
         text.push_str("\n\n");
         text.push_str(&alias.replace("{name}", &own.name).replace("{other}", &other_name));
     }
-    // What is indented lies in a class, whose other parts the function may need.
+    // What is indented is in a class, whose other parts the function may need.
     let is_top = own.bytes.start == 0 || program.as_bytes()[own.bytes.start - 1] == b'\n';
     is_top.then(|| replaced(program, &own.bytes, &text))
 }
@@ -104,7 +104,7 @@ fn first_function(code: &str, language: &str) -> Option<Function> {
     functions(language_called(language)?, code.as_bytes()).into_iter().next()
 }
 
-/// The function of `code` as it stands in `program`: with the same text, else under the same name.
+/// The function of `code` as it is in `program`: with the same text, else under the same name.
 fn place_of(program: &str, code: &str, language: &str) -> Option<Function> {
     let wanted = first_function(code, language)?;
     let text = &code[wanted.body.clone()];

@@ -100,7 +100,7 @@ impl Prompt {
         templates.any(|template| variables(template).any(|named| named == variable))
     }
 
-    /// The question, with `values` in place of their names. What stands in a value is not looked at again.
+    /// The question, with `values` instead of their names. What is in a value is not looked at again.
     pub fn request(&self, values: &BTreeMap<&str, String>) -> ChatRequest {
         let mut request = ChatRequest::new(fill(&self.content.user, values), self.content.max_output_tokens);
         if let Some(system) = &self.content.system {
@@ -135,7 +135,7 @@ fn fill(template: &str, values: &BTreeMap<&str, String>) -> String {
     text
 }
 
-/// All prompts: those that come with the program, but for those that a directory has files for.
+/// All prompts: those that come with the program, except those that a directory has files for.
 #[derive(Clone, Debug)]
 pub struct Prompts(BTreeMap<String, Prompt>);
 

@@ -121,8 +121,8 @@ impl Judging {
         Self::note(plan, &checked, |_| Ok(Executors { programs, remote: None }))
     }
 
-    /// As [`Judging::prepare`], but programs run, and models are asked, where the workers are that are connected to the
-    /// same server. Without a connection it can be estimated, and not run.
+    /// Like [`Judging::prepare`], but programs run, and models are asked, where the workers are that are connected to
+    /// the same server. Without a connection it can be estimated, and not run.
     ///
     /// # Errors
     /// When pairs cannot be judged, or the ledger cannot be used; [`AnnotateError::Stopped`] when the user wanted no

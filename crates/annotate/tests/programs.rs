@@ -94,7 +94,7 @@ fn an_audit_goes_on_where_packages_cannot_be_fetched() {
     assert_eq!((found.runs, pairs), (16, vec!["17", "26", "35", "8"]));
     assert!(found.not_run.iter().all(|not_run| not_run.reason.contains("the index is away")));
     assert!(found.changed.is_empty() && !found.holds());
-    // What was found is told also where the user asked to stop.
+    // What was found is told even where the user asked to stop.
     stop.store(true, Ordering::SeqCst);
     let found = audit(&ledger, judge, &programs, &Limits::default(), 2, &stop).unwrap();
     assert!(found.stopped && !found.holds() && found.runs == 0);

@@ -20,7 +20,7 @@ struct CommandLine {
     /// Where it stands, for people.
     location: String,
     words: Vec<String>,
-    /// Whether it is to be typed as it stands: in a block of its own rather than in a sentence, which may leave out
+    /// Whether it is to be typed unchanged: in a block of its own rather than in a sentence, which may leave out
     /// what everybody knows.
     is_whole: bool,
 }

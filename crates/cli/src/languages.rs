@@ -33,7 +33,7 @@ struct LanguageView {
     /// Programs that a `#!` line names.
     interpreters: &'static [String],
     content: &'static str,
-    /// Whether functions and types, or sections, are units of their own; else lines are cut into windows.
+    /// Whether functions and types, or sections, are units of their own; else lines are split into windows.
     units: bool,
     /// The feature that this build lacks, without which they are not.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! Lines that match a regular expression, by the units that they lie in.
+//! Lines that match a regular expression, by the units that they are in.
 
 use std::ops::Range;
 

@@ -28,7 +28,7 @@ fn harmless_json(json: &str) -> Cow<'_, str> {
     })
 }
 
-/// A text in which what speaks to terminals is escaped, but for the characters of `kept`.
+/// A text in which what speaks to terminals is escaped, except the characters of `kept`.
 fn escaped<'a>(text: &'a str, kept: &[char], escape: fn(&mut String, char)) -> Cow<'a, str> {
     let is_bad = |c: char| speaks_to_terminals(c) && !kept.contains(&c);
     if !text.contains(is_bad) {
@@ -126,7 +126,7 @@ pub fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "quarry: {}", harmless(text));
 }
 
-/// As [`note`], but only once however often the same is to be said.
+/// Like [`note`], but only once however often the same is to be said.
 pub fn note_once(text: &str) {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned()) {

@@ -3,7 +3,7 @@
 //! A later one of these counts: the default, `quarry/config.toml` in the user's configuration directory, the nearest
 //! `.quarry.toml` from the searched directory up to the root of its repository, the command line. Settings files cannot
 //! start programs, or name servers or paths to write to, so that searching in an untrusted tree is safe. That of a
-//! tree is read as any file of a stranger's: only if it is a regular file, and what it names lies in its directory.
+//! tree is read as any file of a stranger's: only if it is a regular file, and what it names is in its directory.
 
 use std::fs;
 use std::io;
@@ -67,7 +67,7 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// What holds where nothing is said. The model is none: the one in the program.
+    /// What holds by default. The model is none: the one in the program.
     fn defaults() -> Self {
         Self {
             limit: Some(10),

@@ -53,7 +53,7 @@ fn pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// What a stranger can put in the place of a file: what is there, and words that say so.
+/// What a stranger can put instead of a file: what is there, and words that say so.
 const SPECIAL: [(&str, &str); 4] = [
     ("pipe", "a pipe, not a regular file"),
     ("/dev/zero", "a symbolic link, not a regular file"),
@@ -61,7 +61,7 @@ const SPECIAL: [(&str, &str); 4] = [
     ("sparse", "longer than"),
 ];
 
-/// Puts something in the place of a file.
+/// Puts something instead of a file.
 fn put(path: &Path, what: &str, elsewhere: &Path) {
     let _ = fs::remove_file(path);
     match what {

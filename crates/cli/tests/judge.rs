@@ -93,7 +93,7 @@ fn the_example_needs_no_key_and_runs_its_programs() {
     ] {
         assert!(story.contains(words), "{words}: {story}");
     }
-    // The program stands in the answer that it was read from, and nowhere else.
+    // The program is in the answer that it was read from, and nowhere else.
     assert_eq!(story.matches("def position(items, wanted):").count(), 1, "{story}");
     assert!(story.contains("test program, python: as above") && story.contains("exited with status 1"));
     assert!(stdout(&judge(&["show", "27", "--questions"])).contains("asked by arbiter"));

@@ -148,7 +148,7 @@ impl Server {
         self.end_with_log().0
     }
 
-    /// Closes stdin: the exit code, and what stands on stderr.
+    /// Closes stdin: the exit code, and what is on stderr.
     fn end_with_log(mut self) -> (Option<i32>, String) {
         drop(self.stdin.take());
         let mut log = String::new();

@@ -66,7 +66,7 @@ fn one_object_holds_every_variant_and_proxy() {
     assert_eq!((variants[0]["name"].as_str(), &variants[0]["to_default"]), (Some("search"), &Value::Null));
     assert!(variants[0]["ndcg@10"].as_f64().unwrap() >= 0.5, "{}", variants[0]);
     assert_eq!(report["advice"]["advice"], "keep_default");
-    // The same again, but for the time.
+    // The same again, except the time.
     let mut again = fixture.json(&["eval", "repo", "--proxies", "docstring", "--ask", questions, "--json"]);
     again["took_ms"] = report["took_ms"].clone();
     assert_eq!(again, report);

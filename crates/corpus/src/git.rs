@@ -90,7 +90,7 @@ pub enum GitError {
     /// Nothing was ever committed.
     #[error("{}: expected a git repository with commits, found none", .0.display())]
     Empty(PathBuf),
-    /// A commit that is not there.
+    /// A commit that is missing.
     #[error("{}: expected the commit {revision}, which is not there; fetch it", path.display())]
     NoCommit {
         /// The directory.
@@ -115,7 +115,7 @@ pub enum GitError {
     /// The repository holds something that cannot be read as the file that it stands for.
     #[error("{}: expected a plain file of a git repository, found something else: {problem}; remove it, or clone anew", path.display())]
     Odd {
-        /// What it is.
+        /// Description.
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
@@ -130,7 +130,7 @@ pub enum GitError {
     },
 }
 
-/// Reads the history of the repository that a directory lies in, newest first. `is_wanted` says by its header whether
+/// Reads the history of the repository that a directory is in, newest first. `is_wanted` says by its header whether
 /// the changes of a commit are read, `is_file` by its path relative to the directory whether those of a file are;
 /// `on_commit` gets each wanted commit, a first commit and merges never among them, and may end the reading.
 ///
@@ -352,7 +352,7 @@ mod tests {
             (commits[1].n_files, &commits[1].changes[..]),
             (2, &[change("lib/b.py", "b = 1\n", "b = 2\n")][..])
         );
-        // Of a directory only what lies in it, with paths from there.
+        // Of a directory only what is in it, with paths from there.
         let (commits, _) = fixture.read("lib", &HistoryOptions::default());
         let paths: Vec<&str> = commits.iter().map(|commit| commit.changes[0].path.as_str()).collect();
         assert_eq!(paths, ["c.py", "b.py"]);

@@ -322,7 +322,7 @@ fn distractors_are_others_and_rolling_ones_come_from_the_pool_before() {
     for (query, candidates) in &uniform {
         let different: std::collections::HashSet<&String> = candidates.iter().collect();
         assert_eq!((candidates.len(), different.len()), (100, 100));
-        // What answers is last; its twin is not there.
+        // What answers is last; its twin is missing.
         let own: usize = query.parse().unwrap();
         assert_eq!(candidates[99], *query);
         assert!(!candidates.contains(&(own ^ 1).to_string()));

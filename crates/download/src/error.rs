@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why a file is not there.
+/// Why a file is missing.
 #[derive(Debug, thiserror::Error)]
 pub enum DownloadError {
     /// The server did not give the file.

@@ -27,7 +27,7 @@ const MAX_REDIRECTS: u32 = 10;
 const CONNECT: Duration = Duration::from_secs(15);
 /// Attempts in a row that bring next to nothing.
 const ATTEMPTS: u32 = 3;
-/// Fewer bytes than these are next to nothing, but for the last ones.
+/// Fewer bytes than these are next to nothing, except the last ones.
 const LEAST_BYTES: u64 = 1000;
 /// A server that sends fewer bytes a second, for as long as a pause may be, is as good as gone.
 const LEAST_BYTES_PER_SECOND: u64 = 100;
@@ -69,8 +69,8 @@ pub struct Downloaded {
     pub is_verified: bool,
 }
 
-/// Downloads `url` to `target`, whose directory exists. A file that is there already is verified, not replaced.
-/// `progress` takes the bytes that are there and all that there will be, where that is known.
+/// Downloads `url` to `target`, whose directory exists. A file that exists already is verified, not replaced.
+/// `progress` takes the bytes that are there and all that there will be, if known.
 ///
 /// # Errors
 /// When there is no such file, the server cannot be reached or stalls (`ATTEMPTS` times in a row),

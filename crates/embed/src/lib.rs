@@ -56,7 +56,7 @@ pub fn normalize(vector: &mut [f32]) {
     }
 }
 
-/// Turns queries and documents into vectors whose dot product (in -1..=1, greater is closer) is their similarity.
+/// Turns queries and documents into vectors whose dot product (in -1..=1, larger is closer) is their similarity.
 pub trait Embedder: Send + Sync {
     /// Identifies the model and its weights: two embedders with equal ids give equal vectors.
     fn id(&self) -> &str;

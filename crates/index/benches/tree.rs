@@ -22,7 +22,7 @@ use serde_json::json;
 
 const ROUNDS: usize = 9;
 
-/// Words that stand in nearly every source tree, many of them in a large share of the functions.
+/// Words that are in nearly every source tree, many of them in a large share of the functions.
 const FREQUENT: [&str; 4] = [
     "get the value of a name",
     "return the data of a type",

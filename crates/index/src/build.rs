@@ -194,7 +194,7 @@ fn prepare<'a>(base: &Directory, options: &WalkOptions, file: &'a ListedFile) ->
 fn body(bytes: &[u8], unit: &Unit) -> String {
     let mut body = String::new();
     let mut start = unit.bytes.start;
-    // The doc of a unit that was cut into parts can extend beyond its first part.
+    // The doc of a unit that was split into parts can extend beyond its first part.
     for doc in unit.doc_bytes.iter().filter(|doc| doc.start >= unit.bytes.start && doc.end <= unit.bytes.end)
     {
         body.push_str(&String::from_utf8_lossy(&bytes[start..doc.start]));

@@ -383,7 +383,7 @@ impl IndexDirectory {
     /// Takes the writer's lock if it is free.
     ///
     /// # Errors
-    /// As [`lock`](Self::lock).
+    /// Like [`lock`](Self::lock).
     pub fn try_lock(&self) -> Result<Option<WriterLock>, Error> {
         let (directory, file, is_new) = self.lock_file()?;
         if file.try_lock().is_err() || !self.is_current(&file) {

@@ -34,7 +34,7 @@ pub const QUERY_FEATURES: [&str; 17] = [
     "max_type_name_squared",
 ];
 
-/// What a query looks like and how well names match it, each about 0 to 1 but for the logarithm.
+/// What a query looks like and how well names match it, each about 0 to 1 except the logarithm.
 pub type QueryFeatures = [f32; QUERY_FEATURES.len()];
 
 /// Names of the features of a unit, in the order of [`UnitFeatures`].

@@ -149,7 +149,7 @@ impl LexicalIndex {
     /// Indexes texts in memory; queries must be split by the same rules.
     ///
     /// # Errors
-    /// As [`in_memory`](Self::in_memory).
+    /// Like [`in_memory`](Self::in_memory).
     pub fn in_memory_by<'a>(
         rules: TermRules,
         texts: impl IntoIterator<Item = LexicalText<'a>>,
@@ -423,7 +423,7 @@ impl Scorer<'_> {
         Ok(matches)
     }
 
-    /// Where a term stands in a part, field by field, without the fields that do not count.
+    /// Where a term is in a part, field by field, without the fields that do not count.
     fn postings<'p>(&'p self, part: &'p Part, term: &str) -> Result<Vec<FieldPostings<'p>>, Error> {
         let fields = part.fields.iter().zip(&self.norms).zip(self.parameters.weights);
         let open = |((reader, norms), weight): ((&'p FieldReader, &'p _), f32)| {

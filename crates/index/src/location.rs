@@ -123,7 +123,7 @@ impl Scope {
         self.path.is_empty()
     }
 
-    /// The path of a file relative to the part; none if it lies outside.
+    /// The path of a file relative to the part; none if it is outside.
     pub fn relative<'a>(&self, path: &'a str) -> Option<&'a str> {
         let rest = path.strip_prefix(&self.path)?;
         (self.is_all() || rest.is_empty() || rest.starts_with('/')).then(|| &path[self.start..])
@@ -142,7 +142,7 @@ impl Scope {
         &self.path
     }
 
-    /// Number of files of a table that lie in the part.
+    /// Number of files of a table that are in the part.
     pub fn n_files(&self, table: &Table) -> usize {
         table.files.iter().filter(|file| self.relative(table.text(file.path)).is_some()).count()
     }

@@ -121,7 +121,7 @@ impl Index {
         })
     }
 
-    /// The searched paths that a file (by its row) lies in, found or not, and its paths relative to them.
+    /// The searched paths that a file (by its row) is in, found or not, and its paths relative to them.
     pub(crate) fn roots_around(&self, row: usize) -> impl Iterator<Item = (&Root, &str)> {
         let tree = &self.trees[self.trees.partition_point(|tree| tree.files.end <= row)];
         let path = self.table.text(self.table.files[row].path);

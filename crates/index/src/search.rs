@@ -195,7 +195,7 @@ pub struct RankedUnits {
     pub(crate) candidates: Vec<Candidate>,
     pub(crate) signals: Signals,
     pub(crate) ranking: RankingWeights,
-    /// As [`SearchResponse::read_as`].
+    /// Like [`SearchResponse::read_as`].
     read_as: Option<String>,
 }
 

@@ -20,7 +20,7 @@ pub fn matches(text: &str, terms: &[String]) -> Vec<Range<usize>> {
 }
 
 /// The run of at most `max_lines` lines of `text` that holds most of `terms`, as a range of line numbers from 0; a
-/// term counts once, and the less the more lines it stands in. The earliest and shortest run of equal ones, so that
+/// term counts once, and the less the more lines it is in. The earliest and shortest run of equal ones, so that
 /// it starts and ends with a match; the first lines where nothing matches.
 #[must_use]
 pub fn best_lines(text: &str, terms: &[String], max_lines: usize) -> Range<usize> {
@@ -129,7 +129,7 @@ mod tests {
         let text = "def f(path):\n    x = 1\n    retry(path)\n    wait(backoff)\n    return path\n";
         check(text, "retry with backoff", 3, 2..4);
         check(text, "retry with backoff", 1, 2..3);
-        // `path` stands in three lines, `retry` in one.
+        // `path` is in three lines, `retry` in one.
         check(text, "retry a path", 1, 2..3);
         check(text, "backoff", 3, 3..4);
     }

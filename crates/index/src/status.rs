@@ -83,7 +83,7 @@ impl Index {
     /// not write them on this machine. Reads nothing else.
     ///
     /// # Errors
-    /// As [`status`](Self::status).
+    /// Like [`status`](Self::status).
     pub fn ignored(root: &Path, options: &OpenOptions) -> Result<Vec<PathBuf>, Error> {
         Ok(IndexLocations::of(&walk::resolved(root), options)?.ignored)
     }
@@ -91,7 +91,7 @@ impl Index {
     /// Which files a search of `root` finds.
     ///
     /// # Errors
-    /// As [`status`](Self::status).
+    /// Like [`status`](Self::status).
     pub fn found(root: &Path, options: &OpenOptions) -> Result<WalkOptions, Error> {
         let IndexLocations { enclosing, own, .. } = IndexLocations::of(&walk::resolved(root), options)?;
         let location = enclosing.first().unwrap_or(&own);
@@ -103,7 +103,7 @@ impl Index {
     /// ([`OpenOptions::model`]), if any.
     ///
     /// # Errors
-    /// As [`status`](Self::status).
+    /// Like [`status`](Self::status).
     pub fn remembered_model(root: &Path, options: &OpenOptions) -> Result<Option<String>, Error> {
         let IndexLocations { enclosing, own, .. } = IndexLocations::of(&walk::resolved(root), options)?;
         let told = |location: &IndexLocation| location.directory.manifest().ok()?.remembered_model;

@@ -68,7 +68,7 @@ impl Index {
     }
 }
 
-/// A file that was left out, by its path in a part of the tree; none if it lies outside.
+/// A file that was left out, by its path in a part of the tree; none if it is outside.
 fn part_of(file: &Skipped, scope: &Scope) -> Option<Skipped> {
     Some(Skipped { path: scope.relative(&file.path)?.to_owned(), reason: file.reason.clone() })
 }

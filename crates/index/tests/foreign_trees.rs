@@ -169,7 +169,7 @@ fn whatever_takes_the_place_of_a_file_of_ours_leads_nowhere() {
     for what in ["rc", "empty", "nowhere", "pipe"] {
         for member in members(&fixture.local()) {
             plant(what, &fixture.local().join(&member), &fixture.home());
-            // What is damaged is made anew, or else the cache is used.
+            // What is damaged is made again, or else the cache is used.
             assert_eq!(fixture.open().unwrap().index.n_files(), 1, "{what} {member:?}");
             fixture.change();
             let made = fixture.index_in_tree();

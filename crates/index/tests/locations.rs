@@ -58,7 +58,7 @@ impl Fixture {
         self.open_as(path, Update::IfPossible).unwrap()
     }
 
-    /// The directory that the index of a path lies in.
+    /// The directory that the index of a path is in.
     fn index_directory(&self, path: &Path) -> PathBuf {
         Index::status(path, &self.options()).unwrap().directory
     }
@@ -245,7 +245,7 @@ fn another_manifest_in_its_place_is_not_ours() {
     let tree = fixture.path();
     let local = tree.join(LOCAL_DIRECTORY);
     let manifest = local.join("manifest.json");
-    // A damaged one is made anew from the copy.
+    // A damaged one is made again from the copy.
     let ours = fs::read(&manifest).unwrap();
     fs::write(&manifest, "{}").unwrap();
     assert!(matches!(fixture.open(&tree).built.unwrap().reason, RebuildReason::Broken(_)));

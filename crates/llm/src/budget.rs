@@ -2,7 +2,7 @@
 //!
 //! A call reserves its worst case before it is sent. What it turned out to cost is then booked instead of the
 //! reservation; a call of which that is not known is booked at its worst case. So what is booked and what is reserved
-//! add up to no more than the limits, unless a server counts more than a call could take. That is booked too, as it may
+//! add up to at most the limits, unless a server counts more than a call could take. That is booked too, as it may
 //! be on the bill, and from then on nothing is reserved: only calls that are under way at that moment can exceed a
 //! limit.
 

@@ -11,7 +11,7 @@ use crate::spelling::Spelling;
 /// guards nothing, and taking it out of texts would mangle them.
 const SHORTEST_WORD: usize = 12;
 
-/// Anything else is taken out of texts from this length on. What is shorter stands in too many of them by chance, so
+/// Anything else is taken out of texts from this length on. What is shorter is in too many of them by chance, so
 /// that it is refused as a key.
 const SHORTEST_KEY: usize = 6;
 

@@ -50,7 +50,7 @@ pub struct ChatRequest {
     pub messages: Vec<Message>,
     /// Maximum number of tokens that the answer may have. Every call has such a limit, or it would have no worst case.
     pub max_output_tokens: u32,
-    /// How much chance there is in an answer, 0 for none; the server's default where nothing is said.
+    /// How much chance there is in an answer, 0 for none; the server's own if unset.
     pub temperature: Option<f64>,
     /// The form of the answer.
     pub schema: Option<Schema>,

@@ -59,7 +59,7 @@ pub struct Settings {
     /// Maximum number of calls at the same time; fewer where the server refuses them.
     #[serde(default = "eight")]
     pub concurrency: u32,
-    /// Maximum number of tokens per minute; where nothing is said, what the server takes.
+    /// Maximum number of tokens per minute; by default, what the server takes.
     #[serde(default)]
     pub tokens_per_minute: Option<u64>,
     /// Maximum number of texts in one request for embeddings.

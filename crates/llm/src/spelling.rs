@@ -2,7 +2,7 @@
 //!
 //! Servers, gateways and models repeat keys as they are, as JSON, HTML or addresses escape them, in base64 and in
 //! hexadecimal, in another case, broken over lines or with characters between that nobody sees. All of that is found,
-//! also in JSON inside of JSON. What is reversed, encrypted, compressed, cut into parts or told in words is not.
+//! also in JSON inside of JSON. What is reversed, encrypted, compressed, split into parts or told in words is not.
 
 use std::iter;
 use std::ops::Range;
@@ -122,7 +122,7 @@ impl Spelling {
         next: &mut Vec<usize>,
     ) {
         let bytes = text.as_bytes();
-        // With whether an escaped backslash stands before.
+        // With whether an escaped backslash comes before.
         let mut open = vec![(position, false)];
         for count in 0..MAX_SKIPPED {
             let Some(&(at, is_escaped)) = open.get(count) else { return };

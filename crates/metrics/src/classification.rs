@@ -1,6 +1,6 @@
 //! Metrics of decisions about pairs: does this code answer this query?
 //!
-//! Classes are any ordered values; lists run over the same cases. All results lie in 0..=1, greater is better. What
+//! Classes are any ordered values; lists run over the same cases. All results lie in 0..=1, larger is better. What
 //! has nothing to divide by is 0, as scikit-learn has it, or `None` where no value would make sense.
 
 use serde::Serialize;

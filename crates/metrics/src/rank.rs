@@ -1,7 +1,7 @@
 //! Metrics of one query, over the ranks of its judged documents.
 //!
 //! All take the hits of a [`Ranking`](crate::ranking::Ranking) as [`rank_judged`](crate::ranking::rank_judged)
-//! gives them; judged documents that were not found are simply absent. All results lie in 0..=1, greater is better.
+//! gives them; judged documents that were not found are simply absent. All results lie in 0..=1, larger is better.
 //! A document of grade 1 or more is relevant. Formulas and edge cases are trec_eval's where it has the metric: a
 //! query without relevant documents scores 0, and so do positions past the end of the ranking.
 //!
@@ -192,7 +192,7 @@ pub fn bpref(hits: &[Hit], n_relevant: usize, n_nonrelevant: usize) -> f64 {
     let kept = |before: usize| 1.0 - ratio(before.min(n_relevant) as f64, least);
     let (mut sum, mut nonrelevant_before) = (0.0, 0);
     for group in groups(hits) {
-        // Among those of its group, a relevant document stands behind any number with the same probability.
+        // Among those of its group, a relevant document comes after any number with the same probability.
         let nonrelevant = group.hits.len() - group.n_relevant;
         let preferences = total((0..=nonrelevant).map(|within| kept(nonrelevant_before + within)));
         sum += group.n_relevant as f64 * (preferences / (nonrelevant + 1) as f64);
@@ -269,7 +269,7 @@ mod tests {
         check(r_precision(&hits, 3), 1.0 / 3.0);
         check(hit_rate_at(&hits, 1), 0.0);
         check(hit_rate_at(&hits, 2), 1.0);
-        // One of three negatives stands before the first, two before the second.
+        // One of three negatives comes before the first, two before the second.
         check(bpref(&hits, 3, 3), ((1.0 - 1.0 / 3.0) + (1.0 - 2.0 / 3.0)) / 3.0);
         // Where only two are judged not relevant, they weigh more.
         check(bpref(&hits, 3, 2), ((1.0 - 1.0 / 2.0) + (1.0 - 2.0 / 2.0)) / 3.0);

@@ -82,7 +82,7 @@ pub enum TiePolicy {
 /// When `ids` and `scores` differ in length, or a score is NaN.
 ///
 /// # Panics
-/// When a position lies outside of `ids`.
+/// When a position is outside of `ids`.
 pub fn rank_judged<Id: Ord, Score: PartialOrd + Copy>(
     ids: &[Id],
     scores: &[Score],
@@ -98,7 +98,7 @@ pub fn rank_judged<Id: Ord, Score: PartialOrd + Copy>(
     let grade = |position: usize| {
         judged.binary_search_by_key(&position, |&(position, _)| position).map_or(-1, |index| judged[index].1)
     };
-    // `Less` where the first stands before the second, `Equal` where they share their positions.
+    // `Less` where the first comes before the second, `Equal` where they share their positions.
     let order = |a: usize, b: usize| {
         scores[b].partial_cmp(&scores[a]).unwrap_or(Ordering::Equal).then_with(|| match ties {
             TiePolicy::DocidDesc => ids[b].cmp(&ids[a]),

@@ -406,7 +406,7 @@ fn a_server_that_cannot_serve_is_named_with_the_remedy() {
     let error = Connection::open(&wrong, stop(), silent()).unwrap_err().to_string();
     assert!(error.contains("refuses") && !error.contains("hunter2"), "{error}");
     Connection::open(&wrong.replace("hunter2", "secret"), stop(), silent()).unwrap();
-    // One that is not there is waited for, with a word about it.
+    // One that is missing is waited for, with a word about it.
     let heard = Arc::new(Mutex::new(Vec::new()));
     let (told, ended) = (Arc::clone(&heard), stop());
     let end = Arc::clone(&ended);

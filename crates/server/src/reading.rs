@@ -31,7 +31,7 @@ struct Span<'a> {
 }
 
 /// The lines (1-based) and the source of the unit that is `wanted`, of the file at `path` that holds `source` and was
-/// cut into `units`.
+/// split into `units`.
 ///
 /// # Errors
 /// When there is no such unit.

@@ -1,5 +1,5 @@
 //! Resolves a path of a caller to an indexed file or directory. Nothing here looks at the file system: what is not
-//! listed is not there, so that neither `..` nor a symbolic link leads out of the tree.
+//! listed is missing, so that neither `..` nor a symbolic link leads out of the tree.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -51,7 +51,7 @@ impl TreePath {
     /// The file that `path` means.
     ///
     /// # Errors
-    /// As [`TreePath::of`], and when it is a directory.
+    /// Like [`TreePath::of`], and when it is a directory.
     pub fn file(path: &str, roots: &[PathBuf], files: &[&str]) -> Result<String, ToolError> {
         let directory = match Self::of(path, roots, files)? {
             Self::File(file) => return Ok(file),

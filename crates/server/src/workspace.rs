@@ -25,7 +25,7 @@ use crate::tree_path::TreePath;
 ///
 /// It holds nothing open: every call compares the tree with the index and refreshes that where files have changed,
 /// which costs little where none has, and sees what other processes have indexed. Only an index that can be written
-/// nowhere is held in memory, and made anew when files have changed.
+/// nowhere is held in memory, and made again when files have changed.
 pub struct Workspace {
     root: PathBuf,
     options: OpenOptions,

@@ -16,7 +16,7 @@ use tree_sitter::Parser;
 
 const FIXTURE_BYTES: usize = 256 << 10;
 const PASSES: usize = 5;
-/// Most bytes measured of one language.
+/// Maximum bytes measured of one language.
 const LANGUAGE_BYTES: usize = 20 << 20;
 
 fn main() -> std::io::Result<()> {

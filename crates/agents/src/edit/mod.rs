@@ -60,7 +60,7 @@ pub enum Format {
     Yaml,
 }
 
-/// What a text has in the place of a content.
+/// What a text has instead of a content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Present {
     /// Nothing.
@@ -82,7 +82,7 @@ impl Content {
         }
     }
 
-    /// What a text has in the place of this.
+    /// What a text has instead of this.
     ///
     /// # Errors
     /// What is wrong with the text.

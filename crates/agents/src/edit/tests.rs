@@ -19,7 +19,7 @@ fn check(content: &Content, before: &str, after: &str) {
     assert!(content.means_the_same(&removed, before), "{removed}");
 }
 
-/// As [`check`]; removing restores the text to the byte.
+/// Like [`check`]; removing restores the text to the byte.
 #[track_caller]
 fn check_exact(content: &Content, before: &str, after: &str) {
     check(content, before, after);

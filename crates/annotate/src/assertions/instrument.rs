@@ -34,7 +34,7 @@ pub(crate) struct ReportStyle {
     pub(super) not: Vec<String>,
     /// The file in `reporters`.
     reporter: String,
-    /// What it is called in the work directory; where it is empty, the reporter stands at the end of the program.
+    /// What it is called in the work directory; where it is empty, the reporter is at the end of the program.
     file: String,
     /// What the names of its functions begin with; `{q}` is the name that is drawn.
     prefix: String,

@@ -69,7 +69,7 @@ pub(super) struct Site {
     pub(super) bytes: Range<usize>,
     pub(super) line: u32,
     pub(super) kind: SiteKind,
-    /// Whether it stands in a function that others call to assert something.
+    /// Whether it is in a function that others call to assert something.
     pub(super) is_called: bool,
 }
 
@@ -85,7 +85,7 @@ pub(super) enum SiteKind {
     Entered,
 }
 
-/// The assertions of a program, but for those of the code under test, in the order in which they stand there.
+/// The assertions of a program, except those of the code under test, in their order.
 pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &ReportStyle) -> Vec<Site> {
     let Some(known) = language_called(language) else { return Vec::new() };
     let squeezed = |text: &str, function: &Function| -> String {

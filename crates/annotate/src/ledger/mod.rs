@@ -98,10 +98,10 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// As [`Ledger::open`], also one of an earlier version that can be made one of this.
+    /// Like [`Ledger::open`], also one of an earlier version that can be made one of this.
     ///
     /// # Errors
-    /// As [`Ledger::open`].
+    /// Like [`Ledger::open`].
     pub(crate) fn open_to_copy(path: &Path) -> Result<Self, AnnotateError> {
         if !path.exists() {
             return Err(problem(path, "there is no ledger yet; `quarry judge run` makes it"));

@@ -141,7 +141,7 @@ fn select<'c>(codes: &'c [RankedCode], top: usize, other: &[&RankedCode]) -> Vec
     let of_other: HashSet<String> = other.iter().map(|code| squeezed(&code.text)).collect();
     let mut selected: Vec<&RankedCode> = codes.iter().collect();
     if !is_ranking(codes) {
-        // Stable: but for that the order is the one drawn.
+        // Stable: except that the order is the one drawn.
         selected.sort_by_key(|code| of_other.contains(&squeezed(&code.text)));
     }
     selected.truncate(top);

@@ -64,7 +64,7 @@ pub fn open_ledger(plan: &Plan) -> Result<(Writer, i64), AnnotateError> {
 ///
 /// # Errors
 /// When no pair is chosen, people are to write test programs in a language that has no runner, the guideline asks
-/// about something else, `out` is there already, or something cannot be written.
+/// about something else, `out` exists already, or something cannot be written.
 pub fn export_pairs(
     writer: &Writer,
     judge: i64,
@@ -121,7 +121,7 @@ pub fn export_answers(
 /// that `seed` draws, and the instructions beside it.
 ///
 /// # Errors
-/// As [`export_pairs`].
+/// Like [`export_pairs`].
 pub fn export_generated(
     writer: &Writer,
     judge: i64,

@@ -354,7 +354,7 @@ fn without_copied_apostrophe<'c>(code: &'c str, shown: &str) -> &'c str {
     }
 }
 
-/// Whether two texts are the same but for white space, which spreadsheets change.
+/// Whether two texts are the same except white space, which spreadsheets change.
 fn same_text(a: &str, b: &str) -> bool {
     let visible = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<Vec<char>>();
     visible(a) == visible(b)

@@ -1,4 +1,4 @@
-//! What stands in a plan's file.
+//! What is in a plan's file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

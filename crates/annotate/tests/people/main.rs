@@ -250,7 +250,7 @@ fn test_programs_run_once_and_are_kept() {
     let found = fixture.import(&path, &by("ann")).unwrap();
     assert_eq!(found.programs, [("passed", 1), ("failed", 2), ("missing_package", 1)].into());
     assert_eq!((found.new, fixture.opened.get()), (6, 1));
-    // An audit runs them again, too, but for what did not run the first time.
+    // An audit runs them again, too, except what did not run the first time.
     let (writer, judge) = fixture.open();
     let audited = |programs: &dyn Programs| {
         let stop = AtomicBool::new(false);
@@ -461,7 +461,7 @@ fn a_judge_is_studied_where_people_labelled_or_the_file() {
 #[test]
 fn two_data_sets_are_compared_blind() {
     let fixture = Fixture::new();
-    // The new data set answers with its own code, but for one query with the same; one query it does not have.
+    // The new data set answers with its own code, except one query with the same; one query it does not have.
     let (old, new): (Vec<Value>, Vec<Value>) = (0..9)
         .map(|number| {
             let mut new = pair(number);

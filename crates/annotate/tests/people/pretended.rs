@@ -5,7 +5,7 @@ use std::time::Duration;
 use quarry_annotate::{AnnotateError, Programs, Run, TestProgram};
 use quarry_sandbox::{Ended, Limits};
 
-/// Ends every program well, but for those that say that they fail.
+/// Ends every program well, except those that say that they fail.
 pub struct Pretended;
 
 impl Programs for Pretended {

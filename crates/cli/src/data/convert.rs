@@ -71,7 +71,7 @@ impl From<GradesArg> for Grades {
 /// Converts.
 ///
 /// # Errors
-/// As [`convert`]; when no input is named, or the target is none.
+/// Like [`convert`]; when no input is named, or the target is none.
 pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     let named = args.to.as_deref().map(named).transpose()?;
     let (out, rest) = args.paths.split_last().context("expected a path to write")?;

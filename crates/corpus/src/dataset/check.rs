@@ -1,37 +1,37 @@
-//! What is wrong with data files, all of it and not only the first.
+//! Checks data files and reports all problems, not only the first.
 
 use super::key;
 use crate::formats::source::Source;
 use crate::formats::{FormatError, Record, RecordKind};
 use std::collections::{HashMap, HashSet};
 
-/// What was found in one file.
+/// The result of checking one file.
 #[derive(Debug)]
 pub struct Checked {
     /// The file and its format.
     pub source: Source,
-    /// Number of rows that are in order.
+    /// Number of valid rows.
     pub n_rows: usize,
-    /// Number of problems of each severity, those included that are not listed.
+    /// Number of errors, including those that are not listed.
     pub n_errors: usize,
-    /// As `n_errors`, of what may be meant.
+    /// Number of warnings, likewise.
     pub n_warnings: usize,
-    /// The first problems, in the order of the file, no more than were asked for.
+    /// The first problems, in the order of the file, up to the limit.
     pub problems: Vec<Problem>,
 }
 
-/// Something that is wrong, or may be.
+/// A problem in a file.
 #[derive(Debug)]
 pub struct Problem {
-    /// Whether it may be meant: an empty text, a repeated record.
+    /// Whether it may be intended, such as an empty text or a repeated record.
     pub is_warning: bool,
-    /// Where, what was expected, what was found and what to do.
+    /// The position, what was expected and found, and what to do.
     pub error: FormatError,
 }
 
-/// Checks files by themselves and against each other: every row has what its format wants, no id comes twice, and
-/// judgments, rankings and labels name what is in the files of queries, documents and pairs, if there are such.
-/// Of each file at most `max_listed` problems are listed. Only hashes of ids and texts are held.
+/// Checks files on their own and against each other: every row matches its format, no id occurs twice, and
+/// judgments, rankings and labels refer to ids in the files of queries, documents and pairs, if there are such files.
+/// Lists at most `max_listed` problems per file. Only hashes of ids and texts are kept in memory.
 ///
 /// # Errors
 /// When a file cannot be read at all.
@@ -51,7 +51,7 @@ struct Known {
 }
 
 impl Known {
-    /// Ids are known of what has a file of its own; what refers to others cannot be checked.
+    /// Ids are known only for records that have a file; other references cannot be checked.
     fn new(sources: &[Source]) -> Self {
         let has = |holds| sources.iter().any(|source| source.format.holds == holds).then(HashSet::new);
         Self {
@@ -64,7 +64,7 @@ impl Known {
     fn check(&mut self, source: &Source, max_listed: usize) -> Result<Checked, FormatError> {
         let mut checked =
             Checked { source: source.clone(), n_rows: 0, n_errors: 0, n_warnings: 0, problems: Vec::new() };
-        // Number of the line on which a value of a unique field, or a record, came first.
+        // First line of each value of a unique field, and of each record.
         let mut first_lines: HashMap<u128, usize> = HashMap::new();
         let outcome = source.for_each_row(&mut |row| {
             let row = match row {
@@ -125,7 +125,7 @@ impl Known {
         Ok(checked)
     }
 
-    /// What is wrong with a record that its row does not show: whether it may be meant, what was expected and found.
+    /// Problems of a record that its row does not show: whether each may be intended, what was expected and found.
     fn problems_of(&mut self, record: &Record) -> Vec<(bool, String, String)> {
         let mut problems = Vec::new();
         let mut empty = |what: &str, text: &str| {
@@ -136,7 +136,7 @@ impl Known {
         match record {
             Record::Pair(pair) => {
                 empty("query", &pair.query.text);
-                // A file may leave the texts of codes to the code base.
+                // The texts of codes may be in the code base instead.
                 if self.documents.is_none() || pair.code.id.is_none() {
                     empty("code", &pair.code.text);
                 }
@@ -178,7 +178,7 @@ fn unknown(what: &str, id: &str, ids: Option<&HashSet<u128>>) -> Option<(bool, S
     missing.then(|| (false, format!("the id of a {what} that is there"), format!("{id:?}")))
 }
 
-/// What makes a record the same as another: texts of a pair, ids of a judgment. Repeated ids are seen elsewhere.
+/// The identity of a record: texts of a pair, ids of a judgment. Repeated ids are found elsewhere.
 fn identity(record: &Record) -> Option<String> {
     match record {
         Record::Pair(pair) => Some(format!("\0{}\0{}", pair.query.text, pair.code.text)),

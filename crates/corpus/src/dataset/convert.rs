@@ -1,8 +1,8 @@
-//! From any format to any other, as far as what one says can be said in the other.
+//! Converts any format to any other, as far as the target can represent the records.
 //!
-//! A data set comes as pairs (a text with a code) or apart (queries, documents, judgments), or as both. Pairs become
-//! queries, documents and judgments as they are read, so that a file may be larger than memory: only hashes of ids
-//! and texts are held. Joining what is apart to pairs, and merging the judgments of several annotators, need the
+//! A data set consists of pairs (a text with a code), or of queries, documents and judgments, or of both. Pairs become
+//! queries, documents and judgments as they are read, so a file may be larger than memory: only hashes of ids
+//! and texts are kept. Joining separate records to pairs, and merging the judgments of several annotators, needs the
 //! texts, or the judgments, in memory.
 
 pub use super::target::{LAYOUTS, Layout, Target};
@@ -18,53 +18,53 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What becomes of several grades for one query and document, as several annotators give them.
+/// How to merge several grades for one query and document, as from several annotators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Grades {
-    /// Different ones are an error.
+    /// Different grades are an error.
     #[default]
     Refuse,
-    /// The greatest counts.
+    /// Use the maximum.
     Max,
-    /// The least counts.
+    /// Use the minimum.
     Min,
-    /// Their mean counts, rounded to the nearest whole number, halves away from zero.
+    /// Use the mean, rounded to the nearest whole number, halves away from zero.
     Mean,
 }
 
-/// Choices of a conversion.
+/// Options of a conversion.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Take the published tokens with spaces between for the texts, if any.
+    /// Use the published tokens, joined by spaces, as texts, if there are any.
     pub tokens: bool,
     /// Keep only pairs and judgments of this programming language, in any case.
     pub language: Option<String>,
-    /// Grade of pairs that nobody has labeled; without one their queries and codes are kept and no judgment.
+    /// Grade of unlabeled pairs; without one, their queries and codes are kept, but no judgment.
     pub unlabeled: Option<i32>,
-    /// What becomes of different grades for one query and document.
+    /// How to merge different grades for one query and document.
     pub grades: Grades,
-    /// Number queries and documents anew, from 0, in the order in which they come. Repeated ids stay one; the
+    /// Renumber queries and documents from 0, in their order. Repeated ids stay one; the
     /// records of pairs become queries and documents by their texts.
     pub renumber: bool,
 }
 
-/// What a conversion wrote.
+/// The result of a conversion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Converted {
-    /// The files.
+    /// The written files.
     pub files: Vec<Written>,
-    /// Pairs that do not match, which the formats cannot hold and that are left out.
+    /// Number of pairs that do not match and were left out because the formats cannot represent them.
     pub negatives: usize,
 }
 
 /// A file that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// Where it lies.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its records.
+    /// Number of its records.
     pub records: usize,
-    /// What these are.
+    /// Kind of its records.
     pub holds: RecordKind,
 }
 
@@ -77,8 +77,8 @@ impl fmt::Display for Written {
 /// Converts sources into a new file or directory.
 ///
 /// # Errors
-/// A wrong record; ids or judgments that contradict each other; something that the target cannot hold, or nothing
-/// that it can; when `out` exists or cannot be written. Then nothing is left behind.
+/// A wrong record; ids or judgments that contradict each other; records that the target cannot represent, or none
+/// that it can; when `out` exists or cannot be written. Nothing is left behind then.
 pub fn convert(
     sources: &[Source],
     target: Target,
@@ -156,7 +156,7 @@ fn write(
                 },
             });
         }
-        // Joining nothing would add a slash.
+        // Joining an empty path would add a slash.
         let path = match path.strip_prefix(staged) {
             Ok(within) if !within.as_os_str().is_empty() => out.join(within),
             _ => out.to_owned(),
@@ -189,7 +189,7 @@ fn unfit(out: &Path, record: &Record) -> FormatError {
 /// Reads sources as a benchmark. Documents, queries and judgments come in the order of the files.
 ///
 /// # Errors
-/// As [`convert`].
+/// Those of [`convert`].
 pub fn benchmark(sources: &[Source], options: &Options) -> Result<Benchmark, FormatError> {
     let mut benchmark = Benchmark { documents: Vec::new(), queries: Vec::new(), qrels: Qrels::new() };
     Normalizer::new(options, false, true).run(sources, &mut |record| {
@@ -217,36 +217,36 @@ pub fn cosqa_benchmark(retrieval_json: &Path, code_idx_map: &Path) -> Result<Ben
     benchmark(&sources(&paths, "cosqa", "")?, &Options::default())
 }
 
-/// Turns the records of all formats into those that a target wants, with ids that agree.
+/// Turns the records of all formats into those of a target, with consistent ids.
 struct Normalizer<'o> {
     options: &'o Options,
     wants_pairs: bool,
-    /// Whether documents are wanted, so that what is judged must be among them.
+    /// Whether documents are written, so that judged documents must be among them.
     wants_documents: bool,
     /// Whether judgments name the text of their query and the language of their document.
     wants_texts: bool,
     queries: Texts,
     documents: Texts,
-    /// Whether the sources have a corpus of their own, which pairs do not add to.
+    /// Whether the sources have a corpus, to which pairs do not add.
     has_corpus: bool,
-    /// Labels from a file of their own, by pair.
+    /// Labels from a separate file, by pair.
     labels: HashMap<u128, i32>,
-    /// Grades by query and document, where they are not merged.
+    /// Grades by query and document, unless they are merged.
     judged: HashMap<u128, i32>,
-    /// Judgments that wait for the end: to be merged, or joined with their texts.
+    /// Judgments to merge, or to join with their texts, at the end.
     waiting: Vec<Judgment>,
-    /// Texts that wait to be joined, by id.
+    /// Texts to join, by id.
     query_texts: HashMap<String, String>,
     document_texts: HashMap<String, String>,
     document_languages: HashMap<String, String>,
 }
 
-/// Ids that are known on one side, and what they stand for.
+/// The known ids of one side, and their texts.
 #[derive(Default)]
 struct Texts {
     /// Hash of id, then hash of text.
     known: HashMap<u128, u128>,
-    /// New id by hash of the old id, or of the text where there was none.
+    /// New id by hash of the old id, or of the text without one.
     numbers: HashMap<u128, usize>,
     /// Ids of the documents of a corpus by hash of the text.
     by_text: HashMap<u128, String>,
@@ -259,7 +259,7 @@ impl Texts {
         self.numbers.entry(key(of)).or_insert(next).to_string()
     }
 
-    /// Whether the id is new. `Err` when it stands for another text already.
+    /// Whether the id is new. `Err` if it has another text already.
     fn add(&mut self, id: &str, text: &str) -> Result<bool, ()> {
         match self.known.entry(key(id)) {
             Entry::Vacant(free) => {
@@ -434,7 +434,7 @@ impl<'o> Normalizer<'o> {
         }
     }
 
-    /// A pair with the texts that are wanted, ids on both sides and the label that is known.
+    /// A pair with the texts of the target, ids on both sides and the known label.
     fn identified(&mut self, mut pair: Pair) -> Identified {
         let Options { tokens, unlabeled, renumber, .. } = *self.options;
         for side in [&mut pair.query, &mut pair.code] {
@@ -444,7 +444,7 @@ impl<'o> Normalizer<'o> {
         }
         let query_id = match pair.query.id.take() {
             Some(id) if !renumber => id,
-            // Texts without an id are told apart by themselves.
+            // Texts without an id are identified by their content.
             _ => self.queries.number(&pair.query.text),
         };
         let code_id = match pair.code.id.take() {
@@ -464,7 +464,7 @@ impl<'o> Normalizer<'o> {
         Identified { pair: Box::new(pair), query_id, code_id }
     }
 
-    /// Writes a judgment, or keeps it until the grades of a query and document are known.
+    /// Writes a judgment, or keeps it until all grades of its query and document are known.
     fn judge(
         &mut self,
         source: &Source,

@@ -1,4 +1,4 @@
-//! Removing what is there twice, and what a test set has too.
+//! Removes duplicates, and rows that another data set has too.
 
 use super::near::NearIndex;
 use super::rows::{RowWriter, writable};
@@ -10,10 +10,10 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// When two texts are the same.
+/// When two texts count as equal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Same {
-    /// Byte for byte.
+    /// When all bytes are equal.
     Exact,
     /// When runs of white space count as one space, and none at the ends.
     Normalised,
@@ -24,48 +24,48 @@ pub enum Same {
 /// Which texts of a record are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum On {
-    /// The query. Documents by themselves are kept.
+    /// The query. Separate documents are kept.
     Query,
-    /// The code, or the document. Queries by themselves are kept.
+    /// The code, or the document. Separate queries are kept.
     Code,
     /// Query and code together.
     Pair,
 }
 
-/// What was found.
+/// The result of removing duplicates.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// Number of rows read.
     pub rows: usize,
-    /// Number of rows whose text came before in the same data set.
+    /// Number of rows whose text occurred before in the same data set.
     pub repeated: usize,
-    /// Number of other rows whose text is in the data set that they are held against.
+    /// Number of other rows whose text is in the other data set.
     pub leaked: usize,
-    /// Number of different texts of that data set that were found.
+    /// Number of distinct texts of the other data set that were found.
     pub leaking: usize,
-    /// Number of rows that are left.
+    /// Number of remaining rows.
     pub kept: usize,
     /// The first matches.
     pub examples: Vec<Match>,
 }
 
-/// A row and the one that it is the same as.
+/// A row and the one that it duplicates.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Match {
     /// The row, as `file:line`.
     pub row: String,
     /// The other, as `file:line`.
     pub same_as: String,
-    /// Whether the other is in the data set that it is held against.
+    /// Whether the other is in the other data set.
     pub is_leak: bool,
 }
 
-/// Looks for rows of `sources` that are the same as earlier ones or as one of `against`, reports at most
-/// `max_examples` of them, and writes the others, as they stand, to `out`: a file for one source, a directory for
-/// several. Holds hashes of the texts, or of their runs of tokens for [`Same::Near`].
+/// Finds rows of `sources` that duplicate earlier ones or one of `against`, reports at most
+/// `max_examples` of them, and writes the others unchanged to `out`: a file for one source, a directory for
+/// several. Keeps hashes of the texts in memory, or of their runs of tokens for [`Same::Near`].
 ///
 /// # Errors
-/// A wrong row, or when `out` is there already or cannot be written.
+/// A wrong row, or when `out` exists or cannot be written.
 pub fn dedupe(
     sources: &[Source],
     against: &[Source],
@@ -149,7 +149,7 @@ fn named(path: &Path, number: usize) -> String {
     format!("{}:{number}", path.display())
 }
 
-/// The text that is compared; `None` for a row without one, or that leaves it to another file by naming its id.
+/// The text to compare; `None` for a row without one, or one that names the id of a text in another file.
 fn text_of(source: &Source, row: &Row<'_>, on: On) -> Result<Option<String>, FormatError> {
     let mut text = None;
     (source.format.read)(row, &mut |record| {
@@ -171,7 +171,7 @@ fn text_of(source: &Source, row: &Row<'_>, on: On) -> Result<Option<String>, For
     Ok(text)
 }
 
-/// Texts that were seen, with their positions.
+/// The texts seen so far, with their positions.
 struct Seen {
     same: Same,
     hashes: HashMap<u128, usize>,
@@ -192,7 +192,7 @@ impl Seen {
         }
     }
 
-    /// The number of the first that is the same.
+    /// The number of the first equal text.
     fn find(&self, text: &str) -> Option<usize> {
         self.hashes.get(&self.hash(text)).copied().or_else(|| match self.same {
             Same::Near(_) => self.near.find(text),

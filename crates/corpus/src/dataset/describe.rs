@@ -10,19 +10,19 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// Statistics of one data set.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Description {
-    /// Number of pairs of a query and a code, or of judgments where these stand apart.
+    /// Number of pairs of a query and a code, or of judgments if these are separate.
     pub pairs: usize,
     /// Number of pairs by label or grade; `none` for those without.
     pub labels: BTreeMap<String, usize>,
-    /// Pairs whose query and code both came before, by their texts and not their ids, spacing aside.
+    /// Pairs whose query and code both occurred before, by their texts and not their ids, ignoring spacing.
     pub repeated_pairs: usize,
     /// Number of queries by number of their codes with a label of 1 or more.
     pub positives_per_query: BTreeMap<usize, usize>,
-    /// Number of pairs by programming language, where the format says it.
+    /// Number of pairs by programming language, if the format has it.
     pub languages: BTreeMap<String, usize>,
-    /// Number of pairs by category, where the format has them.
+    /// Number of pairs by category, if the format has them.
     pub categories: BTreeMap<String, usize>,
-    /// Questions, or documentation that stands for them.
+    /// Queries, or documentation that serves as queries.
     pub queries: Texts,
     /// Codes.
     pub codes: Texts,
@@ -31,21 +31,21 @@ pub struct Description {
 /// Statistics of the texts on one side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Texts {
-    /// Number of texts, repeated ones included.
+    /// Number of texts, including repeated ones.
     pub texts: usize,
-    /// Number of different texts.
+    /// Number of distinct texts.
     pub distinct: usize,
-    /// Number of different texts when runs of white space count as one space.
+    /// Number of distinct texts when runs of white space count as one space.
     pub distinct_normalised: usize,
     /// Number of texts without any word.
     pub empty: usize,
-    /// Number of different words (what stands between white space).
+    /// Number of distinct words (separated by white space).
     pub word_vocabulary: usize,
-    /// Number of different tokens.
+    /// Number of distinct tokens.
     pub token_vocabulary: usize,
     /// Lengths of all texts.
     pub all: Lengths,
-    /// Lengths of the different texts, each once.
+    /// Lengths of the distinct texts.
     pub once: Lengths,
 }
 
@@ -65,7 +65,7 @@ pub struct Lengths {
 pub struct Length {
     /// Arithmetic mean.
     pub mean: f64,
-    /// Least.
+    /// Minimum.
     pub min: usize,
     /// Nearest-rank median.
     pub median: usize,
@@ -75,7 +75,7 @@ pub struct Length {
     pub max: usize,
 }
 
-/// How one data set lies to another.
+/// The overlap of one data set with another.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// The queries.
@@ -84,7 +84,7 @@ pub struct Comparison {
     pub codes: SideComparison,
 }
 
-/// How the texts on one side lie to those of another data set.
+/// The overlap of the texts on one side with those of another data set.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SideComparison {
     /// Number of different texts in both, runs of white space as one space.
@@ -98,7 +98,7 @@ pub struct SideComparison {
     pub total_variation_distance: f64,
 }
 
-/// Gives the tokens of a text, one by one. Several threads call it.
+/// Passes on the tokens of a text, one by one. Called by several threads.
 pub type Tokenize<'a> = dyn Fn(&str, &mut dyn FnMut(&str)) + Sync + 'a;
 
 /// Bytes of texts that are counted at a time, on all cores.
@@ -106,7 +106,7 @@ const BATCH_BYTES: usize = 8 << 20;
 /// Texts that one core takes at a time.
 const TEXTS_A_TASK: usize = 128;
 
-/// A data set as it is counted. Holds hashes and counts, no texts.
+/// Counts a data set. Keeps hashes and counts, no texts.
 #[derive(Debug, Default)]
 pub struct Census {
     pairs: usize,
@@ -125,7 +125,7 @@ pub struct Census {
 struct SideCensus {
     /// Hash of the content by hash of the id, of the texts in files of their own.
     contents: HashMap<u128, u128>,
-    /// Texts that wait to be counted, and their bytes.
+    /// Texts to be counted, and their bytes.
     waiting: Vec<String>,
     n_bytes: usize,
     texts: usize,
@@ -138,7 +138,7 @@ struct SideCensus {
     once: Counts,
 }
 
-/// Words and tokens of some texts, and what tells each of these from others.
+/// Words and tokens of some texts, and their hashes.
 #[derive(Default)]
 struct Counted {
     words: HashSet<u128>,
@@ -239,32 +239,32 @@ impl Census {
         }
     }
 
-    /// How this data set lies to another.
+    /// The overlap of this data set with another.
     #[must_use]
     pub fn compare(&self, other: &Self) -> Comparison {
         Comparison { queries: self.queries.compare(&other.queries), codes: self.codes.compare(&other.codes) }
     }
 }
 
-/// What tells the query of a pair from others.
+/// The identity of the query of a pair.
 fn id_or_text(side: &Side) -> String {
     side.id.clone().unwrap_or_else(|| side.text.clone())
 }
 
 impl SideCensus {
-    /// Notes what an id stands for.
+    /// Records the content of an id.
     fn name(&mut self, id: &str, text: &str) {
         self.contents.insert(key(id), key(&normalized(text)));
     }
 
-    /// What stands for the content of an id: that of its text, or the id itself where no file has the text.
+    /// The hash for the content of an id: that of its text, or of the id itself if no file has the text.
     fn named(&self, id: &str) -> u128 {
         let id = key(id);
         self.contents.get(&id).copied().unwrap_or(id)
     }
 
-    /// What stands for the content of a side of a pair. Its id says something only where its text is in another file,
-    /// and where it is not the id of the pair, which in some formats is the number of the row.
+    /// The hash for the content of a side of a pair. Its id counts only if its text is in another file,
+    /// and if it is not the id of the pair, which in some formats is the number of the row.
     fn content(&self, pair: &Pair, side: &Side) -> u128 {
         match &side.id {
             Some(id) if side.text.trim().is_empty() && side.id != pair.id => self.named(id),
@@ -353,8 +353,8 @@ impl Counted {
     }
 }
 
-/// ½ Σ |p − q| over two distributions given by counts. Two empty ones are the same, an empty one and another are as
-/// different as can be.
+/// ½ Σ |p − q| over two distributions given by counts: 0 for two empty ones, 1 for an empty one and
+/// another.
 fn total_variation_distance(these: &HashMap<u128, usize>, others: &HashMap<u128, usize>) -> f64 {
     // Sums of integers, so that the order of the tokens, which is random, does not matter.
     let total = |counts: &HashMap<u128, usize>| counts.values().map(|count| *count as u128).sum::<u128>();

@@ -12,10 +12,10 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::slice;
 
-/// Where the distractors of a query come from.
+/// How to draw the distractors of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sampling {
-    /// All documents that do not answer it, each as likely as any other: `random.sample(others, count)`, as the
+    /// All documents that do not answer it, with equal probability: `random.sample(others, count)`, as the
     /// GenBench task and the notebook for Ada 2 draw.
     Uniform,
     /// For the first query as [`Self::Uniform`], for each other the list that the query before it was ranked among,
@@ -25,10 +25,10 @@ pub enum Sampling {
     Rolling,
 }
 
-/// Choices of a sample.
+/// Options of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Distractors a query.
+    /// Number of distractors per query.
     pub count: usize,
     /// Where they come from.
     pub sampling: Sampling,
@@ -53,7 +53,7 @@ pub fn draw(
     sampling: Sampling,
     random: &mut PythonRandom,
 ) -> Result<Vec<Vec<usize>>, (usize, usize)> {
-    // What the query before was ranked among: what answers it, then its distractors.
+    // The candidates of the previous query: its answers, then its distractors.
     let mut before: Option<Vec<usize>> = None;
     let next = |(number, own): (usize, &Vec<usize>)| {
         let pool = before.take();
@@ -103,8 +103,8 @@ pub fn mismatches(answers: &[Vec<usize>], random: &mut PythonRandom) -> Option<V
     answers.iter().enumerate().map(other).collect()
 }
 
-/// As [`mismatches`], drawn from the records whose code is another text than those that answer, in their order, as the
-/// script for StatCodeSearch does. `None` where one has nothing to draw from, as all codes are the same.
+/// Like [`mismatches`], drawn from the records whose code is another text than those that answer, in their order, as
+/// the script for StatCodeSearch does. `None` where one has nothing to draw from, as all codes are the same.
 #[must_use]
 pub fn different_mismatches(
     codes: &[&str],
@@ -182,7 +182,7 @@ pub fn sample(
     Ok(lists.map(|(query, (drawn, own))| (query.clone(), ids(drawn).chain(ids(own)).collect())).collect())
 }
 
-/// The least and the largest number of candidates of a query. They differ where queries have different numbers of
+/// The minimum and maximum number of candidates of a query. They differ if queries have different numbers of
 /// positives, each of which is among the candidates.
 #[must_use]
 pub fn candidate_counts(lists: &[(String, Vec<String>)]) -> (usize, usize) {
@@ -253,10 +253,10 @@ fn positions_of_answers(matches: &[(&Query, &Document)]) -> Vec<Vec<usize>> {
     matches.iter().map(answers).collect()
 }
 
-/// Writes pairs as GenCodeSearchNet has them, see [`PAIRS`].
+/// Writes pairs in the form of GenCodeSearchNet, see [`PAIRS`].
 ///
 /// # Errors
-/// When `out` is there already or cannot be written.
+/// When `out` exists or cannot be written.
 pub fn write_pairs(pairs: Vec<Pair>, out: &Path) -> Result<(), FormatError> {
     let staged = Staged::new(out)?;
     let mut writer = Writer::create(&staged.path, &PAIRS, PAIRS.container, None)?;
@@ -270,7 +270,7 @@ pub fn write_pairs(pairs: Vec<Pair>, out: &Path) -> Result<(), FormatError> {
 /// Writes candidates as JSON lines of MTEB's `top_ranked`, see [`TOP_RANKED`].
 ///
 /// # Errors
-/// When `out` is there already or cannot be written.
+/// When `out` exists or cannot be written.
 pub fn write(lists: &[(String, Vec<String>)], out: &Path) -> Result<(), FormatError> {
     let staged = Staged::new(out)?;
     let mut writer = Writer::create(&staged.path, &TOP_RANKED, TOP_RANKED.container, None)?;

@@ -1,4 +1,4 @@
-//! What is done with data sets, whatever their format: converting, checking, describing, splitting, removing
+//! Operations on data sets of any format: converting, checking, describing, splitting, removing
 //! duplicates, sampling distractors.
 
 pub mod check;
@@ -22,7 +22,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 /// Endings of the files that are read in a directory, before `.gz`.
 const ENDINGS: [&str; 8] = ["jsonl", "json", "csv", "tsv", "txt", "parquet", "pkl", "pickle"];
-/// Deepest directory that is looked into.
+/// Maximum depth of directories that are read.
 const MAX_DEPTH: usize = 4;
 
 /// The files of some paths with their formats, those of documents first, then queries, labels and the rest: later
@@ -134,12 +134,12 @@ pub fn for_each(
     sources.iter().try_for_each(|source| source.for_each(&mut |record| each(source, record)))
 }
 
-/// Runs of white space as one space, none at the ends.
+/// Replaces runs of white space by one space, and removes them at the ends.
 pub(crate) fn normalized(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What stands for a text where only equality counts; texts of a whole data set would not fit into memory.
+/// A hash that replaces a text if only equality matters; the texts of a whole data set would not fit in memory.
 pub(crate) fn key(text: &str) -> u128 {
     xxh3_128(text.as_bytes())
 }

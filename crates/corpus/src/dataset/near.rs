@@ -1,4 +1,4 @@
-//! Texts that are nearly the same: most of their runs of tokens are.
+//! Finds near-duplicates: texts that share most of their runs of tokens.
 
 use std::collections::HashMap;
 

@@ -1,26 +1,26 @@
-//! Public data sets and where they are. The table is `public.toml`; nothing here talks to a network.
+//! Public data sets and their addresses. The table is `public.toml`; nothing here uses a network.
 
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 
-/// A data set that anyone can get.
+/// A public data set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublicSet {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: String,
-    /// What it is.
+    /// Description.
     pub about: String,
-    /// Page that says more.
+    /// Home page.
     pub home: String,
     /// Terms of use, as its publishers name them.
     pub licence: String,
     /// Its purpose according to its publishers: an evaluation set must not be used for training or tuning.
     #[serde(rename = "use")]
     pub purpose: String,
-    /// What the addresses of the files begin with, up to a slash.
+    /// Common prefix of the addresses of its files, up to a slash.
     pub base: String,
-    /// Its files. None where they have to be got manually.
+    /// Files; none if they must be downloaded manually.
     pub files: Vec<PublicFile>,
 }
 
@@ -28,14 +28,14 @@ pub struct PublicSet {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublicFile {
-    /// What follows the base of the set in its address.
+    /// Address, relative to the base of the set.
     pub url: String,
-    /// Its name, where the address has another.
+    /// File name, if it differs from the address.
     #[serde(rename = "as", default, skip_serializing_if = "Option::is_none")]
     renamed: Option<String>,
-    /// Its length in bytes, where it is known.
+    /// Length in bytes, if known.
     pub size: Option<u64>,
-    /// The SHA-256 hash of its content in lower case, where it is known.
+    /// SHA-256 hash of its content in lower case, if known.
     pub sha256: Option<String>,
 }
 
@@ -57,7 +57,7 @@ struct Table {
 /// All sets of the table, in its order.
 pub fn public_sets() -> &'static [PublicSet] {
     static SETS: LazyLock<Vec<PublicSet>> = LazyLock::new(|| {
-        // A test reads it: what is compiled in cannot be wrong.
+        // A test reads it, so it cannot be wrong in a release.
         toml::from_str(include_str!("public.toml")).map_or_else(|_| Vec::new(), |table: Table| table.set)
     });
     &SETS

@@ -1,4 +1,4 @@
-//! Writing some of the rows of a file as they stand in it.
+//! Writes some of the rows of a file unchanged.
 
 use crate::formats::source::Source;
 use crate::formats::write::Writer;

@@ -1,4 +1,4 @@
-//! Splitting by query, so that no query stands in two parts, with as many queries of each number of positives in
+//! Splits by query, so that no query is in two parts, with as many queries of each number of positives in
 //! every part as its size asks for.
 
 use super::rows::{RowWriter, writable};
@@ -13,16 +13,16 @@ use std::path::Path;
 /// A part of a data set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
-    /// Its name, a file name without ending.
+    /// Name, a file name without extension.
     pub name: String,
     /// Its size in proportion to those of the other parts, greater than 0.
     pub weight: f64,
 }
 
-/// What went into a part.
+/// The result for a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartSize {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// Number of queries.
     pub queries: usize,
@@ -39,7 +39,7 @@ pub struct PartSize {
 /// queries and documents belong to all parts and are not written.
 ///
 /// # Errors
-/// A wrong row, nothing to split, a container that rows cannot be written in, or when `out` is there already.
+/// A wrong row, nothing to split, a container that rows cannot be written in, or when `out` exists.
 pub fn split(
     sources: &[Source],
     parts: &[Part],
@@ -115,7 +115,7 @@ pub fn split(
 
 #[derive(Default)]
 struct Queries {
-    /// Hash of the text by hash of the id, for those that stand in files of their own.
+    /// Hash of the text by hash of the id, for those that are in files of their own.
     texts: HashMap<u128, u128>,
     /// Number of positives, and position among all queries, by hash of the text.
     positives: HashMap<u128, (usize, usize)>,

@@ -1,4 +1,4 @@
-//! Where a conversion goes: a file, or a directory of several.
+//! The target of a conversion: a file, or a directory of several.
 
 use super::is_data_file;
 use crate::formats::source::Source;
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 /// A directory of several files that can be written.
 #[derive(Debug)]
 pub struct Layout {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it is.
+    /// Description.
     pub about: &'static str,
-    /// Its files and their formats; `{split}` and `{name}` stand for the split and the name of the directory.
+    /// Files and their formats; `{split}` and `{name}` are replaced by the split and the name of the directory.
     pub files: &'static [(&'static str, &'static Format)],
 }
 
@@ -70,10 +70,10 @@ pub static LAYOUTS: &[Layout] = &[
     },
 ];
 
-/// The directory that is written where nobody names a format.
+/// The default directory format.
 static DEFAULT_LAYOUT: &Layout = &LAYOUTS[0];
 
-/// Where a conversion goes.
+/// The target of a conversion.
 #[derive(Debug, Clone, Copy)]
 pub enum Target {
     /// A directory.
@@ -90,8 +90,8 @@ impl Target {
         layout.or_else(|| writable().find(|format| format.name == name).map(Self::File))
     }
 
-    /// What is written to `out` where nobody names a format: a BEIR directory, but to the name of a data file, such as
-    /// `pairs.parquet`, the format that all sources have.
+    /// The default target for `out`: a BEIR directory, or, for the name of a data file such as
+    /// `pairs.parquet`, the format of all sources.
     ///
     /// # Errors
     /// When `out` is the name of a file and the sources have no format in common, or one that cannot be written.
@@ -114,10 +114,10 @@ impl Target {
         })
     }
 
-    /// Checks that the output can have this name.
+    /// Checks that the output may have this name.
     ///
     /// # Errors
-    /// When a directory would be called like a data file.
+    /// When a directory would have the name of a data file.
     pub(super) fn check_name(self, out: &Path) -> Result<(), FormatError> {
         match self {
             Self::Directory(layout) if names_a_file(out) => Err(FormatError::File {
@@ -136,7 +136,7 @@ impl Target {
         LAYOUTS.iter().map(|layout| layout.name).chain(writable().map(|format| format.name))
     }
 
-    /// Its name on the command line.
+    /// Name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -145,7 +145,7 @@ impl Target {
         }
     }
 
-    /// The programming language that its readers take all code for, where they do.
+    /// The programming language that its readers assume for all code, if any.
     #[must_use]
     pub fn language(self) -> Option<&'static str> {
         match self.name() {

@@ -78,20 +78,20 @@ impl Encoding {
 pub enum RecordKind {
     /// Texts with codes.
     Pairs,
-    /// Questions.
+    /// Queries.
     Queries,
-    /// Texts that can be found.
+    /// Documents.
     Documents,
     /// Relevance of documents to queries.
     Judgments,
     /// Labels of pairs.
     Labels,
-    /// What a system found.
+    /// Ranked documents of a system.
     Rankings,
 }
 
 impl RecordKind {
-    /// What several records are called.
+    /// Plural name of the records.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -105,34 +105,34 @@ impl RecordKind {
     }
 }
 
-/// Takes the records of a row.
+/// Consumes the records of a row.
 pub(crate) type Sink<'a> = dyn FnMut(Record) -> Result<(), FormatError> + 'a;
 
-/// A kind of file.
+/// A file format.
 #[derive(Debug)]
 pub struct Format {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it holds and who publishes it.
+    /// Contents and publisher.
     pub about: &'static str,
-    /// What its records are.
+    /// Kind of its records.
     pub holds: RecordKind,
-    /// What it is published in, and written in.
+    /// Encoding in which it is published and written.
     pub container: Encoding,
-    /// What its records hold, in the order of columns. Other fields are ignored.
+    /// Fields of its records, in the order of columns. Other fields are ignored.
     pub fields: &'static [Field],
-    /// A part of the usual file names, which decides where the fields do not.
+    /// A part of the usual file names, which decides if the fields do not.
     pub(crate) hint: &'static str,
-    /// The records that a row stands for.
+    /// Reads the records of a row.
     pub(crate) read: fn(&Row<'_>, &mut Sink<'_>) -> Result<(), FormatError>,
     /// The values of `fields` for the n-th record (from 0), `None` for records that the format cannot hold.
     pub(crate) write: Option<WriteRecord>,
-    /// For [`Encoding::Lines`]: takes a line apart. `None` for a line that names the columns.
+    /// For [`Encoding::Lines`]: splits a line into values. `None` for a line that names the columns.
     pub(crate) split: Option<SplitLine>,
 }
 
 impl Format {
-    /// The line that names the columns, where files of this format begin with one.
+    /// The line that names the columns, if files of this format begin with one.
     pub(crate) fn header(&self) -> Option<String> {
         let separator = match self.container {
             Encoding::Csv => ",",
@@ -152,7 +152,7 @@ impl Format {
 pub(crate) type WriteRecord = fn(&Record, usize) -> Option<Vec<Value<'static>>>;
 pub(crate) type SplitLine = for<'a> fn(&Line<'a>) -> Result<Option<Vec<Value<'a>>>, FormatError>;
 
-/// Every format that is read by records. Where two fit a file equally well, the first is taken.
+/// All formats that are read by records. If two fit a file equally well, the first is chosen.
 pub static FORMATS: &[&Format] = &[
     &cosqa::QA,
     &cosqa::RETRIEVAL,
@@ -188,7 +188,7 @@ pub static FORMATS: &[&Format] = &[
     &repo_search::TABLE,
 ];
 
-/// A text that can be found.
+/// A document.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Document {
     /// Identifier, unique in its corpus.
@@ -197,7 +197,7 @@ pub struct Document {
     pub title: String,
     /// Body, unchanged.
     pub text: String,
-    /// Programming language, as the data say it.
+    /// Programming language, as in the data.
     pub language: Option<String>,
 }
 
@@ -208,7 +208,7 @@ impl Document {
         Self { id, text, ..Self::default() }
     }
 
-    /// Name of the programming language, as [`quarry_source::Language::name`] has it where it is known: what the data
+    /// Name of the programming language, as [`quarry_source::Language::name`] has it if known: what the data
     /// say, else as a path or an address in the id tells, with lines behind it (`src/a.rs:1-9`, `…/a.py#L1-L9`) or not.
     #[must_use]
     pub fn language_name(&self) -> Option<Cow<'_, str>> {
@@ -222,7 +222,7 @@ impl Document {
         Some(language_for(Path::new(path), &[])?.name().into())
     }
 
-    /// What is indexed: title and text with a space between, as BEIR does; the text alone, unchanged, without
+    /// The text to index: title and text joined by a space, as in BEIR; the text alone, unchanged, without
     /// a title.
     #[must_use]
     pub fn full_text(&self) -> Cow<'_, str> {
@@ -234,72 +234,72 @@ impl Document {
     }
 }
 
-/// A question.
+/// A query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
     /// Identifier, unique in its data set.
     pub id: String,
-    /// What is asked.
+    /// Text of the query.
     pub text: String,
 }
 
-/// Why a data set file could not be read or written.
+/// Why a file of a data set could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
     /// The file cannot be read.
     #[error("{}: cannot be read: expected a readable file there; check the path and its permissions", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The file cannot be written.
     #[error("{}: cannot be written; check the directory, its permissions and the free space", path.display())]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// One line is wrong.
     #[error("{}:{line}: expected {expected}, found {found}; {remedy}", path.display())]
     Line {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Number of the line, 1-based.
         line: usize,
-        /// What the format wants there.
+        /// What the format expects there.
         expected: String,
-        /// What stands there.
+        /// What was found.
         found: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
     /// One record of a file without lines is wrong.
     #[error("{}: record {record}: expected {expected}, found {found}; {remedy}", path.display())]
     Record {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Number of the record, 1-based.
         record: usize,
-        /// What the format wants there.
+        /// What the format expects there.
         expected: String,
-        /// What stands there.
+        /// What was found.
         found: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
     /// The file as a whole, or one of its records without a line of its own, is wrong.
     #[error("{}: expected {expected}, found {found}; {remedy}", path.display())]
     File {
-        /// The file or directory.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// What the format wants.
+        /// What the format expects.
         expected: String,
-        /// What stands there.
+        /// What was found.
         found: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
 }

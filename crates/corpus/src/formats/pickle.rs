@@ -21,7 +21,7 @@ const MAX_KEPT_BYTES: usize = 8 << 30;
 const MAX_PENDING_BYTES: usize = 1 << 30;
 /// What a value takes beside its text.
 const NODE_BYTES: usize = 32;
-/// Deepest nesting of lists and dictionaries below the outermost list.
+/// Maximum nesting of lists and dictionaries below the outermost list.
 const MAX_DEPTH: usize = 8;
 
 #[derive(Debug, Clone)]
@@ -48,7 +48,7 @@ impl Node {
     }
 }
 
-/// What stands on the stack: a value, or a list or dictionary that still grows, with the memo that names it.
+/// What is on the stack: a value, or a list or dictionary that still grows, with the memo that names it.
 enum Slot {
     Mark,
     Value(Node),
@@ -398,7 +398,7 @@ fn long(digits: &[u8]) -> Option<Node> {
     Some(Node::Whole(i64::from_le_bytes(bytes)))
 }
 
-/// The fields of a dictionary; what was found in its stead.
+/// The fields of a dictionary; what was found instead.
 fn values<'a>(row: &'a Node, fields: &[Field]) -> Result<Vec<Value<'a>>, String> {
     let Node::Dict(entries, _) = row else { return Err("something else".into()) };
     let mut values = vec![Value::Absent; fields.len()];

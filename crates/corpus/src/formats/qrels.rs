@@ -111,7 +111,7 @@ pub fn parse(reader: impl BufRead, path: &Path) -> Result<Qrels, FormatError> {
     parse_checked(reader, path, |_, _| Ok(()))
 }
 
-/// As [`parse`]; `check` may refuse a judgment.
+/// Like [`parse`]; `check` may refuse a judgment.
 pub(crate) fn parse_checked(
     reader: impl BufRead,
     path: &Path,

@@ -1,21 +1,21 @@
-//! What the records of all formats come to.
+//! Records of all formats.
 
 use super::{Document, Query};
 
-/// A record of a data set, whatever its format.
+/// A record of a data set of any format.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Record {
     /// A text and a code that may or may not answer it.
     Pair(Box<Pair>),
-    /// A question by itself.
+    /// A separate query.
     Query(Query),
-    /// A text that can be found, by itself.
+    /// A separate document.
     Document(Document),
     /// How relevant a document is to a query, both by their ids.
     Judgment(Judgment),
-    /// A label of a pair that stands in another file.
+    /// A label of a pair that is in another file.
     Label(Label),
-    /// A document that a system found.
+    /// A ranked document of a system.
     Retrieved(Retrieved),
 }
 
@@ -24,15 +24,15 @@ pub enum Record {
 pub struct Pair {
     /// Identifier of the pair.
     pub id: Option<String>,
-    /// The question, or the documentation that stands for it.
+    /// The query, or the documentation that serves as one.
     pub query: Side,
     /// The code.
     pub code: Side,
-    /// 1 if the code answers the query, 0 if it does not, `None` where nobody has said so.
+    /// 1 if the code answers the query, 0 if it does not, `None` if it is unlabeled.
     pub label: Option<i32>,
-    /// Documentation of the code as tokens with spaces between, where it is not the query.
+    /// Documentation of the code as tokens joined by spaces, if it is not the query.
     pub documentation: Option<String>,
-    /// Programming language, as the file has it.
+    /// Programming language, as in the file.
     pub language: Option<String>,
     /// Class of the text that the file gives, as StatCodeSearch does.
     pub category: Option<String>,
@@ -42,20 +42,20 @@ pub struct Pair {
     pub path: Option<String>,
     /// Qualified name of the function.
     pub name: Option<String>,
-    /// Where the code can be seen.
+    /// Address of the code.
     pub url: Option<String>,
-    /// Split that the file says the pair belongs to.
+    /// Split of the pair, according to the file.
     pub partition: Option<String>,
 }
 
 /// One side of a pair.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Side {
-    /// Identifier, where the format has one; equal texts are the same side otherwise.
+    /// Identifier, if the format has one; otherwise equal texts are the same side.
     pub id: Option<String>,
     /// The text, unchanged.
     pub text: String,
-    /// Its published tokens with spaces between, where the format has them.
+    /// Its published tokens joined by spaces, if the format has them.
     pub tokens: Option<String>,
 }
 
@@ -81,7 +81,7 @@ impl Side {
         self.tokens.as_deref().filter(|_| tokens).unwrap_or(&self.text)
     }
 
-    /// As [`Self::form`], by value.
+    /// Like [`Self::form`], by value.
     pub(crate) fn into_form(self, tokens: bool) -> String {
         self.tokens.filter(|_| tokens).unwrap_or(self.text)
     }
@@ -99,13 +99,13 @@ pub struct Judgment {
     pub query: String,
     /// Id of the document.
     pub document: String,
-    /// 1 or more is relevant, 0 is not, less is unjudged.
+    /// Grade: 1 or more is relevant, 0 is not, less is unjudged.
     pub grade: i32,
-    /// Programming language of the document, where the format says it.
+    /// Programming language of the document, if the format has it.
     pub language: Option<String>,
 }
 
-/// A label of a pair that stands in another file.
+/// A label of a pair that is in another file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
     /// Id of the pair.
@@ -114,14 +114,14 @@ pub struct Label {
     pub label: i32,
 }
 
-/// A document that a system found.
+/// A ranked document of a system.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Retrieved {
     /// Id of the query.
     pub query: String,
     /// Id of the document.
     pub document: String,
-    /// Score, greater is better, never NaN.
+    /// Score, larger is better, never NaN.
     pub score: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Repository search: questions about whole repositories and the files that answer them, as a table.
+//! Repository search: queries about whole repositories and the files that answer them, as a table.
 //!
 //! Columns, in any order, tabs between, named in a header line: `repo`, `revision`, `root` (the directory that is
 //! indexed, relative to the repository, empty for all of it), `category`, `query`, `relevant` and optionally
@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::path::Path;
 
-/// The table by its rows, for those who read any format; its columns stand in this order there. A row is a query,
-/// named by its repository and number, and a judgment for each target, named as it stands in the table.
+/// The table by its rows, for those who read any format; its columns are in this order there. A row is a query,
+/// named by its repository and number, and a judgment for each target, named as it is in the table.
 pub static TABLE: Format = Format {
     name: "repo-search",
     about: "questions about whole repositories, and the files that answer them",
@@ -63,7 +63,7 @@ pub static TABLE: Format = Format {
     }),
 };
 
-/// A repository at one revision, and what is asked of it.
+/// A repository at one revision, and the queries about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repository {
     /// Short name, unique in the file.
@@ -72,26 +72,26 @@ pub struct Repository {
     pub revision: String,
     /// Directory that is indexed, relative to the repository, `/` between parts; empty for the whole of it.
     pub root: String,
-    /// Questions, in the order of the file.
+    /// Queries, in the order of the file.
     pub queries: Vec<RepositoryQuery>,
 }
 
-/// Category of the questions that nothing in the repository answers.
+/// Category of the queries that nothing in the repository answers.
 pub const UNANSWERABLE: &str = "unanswerable";
 
-/// A question about a repository.
+/// A query about a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepositoryQuery {
-    /// Kind of question (`symbol`, `semantic`, ...).
+    /// Category of the query (`symbol`, `semantic`, ...).
     pub category: String,
-    /// What is asked.
+    /// Text of the query.
     pub text: String,
-    /// What answers it, relevant ones first, then secondary ones, none twice; empty for [`UNANSWERABLE`] questions
+    /// Its answers, relevant ones first, then secondary ones, without repetition; empty for [`UNANSWERABLE`] queries
     /// and for no others.
     pub targets: Vec<Target>,
 }
 
-/// A file, or some lines of it, that answers a question.
+/// A file, or some lines of it, that answers a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// Path relative to the repository's `root`, as results have it.
@@ -113,7 +113,7 @@ pub fn read(path: &Path) -> Result<Vec<Repository>, FormatError> {
 /// # Errors
 /// A missing column, a row with another number of fields, an empty query, no target (or one, for a query of the
 /// category [`UNANSWERABLE`]), a target that is not
-/// `path` or `path:start-end`, lies outside `root` or comes twice, or a repository with two revisions or roots.
+/// `path` or `path:start-end`, is outside `root` or comes twice, or a repository with two revisions or roots.
 pub fn parse(reader: impl BufRead, path: &Path) -> Result<Vec<Repository>, FormatError> {
     let mut columns: Option<Columns> = None;
     let mut repositories: Vec<Repository> = Vec::new();
@@ -163,7 +163,7 @@ pub fn parse(reader: impl BufRead, path: &Path) -> Result<Vec<Repository>, Forma
     Ok(repositories)
 }
 
-/// Reads a person's questions about a tree. See [`parse_questions`].
+/// Reads a user's queries about a tree. See [`parse_questions`].
 ///
 /// # Errors
 /// When the file cannot be read, and as [`parse_questions`].
@@ -174,13 +174,13 @@ pub fn read_questions(
     parse_questions(open(path)?, path, lengths)
 }
 
-/// Reads a person's questions about a tree, a line each: `query TAB path[:line[-line]]`. Lines with the same query are
-/// one question with several targets; empty lines are skipped. `lengths` has the number of lines of each file that is
+/// Reads a user's queries about a tree, one per line: `query TAB path[:line[-line]]`. Lines with the same query are
+/// one query with several targets; empty lines are skipped. `lengths` has the number of lines of each file that is
 /// searched, by its path.
 ///
 /// # Errors
-/// A line without a tab, an empty query, a target that is not `path`, `path:line` or `path:start-end`, or one that comes
-/// twice or names a file or line that is not there; no question at all.
+/// A line without a tab, an empty query, a target that is not `path`, `path:line` or `path:start-end`, or one that
+/// comes twice or names a file or line that is missing; no question at all.
 pub fn parse_questions(
     reader: impl BufRead,
     path: &Path,

@@ -6,7 +6,7 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 
-/// What a field may hold.
+/// The type of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Text.
@@ -24,7 +24,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As messages name it.
+    /// Its name in messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -37,7 +37,7 @@ impl Kind {
         }
     }
 
-    /// A cell of a table, which has text only, as a value of this kind; the cell itself where it is none.
+    /// Parses a cell of a text table as a value of this kind; returns the cell itself if that fails.
     pub(crate) fn of_cell(self, cell: &str) -> Value<'_> {
         let number = match self {
             Self::Whole => cell.trim().parse().ok().map(Value::Whole),
@@ -64,17 +64,17 @@ impl Kind {
 /// A field of a format.
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
-    /// Its name in the file.
+    /// Name in the file.
     pub name: &'static str,
-    /// What it may hold.
+    /// Type of its values.
     pub kind: Kind,
     /// Whether every record has it.
     pub required: bool,
-    /// Whether no two records of a file may have the same value.
+    /// Whether its values must be unique in a file.
     pub unique: bool,
-    /// Whether there must be more in it than white space.
+    /// Whether it must hold more than white space.
     pub filled: bool,
-    /// What it means.
+    /// Meaning of the field.
     pub about: &'static str,
 }
 
@@ -85,7 +85,7 @@ impl Field {
         Self { name, kind, required: true, unique: false, filled: false, about }
     }
 
-    /// A text that every record has, and that says something: what is asked.
+    /// A non-blank text that every record has, such as a query.
     #[must_use]
     pub const fn filled(name: &'static str, about: &'static str) -> Self {
         Self { filled: true, ..Self::required(name, Kind::Text, about) }
@@ -114,7 +114,7 @@ pub(crate) enum Value<'a> {
     Real(f64),
     /// A list of texts or whole numbers.
     List(Vec<String>),
-    /// Something that no field may hold, as messages name it.
+    /// A value that no field may hold, as named in messages.
     Other(&'static str),
 }
 
@@ -227,7 +227,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// As [`Self::get`], empty if the record has none.
+    /// Like [`Self::get`], empty if the record has none.
     pub(crate) fn text(&self, name: &str) -> String {
         self.get(name).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! TREC runs: what a system found, with scores.
+//! TREC runs: ranked documents of a system, with scores.
 
 use super::text::{Lines, for_each_block};
 use super::{
@@ -12,10 +12,10 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a system found for one query: documents with scores, greater is better, never NaN.
+/// The documents that a system returned for one query, with scores: larger is better, never NaN.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
-    /// Where they stand, in the order of the file.
+    /// Where they are, in the order of the file.
     segments: Vec<Segment>,
 }
 
@@ -31,7 +31,7 @@ struct Segment {
 #[derive(Debug, Default)]
 struct Part {
     ids: String,
-    /// Where each id ends.
+    /// Offset at which each id ends.
     ends: Vec<u32>,
     scores: Vec<f64>,
     /// Rows with the numbers of their lines, where these do not follow from the row before.
@@ -45,7 +45,7 @@ impl Found {
         self.segments.iter().map(|segment| segment.rows.len()).sum()
     }
 
-    /// Whether nothing was found.
+    /// Whether there are no documents.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()
@@ -66,7 +66,7 @@ impl Found {
         self.documents().zip(self.scores())
     }
 
-    /// The first document that stands before already, with the number of its line; `seen` is what to look it up in.
+    /// The first document that comes before already, with the number of its line; `seen` is what to look it up in.
     fn repeated<'a>(&'a self, seen: &mut FxHashSet<&'a str>) -> Option<(usize, &'a str)> {
         seen.clear();
         seen.reserve(self.len());

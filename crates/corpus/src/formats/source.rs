@@ -1,4 +1,4 @@
-//! Files and directories as sources of records: which format they have, and reading them row by row.
+//! Files and directories as sources of records: detects their formats, and reads them row by row.
 
 use super::delimited::Rows;
 use super::row::{json_error, json_values};
@@ -8,7 +8,7 @@ use super::{Encoding, FORMATS, Field, Format, FormatError, Line, Record, Row, Va
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
-/// Takes a row, or what is wrong with it.
+/// Consumes a row, or an error.
 pub(crate) type TakeRow<'t> = dyn FnMut(Result<Row<'_>, FormatError>) -> Result<(), FormatError> + 't;
 
 /// One file with its format.
@@ -16,9 +16,9 @@ pub(crate) type TakeRow<'t> = dyn FnMut(Result<Row<'_>, FormatError>) -> Result<
 pub struct Source {
     /// The file.
     pub path: PathBuf,
-    /// What its records are.
+    /// Kind of its records.
     pub format: &'static Format,
-    /// What it is packed in.
+    /// Its encoding.
     pub container: Encoding,
 }
 
@@ -232,7 +232,7 @@ fn column(header: &csv::StringRecord, field: &Field) -> Option<usize> {
     header.iter().position(|name| name == field.name)
 }
 
-/// What a file is packed in, by its first bytes.
+/// The encoding of a file, by its first bytes.
 fn sniff(path: &Path) -> Result<Encoding, FormatError> {
     let mut reader = open(path)?;
     loop {
@@ -258,11 +258,11 @@ fn sniff(path: &Path) -> Result<Encoding, FormatError> {
     }
 }
 
-/// How a record looks as one of a format.
+/// How well a record matches a format.
 struct Match {
     /// The fields that it has.
     names: Vec<&'static str>,
-    /// Whether they hold what they may.
+    /// Whether their values are valid.
     fits: bool,
 }
 
@@ -276,7 +276,7 @@ impl Match {
     }
 }
 
-/// What is seen of a file before its format is known.
+/// The beginning of a file whose format is not known yet.
 struct Head {
     /// The first line, or the first item of an array.
     first: String,

@@ -122,7 +122,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Calls `each` for blocks of lines, cut into some pieces a core, while the next block is read.
+/// Calls `each` for blocks of lines, split into some pieces a core, while the next block is read.
 pub(crate) fn for_each_block(
     reader: impl BufRead + Send,
     path: &Path,

@@ -23,7 +23,7 @@ impl Staged {
     /// For a target that does not exist, or is an empty directory. Makes the directories around it.
     ///
     /// # Errors
-    /// When something is there already: nothing is overwritten. When the directories cannot be made.
+    /// When something exists already: nothing is overwritten. When the directories cannot be made.
     pub fn new(target: &Path) -> Result<Self, FormatError> {
         let empty = fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_none());
         if target.symlink_metadata().is_ok() && !empty {
@@ -64,7 +64,7 @@ impl Staged {
         if let FormatError::File { path, .. } | FormatError::Write { path, .. } = &mut error
             && let Ok(inner) = path.strip_prefix(&self.path)
         {
-            // Joining nothing would add a slash.
+            // Joining an empty path would add a slash.
             *path = if inner.as_os_str().is_empty() { self.target.clone() } else { self.target.join(inner) };
         }
         error
@@ -135,7 +135,7 @@ enum Sink {
 }
 
 impl Writer {
-    /// Makes the file, and the directories that it lies in. `header` is the line that names the columns, if there is
+    /// Makes the file, and the directories that it is in. `header` is the line that names the columns, if there is
     /// one.
     pub(crate) fn create(
         path: &Path,

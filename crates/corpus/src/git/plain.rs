@@ -66,7 +66,7 @@ pub(super) fn check(repository: &Path) -> Result<(), Odd> {
             } else if entry.file_name() == "commondir" {
                 directories.extend(named_in(&path, &directory)?);
             } else if entry.file_name() == "alternates" {
-                // Relative to the directory of the objects, which `info/alternates` lies in.
+                // Relative to the directory of the objects, which `info/alternates` is in.
                 directories.extend(named_in(&path, directory.parent().unwrap_or(&directory))?);
             } else if ["config", "config.worktree"].iter().any(|name| entry.file_name() == *name) {
                 check_configuration(&path, 0)?;

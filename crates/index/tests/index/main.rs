@@ -209,7 +209,7 @@ fn the_vectors_of_each_model_stay() {
     }
 }
 
-/// Everything about hits but where they lie in the index.
+/// Everything about hits but where they are in the index.
 fn all_hits(index: &Index, query: &str) -> Vec<String> {
     let hits = search(index, query);
     hits.iter().map(|hit| format!("{} {} {} {:?}", hit.unit, hit.path, hit.start_line, hit.parts)).collect()

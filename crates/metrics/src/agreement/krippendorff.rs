@@ -117,7 +117,7 @@ impl Chance {
 }
 
 /// Krippendorff's α = 1 − D_o / D_e: observed disagreement within units over that expected by chance from all
-/// pairable ratings (Krippendorff, *Content Analysis*, 2004, chapter 11). −1 to 1, greater is better. Any number of
+/// pairable ratings (Krippendorff, *Content Analysis*, 2004, chapter 11). −1 to 1, larger is better. Any number of
 /// raters; units with one rating are left out. `None` with fewer than two distinct pairable values.
 #[must_use]
 pub fn krippendorff_alpha(table: &[Vec<Option<f64>>], level: Level) -> Option<f64> {

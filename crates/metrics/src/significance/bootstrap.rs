@@ -86,7 +86,7 @@ pub fn mean_interval(strata: &[&[f64]], bootstrap: &Bootstrap) -> Result<Interva
 /// Application*, 1997, chapter 4).
 ///
 /// # Errors
-/// As [`mean_interval`]; when the shapes of `a` and `b` differ.
+/// Like [`mean_interval`]; when the shapes of `a` and `b` differ.
 pub fn paired_difference(
     a: &[&[f64]],
     b: &[&[f64]],

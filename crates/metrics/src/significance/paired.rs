@@ -181,7 +181,7 @@ pub fn mcnemar(right: impl IntoIterator<Item = (bool, bool)>) -> McNemar {
 }
 
 /// Corrects p-values for their number, in their order, so that the chance of one or more false findings stays below
-/// the level that they are compared with: the k-th least of n, from 0, times n − k, and no less than those below it
+/// the level that they are compared with: the k-th least of n, from 0, times n − k, and at least those below it
 /// (Holm, *A Simple Sequentially Rejective Multiple Test Procedure*, 1979).
 #[must_use]
 pub fn holm(p_values: &[f64]) -> Vec<f64> {

@@ -188,7 +188,7 @@ fn candidates(own: &str, mount: &Path) -> Vec<CgroupParent> {
             controllers.split(',').any(|name| name == controller).then(|| (controllers, fields.next()))
         })
     };
-    // A container may see only the lower part of the hierarchy, so that its own path is not there but `/` is.
+    // A container may see only the lower part of the hierarchy, so that its own path is missing but `/` is.
     let around = |root: PathBuf, path: &str| {
         let inner = root.join(path.trim_start_matches('/'));
         inner

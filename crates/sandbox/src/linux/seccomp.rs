@@ -184,7 +184,7 @@ pub(crate) fn profile(own: &str) -> serde_json::Result<String> {
         rules.push(rule);
     }
     profile["syscalls"] = Value::Array(rules);
-    // Calls that it does not name are not there.
+    // Calls that it does not name are missing.
     profile["defaultAction"] = "SCMP_ACT_ERRNO".into();
     profile["defaultErrnoRet"] = libc::ENOSYS.into();
     Ok(profile.to_string())

@@ -11,7 +11,7 @@ use super::supervise::{Stream, never, supervise};
 use super::watchdog::{WatchScope, Watchdog, descendants};
 use crate::{Error, Limits, Outcome, Program, REPORT_VARIABLE, SEARCH_PATH, Sandbox};
 
-/// Runs programs as processes of the user, in a temporary directory. Limits hold but for those on
+/// Runs programs as processes of the user, in a temporary directory. Limits hold except those on
 /// processes and directories. A program that wants to outlives its run.
 pub(crate) struct Unconfined;
 

@@ -76,7 +76,7 @@ impl Watchdog {
         let Files { bytes, count } =
             if self.scope.directories { files(&root.join("root")) } else { Files::default() };
         let sockets = if self.scope.sockets { sockets(&root.join("net")) } else { 0 };
-        // What is shared lies in files, if there are directories to see.
+        // What is shared is in files, if there are directories to see.
         let memory_bytes =
             memory.own + memory.shared.max(bytes) + count * FILE_BYTES + sockets + self.mappings;
         self.peak.cpu_time = self.peak.cpu_time.max(cpu_time);

@@ -11,7 +11,7 @@ pub(super) fn error_lines(text: &str, marks: &[&str]) -> String {
     if message.is_empty() { "it gave no reason".to_owned() } else { without_passwords(&message) }
 }
 
-/// Addresses without what stands before an `@` in their machine's name.
+/// Addresses without what comes before an `@` in their machine's name.
 pub(super) fn without_passwords(text: &str) -> String {
     let mut parts = text.split("://");
     let mut clean = parts.next().unwrap_or_default().to_owned();

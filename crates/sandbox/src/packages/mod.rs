@@ -201,7 +201,7 @@ pub fn default_cache() -> Option<PathBuf> {
     default_cache_of(crate::system::is_root(), moved, dirs::cache_dir())
 }
 
-/// As [`default_cache`]; `moved` says whether the user chose `cache`.
+/// Like [`default_cache`]; `moved` says whether the user chose `cache`.
 fn default_cache_of(is_root: bool, moved: bool, cache: Option<PathBuf>) -> Option<PathBuf> {
     let base = if is_root && !moved { PathBuf::from("/var/cache") } else { cache? };
     Some(base.join("quarry/packages"))

@@ -151,7 +151,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// A unit's parent is the unit before it or one that this lies in, and lends it its name.
+/// A unit's parent is the unit before it or one that this is in, and lends it its name.
 fn check_nesting(units: &[Unit]) {
     let mut open: Vec<usize> = Vec::new();
     for (index, unit) in units.iter().enumerate() {

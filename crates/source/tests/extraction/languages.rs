@@ -1,4 +1,4 @@
-//! What each language's fixture is cut into.
+//! What each language's fixture is split into.
 
 use std::fmt::Write;
 

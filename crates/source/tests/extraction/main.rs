@@ -1,4 +1,4 @@
-//! What the fixtures are cut into, and what holds whatever the bytes.
+//! What the fixtures are split into, and what holds whatever the bytes.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
 mod fixtures;

@@ -137,7 +137,7 @@ fn a_broken_cell_does_not_spoil_the_next() {
     assert_eq!(names.last().map(String::as_str), Some("g"));
 }
 
-/// What can stand in the place of any value.
+/// Values that may replace any value.
 const VALUES: &[&str] = &[
     "null",
     "-1e400",
@@ -158,7 +158,7 @@ const VALUES: &[&str] = &[
     "\"\\ud83d\"",
 ];
 
-/// Puts `value` in the place of one of the values below `root`, or of `root` itself.
+/// Puts `value` instead of one of the values below `root`, or of `root` itself.
 fn replace(root: &mut Value, at: Index, value: &Value) {
     let mut pointers = vec![String::new()];
     let mut next = 0;

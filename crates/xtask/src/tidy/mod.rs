@@ -74,7 +74,7 @@ pub fn check(tree: &Tree, rules: &Rules) -> Vec<Violation> {
     violations
 }
 
-/// The name of the crate that a path lies in: `index` of `crates/index/src/lib.rs`.
+/// The name of the crate that a path is in: `index` of `crates/index/src/lib.rs`.
 fn crate_of(path: &str) -> Option<&str> {
     path.strip_prefix("crates/")?.split_once('/').map(|(name, _)| name)
 }

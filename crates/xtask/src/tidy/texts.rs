@@ -91,13 +91,13 @@ pub fn check_words(tree: &Tree, words: &Words) -> Vec<Violation> {
     found
 }
 
-/// Whether an absolute path that begins with `start` stands in the line, not merely a part of another path.
+/// Whether an absolute path that begins with `start` is in the line, not merely a part of another path.
 fn has_path(line: &str, start: &str) -> bool {
     let continues = |c: char| c.is_alphanumeric() || "._-~*/}]".contains(c);
     line.match_indices(start).any(|(at, _)| !line[..at].ends_with(continues))
 }
 
-/// Whether `mark` stands in the line as a word after the beginning of a comment.
+/// Whether `mark` is in the line as a word after the beginning of a comment.
 fn has_mark(line: &str, mark: &str) -> bool {
     let Some(comment) = COMMENT_MARKERS.iter().filter_map(|marker| line.find(marker)).min() else {
         return false;

@@ -190,7 +190,7 @@ pub fn gather(ledgers: &[&Ledger], judges: &[StudiedJudge<'_>]) -> Result<StudyD
     let labelled = ledgers.iter().map(|ledger| ledger.labelled()).collect::<Result<Vec<_>, _>>()?;
     let PeopleLabels { guidelines, said } = PeopleLabels::joined(labelled);
     let ids: BTreeSet<&str> = said.iter().filter_map(|said| said.pair.as_deref()).collect();
-    // The judges go first, so that pairs stand in the order of their files.
+    // The judges go first, so that pairs are in the order of their files.
     for judge in judges {
         let who = annotators.entry(Annotator::Judge { name: judge.name.to_owned() }).or_default();
         judge.ledger.for_each_comparable(

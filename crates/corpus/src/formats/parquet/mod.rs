@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// First and last bytes of a file.
 pub(super) const MAGIC: &[u8; 4] = b"PAR1";
-/// Most bytes of the metadata: some thousand row groups of some ten columns.
+/// Maximum bytes of the metadata: some thousand row groups of some ten columns.
 const MAX_METADATA_BYTES: u64 = 16 << 20;
 /// Rows that are decoded at a time.
 const ROWS: usize = 256;

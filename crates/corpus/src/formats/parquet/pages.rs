@@ -10,12 +10,12 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Most bytes of a page, packed or not. Writers end a page at about 1 MiB.
+/// Maximum bytes of a page, packed or not. Writers end a page at about 1 MiB.
 const MAX_PAGE_BYTES: usize = 256 << 20;
-/// Most bytes of a dictionary, which takes ten times as much when it is decoded. Writers end it at about 1 MiB.
+/// Maximum bytes of a dictionary, which takes ten times as much when it is decoded. Writers end it at about 1 MiB.
 const MAX_DICTIONARY_BYTES: usize = 16 << 20;
 
-/// Most values of lists that are decoded at a time.
+/// Maximum values of lists that are decoded at a time.
 pub(super) const MAX_LIST_VALUES: usize = 8 << 20;
 
 /// Reads the pages of one column of one row group.
@@ -85,7 +85,7 @@ impl Header {
     }
 }
 
-/// The encodings whose decoders hold no more than what is asked of them.
+/// The encodings whose decoders hold at most what is asked of them.
 fn encoding(number: i64) -> Result<Encoding> {
     match number {
         0 => Ok(Encoding::PLAIN),
@@ -122,7 +122,7 @@ impl Pages {
         })
     }
 
-    /// The header of the next page and what follows it, as it stands in the file.
+    /// The header of the next page and what follows it, as it is in the file.
     fn next_packed(&mut self) -> Result<(Header, Vec<u8>)> {
         let mut file = &*self.file;
         file.seek(SeekFrom::Start(self.position))?;
@@ -269,7 +269,7 @@ impl PageReader for Pages {
         self.next_packed().map(drop)
     }
 
-    /// A record may go on in the next page, but for the last.
+    /// A record may go on in the next page, except the last.
     fn at_record_boundary(&mut self) -> Result<bool> {
         Ok(self.position >= self.end)
     }

@@ -5,9 +5,9 @@
 
 use std::io::{self, Read};
 
-/// Deepest nesting of structures, and of a schema.
+/// Maximum nesting of structures, and of a schema.
 const MAX_DEPTH: usize = 32;
-/// Most columns and groups of a schema.
+/// Maximum columns and groups of a schema.
 const MAX_SCHEMA: usize = 10_000;
 
 /// Types of values.

@@ -33,7 +33,7 @@ enum Column {
     List(Vec<ByteArray>, Vec<i16>, Vec<i16>),
 }
 
-/// Definition levels of a list that is not there, that is empty, and of an element.
+/// Definition levels of a list that is missing, that is empty, and of an element.
 const NO_LIST: i16 = 0;
 const EMPTY_LIST: i16 = 1;
 const ELEMENT: i16 = 3;

@@ -1,9 +1,9 @@
-"""Runs quarry on source trees that were made to harm whoever clones or unpacks them, and looks whether they do.
+"""Runs quarry on source trees that try to harm users who clone or unpack them, and checks that they fail.
 
-For each attack a tree is made beside files that are none of its business and a home directory, and every command that
-somebody would run there is run. A command must end in time with exit code 0, 1 or 2; it must not panic, write raw escape
-sequences, call the server that the trees name, start what they name, or change anything but the user's own cache and
-state directories, and the index that it is asked to put into the tree. Exits with 1 after all departures are told.
+Each attack creates a tree beside unrelated files and a home directory, and runs every command that a user
+would run there. A command must end in time with exit code 0, 1 or 2; it must not panic, write raw escape
+sequences, call the server that the trees name, start programs that they name, or change anything except the user's cache and
+state directories and the index that it is asked to build in the tree. Exits with 1 after printing all violations.
 
     python attack_clone.py QUARRY [ATTACK …]
 """
@@ -322,7 +322,7 @@ for pipes in ["HEAD", "config", "packed-refs", "shallow", "commondir", "objects/
 
 
 def snapshot(directory, without=None):
-    """What is in a directory: kind, mode, length, time and content of each name."""
+    """The contents of a directory: kind, mode, length, time and content of each name."""
     found = {}
     pending = [directory]
     while pending:
@@ -359,7 +359,7 @@ def run(quarry, world, arguments):
 
 
 def attack(quarry, make, server, calls):
-    """What went wrong."""
+    """The violations."""
     wrong = []
     with tempfile.TemporaryDirectory() as directory:
         world = World(Path(directory).resolve(), server)

@@ -5,7 +5,7 @@
     python3 bench/check_agreement.py target/release/quarry [--cases 150] [--seed 1]
 
 Tables have up to 60 units and 5 raters, missing ratings, few or many distinct values, negative ones where the level
-has them. What a library refuses or calls NaN is undefined here.
+has them. Values that a library refuses or calls NaN are undefined here.
 """
 
 import sys
@@ -23,7 +23,7 @@ RESAMPLES = 20
 
 
 def alpha(table, level):
-    """Krippendorff's alpha of units × raters, None where it is undefined."""
+    """Krippendorff's alpha of units × raters, None if it is undefined."""
     if (np.isfinite(table).sum(axis=1) > 1).sum() == 0:
         return None
     try:

@@ -4,9 +4,9 @@
     pip install mcp==2.3.0
     python3 bench/check_mcp.py target/release/quarry
 
-Once with the handshake of older clients and once as newer ones begin, it lists the tools, validates their schemas
-with jsonschema (which the client brings), and calls each tool: with good arguments, whose answers must name what
-this repository holds and keep to the budget, and with bad ones, which the tool must refuse with advice.
+With the handshake of older clients and with that of newer ones, it lists the tools, validates their schemas
+with jsonschema (a dependency of the client), and calls each tool: with valid arguments, whose answers must name code of
+this repository within the budget, and with invalid ones, which the tool must refuse with a hint.
 """
 
 import argparse

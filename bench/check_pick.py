@@ -5,7 +5,7 @@
     python3 bench/check_pick.py target/release/quarry
 
 It types a query, moves through the results and picks one, at several sizes of the terminal; pyte, an emulator of a
-terminal, says what a person would see. With --show it prints that.
+terminal, renders what a user would see. --show prints it.
 """
 
 import argparse

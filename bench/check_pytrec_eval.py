@@ -57,7 +57,7 @@ def random_case(rng):
 
     qrels = some(rng.choice([0.7, 1]), lambda: documents(grades))
     for judged in qrels.values():
-        # pytrec_eval 0.5.11 reads outside of its memory for a query whose greatest grade is negative.
+        # pytrec_eval 0.5.11 reads outside of its memory for a query whose maximum grade is negative.
         if max(judged.values()) < 0:
             judged[next(iter(judged))] = 0
     run = some(rng.choice([0.7, 1]), lambda: documents(scores))
@@ -102,7 +102,7 @@ def quarry_values(quarry, directory):
 
 
 def differences(expected, values, report):
-    """What disagrees, as text, and how far the rest is apart at most."""
+    """The disagreements, as text, and the maximum difference of the rest."""
     if values is None:
         fine = not expected and "expected at least one query" in report
         return ([] if fine else [f"failed: {report}"]), 0.0

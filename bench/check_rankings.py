@@ -4,8 +4,8 @@
     pip install ranx==0.3.21 ir-measures==0.4.3 scikit-learn==1.9.1
     python3 bench/check_rankings.py target/release/quarry [--cases 40] [--seed 1]
 
-check_pytrec_eval.py compares with trec_eval's measures; this one with what trec_eval does not have. The libraries
-disagree with each other, so that each is compared in the configuration in which it should agree:
+check_pytrec_eval.py compares with trec_eval's metrics, this script with those that trec_eval does not have. The libraries
+disagree with each other, so each is compared in the configuration in which it should agree:
 
 - ranx breaks ties in no fixed order: scores are distinct. Its RBP weighs by grade: grades are binary. Its bpref
   divides by zero without a document that is judged not relevant: there is one.

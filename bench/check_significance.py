@@ -4,14 +4,14 @@
     pip install scipy==1.17.1 statsmodels==0.15.0
     python3 bench/check_significance.py target/release/quarry [--cases 40] [--seed 1]
 
-The reciprocal rank of a query is decided by where its only relevant document stands, so that values are 1 / rank or
+The reciprocal rank of a query depends on the rank of its only relevant document, so values are 1 / rank or
 0, with many ties and differences of 0. Where the libraries disagree with each other or with us:
 
 - Wilcoxon's test is exact up to 50 differences here, ties or not. SciPy's exact method knows no ties: with ties it is
   asked for all signs up to 8 differences, and between 9 and 50 all signs are counted here.
 - Randomization is exact while there are no more signs than resamples, as in SciPy; above that signs are drawn at
   random here and there, and p must agree within 4 standard errors.
-- The least detectable difference is checked by the power that statsmodels gives it: its own solver stops within 1e-4.
+- The minimum detectable difference is checked by the power that statsmodels gives it: its own solver stops within 1e-4.
 - The bootstrap draws with fastrand's generator, which `differential.WyRand` repeats; quantiles are NumPy's.
 """
 
@@ -31,7 +31,7 @@ RESAMPLES = 200
 
 
 def random_ranks(rng, n):
-    """The rank of the relevant document of each query, 0 where it is not found."""
+    """The rank of the relevant document of each query, 0 if it is not found."""
     most = rng.choice([3, 30])
     return [rng.choice([0, rng.randint(1, most)]) if rng.random() < 0.2 else rng.randint(1, most) for _ in range(n)]
 

@@ -5,8 +5,8 @@
     python3 bench/check_transformer.py target/release/quarry MODEL BEIR_DIRECTORY SPLIT [--vectors DIR]
 
 sentence-transformers embeds queries and documents; the vectors go to a directory as `vectors:DIR` takes them, and are
-found there the next time. NumPy ranks by cosine, the greater id first where two are equal. The ten best documents of each
-query by `--method MODEL` and by `--method vectors:DIR` must stand in the same places, but for one place in a hundred.
+found there the next time. NumPy ranks by cosine, the larger id first if two are equal. The ten best documents of each
+query by `--method MODEL` and by `--method vectors:DIR` must have the same ranks, except one in a hundred.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def read(name):
 
 
 def vectors(directory, side, ids, texts):
-    """The vectors of one side, embedded where the directory does not hold them."""
+    """The vectors of one side, embedded if the directory does not hold them."""
     matrix = directory / f"{side}.npy"
     if not matrix.exists():
         from sentence_transformers import SentenceTransformer

@@ -6,7 +6,7 @@
     python3 bench/compare_encoding.py ENCODE_BENCH MODEL [BEIR_DIRECTORY] [--threads 2] [--rounds 3]
 
 32 texts of 64, 128 and 256 tokens each, and the corpus of a BEIR directory, sorted by length as sentence-transformers
-does by itself; --texts takes so many of its documents, evenly. The two take turns; medians. The vectors of the first
+does itself; --texts N takes N of its documents, evenly spaced. The two take turns; medians. The vectors of the first
 text must agree.
 """
 

@@ -1,6 +1,6 @@
 """Compares repository search with semble's lexical search and ranking rules, query by query.
 
-semble's own embedding model is not part of its package, so it runs with a model that says nothing and with alpha=0,
+semble's own embedding model is not part of its package, so it runs with a constant model and with alpha=0,
 which leaves its BM25 and its rules. Both tools answer the same queries over the same directories; results count by the
 protocol of `quarry eval repo-search`. Prints the mean over repositories of NDCG@10 for both, the difference with the
 interval and the two-sided p-value of a paired bootstrap (queries drawn within repositories), and the median times of

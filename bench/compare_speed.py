@@ -5,8 +5,8 @@
     python compare_speed.py curve QUARRY TREE_BENCH TABLE SCRATCH TREES...
     python compare_speed.py touch QUARRY TREE
 
-Each prints a table in Markdown. Tools take turns, and every figure is a median, so that what else the machine does
-meets all of them. TREE_BENCH and PARSE_BENCH are the programs that `cargo bench --no-run --bench tree --bench parse`
+Each prints a table in Markdown. Tools take turns, and every figure is a median, so that other load on the machine
+affects all of them. TREE_BENCH and PARSE_BENCH are the programs that `cargo bench --no-run --bench tree --bench parse`
 names; TABLE is a table of repository search, such as bench/repo-queries.tsv.
 
 peers   time of a query in a process of its own, of one in a process that has the index open, of indexing from nothing
@@ -15,7 +15,7 @@ peers   time of a query in a process of its own, of one in a process that has th
         model (see compare_semble.py).
 ratio   indexing from nothing over only parsing the same files, read before, by the same grammars on as many threads.
 curve   warm queries, whole processes with and without the look for changed files, indexing, sizes, memory. Indexes
-        stay in SCRATCH and are made anew where there is none.
+        stay in SCRATCH and are created if missing.
 touch   `quarry index` after one file of a copy of TREE has got a further function.
 """
 
@@ -60,7 +60,7 @@ print(json.dumps([statistics.median(index_ms), statistics.median(query_ms)]))
 
 
 def run(command, **options):
-    """Runs a command; its wall time in ms, its greatest resident size in MB, its output."""
+    """Runs a command; its wall time in ms, its maximum resident size in MB, its output."""
     with tempfile.TemporaryFile() as output:
         start = time.perf_counter()
         process = subprocess.Popen([str(c) for c in command], stdout=output, stderr=subprocess.DEVNULL, **options)

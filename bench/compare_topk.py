@@ -6,7 +6,7 @@
     python3 bench/compare_topk.py NEAREST_BENCH [--documents 1000000] [--queries 500] [--dimension 384] [--k 100]
 
 NumPy multiplies the matrices, picks the best with argpartition and sorts them; both programs hold the vectors in
-memory before. Medians of the repeats, which alternate; the documents found must be the same, but where products differ
+memory before. Medians of the repeats, which alternate; the documents found must be the same, unless products differ
 by rounding.
 """
 
@@ -79,5 +79,5 @@ ours_s = statistics.median(ours)
 print(f"{args.documents} documents, {args.queries} queries, {args.dimension} values, best {args.k}, {args.threads} threads")
 print(f"numpy   {numpy_s:8.2f} s   product {statistics.median(product):.2f} s, choice {statistics.median(choice):.2f} s")
 print(f"quarry  {ours_s:8.2f} s   {numpy_s / ours_s:.1f} times as fast")
-print(f"same documents {shared:.6f}, same places {places:.6f}, greatest difference of a product {difference:.1e}")
+print(f"same documents {shared:.6f}, same ranks {places:.6f}, maximum difference of a product {difference:.1e}")
 sys.exit(0 if difference < 1e-5 and ours_s < numpy_s else 1)

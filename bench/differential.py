@@ -1,4 +1,4 @@
-"""What the scripts share that compare the quarry binary with a library on random input."""
+"""Shared by the scripts that compare the quarry binary with a library on random input."""
 
 import argparse
 import json

@@ -1,9 +1,9 @@
-"""Says what each tree-sitter grammar adds to the program: bytes of its parser's tables and code, and of its scanner.
+"""Prints what each tree-sitter grammar adds to the program: bytes of its parser's tables and code, and of its scanner.
 
     python3 bench/grammar_sizes.py target/release/quarry
 
 The program must have its symbols, as `cargo build --release` leaves it. The symbol table lists the local symbols of each
-C file below the name of the file; which grammar a `parser.c` belongs to is seen from its global function `tree_sitter_X`,
+C file below the name of the file; the grammar of a `parser.c` is known by its global function `tree_sitter_X`,
 which follows the file's other functions. Relocations are not counted (24 bytes for each pointer of a
 table). Needs readelf.
 """

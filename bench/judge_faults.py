@@ -1,13 +1,13 @@
-"""Judges PAIRS pairs with a model server that fails in every way it can, and looks whether anything was lost, doubled,
-or not accounted for.
+"""Judges PAIRS pairs with a model server that fails in every way it can, and checks that nothing is lost, repeated,
+or missing from the books.
 
-The first run has a budget that ends it about half way, the second ends the work, the third asks only about the pairs
-that never get an answer. Programs run with bubblewrap. Exits with 1 at the first departure from this:
+The first run has a budget that ends it about half way, the second completes the work, the third asks only about the pairs
+that never get an answer. Programs run with bubblewrap. Exits with 1 at the first violation of:
 
-- every pair has the label that the server meant it to have, or stands in the list of those without one, with a reason;
+- every pair has the label that the server intended, or is in the list of those without one, with a reason;
 - no answer that arrived was asked for again, and each is in the ledger once;
 - what the ledger books is what the server counted, to the token and to the 10⁻¹² dollar: the tokens of the answers that
-  say theirs, and the most that a request can cost where that is not known;
+  state theirs, and the maximum cost of a request if it is not known;
 - the budget is never exceeded.
 
     python judge_faults.py QUARRY [PAIRS]
@@ -98,7 +98,7 @@ def twice(honest):
 
 
 class Script:
-    """Decides by the number of a pair what befalls it, and keeps the books."""
+    """Decides by the number of a pair how the server fails, and keeps the books."""
 
     def __init__(self):
         self.tokens, self.money, self.unconfirmed, self.faults, self.answered, self.begun = 0, 0, 0, Counter(), Counter(), time.monotonic()

@@ -1,8 +1,8 @@
-"""How many pairs `quarry judge run` judges in a second with a model that answers at once, and what memory that takes.
+"""Measures how many pairs per second `quarry judge run` judges with a model that answers at once, and its memory.
 
 Clear pairs are decided by one question; for each unclear one a program is written too, which ends at once, is run with
 bubblewrap, and judged. The model is a thread of this script; its share of the processor time is printed, as it works on
-the same cores. Then the time to prepare a plan of LARGE pairs, anew and again.
+the same cores. Then the time to prepare a plan of LARGE pairs, for the first time and again.
 
     python judge_load.py QUARRY [CLEAR] [UNCLEAR] [LARGE]
 """
@@ -20,7 +20,7 @@ WORKERS = 32
 
 
 def run(quarry, plan, *options):
-    """Seconds of wall time, of processor time, and the most memory in MiB."""
+    """Seconds of wall time, of processor time, and the maximum memory in MiB."""
     start = time.perf_counter()
     process = subprocess.Popen([quarry, "judge", "run", plan, *options], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     errors = process.stderr.read().decode()

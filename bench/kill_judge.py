@@ -1,8 +1,8 @@
-"""Kills `quarry judge run` at random moments and looks whether anything was lost, paid for twice or left over.
+"""Kills `quarry judge run` at random moments and checks that nothing is lost, paid for twice or left over.
 
 PAIRS pairs are judged once undisturbed, and once more with a new ledger by runs that are killed (SIGKILL) KILLS times,
 each after a random time, and then by one that comes to its end. The test programs run with bubblewrap, and each starts
-a process that would outlive it. Exits with 1 at the first departure from this:
+a process that would outlive it. Exits with 1 at the first violation of:
 
 - after a kill, the ledger can be read, and no process of a program is left;
 - no question whose answer was in the ledger is asked again, and between two starts no more questions are repeated than
@@ -33,7 +33,7 @@ ANSWER_SECONDS = 0.01
 
 
 def story(path):
-    """Each pair with its verdict and what led to it."""
+    """Each pair with its verdict and its evidence."""
     ledger = sqlite3.connect(path)
     verdicts = ledger.execute("SELECT id, outcome, grade, decided_by, reason FROM verdicts JOIN pairs USING (pair)")
     events = ledger.execute(

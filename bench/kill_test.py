@@ -1,4 +1,4 @@
-"""Kills `quarry index` at random moments and looks whether anything was lost; then lets readers and writers at one index.
+"""Kills `quarry index` at random moments and checks that nothing is lost; then runs readers and writers on one index.
 
 A tree of made-up files is indexed; then, KILLS times, some files are changed and an indexing process is killed
 (SIGKILL) after a random part of a time that adapts itself so that some come to their end, while another process keeps searching. After each kill the
@@ -6,7 +6,7 @@ index must open without an update and answer with a function of an old or the ne
 that is built from nothing.
 
 Then, ROUNDS times, all stamps in the tree are raised by one and two processes index it at once while READERS others
-search: each answer must hold the stamps of one state only, and never go back. Exits with 1 at the first departure.
+search: each answer must hold the stamps of one state only, and never go back. Exits with 1 at the first violation.
 
     python kill_test.py QUARRY [KILLS] [SEED]
 """

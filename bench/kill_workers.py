@@ -1,8 +1,8 @@
-"""Kills workers of `quarry judge run --nats` at random moments, and looks whether anything was lost or done twice.
+"""Kills workers of `quarry judge run --nats` at random moments, and checks that nothing is lost or done twice.
 
 PAIRS pairs are judged once in one process, and once more with a new ledger by three workers over a NATS server, all on
 this machine. Meanwhile workers are killed (SIGKILL) and started again KILLS times, the NATS server is killed and started
-again once, and so is the process that judges. Exits with 1 at the first departure from this:
+again once, and so is the judging process. Exits with 1 at the first violation of:
 
 - the final ledger equals the undisturbed one, pair by pair: the verdict with its reason, and each question, answer and
   program that led to it;
@@ -41,7 +41,7 @@ KEY = "sk-bench-key-that-no-message-may-hold"
 def main(quarry, kills=30, n_pairs=300, seed=7):
     kills, n_pairs, draw = int(kills), int(n_pairs), random.Random(int(seed))
     if nats_server() is None:
-        print("SKIPPED: there is no nats-server")
+        print("SKIPPED: nats-server is not installed")
         return
     asked, deaths = defaultdict(list), []
 
@@ -70,7 +70,7 @@ def main(quarry, kills=30, n_pairs=300, seed=7):
         team = [worker(quarry, nats, f"{server.url}=BENCH_KEY", *more, BENCH_KEY=KEY) for _ in range(WORKERS)]
         judge = Process([quarry, "judge", "run", plan, "--nats", nats.url])
         begin = time.monotonic()
-        # After so many kills of workers the server dies, and after so many whoever judges.
+        # After so many kills of workers the server dies, and after so many the judging process.
         server_dies, judge_dies = kills // 3, 2 * kills // 3
         killed = 0
         while judge.process.poll() is None and killed < kills:
@@ -125,7 +125,7 @@ def main(quarry, kills=30, n_pairs=300, seed=7):
         if spent + worst < counted:
             sys.exit(f"{spent} tokens are booked and {worst} may have been, fewer than the {counted} of the server")
         print(
-            f"{killed} kills of {WORKERS} workers, one of the NATS server and one of whoever judges, in {took:.1f} s:"
+            f"{killed} kills of {WORKERS} workers, one of the NATS server and one of the judging process, in {took:.1f} s:"
             f" {n_pairs} labels and their stories as undisturbed; {n_questions} questions, {repeated} of them repeated as"
             f" they were under way at a worker that died; {spent} tokens booked of {counted} that the server counted,"
             f" {cut_off} calls cut off"

@@ -1,8 +1,8 @@
-"""Makes a large tree of real code: files drawn at random from source trees, with the directories that they lie in.
+"""Creates a large tree of real code: files drawn at random from source trees, with their directories.
 
-Draws N files (seed 42; all of them where there are fewer) with an ending that programs have, from checkouts whose
+Draws N files (seed 42; all of them if there are fewer) with an extension of programs, from checkouts whose
 directories become the directories of TARGET. The files are links to the originals where the file system allows that, so that
-a tree of a million functions takes little room; do not write to them. A smaller N gives a subset of a larger one.
+a tree of a million functions takes little space; do not write to them. A smaller N gives a subset of a larger one.
 
     python sample_tree.py TARGET N SOURCES...
 """

@@ -1,8 +1,8 @@
 """A model server on loopback, in OpenAI's form, for the scripts beside it that judge pairs with it.
 
 It knows the prompts of the agents by words in them, and a pair by the number in its code, `subject27`; what it says is
-as `says` has it, so that a label is known without a model. A script may put a fault in the place of an answer. It
-keeps what it was asked, and counts tokens itself.
+defined by `says`, so that a label is known without a model. A script may replace an answer by a fault. It
+records the requests, and counts tokens itself.
 """
 
 import asyncio

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How often is a symbol found that is not typed as it is written?
+"""Measures how often a symbol is found that is typed differently from the code.
 
     python bench/symbol_spelling.py QUARRY CHECKOUTS... [--count N] [--seed N] [--misses]
 

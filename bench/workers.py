@@ -30,7 +30,7 @@ class Process:
         self.process.communicate()
 
     def stop(self):
-        """Ends it as an interrupt does, and gives what it said."""
+        """Interrupts it, and returns its output."""
         self.process.terminate()
         errors = self.process.communicate(timeout=60)[1].decode()
         # One that was started a moment ago has no handler yet, and ends by the signal itself.

@@ -1,6 +1,6 @@
-"""How many pairs a second are judged by one, two and three workers over a NATS server, beside one process without.
+"""Measures how many pairs per second one, two and three workers judge over a NATS server, beside one process without.
 
-Everything is on this machine, so that what workers cost is seen, and not what more machines bring: with a model that
+Everything is on one machine, so this shows the cost of workers, not the gain from more machines: with a model that
 answers at once, the rate is that of the processors, which workers, server and model share; with one that takes its time,
 it is that of the questions that may be asked at the same time, QUESTIONS for each worker and for the process without.
 Clear pairs are decided by one question; for each unclear one a program is written too, run with bubblewrap, and judged.
@@ -23,7 +23,7 @@ SLOW_SECONDS = 0.25
 
 
 def measure(quarry, n_pairs, clear, delay, n_workers):
-    """Pairs a second, from the first answer to the last."""
+    """Pairs per second, from the first answer to the last."""
     times = []
 
     def script(request):
@@ -56,7 +56,7 @@ def measure(quarry, n_pairs, clear, delay, n_workers):
 
 def main(quarry, clear=2000, unclear=200):
     if nats_server() is None:
-        print("SKIPPED: there is no nats-server")
+        print("SKIPPED: nats-server is not installed")
         return
     for kind, count, delay in [
         ("clear", int(clear), 0),

@@ -18,7 +18,7 @@ const RULES: &str = include_str!("../tidy.toml");
 fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments != ["tidy"] {
-        eprintln!("usage: cargo xtask tidy\nholds the repository to the rules in crates/xtask/tidy.toml");
+        eprintln!("usage: cargo xtask tidy\nchecks the rules in crates/xtask/tidy.toml");
         return Ok(ExitCode::from(2));
     }
     let violations = violations()?;

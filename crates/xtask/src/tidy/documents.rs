@@ -52,7 +52,7 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
     for name in tree.directories("crates/") {
         let is_named = |text: &str| text.contains(&format!("`crates/{name}`"));
         if !tree.text(CODE_MAP).is_some_and(is_named) {
-            let message = format!("the code map lacks `crates/{name}`; say what the crate holds");
+            let message = format!("the code map lacks `crates/{name}`; describe the crate there");
             found.push(Violation::new(CODE_MAP, None, message));
         }
     }

@@ -33,7 +33,7 @@ pub fn check(tree: &Tree, imports: &[Import]) -> Vec<Violation> {
     let mut found = Vec::new();
     for path in imports.iter().flat_map(|import| &import.never_in) {
         if !tree.has(path) {
-            let message = format!("[[imports]] names {path}, which is gone; name where the code went");
+            let message = format!("[[imports]] names {path}, which does not exist; name the new path of the code");
             found.push(Violation::new("crates/xtask/tidy.toml", None, message));
         }
     }
@@ -70,12 +70,12 @@ pub fn check_unsafe(tree: &Tree, listed: &BTreeMap<String, String>) -> Vec<Viola
         }
         if line.is_none() && listed.contains_key(file) {
             let message =
-                "listed for unsafe code, but permits none; take it out of [unsafe] in crates/xtask/tidy.toml";
+                "listed for unsafe code, but permits none; remove it from [unsafe] in crates/xtask/tidy.toml";
             found.push(Violation::new(file, None, message));
         }
     }
     for file in listed.keys().filter(|file| tree.text(file).is_none()) {
-        let message = "listed under [unsafe] in crates/xtask/tidy.toml, but gone; take it out";
+        let message = "listed under [unsafe] in crates/xtask/tidy.toml, but does not exist; remove it";
         found.push(Violation::new(file, None, message));
     }
     found

@@ -54,7 +54,7 @@ pub fn check(tree: &Tree, rules: &Rules) -> Vec<Violation> {
             }
             way.reverse();
             let message = format!(
-                "without features it needs {name} ({}); make a dependency on the way optional",
+                "without features it needs {name} ({}); make a dependency on this path optional",
                 way.join(" → ")
             );
             found.push(Violation::new(&format!("crates/{top}/Cargo.toml"), None, message));

@@ -46,13 +46,13 @@ pub fn check(tree: &Tree, rules: &Rules) -> Vec<Violation> {
         used.extend(dependencies(&table).into_keys().map(str::to_owned));
     }
     for name in rules.crates.keys().filter(|name| !tree.has(&format!("crates/{name}"))) {
-        let message = format!("[crates] names {name}, which is gone; take it out");
+        let message = format!("[crates] names {name}, which does not exist; remove it");
         found.push(Violation::new("crates/xtask/tidy.toml", None, message));
     }
     for name in at(&root, &["workspace", "dependencies"]).into_iter().flat_map(Table::keys) {
         if !used.contains(name) {
             let line = tree.text(ROOT).and_then(|text| line_of_key(text, name));
-            found.push(Violation::new(ROOT, line, format!("no crate depends on {name}; take it out")));
+            found.push(Violation::new(ROOT, line, format!("no crate depends on {name}; remove it")));
         }
     }
     found
@@ -106,13 +106,13 @@ impl Manifest<'_> {
         let allowed = rules.crates.get(self.name);
         if allowed.is_none() {
             let message =
-                "which crates it may depend on is not said; add it to [crates] in crates/xtask/tidy.toml";
+                "its allowed dependencies are missing; add it to [crates] in crates/xtask/tidy.toml";
             found.push(Violation::new(self.path, None, message));
         }
         for (package, value) in dependencies(self.table) {
             if !is_inherited(value) {
                 let message = format!(
-                    "expected `{package}.workspace = true`; say its version in [workspace.dependencies] of Cargo.toml"
+                    "expected `{package}.workspace = true`; put its version into [workspace.dependencies] of Cargo.toml"
                 );
                 found.push(self.violation(package, message));
             }
@@ -268,7 +268,7 @@ missing_docs = 'warn'
             &manifest("low", LOW),
             &manifest("high", HIGH),
             &[
-                "crates/high/Cargo.toml: which crates it may depend on is not said",
+                "crates/high/Cargo.toml: its allowed dependencies are missing",
                 "crates/xtask/tidy.toml: [crates] names gone",
             ],
         );

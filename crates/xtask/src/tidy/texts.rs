@@ -56,14 +56,14 @@ pub fn check_sizes(tree: &Tree, large: &Large) -> Vec<Violation> {
             }
             (None, true) => {
                 let message =
-                    "listed as large, but small; take it out of [large.files] in crates/xtask/tidy.toml";
+                    "listed as large, but small; remove it from [large.files] in crates/xtask/tidy.toml";
                 found.push(Violation::new(path, None, message));
             }
             _ => {}
         }
     }
     for path in large.files.keys().filter(|path| tree.files().all(|(file, _)| file != path.as_str())) {
-        let message = "listed under [large.files] in crates/xtask/tidy.toml, but gone; take it out";
+        let message = "listed under [large.files] in crates/xtask/tidy.toml, but does not exist; remove it";
         found.push(Violation::new(path, None, message));
     }
     found

@@ -42,9 +42,9 @@ enum Action {
     },
     /// Remove unusable entries: indexes of removed trees, and leftovers of killed processes
     ///
-    /// Only what looks like an entry of Quarry's own is removed, in its cache directories alone, and no link is
-    /// followed. What a running process writes, or its sandbox uses, is left alone. Whatever is removed is made again
-    /// when it is needed; answers of models cost what they cost the first time.
+    /// Removes only what looks like an entry of Quarry, only in its cache directories, and no link is
+    /// followed. Entries that a running process uses are kept. Removed entries are made again
+    /// when they are needed; answers of models cost as much as the first time.
     Prune {
         #[command(flatten)]
         kinds: KindArgs,
@@ -203,7 +203,7 @@ impl KindArgs {
 }
 
 impl Kind {
-    /// Where such things are kept; none if the user has no cache directory, or nothing of the kind is kept here.
+    /// Directory of such entries; none if the user has no cache directory, or this build keeps none.
     fn directory(self) -> Option<PathBuf> {
         let in_cache = |name: &str| Some(quarry_files::cache_directory()?.join(name));
         match self {
@@ -217,7 +217,7 @@ impl Kind {
         }
     }
 
-    /// Lists what is kept in its directory.
+    /// Lists the entries in its directory.
     fn list(self, directory: &Path) -> io::Result<Vec<CacheEntry>> {
         match self {
             Self::Indexes => UserIndexes::list(&UserDirectories::default()),
@@ -231,7 +231,7 @@ impl Kind {
         }
     }
 
-    /// Removes what is selected of what is kept in its directory.
+    /// Removes the selected entries in its directory.
     fn prune(self, directory: &Path, selection: Selection, dry_run: bool) -> io::Result<Vec<Pruned>> {
         match self {
             Self::Indexes => UserIndexes::prune(&UserDirectories::default(), selection, dry_run),

@@ -24,7 +24,7 @@ pub struct ConfigArgs {
 
 #[derive(Serialize)]
 struct Answer {
-    /// The strongest first.
+    /// By descending precedence.
     files: Vec<FileView>,
     settings: Vec<SettingView>,
 }
@@ -38,9 +38,9 @@ struct FileView {
 #[derive(Serialize)]
 struct SettingView {
     name: String,
-    /// Null for the model in the program.
+    /// Null for the built-in model.
     value: Value,
-    /// The file that says so; null for a default.
+    /// The file that sets it; null for a default.
     from: Option<PathBuf>,
 }
 

@@ -59,13 +59,13 @@ struct Check {
     name: &'static str,
     state: State,
     found: String,
-    /// What to do; null if nothing is wrong.
+    /// Suggested fix; null if nothing is wrong.
     advice: Option<String>,
 }
 
 #[derive(Serialize)]
 struct Answer {
-    /// Whether nothing is broken.
+    /// Whether no check failed.
     ok: bool,
     checks: Vec<Check>,
 }

@@ -93,7 +93,7 @@ pub struct Summary<'a> {
     units: usize,
     /// Whether the index had to be built.
     built: bool,
-    /// What was wrong with the one that was there; null if there was none.
+    /// Why the index was built; null if there was none before.
     reason: Option<String>,
     embedded_units: usize,
     skipped: BTreeMap<String, usize>,
@@ -132,7 +132,7 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
 }
 
 impl<'a> Summary<'a> {
-    /// Of the tree at `path`, whose index was opened in `took`.
+    /// The tree at `path`, whose index was opened in `took`.
     pub fn new(path: &'a Path, opened: &Opened, took: Duration) -> Self {
         let Opened { index, built, .. } = opened;
         Self {
@@ -166,16 +166,16 @@ impl<'a> Summary<'a> {
 }
 
 impl SourceArgs {
-    /// Opens the index as a search needs it, with a progress bar where stderr is a terminal.
+    /// Opens the index for a search, with a progress bar if stderr is a terminal.
     ///
     /// # Errors
-    /// When the tree cannot be indexed, or there is no index and none is to be built.
+    /// When the tree cannot be indexed, or there is no index and `--no-index-update` is given.
     pub fn open(&self, settings: &Settings, update: Update) -> anyhow::Result<Opened> {
         let options = OpenOptions { update, ..self.options(settings) };
         self.open_as(&options, self.load_model(settings)?)
     }
 
-    /// Where the index is and what it is made of.
+    /// Where the index is and what it covers.
     pub fn options(&self, settings: &Settings) -> OpenOptions {
         self.open.options(settings)
     }
@@ -183,7 +183,7 @@ impl SourceArgs {
     /// The model that the command line, else the index, else a settings file names.
     ///
     /// # Errors
-    /// When there is none there, or a broken one.
+    /// When it is missing or broken.
     pub fn load_model(&self, settings: &Settings) -> anyhow::Result<Arc<dyn Embedder>> {
         self.open.model(&self.path, settings)?.load(&self.path)
     }
@@ -205,13 +205,13 @@ impl SourcesArgs {
         if self.paths.is_empty() { vec![PathBuf::from(".")] } else { self.paths.clone() }
     }
 
-    /// Takes up a path that was read as something else, before those that are there.
+    /// Adds a path that was parsed as another argument, before the others.
     pub fn prepend(&mut self, path: PathBuf) {
         self.paths.insert(0, path);
     }
 
-    /// Opens what is searched, by the settings of each path, in which the filter of that path holds. Of several paths a
-    /// directory without anything to index is named and left out.
+    /// Opens the indexes of the searched paths, by the settings and the filter of each path. Of several paths, a
+    /// directory without anything to index is reported and skipped.
     ///
     /// # Errors
     /// When a tree cannot be indexed, there is no index and none is to be built, or the paths do not go together.
@@ -285,7 +285,7 @@ impl OpenArgs {
         OpenOptions { directory: self.index.clone(), walk, defaults, ..OpenOptions::default() }
     }
 
-    /// Which model the command line, else the index of a path, else a settings file names.
+    /// The model that the command line, else the index of a path, else a settings file names.
     fn model(&self, path: &Path, settings: &Settings) -> anyhow::Result<ModelChoice> {
         if let Some(path) = &self.model {
             return Ok(ModelChoice { path: model::named(path).map(Path::to_owned), is_remembered: false });
@@ -301,9 +301,9 @@ impl OpenArgs {
 /// A model that was named.
 #[derive(Debug, Default)]
 struct ModelChoice {
-    /// Where it is; none for the one in the program.
+    /// Its path; none for the built-in one.
     path: Option<PathBuf>,
-    /// Whether it is the index that names it.
+    /// Whether the index names it.
     is_remembered: bool,
 }
 

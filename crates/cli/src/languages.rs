@@ -25,12 +25,12 @@ struct Answer {
 #[derive(Serialize)]
 struct LanguageView {
     name: &'static str,
-    /// Other names of it.
+    /// Other names.
     aliases: &'static [String],
-    /// Without dot; each is an alias as well.
+    /// Extensions without the dot; each is an alias too.
     extensions: &'static [String],
     file_names: &'static [String],
-    /// Programs that a `#!` line names.
+    /// Interpreters in `#!` lines.
     interpreters: &'static [String],
     content: &'static str,
     /// Whether functions and types, or sections, are units of their own; else lines are split into windows.

@@ -77,8 +77,8 @@ struct Position<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Of a search that was made now, in the tree at `root`; `results` are paths and lines, best first, and `opened`
-    /// is the rank, from 1, of the one that was opened.
+    /// The record of a search just now, in the tree at `root`; `results` are paths and lines, best first, and `opened`
+    /// is the rank, from 1, of the opened result.
     #[cfg(feature = "mcp")]
     pub fn new(
         command: &'static str,
@@ -97,7 +97,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Of a search that was made now, with its results.
+    /// The record of a search just now, with its results.
     pub fn of_hits<'h>(
         command: &'static str,
         tree: &Tree,

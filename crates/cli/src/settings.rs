@@ -45,7 +45,7 @@ pub struct Layer {
     pub limit: Option<usize>,
     /// Minimum confidence, 0 to 1, of a search that found something.
     pub threshold: Option<f32>,
-    /// Lines shown of each result; 0 for all.
+    /// Maximum lines shown of each result; 0 for all.
     pub lines: Option<usize>,
     /// Lines shown above and below those.
     pub context: Option<usize>,
@@ -55,11 +55,11 @@ pub struct Layer {
     /// Larger files are not indexed.
     #[serde(deserialize_with = "byte_size::deserialize")]
     pub max_bytes: Option<u64>,
-    /// Which files may be found; those of the command line come after them.
+    /// Globs of files that may be found; those of the command line come after them.
     pub globs: Option<Vec<String>>,
-    /// Whether code that a program wrote may be found.
+    /// Whether generated code may be found.
     pub generated: Option<bool>,
-    /// Whether copies of others' code may be found.
+    /// Whether vendored code may be found.
     pub vendored: Option<bool>,
     /// When to color.
     #[serde(serialize_with = "color_name", deserialize_with = "color_named")]
@@ -67,7 +67,7 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// What holds by default. The model is none: the one in the program.
+    /// The defaults. The model is none: the built-in one.
     fn defaults() -> Self {
         Self {
             limit: Some(10),
@@ -87,12 +87,12 @@ impl Layer {
 /// The settings of a tree.
 #[derive(Debug)]
 pub struct Settings {
-    /// The strongest first; the defaults, which no file holds, are last.
+    /// By descending precedence; the defaults, which are in no file, are last.
     pub layers: Vec<(Option<PathBuf>, Layer)>,
 }
 
 impl Settings {
-    /// Those of the tree at `root`, which may be a file.
+    /// The settings of the tree at `root`, which may be a file.
     ///
     /// # Errors
     /// When a settings file cannot be read, or has an unknown setting.
@@ -112,7 +112,7 @@ impl Settings {
         Ok(Self { layers })
     }
 
-    /// Those that hold for all of several trees: what the files say that they share, and the defaults.
+    /// The settings common to several trees: those of shared files, and the defaults.
     pub fn shared(all: &[Self]) -> Self {
         let Some((first, others)) = all.split_first() else { return Self::defaults() };
         let canonical = |file: &Option<PathBuf>| file.as_ref().and_then(|file| file.canonicalize().ok());
@@ -124,7 +124,7 @@ impl Settings {
         Self { layers: first.layers.iter().filter(|(file, _)| is_shared(file)).cloned().collect() }
     }
 
-    /// Those that hold if there is no file.
+    /// The settings without any file.
     pub fn defaults() -> Self {
         Self { layers: vec![(None, Layer::defaults())] }
     }
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_shown_where_they_are() {
-        check_mistake("limit = 3\ntreshold = 0.5\n", 2, "the nearest is `threshold`");
+        check_mistake("limit = 3\ntreshold = 0.5\n", 2, "did you mean `threshold`");
         check_mistake("\n\nlimit = \"many\"\n", 3, "expected");
         check_mistake("limit = 3\ncolor = \"red\"\n", 2, "auto, always or never");
         check_mistake("limit = 3\nlimit = 4\n", 2, "duplicate");

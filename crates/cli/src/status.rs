@@ -34,7 +34,7 @@ pub struct StatusArgs {
 #[derive(Serialize)]
 struct Answer {
     root: PathBuf,
-    /// The path that was asked about, relative to the root; empty if it is the same.
+    /// The given path, relative to the root; empty if it is the same.
     part: String,
     /// Directory of the index.
     index: PathBuf,
@@ -42,9 +42,9 @@ struct Answer {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ignored: Vec<PathBuf>,
     fresh: bool,
-    /// Why it is not fresh.
+    /// Why it is stale.
     reason: Option<String>,
-    /// What the index holds; null if there is none.
+    /// Contents of the index; null if there is none.
     holds: Option<Holds>,
 }
 

@@ -16,7 +16,7 @@ pub struct Tree {
     pub index: Index,
     /// Of each path, in their order.
     roots: Vec<Root>,
-    /// Files that were read, by root and path.
+    /// The files read so far, by root and path.
     texts: RefCell<HashMap<(usize, String), Text>>,
 }
 
@@ -24,9 +24,9 @@ pub struct Tree {
 type Text = Rc<Option<SourceText>>;
 
 struct Root {
-    /// Absolute path of the directory that the paths of results are relative to, links resolved.
+    /// Absolute path of the directory that the paths of results are relative to, with links resolved.
     absolute: PathBuf,
-    /// The same directory as it is called from the current one.
+    /// The same directory, relative to the current one.
     base: PathBuf,
 }
 
@@ -34,7 +34,7 @@ impl Tree {
     /// The index of `paths`, which may be files.
     ///
     /// # Errors
-    /// When there is nothing at one of them any longer.
+    /// When one of them no longer exists.
     pub fn new(paths: &[PathBuf], index: Index) -> anyhow::Result<Self> {
         let current = env::current_dir().ok();
         let root = |path: &PathBuf| {
@@ -47,22 +47,22 @@ impl Tree {
         Ok(Self { index, roots, texts: RefCell::default() })
     }
 
-    /// How the file of a result is called from the current directory.
+    /// The path of a result's file, relative to the current directory.
     pub fn shown(&self, hit: &Hit) -> PathBuf {
         self.shown_in(hit.root, &hit.path)
     }
 
-    /// How a file in one of the paths (by its number) is called from the current directory.
+    /// The path of a file in one of the searched paths (by its number), relative to the current directory.
     pub fn shown_in(&self, root: usize, path: &str) -> PathBuf {
         self.roots[root].base.join(path)
     }
 
-    /// What the path of a result is relative to, for programs; what is not UTF-8 in it is replaced.
+    /// The directory that the path of a result is relative to, for programs; invalid UTF-8 in it is replaced.
     pub fn root_of(&self, hit: &Hit) -> String {
         self.roots[hit.root].absolute.to_string_lossy().into_owned()
     }
 
-    /// What the paths of results may be relative to, in the order of the command line, each once.
+    /// The distinct directories that paths of results may be relative to, in the order of the command line.
     pub fn roots(&self) -> Vec<String> {
         let mut roots: Vec<String> = Vec::new();
         for root in &self.roots {
@@ -74,7 +74,7 @@ impl Tree {
         roots
     }
 
-    /// The nearest directory around all that is searched.
+    /// The nearest common directory of all searched paths.
     pub fn common_root(&self) -> &Path {
         let is_around = |path: &&Path| self.roots.iter().all(|root| root.absolute.starts_with(path));
         self.roots[0].absolute.ancestors().find(is_around).unwrap_or(Path::new(""))
@@ -88,7 +88,7 @@ impl Tree {
         parts.chain([hit.path.clone()]).collect::<Vec<_>>().join("/")
     }
 
-    /// The file of a result, which is read once; none if it has gone since the index was opened.
+    /// The file of a result, which is read once; none if it was removed since the index was opened.
     pub fn text(&self, hit: &Hit) -> Text {
         let mut texts = self.texts.borrow_mut();
         let text =

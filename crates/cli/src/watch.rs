@@ -57,7 +57,7 @@ pub struct WatchArgs {
 }
 
 enum Message {
-    /// Something in the tree; these paths have another file or directory now, or none.
+    /// A change in the tree: of the files or directories at these paths.
     Changed {
         gone: Vec<PathBuf>,
     },
@@ -199,7 +199,7 @@ impl Changes {
         Self::Polled(POLL)
     }
 
-    /// Watches the directories that are there now.
+    /// Watches the current directories.
     fn follow(&mut self, root: &Path, options: &WalkOptions) {
         let Self::Told(watched) = self else { return };
         // A tree that has gone is waited for.
@@ -210,7 +210,7 @@ impl Changes {
         }
     }
 
-    /// The system's watch on a directory ends when that is removed, and goes with it when it is renamed.
+    /// The watch on a directory ends when that is removed, and follows it when it is renamed.
     fn forget(&mut self, gone: &[PathBuf]) {
         let Self::Told(Watched { watcher, directories }) = self else { return };
         directories.retain(|directory| {

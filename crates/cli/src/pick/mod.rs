@@ -216,7 +216,7 @@ mod tests {
         Found { query: query.to_owned(), choices, confident: true, took_ms: 0.5 }
     }
 
-    /// A preview of lines that say their number.
+    /// A preview of lines with their numbers.
     pub fn preview(unit: usize, n_lines: usize, focus: Range<usize>) -> Preview {
         let line = |index| PreviewLine {
             number: 10 + index as u32,

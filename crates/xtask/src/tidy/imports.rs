@@ -33,7 +33,8 @@ pub fn check(tree: &Tree, imports: &[Import]) -> Vec<Violation> {
     let mut found = Vec::new();
     for path in imports.iter().flat_map(|import| &import.never_in) {
         if !tree.has(path) {
-            let message = format!("[[imports]] names {path}, which does not exist; name the new path of the code");
+            let message =
+                format!("[[imports]] names {path}, which does not exist; name the new path of the code");
             found.push(Violation::new("crates/xtask/tidy.toml", None, message));
         }
     }

@@ -65,7 +65,7 @@ enum Action {
 
 #[derive(Debug, Args)]
 struct KindArgs {
-    /// Find only this kind (can be repeated)
+    /// Only this kind of entry (can be repeated)
     #[arg(long = "kind", value_enum, value_name = "KIND")]
     kinds: Vec<Kind>,
 }

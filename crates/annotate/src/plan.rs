@@ -1,7 +1,6 @@
 //! Plans: what is judged, by whom, with which model, for how much.
 
 mod file;
-pub(crate) mod member;
 mod open;
 mod packages;
 
@@ -119,6 +118,14 @@ impl Plan {
         self.programs = self.workers;
         self.members = self.members.into_iter().map(Self::for_workers).collect::<Result<_, _>>()?;
         Ok(self)
+    }
+
+    /// The same plan for other files of pairs, of one format.
+    #[must_use]
+    pub fn with_pairs(self, pairs: Vec<PathBuf>, format: &str) -> Self {
+        let members =
+            self.members.into_iter().map(|member| member.with_pairs(pairs.clone(), format)).collect();
+        Self { pairs, format: format.to_owned(), members, ..self }
     }
 
     /// The same plan with a copy of its ledger, so that what is done with it leaves no trace. The copy is removed with

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use quarry_files::read_regular_text;
+use quarry_files::{member, read_regular_text};
 use quarry_llm::{ChatRequest, Message, Role};
 use serde::Deserialize;
 
 use crate::answer::AnswerFormat;
 use crate::digest::digest;
 use crate::error::AnnotateError;
-use crate::plan::member::member;
 
 /// Bytes of the longest file with a prompt.
 const MAX_BYTES: u64 = 1 << 20;

@@ -1,5 +1,6 @@
 //! `quarry data`: reading, checking, converting and making data sets.
 
+mod build;
 mod check;
 mod convert;
 mod dedupe;
@@ -30,6 +31,8 @@ pub struct DataArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Build a labelled benchmark and training pairs from source trees, by a plan
+    Build(Box<build::BuildArgs>),
     /// Say what is wrong with data files, and where
     Check(check::CheckArgs),
     /// Turn data sets of one format into another
@@ -85,6 +88,7 @@ fn inputs_and_output(paths: &[PathBuf]) -> anyhow::Result<(&[PathBuf], &Path)> {
 /// When a file is missing or wrong, or the result cannot be written.
 pub fn run(args: DataArgs) -> anyhow::Result<ExitCode> {
     match args.command {
+        Command::Build(args) => build::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Dedupe(args) => dedupe::run(&args),

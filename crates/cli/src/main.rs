@@ -15,6 +15,8 @@ mod doctor;
 mod eval;
 mod explain;
 mod index;
+#[cfg(feature = "data")]
+mod interrupt;
 #[cfg(feature = "judge")]
 mod judge;
 mod languages;

@@ -12,7 +12,8 @@ use quarry_queue::{Connection, SHORTEST_LEASE};
 use quarry_sandbox::packages::Settings;
 use quarry_text::counted;
 
-use crate::judge::{IsolationArgs, stop_on_interrupt};
+use crate::interrupt::stop_on_interrupt;
+use crate::judge::IsolationArgs;
 use crate::output;
 
 /// Arguments of `quarry worker`.

@@ -73,6 +73,10 @@ impl Home {
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        // What somebody built there.
+        if entry.path().extension().is_some_and(|ending| ending == "build") {
+            continue;
+        }
         if entry.path().is_dir() {
             copy(&entry.path(), &to.join(entry.file_name()));
         } else {

@@ -130,6 +130,18 @@ pub enum GitError {
     },
 }
 
+/// The commit that is checked out where a directory lies in the work tree of a repository, in hexadecimal; `None` where
+/// there is no repository that can be read, or nothing was ever committed.
+#[must_use]
+pub fn head(directory: &Path) -> Option<String> {
+    let nowhere: [&OsStr; 0] = [];
+    let found = Repository::discover_path(directory.canonicalize().ok()?, nowhere).ok()?;
+    plain::check(&found).ok()?;
+    let repository = Repository::open(&found).ok()?;
+    let id = repository.head().ok()?.peel_to_commit().ok()?.id();
+    Some(id.to_string())
+}
+
 /// Reads the history of the repository that a directory is in, newest first. `is_wanted` says by its header whether
 /// the changes of a commit are read, `is_file` by its path relative to the directory whether those of a file are;
 /// `on_commit` gets each wanted commit, a first commit and merges never among them, and may end the reading.
@@ -402,6 +414,16 @@ mod tests {
         let (commits, reach) = broken.read("", &HistoryOptions::default());
         assert_eq!(commits, []);
         assert!(reach.is_err() || reach.is_ok_and(|reach| reach.unreadable > 0));
+    }
+
+    #[test]
+    fn the_commit_that_is_checked_out_is_told() {
+        let mut fixture = Fixture::new();
+        assert_eq!(head(fixture.folder.path()), None);
+        let commit = fixture.commit("begin", &[("lib/a.py", Some("a"))]).to_string();
+        assert_eq!(head(fixture.folder.path()), Some(commit.clone()));
+        assert_eq!(head(&fixture.folder.path().join("lib")), Some(commit));
+        assert_eq!(head(tempfile::tempdir().unwrap().path()), None);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 
 pub mod cache;
 mod directory;
+mod member;
 mod portable;
 #[cfg(unix)]
 mod unix;
@@ -22,6 +23,7 @@ use std::path::Path;
 use same_file::Handle;
 
 pub use directory::{Directory, Entry, EntryKind, Readers};
+pub use member::member;
 pub use user::{cache_directory, create_private, create_private_directory, open_private, state_directory};
 
 /// Opens a regular file for reading. Links are followed: the path is one that the user named.

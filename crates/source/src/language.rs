@@ -10,7 +10,7 @@ use std::sync::{LazyLock, OnceLock};
 use serde::Deserialize;
 use tree_sitter_language::LanguageFn;
 
-use crate::rules::{CheckRules, Content, Embedded, ReferenceRules, RuleFile, Rules};
+use crate::rules::{CheckRules, Content, Embedded, ReferenceRules, RuleFile, Rules, ShapeRules};
 
 /// Reads a language by a grammar that only builds with the feature `more-languages` have.
 #[cfg(feature = "more-languages")]
@@ -103,6 +103,7 @@ struct Entry {
     rules: OnceLock<Rules>,
     references: OnceLock<ReferenceRules>,
     checks: OnceLock<CheckRules>,
+    shape: OnceLock<ShapeRules>,
 }
 
 /// A supported language: a cheap handle. Languages with equal names are equal.
@@ -200,6 +201,18 @@ impl Language {
     pub(crate) fn check_rules(self, grammar: LanguageFn) -> &'static CheckRules {
         self.0.checks.get_or_init(|| {
             CheckRules::compile(&self.0.file, &grammar.into()).unwrap_or_else(|error| broken_rules(&error))
+        })
+    }
+
+    /// Whether it has rules for what functions take and give back.
+    pub(crate) fn has_shape_rules(self) -> bool {
+        !self.0.file.shape.is_empty()
+    }
+
+    /// Its rules for what functions take and give back, compiled for `grammar`, once for all threads.
+    pub(crate) fn shape_rules(self, grammar: LanguageFn) -> &'static ShapeRules {
+        self.0.shape.get_or_init(|| {
+            ShapeRules::compile(&self.0.file, &grammar.into()).unwrap_or_else(|error| broken_rules(&error))
         })
     }
 }
@@ -351,6 +364,7 @@ fn read_entries() -> Result<Vec<Entry>, toml::de::Error> {
                 rules: OnceLock::new(),
                 references: OnceLock::new(),
                 checks: OnceLock::new(),
+                shape: OnceLock::new(),
             }
         })
         .collect();
@@ -372,6 +386,7 @@ mod tests {
                     .map(drop)
                     .and(ReferenceRules::compile(&language.0.file, &grammar.into()).map(drop))
                     .and(CheckRules::compile(&language.0.file, &grammar.into()).map(drop))
+                    .and(ShapeRules::compile(&language.0.file, &grammar.into()).map(drop))
             {
                 panic!("{error}: {:?}", std::error::Error::source(&error));
             }

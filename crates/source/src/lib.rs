@@ -43,6 +43,7 @@ mod notebook;
 mod parse;
 mod reference;
 mod rules;
+mod shape;
 mod size;
 mod text;
 mod unit;
@@ -50,6 +51,7 @@ mod unit;
 pub use language::{HAS_MORE_LANGUAGES, Language, language_called, language_for, language_named, languages};
 pub use notebook::NotebookError;
 pub use rules::Content;
+pub use shape::FunctionShape;
 pub use size::{MAX_DEFINITION_LINES, MAX_UNIT_BYTES, MAX_WINDOW_LINES};
 pub use text::SourceText;
 pub use unit::{
@@ -85,6 +87,13 @@ pub fn extract_with_references(
 /// beginnings; nested ones follow the function around them. None without a syntax tree.
 pub fn functions(language: Language, source: &[u8]) -> Vec<Function> {
     parse::functions(language, source, &Limits::default())
+}
+
+/// The functions and methods of `source` with what they take and give back, within the default [`Limits`], in ascending
+/// order of their beginnings; those within others follow them. `None` where there is no syntax tree, or the language has
+/// no rules for it.
+pub fn function_shapes(language: Language, source: &[u8]) -> Option<Vec<FunctionShape>> {
+    parse::function_shapes(language, source, &Limits::default())
 }
 
 /// What the program `source` may check itself by, within the default [`Limits`]: its assertions, calls and branches, in

@@ -18,6 +18,7 @@ use crate::magic;
 use crate::markdown::{Headings, find_sections};
 use crate::reference::{find_references, place_calls};
 use crate::rules::Rules;
+use crate::shape::{FunctionShape, find_shapes};
 use crate::unit::{
     Check, Diagnostic, Extraction, Function, Limits, MAX_SYNTAX_DIAGNOSTICS, References, UnitKind,
 };
@@ -89,6 +90,21 @@ pub(crate) fn functions(language: Language, source: &[u8], limits: &Limits) -> V
     let rules = language.rules(grammar);
     let tree = WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, rules, source, limits));
     tree.map_or_else(|_| Vec::new(), |tree| find_functions(&tree, rules, source))
+}
+
+pub(crate) fn function_shapes(
+    language: Language,
+    source: &[u8],
+    limits: &Limits,
+) -> Option<Vec<FunctionShape>> {
+    let Reader::Syntax(grammar) = language.reader() else { return None };
+    if !language.has_shape_rules() {
+        return None;
+    }
+    let rules = language.rules(grammar);
+    let tree =
+        WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, rules, source, limits)).ok()?;
+    Some(find_shapes(&tree, rules, language.shape_rules(grammar), source))
 }
 
 pub(crate) fn checks(language: Language, source: &[u8], limits: &Limits) -> Vec<Check> {

@@ -108,6 +108,9 @@ pub(crate) struct RuleFile {
     /// tree-sitter patterns of checks in programs, see [`CheckCapture`].
     #[serde(default)]
     pub(crate) checks: String,
+    /// tree-sitter patterns of what functions take and give back, see [`ShapeCapture`].
+    #[serde(default)]
+    pub(crate) shape: String,
 }
 
 /// Extensions that two languages share; the text of a file decides between them.
@@ -149,6 +152,7 @@ impl RuleFile {
         self.query.push_str(&base.query);
         self.references.push_str(&base.references);
         self.checks.push_str(&base.checks);
+        self.shape.push_str(&base.shape);
     }
 }
 
@@ -260,6 +264,19 @@ pub(crate) enum CheckCapture {
     Argument,
 }
 
+/// What a capture of a rule file's `shape` stands for. A parameter and a result belong to the innermost function, or
+/// `@closure`, around them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ShapeCapture {
+    /// The name of a parameter; not that of the object that a method is called on.
+    Parameter,
+    /// A value that the function returns, or the type of one that it always returns.
+    Result,
+    /// A function without a name.
+    Closure,
+}
+
 /// Compiles patterns of a rule file. Returns the meaning of each capture by its index; captures whose names begin
 /// with `_` are for predicates and have no meaning.
 fn compile<Capture: for<'de> Deserialize<'de>>(
@@ -306,6 +323,20 @@ pub(crate) struct CheckRules {
 impl CheckRules {
     pub(crate) fn compile(file: &RuleFile, grammar: &tree_sitter::Language) -> Result<Self, RuleError> {
         let (query, captures) = compile(file, grammar, &file.checks)?;
+        Ok(Self { query, captures })
+    }
+}
+
+/// The `shape` of a rule file, made ready for one grammar.
+pub(crate) struct ShapeRules {
+    pub(crate) query: Query,
+    /// By index of capture in `query`, see [`compile`].
+    pub(crate) captures: Vec<Option<ShapeCapture>>,
+}
+
+impl ShapeRules {
+    pub(crate) fn compile(file: &RuleFile, grammar: &tree_sitter::Language) -> Result<Self, RuleError> {
+        let (query, captures) = compile(file, grammar, &file.shape)?;
         Ok(Self { query, captures })
     }
 }

@@ -9,7 +9,7 @@ use quarry_sandbox::{Limits, packages};
 
 use super::file::PlanFile;
 use super::packages::what_labels_depend_on;
-use super::{GenerationSettings, Plan, member};
+use super::{GenerationSettings, Plan};
 use crate::answer::AnswerFormat;
 use crate::digest::digest;
 use crate::error::AnnotateError;
@@ -109,7 +109,7 @@ impl<'f> Resolved<'f> {
     pub(super) fn new(path: &'f Path, file: &'f PlanFile) -> Result<Self, AnnotateError> {
         let wrong = |problem: String| AnnotateError::Plan { path: path.to_owned(), problem };
         let directory = path.parent().unwrap_or(Path::new(""));
-        let prompts = file.prompts.as_ref().map(|path| member::member(directory, path).map_err(wrong));
+        let prompts = file.prompts.as_ref().map(|path| quarry_files::member(directory, path).map_err(wrong));
         let prompts = Prompts::open(prompts.transpose()?.as_deref())?;
         let packages = file.packages.clone().settings(directory).map_err(wrong)?;
         let limits = file.sandbox.limits().map_err(wrong)?;
@@ -236,7 +236,8 @@ impl<'f> Resolved<'f> {
         member: Member,
     ) -> Result<Plan, AnnotateError> {
         let Self { file, path, directory, .. } = self;
-        let resolve = |path: &PathBuf| member::member(directory, path).map_err(|problem| self.wrong(problem));
+        let resolve =
+            |path: &PathBuf| quarry_files::member(directory, path).map_err(|problem| self.wrong(problem));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let Member { name, judge, version, plain_version, settings, price, workers } = member;
         Ok(Plan {

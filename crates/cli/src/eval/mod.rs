@@ -4,7 +4,7 @@ mod agreement;
 pub(crate) mod arguments;
 mod benchmark;
 mod compare;
-mod models;
+pub mod models;
 mod plan;
 mod protocol;
 mod repo;

@@ -14,7 +14,7 @@ mod study;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use anyhow::bail;
 use clap::{Args, Subcommand, ValueEnum};
@@ -26,6 +26,7 @@ use quarry_sandbox::packages::{PackageSource, Packages, Settings};
 
 use tempfile::TempDir;
 
+use crate::interrupt::stop_on_interrupt;
 use crate::output;
 
 /// Arguments of `quarry judge`.
@@ -190,23 +191,6 @@ struct WorkArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-}
-
-/// A flag that is set when the user interrupts; the second time ends the program at once.
-///
-/// # Errors
-/// When the signals cannot be had.
-pub fn stop_on_interrupt() -> Result<Arc<AtomicBool>, ctrlc::Error> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked = Arc::clone(&stop);
-    ctrlc::set_handler(move || {
-        // A second interrupt does not wait for running steps.
-        if asked.swap(true, Ordering::SeqCst) {
-            std::process::exit(130);
-        }
-        output::note("stopping when what is under way has ended; interrupt again to stop now");
-    })?;
-    Ok(stop)
 }
 
 /// Where programs run and models are asked.

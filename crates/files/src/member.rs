@@ -1,4 +1,4 @@
-//! Files that a plan names.
+//! Files that a plan, which may come from somebody else, names.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 ///
 /// # Errors
 /// When a link leads out of `directory`, with where it leads.
-pub(crate) fn member(directory: &Path, path: &Path) -> Result<PathBuf, String> {
+pub fn member(directory: &Path, path: &Path) -> Result<PathBuf, String> {
     let here = if directory == Path::new("") { Path::new(".") } else { directory };
     let mut at = directory.to_owned();
     for part in path.components() {

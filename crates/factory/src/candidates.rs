@@ -1,0 +1,411 @@
+//! Candidates: which codes of the pool may answer each query.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use quarry_corpus::formats::{Document, Query};
+use quarry_embed::{Embedder, Side, Vectors, embed_many};
+use quarry_eval::method::{Corpus, LoadModel, Method, ModelName, QUERIES_PER_BATCH};
+use quarry_transformer::nearest::{Neighbour, nearest};
+use serde::{Deserialize, Serialize};
+
+use crate::error::FactoryError;
+use crate::jsonl::{self, Writer};
+use crate::plan::CandidatePlan;
+use crate::pool::POOL;
+use crate::query::QUERIES;
+use crate::record::{Candidate, CodeRecord, Found, QueryRecord, normalized_hash};
+use crate::step::{Key, Step, write_file};
+
+/// Changes when the same pool, queries and methods give other candidates.
+const VERSION: u32 = 1;
+
+/// The candidates, query by query.
+pub(crate) const CANDIDATES: &str = "candidates.jsonl";
+
+/// Codes that are embedded and compared at once.
+const BLOCK: usize = 16_384;
+
+/// Texts that an encoder gets at once.
+const TEXTS_AT_ONCE: usize = 512;
+
+/// Codes that are compared exactly beyond those that are wanted, as the last digits of products are not exact.
+const MARGIN: usize = 8;
+
+/// What the candidates of encoders together are said to be found by.
+const ENCODERS: &str = "encoders";
+
+/// A method, with the models that it runs.
+pub(crate) struct Methods {
+    /// By the names that the plan has.
+    encoders: Vec<Arc<dyn Embedder>>,
+    union: Vec<(String, Method)>,
+    /// Stand for all models and weights.
+    identities: Vec<String>,
+}
+
+impl Methods {
+    /// Loads the models that a plan names, relative to its directory.
+    ///
+    /// # Errors
+    /// When a model cannot be loaded.
+    pub(crate) fn open(
+        plan: &CandidatePlan,
+        directory: &Path,
+        load: &LoadModel<'_>,
+    ) -> Result<Self, FactoryError> {
+        let mut methods = Self { encoders: Vec::new(), union: Vec::new(), identities: Vec::new() };
+        for name in &plan.encoders {
+            let method = name.parse::<Method>().map_err(quarry_eval::EvalError::from)?.in_folder(directory);
+            if let Some(model) = model_of(&method) {
+                let embedder = load.load(model)?;
+                methods.identities.push(embedder.id().to_owned());
+                methods.encoders.push(embedder);
+            }
+        }
+        for name in &plan.union {
+            let method = name.parse::<Method>().map_err(quarry_eval::EvalError::from)?.in_folder(directory);
+            for model in method.leaves().into_iter().filter_map(model_of) {
+                methods.identities.push(load.load(model)?.id().to_owned());
+            }
+            methods.union.push((name.clone(), method));
+        }
+        Ok(methods)
+    }
+
+    /// The step that finds candidates by these methods.
+    pub(crate) fn step(&self, plan: &CandidatePlan, pool: &Key, queries: &Key) -> Step {
+        Step::new("candidates", VERSION, &(plan, &self.identities), &[pool, queries])
+    }
+}
+
+fn model_of(method: &Method) -> Option<ModelName<'_>> {
+    match method {
+        Method::Static | Method::Hybrid => Some(ModelName::Builtin),
+        Method::Model(path) => Some(ModelName::Path(path)),
+        Method::Api(api) => Some(ModelName::Api(api)),
+        _ => None,
+    }
+}
+
+/// The best codes of each query that were found so far; numbers are those of the pool.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Best {
+    /// Codes that were looked at.
+    n_seen: usize,
+    /// By query: number of the code and score, best first.
+    found: Vec<Vec<(usize, f32)>>,
+}
+
+/// Where the work stands that a step goes on from.
+struct Workspace<'w> {
+    directory: &'w Path,
+    stop: &'w AtomicBool,
+}
+
+/// Writes the candidates of all queries: of the codes with distinct texts (runs of white space count as one space) the
+/// `k` best by the mean cosine of the encoders, and the `k` best of every other method. For encoders the pool is read in
+/// blocks, and what is found is kept after each, in `workspace`; the other methods have it in memory.
+///
+/// # Errors
+/// When a model fails, or a file cannot be read or written.
+pub(crate) fn write(
+    plan: &CandidatePlan,
+    methods: &Methods,
+    load: &LoadModel<'_>,
+    (pool, queries): (&Path, &Path),
+    (step, workspace): (&Path, &Path),
+    stop: &AtomicBool,
+) -> Result<BTreeMap<String, u64>, FactoryError> {
+    let pool = pool.join(POOL);
+    let queries: Vec<QueryRecord> = jsonl::read_all(&queries.join(QUERIES))?;
+    let workspace = Workspace { directory: workspace, stop };
+    let mut by_method: Vec<(&str, Vec<Vec<(usize, f32)>>)> = Vec::new();
+    if !methods.encoders.is_empty() {
+        by_method.push((ENCODERS, workspace.by_encoders(&methods.encoders, &pool, &queries, plan.k)?));
+    }
+    if !methods.union.is_empty() {
+        let (numbers, documents) = distinct_documents(&pool)?;
+        for (name, method) in &methods.union {
+            let prepared = method.prepare(Corpus::from(&documents[..]), load, &mut |_| {})?;
+            let asked: Vec<Query> = queries
+                .iter()
+                .map(|query| Query { id: query.id.clone(), text: query.text.clone() })
+                .collect();
+            let mut found = Vec::with_capacity(asked.len());
+            for batch in asked.chunks(QUERIES_PER_BATCH) {
+                workspace.check()?;
+                let batch: Vec<&Query> = batch.iter().collect();
+                let best = prepared.scorer.best(&batch, plan.k)?;
+                found.extend(best.into_iter().map(|best| {
+                    // What shares no word with the query was not found.
+                    let is_found = |neighbour: &Neighbour| neighbour.similarity > 0.0;
+                    let numbered = |neighbour: Neighbour| (numbers[neighbour.position], neighbour.similarity);
+                    best.into_iter().filter(is_found).map(numbered).collect()
+                }));
+            }
+            by_method.push((name, found));
+        }
+    }
+    let ids = ids_of(&pool, &by_method)?;
+    let mut writer = Writer::create(&step.join(CANDIDATES))?;
+    let (mut n_candidates, mut n_shared) = (0, 0);
+    for (number, query) in queries.iter().enumerate() {
+        for (code, found) in join(by_method.iter().map(|(name, found)| (*name, &found[number][..]))) {
+            n_candidates += 1;
+            n_shared += u64::from(found.len() > 1);
+            writer.write(&Candidate { query: query.id.clone(), code: ids[&code].clone(), found })?;
+        }
+    }
+    writer.finish()?;
+    Ok([
+        ("queries".to_owned(), queries.len() as u64),
+        ("candidates".to_owned(), n_candidates),
+        ("found by several methods".to_owned(), n_shared),
+    ]
+    .into())
+}
+
+/// What several methods found for a query, in the order of the methods and then of their ranks, each code once.
+fn join<'m>(by_method: impl Iterator<Item = (&'m str, &'m [(usize, f32)])>) -> Vec<(usize, Vec<Found>)> {
+    let mut joined: Vec<(usize, Vec<Found>)> = Vec::new();
+    let mut places: HashMap<usize, usize> = HashMap::new();
+    for (by, found) in by_method {
+        for (rank, (code, score)) in (1..).zip(found) {
+            let place = *places.entry(*code).or_insert_with(|| {
+                joined.push((*code, Vec::new()));
+                joined.len() - 1
+            });
+            joined[place].1.push(Found { by: by.to_owned(), rank, score: *score });
+        }
+    }
+    joined
+}
+
+impl Workspace<'_> {
+    fn check(&self) -> Result<(), FactoryError> {
+        if self.stop.load(Ordering::SeqCst) { Err(FactoryError::Stopped) } else { Ok(()) }
+    }
+
+    /// The best codes by the mean of the cosines of all encoders, block by block.
+    fn by_encoders(
+        &self,
+        encoders: &[Arc<dyn Embedder>],
+        pool: &Path,
+        queries: &[QueryRecord],
+        k: usize,
+    ) -> Result<Vec<Vec<(usize, f32)>>, FactoryError> {
+        let path = self.directory.join("best.json");
+        let known = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let mut best: Best =
+            known.unwrap_or_else(|| Best { n_seen: 0, found: vec![Vec::new(); queries.len()] });
+        let texts: Vec<&str> = queries.iter().map(|query| query.text.as_str()).collect();
+        let asked = together(encoders, Side::Query, &texts)?;
+        let mut seen = HashSet::new();
+        let (mut number, mut block): (usize, Vec<(usize, String)>) = (0, Vec::with_capacity(BLOCK));
+        let skip = best.n_seen;
+        let mut search = |block: &mut Vec<(usize, String)>, n_seen: usize| -> Result<(), FactoryError> {
+            self.check()?;
+            let texts: Vec<&str> = block.iter().map(|(_, text)| text.as_str()).collect();
+            let documents = together(encoders, Side::Document, &texts)?;
+            let found = nearest(&asked, &documents, k + MARGIN);
+            for (row, (all, found)) in best.found.iter_mut().zip(found).enumerate() {
+                let exact = |neighbour: Neighbour| {
+                    (block[neighbour.position].0, product(&asked, row, &documents, neighbour.position))
+                };
+                all.extend(found.into_iter().map(exact));
+                // Those of equal scores stay in the order of the pool.
+                all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+                all.truncate(k);
+            }
+            best.n_seen = n_seen;
+            block.clear();
+            write_file(&path, &serde_json::to_vec(&best).unwrap_or_default())
+        };
+        jsonl::for_each(pool, &mut |record: CodeRecord, _| {
+            let is_first = seen.insert(normalized_hash(&record.code));
+            if is_first && number >= skip {
+                block.push((number, record.code));
+            }
+            number += 1;
+            if block.len() == BLOCK { search(&mut block, number) } else { Ok(()) }
+        })?;
+        if !block.is_empty() {
+            search(&mut block, number)?;
+        }
+        Ok(best.found)
+    }
+}
+
+/// The product of two vectors. What a matrix product gives depends in its last digits on how many threads share the work.
+fn product(queries: &Vectors, query: usize, documents: &Vectors, document: usize) -> f32 {
+    fn row(vectors: &Vectors, row: usize) -> &[f32] {
+        &vectors.values[row * vectors.dimension..(row + 1) * vectors.dimension]
+    }
+    let products = row(queries, query).iter().zip(row(documents, document));
+    products.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>() as f32
+}
+
+/// The vectors of several encoders as one, of which the dot product is the mean of their cosines.
+fn together(encoders: &[Arc<dyn Embedder>], side: Side, texts: &[&str]) -> Result<Vectors, FactoryError> {
+    let parts: Vec<Vectors> = encoders
+        .iter()
+        .map(|encoder| embed_many(encoder.as_ref(), side, texts, TEXTS_AT_ONCE, |_| {}))
+        .collect::<Result<_, _>>()?;
+    let dimension = parts.iter().map(|part| part.dimension).sum();
+    let scale = (encoders.len() as f32).sqrt().recip();
+    let mut values = Vec::with_capacity(dimension * texts.len());
+    for row in 0..texts.len() {
+        for part in &parts {
+            let vector = &part.values[row * part.dimension..(row + 1) * part.dimension];
+            values.extend(vector.iter().map(|value| value * scale));
+        }
+    }
+    Ok(Vectors { dimension, values })
+}
+
+/// The codes of a pool whose texts are distinct, with their numbers in it.
+fn distinct_documents(pool: &Path) -> Result<(Vec<usize>, Vec<Document>), FactoryError> {
+    let (mut numbers, mut documents, mut seen, mut number) = (Vec::new(), Vec::new(), HashSet::new(), 0);
+    jsonl::for_each(pool, &mut |record: CodeRecord, _| {
+        if seen.insert(normalized_hash(&record.code)) {
+            numbers.push(number);
+            documents
+                .push(Document { language: Some(record.language), ..Document::new(record.id, record.code) });
+        }
+        number += 1;
+        Ok(())
+    })?;
+    Ok((numbers, documents))
+}
+
+/// The ids of the codes that were found, by their numbers.
+fn ids_of(
+    pool: &Path,
+    by_method: &[(&str, Vec<Vec<(usize, f32)>>)],
+) -> Result<HashMap<usize, String>, FactoryError> {
+    let found = by_method.iter().flat_map(|(_, found)| found).flatten();
+    let wanted: HashSet<usize> = found.map(|(number, _)| *number).collect();
+    let (mut ids, mut number) = (HashMap::with_capacity(wanted.len()), 0);
+    jsonl::for_each(pool, &mut |record: CodeRecord, _| {
+        if wanted.contains(&number) {
+            ids.insert(number, record.id);
+        }
+        number += 1;
+        Ok(())
+    })?;
+    Ok(ids)
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_embed::EmbedError;
+
+    use super::*;
+    use crate::record::id_of;
+
+    /// Counts one letter and all others.
+    struct Letter(char);
+
+    impl Embedder for Letter {
+        fn id(&self) -> &str {
+            "letter"
+        }
+        fn dimension(&self) -> usize {
+            2
+        }
+        fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+            self.embed_documents(texts)
+        }
+        fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+            let row = |text: &&str| {
+                let own = text.chars().filter(|c| *c == self.0).count() as f32;
+                let other = text.chars().filter(|c| *c != self.0).count() as f32;
+                [own, other]
+            };
+            let mut vectors = Vectors { dimension: 2, values: texts.iter().flat_map(row).collect() };
+            vectors.normalise();
+            Ok(vectors)
+        }
+    }
+
+    #[test]
+    fn the_product_of_joined_vectors_is_the_mean_of_cosines() {
+        let encoders: Vec<Arc<dyn Embedder>> = vec![Arc::new(Letter('a')), Arc::new(Letter('b'))];
+        let texts = ["ab", "aab", "bbbc"];
+        let joined = together(&encoders, Side::Document, &texts).unwrap();
+        let found = nearest(&joined, &joined, 3);
+        for (row, text) in texts.iter().enumerate() {
+            for neighbour in &found[row] {
+                let cosine = |letter: char| {
+                    let vectors =
+                        Letter(letter).embed_documents(&[text, texts[neighbour.position]]).unwrap().values;
+                    vectors[0] * vectors[2] + vectors[1] * vectors[3]
+                };
+                let mean = (cosine('a') + cosine('b')) / 2.0;
+                assert!((neighbour.similarity - mean).abs() < 1e-6);
+            }
+        }
+    }
+
+    #[test]
+    fn methods_are_joined_and_a_code_is_a_candidate_once() {
+        let joined = join([("x", &[(3, 0.5), (1, 0.4)][..]), ("y", &[(1, 9.0), (2, 8.0)])].into_iter());
+        let codes: Vec<usize> = joined.iter().map(|(code, _)| *code).collect();
+        assert_eq!(codes, [3, 1, 2]);
+        let found = |by: &str, rank, score| Found { by: by.into(), rank, score };
+        assert_eq!(joined[1].1, [found("x", 2, 0.4), found("y", 1, 9.0)]);
+    }
+
+    /// Searching block by block, and going on in the middle, finds what searching at once does.
+    #[test]
+    fn a_search_that_was_cut_off_goes_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let pool = directory.path().join("pool.jsonl");
+        let mut writer = Writer::create(&pool).unwrap();
+        let mut random = fastrand::Rng::with_seed(5);
+        for _ in 0..200 {
+            let code: String = (0..20).map(|_| random.choice(['a', 'b', 'c', ' ']).unwrap()).collect();
+            let record = serde_json::json!({
+                "id": id_of(&[&code]), "kind": "function", "source": "s", "repository": "r", "path": "p",
+                "start_line": 1, "end_line": 1, "language": "python", "code": code,
+            });
+            writer.write(&record).unwrap();
+        }
+        writer.finish().unwrap();
+        let query = |text: &str| QueryRecord {
+            id: id_of(&[text]),
+            text: text.into(),
+            origin: "q".into(),
+            codes: Vec::new(),
+        };
+        let queries = [query("aaab"), query("bc")];
+        let encoders: Vec<Arc<dyn Embedder>> = vec![Arc::new(Letter('a')), Arc::new(Letter('b'))];
+        let stop = AtomicBool::new(false);
+        let workspace = Workspace { directory: directory.path(), stop: &stop };
+        let whole = workspace.by_encoders(&encoders, &pool, &queries, 7).unwrap();
+        assert_eq!((whole.len(), whole[0].len()), (2, 7));
+        assert!(whole[0].is_sorted_by(|a, b| a.1 >= b.1));
+        // As if the process had been killed after the first hundred codes.
+        let mut half = Best { n_seen: 100, found: vec![Vec::new(); 2] };
+        let texts: Vec<String> =
+            jsonl::read_all::<CodeRecord>(&pool).unwrap().into_iter().map(|record| record.code).collect();
+        let first: Vec<&str> = texts[..100].iter().map(String::as_str).collect();
+        let asked = together(&encoders, Side::Query, &["aaab", "bc"]).unwrap();
+        let documents = together(&encoders, Side::Document, &first).unwrap();
+        for (row, found) in nearest(&asked, &documents, 7).into_iter().enumerate() {
+            let exact = found
+                .into_iter()
+                .map(|found| (found.position, product(&asked, row, &documents, found.position)));
+            half.found[row].extend(exact);
+        }
+        fs::write(directory.path().join("best.json"), serde_json::to_vec(&half).unwrap()).unwrap();
+        assert_eq!(workspace.by_encoders(&encoders, &pool, &queries, 7).unwrap(), whole);
+        stop.store(true, Ordering::SeqCst);
+        fs::remove_file(directory.path().join("best.json")).unwrap();
+        assert!(matches!(workspace.by_encoders(&encoders, &pool, &queries, 7), Err(FactoryError::Stopped)));
+    }
+}

@@ -1,0 +1,266 @@
+//! Splits, and what is written at the end.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use quarry_corpus::dataset::convert::{Options, Target, convert};
+use quarry_corpus::dataset::{self, split};
+use quarry_corpus::formats::source::Source;
+use quarry_corpus::formats::{beir, cosqa_plus, query_code};
+use quarry_corpus::pairs::split_summary;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::error::FactoryError;
+use crate::jsonl::{self, Writer};
+use crate::labels::PAIRS_FILE;
+use crate::plan::{ExportPlan, SplitPlan, TRAINING_PAIRS};
+use crate::pool::{POOL, PoolReader};
+use crate::query::QUERIES;
+use crate::record::{CodeRecord, LabelledPair, QueryRecord};
+use crate::step::{Key, Step};
+
+/// Change when the same input gives another output.
+const SPLIT_VERSION: u32 = 1;
+const EXPORT_VERSION: u32 = 1;
+
+/// The directory of parts in the step of splits.
+const PARTS: &str = "parts";
+
+/// The step that splits pairs by query.
+pub(crate) fn split_step(plan: &SplitPlan, seed: u64, labels: &Key) -> Step {
+    Step::new("splits", SPLIT_VERSION, &(plan, seed), &[labels])
+}
+
+/// Splits pairs by query, stratified by the number of positives.
+///
+/// # Errors
+/// When a part would be empty, or something cannot be read or written.
+pub(crate) fn write_splits(
+    plan: &SplitPlan,
+    seed: u64,
+    labels: &Path,
+    step: &Path,
+) -> Result<BTreeMap<String, u64>, FactoryError> {
+    let sources = [Source::open(&labels.join(PAIRS_FILE), query_code::PAIRS.name)?];
+    let mut counts = BTreeMap::new();
+    for part in split::split(&sources, &plan.parts(), seed, &step.join(PARTS))? {
+        counts.insert(format!("queries in {}", part.name), part.queries as u64);
+        counts.insert(format!("pairs in {}", part.name), part.rows as u64);
+    }
+    Ok(counts)
+}
+
+fn part_file(splits: &Path, part: &str) -> PathBuf {
+    splits.join(PARTS).join(part).with_added_extension("jsonl")
+}
+
+#[derive(Serialize)]
+struct Identity<'p> {
+    plan: &'p ExportPlan,
+    parts: &'p [&'p str],
+}
+
+/// The step that exports in one format.
+pub(crate) fn step(plan: &ExportPlan, splits: &SplitPlan, inputs: &[&Key]) -> Step {
+    let identity = Identity { plan, parts: &parts(plan, splits) };
+    Step::new(format!("export {}", plan.format), EXPORT_VERSION, &identity, inputs)
+}
+
+/// The parts that an export has.
+fn parts<'p>(plan: &'p ExportPlan, splits: &'p SplitPlan) -> Vec<&'p str> {
+    let all = splits.parts.keys().map(String::as_str);
+    all.filter(|part| plan.parts.is_empty() || plan.parts.iter().any(|name| name == part)).collect()
+}
+
+/// Directories of steps that exports read.
+pub(crate) struct Inputs<'i> {
+    pub(crate) pool: &'i Path,
+    pub(crate) queries: &'i Path,
+    pub(crate) splits: &'i Path,
+}
+
+/// Writes one export to a step's directory.
+///
+/// # Errors
+/// When something cannot be read or written, or the format cannot hold it.
+pub(crate) fn write(
+    plan: &ExportPlan,
+    splits: &SplitPlan,
+    inputs: &Inputs<'_>,
+    (step, workspace): (&Path, &Path),
+) -> Result<BTreeMap<String, u64>, FactoryError> {
+    let parts = parts(plan, splits);
+    if plan.format == TRAINING_PAIRS {
+        return write_training_pairs(&parts, inputs, step);
+    }
+    let Some(target) = Target::named(&plan.format) else {
+        return Err(FactoryError::step("export", format!("there is no format {:?}", plan.format)));
+    };
+    let numbered = NUMBERED.contains(&plan.format.as_str());
+    // What an earlier attempt left.
+    fs::remove_dir_all(workspace).map_err(FactoryError::write(workspace))?;
+    fs::create_dir_all(workspace).map_err(FactoryError::write(workspace))?;
+    let shared = match target {
+        Target::Folder(_) => write_corpus(inputs, workspace, numbered)?,
+        Target::File(_) => Vec::new(),
+    };
+    let mut counts = BTreeMap::new();
+    for part in parts {
+        let pairs = write_part(inputs, part, workspace, numbered)?;
+        let mut sources = shared.clone();
+        sources.push(pairs);
+        dataset::sort(&mut sources);
+        let out = match target {
+            Target::Folder(_) => workspace.join(part).join(&plan.format),
+            Target::File(format) => step.join(part).with_added_extension(ending(format)),
+        };
+        let converted = convert(&sources, target, &out, part, &Options::default())?;
+        for written in &converted.files {
+            let name = written.path.strip_prefix(&out).ok().filter(|name| !name.as_os_str().is_empty());
+            let name =
+                name.map_or_else(|| written.path.file_name().unwrap_or_default().into(), Path::to_owned);
+            counts.insert(name.display().to_string(), written.records as u64);
+        }
+        if converted.negatives > 0 {
+            counts.insert(format!("negatives left out of {part}"), converted.negatives as u64);
+        }
+        if let Target::Folder(_) = target {
+            take_over(&out, step)?;
+        }
+    }
+    Ok(counts)
+}
+
+/// Formats whose ids are whole numbers.
+const NUMBERED: [&str; 4] = ["cosqa", "cosqa-plus", "cosqa-plus-folder", "cosqa-qa"];
+
+fn ending(format: &quarry_corpus::formats::Format) -> &'static str {
+    use quarry_corpus::formats::Encoding;
+    match format.container {
+        Encoding::JsonLines => "jsonl",
+        Encoding::JsonArray | Encoding::JsonObject => "json",
+        Encoding::Csv => "csv",
+        Encoding::Parquet => "parquet",
+        Encoding::Pickle | Encoding::Lines { .. } => "tsv",
+    }
+}
+
+/// The whole corpus and all queries, which the parts of an export have in common.
+fn write_corpus(inputs: &Inputs<'_>, workspace: &Path, numbered: bool) -> Result<Vec<Source>, FactoryError> {
+    let [corpus, queries] = ["corpus.jsonl", "queries.jsonl"].map(|name| workspace.join(name));
+    let mut writer = Writer::create(&corpus)?;
+    let mut number = 0;
+    jsonl::for_each(&inputs.pool.join(POOL), &mut |record: CodeRecord, _| {
+        let id = if numbered { number.to_string() } else { record.id };
+        number += 1;
+        writer.write(&json!({"_id": id, "title": "", "text": record.code, "language": record.language}))
+    })?;
+    writer.finish()?;
+    let mut writer = Writer::create(&queries)?;
+    let mut number = 0;
+    jsonl::for_each(&inputs.queries.join(QUERIES), &mut |query: QueryRecord, _| {
+        let id = if numbered { number.to_string() } else { query.id };
+        number += 1;
+        writer.write(&json!({"_id": id, "text": query.text}))
+    })?;
+    writer.finish()?;
+    Ok(vec![Source::open(&corpus, beir::CORPUS.name)?, Source::open(&queries, beir::QUERIES.name)?])
+}
+
+/// The pairs of a part, with whole numbers as ids where they are wanted.
+fn write_part(
+    inputs: &Inputs<'_>,
+    part: &str,
+    workspace: &Path,
+    numbered: bool,
+) -> Result<Source, FactoryError> {
+    let path = part_file(inputs.splits, part);
+    if !numbered {
+        return Ok(Source::open(&path, query_code::PAIRS.name)?);
+    }
+    let mut codes = PoolReader::open(inputs.pool)?;
+    let mut queries: HashMap<String, usize> = HashMap::new();
+    jsonl::for_each(&inputs.queries.join(QUERIES), &mut |query: QueryRecord, _| {
+        queries.insert(query.id, queries.len());
+        Ok(())
+    })?;
+    let out = workspace.join(part).with_added_extension("pairs.json");
+    let mut pairs = Vec::new();
+    jsonl::for_each(&path, &mut |pair: LabelledPair, _| {
+        pairs.push(json!({
+            "pair-idx": pairs.len(),
+            "query-idx": queries.get(&pair.query_id),
+            "query": pair.query,
+            "code-idx": codes.get(&pair.code_id)?.0,
+            "code": pair.code,
+            "label": pair.label,
+            "language": pair.language,
+        }));
+        Ok(())
+    })?;
+    let text = serde_json::to_vec(&pairs).unwrap_or_default();
+    fs::write(&out, text).map_err(FactoryError::write(&out))?;
+    Ok(Source::open(&out, cosqa_plus::PAIRS.name)?)
+}
+
+/// Moves the files of a part to where those of all parts are. Those that all have are there already.
+fn take_over(from: &Path, to: &Path) -> Result<(), FactoryError> {
+    fs::create_dir_all(to).map_err(FactoryError::write(to))?;
+    for entry in fs::read_dir(from).map_err(FactoryError::read(from))? {
+        let entry = entry.map_err(FactoryError::read(from))?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            take_over(&path, &target)?;
+        } else if !target.exists() {
+            fs::rename(&path, &target).map_err(FactoryError::write(&target))?;
+        }
+    }
+    Ok(())
+}
+
+/// A line of what `quarry train` reads: a query with a code that answers it.
+#[derive(Serialize)]
+struct TrainingPair {
+    query: String,
+    doc: String,
+    name: String,
+    code: String,
+    language: String,
+    repository: String,
+}
+
+/// The positive pairs of each part, a file each.
+fn write_training_pairs(
+    parts: &[&str],
+    inputs: &Inputs<'_>,
+    step: &Path,
+) -> Result<BTreeMap<String, u64>, FactoryError> {
+    let mut pool = PoolReader::open(inputs.pool)?;
+    let mut counts = BTreeMap::new();
+    for part in parts {
+        let name = format!("{part}.jsonl");
+        let mut writer = Writer::create(&step.join(&name))?;
+        let mut n_pairs = 0;
+        jsonl::for_each(&part_file(inputs.splits, part), &mut |pair: LabelledPair, _| {
+            if pair.label.is_none_or(|label| label < 1) {
+                return Ok(());
+            }
+            let (_, code) = pool.get(&pair.code_id)?;
+            n_pairs += 1;
+            let own_name = code.name.rsplit('.').next().unwrap_or_default();
+            writer.write(&TrainingPair {
+                query: pair.query,
+                doc: split_summary(&code.documentation, own_name).1,
+                code: pair.code,
+                language: code.language,
+                repository: code.repository,
+                name: code.name,
+            })
+        })?;
+        writer.finish()?;
+        counts.insert(name, n_pairs);
+    }
+    Ok(counts)
+}

@@ -1,0 +1,176 @@
+//! Which code is kept: the filters of the papers, as functions of a record.
+
+use quarry_text::identifiers;
+
+use crate::record::CodeRecord;
+
+/// A rule by which code is kept or not.
+#[derive(Debug, Clone, Copy)]
+pub struct Filter {
+    /// Its name in plans.
+    pub name: &'static str,
+    /// What it keeps, and who filters so.
+    pub about: &'static str,
+    keeps: fn(&CodeRecord) -> bool,
+}
+
+static FILTERS: &[Filter] = &[
+    Filter {
+        name: "documented",
+        about: "code with documentation",
+        keeps: |record| !record.documentation.trim().is_empty(),
+    },
+    Filter {
+        name: "codesearchnet",
+        about: "CodeSearchNet: documentation of 3 words or more, code of 3 lines or more, no tests, no constructors and \
+                standard methods",
+        keeps: |record| {
+            words(&record.documentation) >= 3
+                && record.code.lines().filter(|line| !line.trim().is_empty()).count() >= 3
+                && !own_name(record).to_lowercase().contains("test")
+                && !is_standard(record)
+        },
+    },
+    Filter {
+        name: "advtest",
+        about: "AdvTest: code that can be parsed, documentation of 3 to 256 words without markup",
+        keeps: |record| {
+            !record.has_syntax_errors
+                && (3..=256).contains(&words(&record.documentation))
+                && !has_special_tokens(&record.documentation)
+        },
+    },
+    Filter {
+        name: "cosqa",
+        about: "CoSQA: documentation without HTML images and addresses",
+        keeps: |record| !record.documentation.trim().is_empty() && !has_special_tokens(&record.documentation),
+    },
+    Filter {
+        name: "cosqa-plus",
+        about: "CoSQA+: a parameter or more and a value that is returned; code whose signature is not understood is removed",
+        keeps: |record| {
+            record.parameters.as_ref().is_some_and(|parameters| !parameters.is_empty())
+                && record.returns_value == Some(true)
+        },
+    },
+];
+
+/// The filters with what they keep, by the names that plans know.
+pub fn filters() -> impl Iterator<Item = (&'static str, &'static str)> {
+    FILTERS.iter().map(|filter| (filter.name, filter.about))
+}
+
+impl Filter {
+    /// The filter of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        FILTERS.iter().find(|filter| filter.name == name)
+    }
+
+    /// Whether it keeps a record.
+    #[must_use]
+    pub fn keeps(&self, record: &CodeRecord) -> bool {
+        (self.keeps)(record)
+    }
+}
+
+fn words(text: &str) -> usize {
+    identifiers(text).count()
+}
+
+/// The last part of a qualified name.
+fn own_name(record: &CodeRecord) -> &str {
+    record.name.rsplit('.').next().unwrap_or_default()
+}
+
+/// Methods that most types have, and that nobody searches for.
+const STANDARD_METHODS: [&str; 14] = [
+    "clone",
+    "compareTo",
+    "constructor",
+    "equals",
+    "finalize",
+    "hashCode",
+    "initialize",
+    "inspect",
+    "new",
+    "toString",
+    "to_s",
+    "fmt",
+    "drop",
+    "Equals",
+];
+
+/// Whether it is a constructor or a standard method: `__init__`, `toString`, a method named like its type.
+fn is_standard(record: &CodeRecord) -> bool {
+    let mut parts = record.name.rsplit('.');
+    let (name, owner) = (parts.next().unwrap_or_default(), parts.next());
+    let is_special =
+        name.len() > 4 && name.starts_with("__") && name.ends_with("__") || name == "__construct";
+    is_special || owner.is_some() && STANDARD_METHODS.contains(&name) || owner == Some(name)
+}
+
+/// Whether a documentation holds HTML images, links or addresses.
+fn has_special_tokens(documentation: &str) -> bool {
+    let text = documentation.to_lowercase();
+    ["<img", "<a ", "http://", "https://", "ftp://", "www."].iter().any(|token| text.contains(token))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use quarry_source::{SourceText, language_named};
+
+    use super::*;
+    use crate::function::{Origin, extract_records};
+
+    /// Whether each filter of `kept` keeps the first function of a text, and no other does.
+    #[track_caller]
+    fn check(language: &str, text: &str, kept: &[&str]) {
+        let source = SourceText::read(Path::new("a"), text.as_bytes().to_vec()).unwrap();
+        let records = extract_records(&Origin::default(), language_named(language).unwrap(), &source);
+        let found: Vec<&str> =
+            FILTERS.iter().filter(|filter| filter.keeps(&records[0])).map(|filter| filter.name).collect();
+        assert_eq!(found, kept, "{text}");
+    }
+
+    #[test]
+    fn each_filter_keeps_what_its_paper_keeps() {
+        let all = ["documented", "codesearchnet", "advtest", "cosqa", "cosqa-plus"];
+        check("python", "def f(a):\n    \"\"\"Do a thing.\"\"\"\n    b = a\n    return b\n", &all);
+        check("python", "def f(a):\n    b = a\n    return b\n", &["cosqa-plus"]);
+        // Two words; two lines.
+        check(
+            "python",
+            "def f(a):\n    \"\"\"Do it.\"\"\"\n    b = a\n    return b\n",
+            &["documented", "cosqa", "cosqa-plus"],
+        );
+        check(
+            "python",
+            "def f(a):\n    \"\"\"Do a thing.\"\"\"\n    return a\n",
+            &["documented", "advtest", "cosqa", "cosqa-plus"],
+        );
+        check(
+            "python",
+            "def test_f(a):\n    \"\"\"Do a thing, see https://a.b.\"\"\"\n    b = a\n    return b\n",
+            &["documented", "cosqa-plus"],
+        );
+        check(
+            "python",
+            "class A:\n    def __len__(self):\n        \"\"\"Do a thing.\"\"\"\n        b = 1\n        return b\n",
+            &["documented", "advtest", "cosqa"],
+        );
+        check(
+            "java",
+            "class A {\n /** Makes a thing. */\n A(int a) {\n  b = a;\n  c = a;\n }\n}\n",
+            &["documented", "advtest", "cosqa"],
+        );
+        // The value of a function within it is not its own.
+        check(
+            "python",
+            "def f(a):\n    \"\"\"Do a thing.\"\"\"\n    def g():\n        return a\n    g()\n",
+            &["documented", "codesearchnet", "advtest", "cosqa"],
+        );
+    }
+}

@@ -1,0 +1,195 @@
+//! From the text of a file to records of its functions.
+
+use std::ops::Range;
+
+use quarry_corpus::pairs::cut_out;
+use quarry_source::{
+    Language, Limits, SourceText, Unit, UnitKind, extract_with_references, function_shapes, functions,
+};
+
+use crate::record::{CodeKind, CodeRecord, id_of};
+
+/// Where a file comes from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Name of the source in its plan.
+    pub source: String,
+    /// The repository.
+    pub repository: String,
+    /// The commit that it is read at.
+    pub commit: Option<String>,
+    /// Path of the file in the source.
+    pub path: String,
+    /// License, as an SPDX expression.
+    pub license: Option<String>,
+}
+
+/// A function and what is known of its signature.
+struct Definition {
+    name: String,
+    bytes: Range<usize>,
+    parameters: Option<Vec<String>>,
+    returns_value: Option<bool>,
+}
+
+/// The functions and methods of a file, those within others left out, in the order in which they stand there. None
+/// where the language has no syntax tree here.
+#[must_use]
+pub fn extract_records(origin: &Origin, language: Language, text: &SourceText) -> Vec<CodeRecord> {
+    let source = text.bytes();
+    let definitions = outermost(definitions(language, source));
+    if definitions.is_empty() {
+        return Vec::new();
+    }
+    let (extraction, references) = extract_with_references(language, source, &Limits::default());
+    let lines = LineStarts::new(source);
+    let mut records = Vec::with_capacity(definitions.len());
+    for definition in definitions {
+        let unit = unit_of(&extraction.units, &definition);
+        let begin = unit.map_or(definition.bytes.start, |unit| unit.bytes.start.min(definition.bytes.start));
+        let doc_bytes = unit.map_or(&[][..], |unit| &unit.doc_bytes);
+        let span = begin..definition.bytes.end;
+        let calls = references.calls.iter().filter(|call| definition.bytes.contains(&call.byte));
+        let calls = calls.map(|call| match &call.receiver {
+            Some(receiver) => format!("{receiver}.{}", call.callee),
+            None => call.callee.clone(),
+        });
+        let [start_line, end_line] =
+            [span.start, span.end.saturating_sub(1)].map(|byte| text.line_number(lines.index_of(byte)));
+        let is_broken = |line: u32| (start_line..=end_line).contains(&line);
+        let whole = cut_out(source, span.clone(), &[]);
+        let place = start_line.to_string();
+        records.push(CodeRecord {
+            id: id_of(&[&origin.source, &origin.path, &place, &whole]),
+            kind: CodeKind::Function,
+            source: origin.source.clone(),
+            repository: origin.repository.clone(),
+            commit: origin.commit.clone(),
+            path: origin.path.clone(),
+            start_line,
+            end_line,
+            language: language.name().to_owned(),
+            license: origin.license.clone(),
+            name: unit.map_or(definition.name, |unit| unit.name.clone()),
+            signature: unit.map(|unit| unit.signature.clone()).unwrap_or_default(),
+            documentation: unit.map(|unit| unit.doc.clone()).unwrap_or_default(),
+            parameters: definition.parameters,
+            returns_value: definition.returns_value,
+            calls: calls.collect(),
+            has_syntax_errors: (extraction.diagnostics.iter()).any(|diagnostic| is_broken(diagnostic.line)),
+            code: cut_out(source, span, doc_bytes),
+            whole,
+        });
+    }
+    records
+}
+
+fn definitions(language: Language, source: &[u8]) -> Vec<Definition> {
+    if let Some(shapes) = function_shapes(language, source) {
+        let known = shapes.into_iter().map(|shape| Definition {
+            name: shape.name,
+            bytes: shape.bytes,
+            parameters: Some(shape.parameters),
+            returns_value: Some(shape.returns_value),
+        });
+        return known.collect();
+    }
+    let unknown = functions(language, source).into_iter().map(|function| Definition {
+        name: function.name,
+        bytes: function.bytes,
+        parameters: None,
+        returns_value: None,
+    });
+    unknown.collect()
+}
+
+/// Those that lie in no other; they come in ascending order of their beginnings.
+fn outermost(definitions: Vec<Definition>) -> Vec<Definition> {
+    let mut end = 0;
+    let is_outer = |definition: &Definition| {
+        let is_outer = definition.bytes.start >= end;
+        end = end.max(definition.bytes.end);
+        is_outer
+    };
+    definitions.into_iter().filter(is_outer).collect()
+}
+
+/// The unit that a function is, or the first part of it.
+fn unit_of<'u>(units: &'u [Unit], definition: &Definition) -> Option<&'u Unit> {
+    let next = units.partition_point(|unit| unit.bytes.start <= definition.bytes.start);
+    let unit = &units[next.checked_sub(1)?];
+    let is_function =
+        matches!(unit.kind, UnitKind::Function | UnitKind::Method) && !unit.signature.is_empty();
+    (is_function && definition.bytes.start < unit.bytes.end).then_some(unit)
+}
+
+/// Where the lines of a text begin.
+struct LineStarts(Vec<usize>);
+
+impl LineStarts {
+    fn new(text: &[u8]) -> Self {
+        let ends = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+        Self(std::iter::once(0).chain(ends).collect())
+    }
+
+    /// The line that a byte is on, from 0.
+    fn index_of(&self, byte: usize) -> usize {
+        self.0.partition_point(|start| *start <= byte) - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use quarry_source::language_named;
+
+    use super::*;
+
+    fn records(language: &str, text: &str) -> Vec<CodeRecord> {
+        let origin = Origin { source: "s".into(), path: "a".into(), ..Origin::default() };
+        let text = SourceText::read(Path::new("a"), text.as_bytes().to_vec()).unwrap();
+        extract_records(&origin, language_named(language).unwrap(), &text)
+    }
+
+    #[test]
+    fn a_function_comes_with_all_that_is_known_of_it() {
+        let found = records(
+            "python",
+            "import os\n\nclass A:\n    @cached\n    def f(self, a, b=1):\n        \"\"\"Join two.\"\"\"\n        \
+             def g():\n            return os.sep\n        return os.path.join(a, g(), b)\n",
+        );
+        assert_eq!(found.len(), 1, "{found:?}");
+        let record = &found[0];
+        assert_eq!((record.name.as_str(), record.signature.as_str()), ("A.f", "def f(self, a, b=1)"));
+        assert_eq!((record.start_line, record.end_line), (4, 9));
+        assert_eq!(record.documentation, "Join two.");
+        assert_eq!(record.parameters.as_deref(), Some(&["a".to_owned(), "b".to_owned()][..]));
+        assert_eq!(record.returns_value, Some(true));
+        assert_eq!(record.calls, ["os.path.join", "g"]);
+        assert!(record.whole.contains("Join two.") && !record.code.contains("Join two."));
+        assert!(record.whole.starts_with("@cached"), "{}", record.whole);
+    }
+
+    #[test]
+    fn a_comment_above_is_documentation_and_the_end_of_a_long_function_is_not_lost() {
+        let body = "    x += 1;\n".repeat(2000);
+        let found = records(
+            "go",
+            &format!("package p\n\n// F counts.\nfunc F(x int) int {{\n{body}    return x\n}}\n"),
+        );
+        assert_eq!((found.len(), found[0].documentation.as_str()), (1, "F counts."));
+        assert!(found[0].code.starts_with("func F") && found[0].code.ends_with("return x\n}"));
+        assert_eq!((found[0].start_line, found[0].end_line), (3, 2006));
+    }
+
+    #[test]
+    fn broken_functions_are_told_and_languages_without_rules_say_so() {
+        let found = records("python", "def f(a):\n    b = = a\n    return b\n\n\ndef g(b):\n    return b\n");
+        let broken: Vec<bool> = found.iter().map(|record| record.has_syntax_errors).collect();
+        assert_eq!(broken, [true, false], "{found:?}");
+        let found = records("bash", "f() {\n  echo 1\n}\n");
+        assert_eq!((found.len(), found[0].parameters.as_ref(), found[0].returns_value), (1, None, None));
+        assert!(records("markdown", "# a\n").is_empty());
+    }
+}

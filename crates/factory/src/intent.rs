@@ -1,0 +1,250 @@
+//! Which queries look for code: the intent filter of CoSQA. Its rules are data: `intent.toml`.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+/// What a query may want.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Category {
+    /// Its name.
+    pub name: String,
+    /// What such queries want.
+    pub about: String,
+    /// What tells them; none for the category of those that no rule names, and for one that has no rule.
+    #[serde(default)]
+    pub keywords: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct IntentFile {
+    matching: Matching,
+    category: Vec<Category>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Matching {
+    long: usize,
+}
+
+/// Why a query does not look for code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Finding<'i> {
+    /// What it wants instead.
+    pub category: &'i str,
+    /// The keyword that says so.
+    pub keyword: &'i str,
+}
+
+/// The rules, ready to be matched.
+#[derive(Debug)]
+pub struct Intents {
+    categories: Vec<Category>,
+    /// Category, keyword and what they match.
+    rules: Vec<(usize, usize, Rule)>,
+}
+
+#[derive(Debug)]
+enum Rule {
+    /// Found anywhere.
+    Symbol(String),
+    /// Runs of words that follow each other, with a gap between two runs; each word in any of its forms.
+    Words(Vec<Vec<Vec<String>>>),
+}
+
+static BUILTIN: LazyLock<Intents> = LazyLock::new(|| {
+    // A test reads it.
+    Intents::parse(include_str!("intent.toml"))
+        .unwrap_or(Intents { categories: Vec::new(), rules: Vec::new() })
+});
+
+impl Intents {
+    /// The rules of CoSQA.
+    #[must_use]
+    pub fn builtin() -> &'static Self {
+        &BUILTIN
+    }
+
+    /// The text of the rules of CoSQA, as data.
+    #[must_use]
+    pub fn builtin_text() -> &'static str {
+        include_str!("intent.toml")
+    }
+
+    /// Reads rules in the form of those built in.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let file: IntentFile = toml::from_str(text).map_err(|error| error.to_string())?;
+        let mut rules = Vec::new();
+        for (category, Category { keywords, .. }) in file.category.iter().enumerate() {
+            for (number, keyword) in keywords.iter().enumerate() {
+                if keyword.trim().is_empty() {
+                    return Err(format!(
+                        "{}: expected a keyword, found an empty one",
+                        file.category[category].name
+                    ));
+                }
+                rules.push((category, number, Rule::new(keyword, file.matching.long)));
+            }
+        }
+        Ok(Self { categories: file.category, rules })
+    }
+
+    /// The categories, in their order.
+    #[must_use]
+    pub fn categories(&self) -> &[Category] {
+        &self.categories
+    }
+
+    /// Why a query does not look for code, by the first rule that says so; `None` where it does.
+    #[must_use]
+    pub fn find(&self, query: &str) -> Option<Finding<'_>> {
+        let query = query.to_lowercase();
+        let words: Vec<&str> = query.split_whitespace().map(bare).filter(|word| !word.is_empty()).collect();
+        self.rules.iter().find(|(_, _, rule)| rule.matches(&query, &words)).map(|(category, keyword, _)| {
+            let category = &self.categories[*category];
+            Finding { category: &category.name, keyword: &category.keywords[*keyword] }
+        })
+    }
+}
+
+/// A word without the punctuation around it; that of names such as `c#` and `can't` stays.
+fn bare(word: &str) -> &str {
+    word.trim_matches(|c: char| !c.is_alphanumeric() && c != '#' && c != '+')
+}
+
+impl Rule {
+    fn new(keyword: &str, long: usize) -> Self {
+        let keyword = keyword.to_lowercase();
+        if !keyword.contains(char::is_alphanumeric) {
+            return Self::Symbol(keyword);
+        }
+        let runs = keyword.split('…').map(|run| {
+            let words = run.split_whitespace();
+            words
+                .map(|word| if word.chars().count() >= long { forms(word) } else { vec![word.to_owned()] })
+                .collect()
+        });
+        Self::Words(runs.collect())
+    }
+
+    fn matches(&self, query: &str, words: &[&str]) -> bool {
+        match self {
+            Self::Symbol(symbol) => query.contains(symbol),
+            Self::Words(runs) => {
+                let mut at = 0;
+                runs.iter().all(|run| match position(run, &words[at.min(words.len())..]) {
+                    Some(found) => {
+                        at += found + run.len();
+                        true
+                    }
+                    None => false,
+                })
+            }
+        }
+    }
+}
+
+/// Where in `words` a run of words begins.
+fn position(run: &[Vec<String>], words: &[&str]) -> Option<usize> {
+    let is_here =
+        |words: &[&str]| run.iter().zip(words).all(|(forms, word)| forms.iter().any(|form| form == word));
+    (0..(words.len() + 1).checked_sub(run.len())?).find(|start| is_here(&words[*start..]))
+}
+
+/// A word with its plural, its past and its form in -ing.
+fn forms(word: &str) -> Vec<String> {
+    let mut forms = vec![word.to_owned()];
+    let mut add = |stem: &str, endings: &[&str]| {
+        forms.extend(endings.iter().map(|ending| format!("{stem}{ending}")));
+    };
+    if let Some(stem) = word.strip_suffix('e') {
+        add(stem, &["es", "ed", "ing"]);
+    } else if let Some(stem) =
+        word.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'i', 'o', 'u']))
+    {
+        add(stem, &["ies", "ied"]);
+        add(word, &["ing"]);
+    } else {
+        add(word, &["s", "es", "ed", "ing"]);
+        if let Some(last) = word.chars().last().filter(|last| !"aeiouwxy".contains(*last)) {
+            add(&format!("{word}{last}"), &["ed", "ing"]);
+        }
+    }
+    forms
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(query: &str, expected: Option<(&str, &str)>) {
+        let found = Intents::builtin().find(query).map(|finding| (finding.category, finding.keyword));
+        assert_eq!(found, expected, "{query}");
+    }
+
+    #[test]
+    fn all_keywords_of_the_paper_are_there_and_match_themselves() {
+        let intents = Intents::parse(Intents::builtin_text()).unwrap();
+        assert_eq!(intents.categories().len(), 7);
+        let n_keywords: usize = intents.categories().iter().map(|category| category.keywords.len()).sum();
+        // The paper's `on/off` are two each here, and its last two rules are one and nine symbols.
+        assert_eq!(n_keywords, intents.rules.len());
+        for category in intents.categories() {
+            for keyword in &category.keywords {
+                let query = format!("python {}", keyword.replace('…', "a list"));
+                let found = intents.find(&query);
+                assert!(found.is_some(), "{query}");
+                let upper = query.to_uppercase();
+                assert_eq!(intents.find(&upper), found, "{upper}");
+            }
+        }
+    }
+
+    #[test]
+    fn words_stand_alone_and_long_ones_are_inflected() {
+        check("python reverse a list", None);
+        for kept in [
+            "python inside a list",
+            "generic numeric sort python",
+            "python unless empty",
+            "python classify text",
+            "python endless loop",
+            "python movie",
+        ] {
+            check(kept, None);
+        }
+        check("python class vs object", Some(("conceptual", "vs")));
+        check("python importing a file", Some(("programming-knowledge", "import")));
+        check("python versions", Some(("tool-usage", "version")));
+        check("python libraries for maps", Some(("tool-usage", "library")));
+        check("python declared names", Some(("programming-knowledge", "declare")));
+        check("python require a key", Some(("conceptual", "require")));
+        check("check if file-like python", Some(("other", "-")));
+        check("what's c# in python", Some(("tool-usage", "c#")));
+        check("python can't read, why?", Some(("conceptual", "can't")));
+    }
+
+    #[test]
+    fn gaps_hold_any_words_and_order_counts() {
+        check("python try something except it", Some(("debugging", "try … except")));
+        check("how does a python dict work", Some(("conceptual", "how does … work")));
+        check("python get my ip", Some(("tool-usage", "get … ip")));
+        check("python ip get", None);
+        check("turn a python dict on", Some(("conceptual", "turn … on")));
+        check("how python works", Some(("conceptual", "how … works")));
+    }
+
+    #[test]
+    fn wrong_rules_are_refused() {
+        assert!(Intents::parse("").is_err());
+        let empty = "[matching]\nlong = 6\n[[category]]\nname = \"a\"\nabout = \"b\"\nkeywords = [\" \"]\n";
+        assert!(Intents::parse(empty).unwrap_err().contains("an empty one"));
+    }
+}

@@ -1,0 +1,282 @@
+//! Labels: which of the candidates answer their query, and who says so.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::slice;
+use std::sync::atomic::AtomicBool;
+
+use quarry_annotate::{ExportRequest, Judging, export};
+use quarry_corpus::dataset;
+use quarry_corpus::dataset::convert::{Grades, Target};
+use quarry_corpus::formats::Record;
+use quarry_corpus::formats::query_code::PAIRS;
+use serde::Serialize;
+
+use crate::build::PrepareJudging;
+use crate::candidates::CANDIDATES;
+use crate::error::FactoryError;
+use crate::jsonl::{self, Writer};
+use crate::plan::{LabelKind, LabelPlan};
+use crate::pool::PoolReader;
+use crate::query::{QUERIES, content_hash};
+use crate::record::{Candidate, LabelledPair, QueryRecord, normalized_hash};
+use crate::step::{Key, Step};
+
+/// Changes when the same candidates and labels give other pairs.
+const VERSION: u32 = 1;
+
+/// Pairs with a label.
+pub(crate) const PAIRS_FILE: &str = "pairs.jsonl";
+/// Pairs without one.
+const UNLABELLED: &str = "unlabelled.jsonl";
+
+/// A judging plan that is given pairs, and keeps its evidence in the directory of the build.
+fn judging_plan(path: &Path, ledger: &Path) -> Result<quarry_annotate::Plan, FactoryError> {
+    Ok(quarry_annotate::Plan::open(path, Some(ledger))?)
+}
+
+/// The ledger of the judging plan with this number among the labels of a plan. It is kept whatever changes, so that
+/// nothing is paid for twice.
+pub(crate) fn ledger_of(root: &Path, number: usize) -> PathBuf {
+    root.join(format!("judging-{number}.ledger"))
+}
+
+#[derive(Serialize)]
+struct Identity<'p> {
+    kind: LabelKind,
+    /// Stands for the file of labels, or for the judge and its model.
+    content: Option<&'p str>,
+}
+
+/// The step that labels candidates.
+///
+/// # Errors
+/// When a file of labels cannot be read, or a judging plan is wrong.
+pub(crate) fn step(
+    plans: &[LabelPlan],
+    root: &Path,
+    candidates: &Key,
+    queries: &Key,
+    pool: &Key,
+) -> Result<Step, FactoryError> {
+    let mut contents = Vec::new();
+    for (number, plan) in plans.iter().enumerate() {
+        contents.push(match (plan.kind, &plan.path) {
+            (LabelKind::File, Some(path)) => Some(content_hash(path)?),
+            (LabelKind::Judge, Some(path)) => Some(judging_plan(path, &ledger_of(root, number))?.version),
+            _ => None,
+        });
+    }
+    let identities: Vec<Identity<'_>> = (plans.iter().zip(&contents))
+        .map(|(plan, content)| Identity { kind: plan.kind, content: content.as_deref() })
+        .collect();
+    Ok(Step::new("labels", VERSION, &identities, &[candidates, queries, pool]))
+}
+
+/// What labelling works with.
+pub(crate) struct Labelling<'l> {
+    pub(crate) plans: &'l [LabelPlan],
+    /// The directory of the build, where ledgers are.
+    pub(crate) root: &'l Path,
+    pub(crate) prepare_judging: &'l PrepareJudging<'l>,
+    pub(crate) stop: &'l AtomicBool,
+}
+
+/// Writes the pairs of all candidates, and of the codes that queries were made of, with their labels: the first of the
+/// plan that has one for a pair gives it. Pairs without a label stand in a file of their own.
+///
+/// # Errors
+/// When something cannot be read, written or judged, or no pair has a label.
+pub(crate) fn write(
+    labelling: &Labelling<'_>,
+    (candidates, queries, pool): (&Path, &Path, &Path),
+    (step, workspace): (&Path, &Path),
+) -> Result<BTreeMap<String, u64>, FactoryError> {
+    let mut pool = PoolReader::open(pool)?;
+    let queries: Vec<QueryRecord> = jsonl::read_all(&queries.join(QUERIES))?;
+    let mut codes: HashMap<String, Vec<String>> = HashMap::new();
+    jsonl::for_each(&candidates.join(CANDIDATES), &mut |candidate: Candidate, _| {
+        codes.entry(candidate.query).or_default().push(candidate.code);
+        Ok(())
+    })?;
+    // Pairs by the ids of query and code; texts are read when they are written.
+    let mut pairs: Vec<(usize, String)> = Vec::new();
+    for (number, query) in queries.iter().enumerate() {
+        let found = codes.remove(&query.id).unwrap_or_default();
+        let mut seen = HashSet::new();
+        for code in query.codes.iter().chain(&found) {
+            if seen.insert(code) {
+                pairs.push((number, code.clone()));
+            }
+        }
+    }
+    let mut labels: Vec<Option<(i32, String)>> = vec![None; pairs.len()];
+    for (number, plan) in labelling.plans.iter().enumerate() {
+        match (plan.kind, &plan.path) {
+            (LabelKind::Pairing, _) => {
+                for ((query, code), label) in pairs.iter().zip(&mut labels) {
+                    if label.is_none() && queries[*query].codes.contains(code) {
+                        *label = Some((1, "pairing".to_owned()));
+                    }
+                }
+            }
+            (LabelKind::Negative, _) => {
+                labels
+                    .iter_mut()
+                    .filter(|label| label.is_none())
+                    .for_each(|label| *label = Some((0, "negative".into())));
+            }
+            (LabelKind::File, Some(path)) => from_file(path, &queries, &pairs, &mut pool, &mut labels)?,
+            (LabelKind::Judge, Some(path)) => {
+                let open =
+                    labels.iter().enumerate().filter(|(_, label)| label.is_none()).map(|(place, _)| place);
+                let open: Vec<usize> = open.collect();
+                if !open.is_empty() {
+                    let file = workspace.join(format!("judge-{number}.jsonl"));
+                    write_pairs(&file, open.iter().copied(), &queries, &pairs, &labels, &mut pool)?;
+                    let plan = judging_plan(path, &ledger_of(labelling.root, number))?;
+                    judge(labelling, plan, &file, workspace, &pairs, &queries, &mut labels)?;
+                }
+            }
+            (LabelKind::File | LabelKind::Judge, None) => {}
+        }
+    }
+    let [labelled, unlabelled] = [true, false].map(|wanted| {
+        (0..pairs.len()).filter(|place| labels[*place].is_some() == wanted).collect::<Vec<_>>()
+    });
+    if labelled.is_empty() {
+        let problem = format!(
+            "expected labels, found none for {} pairs; add another of [[labels]], such as kind = \"pairing\" for queries \
+             made of docstrings",
+            pairs.len()
+        );
+        return Err(FactoryError::step("labels", problem));
+    }
+    write_pairs(&step.join(PAIRS_FILE), labelled.iter().copied(), &queries, &pairs, &labels, &mut pool)?;
+    write_pairs(&step.join(UNLABELLED), unlabelled.iter().copied(), &queries, &pairs, &labels, &mut pool)?;
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    let mut answered = HashSet::new();
+    for ((query, _), label) in pairs.iter().zip(&labels) {
+        if let Some((label, evidence)) = label {
+            let answer = if *label > 0 { "positive" } else { "negative" };
+            *counts.entry(answer.to_owned()).or_default() += 1;
+            *counts.entry(format!("{answer} by {evidence}")).or_default() += 1;
+            if *label > 0 {
+                answered.insert(*query);
+            }
+        }
+    }
+    counts.insert("pairs".into(), pairs.len() as u64);
+    counts.insert("unlabelled".into(), unlabelled.len() as u64);
+    counts.insert("queries with a positive".into(), answered.len() as u64);
+    Ok(counts)
+}
+
+fn write_pairs(
+    path: &Path,
+    places: impl Iterator<Item = usize>,
+    queries: &[QueryRecord],
+    pairs: &[(usize, String)],
+    labels: &[Option<(i32, String)>],
+    pool: &mut PoolReader,
+) -> Result<(), FactoryError> {
+    let mut writer = Writer::create(path)?;
+    for place in places {
+        let (query, code) = &pairs[place];
+        let query = &queries[*query];
+        let (_, record) = pool.get(code)?;
+        let (label, evidence) = labels[place].clone().unzip();
+        writer.write(&LabelledPair {
+            id: pair_id(query, code),
+            query_id: query.id.clone(),
+            query: query.text.clone(),
+            code_id: code.clone(),
+            code: record.code,
+            language: record.language,
+            label,
+            evidence,
+        })?;
+    }
+    writer.finish()
+}
+
+fn pair_id(query: &QueryRecord, code: &str) -> String {
+    format!("{}-{code}", query.id)
+}
+
+/// Labels of pairs with the same texts, whatever their white space and the case of the query.
+fn from_file(
+    path: &Path,
+    queries: &[QueryRecord],
+    pairs: &[(usize, String)],
+    pool: &mut PoolReader,
+    labels: &mut [Option<(i32, String)>],
+) -> Result<(), FactoryError> {
+    let text_of = |query: &str| normalized_hash(&query.to_lowercase());
+    let mut known: HashMap<(u128, u128), i32> = HashMap::new();
+    let sources = dataset::sources(slice::from_ref(&path.to_owned()), "", "test")?;
+    dataset::for_each(&sources, &mut |_, record| {
+        if let Record::Pair(pair) = record
+            && let Some(label) = pair.label
+        {
+            known.insert((text_of(&pair.query.text), normalized_hash(&pair.code.text)), label);
+        }
+        Ok(())
+    })?;
+    let evidence = format!("file {}", path.file_name().unwrap_or_default().to_string_lossy());
+    for ((query, code), label) in pairs.iter().zip(labels) {
+        if label.is_none() {
+            let (_, record) = pool.get(code)?;
+            let found = known.get(&(text_of(&queries[*query].text), normalized_hash(&record.code)));
+            *label = found.map(|label| (*label, evidence.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// Has pairs judged that stand in a file, and takes over what was decided.
+fn judge(
+    labelling: &Labelling<'_>,
+    plan: quarry_annotate::Plan,
+    file: &Path,
+    workspace: &Path,
+    pairs: &[(usize, String)],
+    queries: &[QueryRecord],
+    labels: &mut [Option<(i32, String)>],
+) -> Result<(), FactoryError> {
+    let evidence = format!("judge {}", plan.judge.name);
+    let plan = plan.with_pairs(vec![file.to_owned()], PAIRS.name);
+    let judging: Judging = (labelling.prepare_judging)(plan).map_err(FactoryError::Tool)?;
+    judging.run(labelling.stop, &|_| {})?;
+    if let Some((id, reason)) = judging.unjudged()? {
+        let problem = format!(
+            "there are pairs without a verdict, such as {id}: {reason}; build again to try them again, or label them \
+             otherwise"
+        );
+        return Err(FactoryError::step("labels", problem));
+    }
+    let (ledger, judge) = judging.ledger();
+    let Some(target) = Target::named(PAIRS.name) else { return Ok(()) };
+    let request =
+        ExportRequest { target, split: "test", graded: false, renumber: false, grades: Grades::Refuse };
+    let out = workspace.join("judged.jsonl");
+    if out.exists() {
+        std::fs::remove_file(&out).map_err(FactoryError::write(&out))?;
+    }
+    export(ledger, judge, &request, &out)?;
+    let mut decided: HashMap<String, i32> = HashMap::new();
+    jsonl::for_each(&out, &mut |pair: LabelledPair, _| {
+        if let Some(label) = pair.label {
+            decided.insert(pair.id, label);
+        }
+        Ok(())
+    })?;
+    for ((query, code), label) in pairs.iter().zip(labels) {
+        if label.is_none()
+            && let Some(decided) = decided.get(&pair_id(&queries[*query], code))
+        {
+            *label = Some((*decided, evidence.clone()));
+        }
+    }
+    Ok(())
+}

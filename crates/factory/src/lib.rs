@@ -1,0 +1,33 @@
+//! Builds labelled benchmarks and training pairs from any code: sources, a pool of functions, queries, candidates,
+//! labels, splits, exports and a data card, by one plan.
+//!
+//! [`Plan::open`] reads a plan and says what is wrong with it, [`build`] does what it says. Every step of a build is a
+//! directory named by the hash of all that it depends on ([`Store`]), written whole or not at all: a changed parameter
+//! redoes what depends on it, and a build that was killed goes on. Between the steps are functions of values: what a
+//! function is ([`extract_records`]), which are kept ([`Filter`]), which queries look for code ([`Intents`]).
+
+mod build;
+mod candidates;
+mod card;
+mod error;
+mod export;
+mod filter;
+mod function;
+mod intent;
+mod jsonl;
+mod labels;
+mod plan;
+mod pool;
+mod query;
+mod record;
+mod source;
+mod step;
+
+pub use build::{Built, Event, Tools, build};
+pub use error::FactoryError;
+pub use filter::{Filter, filters};
+pub use function::{Origin, extract_records};
+pub use intent::{Category, Finding, Intents};
+pub use plan::Plan;
+pub use record::{CodeRecord, QueryRecord};
+pub use step::{Key, Step, Store};

@@ -1,0 +1,149 @@
+use std::fs;
+
+use super::*;
+
+const PLAN: &str = r#"
+title = "Small"
+[[sources]]
+name = "a"
+kind = "directory"
+path = "src"
+[[queries]]
+name = "docstrings"
+kind = "docstrings"
+[[labels]]
+kind = "pairing"
+[[exports]]
+format = "beir"
+"#;
+
+fn open(text: &str) -> Result<Plan, FactoryError> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("plan.toml");
+    fs::write(&path, text).unwrap();
+    Plan::open(&path)
+}
+
+#[test]
+fn a_plan_has_defaults_and_paths_from_its_directory() {
+    let plan = open(PLAN).unwrap();
+    assert_eq!((plan.title.as_str(), plan.seed, plan.candidates.k), ("Small", 42, 10));
+    assert!(plan.sources[0].path.ends_with("src") && plan.sources[0].path.is_absolute());
+    assert_eq!(plan.default_out(), plan.path.with_extension("build"));
+    assert_eq!(plan.splits.parts.len(), 3);
+}
+
+/// A plan with one text in the place of another is refused at a line, with these words.
+#[track_caller]
+fn check(from: &str, to: &str, line: usize, expected: &[&str]) {
+    assert!(PLAN.contains(from), "{from}");
+    let error = open(&PLAN.replacen(from, to, 1)).unwrap_err().to_string();
+    assert!(error.contains(&format!("plan.toml:{line}: ")), "{error}");
+    for words in expected {
+        assert!(error.contains(words), "{words}: {error}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
+    check("title =", "titel =", 2, &["unknown field `titel`", "expected one of `title`"]);
+    check("kind = \"directory\"", "kind = \"folder\"", 5, &["unknown variant `folder`"]);
+    check("name = \"a\"", "name = \"a b\"", 4, &["expected a name of letters", "found \"a b\""]);
+    check("[[exports]]\nformat = \"beir\"\n", "", 1, &["expected [[exports]]", "add one"]);
+    check("\"beir\"", "\"bier\"", 13, &["expected a format, one of", "did you mean \"beir\"?"]);
+    check(
+        "[[exports]]",
+        "[[exports]]\nformat = \"beir\"\n[[exports]]",
+        15,
+        &["\"beir\" is exported already"],
+    );
+    check(
+        "[[queries]]",
+        "[pool]\nfilters = [\"documented\",\n\"cosqa-pluss\"]\n[[queries]]",
+        9,
+        &["a filter", "did you mean \"cosqa-plus\"?"],
+    );
+    check(
+        "[[queries]]",
+        "[pool]\nlanguages = [\"pyton\"]\n[[queries]]",
+        8,
+        &["expected a language, found \"pyton\""],
+    );
+    check("kind = \"docstrings\"", "kind = \"file\"", 9, &["needs `path`"]);
+    check("kind = \"docstrings\"", "kind = \"docstrings\"\npath = \"x\"", 10, &["remove it"]);
+    check("kind = \"docstrings\"", "kind = \"docstrings\"\nmaximum = 0", 10, &["expected 1 or more"]);
+    check(
+        "kind = \"docstrings\"",
+        "kind = \"docstrings\"\nfilters = [\"intents\"]",
+        10,
+        &["did you mean \"intent\"?"],
+    );
+    check("[[labels]]", "[candidates]\nk = 0\n[[labels]]", 11, &["expected 1 to 1000 as `k`, found 0"]);
+    check("[[labels]]", "[candidates]\nencoders = [\"bm25\"]\n[[labels]]", 11, &["put others into `union`"]);
+    check(
+        "[[labels]]",
+        "[candidates]\nunion = [\"rrf(bm25, run:x)\"]\n[[labels]]",
+        11,
+        &["the pool is made here"],
+    );
+    check("[[labels]]", "[candidates]\nunion = [\"rrf(\"]\n[[labels]]", 11, &["expected"]);
+    check("[[labels]]", "[candidates]\nencoders = []\nunion = []\n[[labels]]", 10, &["found neither"]);
+    check("kind = \"pairing\"", "kind = \"judge\"", 11, &["needs `path`"]);
+    check("kind = \"pairing\"", "kind = \"pairing\"\npath = \"x\"", 12, &["remove it"]);
+    check("[[labels]]", "[[labels]]\nkind = \"negative\"\n[[labels]]", 11, &["expected it as the last"]);
+    check("[[exports]]", "[splits.parts]\ntrain = 0\n[[exports]]", 12, &["with a size over 0"]);
+    check("format = \"beir\"", "format = \"beir\"\nparts = [\"tst\"]", 14, &["did you mean \"test\"?"]);
+}
+
+#[test]
+#[cfg(unix)]
+fn links_that_lead_out_of_the_directory_of_a_plan_are_refused() {
+    let outer = tempfile::tempdir().unwrap();
+    let directory = outer.path().join("plan");
+    fs::create_dir_all(&directory).unwrap();
+    fs::create_dir_all(outer.path().join("elsewhere")).unwrap();
+    std::os::unix::fs::symlink("../elsewhere", directory.join("src")).unwrap();
+    let path = directory.join("plan.toml");
+    fs::write(&path, PLAN).unwrap();
+    let error = Plan::open(&path).unwrap_err().to_string();
+    assert!(error.contains("plan.toml:6: ") && error.contains("leads out of the directory"), "{error}");
+}
+
+/// The entries that a table may have, as the error about another one lists them.
+fn known_entries(table: &str) -> Vec<String> {
+    let surprise = match table {
+        "" => format!("surprise = 1\n{PLAN}"),
+        "pool" | "candidates" | "splits" => format!("{PLAN}[{table}]\nsurprise = 1\n"),
+        _ => PLAN.replacen(&format!("[[{table}]]"), &format!("[[{table}]]\nsurprise = 1"), 1),
+    };
+    let message = open(&surprise).unwrap_err().to_string();
+    let list = message.split("expected ").nth(1).unwrap_or_else(|| panic!("{message}"));
+    list.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_entry_is_documented_and_nothing_else_is() {
+    let text = include_str!("../../../../docs/reference/build-plans.md");
+    let plan = text.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let documented: toml::Table = plan.parse().unwrap();
+    for table in ["", "sources", "pool", "queries", "candidates", "labels", "splits", "exports"] {
+        let found = match table {
+            "" => &documented,
+            _ => match &documented[table] {
+                toml::Value::Array(tables) => tables[0].as_table().unwrap(),
+                other => other.as_table().unwrap(),
+            },
+        };
+        let mut found: Vec<&str> = found.keys().map(String::as_str).collect();
+        let mut known = known_entries(table);
+        found.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(found, known, "[{table}] in docs/reference/build-plans.md");
+    }
+    for (name, about) in filter::filters() {
+        assert!(text.contains(&format!("| `{name}` | {about} |")), "{name}");
+    }
+    for format in EXPORT_FORMATS {
+        assert!(text.contains(&format!("`{format}`")), "{format}");
+    }
+}

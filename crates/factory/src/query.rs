@@ -1,0 +1,279 @@
+//! Queries: from the documentation of the pool, or from a file.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::slice;
+
+use quarry_corpus::dataset;
+use quarry_corpus::formats::Record;
+use quarry_corpus::pairs::question;
+use quarry_files::read_regular_text;
+use serde::Serialize;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::error::FactoryError;
+use crate::intent::Intents;
+use crate::jsonl::{self, Writer};
+use crate::plan::{QueryKind, QueryPlan};
+use crate::pool::POOL;
+use crate::record::{CodeRecord, QueryRecord, id_of, normalized_hash};
+use crate::step::{Key, Step, sha256};
+
+/// Changes when the same input and parameters give other queries.
+const VERSION: u32 = 1;
+const MERGE_VERSION: u32 = 1;
+
+/// Maximum size of a file of queries that is text, in bytes.
+const MAX_TEXT_BYTES: u64 = 1 << 30;
+
+/// The queries of a step.
+pub(crate) const QUERIES: &str = "queries.jsonl";
+/// Queries that a filter removed, with the rule that did.
+const EXCLUDED: &str = "excluded.jsonl";
+
+#[derive(Serialize)]
+struct Identity<'p> {
+    plan: QueryPlan,
+    seed: u64,
+    /// Stands for the file of queries.
+    content: Option<String>,
+    /// The rules of the intent filter, where it is asked.
+    rules: Option<&'p str>,
+}
+
+#[derive(Serialize)]
+struct Excluded<'q> {
+    text: &'q str,
+    rule: String,
+}
+
+/// The step that makes the queries of one source.
+///
+/// # Errors
+/// When the file of queries cannot be read.
+pub(crate) fn step(plan: &QueryPlan, seed: u64, pool: &Key) -> Result<Step, FactoryError> {
+    let content = match &plan.path {
+        Some(path) => Some(content_hash(path)?),
+        None => None,
+    };
+    let rules = plan.filters.iter().any(|filter| filter == "intent").then(|| Intents::builtin_text());
+    // Where the file lies does not count.
+    let identity = Identity { plan: QueryPlan { path: None, ..plan.clone() }, seed, content, rules };
+    let inputs = if plan.kind == QueryKind::Docstrings { vec![pool] } else { Vec::new() };
+    Ok(Step::new(format!("queries {}", plan.name), VERSION, &identity, &inputs))
+}
+
+/// Stands for a file, or the files of a directory.
+pub(crate) fn content_hash(path: &Path) -> Result<String, FactoryError> {
+    if path.is_dir() {
+        let sources = dataset::sources(slice::from_ref(&path.to_owned()), "", "test")?;
+        let hashes: Result<Vec<String>, _> =
+            sources.iter().map(|source| content_hash(&source.path)).collect();
+        return Ok(sha256(hashes?.join(" ").as_bytes()));
+    }
+    let bytes = quarry_files::read_regular(path, u64::MAX >> 1).map_err(FactoryError::read(path))?;
+    Ok(sha256(&bytes))
+}
+
+/// Writes the queries of one source to a step's directory.
+///
+/// # Errors
+/// When its input cannot be read, or the queries cannot be written.
+pub(crate) fn write(
+    plan: &QueryPlan,
+    seed: u64,
+    pool: &Path,
+    step: &Path,
+) -> Result<BTreeMap<String, u64>, FactoryError> {
+    let mut found = Found::default();
+    match (plan.kind, &plan.path) {
+        (QueryKind::Docstrings, _) => jsonl::for_each(&pool.join(POOL), &mut |record: CodeRecord, _| {
+            let own_name = record.name.rsplit('.').next().unwrap_or_default();
+            if let Some(text) = question(&record.documentation, own_name, plan.extent) {
+                found.add(&text, Some(record.id));
+            }
+            Ok(())
+        })?,
+        (QueryKind::File, Some(path)) => read_file(path, &mut |text| found.add(text, None))?,
+        (QueryKind::File, None) => {}
+    }
+    let n_read = found.n_read;
+    let containing: Vec<String> = plan.containing.iter().map(|word| word.to_lowercase()).collect();
+    let filters_intent = plan.filters.iter().any(|filter| filter == "intent");
+    let intents = Intents::builtin();
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    let mut excluded = Writer::create(&step.join(EXCLUDED))?;
+    let mut kept = Vec::new();
+    for (text, codes) in found.queries {
+        let rule = rule_against(&text, &containing, filters_intent.then_some(intents));
+        if let Some((name, rule)) = rule {
+            *counts.entry(format!("removed by {name}")).or_default() += 1;
+            excluded.write(&Excluded { text: &text, rule })?;
+        } else {
+            kept.push((text, codes));
+        }
+    }
+    excluded.finish()?;
+    if let Some(maximum) = plan.maximum.filter(|maximum| *maximum < kept.len()) {
+        kept = drawn(kept, maximum, seed);
+    }
+    let mut writer = Writer::create(&step.join(QUERIES))?;
+    for (text, codes) in &kept {
+        let (id, origin) = (id_of(&[text]), plan.name.clone());
+        writer.write(&QueryRecord { id, text: text.clone(), origin, codes: codes.clone() })?;
+    }
+    writer.finish()?;
+    counts.insert("read".into(), n_read);
+    counts.insert("kept".into(), kept.len() as u64);
+    Ok(counts)
+}
+
+/// The rule by which a query is not taken, with the filter that it belongs to.
+fn rule_against(text: &str, containing: &[String], intents: Option<&Intents>) -> Option<(String, String)> {
+    let lower = text.to_lowercase();
+    if !containing.is_empty() && !containing.iter().any(|word| lower.contains(word)) {
+        return Some(("containing".into(), format!("holds none of {}", containing.join(", "))));
+    }
+    let finding = intents?.find(text)?;
+    Some((format!("intent {}", finding.category), format!("{}: {}", finding.category, finding.keyword)))
+}
+
+/// As many queries as asked for, by a hash of the text: a longer list keeps those of a shorter one. Order is kept.
+fn drawn(queries: Vec<(String, Vec<String>)>, maximum: usize, seed: u64) -> Vec<(String, Vec<String>)> {
+    let mut order: Vec<(u64, usize)> = (queries.iter().enumerate())
+        .map(|(number, (text, _))| (xxh3_64_with_seed(text.as_bytes(), seed), number))
+        .collect();
+    order.sort_unstable();
+    let mut chosen: Vec<usize> = order.into_iter().take(maximum).map(|(_, number)| number).collect();
+    chosen.sort_unstable();
+    let mut chosen = chosen.into_iter().peekable();
+    queries
+        .into_iter()
+        .enumerate()
+        .filter(|(number, _)| chosen.next_if_eq(number).is_some())
+        .map(|(_, query)| query)
+        .collect()
+}
+
+/// Queries with distinct texts, in the order in which they came.
+#[derive(Default)]
+struct Found {
+    queries: Vec<(String, Vec<String>)>,
+    places: HashMap<u128, usize>,
+    n_read: u64,
+}
+
+impl Found {
+    fn add(&mut self, text: &str, code: Option<String>) {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        if text.is_empty() {
+            return;
+        }
+        self.n_read += 1;
+        let next = self.queries.len();
+        let place = *self.places.entry(normalized_hash(&text)).or_insert(next);
+        if place == next {
+            self.queries.push((text, Vec::new()));
+        }
+        self.queries[place].1.extend(code);
+    }
+}
+
+/// The queries of a file: of text a line each, else what a format of data sets holds.
+fn read_file(path: &Path, each: &mut dyn FnMut(&str)) -> Result<(), FactoryError> {
+    if path.extension().is_some_and(|ending| ending == "txt") {
+        let text = read_regular_text(path, MAX_TEXT_BYTES).map_err(FactoryError::read(path))?;
+        text.lines().for_each(each);
+        return Ok(());
+    }
+    let sources = dataset::sources(slice::from_ref(&path.to_owned()), "", "test")?;
+    dataset::for_each(&sources, &mut |_, record| {
+        match record {
+            Record::Query(query) => each(&query.text),
+            Record::Pair(pair) => each(&pair.query.text),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// The step that joins the queries of all sources.
+pub(crate) fn merge_step(sources: &[&Key]) -> Step {
+    Step::new("merge", MERGE_VERSION, &(), sources)
+}
+
+/// Writes the queries of all sources, each text once; of the same text the codes of all sources belong to it.
+///
+/// # Errors
+/// When queries cannot be read or written, or there are none.
+pub(crate) fn merge(sources: &[PathBuf], step: &Path) -> Result<BTreeMap<String, u64>, FactoryError> {
+    let mut merged: Vec<QueryRecord> = Vec::new();
+    let mut places: HashMap<u128, usize> = HashMap::new();
+    let mut n_repeated = 0;
+    for source in sources {
+        jsonl::for_each(&source.join(QUERIES), &mut |query: QueryRecord, _| {
+            let next = merged.len();
+            let place = *places.entry(normalized_hash(&query.text.to_lowercase())).or_insert(next);
+            if place == next {
+                merged.push(query);
+            } else {
+                n_repeated += 1;
+                merged[place].codes.extend(query.codes);
+            }
+            Ok(())
+        })?;
+    }
+    if merged.is_empty() {
+        let problem = "expected queries, found none: no documentation is a question, or the filters removed all; loosen \
+                       them, or name a file of queries";
+        return Err(FactoryError::step("queries", problem));
+    }
+    let mut writer = Writer::create(&step.join(QUERIES))?;
+    for query in &mut merged {
+        query.codes.sort_unstable();
+        query.codes.dedup();
+        writer.write(query)?;
+    }
+    writer.finish()?;
+    Ok([("queries".to_owned(), merged.len() as u64), ("repeated".to_owned(), n_repeated)].into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drawn_queries_stay_when_more_are_drawn() {
+        let queries: Vec<(String, Vec<String>)> =
+            (0..100).map(|n| (format!("query {n}"), Vec::new())).collect();
+        let few = drawn(queries.clone(), 10, 42);
+        let more = drawn(queries.clone(), 30, 42);
+        assert_eq!((few.len(), more.len()), (10, 30));
+        assert!(few.iter().all(|query| more.contains(query)));
+        assert_ne!(few, drawn(queries, 10, 43));
+    }
+
+    #[test]
+    fn rules_against_queries_are_named() {
+        let python = ["python".to_owned()];
+        let rule = |text| rule_against(text, &python, Some(Intents::builtin()));
+        assert_eq!(rule("Python reverse a list"), None);
+        assert_eq!(rule("reverse a list").unwrap().0, "containing");
+        let (name, why) = rule("what is a python list").unwrap();
+        assert_eq!((name.as_str(), why.as_str()), ("intent conceptual", "conceptual: what is"));
+    }
+
+    #[test]
+    fn texts_are_asked_once() {
+        let mut found = Found::default();
+        for (text, code) in [("a  b", "1"), ("c", "2"), (" a b ", "3"), ("", "4")] {
+            found.add(text, Some(code.into()));
+        }
+        assert_eq!(found.n_read, 3);
+        assert_eq!(
+            found.queries,
+            [("a b".into(), vec!["1".into(), "3".into()]), ("c".into(), vec!["2".into()])]
+        );
+    }
+}

@@ -1,0 +1,300 @@
+//! Steps of a build: directories that are named by what they depend on, and are there whole or not at all.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::error::FactoryError;
+
+/// Beginning of the names of what is not whole yet.
+const PARTIAL: &str = ".partial-";
+
+/// The file in a step's directory that says what it is.
+const DESCRIPTION: &str = "step.json";
+
+/// Stands for all that a step's output depends on.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Key(String);
+
+impl Key {
+    /// The 32 hexadecimal digits that name the step's directory.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What a step is and came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// What it is called in its plan, such as `pool` or `queries docstrings`.
+    pub name: String,
+    /// Changes when the program does the same step otherwise.
+    pub version: u32,
+    /// The parameters of the plan, and what identifies what they name.
+    pub parameters: Value,
+    /// The steps that it reads.
+    pub inputs: Vec<Key>,
+    /// Numbers that say what it came to, in the order of their names.
+    #[serde(default)]
+    pub counts: BTreeMap<String, u64>,
+}
+
+impl Step {
+    /// A step that is to be done.
+    pub(crate) fn new(
+        name: impl Into<String>,
+        version: u32,
+        parameters: &impl Serialize,
+        inputs: &[&Key],
+    ) -> Self {
+        Self {
+            name: name.into(),
+            version,
+            parameters: serde_json::to_value(parameters).unwrap_or_default(),
+            inputs: inputs.iter().map(|key| (*key).clone()).collect(),
+            counts: BTreeMap::new(),
+        }
+    }
+
+    /// Stands for it. What a step is called, and what it came to, does not count.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        // What a step does is the first word of its name.
+        let kind = self.name.split(' ').next().unwrap_or_default();
+        let described = serde_json::json!([kind, self.version, self.parameters, self.inputs]);
+        Key(hexadecimal(&Sha256::digest(described.to_string()))[..32].to_owned())
+    }
+}
+
+/// SHA-256 in hexadecimal digits.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The directory of a build. One process at a time works in it.
+#[derive(Debug)]
+pub struct Store {
+    root: PathBuf,
+    /// The system takes the lock back when the process ends, however it does.
+    _lock: File,
+}
+
+impl Store {
+    /// A directory, made if there is none; what a killed process left half-written is removed.
+    ///
+    /// # Errors
+    /// When it cannot be made, or another process works in it.
+    pub fn open(root: &Path) -> Result<Self, FactoryError> {
+        for directory in [root.to_owned(), root.join("steps"), root.join("work")] {
+            fs::create_dir_all(&directory).map_err(FactoryError::write(&directory))?;
+        }
+        let path = root.join(".lock");
+        let lock = File::create(&path).map_err(FactoryError::write(&path))?;
+        lock.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => FactoryError::InUse(root.to_owned()),
+            TryLockError::Error(source) => FactoryError::Write { path, source },
+        })?;
+        for directory in [root.to_owned(), root.join("steps"), root.join("exports")] {
+            let Ok(entries) = fs::read_dir(&directory) else { continue };
+            for entry in entries {
+                let entry = entry.map_err(FactoryError::read(&directory))?;
+                if entry.file_name().to_string_lossy().starts_with(PARTIAL) {
+                    remove(&entry.path())?;
+                }
+            }
+        }
+        Ok(Self { root: root.to_owned(), _lock: lock })
+    }
+
+    /// The directory of the build.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where the output of a step is, done or not.
+    #[must_use]
+    pub fn directory(&self, key: &Key) -> PathBuf {
+        directory_of(&self.root, key)
+    }
+
+    /// Where a step keeps what it needs to go on after it was killed.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub(crate) fn workspace(&self, key: &Key) -> Result<PathBuf, FactoryError> {
+        let directory = self.root.join("work").join(key.as_str());
+        fs::create_dir_all(&directory).map_err(FactoryError::write(&directory))?;
+        Ok(directory)
+    }
+
+    /// Does a step unless it is done: `work` writes its output into a directory that then gets its name, and returns
+    /// what it came to.
+    ///
+    /// # Errors
+    /// What `work` returns, or when the output cannot be written.
+    pub(crate) fn run(
+        &self,
+        step: Step,
+        work: impl FnOnce(&Path) -> Result<BTreeMap<String, u64>, FactoryError>,
+    ) -> Result<(Step, bool), FactoryError> {
+        let key = step.key();
+        if let Some(known) = read(&self.root, &key) {
+            return Ok((Step { name: step.name, ..known }, true));
+        }
+        let target = self.directory(&key);
+        let partial = target.with_file_name(format!("{PARTIAL}{}", key.as_str()));
+        fs::create_dir_all(&partial).map_err(FactoryError::write(&partial))?;
+        let counts = match work(&partial) {
+            Ok(counts) => counts,
+            Err(error) => {
+                // Nothing half-written is left, whatever the reason.
+                let _ = fs::remove_dir_all(&partial);
+                return Err(error);
+            }
+        };
+        let step = Step { counts, ..step };
+        let text = serde_json::to_vec_pretty(&step).unwrap_or_default();
+        write_file(&partial.join(DESCRIPTION), &text)?;
+        // What stands in its place is not a step, or it would have been found.
+        if target.exists() {
+            remove(&target)?;
+        }
+        fs::rename(&partial, &target).map_err(FactoryError::write(&target))?;
+        let workspace = self.root.join("work").join(key.as_str());
+        if workspace.exists() {
+            remove(&workspace)?;
+        }
+        Ok((step, false))
+    }
+
+    /// Copies the output of a step to `path`, which appears whole or not at all in the place of what is there.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn publish(&self, key: &Key, path: &Path) -> Result<(), FactoryError> {
+        let directory = path.parent().unwrap_or(&self.root);
+        fs::create_dir_all(directory).map_err(FactoryError::write(directory))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let [partial, old] = ["", "old-"].map(|what| directory.join(format!("{PARTIAL}{what}{name}")));
+        copy(&self.directory(key), &partial)?;
+        if path.exists() {
+            fs::rename(path, &old).map_err(FactoryError::write(path))?;
+        }
+        fs::rename(&partial, path).map_err(FactoryError::write(path))?;
+        if old.exists() { remove(&old) } else { Ok(()) }
+    }
+}
+
+fn directory_of(root: &Path, key: &Key) -> PathBuf {
+    root.join("steps").join(key.as_str())
+}
+
+/// A step that is done, by its key.
+pub(crate) fn read(root: &Path, key: &Key) -> Option<Step> {
+    let text = fs::read(directory_of(root, key).join(DESCRIPTION)).ok()?;
+    serde_json::from_slice(&text).ok().filter(|step: &Step| step.key() == *key)
+}
+
+fn remove(path: &Path) -> Result<(), FactoryError> {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    removed.map_err(FactoryError::write(path))
+}
+
+/// Copies a directory, without the description of its step.
+fn copy(from: &Path, to: &Path) -> Result<(), FactoryError> {
+    fs::create_dir_all(to).map_err(FactoryError::write(to))?;
+    for entry in fs::read_dir(from).map_err(FactoryError::read(from))? {
+        let entry = entry.map_err(FactoryError::read(from))?;
+        let (path, name) = (entry.path(), entry.file_name());
+        if path.is_dir() {
+            copy(&path, &to.join(name))?;
+        } else if name != DESCRIPTION {
+            fs::copy(&path, to.join(&name)).map_err(FactoryError::write(to.join(&name)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes a file that appears whole or not at all.
+pub(crate) fn write_file(path: &Path, content: &[u8]) -> Result<(), FactoryError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let partial = path.with_file_name(format!("{PARTIAL}{name}"));
+    let write = || -> io::Result<()> {
+        let mut file = File::create(&partial)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&partial, path)
+    };
+    write().map_err(FactoryError::write(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(parameter: u32, inputs: &[&Key]) -> Step {
+        Step::new("test one", 1, &parameter, inputs)
+    }
+
+    #[test]
+    fn a_key_stands_for_what_a_step_depends_on() {
+        let one = step(1, &[]);
+        assert_ne!(one.key(), step(2, &[]).key());
+        assert_ne!(one.key(), step(1, &[&one.key()]).key());
+        assert_ne!(one.key(), Step { version: 2, ..one.clone() }.key());
+        assert_eq!(one.key(), Step { name: "test two".into(), ..one.clone() }.key());
+        assert_ne!(one.key(), Step { name: "other".into(), ..one.clone() }.key());
+        let counts = [("n".to_owned(), 1)].into();
+        assert_eq!(one.key(), Step { counts, ..one.clone() }.key());
+    }
+
+    #[test]
+    fn a_step_is_done_once_and_leaves_nothing_when_it_fails() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let failed = store.run(step(1, &[]), |path| {
+            fs::write(path.join("half"), "").unwrap();
+            Err(FactoryError::Stopped)
+        });
+        assert!(failed.is_err());
+        assert_eq!(fs::read_dir(directory.path().join("steps")).unwrap().count(), 0);
+        for is_known in [false, true] {
+            let (done, known) = store
+                .run(step(1, &[]), |path| {
+                    assert!(!is_known);
+                    fs::write(path.join("whole"), "text").unwrap();
+                    Ok([("n".to_owned(), 7)].into())
+                })
+                .unwrap();
+            assert_eq!((known, done.counts["n"]), (is_known, 7));
+            let target = directory.path().join("exports/x");
+            store.publish(&done.key(), &target).unwrap();
+            assert_eq!(fs::read_to_string(target.join("whole")).unwrap(), "text");
+            assert_eq!(fs::read_dir(&target).unwrap().count(), 1);
+        }
+    }
+
+    #[test]
+    fn one_process_at_a_time_works_in_a_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let steps = directory.path().join("steps");
+        fs::create_dir_all(steps.join(".partial-0")).unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        assert!(!steps.join(".partial-0").exists());
+        let error = Store::open(directory.path()).unwrap_err().to_string();
+        assert!(error.contains("another `quarry data build` is at work here"), "{error}");
+        drop(store);
+        Store::open(directory.path()).unwrap();
+    }
+}

@@ -1,0 +1,80 @@
+"""Makes recording.jsonl of this example: serves what a judge would say, on loopback, and lets quarry build the plan with it.
+
+Which functions answer a query is written in ANSWERS; those of other queries are the ones that they were made of. Needed
+after a change of the prompt, of a source or of a query. Needs Python 3.11.
+
+    python3 examples/build/record.py target/release/quarry
+"""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+HERE = pathlib.Path(__file__).parent
+PORT = 8766
+
+# Queries, and the names of the functions that answer them.
+ANSWERS = {
+    "python reverse a sentence word by word": ["reverse_words"],
+    "python check if number is prime": ["is_prime"],
+    "python flatten nested list": ["flatten"],
+    "python count word frequency in text": ["count_words"],
+    "python remove duplicate items keep order": ["unique"],
+    "golang read file into lines": ["ReadLines"],
+    "typescript wait some milliseconds": ["sleep"],
+    "python get the average of numbers": ["mean", "average"],
+    "python split list into parts": ["chunks"],
+    "python swap dictionary keys and values": ["invert_dict"],
+    "python string without vowels": ["remove_vowels"],
+    "sha256 of a file in go": ["Checksum"],
+}
+
+
+def answer(messages):
+    texts = messages[-1]["content"]
+    names = [name for query, names in ANSWERS.items() if query in texts for name in names]
+    is_answer = any(f" {name}(" in texts or f" {name}<" in texts for name in names)
+    why = "It does what is asked for." if is_answer else "It does something else."
+    return json.dumps({"analysis": why, "judgement": "yes" if is_answer else "no"})
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        request = self.rfile.read(int(self.headers["content-length"]))
+        text = answer(json.loads(request)["messages"])
+        usage = {"prompt_tokens": len(request) // 4, "completion_tokens": len(text) // 4}
+        choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        body = json.dumps({"choices": [choice], "usage": usage}).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def main():
+    quarry = pathlib.Path(sys.argv[1]).resolve()
+    server = ThreadingHTTPServer(("127.0.0.1", PORT), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with tempfile.TemporaryDirectory() as directory:
+        copy = pathlib.Path(directory, "build")
+        shutil.copytree(HERE, copy, ignore=shutil.ignore_patterns("*.build"))
+        judge = (copy / "judge.toml").read_text()
+        (copy / "judge.toml").write_text(judge.replace("replay =", "record ="))
+        (copy / "recording.jsonl").unlink(missing_ok=True)
+        subprocess.run([quarry, "data", "build", copy / "plan.toml"], check=True)
+        lines = sorted((copy / "recording.jsonl").read_text().splitlines())
+        (HERE / "recording.jsonl").write_text("\n".join(lines) + "\n")
+    server.shutdown()
+
+
+if __name__ == "__main__":
+    main()

@@ -419,10 +419,10 @@ mod tests {
     #[test]
     fn the_commit_that_is_checked_out_is_told() {
         let mut fixture = Fixture::new();
-        assert_eq!(head(fixture.folder.path()), None);
+        assert_eq!(head(fixture.directory.path()), None);
         let commit = fixture.commit("begin", &[("lib/a.py", Some("a"))]).to_string();
-        assert_eq!(head(fixture.folder.path()), Some(commit.clone()));
-        assert_eq!(head(&fixture.folder.path().join("lib")), Some(commit));
+        assert_eq!(head(fixture.directory.path()), Some(commit.clone()));
+        assert_eq!(head(&fixture.directory.path().join("lib")), Some(commit));
         assert_eq!(head(tempfile::tempdir().unwrap().path()), None);
     }
 

@@ -103,7 +103,7 @@ pub(crate) fn write(
     fs::remove_dir_all(workspace).map_err(FactoryError::write(workspace))?;
     fs::create_dir_all(workspace).map_err(FactoryError::write(workspace))?;
     let shared = match target {
-        Target::Folder(_) => write_corpus(inputs, workspace, numbered)?,
+        Target::Directory(_) => write_corpus(inputs, workspace, numbered)?,
         Target::File(_) => Vec::new(),
     };
     let mut counts = BTreeMap::new();
@@ -113,7 +113,7 @@ pub(crate) fn write(
         sources.push(pairs);
         dataset::sort(&mut sources);
         let out = match target {
-            Target::Folder(_) => workspace.join(part).join(&plan.format),
+            Target::Directory(_) => workspace.join(part).join(&plan.format),
             Target::File(format) => step.join(part).with_added_extension(ending(format)),
         };
         let converted = convert(&sources, target, &out, part, &Options::default())?;
@@ -126,7 +126,7 @@ pub(crate) fn write(
         if converted.negatives > 0 {
             counts.insert(format!("negatives left out of {part}"), converted.negatives as u64);
         }
-        if let Target::Folder(_) = target {
+        if let Target::Directory(_) = target {
             take_over(&out, step)?;
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use quarry_corpus::git;
-use quarry_walk::{FileFlags, ListedFile, WalkOptions, base_folder, list, open, read, resolved};
+use quarry_walk::{FileFlags, ListedFile, WalkOptions, base_directory, list, open, read, resolved};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
@@ -120,7 +120,7 @@ impl Directory {
     ) -> Result<String, FactoryError> {
         let options = WalkOptions::default();
         let root = &*resolved(&plan.path);
-        let base = open(base_folder(root)?)?;
+        let base = open(base_directory(root)?)?;
         let origin = |path: &str| Origin {
             source: plan.name.clone(),
             repository: plan.repository.clone().unwrap_or_else(|| plan.name.clone()),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use quarry_corpus::formats::{Document, Query};
 use quarry_embed::{Embedder, Side, Vectors, embed_many};
 use quarry_eval::method::{Corpus, LoadModel, Method, ModelName, QUERIES_PER_BATCH};
-use quarry_transformer::nearest::{Neighbour, nearest};
+use quarry_transformer::nearest::{Neighbor, nearest};
 use serde::{Deserialize, Serialize};
 
 use crate::error::FactoryError;
@@ -142,8 +142,8 @@ pub(crate) fn write(
                 let best = prepared.scorer.best(&batch, plan.k)?;
                 found.extend(best.into_iter().map(|best| {
                     // What shares no word with the query was not found.
-                    let is_found = |neighbour: &Neighbour| neighbour.similarity > 0.0;
-                    let numbered = |neighbour: Neighbour| (numbers[neighbour.position], neighbour.similarity);
+                    let is_found = |neighbor: &Neighbor| neighbor.similarity > 0.0;
+                    let numbered = |neighbor: Neighbor| (numbers[neighbor.position], neighbor.similarity);
                     best.into_iter().filter(is_found).map(numbered).collect()
                 }));
             }
@@ -213,8 +213,8 @@ impl Workspace<'_> {
             let documents = together(encoders, Side::Document, &texts)?;
             let found = nearest(&asked, &documents, k + MARGIN);
             for (row, (all, found)) in best.found.iter_mut().zip(found).enumerate() {
-                let exact = |neighbour: Neighbour| {
-                    (block[neighbour.position].0, product(&asked, row, &documents, neighbour.position))
+                let exact = |neighbor: Neighbor| {
+                    (block[neighbor.position].0, product(&asked, row, &documents, neighbor.position))
                 };
                 all.extend(found.into_iter().map(exact));
                 // Those of equal scores stay in the order of the pool.
@@ -327,7 +327,7 @@ mod tests {
                 [own, other]
             };
             let mut vectors = Vectors { dimension: 2, values: texts.iter().flat_map(row).collect() };
-            vectors.normalise();
+            vectors.normalize();
             Ok(vectors)
         }
     }
@@ -339,14 +339,14 @@ mod tests {
         let joined = together(&encoders, Side::Document, &texts).unwrap();
         let found = nearest(&joined, &joined, 3);
         for (row, text) in texts.iter().enumerate() {
-            for neighbour in &found[row] {
+            for neighbor in &found[row] {
                 let cosine = |letter: char| {
                     let vectors =
-                        Letter(letter).embed_documents(&[text, texts[neighbour.position]]).unwrap().values;
+                        Letter(letter).embed_documents(&[text, texts[neighbor.position]]).unwrap().values;
                     vectors[0] * vectors[2] + vectors[1] * vectors[3]
                 };
                 let mean = (cosine('a') + cosine('b')) / 2.0;
-                assert!((neighbour.similarity - mean).abs() < 1e-6);
+                assert!((neighbor.similarity - mean).abs() < 1e-6);
             }
         }
     }

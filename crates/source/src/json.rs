@@ -1,8 +1,11 @@
 //! Finds the spans of values in a JSON text. serde_json has already validated the text, so nothing is checked here;
 //! for other text the spans are meaningless, but within bounds.
 
+use std::borrow::Cow;
 use std::iter;
 use std::ops::Range;
+
+use serde::Deserialize;
 
 /// The spans of the keys and values of the object at `start`, without leading white space; none if it is not an object.
 pub(crate) fn members(text: &[u8], start: usize) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
@@ -56,6 +59,46 @@ pub(crate) fn value_at(text: &[u8], at: usize) -> Option<Range<usize>> {
     Some(start..end)
 }
 
+/// The string at a span; none if something else is there. What is no character in it (half of a surrogate pair, bytes that
+/// are not UTF-8) is replaced.
+pub(crate) fn string(text: &[u8], span: Range<usize>) -> Option<Cow<'_, str>> {
+    #[derive(Deserialize)]
+    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+    let string = text.get(span)?;
+    let inner = string.strip_prefix(b"\"")?;
+    if let Ok(Text(read)) = serde_json::from_slice(string) {
+        return Some(read);
+    }
+    Some(Cow::Owned(unescaped(&String::from_utf8_lossy(inner.strip_suffix(b"\"").unwrap_or(inner)))))
+}
+
+/// What stands between the quotes of a string that serde_json does not take.
+fn unescaped(inner: &str) -> String {
+    let mut units: Vec<u16> = Vec::new();
+    let mut rest = inner.chars();
+    while let Some(c) = rest.next() {
+        let escaped = if c == '\\' { rest.next() } else { None };
+        let plain = match escaped.unwrap_or(c) {
+            _ if escaped.is_none() => c,
+            'b' => '\u{8}',
+            'f' => '\u{c}',
+            'n' => '\n',
+            'r' => '\r',
+            't' => '\t',
+            'u' => {
+                let digits = rest.as_str().get(..4).unwrap_or_default();
+                let unit = u16::from_str_radix(digits, 16).unwrap_or(char::REPLACEMENT_CHARACTER as u16);
+                rest = rest.as_str().get(4..).unwrap_or_default().chars();
+                units.push(unit);
+                continue;
+            }
+            c => c,
+        };
+        units.extend(plain.encode_utf16(&mut [0; 2]).iter());
+    }
+    String::from_utf16_lossy(&units)
+}
+
 /// After the string that begins at `start`.
 fn string_end(text: &[u8], start: usize) -> usize {
     let mut at = start + 1;
@@ -100,6 +143,21 @@ mod tests {
         assert_eq!(found, expected);
         let list: Vec<&[u8]> = elements(text, 8).map(|element| &text[element]).collect();
         assert_eq!(list, [&b"1"[..], br#""]\"""#, br#"{"b": [[]]}"#]);
+    }
+
+    #[test]
+    fn what_is_no_character_is_replaced() {
+        let check = |text: &[u8], expected: Option<&str>| {
+            let found = string(text, 0..text.len());
+            assert_eq!(found.as_deref(), expected, "{}", String::from_utf8_lossy(text));
+        };
+        check(br#""a\n\u00e4\ud83d\ude00""#, Some("a\nä\u{1f600}"));
+        check(br#""\ud800""#, Some("\u{fffd}"));
+        check(br#""a\ude00\tb\"\\\/\u0041\ud83d\ude00\ud83d""#, Some("a\u{fffd}\tb\"\\/A\u{1f600}\u{fffd}"));
+        check(b"\"\xe4\\n\"", Some("\u{fffd}\n"));
+        check(b"\"\xe4\\u12", Some("\u{fffd}\u{fffd}"));
+        check(b"null", None);
+        check(b"", None);
     }
 
     #[test]

@@ -8,7 +8,6 @@ use std::iter;
 use std::ops::Range;
 use std::time::Instant;
 
-use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::json;
@@ -32,14 +31,6 @@ pub enum NotebookError {
     NotACell {
         /// Line of the file, 1-based.
         line: u32,
-    },
-    /// A source has invalid escapes.
-    #[error("line {line}: the source of a cell must be text")]
-    NotText {
-        /// Line of the file, 1-based.
-        line: u32,
-        /// The cause; its lines are counted from this one.
-        source: serde_json::Error,
     },
     /// A source is neither a string nor a list of strings.
     #[error("line {line}: the source of a cell must be a string or a list of strings")]
@@ -78,8 +69,13 @@ struct Cell {
 }
 
 impl Notebook {
-    /// The text of a notebook and its metadata. Outputs and raw cells are left out.
+    /// The text of a notebook and its metadata. Outputs and raw cells are left out, and so is a cell, or a piece of its
+    /// source, that is of the wrong type; that is an error if nothing else is left.
     pub fn read(file: &[u8]) -> Result<(Vec<u8>, Self), NotebookError> {
+        // Of no use in JSON, and of the same length, so that lines stay where they are.
+        let without_nul = memchr::memchr(0, file)
+            .map(|_| file.iter().map(|&byte| if byte == 0 { b' ' } else { byte }).collect::<Vec<u8>>());
+        let file = without_nul.as_deref().unwrap_or(file);
         let start = if file.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
         serde_json::from_slice::<IgnoredAny>(&file[start..])?;
         let (mut cells, mut worksheets, mut metadata, mut version) = (None, None, None, 4);
@@ -113,11 +109,15 @@ impl Notebook {
             notebook: Self { lines: Vec::new(), cells: Vec::new(), n_lines: 0 },
             language: notebook_language(file, metadata),
             markdown: language_named("markdown"),
+            problem: None,
         };
         for cells in lists {
             for cell in json::elements(file, cells.start) {
-                text.add_cell(cell)?;
+                text.add_cell(cell);
             }
+        }
+        if let Some(problem) = text.problem.take_if(|_| text.notebook.cells.is_empty()) {
+            return Err(problem);
         }
         let n_lines = text.line(file.trim_ascii_end().len());
         Ok((text.bytes, Self { n_lines, ..text.notebook }))
@@ -201,16 +201,9 @@ pub(crate) fn cell_language(name: &str) -> Option<Language> {
     language_called(name).or_else(|| language_called(without_version))
 }
 
-/// The JSON string at a span of the file.
-fn text_of(file: &[u8], string: Range<usize>) -> Result<Cow<'_, str>, serde_json::Error> {
-    #[derive(Deserialize)]
-    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-    serde_json::from_slice(&file[string]).map(|Text(text)| text)
-}
-
-/// The values of the object at `start` by their keys; a value that is not text is empty.
+/// The values of the object at `start` by their keys; a key that is not text is empty.
 fn values(file: &[u8], start: usize) -> impl Iterator<Item = (Cow<'_, str>, Range<usize>)> {
-    json::members(file, start).map(|(key, value)| (text_of(file, key).unwrap_or_default(), value))
+    json::members(file, start).map(|(key, value)| (json::string(file, key).unwrap_or_default(), value))
 }
 
 /// The string that keys lead to from the object at `start`.
@@ -219,7 +212,7 @@ fn text_at<'a>(file: &'a [u8], mut start: usize, path: &[&str]) -> Option<Cow<'a
         start = values(file, start).find(|(key, _)| key == wanted)?.1.start;
     }
     let value = json::value_at(file, start)?;
-    text_of(file, value).ok()
+    json::string(file, value)
 }
 
 /// Builds the text of a notebook.
@@ -233,29 +226,33 @@ struct TextBuilder<'a> {
     notebook: Notebook,
     language: Option<Language>,
     markdown: Option<Language>,
+    /// The first thing that was left out because it is of another type than it must be.
+    problem: Option<NotebookError>,
 }
 
-impl<'a> TextBuilder<'a> {
+impl TextBuilder<'_> {
     /// Adds a cell of the file if it is code or Markdown and not empty.
-    fn add_cell(&mut self, cell: Range<usize>) -> Result<(), NotebookError> {
+    fn add_cell(&mut self, cell: Range<usize>) {
         let file = self.file;
         if file[cell.start] != b'{' {
-            return Err(NotebookError::NotACell { line: self.line(cell.start) });
+            let line = self.line(cell.start);
+            self.problem.get_or_insert(NotebookError::NotACell { line });
+            return;
         }
         let (mut kind, mut source, mut language, mut level) = (None, None, None, None);
         for (key, value) in values(file, cell.start) {
             match &*key {
-                "cell_type" => kind = text_of(file, value).ok(),
+                "cell_type" => kind = json::string(file, value),
                 // Code of nbformat 3 is an `input`.
                 "source" | "input" => source = Some(value),
-                "language" => language = text_of(file, value).ok(),
+                "language" => language = json::string(file, value),
                 "level" => level = serde_json::from_slice::<usize>(&file[value]).ok(),
                 // Visual Studio Code records it here if it differs from the notebook's.
                 "metadata" => language = text_at(file, value.start, &["vscode", "languageId"]).or(language),
                 _ => {}
             }
         }
-        let Some(source) = source else { return Ok(()) };
+        let Some(source) = source else { return };
         let language = language.and_then(|name| cell_language(&name)).or(self.language);
         match kind.as_deref() {
             Some("code") => self.add_source(source, "", language),
@@ -265,59 +262,50 @@ impl<'a> TextBuilder<'a> {
                 let marker = "#".repeat(level.unwrap_or(1).clamp(1, 6)) + " ";
                 self.add_source(source, &marker, self.markdown)
             }
-            _ => Ok(()),
+            _ => {}
         }
     }
 
     /// Adds a source of the file with `marker` before it.
-    fn add_source(
-        &mut self,
-        source: Range<usize>,
-        marker: &str,
-        language: Option<Language>,
-    ) -> Result<(), NotebookError> {
-        let file = self.file;
-        let line = self.line(source.start);
-        let mut pieces = Vec::new();
-        match file[source.start] {
-            b'"' => pieces.push((self.source_text(source)?, line)),
-            b'[' => {
-                for piece in json::elements(file, source.start) {
-                    let line = self.line(piece.start);
-                    if file[piece.start] != b'"' {
-                        return Err(NotebookError::NotASource { line });
-                    }
-                    pieces.push((self.source_text(piece)?, line));
-                }
-            }
-            b'n' => {}
-            _ => return Err(NotebookError::NotASource { line }),
-        }
-        let Some(language) = language.filter(|_| pieces.iter().any(|(piece, _)| !piece.is_empty())) else {
-            return Ok(());
-        };
+    fn add_source(&mut self, source: Range<usize>, marker: &str, language: Option<Language>) {
+        let pieces = self.pieces(source);
+        let Some(language) = language else { return };
+        let Some((_, first_line)) = pieces.iter().find(|(piece, _)| !piece.is_empty()) else { return };
         self.end_cell();
         let start = self.bytes.len();
-        self.add_piece(
-            marker,
-            pieces.iter().find(|(piece, _)| !piece.is_empty()).map_or(line, |(_, line)| *line),
-        );
+        self.add_piece(marker, *first_line);
         let last = pieces.len() - 1;
-        for (index, (piece, line)) in pieces.into_iter().enumerate() {
-            self.add_piece(&piece, line);
+        for (index, (piece, line)) in pieces.iter().enumerate() {
+            self.add_piece(piece, *line);
             if !self.has_line_ends && index < last {
-                self.add_piece("\n", line);
+                self.add_piece("\n", *line);
             }
         }
         let bytes = start..self.bytes.len();
         let magic = CellMagic::of(&self.bytes[bytes.clone()], language);
         self.notebook.cells.push(Cell { bytes, language: magic.language, magic_bytes: magic.bytes });
-        Ok(())
     }
 
-    fn source_text(&mut self, string: Range<usize>) -> Result<Cow<'a, str>, NotebookError> {
-        let line = self.line(string.start);
-        text_of(self.file, string).map_err(|source| NotebookError::NotText { line, source })
+    /// The strings of a source, which is one or a list of them, with the lines that they are on. A NUL, which would make
+    /// the text binary, is replaced as what is no character is.
+    fn pieces(&mut self, source: Range<usize>) -> Vec<(String, u32)> {
+        let file = self.file;
+        let spans = match file[source.start] {
+            b'[' => json::elements(file, source.start).collect(),
+            _ => vec![source],
+        };
+        let mut pieces = Vec::with_capacity(spans.len());
+        for span in spans {
+            let (line, is_null) = (self.line(span.start), file[span.start] == b'n');
+            match json::string(file, span) {
+                Some(text) => pieces.push((text.replace('\0', "\u{fffd}"), line)),
+                None if is_null => {}
+                None => {
+                    self.problem.get_or_insert(NotebookError::NotASource { line });
+                }
+            }
+        }
+        pieces
     }
 
     /// Ends the last line of the previous cell and adds an empty line.

@@ -58,11 +58,38 @@ fn what_is_not_a_notebook_is_an_error() {
         "{\"cells\":\n[{\"cell_type\": \"code\",\n\"source\": {}}]}",
         "line 3: the source of a cell must be",
     );
-    check("{\"cells\": [{\"cell_type\": \"code\", \"source\": [\"a\",\n[]]}]}", "line 2: the source");
-    check("{\"cells\": [{\"cell_type\": \"code\", \"source\": \"\\ud800\"}]}", "line 1: the source");
     let deep = format!("{{\"cells\": {}{}}}", "[".repeat(1_000_000), "]".repeat(1_000_000));
     check(&deep, "a cell must be an object");
     check(&"{\"a\":".repeat(1_000_000), "must be JSON");
+}
+
+/// What is wrong in one cell takes that cell, piece or character only, and the lines of the others stay.
+#[test]
+fn a_malformed_cell_is_left_out_alone() {
+    for (cell, expected) in [
+        (&br#"{"cell_type": "code", "source": "a = '\ud800'"}"#[..], Some("a = '\u{fffd}'")),
+        (br#"{"cell_type": "code", "source": ["a = '\ud800\n", "b = 1"]}"#, Some("a = '\u{fffd}\nb = 1")),
+        (br#"{"cell_type": "code", "source": "a = '\u0000'"}"#, Some("a = '\u{fffd}'")),
+        (b"{\"cell_type\": \"code\", \"source\": \"a = '\0'\"}", Some("a = ' '")),
+        (b"{\"cell_type\": \"code\", \"source\": \"a = '\xe4'\"}", Some("a = '\u{fffd}'")),
+        (br#"{"cell_type": "code", "source": [null, "a = 1", 5, {}, "b"]}"#, Some("a = 1b")),
+        (br#"{"cell_type": "code", "source": null}"#, None),
+        (br#"{"cell_type": "code", "source": 5}"#, None),
+        (br#"{"cell_type": "code", "source": {"a": "b"}}"#, None),
+        (br#"{"cell_type": "\ud800", "source": "a = 1"}"#, None),
+        (b"null", None),
+        (b"[\"a\"]", None),
+    ] {
+        let function = br#"{"cell_type": "code", "source": ["def f():\n",
+"    return 1"]}"#;
+        let file = [&b"{\"cells\": [\n"[..], cell, b",\n", function, b"\n]}"].concat();
+        let text = read(&file).unwrap();
+        let before = expected.map_or_else(String::new, |text| format!("{text}\n\n"));
+        let shown = String::from_utf8_lossy(&file);
+        assert_eq!(text.to_str(), format!("{before}def f():\n    return 1"), "{shown}");
+        let unit = extract(&file).units.pop().unwrap();
+        assert_eq!((unit.name.as_str(), unit.start_line, unit.end_line), ("f", 3, 4), "{shown}");
+    }
 }
 
 #[test]

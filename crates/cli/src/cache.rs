@@ -110,6 +110,7 @@ enum State {
     Useful,
     Orphaned,
     Unfinished,
+    Interrupted,
     Unknown,
     InTree,
 }
@@ -178,6 +179,7 @@ impl State {
             EntryState::Useful => Self::Useful,
             EntryState::Orphaned => Self::Orphaned,
             EntryState::Unfinished => Self::Unfinished,
+            EntryState::Interrupted => Self::Interrupted,
             EntryState::Unknown => Self::Unknown,
             EntryState::InTree => Self::InTree,
         }
@@ -189,6 +191,7 @@ impl State {
             Self::Useful => "",
             Self::Orphaned => " (owner removed)",
             Self::Unfinished => " (left by an interrupted process)",
+            Self::Interrupted => " (interrupted; the next search continues it)",
             Self::Unknown => " (owner unknown)",
             Self::InTree => " (kept in the tree)",
         }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use quarry_index::{Index, OpenOptions, Remembered};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -40,20 +41,24 @@ struct SettingView {
     name: String,
     /// Null for the built-in model.
     value: Value,
-    /// The file that sets it; null for a default.
+    /// The file that sets it, or the directory of the index that remembers it; null for a default.
     from: Option<PathBuf>,
 }
 
 /// Runs `quarry config`.
 ///
 /// # Errors
-/// When a settings file has a mistake.
+/// When a settings file has a mistake, or the path is missing.
 pub fn run(args: &ConfigArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.path)?;
+    let remembered = Index::remembered(&args.path, &OpenOptions::default())?;
     let files = settings::files(&args.path);
     let answer = Answer {
         files: files.into_iter().map(|path| FileView { exists: path.is_file(), path }).collect(),
-        settings: settings::keys().into_iter().map(|name| view(&settings, name)).collect(),
+        settings: settings::keys()
+            .into_iter()
+            .map(|name| view(&settings, remembered.as_ref(), name))
+            .collect(),
     };
     if args.json {
         output::print_json(&answer)?;
@@ -63,7 +68,18 @@ pub fn run(args: &ConfigArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn view(settings: &Settings, name: String) -> SettingView {
+fn view(settings: &Settings, remembered: Option<&Remembered>, name: String) -> SettingView {
+    let of_index = remembered.and_then(|remembered| {
+        let value = match name.as_str() {
+            "model" => remembered.model.clone().map(Value::from),
+            "max_bytes" => remembered.walk.max_bytes.map(Value::from),
+            _ => None,
+        };
+        Some((value?, remembered.index.clone()))
+    });
+    if let Some((value, index)) = of_index {
+        return SettingView { name, value, from: Some(index) };
+    }
     let said = settings.layers.iter().find_map(|(file, layer)| {
         let value = settings::values(layer).into_iter().find(|(key, _)| *key == name)?.1;
         (!value.is_null()).then(|| (value, file.clone()))
@@ -74,6 +90,7 @@ fn view(settings: &Settings, name: String) -> SettingView {
 
 fn text(answer: &Answer) -> String {
     let origin = |from: &Option<PathBuf>| match from {
+        Some(index) if index.is_dir() => format!("quarry index, in {}", index.display()),
         Some(file) => file.display().to_string(),
         None => "default".to_owned(),
     };

@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use quarry_embed::Embedder;
 use quarry_index::{Error, Event, Filter, Index, OpenOptions, Opened, Outdated, RebuildReason, Update};
 use quarry_text::counted;
 use quarry_walk::{WalkChoice, WalkOptions, count_by_reason};
 use serde::Serialize;
 
+use crate::progress::progress_bar;
 use crate::settings::Settings;
 use crate::tree::Tree;
 use crate::{byte_size, model, output};
@@ -194,7 +195,7 @@ impl SourceArgs {
     /// When the tree cannot be indexed.
     pub fn open_as(&self, options: &OpenOptions, model: Arc<dyn Embedder>) -> anyhow::Result<Opened> {
         let opened = with_progress(|events| Index::open_or_build(&self.path, options, Some(model), events))?;
-        tell_unwritten(&opened);
+        tell_unwritten(std::slice::from_ref(&opened));
         Ok(opened)
     }
 }
@@ -211,7 +212,8 @@ impl SourcesArgs {
     }
 
     /// Opens the indexes of the searched paths, by the settings and the filter of each path. Of several paths, a
-    /// directory without anything to index is reported and skipped.
+    /// directory without anything to index is reported and skipped. A search that ranks nothing needs no model, unless
+    /// one is named.
     ///
     /// # Errors
     /// When a tree cannot be indexed, there is no index and none is to be built, or the paths do not go together.
@@ -220,6 +222,7 @@ impl SourcesArgs {
         settings: &[Settings],
         mut filters: Vec<Filter>,
         update: Update,
+        is_ranked: bool,
     ) -> anyhow::Result<Tree> {
         let mut paths = self.paths();
         if let (Some(index), [_, _, ..]) = (&self.open.index, paths.as_slice()) {
@@ -227,11 +230,14 @@ impl SourcesArgs {
         }
         let mut options: Vec<OpenOptions> =
             settings.iter().map(|settings| OpenOptions { update, ..self.open.options(settings) }).collect();
-        let model = self.model(&paths, settings)?.load(&paths[0])?;
+        let model = match is_ranked || self.open.model.is_some() {
+            true => Some(self.model(&paths, settings)?.load(&paths[0])?),
+            false => None,
+        };
         let opened = loop {
             let asked: Vec<(&Path, &OpenOptions)> =
                 paths.iter().map(PathBuf::as_path).zip(&options).collect();
-            let found = with_progress(|events| Index::open_or_build_all(&asked, Some(model.clone()), events));
+            let found = with_progress(|events| Index::open_or_build_all(&asked, model.clone(), events));
             let is_empty = |path: &PathBuf| {
                 matches!(&found, Err(Error::NothingToIndex { root, .. }) if root == path) && path.is_dir()
             };
@@ -245,7 +251,7 @@ impl SourcesArgs {
             options.remove(empty);
             filters.remove(empty);
         };
-        opened.iter().for_each(tell_unwritten);
+        tell_unwritten(&opened);
         let mut index = Index::together(opened.into_iter().map(|opened| opened.index).collect())?;
         filters.into_iter().enumerate().for_each(|(number, filter)| index.narrow(number, filter));
         Tree::new(&paths, index)
@@ -290,7 +296,8 @@ impl OpenArgs {
         if let Some(path) = &self.model {
             return Ok(ModelChoice { path: model::named(path).map(Path::to_owned), is_remembered: false });
         }
-        if let Some(name) = Index::remembered_model(path, &self.options(settings))? {
+        let remembered = Index::remembered(path, &self.options(settings))?;
+        if let Some(name) = remembered.and_then(|remembered| remembered.model) {
             let path = model::named(name.as_ref()).map(Path::to_owned);
             return Ok(ModelChoice { path, is_remembered: true });
         }
@@ -333,23 +340,21 @@ impl fmt::Display for ModelChoice {
     }
 }
 
-/// Opens an index with a progress bar, which draws nothing if stderr is not a terminal.
+/// Opens an index with a progress bar, which draws nothing if stderr is not a terminal or is to stay quiet.
 fn with_progress<T>(open: impl FnOnce(&(dyn Fn(Event) + Sync)) -> Result<T, Error>) -> Result<T, Error> {
-    let bar = ProgressBar::new(0).with_style(
-        ProgressStyle::with_template("{msg:>9} {bar:40} {human_pos}/{human_len} {elapsed}")
-            .unwrap_or_else(|_| ProgressStyle::default_bar()),
-    );
+    let bar = progress_bar("reading", 0);
     let opened = open(&|event| show(&bar, &event));
     bar.finish_and_clear();
     opened
 }
 
-/// Says that an index could not be written, why, and what is searched instead.
-pub fn tell_unwritten(opened: &Opened) {
-    if let Some(Outdated { reason, error }) = &opened.outdated {
+/// Says that indexes could not be written, why, and what is searched instead. That indexes are in memory is told of the
+/// first one: what keeps one from being written keeps the others.
+pub fn tell_unwritten(opened: &[Opened]) {
+    for Outdated { reason, error } in opened.iter().filter_map(|opened| opened.outdated.as_ref()) {
         output::warn_once(&format!("searching the index as it was ({reason})"), error);
     }
-    if let Some(error) = &opened.unsaved {
+    if let Some(error) = opened.iter().find_map(|opened| opened.unsaved.as_ref()) {
         output::warn_once(
             "the index is in memory and is lost when this command ends; set XDG_CACHE_HOME, or name a directory with \
              --index, to keep it",
@@ -385,7 +390,11 @@ fn show(bar: &ProgressBar, event: &Event) {
         Event::Read { done, total } => ("reading", done, total),
         Event::Embedded { done, total } => ("embedding", done, total),
     };
-    bar.set_message(name);
+    if bar.message() != name {
+        bar.set_message(name);
+        // How fast files are read says nothing about how fast units are embedded.
+        bar.reset_eta();
+    }
     bar.set_length(*total as u64);
     bar.set_position(*done as u64);
 }

@@ -33,7 +33,6 @@ mod output;
 #[cfg(feature = "data")]
 mod pairs;
 mod pick;
-#[cfg(any(feature = "data", feature = "eval"))]
 mod progress;
 #[cfg(all(test, feature = "full"))]
 mod reference;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use quarry_index::Index;
+use quarry_index::{Index, Opened};
 use quarry_server::{Searched, Workspace};
 use quarry_walk as walk;
 
@@ -33,7 +33,8 @@ pub fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
         let results = searched.results.iter().map(|unit| (unit.path.as_str(), unit.start_line));
         log::append(|| Record::new("mcp", &root, &searched.query, results, searched.opened));
     };
+    let opened = |opened: &Opened| tell_unwritten(std::slice::from_ref(opened));
     let workspace = Workspace::new(args.source.path, options, model);
-    quarry_server::serve_stdio(workspace.with_observer(record).with_opened(tell_unwritten))?;
+    quarry_server::serve_stdio(workspace.with_observer(record).with_opened(opened))?;
     Ok(ExitCode::SUCCESS)
 }

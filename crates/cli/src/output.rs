@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -120,8 +121,28 @@ pub fn print_json_text(json: &str) -> io::Result<()> {
     print_bytes(harmless_json(json).as_bytes())
 }
 
-/// Prints a line for the person at the terminal to stderr. It may quote what files and servers say.
+/// Whether errors alone are told.
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Has nothing but errors told from now on, as `-q` asks.
+pub fn be_quiet() {
+    IS_QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Whether errors alone are told.
+pub fn is_quiet() -> bool {
+    IS_QUIET.load(Ordering::Relaxed)
+}
+
+/// Prints a line for the person at the terminal to stderr, unless that is to stay [quiet](be_quiet). It may quote what
+/// files and servers say.
 pub fn note(text: &str) {
+    if !is_quiet() {
+        tell(text);
+    }
+}
+
+fn tell(text: &str) {
     // Without a stderr there is nobody to tell.
     let _ = writeln!(io::stderr().lock(), "quarry: {}", harmless(text));
 }
@@ -136,7 +157,7 @@ pub fn note_once(text: &str) {
 
 /// Prints an error and its causes to stderr.
 pub fn print_error(error: &anyhow::Error) {
-    note(&with_causes(error.chain()));
+    tell(&with_causes(error.chain()));
 }
 
 /// Prints once that something was done in spite of an error to stderr, with the error and its causes.

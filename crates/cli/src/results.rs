@@ -1,6 +1,7 @@
 //! What `search`, `similar` and `pick` share: which units are asked for, and how results look.
 
 use std::collections::HashSet;
+use std::env;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,7 +10,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ColorChoice};
 use quarry_index::{Explanation, Filter, Hit, ScoreParts, snippet};
 use quarry_source::{SourceText, UnitKind};
-use quarry_walk::FileFlags;
+use quarry_walk::{self as walk, FileFlags};
 use serde::Serialize;
 
 use crate::explain;
@@ -37,7 +38,8 @@ pub struct FilterArgs {
     /// Only files in this language: a name or an extension, such as rust, c++ or py (can be repeated)
     #[arg(short = 't', long = "lang", alias = "type", value_name = "LANGUAGE")]
     languages: Vec<String>,
-    /// Only files that this glob matches, or with ! at its start all others (can be repeated)
+    /// Only files that this glob matches, relative to the current directory or to PATH, or with ! at its start all others
+    /// (can be repeated)
     #[arg(short = 'g', long = "glob", value_name = "GLOB")]
     globs: Vec<String>,
     /// Only units of this kind (can be repeated)
@@ -52,20 +54,31 @@ pub struct FilterArgs {
 }
 
 impl FilterArgs {
-    /// The filter; globs of the settings come before those of the command line.
+    /// The filter of what is searched at a path. Globs of the settings come before those of the command line, which are
+    /// relative to the current directory as well.
     ///
     /// # Errors
     /// When a language is unknown or a glob is malformed.
-    pub fn filter(&self, settings: &Settings) -> anyhow::Result<Filter> {
-        let mut globs = settings.get(|layer| layer.globs.clone()).unwrap_or_default();
-        globs.extend(self.globs.iter().cloned());
+    pub fn filter(&self, settings: &Settings, path: &Path) -> anyhow::Result<Filter> {
+        let globs = settings.get(|layer| layer.globs.clone()).unwrap_or_default();
         let is_out = |flag, setting: Option<bool>| flag || setting == Some(false);
         let mut without = FileFlags::empty();
         let is_generated_out = is_out(self.no_generated, settings.get(|layer| layer.generated));
         without.set(FileFlags::GENERATED, is_generated_out);
         without.set(FileFlags::VENDORED, is_out(self.no_vendored, settings.get(|layer| layer.vendored)));
-        Ok(Filter::new(&self.languages, &self.kinds, &globs)?.without(without))
+        let filter = Filter::new(&self.languages, &self.kinds, &globs)?.without(without);
+        Ok(filter.with_globs(&self.globs, from_here(path).as_deref())?)
     }
+}
+
+/// The path from the current directory of what paths of results are relative to, `/` between its parts; none if it lies
+/// elsewhere.
+fn from_here(path: &Path) -> Option<String> {
+    let base = walk::base_directory(path).ok()?.canonicalize().ok()?;
+    let current = env::current_dir().ok()?.canonicalize().ok()?;
+    let parts: Option<Vec<&str>> =
+        base.strip_prefix(current).ok()?.iter().map(|part| part.to_str()).collect();
+    Some(parts?.join("/"))
 }
 
 fn kind_parser() -> impl TypedValueParser<Value = UnitKind> {
@@ -106,7 +119,7 @@ pub struct OutputArgs {
     /// Print path:line:column:text for each result, or with -e for each line, as editors read it
     #[arg(long, conflicts_with_all = ["json", "jsonl", "explain"])]
     vimgrep: bool,
-    /// Print nothing; the exit code says whether something was found
+    /// Print nothing but errors; the exit code says whether something was found
     #[arg(short = 'q', long)]
     quiet: bool,
     /// Print one JSON object
@@ -155,6 +168,13 @@ enum Format {
 }
 
 impl OutputArgs {
+    /// Has nothing but errors told where that is asked for.
+    pub fn quieten(&self) {
+        if self.quiet {
+            output::be_quiet();
+        }
+    }
+
     /// What holds in a tree.
     pub fn layout(&self, settings: &Settings) -> Layout {
         let format = match self {

@@ -59,6 +59,7 @@ struct Question<'a> {
 /// # Errors
 /// When a path is missing or cannot be indexed, the query has no word, or a filter or expression is malformed.
 pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
+    args.output.quieten();
     if let Some(path) = args.query.take_if(|query| !args.patterns.is_empty() && Path::new(query).exists()) {
         args.source.prepend(path.into());
     }
@@ -68,28 +69,26 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
     let all: Vec<Settings> = paths.iter().map(|path| Settings::load(path)).collect::<anyhow::Result<_>>()?;
     let settings = Settings::shared(&all);
     let layout = args.output.layout(&settings);
-    let filters: Vec<Filter> =
-        all.iter().map(|settings| args.filter.filter(settings)).collect::<anyhow::Result<_>>()?;
+    let filter = |(settings, path): (&Settings, &PathBuf)| args.filter.filter(settings, path);
+    let filters: Vec<Filter> = all.iter().zip(&paths).map(filter).collect::<anyhow::Result<_>>()?;
     let is_narrowed = filters.iter().any(|filter| !filter.is_empty());
     let expression = match args.patterns.as_slice() {
         [] => None,
         patterns => Some(lines::expression(patterns, args.ignore_case)?),
     };
     let update = if args.no_index_update { Update::Never } else { Update::IfPossible };
-    let tree = args.source.open(&all, filters, update)?;
+    let query = args.query.as_deref().unwrap_or_default();
+    let is_ranked = expression.is_none() || !query.is_empty();
+    let tree = args.source.open(&all, filters, update, is_ranked)?;
     let index = &tree.index;
     let opened = Instant::now();
-    let query = args.query.as_deref().unwrap_or_default();
     let limit = layout.limit.unwrap_or_else(|| match (&expression, query) {
         (Some(_), "") => usize::MAX,
         _ => settings.get(|layer| layer.limit).unwrap_or_default(),
     });
     // With an expression any unit may be among the results.
     let n_units = if expression.is_some() { index.n_units() } else { layout.n_units(limit) };
-    let ranked = match query {
-        "" if expression.is_some() => None,
-        _ => Some(rank(index, query, n_units)?),
-    };
+    let ranked = if is_ranked { Some(rank(index, query, n_units)?) } else { None };
     let confidence = ranked.as_ref().map_or(0.0, |ranked| index.evidence(ranked, n_units).1);
     let (mut matches, order) = match &expression {
         None => (HashMap::new(), ranked.iter().flat_map(RankedUnits::units).collect()),

@@ -48,10 +48,11 @@ struct Given {
 /// # Errors
 /// When the tree cannot be indexed or no unit covers the position.
 pub fn run(args: &SimilarArgs) -> anyhow::Result<ExitCode> {
+    args.output.quieten();
     let start = Instant::now();
     let settings = Settings::load(&args.source.path)?;
     let layout = args.output.layout(&settings);
-    let filter = args.filter.filter(&settings)?;
+    let filter = args.filter.filter(&settings, &args.source.path)?;
     let (file, line) = &args.position;
     let path = relative(file, &args.source.path)?;
     let opened = args.source.open(&settings, Update::IfPossible)?;

@@ -8,9 +8,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use indicatif::{HumanBytes, HumanDuration};
-use quarry_index::{Index, IndexStatus, Status};
+use quarry_index::{Index, IndexStatus, Remembered, Status};
 use quarry_text::counted;
-use quarry_walk::{Skipped, count_by_reason};
+use quarry_walk::{Skipped, WalkChoice, count_by_reason};
 use serde::Serialize;
 
 use crate::index::{SourceArgs, tell_ignored};
@@ -50,6 +50,7 @@ struct Answer {
 
 #[derive(Serialize)]
 struct Holds {
+    remembered: RememberedView,
     models: Vec<String>,
     bytes: u64,
     /// Seconds since 1970.
@@ -60,6 +61,15 @@ struct Holds {
     units_by_language: BTreeMap<String, usize>,
     units_by_kind: BTreeMap<&'static str, usize>,
     skipped: Vec<SkippedView>,
+}
+
+/// What `quarry index` was told; null for what it was not.
+#[derive(Serialize)]
+struct RememberedView {
+    model: Option<String>,
+    max_bytes: Option<u64>,
+    hidden: Option<bool>,
+    ignored: Option<bool>,
 }
 
 #[derive(Serialize)]
@@ -94,6 +104,12 @@ fn view(status: Status) -> Answer {
         fresh: status.stale.is_none(),
         reason: status.stale.map(|reason| reason.to_string()),
         holds: status.index.map(|index| Holds {
+            remembered: RememberedView {
+                model: index.remembered.model,
+                max_bytes: index.remembered.walk.max_bytes,
+                hidden: index.remembered.walk.hidden,
+                ignored: index.remembered.walk.ignored,
+            },
             models: index.models,
             bytes: index.bytes,
             made: index.made.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
@@ -126,6 +142,10 @@ fn text(status: &Status) -> String {
     let models =
         if index.models.is_empty() { "none: words only".to_owned() } else { index.models.join(", ") };
     let _ = writeln!(text, "model    {models}");
+    let told = told(&index.remembered);
+    if !told.is_empty() {
+        let _ = writeln!(text, "told     {told}");
+    }
     let part = if status.part.is_empty() {
         String::new()
     } else {
@@ -141,6 +161,21 @@ fn text(status: &Status) -> String {
     let _ = writeln!(text, "in       {}", counts(languages));
     text.push_str(&left_out(index));
     text
+}
+
+/// The options that say again what an index was told.
+fn told(remembered: &Remembered) -> String {
+    let WalkChoice { max_bytes, hidden, ignored } = remembered.walk;
+    let or = |choice: Option<bool>, yes: &str, no: &str| {
+        choice.map(|choice| if choice { yes.to_owned() } else { no.to_owned() })
+    };
+    let options = [
+        remembered.model.as_ref().map(|model| format!("--model {model}")),
+        max_bytes.map(|max_bytes| format!("--max-bytes {max_bytes}")),
+        or(hidden, "--hidden", "--no-hidden"),
+        or(ignored, "--no-ignore", "--ignore"),
+    ];
+    options.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// Names with their counts, the largest first, without those of zero.

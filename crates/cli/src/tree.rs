@@ -54,7 +54,7 @@ impl Tree {
 
     /// The path of a file in one of the searched paths (by its number), relative to the current directory.
     pub fn shown_in(&self, root: usize, path: &str) -> PathBuf {
-        self.roots[root].base.join(path)
+        not_an_option(self.roots[root].base.join(path))
     }
 
     /// The directory that the path of a result is relative to, for programs; invalid UTF-8 in it is replaced.
@@ -101,6 +101,11 @@ impl Tree {
 fn from_here(path: &Path, current: Option<&Path>) -> PathBuf {
     let path = current.and_then(|current| path.strip_prefix(current).ok()).unwrap_or(path);
     path.components().filter(|part| *part != Component::CurDir).collect()
+}
+
+/// A path that programs do not take for an option: with `./` before a `-`.
+fn not_an_option(path: PathBuf) -> PathBuf {
+    if path.as_os_str().as_encoded_bytes().starts_with(b"-") { Path::new(".").join(path) } else { path }
 }
 
 #[cfg(test)]

@@ -36,6 +36,8 @@ pub enum EntryState {
     Orphaned,
     /// An interrupted process left it.
     Unfinished,
+    /// Left by an interrupted process, and continued by the next one.
+    Interrupted,
     /// Its owner is unknown.
     Unknown,
     /// It is usable, and in the tree of its owner, where it is not removed.

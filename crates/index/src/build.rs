@@ -20,9 +20,11 @@ use crate::{Error, Event};
 pub(crate) const LEXICAL_DIRECTORY: &str = "lexical";
 
 /// Maximum bytes of source in a part, unless one file has more: a thread builds each part in memory.
-pub(crate) const MAX_PART_BYTES: u64 = 32 << 20;
+pub(crate) const MAX_PART_BYTES: u64 = 16 << 20;
 /// Parts smaller than this are not worth another thread.
-const MIN_PART_BYTES: u64 = 1 << 20;
+const MIN_PART_BYTES: u64 = 2 << 20;
+/// Parts that are worth their size even for one thread: an interrupted index goes on with those that are finished.
+const MIN_PARTS: usize = 16;
 
 /// The text that a model embeds for a unit: a line of the words of the file's path and of the qualified name, then
 /// the unit's source.
@@ -70,13 +72,14 @@ struct Prepared<'a> {
     skipped: Option<Skipped>,
 }
 
-/// Splits a list of files into one list for each part: one part per thread, within size limits.
+/// Splits a list of files into one list for each part: at least one part per thread, within size limits.
 pub(crate) fn batches<'f, 'a>(
     files: &'f [&'a ListedFile],
     options: &WalkOptions,
 ) -> Vec<&'f [&'a ListedFile]> {
     let total: u64 = files.iter().map(|file| file.max_text_bytes(options)).sum();
-    let wanted = total.div_ceil(rayon::current_num_threads() as u64).clamp(MIN_PART_BYTES, MAX_PART_BYTES);
+    let n_parts = rayon::current_num_threads().max(MIN_PARTS) as u64;
+    let wanted = total.div_ceil(n_parts).clamp(MIN_PART_BYTES, MAX_PART_BYTES);
     let mut batches = Vec::new();
     let (mut start, mut bytes) = (0, 0);
     for (at, file) in files.iter().enumerate() {
@@ -93,19 +96,25 @@ pub(crate) fn batches<'f, 'a>(
 }
 
 /// Reads files and writes a part for each batch of them; `names` are the names of their empty directories, `first` the
-/// number of the first one.
+/// number of the first one. Each is passed to `written` when it is finished, by several threads.
 ///
 /// # Errors
-/// When a directory cannot be written.
+/// When a directory cannot be written, or `written` fails.
 pub(crate) fn write_parts(
     (base, options): (&Directory, &WalkOptions),
     batches: &[&[&ListedFile]],
     index: &Directory,
     names: &[String],
     first: u16,
+    written: &(dyn Fn(&WrittenPart) -> Result<(), Error> + Sync),
     events: &(dyn Fn(Event) + Sync),
 ) -> Result<Vec<WrittenPart>, Error> {
-    make_parts((base, options), batches, first, &|number, part| part.write(index, &names[number]), events)
+    let keep = |number: usize, part: NewPart| {
+        let part = part.write(index, &names[number])?;
+        written(&part)?;
+        Ok(part)
+    };
+    make_parts((base, options), batches, first, &keep, events)
 }
 
 /// Reads files, builds a part from each batch and passes it to `keep` with the number of the batch; `first`

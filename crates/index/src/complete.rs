@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use quarry_embed::Embedder;
 use quarry_files::Directory;
@@ -17,8 +18,15 @@ use crate::table::{Numbering, PartSize, Table};
 use crate::vectors::{Rows, UnitVectors, VectorMatrix};
 use crate::{Error, Event};
 
-/// Units that are embedded in one call.
-const BATCH: usize = 1024;
+/// Units that are embedded in one call: as many as take some time, so that progress can be told and kept however slow
+/// the model is.
+const MIN_BATCH: usize = 64;
+const MAX_BATCH: usize = 1024;
+const MIN_BATCH_TIME: Duration = Duration::from_millis(250);
+const MAX_BATCH_TIME: Duration = Duration::from_secs(2);
+
+/// How often vectors are kept of a part that is not complete.
+const KEEP_EVERY: Duration = Duration::from_secs(10);
 
 /// Opens the vectors of a model; a part without vectors has only missing rows.
 ///
@@ -63,7 +71,11 @@ fn write(
     rows: &Rows,
 ) -> Result<(), Error> {
     let directory = part.directory(index)?;
-    let name = format!("{VECTORS}{:016x}-{generation}", xxh3_64(model.as_bytes()));
+    let mut name = format!("{VECTORS}{:016x}-{generation}", xxh3_64(model.as_bytes()));
+    // What counts until then is not written again.
+    if part.vectors.get(model).is_some_and(|file| file.path() == name) {
+        name.push_str("-b");
+    }
     rows.write(&directory, &name)?;
     part.vectors.insert(model.to_owned(), StoredFile::of(&directory, name)?);
     Ok(())
@@ -81,12 +93,12 @@ pub(crate) fn is_complete(vectors: &UnitVectors) -> bool {
     (0..vectors.parts.len()).all(|part| missing(vectors, part).next().is_none())
 }
 
-/// Stores new vectors by publishing the manifest that names them.
-type Save<'a> = &'a dyn Fn(&Manifest) -> Result<(), Error>;
+/// Stores new vectors of a part, so that whoever comes after an interruption finds them in the manifest.
+type Save<'a> = &'a dyn Fn(&Manifest, usize) -> Result<(), Error>;
 
 /// Embeds all units without a vector, part by part, and writes their vectors; returns their number. The texts come from
 /// the tree at `base`; a file that has changed since it was indexed is left out, and found changed next time. `save` is
-/// called after each part.
+/// called after each part, and within a part that takes long.
 ///
 /// # Errors
 /// When the model fails or the directory cannot be written.
@@ -103,15 +115,15 @@ pub(crate) fn complete(
         let written = &mut manifest.parts[part];
         write(index, written, embedder.id(), &manifest.generation, &rows)?;
         let matrix = of_model(index, written, embedder.id())?;
-        save(manifest)?;
+        save(manifest, part)?;
         Ok(matrix.unwrap_or_else(|| rows.into_matrix()))
     };
     embed(base, table, vectors, embedder, keep, events)
 }
 
-/// Embeds all units without a vector, part by part, and passes each part to `keep`, which returns its matrix; returns
-/// the number of units. The texts come from the tree at `base`; a file that has changed since it was indexed is left
-/// out.
+/// Embeds all units without a vector, part by part, and passes each part to `keep`, which returns its matrix, also from
+/// time to time before it is complete; returns the number of units. The texts come from the tree at `base`; a file that
+/// has changed since it was indexed is left out.
 ///
 /// # Errors
 /// When the model fails or `keep` does.
@@ -127,9 +139,14 @@ pub(crate) fn embed(
         (0..vectors.parts.len()).map(|part| missing(vectors, part).collect::<Vec<_>>()).collect();
     let total = of_parts.iter().map(Vec::len).sum();
     let (mut done, mut n_embedded) = (0, 0);
+    let (mut batch_size, mut kept) = (MIN_BATCH, Instant::now());
     for (part, missing) in of_parts.into_iter().enumerate().filter(|(_, missing)| !missing.is_empty()) {
         let mut rows = Rows::of(&vectors.parts[part]);
-        for batch in missing.chunks(BATCH) {
+        let mut rest = &missing[..];
+        while !rest.is_empty() {
+            let begun = Instant::now();
+            let (batch, after) = rest.split_at(batch_size.min(rest.len()));
+            rest = after;
             let of_file =
                 |a: &(usize, usize), b: &(usize, usize)| table.units[a.1].file == table.units[b.1].file;
             let files: Vec<&[(usize, usize)]> = batch.chunk_by(of_file).collect();
@@ -142,6 +159,15 @@ pub(crate) fn embed(
             done += batch.len();
             n_embedded += texts.len();
             events(Event::Embedded { done, total });
+            if kept.elapsed() > KEEP_EVERY && !rest.is_empty() {
+                rows = Rows::of(&keep(part, rows)?);
+                kept = Instant::now();
+            }
+            batch_size = match begun.elapsed() {
+                took if took < MIN_BATCH_TIME => (2 * batch_size).min(MAX_BATCH),
+                took if took > MAX_BATCH_TIME => (batch_size / 2).max(MIN_BATCH),
+                _ => batch_size,
+            };
         }
         vectors.parts[part] = keep(part, rows)?;
     }
@@ -183,6 +209,9 @@ pub(crate) fn take_over(
     generation: &str,
     is_carried: impl Fn(&str) -> bool,
 ) -> Result<(), Error> {
+    if previous.iter().all(|part| part.vectors.is_empty()) {
+        return Ok(());
+    }
     // Where each text was embedded: part and row.
     let mut known: HashMap<u128, Vec<(usize, usize)>> =
         new.iter().flat_map(|part| &part.hashes).map(|&hash| (hash, Vec::new())).collect();

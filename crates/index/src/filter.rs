@@ -1,6 +1,8 @@
 //! Which units a search may find.
 
-use ignore::overrides::{Override, OverrideBuilder};
+use std::sync::Arc;
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use quarry_source::{Language, UnitKind, language_called};
 use quarry_walk::FileFlags;
 
@@ -11,8 +13,17 @@ use crate::Error;
 pub struct Filter {
     languages: Vec<Language>,
     kinds: Vec<UnitKind>,
-    globs: Option<Override>,
+    globs: Vec<PathGlob>,
     without: FileFlags,
+}
+
+/// A glob that lets files through, or with `!` before it excludes them.
+#[derive(Debug, Clone)]
+struct PathGlob {
+    matcher: Gitignore,
+    is_exclusion: bool,
+    /// What the path of a file relative to the root may have before it.
+    prefix: Option<Arc<str>>,
 }
 
 impl Filter {
@@ -30,18 +41,29 @@ impl Filter {
             .iter()
             .map(|name| language_called(name).ok_or_else(|| Error::unknown_language(name)))
             .collect::<Result<_, Error>>()?;
-        let globs = if globs.is_empty() {
-            None
-        } else {
-            let mut builder = OverrideBuilder::new("");
-            for glob in globs {
-                let malformed = |source| Error::Glob { glob: glob.clone(), source };
-                builder.add(glob).map_err(malformed)?;
+        let all = Self { languages, kinds: kinds.to_vec(), globs: Vec::new(), without: FileFlags::empty() };
+        all.with_globs(globs, None)
+    }
+
+    /// Adds globs after those that are there. With a prefix, the path of the root from somewhere else, they are relative
+    /// to that place as well.
+    ///
+    /// # Errors
+    /// When one is malformed.
+    pub fn with_globs(mut self, globs: &[String], prefix: Option<&str>) -> Result<Self, Error> {
+        let prefix: Option<Arc<str>> = prefix.filter(|prefix| !prefix.is_empty()).map(Arc::from);
+        for glob in globs {
+            let malformed = |source| Error::Glob { glob: glob.clone(), source };
+            let mut builder = GitignoreBuilder::new("");
+            builder.allow_unclosed_class(false);
+            builder.add_line(None, glob).map_err(malformed)?;
+            let matcher = builder.build().map_err(malformed)?;
+            let is_exclusion = matcher.num_whitelists() > 0;
+            if !matcher.is_empty() {
+                self.globs.push(PathGlob { matcher, is_exclusion, prefix: prefix.clone() });
             }
-            let malformed = |source| Error::Glob { glob: globs.join(" "), source };
-            Some(builder.build().map_err(malformed)?)
-        };
-        Ok(Self { languages, kinds: kinds.to_vec(), globs, without: FileFlags::empty() })
+        }
+        Ok(self)
     }
 
     /// Narrows it to files that have none of `flags`.
@@ -53,7 +75,7 @@ impl Filter {
     /// Whether everything passes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.languages.is_empty() && self.kinds.is_empty() && self.globs.is_none() && self.without.is_empty()
+        self.languages.is_empty() && self.kinds.is_empty() && self.globs.is_empty() && self.without.is_empty()
     }
 
     /// Whether all units of a file pass; `path` is relative to the root, `language` is the name of a language.
@@ -69,7 +91,10 @@ impl Filter {
     #[must_use]
     pub fn path(&self, path: &str, flags: FileFlags) -> bool {
         !self.without.intersects(flags)
-            && self.globs.as_ref().is_none_or(|globs| !globs.matched(path, false).is_ignore())
+            && match self.globs.iter().rev().find(|glob| glob.matches(path)) {
+                Some(glob) => !glob.is_exclusion,
+                None => self.globs.iter().all(|glob| glob.is_exclusion),
+            }
     }
 
     /// Whether units in a language, given by its name, pass.
@@ -82,6 +107,13 @@ impl Filter {
     #[must_use]
     pub fn kind(&self, kind: UnitKind) -> bool {
         self.kinds.is_empty() || self.kinds.contains(&kind)
+    }
+}
+
+impl PathGlob {
+    fn matches(&self, path: &str) -> bool {
+        let is_match = |path: &str| !self.matcher.matched(path, false).is_none();
+        is_match(path) || self.prefix.as_ref().is_some_and(|prefix| is_match(&format!("{prefix}/{path}")))
     }
 }
 

@@ -54,7 +54,7 @@ const PART: &str = "part-";
 pub(crate) const VECTORS: &str = "vectors-";
 
 /// Maximum bytes of a manifest: enough to name some millions of files that were left out.
-const MAX_MANIFEST_BYTES: u64 = 1 << 30;
+pub(crate) const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 
 /// Maximum characters of a tree's name in the name of its cache directory: file names are limited to 255 bytes.
 const MAX_NAME_CHARS: usize = 50;
@@ -160,12 +160,24 @@ enum Location {
     Nowhere,
 }
 
+/// The lock of a directory that may be an index, before it is known that nobody else has it.
+struct LockFile {
+    directory: Directory,
+    file: File,
+    /// Whether nothing of Quarry's was there.
+    is_new: bool,
+    /// As of [`WriterLock`].
+    is_made: bool,
+}
+
 /// Held while writing; dropping it lets the next writer in.
 pub(crate) struct WriterLock {
     /// The index directory, open for writing.
     pub directory: Directory,
     /// Seals the manifest; none in a directory that only this user writes to.
     key: Option<Key>,
+    /// Whether the directory was made for the index.
+    is_made: bool,
     #[expect(dead_code, reason = "the lock lives as long as the file is open")]
     file: File,
 }
@@ -209,6 +221,18 @@ impl IndexDirectory {
         let name: String = name.chars().take(MAX_NAME_CHARS).collect();
         let hash = xxh3_64(canonical_root.as_os_str().as_encoded_bytes());
         Self::of_user(cache.join(CACHED_INDEXES).join(format!("{name}-{hash:016x}")))
+    }
+
+    /// Those of all trees in the user's cache.
+    pub fn all_in_cache(cache: &Path) -> Vec<Self> {
+        let indexes = cache.join(CACHED_INDEXES);
+        let names = Directory::open(&indexes).and_then(|indexes| indexes.names()).unwrap_or_default();
+        names.into_iter().map(|name| Self::of_user(indexes.join(name))).collect()
+    }
+
+    /// Whether strangers cannot write there, nor read what is in it.
+    pub fn is_of_user(&self) -> bool {
+        matches!(self.location, Location::User(_))
     }
 
     /// Its path; empty for [`nowhere`](Self::nowhere).
@@ -358,23 +382,26 @@ impl IndexDirectory {
         // Clearing the cache may remove the directory between two steps of creating it.
         let mut removed = None;
         for _ in 0..MAX_LOCKS {
-            let (directory, file, is_new) = match self.lock_file() {
+            let taken = match self.lock_file() {
                 Err(error) if error.is_not_found() => {
                     removed = Some(error);
                     continue;
                 }
                 taken => taken?,
             };
-            match file.try_lock() {
+            match taken.file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
                     waiting();
-                    file.lock().map_err(failed)?;
+                    taken.file.lock().map_err(failed)?;
                 }
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
-            if self.is_current(&file) {
-                return self.locked(directory, file, is_new);
+            if self.is_current(&taken.file) {
+                match self.locked(taken) {
+                    Err(error) if error.is_not_found() => removed = Some(error),
+                    locked => return locked,
+                }
             }
         }
         Err(removed.unwrap_or_else(|| failed(io::Error::other("it is removed whenever it is taken"))))
@@ -385,14 +412,14 @@ impl IndexDirectory {
     /// # Errors
     /// Like [`lock`](Self::lock).
     pub fn try_lock(&self) -> Result<Option<WriterLock>, Error> {
-        let (directory, file, is_new) = self.lock_file()?;
-        if file.try_lock().is_err() || !self.is_current(&file) {
+        let taken = self.lock_file()?;
+        if taken.file.try_lock().is_err() || !self.is_current(&taken.file) {
             return Ok(None);
         }
-        self.locked(directory, file, is_new).map(Some)
+        self.locked(taken).map(Some)
     }
 
-    fn locked(&self, directory: Directory, file: File, is_new: bool) -> Result<WriterLock, Error> {
+    fn locked(&self, LockFile { directory, file, is_new, is_made }: LockFile) -> Result<WriterLock, Error> {
         directory.make_private();
         // An index inside of a working tree is neither committed nor indexed.
         if is_new {
@@ -402,7 +429,33 @@ impl IndexDirectory {
             Location::Tree { records, .. } => Some(records.make(&self.path())?),
             Location::User(_) | Location::Nowhere => None,
         };
-        Ok(WriterLock { directory, key, file })
+        Ok(WriterLock { directory, key, file, is_made })
+    }
+
+    /// Removes what a writer made that did not get as far as a manifest, and the directory of the index unless it was
+    /// there before; nothing where there is an index.
+    pub fn discard(&self, lock: WriterLock) {
+        let directory = &lock.directory;
+        lock.remove_unfinished(&[]);
+        if [MANIFEST_FILE, COPY_FILE].iter().any(|name| directory.entry(name.as_ref()).is_ok()) {
+            return;
+        }
+        let _ = directory.remove_file(GITIGNORE_FILE.as_ref());
+        let _ = directory.remove_file(LOCK_FILE.as_ref());
+        // Whoever waits for the lock sees that it is gone, and begins again.
+        if !lock.is_made {
+            return;
+        }
+        let removed = match &self.location {
+            Location::User(path) => path.parent().zip(path.file_name()).map(|(around, name)| {
+                Directory::open(around).and_then(|around| around.remove_directory(name.as_ref()))
+            }),
+            Location::Tree { tree, relative, .. } => {
+                Some(Directory::open(tree).and_then(|tree| tree.remove_directory(relative)))
+            }
+            Location::Nowhere => None,
+        };
+        drop(removed);
     }
 
     /// Whether a lock is still that of the directory, which may have been removed by a process that held it.
@@ -414,16 +467,17 @@ impl IndexDirectory {
         same().unwrap_or(false)
     }
 
-    /// Opens or creates the directory and the file of its lock; true if neither held anything of Quarry's.
-    fn lock_file(&self) -> Result<(Directory, File, bool), Error> {
+    /// Opens or creates the directory and the file of its lock.
+    fn lock_file(&self) -> Result<LockFile, Error> {
         if matches!(self.location, Location::Nowhere) {
             return Err(Error::NoCacheDirectory);
         }
         let path = self.path();
+        let was_there = self.exists();
         let directory = self.open_or_make().map_err(|source| Error::io("create", &path, source))?;
+        let has_lock = directory.entry(LOCK_FILE.as_ref()).is_ok();
         // In a tree, a lock file alone proves nothing.
-        let is_new = directory.entry(LOCK_FILE.as_ref()).is_err()
-            || (matches!(self.location, Location::Tree { .. }) && self.key().is_none());
+        let is_new = !has_lock || (matches!(self.location, Location::Tree { .. }) && self.key().is_none());
         if is_new {
             let names = directory.names().map_err(|source| Error::io("list", &path, source))?;
             // Another writer may have made its files since.
@@ -441,7 +495,7 @@ impl IndexDirectory {
         }
         let file = directory.append_file(LOCK_FILE.as_ref());
         let file = file.map_err(|source| Error::io("open", &path.join(LOCK_FILE), source))?;
-        Ok((directory, file, is_new))
+        Ok(LockFile { directory, file, is_new, is_made: has_lock || !was_there })
     }
 }
 
@@ -483,19 +537,37 @@ impl WriterLock {
             Error::io("write", &self.directory.path().join(MANIFEST_FILE), error.into())
         };
         let mut written = serde_json::to_vec_pretty(manifest).map_err(failed)?;
-        let checksum = checksum(&written, self.key.as_ref());
-        written.extend(format!("\n{checksum}\n").bytes());
+        self.seal(&mut written);
         replace_file(&self.directory, MANIFEST_FILE, &[&written])?;
         // The copy only helps to recover vectors.
         let _ = replace_file(&self.directory, COPY_FILE, &[&written]);
         let parts = manifest.parts.iter().map(|part| part.name.as_str());
         self.remove_all_but(&parts.chain([manifest.generation.as_str()]).collect::<Vec<_>>());
-        manifest.parts.iter().for_each(|part| self.remove_old_vectors(part));
+        manifest.parts.iter().for_each(|part| self.remove_unnamed(part));
         Ok(())
     }
 
-    /// Removes what an interrupted writer left behind.
-    pub fn remove_unfinished(&self) {
+    /// Ends what is to be written with what shows that this machine wrote it.
+    pub fn seal(&self, written: &mut Vec<u8>) {
+        let checksum = checksum(written, self.key.as_ref());
+        written.extend(format!("\n{checksum}\n").bytes());
+    }
+
+    /// What a file held before it was [sealed](Self::seal); none where it was not.
+    pub fn unsealed<'a>(&self, file: &'a [u8]) -> Option<&'a [u8]> {
+        verified(file, self.key.as_ref())
+    }
+
+    /// Names of the directories of parts, those of no manifest included, in the order in which they were made.
+    pub fn parts(&self) -> Vec<String> {
+        let names = self.written().unwrap_or_default();
+        let mut numbers: Vec<u64> = names.iter().filter_map(|name| number(name, PART)).collect();
+        numbers.sort_unstable();
+        numbers.into_iter().map(|number| format!("{PART}{number}")).collect()
+    }
+
+    /// Removes what an interrupted writer left behind, but for the parts that are to be used again.
+    pub fn remove_unfinished(&self, kept: &[PartSize]) {
         // A manifest of another version still protects its generation.
         let header = |name: &str| header(&self.directory.read(name.as_ref(), MAX_MANIFEST_BYTES).ok()?).ok();
         let keep = header(MANIFEST_FILE).or_else(|| header(COPY_FILE));
@@ -503,17 +575,16 @@ impl WriterLock {
             header.parts.into_iter().map(|part| part.name).chain([header.generation]).collect::<Vec<_>>()
         };
         let keep = keep.map(names).unwrap_or_default();
-        self.remove_all_but(&keep.iter().map(String::as_str).collect::<Vec<_>>());
+        let kept = kept.iter().map(|part| part.name.as_str());
+        self.remove_all_but(&keep.iter().map(String::as_str).chain(kept).collect::<Vec<_>>());
     }
 
-    /// Removes vectors of a part that were replaced, or that an interrupted writer left behind.
-    fn remove_old_vectors(&self, part: &PartSize) {
+    /// Removes from a part what no manifest names: vectors that were replaced, what was kept for the case that the writer
+    /// is interrupted, and what an interrupted writer left behind.
+    fn remove_unnamed(&self, part: &PartSize) {
         let Ok(directory) = part.directory(&self.directory) else { return };
-        for name in directory.names().unwrap_or_default() {
-            let is_vectors = name.to_string_lossy().starts_with(VECTORS);
-            if is_vectors && !part.vectors.values().any(|file| name == file.path()) {
-                let _ = directory.remove_file(name.as_ref());
-            }
+        for name in directory.names().unwrap_or_default().iter().filter(|name| !part.names(name)) {
+            let _ = directory.remove_file(name.as_ref());
         }
     }
 

@@ -6,6 +6,7 @@
 
 mod build;
 mod changes;
+mod checkpoint;
 mod complete;
 pub mod confidence;
 mod error;
@@ -28,6 +29,7 @@ mod roots;
 pub mod rules;
 mod search;
 mod selection;
+mod sibling;
 pub mod snippet;
 mod source;
 mod status;
@@ -50,4 +52,4 @@ pub use open::{BuildReport, Event, Index, OpenOptions, Opened, Outdated, Update,
 pub use rebuild_reason::RebuildReason;
 pub use search::{Hit, RankedUnits, RankingWeights, ScoreParts, SearchRequest, SearchResponse};
 pub use source::UnitSource;
-pub use status::{IndexStatus, Status};
+pub use status::{IndexStatus, Remembered, Status};

@@ -11,12 +11,14 @@ use quarry_walk::{self as walk, Listing, Skipped, WalkChoice, WalkOptions};
 
 use crate::build::LEXICAL_DIRECTORY;
 use crate::changes::{Comparison, compare};
+use crate::checkpoint::{self, Checkpoints};
 use crate::file_selection::FileSelection;
 use crate::index_directory::{IndexDirectory, Manifest, PROGRAM, WriterLock};
 use crate::lexical::LexicalIndex;
 use crate::location::{IndexLocation, IndexLocations};
 use crate::memory::{self, Origin};
 use crate::roots::{self, Root};
+use crate::sibling;
 use crate::table::{PartSize, Table, open_directory};
 use crate::unread::unread;
 use crate::update::{self, PreviousFiles, PreviousGeneration, RememberedSettings, Tree, left_out};
@@ -226,17 +228,19 @@ impl Index {
             let IndexLocations { enclosing, own, ignored } = IndexLocations::of(path, options)?;
             ignored.iter().for_each(|path| events(Event::Ignored(path)));
             for location in enclosing.iter().chain([&own]) {
+                let is_part = !location.scope.is_all();
                 let (at, found) = match open_tree(&mut trees, location, options, &embedder, events) {
                     // The path needs only its part of the enclosing tree, which an index of its own has.
-                    Err(Error::IndexDirectory { .. })
-                        if options.update == Update::IfPossible && !location.scope.is_all() =>
-                    {
+                    Err(Error::IndexDirectory { .. }) if options.update == Update::IfPossible && is_part => {
                         continue;
                     }
+                    // The path itself may still have something, as what is named is searched even if it is ignored.
+                    Err(Error::NothingToIndex { .. }) if is_part => continue,
                     opened => opened?,
                 };
+                let found = if path.is_file() { found.of_named_file() } else { found };
                 let index = &mut trees[at].opened.index;
-                if location.scope.is_all() || location.scope.n_files(&index.table) > 0 {
+                if !is_part || location.scope.n_files(&index.table) > 0 {
                     index.check_readable(path, location, &found)?;
                     let (scope, filter) = (location.scope.clone(), Filter::default());
                     index.trees[0].roots.push(Root { number, base, scope, found, filter });
@@ -329,6 +333,18 @@ enum Reusable {
     Vectors(Box<Manifest>),
     /// Everything except changed files.
     Files(Box<CurrentGeneration>, Comparison),
+    /// The same of a generation that is none of this index: the parts that an interrupted writer finished, or copies of
+    /// those of another checkout.
+    Parts(Box<Parts>),
+}
+
+/// Parts that no manifest names.
+struct Parts {
+    manifest: Manifest,
+    table: Table,
+    comparison: Comparison,
+    /// As of [`PreviousFiles`].
+    are_joined: bool,
 }
 
 /// A build to do: why, and what it can reuse.
@@ -343,6 +359,19 @@ impl Reusable {
             Self::Nothing => None,
             Self::Vectors(manifest) => Some(PreviousGeneration { manifest, files: None }),
             Self::Files(current, comparison) => Some(current.previous(comparison)),
+            Self::Parts(parts) => {
+                let Parts { manifest, table, comparison, are_joined } = &**parts;
+                let files = PreviousFiles { table, comparison, are_joined: *are_joined };
+                Some(PreviousGeneration { manifest, files: Some(files) })
+            }
+        }
+    }
+
+    /// Parts that no manifest names.
+    fn unnamed_parts(&self) -> &[PartSize] {
+        match self {
+            Self::Parts(parts) => &parts.manifest.parts,
+            _ => &[],
         }
     }
 
@@ -359,7 +388,7 @@ impl CurrentGeneration {
     }
 
     fn previous<'a>(&'a self, comparison: &'a Comparison) -> PreviousGeneration<'a> {
-        let files = PreviousFiles { table: &self.index.table, comparison };
+        let files = PreviousFiles { table: &self.index.table, comparison, are_joined: true };
         PreviousGeneration { manifest: &self.manifest, files: Some(files) }
     }
 }
@@ -405,7 +434,7 @@ impl Opener<'_> {
             }
             Err(rebuild) => rebuild,
         };
-        let (lock, rebuild) = match directory.lock(|| events(Event::Waiting)) {
+        let (lock, mut rebuild) = match directory.lock(|| events(Event::Waiting)) {
             // The other writer may have built it meanwhile.
             Ok(lock) if !rebuild.reusable.is_of(directory) => match self.look(&tree, is_anew) {
                 Ok((current, _)) => return Ok(current.opened()),
@@ -415,9 +444,12 @@ impl Opener<'_> {
         };
         let built = lock.and_then(|lock| {
             events(Event::Rebuilding(&rebuild.reason));
+            if matches!(rebuild.reusable, Reusable::Nothing) && !is_anew {
+                rebuild.reusable = self.unnamed_parts(&tree, options, &lock);
+            }
             let built = self.build(&tree, &rebuild, &lock, events);
             if built.is_err() {
-                lock.remove_unfinished();
+                directory.discard(lock);
             }
             built
         });
@@ -427,7 +459,9 @@ impl Opener<'_> {
                 Ok(Opened { index, built, outdated: None, unsaved: None })
             }
             (Err(error), Rebuild { reason, reusable: Reusable::Files(current, _) })
-                if error.is_of_storage() && options.update == Update::IfPossible =>
+                if error.is_of_storage()
+                    && options.update == Update::IfPossible
+                    && (self.holds(&current, walk) || !self.may_be_in_memory(options)) =>
             {
                 let outdated =
                     Some(Outdated { reason, error: error.in_directory(&directory.path(), listing) });
@@ -436,7 +470,7 @@ impl Opener<'_> {
             (Err(error), Rebuild { reason, .. }) => {
                 let is_of_storage = error.is_of_storage();
                 let error = error.in_directory(&directory.path(), listing);
-                if !is_of_storage || !options.may_be_in_memory() || !self.location.scope.is_all() {
+                if !is_of_storage || !self.may_be_in_memory(options) {
                     return Err(error);
                 }
                 let made = memory::build(&tree, self.embedder.clone(), events)?;
@@ -458,24 +492,32 @@ impl Opener<'_> {
         lock: &WriterLock,
         events: &(dyn Fn(Event) + Sync),
     ) -> Result<(Index, Vec<Skipped>, usize), Error> {
-        lock.remove_unfinished();
+        lock.remove_unfinished(rebuild.reusable.unnamed_parts());
         // The vectors of other models are still valid.
         let model = self.model();
         let is_carried = |id: &str| rebuild.reason != RebuildReason::Requested || model != Some(id);
         let previous = rebuild.reusable.previous();
-        let mut manifest = update::write_generation(tree, previous, lock, is_carried, events)?;
+        let is_first = matches!(rebuild.reusable, Reusable::Nothing | Reusable::Parts(_));
+        let checkpoints = is_first.then(|| Checkpoints::new(lock, tree, rebuild.reusable.unnamed_parts()));
+        let checkpoints = checkpoints.as_ref();
+        let mut manifest = update::write_generation(tree, previous, lock, is_carried, checkpoints, events)?;
         let mut index = self.open(&lock.directory, &manifest)?;
         let is_new = |id: &&str| !manifest.models.iter().any(|known| known == id);
         if let Some(id) = model.filter(is_new) {
             manifest.models.push(id.to_owned());
         }
-        // If only vectors are added, publish each batch: they take long to compute.
+        // Vectors take long to compute: they are stored part by part if only they are added, and in a first index.
         let is_addition = matches!(rebuild.reason, RebuildReason::Model(_));
-        let save = |manifest: &Manifest| if is_addition { lock.publish(manifest) } else { Ok(()) };
+        let table = &index.table;
+        let save = |manifest: &Manifest, part: usize| match checkpoints {
+            Some(checkpoints) => checkpoints.keep_vectors(table, manifest, part),
+            None if is_addition => lock.publish(manifest),
+            None => Ok(()),
+        };
         let n_embedded = match &mut index.dense {
             Some(Dense { embedder, matrix }) => complete::complete(
                 (&lock.directory, self.base),
-                &index.table,
+                table,
                 &mut manifest,
                 matrix,
                 embedder.as_ref(),
@@ -486,6 +528,36 @@ impl Opener<'_> {
         };
         lock.publish(&manifest)?;
         Ok((index, left_out(tree.listing, &manifest.skipped), n_embedded))
+    }
+
+    /// What a first index can begin with: what is left of one that was interrupted, or the index of another checkout of the
+    /// same repository. A copy of that lies where the user alone can read.
+    fn unnamed_parts(&self, tree: &Tree, options: &OpenOptions, lock: &WriterLock) -> Reusable {
+        let parts = |manifest, table, comparison, are_joined| {
+            Reusable::Parts(Box::new(Parts { manifest, table, comparison, are_joined }))
+        };
+        if let Some((manifest, table)) = checkpoint::recover(lock, tree) {
+            let comparison = compare(&table, &manifest, self.base, tree.listing, tree.walk);
+            return parts(manifest, table, comparison, false);
+        }
+        lock.remove_unfinished(&[]);
+        let is_private = self.location.directory.is_of_user();
+        let copied = is_private.then(|| sibling::copy(lock, tree, &options.user, self.model())).flatten();
+        match copied {
+            Some((manifest, table, comparison)) => parts(manifest, table, comparison, true),
+            None => Reusable::Nothing,
+        }
+    }
+
+    /// Whether an index has what is asked for, whatever has changed since.
+    fn holds(&self, current: &CurrentGeneration, walk: &WalkOptions) -> bool {
+        let held = &current.manifest.walk;
+        held.union(walk) == *held && self.missing_model(current).is_none()
+    }
+
+    /// Whether the index may be in memory alone: it is of all that is searched, and nobody has said where it is to be.
+    fn may_be_in_memory(&self, options: &OpenOptions) -> bool {
+        options.may_be_in_memory() && self.location.scope.is_all()
     }
 
     fn model(&self) -> Option<&str> {
@@ -550,7 +622,7 @@ impl Opener<'_> {
         let Some(lock) = directory.try_lock()? else { return Ok(()) };
         if directory.manifest().is_ok_and(|manifest| manifest == current.manifest) {
             let previous = Some(current.previous(comparison));
-            let manifest = update::write_generation(tree, previous, &lock, |_| true, &|_| {})?;
+            let manifest = update::write_generation(tree, previous, &lock, |_| true, None, &|_| {})?;
             lock.publish(&manifest)?;
         }
         Ok(())

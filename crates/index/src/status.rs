@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use quarry_source::UnitKind;
-use quarry_walk::{self as walk, Skipped, WalkOptions};
+use quarry_walk::{self as walk, Skipped, WalkChoice, WalkOptions};
 
 use crate::changes::compare;
 use crate::file_selection::FileSelection;
-use crate::index_directory::FORMAT;
+use crate::index_directory::{FORMAT, Manifest};
 use crate::location::{IndexLocation, IndexLocations};
 use crate::open::mismatch;
 use crate::table::{KINDS, Table};
-use crate::update::left_out;
+use crate::update::{RememberedSettings, left_out};
 use crate::{Error, Index, OpenOptions, RebuildReason};
 
 /// The state of the index of a tree.
@@ -40,6 +40,8 @@ pub struct Status {
 /// What an index holds.
 #[derive(Debug, Clone)]
 pub struct IndexStatus {
+    /// What it was told.
+    pub remembered: Remembered,
     /// Ids of the models that it has vectors of; none for a lexical index.
     pub models: Vec<String>,
     /// Bytes on disk.
@@ -58,6 +60,17 @@ pub struct IndexStatus {
     pub units_by_kind: Vec<(UnitKind, usize)>,
     /// Files of the tree that were left out, ascending by path.
     pub skipped: Vec<Skipped>,
+}
+
+/// What `quarry index` was told by name of an index, which holds for all searches that do not say it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remembered {
+    /// Directory of the index.
+    pub index: PathBuf,
+    /// What the model is called.
+    pub model: Option<String>,
+    /// Which files are found.
+    pub walk: WalkChoice,
 }
 
 impl Index {
@@ -99,23 +112,36 @@ impl Index {
             .found)
     }
 
-    /// Name of the model that the index for a search of `root` remembers
-    /// ([`OpenOptions::model`]), if any.
+    /// What the index for a search of `root` remembers, if anything.
     ///
     /// # Errors
     /// Like [`status`](Self::status).
-    pub fn remembered_model(root: &Path, options: &OpenOptions) -> Result<Option<String>, Error> {
+    pub fn remembered(root: &Path, options: &OpenOptions) -> Result<Option<Remembered>, Error> {
         let IndexLocations { enclosing, own, .. } = IndexLocations::of(&walk::resolved(root), options)?;
-        let told = |location: &IndexLocation| location.directory.manifest().ok()?.remembered_model;
-        for location in &enclosing {
-            // An index around the path answers only if it holds files of it.
-            if let Some(model) = told(location)
-                && Self::status_at(location, options)?.index.is_some_and(|index| index.files_in_part > 0)
-            {
-                return Ok(Some(model));
-            }
+        let locations = enclosing.iter().chain([&own]);
+        let known: Vec<(&IndexLocation, Manifest)> =
+            locations.filter_map(|location| Some((location, location.directory.manifest().ok()?))).collect();
+        // Nearly always, and then no index needs to be opened.
+        if known.iter().all(|(_, manifest)| RememberedSettings::of(manifest) == RememberedSettings::default())
+        {
+            return Ok(None);
         }
-        Ok(told(&own))
+        // An index around the path answers only if it holds files of it.
+        let holds_files = |location: &IndexLocation, manifest: &Manifest| {
+            let Manifest { generation, size, parts, .. } = manifest;
+            let opened = location.directory.open_checked(manifest);
+            let table = opened.and_then(|index| Table::open(&index, generation, *size, parts));
+            table.is_ok_and(|table| location.scope.n_files(&table) > 0)
+        };
+        let mut known = known.into_iter();
+        let answers = |(location, manifest): &(&IndexLocation, Manifest)| {
+            location.scope.is_all() || holds_files(location, manifest)
+        };
+        Ok(known.find(answers).map(|(location, manifest)| Remembered {
+            index: location.directory.path(),
+            model: manifest.remembered_model,
+            walk: manifest.remembered,
+        }))
     }
 
     fn status_at(location: &IndexLocation, options: &OpenOptions) -> Result<Status, Error> {
@@ -162,6 +188,11 @@ impl Index {
             by_kind.iter_mut().filter(|(kind, _)| *kind == unit.kind()).for_each(|(_, n)| *n += 1);
         }
         status.index = Some(IndexStatus {
+            remembered: Remembered {
+                index: directory.path(),
+                model: manifest.remembered_model,
+                walk: manifest.remembered,
+            },
             models: manifest.models,
             bytes,
             made,

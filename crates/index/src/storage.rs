@@ -136,6 +136,29 @@ impl StoredFile {
         Ok(files)
     }
 
+    /// Copies it into another directory, if it still is as it was written.
+    ///
+    /// # Errors
+    /// When it is not, or the copy cannot be written.
+    pub fn copy(&self, from: &Directory, to: &Directory) -> Result<Self, Error> {
+        let path = from.path().join(&self.path);
+        let file = from.file(self.path.as_ref()).map_err(|source| Error::io("read", &path, source))?;
+        let bytes = quarry_files::read_whole(file, self.bytes);
+        let bytes = bytes.map_err(|source| Error::io("read", &path, source))?;
+        if xxh3_64_with_seed(&bytes, self.seed) != self.hash {
+            return Err(Error::corrupt(&path, "other bytes than were written"));
+        }
+        match self.path.rsplit_once('/') {
+            Some((inner, name)) => {
+                let made = to.directory_or_new(inner.as_ref());
+                let made = made.map_err(|source| Error::io("create", &to.path().join(inner), source))?;
+                write_file(&made, name, &[&bytes])?;
+            }
+            None => write_file(to, &self.path, &[&bytes])?,
+        }
+        Self::of(to, self.path.clone())
+    }
+
     /// Path relative to the directory.
     pub fn path(&self) -> &str {
         &self.path

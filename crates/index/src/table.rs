@@ -1,6 +1,8 @@
 //! The table of files and units of an index.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
 use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
@@ -143,6 +145,12 @@ impl PartSize {
     /// When it is missing.
     pub fn directory(&self, index: &Directory) -> Result<Directory, Error> {
         open_directory(index, &self.name)
+    }
+
+    /// Whether something in its directory is part of it.
+    pub fn names(&self, name: &OsStr) -> bool {
+        let first = |file: &StoredFile| file.path().split('/').next().is_some_and(|first| name == first);
+        self.files.iter().chain(self.vectors.values()).any(first)
     }
 
     /// Maps the hashes of its rows.
@@ -294,6 +302,43 @@ impl Table {
         }
         builder.check_size()?;
         Ok(Self { files: builder.files.into(), units: builder.units.into(), strings, hashes })
+    }
+
+    /// Tables of parts as one whose parts are theirs, in their order, and whose files are ascending by path again. A file
+    /// that several of them have is taken from the last one.
+    ///
+    /// # Errors
+    /// When there is too much.
+    pub fn of_parts(tables: Vec<Self>) -> Result<Self, Error> {
+        let mut files: Vec<(&str, usize, usize)> = Vec::new();
+        for (number, table) in tables.iter().enumerate() {
+            let paths = table.files.iter().map(|file| table.text(file.path));
+            files.extend(paths.enumerate().map(|(row, path)| (path, number, row)));
+        }
+        files.sort_unstable_by_key(|&(path, number, _)| (path, Reverse(number)));
+        files.dedup_by_key(|(path, _, _)| *path);
+        let units: Vec<Vec<Range<usize>>> = tables.iter().map(Self::units_of_files).collect();
+        let mut builder = TableBuilder::default();
+        for (_, number, row) in files {
+            let part = u16::try_from(number).map_err(|_| Error::TooLarge)?;
+            let table = &tables[number];
+            builder.push(table.files[row], &table.units[units[number][row].clone()], part)?;
+        }
+        builder.check_size()?;
+        let (strings, hashes): (Vec<_>, Vec<_>) =
+            tables.into_iter().map(|table| (table.strings, table.hashes)).unzip();
+        Ok(Self {
+            files: builder.files.into(),
+            units: builder.units.into(),
+            strings: strings.into_iter().flatten().collect(),
+            hashes: hashes.into_iter().flatten().collect(),
+        })
+    }
+
+    /// The files whose units are in a part, with their units.
+    pub fn files_of_part(&self, part: usize) -> impl Iterator<Item = (&FileRecord, &[UnitRecord])> {
+        let files = self.files.iter().zip(self.units_of_files());
+        files.filter(move |(file, _)| file.part() == part).map(|(file, units)| (file, &self.units[units]))
     }
 
     /// Where the units are.
@@ -458,6 +503,14 @@ impl TableBuilder {
         Column::write(directory, FILES_FILE, &self.files)?;
         Column::write(directory, UNITS_FILE, &self.units)?;
         Ok(TableSize { files: self.files.len(), units: self.units.len() })
+    }
+
+    /// The files of a table that was [written](Self::write) into a directory.
+    ///
+    /// # Errors
+    /// When one cannot be read.
+    pub fn stored(directory: &Directory) -> Result<Vec<StoredFile>, Error> {
+        [FILES_FILE, UNITS_FILE].map(|name| StoredFile::of(directory, name.to_owned())).into_iter().collect()
     }
 }
 

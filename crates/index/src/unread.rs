@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use quarry_walk::{Listing, SkipReason, Skipped, WalkOptions};
+use quarry_walk::{self as walk, Listing, SkipReason, Skipped, WalkOptions};
 
 use crate::build::nothing_to_index;
 use crate::location::{IndexLocation, Scope};
@@ -42,10 +42,11 @@ impl Index {
         }
     }
 
-    /// Checks that the part of the tree that `path` names has units, unless it is the whole tree.
+    /// Checks that the part of the tree that `path` names has units, unless it is the whole tree; of a file, units that are
+    /// found.
     ///
     /// # Errors
-    /// When it has none, because files could not be read.
+    /// When it has none, because files could not be read, or because the file is not one that can be indexed.
     pub(crate) fn check_readable(
         &self,
         path: &Path,
@@ -53,6 +54,9 @@ impl Index {
         found: &WalkOptions,
     ) -> Result<(), Error> {
         let scope = &location.scope;
+        if path.is_file() && !scope.is_all() {
+            return self.check_file(path, scope, found);
+        }
         let unread: Vec<Skipped> =
             self.trees[0].unread.iter().filter_map(|file| part_of(file, scope)).collect();
         if unread.is_empty() || scope.is_all() {
@@ -66,6 +70,28 @@ impl Index {
         }
         Err(nothing_to_index(path, found, &unread))
     }
+
+    fn check_file(&self, path: &Path, scope: &Scope, found: &WalkOptions) -> Result<(), Error> {
+        let is_found = |(file, units): (&FileRecord, &Range<usize>)| {
+            let is_listed = || found.lists(file.text_bytes.into(), file.flags());
+            !units.is_empty() && scope.relative(self.table.text(file.path)).is_some() && is_listed()
+        };
+        if self.table.files.iter().zip(&self.units_of_files).any(is_found) {
+            return Ok(());
+        }
+        match why_left_out(path, found)? {
+            Some(problem) => Err(nothing_to_index(path, found, &[problem])),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why a file that is named is left out; none if it is not.
+fn why_left_out(path: &Path, options: &WalkOptions) -> Result<Option<Skipped>, Error> {
+    let listing = walk::list(path, options)?;
+    let Some(file) = listing.files.first() else { return Ok(listing.skipped.into_iter().next()) };
+    let read = walk::read(&walk::open(walk::base_directory(path)?)?, file, options);
+    Ok(read.err().map(|reason| Skipped { path: file.path.clone(), reason }))
 }
 
 /// A file that was left out, by its path in a part of the tree; none if it is outside.

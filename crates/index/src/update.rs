@@ -12,8 +12,9 @@ use std::path::Path;
 use quarry_files::Directory;
 use quarry_walk::{ListedFile, Listing, Skipped, WalkChoice, WalkOptions};
 
-use crate::build::{self, MAX_PART_BYTES};
+use crate::build::{self, MAX_PART_BYTES, WrittenPart};
 use crate::changes::Comparison;
+use crate::checkpoint::Checkpoints;
 use crate::complete;
 use crate::index_directory::{FORMAT, Manifest, PROGRAM, WriterLock};
 use crate::storage::StoredFile;
@@ -32,6 +33,8 @@ pub(crate) struct PreviousGeneration<'a> {
 pub(crate) struct PreviousFiles<'a> {
     pub table: &'a Table,
     pub comparison: &'a Comparison,
+    /// Whether parts are to be joined where many are small or mostly gone, as they are not while an index is first made.
+    pub are_joined: bool,
 }
 
 /// The settings of `quarry index`, which an index keeps until they are changed.
@@ -74,7 +77,7 @@ pub(crate) struct Tree<'a> {
 }
 
 /// Writes the next generation and the parts that it needs, without publishing it. Vectors of `carried` models are
-/// taken over where a unit's text is known.
+/// taken over where a unit's text is known. `checkpoints` keep the parts for the case that the writer is interrupted.
 ///
 /// # Errors
 /// When no file has a unit, or the directory cannot be written.
@@ -83,6 +86,7 @@ pub(crate) fn write_generation(
     previous: Option<PreviousGeneration>,
     lock: &WriterLock,
     is_carried: impl Fn(&str) -> bool,
+    checkpoints: Option<&Checkpoints>,
     events: &(dyn Fn(Event) + Sync),
 ) -> Result<Manifest, Error> {
     let previous_parts = previous.map_or(&[][..], |previous| &previous.manifest.parts);
@@ -108,8 +112,15 @@ pub(crate) fn write_generation(
     let batches = build::batches(&read, tree.walk);
     let names = lock.start_parts(batches.len())?;
     let first = part_number(kept.len())?;
-    let mut parts =
-        build::write_parts((tree.base, tree.walk), &batches, &lock.directory, &names, first, events)?;
+    let written = |part: &WrittenPart| match checkpoints {
+        Some(checkpoints) => {
+            let files = part.files.iter().map(|(file, units)| (file, &units[..]));
+            checkpoints.keep_part(&part.size, files, &part.skipped)
+        }
+        None => Ok(()),
+    };
+    let options = (tree.base, tree.walk);
+    let mut parts = build::write_parts(options, &batches, &lock.directory, &names, first, &written, events)?;
     let of_kept = |file: &Skipped| {
         let position = tree.listing.files.binary_search_by(|listed| listed.path.cmp(&file.path));
         position.is_ok_and(|position| same[position].is_some())
@@ -176,9 +187,9 @@ fn part_number(number: usize) -> Result<u16, Error> {
 
 /// For each listed file the row of the previous table that is kept; none for a file that is to be read.
 fn kept_files(tree: &Tree, parts: &[PartSize], previous: PreviousFiles) -> Vec<Option<usize>> {
-    let PreviousFiles { table, comparison } = previous;
+    let PreviousFiles { table, comparison, are_joined } = previous;
     let mut same = comparison.same.clone();
-    if comparison.changes.total() == 0 {
+    if comparison.changes.total() == 0 || !are_joined {
         return same;
     }
     let mut live = vec![0; parts.len()];

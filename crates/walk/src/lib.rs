@@ -5,6 +5,7 @@
 
 mod flags;
 mod ignore_files;
+mod repository;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::flags::text_flags;
 pub use crate::flags::{FileFlags, path_flags};
 use crate::ignore_files::{IgnoreRules, is_index};
+pub use crate::repository::Checkout;
 
 /// Name of the ignore file that only this program reads; its syntax is that of `.gitignore`.
 pub const IGNORE_FILE: &str = ".quarryignore";
@@ -73,6 +75,12 @@ impl WalkOptions {
     #[must_use]
     pub fn lists(&self, bytes: u64, flags: FileFlags) -> bool {
         bytes <= self.max_bytes && self.left_out().intersection(flags).is_empty()
+    }
+
+    /// With these a file is found that somebody named: whatever rules leave out.
+    #[must_use]
+    pub fn of_named_file(self) -> Self {
+        Self { hidden: true, ignored: true, ..self }
     }
 
     /// The options that list all files of both.

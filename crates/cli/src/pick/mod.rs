@@ -7,6 +7,7 @@ mod view;
 
 use std::io::{self, IsTerminal, Stderr};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -66,13 +67,15 @@ pub fn run(args: &PickArgs) -> anyhow::Result<ExitCode> {
     if !io::stderr().is_terminal() {
         bail!("pick draws on the terminal, and stderr is not one; use `quarry search` in scripts");
     }
-    let all: Vec<Settings> =
-        args.source.paths().iter().map(|path| Settings::load(path)).collect::<anyhow::Result<_>>()?;
+    let paths = args.source.paths();
+    let all: Vec<Settings> = paths.iter().map(|path| Settings::load(path)).collect::<anyhow::Result<_>>()?;
     let settings = Settings::shared(&all);
-    let filters = all.iter().map(|settings| args.filter.filter(settings)).collect::<anyhow::Result<_>>()?;
+    let filter = |(settings, path): (&Settings, &PathBuf)| args.filter.filter(settings, path);
+    let filters = all.iter().zip(&paths).map(filter).collect::<anyhow::Result<_>>()?;
     let threshold = settings.get(|layer| layer.threshold).unwrap_or_default();
     let update = if args.no_index_update { Update::Never } else { Update::IfPossible };
-    let search = Search { tree: args.source.open(&all, filters, update)?, limit: args.limit, threshold };
+    let search =
+        Search { tree: args.source.open(&all, filters, update, true)?, limit: args.limit, threshold };
     let mut state = State::new(args.query.as_deref().unwrap_or_default());
     let step = Screen::open().and_then(|mut screen| choose(&mut screen, &search, &mut state))?;
     let picked = state.list.selected().filter(|_| step == Step::Pick);

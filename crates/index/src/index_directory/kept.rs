@@ -11,9 +11,10 @@ use quarry_files::{Directory, EntryKind};
 
 use super::{
     ASIDE, CACHED_INDEXES, COPY_FILE, IndexDirectory, LOCK_FILE, MANIFEST_FILE, MAX_MANIFEST_BYTES, PART,
-    VECTORS, header, is_ours, is_written, number,
+    header, is_ours, is_written, number,
 };
 use crate::UserDirectories;
+use crate::checkpoint::interrupted_root;
 use crate::records::Records;
 
 /// Maximum depth of directories in an index, which has three levels.
@@ -70,17 +71,19 @@ fn prune_one(
         Err(problem) => return pruned(name.to_string_lossy().into_owned(), PruneOutcome::Foreign(problem)),
     };
     let what = kept.entry.what.clone();
-    let _lock = match kept.lock(&IndexDirectory::of_user(path.clone())) {
+    let lock = match kept.lock(&IndexDirectory::of_user(path.clone())) {
         Ok(Some(lock)) => lock,
         Ok(None) => return pruned(what, PruneOutcome::InUse),
         Err(error) => return pruned(what, PruneOutcome::Failed(error)),
     };
     // Check again under the lock.
     let outcome = match CachedIndex::of(cache, indexes, name) {
-        Ok(now) if now.is_needless(selection) => match now.remove(indexes, name, selection, dry_run) {
-            Ok(bytes) => PruneOutcome::Removed(bytes),
-            Err(error) => PruneOutcome::Failed(error),
-        },
+        Ok(now) if now.is_needless(selection) => {
+            match now.remove(indexes, name, (selection, lock.is_some()), dry_run) {
+                Ok(bytes) => PruneOutcome::Removed(bytes),
+                Err(error) => PruneOutcome::Failed(error),
+            }
+        }
         Ok(_) => return None,
         Err(problem) => PruneOutcome::Foreign(problem),
     };
@@ -126,17 +129,21 @@ impl CachedIndex {
             return Err(format!("has no file named {LOCK_FILE}, as every index has"));
         }
         let root = root(&directory);
+        let interrupted = if root.is_none() { interrupted_root(&directory) } else { None };
         let is_named_for =
             |root: &String| IndexDirectory::in_cache(cache, Path::new(root)).path().file_name() == Some(name);
         let has_manifest =
             [MANIFEST_FILE, COPY_FILE].iter().any(|name| directory.entry(name.as_ref()).is_ok());
         let state = match root.as_ref().filter(|root| is_named_for(root)) {
             None if has_manifest => EntryState::Unknown,
-            None => EntryState::Unfinished,
+            None => match interrupted.as_ref().filter(|root| is_named_for(root)) {
+                Some(root) if !is_gone(Path::new(root)) => EntryState::Interrupted,
+                _ => EntryState::Unfinished,
+            },
             Some(root) if is_gone(Path::new(root)) => EntryState::Orphaned,
             Some(_) => EntryState::Useful,
         };
-        let what = root.unwrap_or_else(|| name.to_string_lossy().into_owned());
+        let what = root.or(interrupted).unwrap_or_else(|| name.to_string_lossy().into_owned());
         let (leftovers, leftover_bytes) = leftovers(&directory);
         Ok(Self {
             entry: entry(&directory, what, state).map_err(failed)?,
@@ -169,7 +176,7 @@ impl CachedIndex {
         &self,
         indexes: &Directory,
         name: &OsStr,
-        selection: Selection,
+        (selection, is_locked): (Selection, bool),
         dry_run: bool,
     ) -> io::Result<u64> {
         let is_all = selection.includes(self.entry.state, self.entry.used);
@@ -182,7 +189,8 @@ impl CachedIndex {
             return Ok(bytes);
         }
         // The manifest first, so that nobody opens half an index, and the lock last.
-        let mut names = self.directory.names()?;
+        // Without a lock there was nothing in it, and what is there now is a writer's.
+        let mut names = if is_locked { self.directory.names()? } else { Vec::new() };
         names.sort_by_key(|name| (name == LOCK_FILE, name != MANIFEST_FILE && name != COPY_FILE));
         names.iter().try_for_each(|name| self.directory.remove_all(name))?;
         match indexes.remove_directory(Path::new(name)) {
@@ -270,8 +278,7 @@ fn leftovers(directory: &Directory) -> (Vec<PathBuf>, u64) {
         }
         let Ok(inner) = directory.directory(part.name.as_ref()) else { continue };
         for name in inner.names().unwrap_or_default() {
-            let is_named = || part.vectors.values().any(|file| name == file.path());
-            if name.to_string_lossy().starts_with(VECTORS) && !is_named() {
+            if !part.names(&name) {
                 found.push(Path::new(&part.name).join(name));
             }
         }

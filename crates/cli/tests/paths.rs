@@ -1,0 +1,281 @@
+//! What is searched where files and several paths are named, with and without an index around them.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
+mod fixture;
+
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use fixture::{Fixture, check_error, stderr, stdout};
+use serde_json::Value;
+
+/// Runs the binary with a cache that it cannot write, because a file is in its way.
+#[track_caller]
+fn run_without_cache(fixture: &Fixture, arguments: &[&str]) -> Output {
+    fixture.write("file", "");
+    fixture.command(arguments).env("XDG_CACHE_HOME", fixture.path("file/cache")).output().unwrap()
+}
+
+#[test]
+fn a_named_file_is_searched_although_all_files_around_it_became_ignored() {
+    let fixture = Fixture::new();
+    fixture.run(&["index"]);
+    fixture.write("tree/.gitignore", "*.py\n");
+    for path in ["net.py", "http/header.py"] {
+        let output = fixture.run(&["search", "socket host header", path, "-l", "--threshold", "0"]);
+        assert_eq!(stdout(&output), format!("{path}\n"), "{}", stderr(&output));
+    }
+    // A directory with nothing else in it says so itself.
+    check_error(&fixture.run(&["search", "socket", "http"]), "http: nothing to index");
+    check_error(&fixture.run(&["search", "socket"]), ": nothing to index");
+}
+
+#[test]
+fn a_named_file_is_searched_whatever_is_asked_about_ignored_and_hidden_files() {
+    let fixture = Fixture::new();
+    fixture.write("tree/.hidden.py", "def frobnicate():\n    pass\n");
+    fixture.write("tree/out/made.py", "def frobnicate():\n    pass\n");
+    fixture.write("tree/.gitignore", "out\n");
+    fixture.run(&["index", "--hidden", "--no-ignore"]);
+    for options in [&[][..], &["--ignore"], &["--no-hidden"], &["--ignore", "--no-hidden"], &["--hidden"]] {
+        for path in [".hidden.py", "out/made.py"] {
+            let output = fixture.run(&[&["search", "frobnicate", path, "-l"], options].concat());
+            assert_eq!(stdout(&output), format!("{path}\n"), "{options:?}: {}", stderr(&output));
+        }
+    }
+}
+
+#[test]
+fn why_a_named_file_is_not_searched_is_told_with_and_without_an_index_around_it() {
+    let fixture = Fixture::new();
+    fixture.write("tree/sub/malformed.ipynb", "{");
+    fixture.write("tree/sub/large.py", &"socket = 1\n".repeat(200_000));
+    fixture.write("tree/sub/good.py", &"socket = 1\n".repeat(20));
+    let cell = serde_json::json!({"cell_type": "code", "source": "socket = 1\n".repeat(200_000)});
+    fixture.write("tree/sub/large.ipynb", &serde_json::json!({"cells": [cell]}).to_string());
+    for _ in 0..2 {
+        for (arguments, words) in [
+            (&["sub/malformed.ipynb"][..], "sub/malformed.ipynb: nothing to index; it is malformed"),
+            (&["sub/large.py"], "sub/large.py: nothing to index; it is over the size limit"),
+            (&["sub/large.ipynb"], "sub/large.ipynb: nothing to index; it is over the size limit"),
+            (
+                &["sub/good.py", "--max-bytes", "9"],
+                "sub/good.py: nothing to index; it is over the size limit",
+            ),
+        ] {
+            check_error(&fixture.run(&[&["search", "open a socket"], arguments].concat()), words);
+            check_error(&fixture.run(&[&["search", "-e", "socket"], arguments].concat()), words);
+        }
+        fixture.run(&["index"]);
+    }
+}
+
+#[test]
+fn a_search_that_fails_leaves_nothing() {
+    let fixture = Fixture::new();
+    fs::create_dir_all(fixture.path("tree/empty")).unwrap();
+    fs::create_dir_all(fixture.path("named")).unwrap();
+    fixture.write("tree/malformed.ipynb", "{");
+    for path in ["empty", "malformed.ipynb"] {
+        check_error(&fixture.run(&["search", "open a socket", path]), "nothing to index");
+        check_error(
+            &fixture.run(&["search", "open a socket", path, "--index", "../made"]),
+            "nothing to index",
+        );
+        check_error(
+            &fixture.run(&["search", "open a socket", path, "--index", "../named"]),
+            "nothing to index",
+        );
+    }
+    assert_eq!(fixture.json(&["cache", "list", "--json"])["entries"], serde_json::json!([]));
+    assert!(!fixture.path("made").exists());
+    assert_eq!(fs::read_dir(fixture.path("named")).unwrap().count(), 0, "it was there before");
+    // An index that is there stays.
+    fixture.run(&["index"]);
+    fixture.write("tree/.gitignore", "*\n");
+    check_error(&fixture.run(&["search", "open a socket"]), "nothing to index");
+    fs::remove_file(fixture.path("tree/.gitignore")).unwrap();
+    assert_eq!(fixture.json(&["index", "--json"])["embedded_units"], 0);
+}
+
+/// A copy of a small model, which can be removed.
+fn tiny_model(fixture: &Fixture, name: &str) -> String {
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../transformer/tests/fixtures/tiny-bert");
+    copy_directory(&model, &fixture.path(name));
+    fixture.path(name).to_str().unwrap().to_owned()
+}
+
+fn copy_directory(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
+        if from.is_dir() {
+            copy_directory(&from, &to);
+        } else {
+            fs::copy(from, to).unwrap();
+        }
+    }
+}
+
+#[test]
+#[cfg(feature = "transformers")]
+fn lines_are_found_whatever_the_models_of_the_indexes() {
+    let fixture = Fixture::new();
+    fixture.write("other/socket.py", "def listen(port):\n    return bind(port)\n");
+    let model = tiny_model(&fixture, "model");
+    fixture.run(&["index", "--model", &model]);
+    fixture.run(&["index", "../other"]);
+    let lines = |paths: &[&str]| {
+        let output = fixture.run(&[&["search", "--vimgrep", "-e", "^def"], paths].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let expected = lines(&["../other"]) + &lines(&["."]);
+    assert_eq!(lines(&["../other", "."]), expected);
+    check_error(&fixture.run(&["search", "-e", "^def", "socket", "../other", "."]), "one model for both");
+    fs::remove_dir_all(&model).unwrap();
+    assert_eq!(lines(&["../other", "."]), expected);
+    assert!(lines(&["."]).contains("net.py:1:1:def"));
+    check_error(&fixture.run(&["search", "-e", "^def", "--model", &model]), "model");
+}
+
+#[test]
+#[cfg(feature = "transformers")]
+fn what_an_index_remembers_is_shown() {
+    let fixture = Fixture::new();
+    fixture.write("tree/.quarry.toml", "max_bytes = 2000\n");
+    let model = tiny_model(&fixture, "model");
+    let setting = |path: &str, name: &str| {
+        let answer = fixture.json(&["config", path, "--json"]);
+        let settings = answer["settings"].as_array().unwrap().clone();
+        settings.into_iter().find(|setting| setting["name"] == name).unwrap()
+    };
+    let index = || fixture.json(&["status", "--json"])["index"].clone();
+    fixture.run(&["index"]);
+    assert_eq!(
+        (&setting(".", "model")["value"], &setting(".", "model")["from"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!(setting(".", "max_bytes")["value"], 2000);
+    let nothing = fixture.json(&["status", "--json"])["holds"]["remembered"].clone();
+    assert_eq!(
+        nothing,
+        serde_json::json!({"model": null, "max_bytes": null, "hidden": null, "ignored": null})
+    );
+
+    fixture.run(&["index", "--model", &model, "--max-bytes", "3000", "--hidden"]);
+    for path in [".", "http"] {
+        assert_eq!(setting(path, "model")["value"], model.as_str());
+        assert_eq!(setting(path, "model")["from"], index());
+        assert_eq!(
+            (&setting(path, "max_bytes")["value"], &setting(path, "max_bytes")["from"]),
+            (&3000.into(), &index())
+        );
+    }
+    let text = stdout(&fixture.run(&["config"]));
+    assert!(text.contains(&model) && text.contains("index"), "{text}");
+    let holds = fixture.json(&["status", "--json"])["holds"].clone();
+    let expected = serde_json::json!({"model": model, "max_bytes": 3000, "hidden": true, "ignored": null});
+    assert_eq!(holds["remembered"], expected);
+    let text = stdout(&fixture.run(&["status"]));
+    assert!(text.contains(&format!("told     --model {model} --max-bytes 3000 --hidden\n")), "{text}");
+    // Also where the model is gone, and what is shown of the index may not be read.
+    fs::remove_dir_all(&model).unwrap();
+    assert_eq!(setting(".", "model")["value"], model.as_str());
+    fixture.run(&["index", "--model", "builtin", "--no-hidden"]);
+    assert_eq!(setting(".", "model")["value"], "builtin");
+    let text = stdout(&fixture.run(&["status"]));
+    assert!(text.contains("told     --model builtin --max-bytes 3000 --no-hidden\n"), "{text}");
+}
+
+#[test]
+#[cfg(unix)]
+fn what_is_asked_for_holds_although_the_index_cannot_be_written() {
+    let fixture = Fixture::new();
+    fixture.write("tree/.hidden.py", "def frobnicate_hidden():\n    pass\n");
+    fixture.write("tree/.gitignore", "out\n");
+    fixture.write("tree/out/made.py", "def frobnicate_ignored():\n    pass\n");
+    let functions: String =
+        (0..300).map(|i| format!("def frobnicate_{i}(x):\n    return x + {i}\n\n")).collect();
+    fixture.write("tree/.many.py", &functions);
+    fixture.run(&["index"]);
+    let found = |options: &[&str]| {
+        let arguments = [&["search", "-e", "frobnicate_(hidden|ignored)", "-l"], options].concat();
+        let output = fixture.run_without_space(&arguments);
+        (stdout(&output), stderr(&output))
+    };
+    let (files, told) = found(&["--hidden"]);
+    assert_eq!(files, ".hidden.py\n", "{told}");
+    assert!(told.contains("in memory") && told.contains("cannot write the index directory"), "{told}");
+    let (files, told) = found(&["--hidden", "--no-ignore"]);
+    assert_eq!(files, ".hidden.py\nout/made.py\n", "{told}");
+    // Where nothing else is asked for, the index answers as it was.
+    fixture.write("tree/more.py", &functions.replace("frobnicate", "calibrate"));
+    let (files, told) = found(&[]);
+    assert!(files.is_empty() && told.contains("searching the index as it was (1 file new)"), "{told}");
+}
+
+#[test]
+fn what_keeps_an_index_from_being_written_is_told_once_and_not_to_the_quiet() {
+    let fixture = Fixture::new();
+    fixture.write("other/socket.py", "def listen(port):\n    return bind(port)\n");
+    for arguments in
+        [&["search", "open a socket", ".", "../other"][..], &["search", "-e", "def", ".", "../other"]]
+    {
+        let told = run_without_cache(&fixture, arguments);
+        assert_eq!(stderr(&told).matches("in memory").count(), 1, "{}", stderr(&told));
+        let quiet = run_without_cache(&fixture, &[arguments, &["-q"]].concat());
+        assert_eq!(
+            (quiet.status.code(), stderr(&quiet).as_str(), stdout(&quiet).as_str()),
+            (Some(0), "", "")
+        );
+    }
+    let similar = run_without_cache(&fixture, &["similar", "net.py:1", "-q", "--threshold", "0"]);
+    assert_eq!((similar.status.code(), stderr(&similar).as_str()), (Some(0), ""));
+    fs::create_dir(fixture.path("tree/empty")).unwrap();
+    let quiet = fixture.run(&["search", "open a socket", "empty", "net.py", "-q"]);
+    assert_eq!((quiet.status.code(), stderr(&quiet).as_str()), (Some(0), ""));
+    // An error is told all the same.
+    check_error(&fixture.run(&["search", "open a socket", "empty", "-q"]), "empty: nothing to index");
+}
+
+#[test]
+fn a_path_is_not_taken_for_an_option() {
+    let fixture = Fixture::new();
+    fixture.write("tree/-l.py", "def frobnicate():\n    pass\n");
+    fixture.write("tree/-d/a.py", "def frobnicate_too():\n    pass\n");
+    let search =
+        |arguments: &[&str]| stdout(&fixture.run(&[&["search", "-e", "frobnicate"], arguments].concat()));
+    assert_eq!(search(&["-l", "-0"]), "./-d/a.py\0./-l.py\0");
+    assert_eq!(search(&["-l"]), "./-d/a.py\n./-l.py\n");
+    assert!(search(&["--vimgrep"]).starts_with("./-d/a.py:1:5:"));
+    assert_eq!(search(&["-l", "./-d"]), "./-d/a.py\n");
+    // What programs read has the path relative to its root.
+    let answer: Value = serde_json::from_str(&search(&["--json"])).unwrap();
+    assert_eq!(answer["results"][1]["path"], "-l.py");
+}
+
+/// As of ripgrep, globs are relative to the current directory; and to the path that is searched.
+#[test]
+fn globs_are_relative_to_the_current_directory_or_to_the_path() {
+    let fixture = Fixture::new();
+    fixture.write("tree/a/x/one.py", "def frobnicate():\n    pass\n");
+    fixture.write("tree/b/x/two.py", "def frobnicate():\n    pass\n");
+    let search = |arguments: &[&str]| {
+        stdout(&fixture.run(&[&["search", "-e", "frobnicate", "-l"], arguments].concat()))
+    };
+    let (one, two) = ("a/x/one.py\n", "b/x/two.py\n");
+    for paths in [&["."][..], &["a", "b"], &["a/x", "b/x/two.py"], &["./a", "b"]] {
+        let search = |globs: &[&str]| search(&[paths, globs].concat());
+        assert_eq!(search(&["-g", "a/x/*.py"]), one, "{paths:?}");
+        assert_eq!(search(&["-g", "/b/**"]), two, "{paths:?}");
+        assert_eq!(search(&["-g", "!a/**"]), two, "{paths:?}");
+        assert_eq!(search(&["-g", "*.py", "-g", "!b/x/two.py"]), one, "{paths:?}");
+        assert_eq!(search(&["-g", "!a/**", "-g", "a/x/one.py"]), one, "{paths:?}");
+    }
+    assert_eq!(search(&["a", "b", "-g", "x/*.py"]), format!("{one}{two}"));
+    assert_eq!(search(&["a", "b", "-g", "!x/two.py"]), one);
+    assert_eq!(search(&["a", "b", "-g", "x/*.py", "-g", "!b/**"]), one);
+}

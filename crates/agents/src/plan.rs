@@ -82,7 +82,13 @@ struct Texts<'p> {
     texts: BTreeMap<PathBuf, [Option<String>; 2]>,
 }
 
-impl Texts<'_> {
+impl<'p> Texts<'p> {
+    /// No file yet; files of a scope other than the user's are below the project.
+    fn new(scope: Scope, environment: &'p Environment) -> Self {
+        let project = (scope == Scope::Project).then_some(environment.project.as_path());
+        Self { project, texts: BTreeMap::new() }
+    }
+
     /// The text of a file as it becomes.
     fn get(&mut self, path: &Path) -> Result<&mut Option<String>, Error> {
         Ok(match self.texts.entry(path.to_owned()) {
@@ -117,8 +123,8 @@ pub fn install(
     environment: &Environment,
     receipts: &Receipts,
 ) -> Result<Plan, Error> {
-    let project = (scope == Scope::Project).then_some(environment.project.as_path());
-    let mut texts = Texts { project, texts: BTreeMap::new() };
+    let mut texts = Texts::new(scope, environment);
+    let project = texts.project;
     let mut receipts = receipts.clone();
     let mut notes = Vec::new();
     for agent in agents {
@@ -231,8 +237,8 @@ pub fn uninstall(
     environment: &Environment,
     receipts: &Receipts,
 ) -> Result<Plan, Error> {
-    let project = (scope == Scope::Project).then_some(environment.project.as_path());
-    let mut texts = Texts { project, texts: BTreeMap::new() };
+    let mut texts = Texts::new(scope, environment);
+    let project = texts.project;
     let (mut notes, mut directories) = (Vec::new(), Vec::new());
     let mut kept = Receipts::default();
     let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();

@@ -1,19 +1,15 @@
 //! What a run came to: the report, and the labels as data sets.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
-#[allow(dead_code, reason = "each test file uses a part")]
 mod fixture;
-#[path = "../../llm/tests/support/mod.rs"]
-#[allow(dead_code, reason = "each test file uses a part")]
-mod support;
 
 use std::fs;
 
 use fixture::{Fixture, answer, honest, pair};
 use quarry_annotate::{ExportRequest, JudgeReport, PerPair, PerPairs, export};
 use quarry_corpus::dataset::convert::{Grades, Target};
+use quarry_test_support::model_server::{Reply, Server, completion};
 use serde_json::{Value, json};
-use support::{Reply, Server, completion};
 
 /// What a report says of nine pairs, of which six are clear, where the model's answers to a task are `says`.
 fn report_where(task: &'static str, says: impl Fn() -> Reply + Send + Sync + 'static) -> JudgeReport {

@@ -2,23 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "../../llm/tests/support/batches.rs"]
-#[allow(dead_code, reason = "each test file uses a part")]
-mod batches;
-#[allow(dead_code, reason = "each test file uses a part")]
 mod fixture;
-#[path = "../../llm/tests/support/mod.rs"]
-#[allow(dead_code, reason = "each test file uses a part")]
-mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use batches::{Fate, provider};
 use fixture::{Fixture, answer};
 use quarry_annotate::{AnnotateError, JudgeReport};
+use quarry_test_support::batches::{Fate, provider};
+use quarry_test_support::model_server::{Reply, Seen, Server};
 use serde_json::{Value, json};
-use support::{Reply, Seen, Server};
 
 /// The pair that a question is about, and the answer to it.
 fn honest(body: &Value) -> (usize, Value) {

@@ -2,22 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "fixture/options.rs"]
-#[allow(dead_code, reason = "each test file uses a part")]
 mod fixture;
-#[path = "../../llm/tests/support/mod.rs"]
-#[allow(dead_code, reason = "each test file uses a part")]
-mod support;
 
 use std::fs;
 use std::sync::atomic::AtomicBool;
 
-use fixture::{Asked, Fixture, model};
+use fixture::options::{Asked, Fixture, model};
 use quarry_annotate::ledger::{GeneratedStatus, NewCode, Writer};
 use quarry_annotate::{AnnotateError, Event, ExportRequest, JudgeReport};
 use quarry_corpus::dataset::convert::{Grades, Target};
+use quarry_test_support::model_server::{Reply, Server, completion};
 use serde_json::{Value, json};
-use support::{Reply, Server, completion};
 
 /// A model for a judge that wants `right` in the code, and a writer that learns from what the judge says.
 fn writer(asked: &Asked<'_>) -> String {

@@ -3,11 +3,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[allow(dead_code, reason = "each test file uses a part")]
 mod fixture;
-#[path = "../../llm/tests/support/mod.rs"]
-#[allow(dead_code, reason = "each test file uses a part")]
-mod support;
 
 use std::collections::HashSet;
 use std::fs;
@@ -20,9 +16,9 @@ use std::time::{Duration, Instant};
 
 use fixture::{Fixture, answer, counts, honest};
 use quarry_annotate::{AnnotateError, JudgeReport};
+use quarry_test_support::model_server::{Reply, Server};
 use rusqlite::Connection;
 use serde_json::json;
-use support::{Reply, Server};
 
 #[test]
 fn a_cache_that_cannot_be_written_is_told_of_before_anything_is_asked() {

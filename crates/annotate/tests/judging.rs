@@ -3,9 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod fixture;
-#[path = "../../llm/tests/support/mod.rs"]
-#[allow(dead_code, reason = "each test file uses a part")]
-mod support;
 
 use std::collections::HashMap;
 use std::fs;
@@ -20,8 +17,8 @@ use quarry_annotate::{
 };
 use quarry_corpus::dataset::convert::{Grades, Target};
 use quarry_sandbox::{Limits, Program, Sandbox};
+use quarry_test_support::model_server::{Reply, Server, completion};
 use serde_json::{Value, json};
-use support::{Reply, Server, completion};
 
 #[test]
 fn every_pair_gets_its_label_once_and_is_never_asked_again() {

@@ -2,12 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "fixture/options.rs"]
-#[allow(dead_code, reason = "each test file uses a part")]
 mod fixture;
-#[path = "../../llm/tests/support/mod.rs"]
-#[allow(dead_code, reason = "each test file uses a part")]
-mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fixture::{Asked, Fixture, model, words};
+use fixture::options::{Asked, Fixture, model, words};
 use quarry_annotate::{
     AnnotateError, Calibration, JudgeReport, MemberAgreement, OptionCosts, Outcome, Plan, audit,
 };
 use quarry_sandbox::Limits;
-use support::{Reply, Server};
+use quarry_test_support::model_server::{Reply, Server};
 
 const YES: &str = "{\"analysis\": \"x\", \"judgement\": \"yes\"}";
 const NO: &str = "{\"analysis\": \"x\", \"judgement\": \"no\"}";

@@ -3,13 +3,6 @@
 #![cfg(feature = "workers")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "../../queue/tests/support/mod.rs"]
-#[allow(dead_code, reason = "each test file uses a part")]
-mod nats;
-#[path = "../../llm/tests/support/mod.rs"]
-#[allow(dead_code, reason = "each test file uses a part")]
-mod support;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
@@ -17,7 +10,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use nats::Nats;
 use quarry_annotate::{
     AnnotateError, IsolatedPrograms, JudgeReport, Judging, OpenPrograms, Plan, Programs, Run, TestProgram,
     Worker,
@@ -25,8 +17,9 @@ use quarry_annotate::{
 use quarry_llm::{ApiKey, HttpTransport};
 use quarry_queue::{Connection, SHORTEST_LEASE};
 use quarry_sandbox::{Captured, Ended, Limits, MemoryBound, Program, Sandbox};
+use quarry_test_support::model_server::{Reply, Seen, Server, completion};
+use quarry_test_support::nats::Nats;
 use serde_json::{Value, json};
-use support::{Reply, Seen, Server, completion};
 
 const SECRET: &str = "sk-a-key-that-nobody-may-see";
 

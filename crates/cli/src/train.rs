@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use quarry_corpus::formats::write::NewDirectories;
 use quarry_embed::static_model::write_model;
 use quarry_text::counted;
-use quarry_train::static_model::{Progress, Settings, VocabularySize, choose, train};
+use quarry_train::static_model::{HeldOutMrr, Progress, Settings, VocabularySize, choose, train};
 use quarry_train::{Pair, Teacher, read_pairs};
 use quarry_transformer::TransformerModel;
 
@@ -125,14 +125,15 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
                 bar.set_position(step);
                 bar.set_message(format!("{mean:.3}"));
             }
-            Progress::Validated { step, code, named } => {
+            Progress::Validated { step, mrr } => {
                 let loss = mean_loss.unwrap_or(f32::NAN);
-                say(
-                    &bar,
-                    &format!(
-                        "step {step}: loss {loss:.3}, held-out MRR {code:.4} by summary, {named:.4} by name"
-                    ),
-                );
+                let validated = match mrr {
+                    Some(HeldOutMrr { summary, name }) => {
+                        format!("held-out MRR {summary:.4} by summary, {name:.4} by name")
+                    }
+                    None => "nothing was held out".to_owned(),
+                };
+                say(&bar, &format!("step {step}: loss {loss:.3}, {validated}"));
             }
         })?;
     bar.finish_and_clear();

@@ -4,9 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 mod fixture;
-#[path = "../../llm/tests/support/mod.rs"]
-#[allow(dead_code, reason = "these tests use a part of it")]
-mod support;
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -15,8 +12,8 @@ use std::process::{Command, Output};
 use std::time::{Duration, SystemTime};
 
 use fixture::{Fixture, assert_private, check_error, stderr, stdout};
+use quarry_test_support::model_server::{Reply, Server};
 use serde_json::{Value, json};
-use support::{Reply, Server};
 
 /// A benchmark of one question.
 fn write_benchmark(fixture: &Fixture) {

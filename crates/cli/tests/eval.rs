@@ -2,19 +2,15 @@
 #![cfg(feature = "full")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod fixture;
+
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
+use fixture::{CODES, PAIRS};
 use serde_json::Value;
-
-const CODES: &str = r#"{"def read_csv(path):\n    return rows": 0, "def sort_list(xs): pass": 1,
-    "def parse_date(text): pass": 2, "def copy_file(source, target): pass": 3}"#;
-const PAIRS: &str = r#"[
-    {"idx": "q-1", "doc": "python read a csv", "code": "", "label": 1, "retrieval_idx": 0},
-    {"idx": "q-2", "doc": "python sort list", "code": "", "label": 1, "retrieval_idx": 1},
-    {"idx": "q-3", "doc": "list", "code": "", "label": 1, "retrieval_idx": 3}]"#;
 
 #[derive(Debug)]
 struct Outcome {
@@ -51,6 +47,13 @@ fn check_refused(directory: &Path, arguments: &str, message: &str) {
     assert!(outcome.stderr.contains(message), "{}", outcome.stderr);
 }
 
+/// The value of a row in a table of names and values.
+#[track_caller]
+fn value_of<'a>(text: &'a str, name: &str) -> &'a str {
+    let row = text.lines().find(|line| line.starts_with(name));
+    row.unwrap_or_else(|| panic!("{name} in {text}")).split_whitespace().last().unwrap()
+}
+
 fn directory_with(files: &[(&str, &str)]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -68,6 +71,98 @@ fn converted() -> tempfile::TempDir {
         quarry(directory.path(), "data convert --from cosqa --queries pairs.json --corpus codes.json score");
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     directory
+}
+
+/// Asserts that a command prints JSON with `--json`, and nothing but well-formed tables with each other option of layout.
+#[track_caller]
+fn check_layouts(directory: &Path, arguments: &str) {
+    json(directory, &format!("{arguments} --json"));
+    let tables = |option: &str| -> Vec<Vec<String>> {
+        let outcome = quarry(directory, &format!("{arguments} {option}"));
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let blocks =
+            outcome.stdout.trim_end().split("\n\n").map(|block| block.lines().map(str::to_owned).collect());
+        blocks.collect()
+    };
+    let is_title = |line: &String| line.starts_with("**") || line.starts_with("% ") || line.starts_with("# ");
+    let markdown: Vec<_> =
+        tables("--markdown").into_iter().filter(|block| !block.iter().all(is_title)).collect();
+    for block in &markdown {
+        let columns = |line: &String| line.replace("\\|", "").matches('|').count();
+        assert!(block[0].starts_with("| ") && block[1].starts_with("|---|"), "{arguments}: {block:?}");
+        assert!(block.iter().all(|line| columns(line) == columns(&block[0])), "{arguments}: {block:?}");
+    }
+    let latex = tables("--latex");
+    for block in &latex {
+        let lines: Vec<&String> = block.iter().filter(|line| !is_title(line)).collect();
+        assert!(lines[0].starts_with("\\begin{tabular}{"), "{arguments}: {block:?}");
+        assert_eq!(*lines[lines.len() - 1], "\\end{tabular}", "{arguments}");
+    }
+    let csv = tables("--csv");
+    for block in &csv {
+        let lines: Vec<&str> = block.iter().filter(|line| !is_title(line)).map(String::as_str).collect();
+        let mut fields = lines.iter().map(|line| {
+            let in_quotes = |(n, part): (usize, &str)| if n % 2 == 1 { 0 } else { part.matches(',').count() };
+            line.split('"').enumerate().map(in_quotes).sum::<usize>()
+        });
+        let first = fields.next().unwrap();
+        assert!(fields.all(|n| n == first), "{arguments}: {block:?}");
+    }
+    assert!(!csv.is_empty() && markdown.len() == csv.len() && latex.len() == csv.len(), "{arguments}");
+}
+
+#[test]
+fn every_command_that_prints_tables_prints_them_in_every_layout() {
+    let directory = converted();
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write("ratings.csv", "anna,ben,carl\n1,1,1\n0,1,0\n0,0,0\n1,1,0\n");
+    write("verdicts.csv", "truth,prediction,score\n1,1,0.9\n0,1,0.8\n0,0,0.2\n1,0,0.4\n");
+    write("forecasts.csv", "outcome,probability\n1,0.9\n1,0.4\n0,0.2\n0,0.6\n1,0.8\n");
+    write("table.tsv", TABLE);
+    write(
+        "repos/demo/src/io/csv.py",
+        "def read_csv(path):\n    \"\"\"Read rows of a table from a file of commas.\"\"\"\n    return [line.split(',') for line in open(path)]\n",
+    );
+    write("repos/demo/src/lists.py", "def sort_list(xs):\n    return sorted(xs)\n");
+    // As many as a source needs to order methods.
+    let documented = |n: usize| {
+        let color = ["red", "green", "blue"][n % 3];
+        format!(
+            "def f_{n}(first, second):\n    \"\"\"Take part number {n} from the {color} drawer.\"\"\"\n    return [part_{n} + first * second for part_{n} in drawers_{n}]\n\n\n"
+        )
+    };
+    write("repos/demo/src/drawers.py", &(0..12).map(documented).collect::<String>());
+    let plan = "title = 'x'\n[[datasets]]\nname = 'y'\nprotocol = 'cosqa-search'\n\
+        files = { queries = 'pairs.json', codes = 'codes.json' }\nmethods = ['bow', 'bm25']\nbaseline = 'bow'\n";
+    write("plan.toml", plan);
+    for method in ["bow", "bm25"] {
+        json(directory.path(), &format!("eval ./score --method {method} --run {method} --json"));
+    }
+    for arguments in [
+        "eval ./score --method bm25",
+        "eval score --qrels score/qrels/test.tsv --run bm25",
+        "eval compare bow bm25 bm25 --qrels score/qrels/test.tsv --moved 1 --benchmark score",
+        "eval agreement ratings.csv --block 2",
+        "eval classification verdicts.csv --against verdicts.csv",
+        "eval calibration forecasts.csv",
+        "eval repo repos/demo/src --proxies docstring",
+        "eval repo --agreement table.tsv --repos repos --proxies docstring",
+        "eval repo-search table.tsv --repos repos --method bm25",
+        "eval protocol cosqa-search --queries pairs.json --codes codes.json --method bm25",
+        "eval protocol repo-search --table table.tsv --checkouts repos --method bm25",
+        "eval protocols",
+        "eval protocols gecs",
+        "eval tune table.tsv --repos repos --method bm25",
+        "eval tune table.tsv --repos repos --method bm25 --confidence",
+        "eval tune table.tsv --repos repos --method bm25 --intent model.json",
+        "eval run plan.toml --data .",
+    ] {
+        check_layouts(directory.path(), arguments);
+    }
 }
 
 #[test]
@@ -262,7 +357,7 @@ fn verdicts_are_scored_with_and_without_probabilities() {
     close(&found["expected_calibration_error"], (2.0 * (0.5 - 0.3) + 2.0 * (0.85 - 0.5)) / 4.0);
     assert_eq!(found["risk_coverage"].as_array().unwrap().last().unwrap()["risk"].as_f64(), Some(0.5));
     let text = quarry(directory.path(), "eval calibration forecasts.csv").stdout;
-    assert!(text.contains("Brier score 0.2625"), "{text}");
+    assert_eq!(value_of(&text, "Brier score"), "0.2625", "{text}");
     let found = json(directory.path(), "eval classification verdicts.csv --against others.csv --json");
     close(&found["accuracy"], 0.5);
     close(&found["macro_f1"], 0.5);
@@ -270,7 +365,7 @@ fn verdicts_are_scored_with_and_without_probabilities() {
     close(&found["classes"]["1"]["recall"], 0.5);
     close(&found["against"]["mcnemar"]["p"], 0.5);
     let text = quarry(directory.path(), "eval classification verdicts.csv --against others.csv").stdout;
-    assert!(text.contains("ROC AUC 0.7500") && text.contains("only there 2"), "{text}");
+    assert_eq!((value_of(&text, "ROC AUC"), value_of(&text, "only right there")), ("0.7500", "2"), "{text}");
     for (arguments, message) in [
         (
             "eval calibration wrong.csv",
@@ -306,6 +401,22 @@ fn repositories_are_searched() {
     assert_eq!(report["repositories"][0]["name"].as_str(), Some("demo"));
     assert!(report["repositories"][0]["query_ms"].as_f64().unwrap() >= 0.0);
     assert_eq!(fs::read_to_string(directory.path().join("values")).unwrap().lines().count(), 2);
+    // The protocol of this name finds the same, and says what its inputs are.
+    let arguments = "eval protocol repo-search --table table.tsv --checkouts repos --json";
+    let protocol = json(directory.path(), arguments);
+    let parts = protocol["parts"].as_array().unwrap();
+    let names: Vec<&str> = parts.iter().map(|part| part["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["demo", "mean by repository"]);
+    for part in parts {
+        assert_eq!(part["metrics"], report["metrics"]);
+        assert_eq!(part["intervals"], report["intervals"]);
+    }
+    assert_eq!(protocol["model"], report["model"]);
+    check_refused(
+        directory.path(),
+        "eval protocol repo-search --table table.tsv",
+        "repo-search needs --checkouts (a directory): directory with a directory for each repository",
+    );
     check_refused(directory.path(), "eval repo-search table.tsv --repos nowhere", "git archive abc -- src");
     check_refused(directory.path(), "eval repo-search table.tsv --repos repos --method bow", "found bow");
 }
@@ -516,6 +627,7 @@ fn verdicts_are_handed_in_and_measures_are_compared_for_steadiness() {
         "eval reliability c.json c.json",
         "expected parts by number of positives",
     );
+    check_layouts(directory.path(), "eval reliability a.json b.json");
     let hands_nothing_in = "eval protocol full-corpus --benchmark web.json --method bm25 --out out";
-    check_refused(directory.path(), hands_nothing_in, "no judgement of 1 or more");
+    check_refused(directory.path(), hands_nothing_in, "no grade of 1 or more");
 }

@@ -8,49 +8,23 @@ mod fixture;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Output;
+use std::time::Duration;
 
-use fixture::{Fixture, stderr, stdout};
+use fixture::{Fixture, make_pipe, stderr, stdout};
+use quarry_test_support::process::output_within;
 
 /// Longer than any command here takes, even on a busy machine; a hang takes for ever.
 const TIME: Duration = Duration::from_secs(120);
 
-/// Runs the binary in little memory, and ends it when it hangs.
+/// Runs the binary with limited memory and time.
 #[track_caller]
 fn run(fixture: &Fixture, arguments: &[&str]) -> Output {
-    let quarry = fixture.command(arguments);
-    let mut shell = Command::new("sh");
     // What has no end fills this before it fills the machine.
-    shell.args(["-c", "ulimit -v 4000000; exec \"$0\" \"$@\""]).arg(quarry.get_program());
-    shell.args(quarry.get_args()).current_dir(fixture.path("tree"));
-    for (name, value) in quarry.get_envs() {
-        match value {
-            Some(value) => shell.env(name, value),
-            None => shell.env_remove(name),
-        };
-    }
-    let to = |name: &str| fs::File::create(fixture.path(name)).unwrap();
-    let mut child = shell.stdin(Stdio::null()).stdout(to("stdout")).stderr(to("stderr")).spawn().unwrap();
-    let start = Instant::now();
-    let status = loop {
-        match child.try_wait().unwrap() {
-            Some(status) => break status,
-            None if start.elapsed() > TIME => {
-                child.kill().unwrap();
-                panic!("quarry {arguments:?} hangs");
-            }
-            None => std::thread::sleep(Duration::from_millis(5)),
-        }
-    };
-    let read = |name| fs::read(fixture.path(name)).unwrap();
-    let output = Output { status, stdout: read("stdout"), stderr: read("stderr") };
+    let mut shell = fixture.command_after("ulimit -v 4000000", arguments);
+    let output = output_within(&mut shell, TIME, &fixture.path(""));
     assert!(matches!(output.status.code(), Some(0..=2)), "{arguments:?}: {}", stderr(&output));
     output
-}
-
-fn pipe(path: &Path) {
-    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
 /// What a stranger can put instead of a file: what is there, and words that say so.
@@ -65,7 +39,7 @@ const SPECIAL: [(&str, &str); 4] = [
 fn put(path: &Path, what: &str, elsewhere: &Path) {
     let _ = fs::remove_file(path);
     match what {
-        "pipe" => pipe(path),
+        "pipe" => make_pipe(path),
         "sparse" => fs::File::create(path).unwrap().set_len(1 << 40).unwrap(),
         "elsewhere" => symlink(elsewhere, path).unwrap(),
         target => symlink(target, path).unwrap(),
@@ -118,7 +92,7 @@ fn ignore_files_are_read_from_regular_files_only() {
     fixture.write("tree/.git", &format!("gitdir: {}\n", fixture.path("git").display()));
     fixture.write("git/commondir", ".\n");
     fs::create_dir_all(fixture.path("git/info")).unwrap();
-    pipe(&fixture.path("git/info/exclude"));
+    make_pipe(&fixture.path("git/info/exclude"));
     finds_the_socket(&run(&fixture, &["search", "open a socket", "-k", "1"]));
 }
 
@@ -136,7 +110,7 @@ fn settings_of_a_tree_name_nothing_outside_of_it() {
     symlink("../../outside/model.bin", fixture.path("tree/linked/model.bin")).unwrap();
     symlink("../outside", fixture.path("tree/link")).unwrap();
     fs::create_dir(fixture.path("tree/waits")).unwrap();
-    pipe(&fixture.path("tree/waits/model.bin"));
+    make_pipe(&fixture.path("tree/waits/model.bin"));
     let absolute = fixture.path("outside").display().to_string();
     let below = fixture.path("tree/inside").display().to_string();
     for model in

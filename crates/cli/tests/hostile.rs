@@ -13,35 +13,18 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use fixture::{Fixture, stderr, stdout};
+use fixture::{Fixture, make_pipe, stderr, stdout};
+use quarry_test_support::process::output_within;
 
 /// Longer than any of these trees takes, even on a busy machine; a hang takes for ever.
 const TIME: Duration = Duration::from_secs(240);
 
-/// Runs the binary, and ends it when it hangs.
+/// Runs the binary with limited time.
 #[track_caller]
 fn run(fixture: &Fixture, arguments: &[&str]) -> Output {
-    let mut command = fixture.command(arguments);
-    let mut child = command
-        .stdout(fs::File::create(fixture.path("stdout")).unwrap())
-        .stderr(fs::File::create(fixture.path("stderr")).unwrap())
-        .spawn()
-        .unwrap();
-    let start = Instant::now();
-    let status = loop {
-        match child.try_wait().unwrap() {
-            Some(status) => break status,
-            None if start.elapsed() > TIME => {
-                child.kill().unwrap();
-                panic!("quarry {arguments:?} hangs");
-            }
-            None => std::thread::sleep(Duration::from_millis(5)),
-        }
-    };
-    let read = |name| fs::read(fixture.path(name)).unwrap();
-    let output = Output { status, stdout: read("stdout"), stderr: read("stderr") };
+    let output = output_within(&mut fixture.command(arguments), TIME, &fixture.path(""));
     // A panic exits with 101, a signal with none.
     assert!(matches!(output.status.code(), Some(0..=2)), "{arguments:?}: {}", stderr(&output));
     output
@@ -72,7 +55,7 @@ fn odd_files_are_left_out_and_named() {
     symlink("/dev/zero", tree.join("zero.py")).unwrap();
     symlink("nowhere", tree.join("broken.py")).unwrap();
     for name in ["pipe.py", "pipe"] {
-        assert!(Command::new("mkfifo").arg(tree.join(name)).status().unwrap().success());
+        make_pipe(&tree.join(name));
     }
     let _socket = UnixListener::bind(tree.join("socket.py")).unwrap();
     // Only the superuser can make a device.

@@ -2,12 +2,7 @@
 #![cfg(feature = "full")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
-#[path = "fixture/cosqa.rs"]
-mod cosqa;
 mod fixture;
-#[path = "../../llm/tests/support/mod.rs"]
-#[allow(dead_code, reason = "each test file uses a part")]
-mod support;
 
 use std::collections::HashMap;
 use std::fs::{self, Permissions};
@@ -18,10 +13,10 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cosqa::labels;
+use fixture::cosqa::{self, labels};
 use fixture::{Fixture, assert_private, check_error, stderr, stdout};
+use quarry_test_support::model_server::{Reply, Seen, Server};
 use serde_json::{Value, json};
-use support::{Reply, Seen, Server};
 
 /// Pairs that the model judges at the same time in the test of kills.
 const CONCURRENCY: usize = 4;

@@ -3,16 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 mod fixture;
-#[path = "../../llm/tests/support/mod.rs"]
-#[allow(dead_code, reason = "each test file uses a part")]
-mod support;
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 use fixture::{Fixture, check_error, stderr, stdout};
+use quarry_test_support::model_server::{Reply, Seen, Server, completion};
 use serde_json::{Value, json};
-use support::{Reply, Seen, Server, completion};
 
 /// Whether Python can be run in a sandbox here. Says so where it cannot.
 fn can_run_programs() -> bool {

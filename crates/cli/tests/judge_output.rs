@@ -3,13 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 mod fixture;
-#[path = "../../llm/tests/support/mod.rs"]
-#[allow(dead_code, reason = "each test file uses a part")]
-mod support;
 
 use fixture::{Fixture, check_error, stderr, stdout};
+use quarry_test_support::model_server::{Reply, Server, completion};
 use serde_json::{Value, json};
-use support::{Reply, Server, completion};
 
 /// A model that says yes, and a plan with these entries of its model and these pairs.
 fn judged(entries: &str, pairs: &[Value]) -> (Fixture, Server) {

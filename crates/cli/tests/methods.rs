@@ -2,16 +2,12 @@
 #![cfg(feature = "full")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
-#[path = "../../llm/tests/support/mod.rs"]
-#[allow(dead_code, reason = "these tests use a part of it")]
-mod support;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use quarry_test_support::model_server::{Reply, Seen, Server, completion};
 use serde_json::{Value, json};
-use support::{Reply, Seen, Server, completion};
 use tempfile::TempDir;
 
 const WORDS: [&str; 4] = ["read", "sort", "parse", "copy"];

@@ -11,15 +11,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use expect_test::expect_file;
-use fixture::{Fixture, stderr, stdout};
+use fixture::{CODES, Fixture, PAIRS, stderr, stdout};
 use regex::Regex;
-
-const CODES: &str = r#"{"def read_csv(path):\n    return rows": 0, "def sort_list(xs): pass": 1,
-    "def parse_date(text): pass": 2, "def copy_file(source, target): pass": 3}"#;
-const PAIRS: &str = r#"[
-    {"idx": "q-1", "doc": "python read a csv", "code": "", "label": 1, "retrieval_idx": 0},
-    {"idx": "q-2", "doc": "python sort list", "code": "", "label": 1, "retrieval_idx": 1},
-    {"idx": "q-3", "doc": "list", "code": "", "label": 1, "retrieval_idx": 3}]"#;
 
 /// Runs commands one after the other, words separated by spaces or in single quotation marks, and compares what they
 /// print, and their exit codes, with the file of this name.

@@ -2,26 +2,18 @@
 #![cfg(feature = "full")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
-#[path = "fixture/cosqa.rs"]
-mod cosqa;
 mod fixture;
-#[path = "../../queue/tests/support/mod.rs"]
-#[allow(dead_code, reason = "each test file uses a part")]
-mod nats;
-#[path = "../../llm/tests/support/mod.rs"]
-#[allow(dead_code, reason = "each test file uses a part")]
-mod support;
 
 use std::collections::HashMap;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cosqa::{labels, write_plan};
+use fixture::cosqa::{self, labels, write_plan};
 use fixture::{Fixture, check_error, stderr};
-use nats::Nats;
+use quarry_test_support::model_server::Server;
+use quarry_test_support::nats::Nats;
 use serde_json::json;
-use support::Server;
 
 const KEY: &str = "sk-of-a-worker-0123456789";
 

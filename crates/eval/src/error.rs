@@ -1,56 +1,56 @@
-/// Why something could not be evaluated.
+/// Why an evaluation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum EvalError {
-    /// Nothing that could be measured.
+    /// Values that have no metric.
     #[error(transparent)]
     Metrics(#[from] quarry_metrics::MetricsError),
-    /// A method's name that is not known.
+    /// An unknown method.
     #[error(
         "expected a method: bow, bm25, bm25-lucene, overlap, static, hybrid, the path of a model, api:MODEL, \
-         chat:MODEL, vectors:FOLDER, run:FILE, or mean, max-abs, rrf, zscore or rerank of others, as in rrf(bm25, static); found \
-         {found:?}, where no model is"
+         chat:MODEL, vectors:DIR, run:FILE, or mean, max-abs, rrf, zscore or rerank of others, as in rrf(bm25, static); found \
+         {found:?}, which is not the path of a model either"
     )]
     UnknownMethod {
         /// The name.
         found: String,
     },
-    /// A chat model where none can be asked.
-    #[error("chat:{model}: no chat model can be asked here; take another method")]
+    /// A chat model in a build or command that cannot ask any.
+    #[error("chat:{model}: chat models are not supported here; choose another method")]
     NoChat {
-        /// Its name.
+        /// Name of the model.
         model: String,
     },
     /// A chat model that gave no verdict.
     #[error("chat:{model}")]
     Chat {
-        /// Its name.
+        /// Name of the model.
         model: String,
-        /// Why.
+        /// Why it gave none.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// An expression that is no method.
+    /// An expression that does not name a method.
     #[error(transparent)]
     Method(#[from] crate::method::MethodError),
-    /// A checkout that is not there.
+    /// A missing checkout.
     #[error(
-        "{}: expected the root of {name}, found no folder; in a clone of it run `{command} | tar -x -C DIR/{name}`",
+        "{}: expected the root of {name}, found no directory; in a clone of it run `{command} | tar -x -C DIR/{name}`",
         path.display()
     )]
     MissingRepository {
-        /// Where it should be.
+        /// Path of the expected root.
         path: std::path::PathBuf,
         /// Short name of the repository.
         name: String,
-        /// What writes its root as a tar archive.
+        /// Command that writes the root as a tar archive.
         command: String,
     },
-    /// A repository without a query that has an answer.
+    /// A repository in which no query has an answer.
     #[error("{name}: expected at least one query with an answer; add one, or leave the repository out")]
     NothingToAsk {
         /// Short name of the repository.
         name: String,
     },
-    /// A method that ranks documents, not repositories.
+    /// A method that ranks documents and cannot search repositories.
     #[error(
         "expected a method that searches repositories: bm25, static, hybrid or the path of a model, found {found}"
     )]
@@ -58,12 +58,12 @@ pub enum EvalError {
         /// The method.
         found: String,
     },
-    /// A method that looks at judgements, without any.
+    /// A method that reads qrels, without a relevant document in them.
     #[error(
-        "expected a document that is judged relevant, for the vocabulary of relevant documents, found none; take bow"
+        "expected a relevant document for the vocabulary of relevant documents, found none; use bow instead"
     )]
     NoPositives,
-    /// Vectors or scores of another program that are missing or wrong.
+    /// Vectors or scores of another program that are missing or malformed.
     #[error("{}: {problem}", path.display())]
     Precomputed {
         /// The file.
@@ -71,50 +71,50 @@ pub enum EvalError {
         /// What was expected, what was found, what to do.
         problem: String,
     },
-    /// No folder for an index.
-    #[error("a temporary folder cannot be made; check TMPDIR and the free space")]
-    TemporaryFolder(#[source] std::io::Error),
-    /// A run, or whatever is done with scores, cannot be written.
+    /// No directory for an index.
+    #[error("a temporary directory cannot be created; check TMPDIR and the free space")]
+    TemporaryDirectory(#[source] std::io::Error),
+    /// A run cannot be written.
     #[error("the run cannot be written")]
     Output(#[source] std::io::Error),
-    /// A protocol without something that it needs.
+    /// A missing input of a protocol.
     #[error("{protocol} needs --{role} ({formats}): {about}")]
     MissingRole {
         /// The protocol.
         protocol: &'static str,
-        /// What it needs.
+        /// Name of the input.
         role: &'static str,
-        /// The formats that it may have.
+        /// Formats that the input may have.
         formats: String,
-        /// What it is.
+        /// Description of the input.
         about: &'static str,
     },
-    /// A protocol without any of several inputs.
+    /// All of several optional inputs are missing, and the protocol needs one.
     #[error("{protocol} needs at least one of {roles}, found none")]
     MissingAnyRole {
         /// The protocol.
         protocol: &'static str,
-        /// What it takes.
+        /// Inputs of the protocol.
         roles: String,
     },
-    /// An input that a protocol does not know.
-    #[error("{protocol}: expected {roles}, found --{found}; leave it out")]
+    /// An input that a protocol does not have.
+    #[error("{protocol}: expected {roles}, found --{found}; remove it")]
     UnknownRole {
         /// The protocol.
         protocol: &'static str,
-        /// What was named.
+        /// Name of the unknown input.
         found: String,
-        /// What it takes.
+        /// Inputs of the protocol.
         roles: String,
     },
     /// An option that a protocol does not take.
-    #[error("{protocol} does not take the option {found}: expected one of {options}; leave it out")]
+    #[error("{protocol} does not take the option {found}: expected one of {options}; remove it")]
     UnknownOption {
         /// The protocol.
         protocol: &'static str,
-        /// What was said.
+        /// Name of the option.
         found: &'static str,
-        /// What it takes.
+        /// Options of the protocol.
         options: String,
     },
     /// A plan that cannot be run.
@@ -128,23 +128,23 @@ pub enum EvalError {
     /// Results that cannot be kept.
     #[error("{}: the results cannot be written; check the directory and the free space", path.display())]
     Results {
-        /// The file or folder.
+        /// The file or directory.
         path: std::path::PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// Results that another process writes.
-    #[error("{}: another process writes these results; wait for it, or name another folder", path.display())]
+    /// Results that another process is writing.
+    #[error("{}: another process writes these results; wait for it, or name another directory", path.display())]
     ResultsInUse {
-        /// The folder.
+        /// Directory of the results.
         path: std::path::PathBuf,
     },
-    /// A file or folder that is measured on, and cannot be read.
-    #[error("{}: expected a file or folder that can be read; check the path in the plan", path.display())]
+    /// An input of a plan that cannot be read.
+    #[error("{}: expected a file or directory that can be read; check the path in the plan", path.display())]
     Input {
-        /// Where it should be.
+        /// Path of the input.
         path: std::path::PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// A tree cannot be listed.
@@ -156,7 +156,7 @@ pub enum EvalError {
     /// An index failed.
     #[error(transparent)]
     Index(#[from] quarry_index::Error),
-    /// A data set file is wrong.
+    /// A data set file is malformed.
     #[error(transparent)]
     Format(#[from] quarry_corpus::formats::FormatError),
 }

@@ -18,26 +18,26 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
-/// Which queries a mean is taken over.
+/// The queries that a mean is taken over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum QuerySet {
-    /// Those that the qrels and the run both hold, also when nothing is judged relevant: trec_eval.
+pub enum QuerySelection {
+    /// Those in both qrels and run, even without a relevant document: trec_eval.
     #[default]
     Both,
-    /// All that have a relevant document; 0 for those that the run lacks.
+    /// All with a relevant document; 0 for those missing from the run.
     WithPositive,
-    /// All of the qrels; 0 for those that the run lacks or that have no relevant document: ir_measures.
+    /// All in the qrels; 0 for those missing from the run or without a relevant document: ir_measures.
     All,
 }
 
-impl QuerySet {
-    /// Whether a query counts that is judged so, and that the run holds or not.
+impl QuerySelection {
+    /// Whether a query with these judgments counts, `found` being whether the run has it.
     fn counts(self, judged: &BTreeMap<String, i32>, found: bool) -> bool {
         match self {
-            QuerySet::Both => found,
-            QuerySet::WithPositive => judged.values().any(|grade| *grade > 0),
-            QuerySet::All => true,
+            QuerySelection::Both => found,
+            QuerySelection::WithPositive => judged.values().any(|grade| *grade > 0),
+            QuerySelection::All => true,
         }
     }
 }
@@ -54,7 +54,7 @@ pub enum Unjudged {
     Removed,
 }
 
-/// How the scores of a run are held.
+/// Precision in which the scores of a run are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScorePrecision {
@@ -71,11 +71,11 @@ pub enum ScorePrecision {
 pub struct Conventions {
     /// Order among equal scores.
     pub ties: TiePolicy,
-    /// Worth of a grade to NDCG.
+    /// Gain of a grade in NDCG.
     pub gain: Gain,
     /// Queries that means are taken over.
-    pub queries: QuerySet,
-    /// Documents that nobody judged.
+    pub queries: QuerySelection,
+    /// Treatment of unjudged documents.
     pub unjudged: Unjudged,
     /// Precision of a run's scores; methods always give single precision.
     pub scores: ScorePrecision,
@@ -86,9 +86,9 @@ pub struct Conventions {
 pub struct Evaluation {
     /// What was measured.
     pub measures: Vec<Measure>,
-    /// Query id and one value a measure, ids ascending.
+    /// Query ids, ascending, with one value per measure.
     pub queries: Vec<(String, Vec<f64>)>,
-    /// How sure the system was, one a query.
+    /// Confidence of the method, one per query.
     pub confidences: Vec<Confidence>,
 }
 
@@ -104,7 +104,7 @@ pub struct Summary {
 }
 
 impl Evaluation {
-    /// Values of one measure, by its place in `measures`, one a query.
+    /// Values of one measure, by its position in `measures`, one per query.
     #[must_use]
     pub fn values(&self, measure: usize) -> Vec<f64> {
         self.queries.iter().map(|(_, values)| values[measure]).collect()
@@ -137,11 +137,11 @@ impl Evaluation {
     /// The same of some of its measures; those that it does not have are left out.
     #[must_use]
     pub fn only(&self, measures: &[Measure]) -> Self {
-        let place = |measure| self.measures.iter().position(|own| own == measure);
-        let places: Vec<usize> = measures.iter().filter_map(place).collect();
-        let of = |values: &Vec<f64>| places.iter().map(|place| values[*place]).collect();
+        let position_of = |measure| self.measures.iter().position(|own| own == measure);
+        let positions: Vec<usize> = measures.iter().filter_map(position_of).collect();
+        let of = |values: &Vec<f64>| positions.iter().map(|position| values[*position]).collect();
         Self {
-            measures: places.iter().map(|place| self.measures[*place]).collect(),
+            measures: positions.iter().map(|position| self.measures[*position]).collect(),
             queries: self.queries.iter().map(|(query, values)| (query.clone(), of(values))).collect(),
             confidences: self.confidences.clone(),
         }
@@ -168,7 +168,7 @@ impl Evaluation {
     }
 }
 
-/// Scores a run against judgements.
+/// Scores a run against qrels.
 ///
 /// # Errors
 /// When no query is left to average over.
@@ -227,7 +227,7 @@ pub fn evaluate_run(
 /// over.
 ///
 /// # Panics
-/// When a judgement names a query or document that the benchmark lacks, which its reader refuses.
+/// When the qrels name a query or document that is not in the benchmark, which its reader refuses.
 pub fn evaluate_method(
     benchmark: &Benchmark,
     scorer: &dyn Scorer,
@@ -286,21 +286,22 @@ pub(crate) fn values(
     measures.iter().map(|measure| measure.value(&ranking, &grades, conventions.gain)).collect()
 }
 
-/// Places of the values that change most from `before` to `after`: the `n` that gain most, then the `n` that lose most,
-/// the greatest change first, equal ones in the order of places. Fewer where fewer gain or lose.
+/// Positions of the values that change most from `before` to `after`: the `n` that gain most, then the `n` that lose most,
+/// the largest change first, equal ones by position. Fewer if fewer gain or lose.
 ///
 /// # Panics
 /// When `after` is shorter than `before`.
 #[must_use]
 pub fn most_moved(before: &[f64], after: &[f64], n: usize) -> Vec<usize> {
-    let change = |place: &usize| after[*place] - before[*place];
-    let greatest = |sign: f64| {
-        let mut places: Vec<usize> = (0..before.len()).filter(|place| sign * change(place) > 0.0).collect();
-        places.sort_by(|a, b| (sign * change(b)).total_cmp(&(sign * change(a))));
-        places.truncate(n);
-        places
+    let change = |position: &usize| after[*position] - before[*position];
+    let largest = |sign: f64| {
+        let mut positions: Vec<usize> =
+            (0..before.len()).filter(|position| sign * change(position) > 0.0).collect();
+        positions.sort_by(|a, b| (sign * change(b)).total_cmp(&(sign * change(a))));
+        positions.truncate(n);
+        positions
     };
-    [greatest(1.0), greatest(-1.0)].concat()
+    [largest(1.0), largest(-1.0)].concat()
 }
 
 /// How an evaluation differs from another.
@@ -365,7 +366,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_gains_stands_before_what_loses_and_the_greatest_change_first() {
+    fn gains_come_before_losses_and_the_largest_change_first() {
         let (before, after) = ([0.5, 0.0, 1.0, 0.25, 0.5, 0.5], [0.5, 1.0, 0.0, 0.75, 0.25, 1.0]);
         assert_eq!(most_moved(&before, &after, 2), [1, 3, 2, 4]);
         assert_eq!(most_moved(&before, &after, 9), [1, 3, 5, 2, 4]);
@@ -392,7 +393,7 @@ mod tests {
     fn query_sets_differ_in_what_is_missing_and_what_has_no_answer() {
         let both = evaluate(RUN, Conventions::default()).unwrap();
         assert_eq!(reciprocal_ranks(&both), [("1", 0.5), ("2", 0.0)]);
-        let with_positive = Conventions { queries: QuerySet::WithPositive, ..Conventions::default() };
+        let with_positive = Conventions { queries: QuerySelection::WithPositive, ..Conventions::default() };
         assert_eq!(reciprocal_ranks(&evaluate(RUN, with_positive).unwrap()), [("1", 0.5), ("3", 0.0)]);
         assert!(matches!(
             evaluate("9 Q0 a 1 1 t", Conventions::default()),

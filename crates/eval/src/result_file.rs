@@ -33,7 +33,7 @@ pub enum ResultFormat {
     Mteb,
 }
 
-/// What a file says beside its scores.
+/// Metadata of a result file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct About<'a> {
     /// Name of the task or data set.
@@ -128,7 +128,7 @@ pub struct Results {
 /// Reads a result file of either kind. `path` is named in errors.
 ///
 /// # Errors
-/// What is no such file, or has no score.
+/// When the file is not a result file, or has no score.
 pub fn parse(text: &str, path: &Path) -> Result<Vec<Results>, FormatError> {
     let wrong = |found: String| FormatError::File {
         path: path.to_owned(),

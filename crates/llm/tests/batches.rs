@@ -1,19 +1,18 @@
 //! Batches of questions against a provider on loopback.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
-#[path = "support/batches.rs"]
-mod batches;
 #[allow(dead_code, reason = "each test file uses a part")]
 mod support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use batches::{Fate, provider};
 use quarry_llm::batch::{BatchAnswer, BatchState, Cancellable, FindOutcome, SendOutcome, SentBatch};
 use quarry_llm::{ApiKey, Batches, ChatRequest, Client, Failure, LlmError, Provider, Settings};
+use quarry_test_support::batches::{Fate, provider};
+use quarry_test_support::model_server::{Reply, Seen, Server, completion};
 use serde_json::{Value, json};
-use support::{Reply, SECRET, Seen, Server, completion};
+use support::SECRET;
 
 const BOTH: [Provider; 2] = [Provider::OpenaiCompatible, Provider::Anthropic];
 

@@ -17,7 +17,8 @@ use quarry_llm::{
 };
 use serde_json::{Value, json};
 
-use support::{Reply, SECRET, Server, client, completion, embeddings, question, settings};
+use quarry_test_support::model_server::{Reply, Server, completion, embeddings};
+use support::{SECRET, client, question, settings};
 
 fn failure(result: Result<quarry_llm::ChatAnswer, LlmError>) -> (u32, Failure, String) {
     let error = result.unwrap_err();

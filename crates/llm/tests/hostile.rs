@@ -14,8 +14,9 @@ use quarry_llm::{
     ApiKey, Booked, Budget, BudgetError, Cache, CallControl, ChatAnswer, ChatRequest, Client, Cost, Failure,
     Limits, LlmError, Provider, Recorder, Settings, Usage,
 };
+use quarry_test_support::model_server::{Reply, Server, completion, embeddings};
 use serde_json::{Value, json};
-use support::{Reply, SECRET, Server, client, completion, embeddings, question, settings};
+use support::{SECRET, client, question, settings};
 
 /// The key as .NET writes it into JSON.
 fn escaped() -> String {

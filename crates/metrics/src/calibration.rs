@@ -157,24 +157,20 @@ fn number(held: bool) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[track_caller]
-    fn check(found: f64, expected: f64) {
-        assert!((found - expected).abs() < 1e-12, "{found} {expected}");
-    }
+    use quarry_test_support::assert_close;
 
     const PROBABILITIES: [f64; 5] = [0.1, 0.5, 0.9, 1.0, 0.9];
     const OUTCOMES: [bool; 5] = [false, true, true, true, false];
 
     #[test]
     fn values_worked_by_hand() {
-        check(brier_score(&PROBABILITIES, &OUTCOMES), (0.01 + 0.25 + 0.01 + 0.0 + 0.81) / 5.0);
+        assert_close(brier_score(&PROBABILITIES, &OUTCOMES), (0.01 + 0.25 + 0.01 + 0.0 + 0.81) / 5.0);
         let bins = reliability(&PROBABILITIES, &OUTCOMES, 2, Binning::Width);
         assert_eq!((bins.len(), bins[0].count, bins[1].count), (2, 2, 3));
         assert_eq!((bins[0].from, bins[0].to, bins[1].to), (0.0, 0.5, 1.0));
-        check(bins[1].mean_probability, 2.8 / 3.0);
-        check(bins[1].share_held, 2.0 / 3.0);
-        check(expected_calibration_error(&bins), (2.0 * (0.5 - 0.3) + 3.0 * (2.8 - 2.0) / 3.0) / 5.0);
+        assert_close(bins[1].mean_probability, 2.8 / 3.0);
+        assert_close(bins[1].share_held, 2.0 / 3.0);
+        assert_close(expected_calibration_error(&bins), (2.0 * (0.5 - 0.3) + 3.0 * (2.8 - 2.0) / 3.0) / 5.0);
     }
 
     #[test]
@@ -192,7 +188,7 @@ mod tests {
         let points: Vec<(f64, f64, f64)> =
             curve.iter().map(|at| (at.threshold, at.coverage, at.risk)).collect();
         assert_eq!(points, [(0.9, 0.5, 0.5), (0.8, 0.75, 1.0 / 3.0), (0.6, 1.0, 0.5)]);
-        check(area_under_risk_coverage(&curve), 0.5 * 0.5 + 0.25 / 3.0 + 0.25 * 0.5);
+        assert_close(area_under_risk_coverage(&curve), 0.5 * 0.5 + 0.25 / 3.0 + 0.25 * 0.5);
         assert!(risk_coverage(&[], &[]).is_empty());
     }
 

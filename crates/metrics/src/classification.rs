@@ -98,20 +98,16 @@ fn ratio(part: f64, whole: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[track_caller]
-    fn check(found: f64, expected: f64) {
-        assert!((found - expected).abs() < 1e-12, "{found} {expected}");
-    }
+    use quarry_test_support::assert_close;
 
     #[test]
     fn values_worked_by_hand() {
         let (truth, predicted) = (["a", "a", "a", "b", "c"], ["a", "b", "a", "b", "b"]);
-        check(accuracy(&truth, &predicted), 3.0 / 5.0);
+        assert_close(accuracy(&truth, &predicted), 3.0 / 5.0);
         let found = class_scores(&truth, &predicted, &"b");
         assert_eq!((found.precision, found.recall, found.support), (1.0 / 3.0, 1.0, 1));
-        check(found.f1, 0.5);
-        check(macro_f1(&truth, &predicted), (0.8 + 0.5 + 0.0) / 3.0);
+        assert_close(found.f1, 0.5);
+        assert_close(macro_f1(&truth, &predicted), (0.8 + 0.5 + 0.0) / 3.0);
         assert_eq!(
             class_scores(&truth, &predicted, &"d"),
             ClassScores { precision: 0.0, recall: 0.0, f1: 0.0, support: 0 }
@@ -124,8 +120,8 @@ mod tests {
         let positive = [true, false, true, false, true];
         let scores = [0.9, 0.8, 0.5, 0.5, -0.0];
         // Pairs won: 2 by the first, half of one by the third, none by the last.
-        check(roc_auc(&positive, &scores).unwrap(), (2.0 + 0.5) / 6.0);
-        check(average_precision(&positive, &scores).unwrap(), (1.0 + 2.0 / 4.0 + 3.0 / 5.0) / 3.0);
+        assert_close(roc_auc(&positive, &scores).unwrap(), (2.0 + 0.5) / 6.0);
+        assert_close(average_precision(&positive, &scores).unwrap(), (1.0 + 2.0 / 4.0 + 3.0 / 5.0) / 3.0);
         assert_eq!(
             (roc_auc(&[true], &[1.0]), roc_auc(&[false], &[1.0]), roc_auc(&[], &[])),
             (None, None, None)
@@ -135,6 +131,6 @@ mod tests {
             (None, Some(1.0))
         );
         // Zeros of both signs are one score.
-        check(roc_auc(&[true, false], &[0.0, -0.0]).unwrap(), 0.5);
+        assert_close(roc_auc(&[true, false], &[0.0, -0.0]).unwrap(), 0.5);
     }
 }

@@ -241,91 +241,87 @@ fn ratio(part: f64, whole: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quarry_test_support::assert_close;
 
     fn hits(ranks_and_grades: &[(usize, i32)]) -> Vec<Hit> {
         ranks_and_grades.iter().map(|&(rank, grade)| Hit::new(rank, grade)).collect()
-    }
-
-    #[track_caller]
-    fn check(found: f64, expected: f64) {
-        assert!((found - expected).abs() < 1e-12, "{found} {expected}");
     }
 
     #[test]
     fn values_worked_by_hand() {
         // Grades 1, 3 and 2; found at 2 and 5, the grade 2 not at all. Judged not relevant: 1, 4 and one not found.
         let (hits, grades) = (hits(&[(1, 0), (2, 1), (4, 0), (5, 3)]), [1, 3, 2, 0, 0, 0]);
-        check(reciprocal_rank(&hits, None), 0.5);
-        check(reciprocal_rank(&hits, Some(2)), 0.5);
-        check(reciprocal_rank(&hits, Some(1)), 0.0);
-        check(multi_choice_reciprocal_rank(&hits, 3, None), (1.0 / 2.0 + 1.0 / 4.0) / 3.0);
-        check(multi_choice_reciprocal_rank(&hits, 3, Some(4)), (1.0 / 2.0) / 3.0);
-        check(average_precision(&hits, 3, None), (1.0 / 2.0 + 2.0 / 5.0) / 3.0);
-        check(average_precision(&hits, 3, Some(4)), (1.0 / 2.0) / 3.0);
-        check(recall_at(&hits, 3, 4), 1.0 / 3.0);
-        check(recall_at(&hits, 3, 5), 2.0 / 3.0);
-        check(precision_at(&hits, 5), 2.0 / 5.0);
-        check(precision_at(&hits, 1000), 2.0 / 1000.0);
-        check(r_precision(&hits, 3), 1.0 / 3.0);
-        check(hit_rate_at(&hits, 1), 0.0);
-        check(hit_rate_at(&hits, 2), 1.0);
+        assert_close(reciprocal_rank(&hits, None), 0.5);
+        assert_close(reciprocal_rank(&hits, Some(2)), 0.5);
+        assert_close(reciprocal_rank(&hits, Some(1)), 0.0);
+        assert_close(multi_choice_reciprocal_rank(&hits, 3, None), (1.0 / 2.0 + 1.0 / 4.0) / 3.0);
+        assert_close(multi_choice_reciprocal_rank(&hits, 3, Some(4)), (1.0 / 2.0) / 3.0);
+        assert_close(average_precision(&hits, 3, None), (1.0 / 2.0 + 2.0 / 5.0) / 3.0);
+        assert_close(average_precision(&hits, 3, Some(4)), (1.0 / 2.0) / 3.0);
+        assert_close(recall_at(&hits, 3, 4), 1.0 / 3.0);
+        assert_close(recall_at(&hits, 3, 5), 2.0 / 3.0);
+        assert_close(precision_at(&hits, 5), 2.0 / 5.0);
+        assert_close(precision_at(&hits, 1000), 2.0 / 1000.0);
+        assert_close(r_precision(&hits, 3), 1.0 / 3.0);
+        assert_close(hit_rate_at(&hits, 1), 0.0);
+        assert_close(hit_rate_at(&hits, 2), 1.0);
         // One of three negatives comes before the first, two before the second.
-        check(bpref(&hits, 3, 3), ((1.0 - 1.0 / 3.0) + (1.0 - 2.0 / 3.0)) / 3.0);
+        assert_close(bpref(&hits, 3, 3), ((1.0 - 1.0 / 3.0) + (1.0 - 2.0 / 3.0)) / 3.0);
         // Where only two are judged not relevant, they weigh more.
-        check(bpref(&hits, 3, 2), ((1.0 - 1.0 / 2.0) + (1.0 - 2.0 / 2.0)) / 3.0);
-        check(rank_biased_precision(&hits, 0.8), 0.2 * (0.8 + 0.8_f64.powi(4)));
-        check(judged_at(&hits, 6, 4), 3.0 / 4.0);
-        check(judged_at(&hits, 6, 10), 4.0 / 6.0);
+        assert_close(bpref(&hits, 3, 2), ((1.0 - 1.0 / 2.0) + (1.0 - 2.0 / 2.0)) / 3.0);
+        assert_close(rank_biased_precision(&hits, 0.8), 0.2 * (0.8 + 0.8_f64.powi(4)));
+        assert_close(judged_at(&hits, 6, 4), 3.0 / 4.0);
+        assert_close(judged_at(&hits, 6, 10), 4.0 / 6.0);
         let log3 = 3.0_f64.log2();
         let linear = (1.0 / log3 + 3.0 / 6.0_f64.log2()) / (3.0 + 2.0 / log3 + 1.0 / 2.0);
-        check(ndcg(&hits, &grades, Some(10), Gain::Linear), linear);
-        check(ndcg(&hits, &grades, None, Gain::Linear), linear);
+        assert_close(ndcg(&hits, &grades, Some(10), Gain::Linear), linear);
+        assert_close(ndcg(&hits, &grades, None, Gain::Linear), linear);
         let exponential = (1.0 / log3 + 7.0 / 6.0_f64.log2()) / (7.0 + 3.0 / log3 + 1.0 / 2.0);
-        check(ndcg(&hits, &grades, Some(10), Gain::Exponential), exponential);
-        check(ndcg(&hits, &grades, Some(2), Gain::Linear), 1.0 / log3 / (3.0 + 2.0 / log3));
+        assert_close(ndcg(&hits, &grades, Some(10), Gain::Exponential), exponential);
+        assert_close(ndcg(&hits, &grades, Some(2), Gain::Linear), 1.0 / log3 / (3.0 + 2.0 / log3));
     }
 
     #[test]
     fn mmrr_of_a_perfect_ranking_is_1_and_of_single_answers_the_reciprocal_rank() {
-        check(multi_choice_reciprocal_rank(&hits(&[(1, 1), (2, 1), (3, 1)]), 3, None), 1.0);
-        check(multi_choice_reciprocal_rank(&hits(&[(7, 1)]), 1, None), 1.0 / 7.0);
+        assert_close(multi_choice_reciprocal_rank(&hits(&[(1, 1), (2, 1), (3, 1)]), 3, None), 1.0);
+        assert_close(multi_choice_reciprocal_rank(&hits(&[(7, 1)]), 1, None), 1.0 / 7.0);
     }
 
     #[test]
     fn ties_worked_by_hand() {
         // One relevant document shares the positions 2 to 4.
         let one = [Hit { rank: 2, tied: 3, grade: 2 }];
-        check(reciprocal_rank(&one, None), (1.0 / 2.0 + 1.0 / 3.0 + 1.0 / 4.0) / 3.0);
-        check(reciprocal_rank(&one, Some(3)), (1.0 / 2.0 + 1.0 / 3.0) / 3.0);
-        check(recall_at(&one, 1, 3), 2.0 / 3.0);
-        check(precision_at(&one, 2), 1.0 / 6.0);
-        check(hit_rate_at(&one, 3), 2.0 / 3.0);
-        check(rank_biased_precision(&one, 0.5), 0.5 * (0.5 + 0.25 + 0.125) / 3.0);
-        check(
+        assert_close(reciprocal_rank(&one, None), (1.0 / 2.0 + 1.0 / 3.0 + 1.0 / 4.0) / 3.0);
+        assert_close(reciprocal_rank(&one, Some(3)), (1.0 / 2.0 + 1.0 / 3.0) / 3.0);
+        assert_close(recall_at(&one, 1, 3), 2.0 / 3.0);
+        assert_close(precision_at(&one, 2), 1.0 / 6.0);
+        assert_close(hit_rate_at(&one, 3), 2.0 / 3.0);
+        assert_close(rank_biased_precision(&one, 0.5), 0.5 * (0.5 + 0.25 + 0.125) / 3.0);
+        assert_close(
             ndcg(&one, &[2], None, Gain::Linear),
             (1.0 / 3.0_f64.log2() + 1.0 / 2.0 + 1.0 / 5.0_f64.log2()) / 3.0,
         );
         // A relevant document and one that is judged not relevant share the positions 1 and 2.
         let two = [Hit { rank: 1, tied: 2, grade: 1 }, Hit { rank: 1, tied: 2, grade: 0 }];
-        check(bpref(&two, 1, 1), 0.5);
-        check(judged_at(&two, 5, 1), 1.0);
+        assert_close(bpref(&two, 1, 1), 0.5);
+        assert_close(judged_at(&two, 5, 1), 1.0);
         // Two relevant documents among three: first positions 1 and 2, 1 and 3, or 2 and 3.
         let pair = [Hit { rank: 1, tied: 3, grade: 1 }; 2];
-        check(
+        assert_close(
             average_precision(&pair, 2, None),
             (1.0 + (1.0 + 2.0 / 3.0) / 2.0 + (0.5 + 2.0 / 3.0) / 2.0) / 3.0,
         );
-        check(multi_choice_reciprocal_rank(&pair, 2, None), (1.0 + (1.0 + 0.5) / 2.0 + 0.5) / 3.0);
+        assert_close(multi_choice_reciprocal_rank(&pair, 2, None), (1.0 + (1.0 + 0.5) / 2.0 + 0.5) / 3.0);
     }
 
     #[test]
     fn extreme_grades_and_ranks_stay_finite() {
         let grades = [i32::MAX, i32::MAX, 1];
         for gain in [Gain::Linear, Gain::Exponential] {
-            check(ndcg(&hits(&[(1, i32::MAX), (2, i32::MAX), (3, 1)]), &grades, Some(10), gain), 1.0);
+            assert_close(ndcg(&hits(&[(1, i32::MAX), (2, i32::MAX), (3, 1)]), &grades, Some(10), gain), 1.0);
             let last = ndcg(&hits(&[(usize::MAX - 1, i32::MAX)]), &grades, None, gain);
             assert!(last > 0.0 && last < 0.02, "{last}");
         }
-        check(reciprocal_rank(&hits(&[(usize::MAX, 1)]), None), 1.0 / usize::MAX as f64);
+        assert_close(reciprocal_rank(&hits(&[(usize::MAX, 1)]), None), 1.0 / usize::MAX as f64);
     }
 }

@@ -1,12 +1,15 @@
-//! A table, and the forms in which it can be written.
+//! Tables, and the layouts in which they can be written.
 
 use std::fmt::Write;
 
-/// Columns with a heading each; the first one names the row, the others mostly hold numbers.
+/// Columns with a heading each; the first one names the row, the others hold numbers unless they are
+/// [aligned left](Table::align_left).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Table {
     header: Vec<String>,
     rows: Vec<Vec<String>>,
+    /// Positions of the columns that hold words.
+    left: Vec<usize>,
 }
 
 /// How a table is written.
@@ -27,7 +30,21 @@ impl Table {
     /// A table without rows.
     #[must_use]
     pub fn new(header: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self { header: header.into_iter().map(Into::into).collect(), rows: Vec::new() }
+        Self { header: header.into_iter().map(Into::into).collect(), rows: Vec::new(), left: vec![0] }
+    }
+
+    /// Aligns the columns of these positions left, as words are read; numbers are aligned right.
+    #[must_use]
+    pub fn align_left(mut self, columns: impl IntoIterator<Item = usize>) -> Self {
+        self.left.extend(columns);
+        self
+    }
+
+    /// Aligns the column at this position right, as numbers are; all but the first are, unless something else is said.
+    #[must_use]
+    pub fn align_right(mut self, column: usize) -> Self {
+        self.left.retain(|left| *left != column);
+        self
     }
 
     /// Adds a row. Cells that it lacks are empty, those too many are cut off.
@@ -71,9 +88,10 @@ impl Table {
         for row in self.lines() {
             let mut line = String::new();
             for (index, (cell, width)) in row.iter().zip(&widths).enumerate() {
-                let _ = match index {
-                    0 => write!(line, "{cell:<width$}"),
-                    _ => write!(line, "  {cell:>width$}"),
+                let gap = if index == 0 { "" } else { "  " };
+                let _ = match self.left.contains(&index) {
+                    true => write!(line, "{gap}{cell:<width$}"),
+                    false => write!(line, "{gap}{cell:>width$}"),
                 };
             }
             text.push_str(line.trim_end());
@@ -98,9 +116,10 @@ impl Table {
             let cells: Vec<String> = cells.iter().map(|cell| escape_latex(cell)).collect();
             format!("{} \\\\\n", cells.join(" & "))
         };
-        let columns = "r".repeat(self.header.len().saturating_sub(1));
+        let alignment = |column: usize| if self.left.contains(&column) { 'l' } else { 'r' };
+        let columns: String = (0..self.header.len()).map(alignment).collect();
         let mut text =
-            format!("\\begin{{tabular}}{{l{columns}}}\n\\toprule\n{}\\midrule\n", line(&self.header));
+            format!("\\begin{{tabular}}{{{columns}}}\n\\toprule\n{}\\midrule\n", line(&self.header));
         self.rows.iter().for_each(|row| text.push_str(&line(row)));
         text.push_str("\\bottomrule\n\\end{tabular}\n");
         text
@@ -113,6 +132,85 @@ impl Table {
             let _ = writer.write_record(row);
         }
         String::from_utf8_lossy(&writer.into_inner().unwrap_or_default()).into_owned()
+    }
+}
+
+/// What a command prints: tables, and sentences around them for people.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Sections(Vec<Section>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Section {
+    Text(String),
+    Table { title: Option<String>, table: Table },
+}
+
+impl Sections {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds lines that only [`Layout::Text`] shows, as they are.
+    #[must_use]
+    pub fn text(mut self, text: impl Into<String>) -> Self {
+        self.0.push(Section::Text(text.into()));
+        self
+    }
+
+    /// The same sections after some lines that only [`Layout::Text`] shows.
+    #[must_use]
+    pub fn after(mut self, text: impl Into<String>) -> Self {
+        self.0.insert(0, Section::Text(text.into()));
+        self
+    }
+
+    /// Adds a table without a title.
+    #[must_use]
+    pub fn table(mut self, table: Table) -> Self {
+        self.0.push(Section::Table { title: None, table });
+        self
+    }
+
+    /// Adds a table with a title: bold in Markdown, a comment in LaTeX and CSV. As text, a blank line separates it from
+    /// what is before it.
+    #[must_use]
+    pub fn titled(mut self, title: impl Into<String>, table: Table) -> Self {
+        self.0.push(Section::Table { title: Some(title.into()), table });
+        self
+    }
+
+    /// All sections as text; in every other layout the tables alone, with a blank line between two.
+    #[must_use]
+    pub fn render(&self, layout: Layout) -> String {
+        let mut out = String::new();
+        for section in &self.0 {
+            let (title, table) = match section {
+                Section::Text(text) if layout == Layout::Text => {
+                    out.push_str(text);
+                    if !text.is_empty() && !text.ends_with('\n') {
+                        out.push('\n');
+                    }
+                    continue;
+                }
+                Section::Text(_) => continue,
+                Section::Table { title, table } => (title, table),
+            };
+            if !out.is_empty() && (layout != Layout::Text || title.is_some()) {
+                out.push('\n');
+            }
+            if let Some(title) = title {
+                out.push_str(&match layout {
+                    Layout::Text => format!("{title}\n"),
+                    Layout::Markdown => format!("**{title}**\n\n"),
+                    Layout::Latex => format!("% {title}\n"),
+                    Layout::Csv => format!("# {title}\n"),
+                });
+            }
+            out.push_str(&table.render(layout));
+        }
+        out
     }
 }
 
@@ -157,5 +255,26 @@ mod tests {
              a\\_b \\& \"c\", d & 0.25 &  \\\\\n\\bottomrule\n\\end{tabular}\n",
         );
         check(Layout::Csv, "method,ndcg@10,p\nbm25 | plain,0.5,< 0.001\n\"a_b & \"\"c\"\", d\",0.25,\n");
+    }
+
+    #[test]
+    fn words_are_aligned_left() {
+        let mut table = Table::new(["method", "mean", "about"]).align_left([2]);
+        table.push(["a", "0.5", "short"]);
+        table.push(["b", "10.25", "a few words"]);
+        let text = "method   mean  about\na         0.5  short\nb       10.25  a few words\n";
+        assert_eq!(table.render(Layout::Text), text);
+        assert!(table.render(Layout::Latex).starts_with("\\begin{tabular}{lrl}\n"));
+    }
+
+    #[test]
+    fn sentences_are_for_people_and_tables_for_every_layout() {
+        let mut table = Table::new(["a"]);
+        table.push(["1"]);
+        let sections = Sections::new().text("One:").table(table.clone()).titled("Two", table).text("\nEnd");
+        assert_eq!(sections.render(Layout::Text), "One:\na\n1\n\nTwo\na\n1\n\nEnd\n");
+        assert_eq!(sections.render(Layout::Csv), "a\n1\n\n# Two\na\n1\n");
+        let markdown = "| a |\n|---|\n| 1 |\n\n**Two**\n\n| a |\n|---|\n| 1 |\n";
+        assert_eq!(sections.render(Layout::Markdown), markdown);
     }
 }

@@ -1,9 +1,6 @@
 //! Tasks, workers and a server that come and go.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[allow(dead_code, reason = "each test file uses a part")]
-mod support;
-
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
@@ -12,7 +9,7 @@ use std::time::{Duration, Instant};
 use quarry_queue::{
     Connection, Dispatcher, Group, Notice, Outcome, QueueError, Reply, SHORTEST_LEASE, Task, Work, serve,
 };
-use support::Nats;
+use quarry_test_support::nats::Nats;
 
 const PROTOCOL: &str = "test-1";
 

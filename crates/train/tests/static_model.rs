@@ -115,6 +115,21 @@ fn a_run_that_was_cut_off_goes_on_as_if_it_had_not_been() {
 }
 
 #[test]
+fn quality_is_measured_only_where_something_is_held_out() {
+    let measured = |validation| {
+        let settings = Settings { validation, epochs: 1, ..settings() };
+        let (_, reports) = run(&settings, None).unwrap();
+        reports.into_iter().find_map(|report| match report {
+            Progress::Validated { mrr, .. } => Some(mrr),
+            _ => None,
+        })
+    };
+    assert_eq!(measured(0.0), Some(None));
+    let held_out = measured(0.5).unwrap().unwrap();
+    assert!(0.0 < held_out.summary && held_out.summary <= 1.0, "{held_out:?}");
+}
+
+#[test]
 fn the_state_of_another_run_is_refused_and_kept() {
     let directory = tempfile::tempdir().unwrap();
     run(&settings(), Some(directory.path())).unwrap();

@@ -1,47 +1,45 @@
-//! `quarry eval agreement`: how far raters agree.
+//! `quarry eval agreement`: inter-rater agreement.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
-use quarry_corpus::formats::table::{Ratings, Table};
+use quarry_corpus::formats::table::{Ratings, Table as RatingTable};
 use quarry_metrics::agreement::{Agreement, Level, NumericAgreement, NumericPairAgreement};
-use quarry_metrics::significance::Bootstrap;
+use quarry_metrics::significance::{Bootstrap, Interval};
+use quarry_metrics::table::{Sections, Table};
 use quarry_text::counted;
 use serde::Serialize;
 
-use super::arguments::{BootstrapArgs, by_name};
+use super::arguments::{BootstrapArgs, LayoutArgs, by_name};
 use crate::eval::shown::{format_defined, format_interval};
-use crate::output;
 
 /// Arguments of `quarry eval agreement`.
 #[derive(Debug, Args)]
 pub struct AgreementArgs {
-    /// Ratings, CSV or TSV: a header with the raters, a row for each unit, blank where a rating is missing
+    /// Ratings, CSV or TSV: a header with the raters, a row per rated unit, empty cells for missing ratings
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What the ratings are: nominal (names), ordinal (ranks), interval, ratio (amounts)
+    /// Level of measurement: nominal (names), ordinal (ranks), interval, ratio (amounts)
     #[arg(long, value_name = "LEVEL", default_value = "nominal", value_parser = by_name::<Level>)]
     level: Level,
-    /// Column that names the units and holds no ratings
+    /// Column that names the rated units and holds no ratings
     #[arg(long, value_name = "NAME")]
     unit_column: Option<String>,
     /// Also average Krippendorff's alpha over blocks of N rows, as CoSQA+ does with 100
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
     block: Option<u32>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    layout: LayoutArgs,
     #[command(flatten)]
     bootstrap: BootstrapArgs,
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct AgreementReport<'a> {
     level: Level,
     raters: &'a [String],
-    /// What the numbers of the labels mean; empty for numbers.
+    /// Labels by the numbers that stand for them; empty where ratings are numbers.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     labels: &'a [String],
     #[serde(flatten)]
@@ -52,10 +50,10 @@ struct Report<'a> {
 /// Runs `quarry eval agreement`.
 ///
 /// # Errors
-/// When the file is missing or wrong, or holds text where the level needs numbers.
+/// When the file is missing or malformed, or holds text where the level needs numbers.
 pub fn run(args: &AgreementArgs) -> anyhow::Result<()> {
     let bootstrap = args.bootstrap.resolve()?;
-    let table = Table::read(&args.file)?;
+    let table = RatingTable::read(&args.file)?;
     let Ratings { raters, units, labels } =
         table.ratings(args.unit_column.as_deref(), args.level != Level::Nominal)?;
     if args.level == Level::Ratio && units.iter().flatten().flatten().any(|value| *value < 0.0) {
@@ -63,55 +61,67 @@ pub fn run(args: &AgreementArgs) -> anyhow::Result<()> {
     }
     let block = args.block.map(|block| block as usize);
     let agreement = Agreement::new(&units, labels.is_empty(), args.level, block, &bootstrap);
-    let report = Report { level: args.level, raters: &raters, labels: &labels, agreement, bootstrap };
-    if args.json { output::print_json(&report) } else { Ok(output::print(&text(&report, args.block))?) }
+    let report =
+        AgreementReport { level: args.level, raters: &raters, labels: &labels, agreement, bootstrap };
+    args.layout.print(&report, || sections(&report, args.block))
 }
 
-fn text(report: &Report<'_>, block: Option<u32>) -> String {
-    let found = &report.agreement;
-    let mut text = format!(
-        "{}, {}, {}\n",
-        counted(found.units, "unit"),
+fn sections(report: &AgreementReport<'_>, block: Option<u32>) -> Sections {
+    let agreement = &report.agreement;
+    let counts = format!(
+        "{}, {}, {}",
+        counted(agreement.units, "unit"),
         counted(report.raters.len(), "rater"),
-        counted(found.ratings, "rating")
+        counted(agreement.ratings, "rating")
     );
-    let mut line = |name: &str, value: String| {
-        let _ = writeln!(text, "{name:<32} {value}");
+    let sections = Sections::new().text(counts).table(all_raters(agreement, block));
+    if agreement.pairs.is_empty() { sections } else { sections.titled("Pairs of raters", pairs(report)) }
+}
+
+fn all_raters(agreement: &Agreement, block: Option<u32>) -> Table {
+    let mut table = Table::new(["statistic", "value", "interval"]);
+    let mut add = |name: &str, value: Option<f64>, interval: Option<Interval>| {
+        let interval = interval.map_or_else(String::new, format_interval);
+        table.push([name.to_owned(), format_defined(value), interval]);
     };
-    let interval =
-        found.krippendorff_interval.map_or(String::new(), |range| "  ".to_owned() + &format_interval(range));
-    line("percent agreement", format_defined(found.percent_agreement));
-    line("Krippendorff's alpha", format_defined(found.krippendorff_alpha) + &interval);
+    add("percent agreement", agreement.percent_agreement, None);
+    add("Krippendorff's alpha", agreement.krippendorff_alpha, agreement.krippendorff_interval);
     if let Some(block) = block {
-        let name = format!("  mean over blocks of {block} rows");
-        line(&name, format_defined(found.krippendorff_alpha_by_blocks));
+        let name = format!("Krippendorff's alpha, mean over blocks of {block} rows");
+        add(&name, agreement.krippendorff_alpha_by_blocks, None);
     }
-    line("Fleiss' kappa", format_defined(found.fleiss_kappa));
+    add("Fleiss' kappa", agreement.fleiss_kappa, None);
     if let Some(NumericAgreement { cronbach_alpha, average_variance_population, average_variance_sample }) =
-        found.numeric
+        agreement.numeric
     {
-        line("Cronbach's alpha", format_defined(cronbach_alpha));
-        line("average variance, population", format_defined(average_variance_population));
-        line("average variance, sample", format_defined(average_variance_sample));
+        add("Cronbach's alpha", cronbach_alpha, None);
+        add("average variance, population", average_variance_population, None);
+        add("average variance, sample", average_variance_sample, None);
     }
-    for pair in &found.pairs {
+    table
+}
+
+fn pairs(report: &AgreementReport<'_>) -> Table {
+    let pairs = &report.agreement.pairs;
+    let numeric = ["linear weights", "quadratic weights", "Pearson", "Spearman", "Kendall's tau-b"];
+    let numeric = numeric.into_iter().filter(|_| pairs.iter().any(|pair| pair.numeric.is_some()));
+    let mut table = Table::new(["raters", "units", "Cohen's kappa"].into_iter().chain(numeric));
+    for pair in pairs {
         let [a, b] = pair.raters.map(|rater| report.raters[rater].as_str());
-        line(&format!("\n{a}, {b}"), counted(pair.units, "unit"));
-        line("  Cohen's kappa", format_defined(pair.cohen_kappa));
-        if let Some(NumericPairAgreement {
-            cohen_kappa_linear,
-            cohen_kappa_quadratic,
-            pearson,
-            spearman,
-            kendall_tau_b,
-        }) = pair.numeric
-        {
-            line("    linear weights", format_defined(cohen_kappa_linear));
-            line("    quadratic weights", format_defined(cohen_kappa_quadratic));
-            line("  Pearson", format_defined(pearson));
-            line("  Spearman", format_defined(spearman));
-            line("  Kendall's tau-b", format_defined(kendall_tau_b));
-        }
+        let numeric = pair.numeric.as_ref().map(
+            |NumericPairAgreement {
+                 cohen_kappa_linear,
+                 cohen_kappa_quadratic,
+                 pearson,
+                 spearman,
+                 kendall_tau_b,
+             }| {
+                [cohen_kappa_linear, cohen_kappa_quadratic, pearson, spearman, kendall_tau_b]
+                    .map(|value| format_defined(*value))
+            },
+        );
+        let row = [format!("{a}, {b}"), pair.units.to_string(), format_defined(pair.cohen_kappa)];
+        table.push(row.into_iter().chain(numeric.into_iter().flatten()));
     }
-    text
+    table
 }

@@ -1,70 +1,93 @@
-//! Arguments that the subcommands of `quarry eval` share.
+//! Arguments that the subcommands of `quarry eval` share, each declared once.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::Args;
-use quarry_eval::evaluation::{Conventions, Evaluation, QuerySet, ScorePrecision, Unjudged};
+use quarry_eval::evaluation::{Conventions, Evaluation, QuerySelection, ScorePrecision, Unjudged};
 use quarry_eval::method::Method;
 use quarry_eval::result_file::ResultFormat;
 use quarry_metrics::ranking::TiePolicy;
 use quarry_metrics::significance::Bootstrap;
-use quarry_metrics::table::{Layout, Table};
+use quarry_metrics::table::{Layout, Sections, Table};
 use quarry_metrics::{Gain, Measure};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde::de::value::{Error as NameError, StrDeserializer};
 
 use super::models::{ModelArgs, Models};
-use crate::new_file;
+use crate::{new_file, output};
 
+/// Whether abstention is measured.
 #[derive(Debug, Args)]
 pub struct AbstentionArgs {
-    /// Also say how well scores tell which queries are answered badly: nAUC of each metric, as MTEB has it
+    /// Also measure how well scores predict which queries are answered badly: nAUC of each metric, as in MTEB
     #[arg(long)]
     nauc: bool,
 }
 
+/// The method that is measured, and its models.
 #[derive(Debug, Args)]
 pub struct MethodArgs {
-    /// bow, bm25, bm25-lucene, overlap, static, hybrid, the path of a model, api:MODEL, chat:MODEL, vectors:FOLDER,
-    /// run:FILE, or others combined, as in rrf(bm25, static), zscore(bm25, 2 * static), mean(…), max-abs(…), rerank(bm25, static)
+    /// bow, bm25, bm25-lucene, overlap, static, hybrid, the path of a model, api:MODEL, chat:MODEL, vectors:DIR,
+    /// run:FILE, or a combination, as in rrf(bm25, static), zscore(bm25, 2 * static), mean(…), max-abs(…), rerank(bm25, static)
     #[arg(long, value_name = "METHOD", default_value = "hybrid")]
     pub method: Method,
-    /// Model that static and hybrid use: a transformer's folder, or a static model's file or folder [default: the
-    /// one built in]
-    #[arg(long, value_name = "DIR")]
-    model: Option<PathBuf>,
+    #[command(flatten)]
+    model: BuiltinModelArgs,
     #[command(flatten)]
     models: ModelArgs,
+}
+
+/// What replaces the built-in model.
+#[derive(Debug, Args)]
+pub struct BuiltinModelArgs {
+    /// Model in place of the built-in one: a transformer's directory, or a static model's file or directory
+    #[arg(id = "model", long = "model", value_name = "DIR")]
+    pub path: Option<PathBuf>,
+}
+
+/// Which qrels of a directory are read.
+#[derive(Debug, Args)]
+pub struct SplitArgs {
+    /// Split whose qrels of a directory are read: qrels/SPLIT.tsv
+    #[arg(id = "split", long = "split", value_name = "SPLIT", default_value = "test")]
+    pub name: String,
+}
+
+/// What is measured of rankings.
+#[derive(Debug, Args)]
+pub struct RankingArgs {
+    /// Metrics, separated by commas: mrr, mmrr, map, ndcg (each also with a cut-off, as mrr@10), recall@K, precision@K,
+    /// hit_rate@K, success@K, judged@K, r_precision, bpref, rbp.P (persistence, as rbp.95) [default: those of the
+    /// protocol, or those that papers report]
+    #[arg(long = "metrics", value_name = "NAMES", value_delimiter = ',')]
+    pub measures: Vec<Measure>,
+    /// Order among equal scores: docid-desc (trec_eval), docid-asc, index-desc, pessimistic, optimistic, average
+    /// (expected values over all orders) [default: that of the protocol, or docid-desc]
+    #[arg(long, value_name = "POLICY", value_parser = by_name::<TiePolicy>)]
+    pub ties: Option<TiePolicy>,
 }
 
 /// What evaluation tools disagree on.
 #[derive(Debug, Args)]
 pub struct ConventionArgs {
-    /// Order among equal scores: docid-desc (trec_eval), docid-asc, index-desc, pessimistic, optimistic, average
-    /// (expected values over all orders)
-    #[arg(long, value_name = "POLICY", default_value = "docid-desc", value_parser = by_name::<TiePolicy>)]
-    ties: TiePolicy,
-    /// Worth of a grade to NDCG: linear, exponential
+    #[command(flatten)]
+    ranking: RankingArgs,
+    /// Gain of a grade in NDCG: linear, exponential
     #[arg(long, value_name = "GAIN", default_value = "linear", value_parser = by_name::<Gain>)]
     gain: Gain,
-    /// Queries that means are over: both (those that qrels and run hold), with-positive (all with a relevant
-    /// document), all (of the qrels)
-    #[arg(long, value_name = "SET", default_value = "both", value_parser = by_name::<QuerySet>)]
-    queries: QuerySet,
-    /// Documents that nobody judged: wrong, removed (from the ranking, which condenses it)
+    /// Queries that means are over: both (those in qrels and run), with-positive (all with a relevant document), all (all
+    /// in the qrels)
+    #[arg(long, value_name = "SET", default_value = "both", value_parser = by_name::<QuerySelection>)]
+    queries: QuerySelection,
+    /// Unjudged documents: wrong (count as non-relevant), removed (taken out of the ranking, which condenses it)
     #[arg(long, value_name = "CHOICE", default_value = "wrong", value_parser = by_name::<Unjudged>)]
     unjudged: Unjudged,
-    /// What to measure, with commas between: mrr, mmrr, map, ndcg (each also cut off, as mrr@10), recall@K,
-    /// precision@K, hit_rate@K, success@K, judged@K, r_precision, bpref, rbp.P (P being 95 or the like) [default:
-    /// those that papers report]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    metrics: Vec<Measure>,
 }
 
-/// How the scores of a run are held.
+/// Precision in which the scores of a run are compared.
 #[derive(Debug, Args)]
 pub struct PrecisionArgs {
     /// Precision of a run's scores: single (pytrec_eval), double
@@ -72,26 +95,27 @@ pub struct PrecisionArgs {
     scores: ScorePrecision,
 }
 
+/// Where results go.
 #[derive(Debug, Args)]
 pub struct OutputArgs {
     #[command(flatten)]
     pub layout: LayoutArgs,
-    /// Write the values of each query: as CSV if the name ends so, else a JSON object a line
+    /// Write the values of each query to FILE: CSV if its name ends in .csv, else JSON lines
     #[arg(long, value_name = "FILE")]
     pub per_query: Option<PathBuf>,
 }
 
-/// In which form results are printed.
+/// In which layout results are printed.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub struct LayoutArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-    /// Print a table of markdown
+    /// Print Markdown tables
     #[arg(long)]
     markdown: bool,
-    /// Print a table of LaTeX, which needs the package booktabs
+    /// Print LaTeX tables (they need the package booktabs)
     #[arg(long)]
     latex: bool,
     /// Print comma-separated values
@@ -100,7 +124,18 @@ pub struct LayoutArgs {
 }
 
 impl LayoutArgs {
-    /// The form of a table.
+    /// Prints a report: one JSON object, or its tables in the layout that was asked for.
+    ///
+    /// # Errors
+    /// When stdout cannot be written.
+    pub fn print(&self, report: &impl Serialize, sections: impl FnOnce() -> Sections) -> anyhow::Result<()> {
+        if self.json {
+            return output::print_json(report);
+        }
+        Ok(output::print(&sections().render(self.table()))?)
+    }
+
+    /// The layout of tables.
     pub fn table(&self) -> Layout {
         match self {
             Self { markdown: true, .. } => Layout::Markdown,
@@ -110,13 +145,13 @@ impl LayoutArgs {
         }
     }
 
-    /// Whether people read it, so that words may stand around the table.
-    pub fn for_people(&self) -> bool {
-        self.table() == Layout::Text
+    /// Whether people read the output, rather than programs.
+    pub fn is_for_people(&self) -> bool {
+        !self.json && self.table() == Layout::Text
     }
 }
 
-/// Writes one row for each query: its id, then a column for each measure.
+/// Writes a row or JSON object for each query: its id, and the value of each measure.
 pub fn write_per_query(path: &Path, evaluation: &Evaluation) -> anyhow::Result<()> {
     #[derive(Serialize)]
     struct QueryLine<'a> {
@@ -141,13 +176,13 @@ pub fn write_per_query(path: &Path, evaluation: &Evaluation) -> anyhow::Result<(
 /// Result files of other benchmarks.
 #[derive(Debug, Args)]
 pub struct ResultFileArgs {
-    /// Write a result file as CoIR has it
+    /// Write a result file in the format of CoIR
     #[arg(long, value_name = "FILE")]
     coir: Option<PathBuf>,
-    /// Write a result file as MTEB has it
+    /// Write a result file in the format of MTEB
     #[arg(long, value_name = "FILE")]
     mteb: Option<PathBuf>,
-    /// Print the values of a result file of CoIR or MTEB beside these
+    /// Also print the values of a result file of CoIR or MTEB
     #[arg(long, value_name = "FILE")]
     pub beside: Option<PathBuf>,
 }
@@ -159,9 +194,9 @@ impl ResultFileArgs {
         coir.chain(self.mteb.iter().map(|path| (ResultFormat::Mteb, path)))
     }
 
-    /// `asked`, and what the result files want beside it.
-    pub fn with_measures(&self, asked: &[Measure]) -> Vec<Measure> {
-        let mut all = asked.to_vec();
+    /// The `shown` measures, and those that the result files need.
+    pub fn with_measures(&self, shown: &[Measure]) -> Vec<Measure> {
+        let mut all = shown.to_vec();
         for measure in self.to_write().flat_map(|(format, _)| format.measures()) {
             if !all.contains(&measure) {
                 all.push(measure);
@@ -171,10 +206,10 @@ impl ResultFileArgs {
     }
 }
 
-/// How intervals and p-values are drawn.
+/// How intervals and p-values are computed.
 #[derive(Debug, Args)]
 pub struct BootstrapArgs {
-    /// Resamples that intervals and p-values are drawn from
+    /// Number of resamples for intervals and p-values
     #[arg(long, value_name = "N", default_value_t = Bootstrap::default().resamples)]
     resamples: usize,
     /// Seed of the resamples
@@ -182,7 +217,7 @@ pub struct BootstrapArgs {
     seed: u64,
 }
 
-/// A choice by the name that files have for it.
+/// A value of an enum by the name that it has in files.
 pub fn by_name<T: DeserializeOwned>(name: &str) -> Result<T, NameError> {
     T::deserialize(StrDeserializer::new(name))
 }
@@ -190,13 +225,14 @@ pub fn by_name<T: DeserializeOwned>(name: &str) -> Result<T, NameError> {
 impl ConventionArgs {
     pub fn resolve(&self, precision: Option<&PrecisionArgs>) -> Conventions {
         let scores = precision.map(|precision| precision.scores).unwrap_or_default();
-        let Self { ties, gain, queries, unjudged, metrics: _ } = *self;
-        Conventions { ties, gain, queries, unjudged, scores }
+        let Self { ref ranking, gain, queries, unjudged } = *self;
+        Conventions { ties: ranking.ties.unwrap_or_default(), gain, queries, unjudged, scores }
     }
 
-    /// What was asked for, or else the default.
+    /// The measures that were named, or else the default.
     pub fn measures(&self, default: fn() -> Vec<Measure>) -> Vec<Measure> {
-        if self.metrics.is_empty() { default() } else { self.metrics.clone() }
+        let named = &self.ranking.measures;
+        if named.is_empty() { default() } else { named.clone() }
     }
 }
 
@@ -216,14 +252,14 @@ impl BootstrapArgs {
 }
 
 impl MethodArgs {
-    /// What loads the models of the method.
+    /// Loads the models of the method.
     pub fn models(&self) -> anyhow::Result<Models> {
-        if self.model.is_some() && !self.method.uses_builtin_model() {
+        if self.model.path.is_some() && !self.method.uses_builtin_model() {
             bail!(
                 "--model goes with --method static or hybrid, found --method {}; leave one out",
                 self.method
             );
         }
-        self.models.resolve(self.model.clone())
+        self.models.resolve(self.model.path.clone())
     }
 }

@@ -1,7 +1,6 @@
 //! `quarry eval DIR` and `quarry eval score`: one method, or one run, on one benchmark.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -16,33 +15,33 @@ use quarry_eval::result_file::{self, About, ResultFormat};
 use quarry_metrics::Measure;
 use quarry_metrics::ranking::best_first;
 use quarry_metrics::significance::Bootstrap;
-use quarry_metrics::table::Table;
+use quarry_metrics::table::{Sections, Table};
 use quarry_text::counted;
 use serde::Serialize;
 
 use super::arguments::{
     AbstentionArgs, BootstrapArgs, ConventionArgs, MethodArgs, OutputArgs, PrecisionArgs, ResultFileArgs,
-    write_per_query,
+    SplitArgs, write_per_query,
 };
 use crate::eval::shown;
 use crate::new_file;
 use crate::output;
 use crate::progress;
 
+/// Arguments of `quarry eval DIR`.
 #[derive(Debug, Args)]
 pub struct BenchmarkArgs {
-    /// BEIR folder: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv (write ./NAME for one named like a subcommand)
+    /// BEIR directory: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv (write ./NAME if it is named like a subcommand)
     #[arg(value_name = "DIR", required = true)]
-    folder: Option<PathBuf>,
+    directory: Option<PathBuf>,
     #[command(flatten)]
     method: MethodArgs,
-    /// Which judgements: qrels/SPLIT.tsv
-    #[arg(long, value_name = "SPLIT", default_value = "test")]
-    split: String,
+    #[command(flatten)]
+    split: SplitArgs,
     /// Write the ranking of all documents for each query as a TREC run
     #[arg(long = "run", value_name = "FILE")]
     run_file: Option<PathBuf>,
-    /// Documents a query in that run, the best ones; all by default
+    /// Write only the best N documents per query to that run [default: all]
     #[arg(long, value_name = "N", requires = "run_file")]
     depth: Option<usize>,
     #[command(flatten)]
@@ -57,9 +56,10 @@ pub struct BenchmarkArgs {
     bootstrap: BootstrapArgs,
 }
 
+/// Arguments of `quarry eval score`.
 #[derive(Debug, Args)]
 pub struct ScoreArgs {
-    /// Judgements: TREC (query iteration document grade) or BEIR (query-id, corpus-id, score)
+    /// Qrels: TREC (query iteration document grade) or BEIR (query-id, corpus-id, score)
     #[arg(long, value_name = "FILE")]
     qrels: PathBuf,
     /// TREC run (query Q0 document rank score tag)
@@ -80,7 +80,7 @@ pub struct ScoreArgs {
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct BenchmarkReport<'a> {
     dataset: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     split: Option<&'a str>,
@@ -92,10 +92,10 @@ struct Report<'a> {
     documents: Option<usize>,
     #[serde(flatten)]
     summary: Summary,
-    /// Normalised areas under the abstention curve, where asked for.
+    /// Normalized areas under the abstention curve, with `--nauc`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     nauc: BTreeMap<String, f64>,
-    /// Values of a result file of others, where asked for.
+    /// Values of the result file that `--beside` names.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     beside: BTreeMap<String, f64>,
     conventions: Conventions,
@@ -106,16 +106,18 @@ struct Report<'a> {
 /// Runs `quarry eval DIR`.
 ///
 /// # Errors
-/// When a file is missing or wrong, or the method fails.
+/// When a file is missing or malformed, or the method fails.
 pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
     let start = Instant::now();
-    // Required where there is no subcommand.
-    let folder = args.folder.as_deref().context("expected a BEIR folder; see quarry eval --help")?;
+    // clap requires it where no subcommand is named.
+    let directory =
+        args.directory.as_deref().context("expected a BEIR directory; see `quarry eval --help`")?;
+    let split = &args.split.name;
     let (method, models) = (&args.method.method, args.method.models()?);
     let (bootstrap, conventions) = (args.bootstrap.resolve()?, args.conventions.resolve(None));
-    let asked = args.conventions.measures(Measure::standard);
-    let measures = args.files.with_measures(&asked);
-    let benchmark = beir::read(folder, &args.split)?;
+    let shown = args.conventions.measures(Measure::standard);
+    let measures = args.files.with_measures(&shown);
+    let benchmark = beir::read(directory, split)?;
     let bar = progress::progress_bar("embedding", benchmark.documents.len() * method.n_embeddings());
     let prepared = method.prepare((&benchmark).into(), &models, &mut |n| bar.inc(n as u64))?;
     bar.finish_and_clear();
@@ -137,21 +139,17 @@ pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
         file.finish().with_context(|| new_file::cannot_write(path))?;
     }
     note_unanswered(&benchmark.qrels, &evaluation);
-    let dataset = shown::folder_name(folder);
-    let evaluation = write_results(&args.files, evaluation, &asked, (&dataset, &args.split), start)?;
-    let report = Report {
+    let dataset = shown::directory_name(directory);
+    let evaluation = write_results(&args.files, evaluation, &shown, (&dataset, split), start)?;
+    let report = BenchmarkReport {
         dataset,
-        split: Some(&args.split),
+        split: Some(split),
         method: method.to_string(),
         model: prepared.model,
         documents: Some(benchmark.documents.len()),
         summary: evaluation.summary(&bootstrap)?,
         nauc: args.abstention.of(&evaluation),
-        beside: args
-            .files
-            .beside
-            .as_deref()
-            .map_or(Ok(BTreeMap::new()), |path| beside(path, Some(&args.split)))?,
+        beside: args.files.beside.as_deref().map_or(Ok(BTreeMap::new()), |path| beside(path, Some(split)))?,
         conventions,
         bootstrap,
         took_ms: output::milliseconds(start.elapsed()),
@@ -162,22 +160,22 @@ pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
 /// Runs `quarry eval score`.
 ///
 /// # Errors
-/// When a file is missing or wrong.
+/// When a file is missing or malformed.
 pub fn score(args: &ScoreArgs) -> anyhow::Result<()> {
     let start = Instant::now();
     let (bootstrap, conventions) =
         (args.bootstrap.resolve()?, args.conventions.resolve(Some(&args.precision)));
     let qrels = qrels::read(&args.qrels)?;
     let run = run_format::read(&args.run_file)?;
-    let asked = args.conventions.measures(Measure::standard);
-    let measures = args.files.with_measures(&asked);
+    let shown = args.conventions.measures(Measure::standard);
+    let measures = args.files.with_measures(&shown);
     let evaluation = evaluate_run(&qrels, &run, &measures, &conventions)?;
     note_unanswered(&qrels, &evaluation);
     let dataset = shown::file_name(&args.qrels);
-    // The split's name, of qrels as they are usually named.
+    // Qrels are usually named after their split.
     let split = args.qrels.file_stem().unwrap_or_default().to_string_lossy();
-    let evaluation = write_results(&args.files, evaluation, &asked, (&dataset, &split), start)?;
-    let report = Report {
+    let evaluation = write_results(&args.files, evaluation, &shown, (&dataset, &split), start)?;
+    let report = BenchmarkReport {
         dataset,
         split: None,
         method: shown::file_name(&args.run_file),
@@ -193,7 +191,7 @@ pub fn score(args: &ScoreArgs) -> anyhow::Result<()> {
     finish(&args.output, &evaluation, &report)
 }
 
-/// Says that means hold queries that no ranking can answer, as in judged pairs: what is best possible is below 1 then.
+/// Notes queries that no ranking can answer, as in judged pairs: with them in the means, the maximum is below 1.
 fn note_unanswered(qrels: &Qrels, evaluation: &Evaluation) {
     let is_unanswered =
         |query: &str| qrels.get(query).is_some_and(|judged| judged.values().all(|grade| *grade <= 0));
@@ -206,11 +204,11 @@ fn note_unanswered(qrels: &Qrels, evaluation: &Evaluation) {
     }
 }
 
-/// Writes the result files that are wanted; what was asked for of the evaluation.
+/// Writes the result files that were asked for; returns the evaluation by the measures that are shown.
 fn write_results(
     args: &ResultFileArgs,
     evaluation: Evaluation,
-    asked: &[Measure],
+    shown: &[Measure],
     (task, split): (&str, &str),
     start: Instant,
 ) -> anyhow::Result<Evaluation> {
@@ -221,15 +219,15 @@ fn write_results(
         new_file::write_json(path, &file)?;
         if format == ResultFormat::Mteb {
             output::note(&format!(
-                "{}: dataset_revision, languages, mteb_version and kg_co2_emissions are not known here and left empty",
+                "{}: dataset_revision, languages, mteb_version and kg_co2_emissions are unknown and left empty",
                 path.display()
             ));
         }
     }
-    Ok(evaluation.only(asked))
+    Ok(evaluation.only(shown))
 }
 
-/// The values of a result file by the names of ours, of the split that was evaluated where it has several.
+/// The values of a result file under our names of measures; of the evaluated split if the file has several.
 fn beside(path: &Path, split: Option<&str>) -> anyhow::Result<BTreeMap<String, f64>> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("{}: cannot be read; check the path and its permissions", path.display()))?;
@@ -244,26 +242,18 @@ fn beside(path: &Path, split: Option<&str>) -> anyhow::Result<BTreeMap<String, f
     Ok(parts.swap_remove(0).metrics)
 }
 
-fn finish(args: &OutputArgs, evaluation: &Evaluation, report: &Report<'_>) -> anyhow::Result<()> {
+fn finish(args: &OutputArgs, evaluation: &Evaluation, report: &BenchmarkReport<'_>) -> anyhow::Result<()> {
     if let Some(path) = &args.per_query {
         write_per_query(path, evaluation)?;
     }
-    if args.layout.json {
-        return output::print_json(report);
-    }
-    let mut text = String::new();
-    if args.layout.for_people() {
-        let _ = write!(
-            text,
-            "{}, {}: {}",
-            report.dataset,
-            report.method,
-            counted(report.summary.queries, "query")
-        );
-        if let Some(documents) = report.documents {
-            let _ = write!(text, ", {}", counted(documents, "document"));
-        }
-        text.push('\n');
+    args.layout.print(report, || sections(evaluation, report))
+}
+
+fn sections(evaluation: &Evaluation, report: &BenchmarkReport<'_>) -> Sections {
+    let mut heading =
+        format!("{}, {}: {}", report.dataset, report.method, counted(report.summary.queries, "query"));
+    if let Some(documents) = report.documents {
+        heading = format!("{heading}, {}", counted(documents, "document"));
     }
     let beside = (!report.beside.is_empty()).then_some("beside");
     let mut table = Table::new(["measure", "mean", "interval"].into_iter().chain(beside));
@@ -276,6 +266,5 @@ fn finish(args: &OutputArgs, evaluation: &Evaluation, report: &Report<'_>) -> an
     for (name, area) in &report.nauc {
         table.push([name.clone(), format!("{area:.4}")]);
     }
-    text.push_str(&table.render(args.layout.table()));
-    Ok(output::print(&text)?)
+    Sections::new().text(heading).table(table)
 }

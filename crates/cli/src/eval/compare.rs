@@ -1,4 +1,4 @@
-//! `quarry eval compare`: whether runs differ.
+//! `quarry eval compare`: do runs differ?
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -12,33 +12,32 @@ use quarry_corpus::formats::{beir, qrels, run as run_format};
 use quarry_eval::evaluation::{self, Conventions, Evaluation, evaluate_run, most_moved};
 use quarry_metrics::Measure;
 use quarry_metrics::significance::{Bootstrap, PairedComparison};
-use quarry_metrics::table::Table;
+use quarry_metrics::table::{Sections, Table};
 use quarry_text::counted;
 use serde::Serialize;
 
 use super::arguments::{BootstrapArgs, ConventionArgs, LayoutArgs, PrecisionArgs};
 use crate::eval::shown::{format_defined, format_interval};
-use crate::output;
 
 /// Arguments of `quarry eval compare`.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
-    /// TREC run to compare with
+    /// TREC run that the others are compared with
     #[arg(value_name = "BASELINE")]
     baseline: PathBuf,
-    /// TREC runs that are compared; p-values are corrected (Holm) over all of them and all metrics
+    /// TREC runs to compare; p-values are corrected (Holm) over all runs and metrics
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
-    /// Judgements, TREC or BEIR
+    /// Qrels, TREC or BEIR
     #[arg(long, value_name = "FILE")]
     qrels: PathBuf,
-    /// Say how great a difference can be found with this many queries [default: as many as are compared]
+    /// Number of queries for the minimum detectable difference [default: as many as are compared]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
     planned_queries: Option<u32>,
-    /// Show the N queries that gained most and the N that lost most, by the first of the metrics
+    /// Show the N queries that gain most and the N that lose most, by the first metric
     #[arg(long, value_name = "N", default_value_t = 0)]
     moved: usize,
-    /// BEIR folder with the texts of the queries and documents that are shown
+    /// BEIR directory with the texts of the shown queries and documents
     #[arg(long, value_name = "DIR", requires = "moved")]
     benchmark: Option<PathBuf>,
     #[command(flatten)]
@@ -52,15 +51,15 @@ pub struct CompareArgs {
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct ComparisonReport<'a> {
     baseline: &'a Path,
-    comparisons: Vec<RunReport<'a>>,
+    comparisons: Vec<RunComparison<'a>>,
     conventions: Conventions,
     bootstrap: Bootstrap,
 }
 
 #[derive(Serialize)]
-struct RunReport<'a> {
+struct RunComparison<'a> {
     run: &'a Path,
     queries: usize,
     /// By measure.
@@ -70,7 +69,7 @@ struct RunReport<'a> {
 /// Runs `quarry eval compare`.
 ///
 /// # Errors
-/// When a file is missing or wrong, or two runs share no query.
+/// When a file is missing or malformed, or two runs share no query.
 pub fn run(args: &CompareArgs) -> anyhow::Result<()> {
     let (bootstrap, conventions) =
         (args.bootstrap.resolve()?, args.conventions.resolve(Some(&args.precision)));
@@ -80,7 +79,7 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<()> {
     let mut evaluate = |path: &PathBuf| -> anyhow::Result<Evaluation> {
         let run = run_format::read(path)?;
         let evaluation = evaluate_run(&qrels, &run, &measures, &conventions);
-        // Only what is shown of them needs the runs once more.
+        // Only the queries that are shown need the runs again.
         runs.extend((args.moved > 0).then_some(run));
         evaluation.with_context(|| path.display().to_string())
     };
@@ -88,55 +87,37 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<()> {
     let others = args.runs.iter().map(evaluate).collect::<anyhow::Result<Vec<_>>>()?;
     let n_planned = args.planned_queries.map(|n| n as usize);
     let comparisons = evaluation::compare(&baseline, &others, n_planned, &bootstrap)?;
-    if args.layout.json {
-        let named = |(measure, found): (Measure, PairedComparison)| (measure.to_string(), found);
-        return output::print_json(&Report {
-            baseline: &args.baseline,
-            comparisons: args
-                .runs
-                .iter()
-                .zip(comparisons)
-                .map(|(run, found)| RunReport {
-                    run,
-                    queries: found.queries,
-                    metrics: found.measures.into_iter().map(named).collect(),
-                })
-                .collect(),
-            conventions,
-            bootstrap,
-        });
-    }
-    let layout = args.layout.table();
-    let mut text = String::new();
-    if args.layout.for_people() {
-        let _ = write!(text, "a: {}\n\n", args.baseline.display());
-    }
+    let mut sections = Sections::new().text(format!("a: {}\n\n", args.baseline.display()));
     for (run, found) in args.runs.iter().zip(&comparisons) {
-        if args.layout.for_people() {
-            let _ = writeln!(text, "b: {}, {}", run.display(), counted(found.queries, "query"));
-        }
-        let _ = writeln!(text, "{}", table(&found.measures).render(layout));
+        let heading = format!("b: {}, {}", run.display(), counted(found.queries, "query"));
+        sections = sections.text(heading).table(table(&found.measures)).text("\n");
     }
-    if args.layout.for_people() {
-        text.push_str("p-values are two-sided; in brackets corrected (Holm) over all rows, test by test\n");
-    }
+    sections =
+        sections.text("p-values are two-sided; in brackets corrected (Holm) over all rows, test by test");
     if let [of_baseline, others_runs @ ..] = &runs[..] {
         let texts = args.benchmark.as_deref().map(Texts::read).transpose()?.unwrap_or_default();
         for ((path, other), run) in args.runs.iter().zip(&others).zip(others_runs) {
-            let found = [of_baseline, run];
-            let moved = moved(&baseline, other, args.moved);
-            let _ = write!(
-                text,
-                "\nQueries that differ most between a and {}, by {}\n",
-                path.display(),
-                measures[0]
-            );
-            moved.iter().for_each(|(query, values)| {
-                text.push_str(&texts.side_by_side(query, *values, found, &qrels))
-            });
+            let mut text =
+                format!("\nQueries that differ most between a and {}, by {}\n", path.display(), measures[0]);
+            for (query, values) in moved(&baseline, other, args.moved) {
+                text += &texts.side_by_side(query, values, [of_baseline, run], &qrels);
+            }
+            sections = sections.text(text);
         }
     }
-    Ok(output::print(&text)?)
+    let named = |(measure, found): (Measure, PairedComparison)| (measure.to_string(), found);
+    let comparisons = args.runs.iter().zip(comparisons).map(|(run, found)| RunComparison {
+        run,
+        queries: found.queries,
+        metrics: found.measures.into_iter().map(named).collect(),
+    });
+    let report = ComparisonReport {
+        baseline: &args.baseline,
+        comparisons: comparisons.collect(),
+        conventions,
+        bootstrap,
+    };
+    args.layout.print(&report, || sections)
 }
 
 fn table(measures: &[(Measure, PairedComparison)]) -> Table {
@@ -165,7 +146,7 @@ fn table(measures: &[(Measure, PairedComparison)]) -> Table {
     table
 }
 
-/// Texts of queries and documents by id; empty where none are known.
+/// Texts of queries and documents by id; empty if unknown.
 #[derive(Default)]
 struct Texts {
     queries: HashMap<String, String>,
@@ -178,8 +159,8 @@ const COLUMN: usize = 56;
 const LINES: usize = 12;
 
 impl Texts {
-    fn read(folder: &Path) -> anyhow::Result<Self> {
-        let (queries, documents) = beir::read_texts(folder)?;
+    fn read(directory: &Path) -> anyhow::Result<Self> {
+        let (queries, documents) = beir::read_texts(directory)?;
         Ok(Self {
             queries: queries.into_iter().map(|query| (query.id, query.text)).collect(),
             documents: documents
@@ -189,12 +170,12 @@ impl Texts {
         })
     }
 
-    /// A query, and what two runs put first for it.
+    /// A query, and the first document of each of two runs for it.
     fn side_by_side(&self, query: &str, [before, after]: [f64; 2], runs: [&Run; 2], qrels: &Qrels) -> String {
         let mut text = format!("\n{query}: {}\n", self.queries.get(query).map_or("", String::as_str));
         let sides = runs.map(|run| {
             let found = run.get(query).into_iter().flat_map(Found::iter);
-            // As they are ranked: equal scores by id, descending.
+            // As trec_eval ranks them: equal scores by descending id.
             found.max_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(b.0))).map(|(document, _)| document)
         });
         let headings = sides.map(|document| {
@@ -224,7 +205,7 @@ impl Texts {
     }
 }
 
-/// The queries whose first measure differs most, those that gained and those that lost, at most `n` each.
+/// The queries whose first measure differs most, at most `n` that gain and `n` that lose, with both values.
 fn moved<'a>(a: &'a Evaluation, b: &Evaluation, n: usize) -> Vec<(&'a str, [f64; 2])> {
     let of_b: HashMap<&str, f64> =
         b.queries.iter().map(|(query, values)| (query.as_str(), values[0])).collect();
@@ -234,6 +215,6 @@ fn moved<'a>(a: &'a Evaluation, b: &Evaluation, n: usize) -> Vec<(&'a str, [f64;
     });
     let (queries, values): (Vec<&str>, Vec<(f64, f64)>) = both.map(|(query, a, b)| (query, (a, b))).unzip();
     let (before, after): (Vec<f64>, Vec<f64>) = values.into_iter().unzip();
-    let places = most_moved(&before, &after, n).into_iter();
-    places.map(|place| (queries[place], [before[place], after[place]])).collect()
+    let positions = most_moved(&before, &after, n).into_iter();
+    positions.map(|position| (queries[position], [before[position], after[position]])).collect()
 }

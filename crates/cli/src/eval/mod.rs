@@ -1,4 +1,4 @@
-//! `quarry eval`: measuring how well code is found.
+//! `quarry eval`: measures how well code is found.
 
 mod agreement;
 pub(crate) mod arguments;
@@ -31,27 +31,27 @@ pub struct EvalArgs {
 enum Command {
     /// Score a TREC run against TREC or BEIR qrels, by default as trec_eval does
     Score(benchmark::ScoreArgs),
-    /// Compare TREC runs with the first of them, query by query: intervals, tests, effect sizes
+    /// Compare TREC runs with a baseline, query by query: intervals, tests, effect sizes
     Compare(compare::CompareArgs),
     /// Compute inter-rater agreement: Krippendorff's alpha, kappas, correlations, Cronbach's alpha
     Agreement(agreement::AgreementArgs),
-    /// Score verdicts by accuracy, F1, ROC AUC, average precision; compare them by McNemar's test
+    /// Score verdicts by accuracy, F1, ROC AUC and average precision; compare them by McNemar's test
     Classification(verdicts::ClassificationArgs),
     /// Measure calibration: Brier score, calibration error, reliability, risk and coverage
     Calibration(verdicts::CalibrationArgs),
-    /// Say which method is best on your own repository: its documentation, history and tests ask the questions
+    /// Find the best method for your own repository, with queries from its documentation, history and tests
     Repo(repo::RepoArgs),
-    /// Search whole repositories and look for the files that answer
+    /// Measure search over whole repositories, by the ranks of the files and functions that answer
     RepoSearch(repo_search::RepoSearchArgs),
-    /// Measure a method under a protocol of the papers
+    /// Measure a method by the protocol of a paper
     Protocol(protocol::ProtocolArgs),
-    /// List the protocols, or what one takes and where its paper and code differ
+    /// List the protocols, or show the inputs of one and where its paper and code differ
     Protocols(protocol::ProtocolsArgs),
-    /// Say how steady the measures of CoSQA+ are over queries with few and many positives
+    /// Compute the reliability of CoSQA+'s measures over queries with few and many positives
     Reliability(protocol::ReliabilityArgs),
-    /// Choose the weights of the ranking by leaving one repository out, and say what each part brings
+    /// Choose the weights of the ranking, cross-validated by repository, and measure what each part contributes
     Tune(tune::TuneArgs),
-    /// Run a benchmark plan: data sets and methods in one file, results as tables and a page; goes on where it stopped
+    /// Run a benchmark plan: data sets and methods in one file, results as tables and a page; resumes where it stopped
     Run(plan::RunArgs),
     /// Write the results of a plan as one HTML page with charts
     Report(plan::ReportArgs),
@@ -60,7 +60,7 @@ enum Command {
 /// Runs `quarry eval`.
 ///
 /// # Errors
-/// When a file is missing or wrong, or a method fails.
+/// When a file is missing or malformed, or a method fails.
 pub fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         Some(Command::Score(args)) => benchmark::score(args)?,

@@ -1,4 +1,4 @@
-//! The models that methods run: where they come from, and what is kept of their answers.
+//! The models that methods run: where they come from, and which of their answers are kept.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -24,23 +24,24 @@ const OPENAI: &str = "https://api.openai.com/v1";
 const ADDRESS_VARIABLE: &str = "OPENAI_BASE_URL";
 const KEY_VARIABLE: &str = "OPENAI_API_KEY";
 
+/// How models are reached, and where their answers are kept.
 #[derive(Debug, Args)]
 pub struct ModelArgs {
-    /// Folder for the vectors of models, and for the answers of servers, so that each text is embedded once [default:
-    /// quarry/embeddings in the cache folder of the user]
+    /// Directory for vectors of models and answers of servers, so that each text is embedded once [default:
+    /// quarry/embeddings in the user's cache directory]
     #[arg(long, value_name = "DIR")]
     embedding_cache: Option<PathBuf>,
-    /// Keep no vectors
+    /// Do not keep vectors
     #[arg(long, conflicts_with = "embedding_cache")]
     no_embedding_cache: bool,
-    /// How the server of api:MODEL or chat:MODEL is reached: provider, base_url, key_variable, input_price, … [default: the
+    /// Settings of the server of api:MODEL or chat:MODEL: provider, base_url, key_variable, input_price, … [default: the
     /// environment variables OPENAI_BASE_URL and OPENAI_API_KEY]
     #[arg(long, value_name = "FILE.toml")]
     endpoint: Option<PathBuf>,
-    /// The most that api:MODEL and chat:MODEL may cost; needs the prices of the endpoint
+    /// Maximum cost of api:MODEL and chat:MODEL; needs the prices of the endpoint
     #[arg(long, value_name = "DOLLARS")]
     budget: Option<f64>,
-    /// The most tokens that may be sent to api:MODEL and chat:MODEL
+    /// Maximum number of tokens sent to api:MODEL and chat:MODEL
     #[arg(long, value_name = "N")]
     token_budget: Option<u64>,
     /// Write the answers of api:MODEL and chat:MODEL to a recording
@@ -53,10 +54,10 @@ pub struct ModelArgs {
 
 /// Loads the models of methods.
 pub struct Models {
-    /// Takes the place of the one built in.
+    /// Model in place of the built-in one.
     builtin: Option<PathBuf>,
     cache: Option<PathBuf>,
-    /// Whether the user named the folder of the cache, rather than taking what there is.
+    /// Whether the user named the directory of the cache, so that failing to use it is an error.
     cache_is_named: bool,
     endpoint: Table,
     budget: Budget,
@@ -65,10 +66,10 @@ pub struct Models {
 }
 
 impl ModelArgs {
-    /// Reads what the arguments name; `builtin` takes the place of the model built in.
+    /// Reads the files that the arguments name; `builtin` replaces the built-in model.
     ///
     /// # Errors
-    /// When the settings of the endpoint cannot be read, or the budget is none.
+    /// When the settings of the endpoint cannot be read, or the budget is not an amount of money.
     pub fn resolve(&self, builtin: Option<PathBuf>) -> anyhow::Result<Models> {
         let endpoint = match &self.endpoint {
             Some(path) => read_endpoint(path)?,
@@ -81,7 +82,7 @@ impl ModelArgs {
                 None => bail!("expected --budget in dollars, 0 or more, found {dollars}"),
             },
         };
-        let default_cache = || quarry_files::cache_directory().map(|folder| folder.join(VECTORS));
+        let default_cache = || quarry_files::cache_directory().map(|directory| directory.join(VECTORS));
         Ok(Models {
             builtin,
             cache: self.embedding_cache.clone().or_else(default_cache).filter(|_| !self.no_embedding_cache),
@@ -101,12 +102,12 @@ fn read_endpoint(path: &Path) -> anyhow::Result<Table> {
     let table: Table = text
         .parse()
         .with_context(|| format!("{}: expected the settings of an endpoint as TOML", path.display()))?;
-    // So that a mistake is reported before anything is embedded.
+    // A mistake is reported before anything is embedded.
     settings(&table, "model").with_context(|| path.display().to_string())?;
     Ok(table)
 }
 
-/// The settings of an endpoint for `model`: what `table` says, and the environment where it says nothing.
+/// The settings of an endpoint for `model`: those of `table`, completed from the environment.
 fn settings(table: &Table, model: &str) -> Result<Settings, LlmError> {
     let mut table = table.clone();
     if table.contains_key("model") {
@@ -116,7 +117,7 @@ fn settings(table: &Table, model: &str) -> Result<Settings, LlmError> {
     table.insert("model".to_owned(), model.into());
     if !table.contains_key("base_url") {
         let address = env::var(ADDRESS_VARIABLE).unwrap_or_else(|_| OPENAI.to_owned());
-        // A server of one's own may need no key.
+        // A server of the user's own may need no key.
         if !table.contains_key("key_variable") && (address == OPENAI || env::var_os(KEY_VARIABLE).is_some()) {
             table.insert("key_variable".to_owned(), KEY_VARIABLE.into());
         }
@@ -129,22 +130,22 @@ fn settings(table: &Table, model: &str) -> Result<Settings, LlmError> {
     table.try_into().map_err(|error| LlmError::Settings { problem: error.to_string().trim().to_owned() })
 }
 
-/// A server that could not be asked for vectors.
+/// The error of a server that gave no vectors.
 fn remote(error: LlmError) -> EmbedError {
     EmbedError::Remote(error.into())
 }
 
 impl Models {
-    /// The same models, of which no vector is kept.
+    /// The same models, without a cache.
     pub fn without_cache(self) -> Self {
         Self { cache: None, ..self }
     }
 
-    /// Loads a model. The vectors of a transformer are kept in the cache, and the answers of a server; a static model is
-    /// faster than the cache.
+    /// Loads a model. The cache keeps the vectors of transformers and the answers of servers; a static model is faster
+    /// than the cache.
     ///
     /// # Errors
-    /// When there is no model, or a broken one, the server does not answer, or the cache that was named cannot be used.
+    /// When the model is missing or damaged, the server does not answer, or the cache that the user named cannot be used.
     pub fn load(&self, name: ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError> {
         let path = match name {
             ModelName::Builtin => self.builtin.as_deref(),
@@ -157,10 +158,10 @@ impl Models {
             }
         };
         let embedder = model::load(path)?;
-        let Some(folder) = self.cache.as_deref().filter(|_| !model::is_static(path)) else {
+        let Some(directory) = self.cache.as_deref().filter(|_| !model::is_static(path)) else {
             return Ok(embedder);
         };
-        match CachedEmbedder::new(embedder.clone(), folder) {
+        match CachedEmbedder::new(embedder.clone(), directory) {
             Ok(cached) => Ok(Arc::new(cached)),
             Err(error) if self.cache_is_named => Err(error),
             Err(error) => {
@@ -170,8 +171,8 @@ impl Models {
         }
     }
 
-    /// What the vectors of a model behind an API depend on besides the words of the method: who serves it, and the
-    /// recording that takes the server's place.
+    /// What the vectors of a model behind an API depend on besides the method's name: the server, or the recording that
+    /// replaces it.
     ///
     /// # Errors
     /// When the settings are wrong, or the recording cannot be read.
@@ -180,7 +181,7 @@ impl Models {
         Ok(format!("{provider:?} {base_url} {dimensions:?} {}", self.recording_identity()?))
     }
 
-    /// The same of what a chat model says. What it is asked is part of the program.
+    /// The same for the answers of a chat model. Its prompts are part of the program.
     ///
     /// # Errors
     /// As [`Models::api_identity`].
@@ -189,7 +190,7 @@ impl Models {
         Ok(format!("{:?} {} {}", settings.provider, settings.base_url, self.recording_identity()?))
     }
 
-    /// Stands for the recording that takes the server's place, if there is one.
+    /// Hash of the recording that replaces the server; empty without one.
     fn recording_identity(&self) -> Result<String, EvalError> {
         let recording = self.replay.as_deref().map(|path| Input::read(Path::new(""), path)).transpose()?;
         Ok(recording.map_or_else(String::new, |file| file.sha256))
@@ -203,7 +204,7 @@ impl Models {
 
     fn api_client(&self, api: &ApiModel) -> Result<Client, LlmError> {
         let mut settings = self.api_settings(api)?;
-        // A model for embeddings writes nothing.
+        // A model for embeddings has no output tokens.
         settings.output_price = settings.output_price.or(Some(0.0));
         if settings.provider == Provider::Anthropic {
             let problem = "Anthropic has no embeddings; name another endpoint".to_owned();
@@ -212,14 +213,14 @@ impl Models {
         self.client(settings)
     }
 
-    /// Asks as the arguments say: from the cache, within the budget, recorded or replayed.
+    /// A client as the arguments say: with the cache, within the budget, recording or replaying.
     fn client(&self, settings: Settings) -> Result<Client, LlmError> {
         if let Some(path) = &self.replay {
             return Client::replay(settings, Recording::open(path)?);
         }
         let mut client = Client::new(settings)?.with_budget(self.budget.clone())?;
-        if let Some(folder) = &self.cache {
-            client = client.with_cache(Cache::open(&folder.join(ANSWERS))?);
+        if let Some(directory) = &self.cache {
+            client = client.with_cache(Cache::open(&directory.join(ANSWERS))?);
         }
         if let Some(path) = &self.record {
             client = client.with_recording(path)?;
@@ -227,7 +228,7 @@ impl Models {
         Ok(client)
     }
 
-    /// Says what servers were paid, if any was asked.
+    /// Notes the calls and their cost, if a server was asked.
     pub fn report_spending(&self) {
         let spending = self.budget.spending();
         if spending.calls > 0 {

@@ -1,4 +1,4 @@
-//! `quarry eval run` and `quarry eval report`: a benchmark plan, and the page of what it measured.
+//! `quarry eval run` and `quarry eval report`: a benchmark plan, and the page of its results.
 
 use std::path::{Path, PathBuf};
 
@@ -18,13 +18,13 @@ pub struct RunArgs {
     /// Benchmark plan
     #[arg(value_name = "PLAN.toml")]
     plan: PathBuf,
-    /// Folder that the plan's data are in
+    /// Directory that paths of data in the plan are relative to
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Folder with checkouts for repository search, as for `quarry eval repo-search`
+    /// Directory with a directory per repository, for data sets of the protocol repo-search
     #[arg(long, value_name = "DIR")]
     repos: Option<PathBuf>,
-    /// Folder for results; what it holds already is not measured again [default: PLAN.results beside the plan]
+    /// Directory of the results; what is in it is not measured again [default: PLAN.results beside the plan]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     #[command(flatten)]
@@ -36,15 +36,15 @@ pub struct RunArgs {
 /// Arguments of `quarry eval report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Folder that `quarry eval run` wrote, or its results.json
+    /// Directory that `quarry eval run` wrote, or its results.json
     #[arg(value_name = "RESULTS")]
     results: PathBuf,
-    /// Where the page goes [default: report.html beside the results]
+    /// File to write the page to [default: report.html beside the results]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
-/// What results depend on that is not in them, so that they are the same on every machine.
+/// The machine and program of a run: kept apart from the results, which are the same on every machine.
 #[derive(Serialize)]
 struct Environment {
     version: &'static str,
@@ -54,19 +54,19 @@ struct Environment {
     threads: usize,
 }
 
-/// Name of the file that holds results, in their folder.
+/// Name of the file with the results, in their directory.
 const RESULTS: &str = "results.json";
 
 /// Runs `quarry eval run`.
 ///
 /// # Errors
-/// When the plan or its data are wrong, a method fails, or results cannot be written.
+/// When the plan or its data are malformed, a method fails, or results cannot be written.
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let plan = Plan::read(&args.plan)?;
     let models = args.models.resolve(None)?;
-    let folder = args.results.clone().unwrap_or_else(|| args.plan.with_extension("results"));
+    let directory = args.results.clone().unwrap_or_else(|| args.plan.with_extension("results"));
     let locations = Locations { data: args.data.clone(), repositories: args.repos.clone() };
-    let store = Store::open(&folder)?;
+    let store = Store::open(&directory)?;
     let program = Program {
         build: running_build()?,
         load: &models,
@@ -87,10 +87,10 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let beside = args.plan.parent().unwrap_or(Path::new(""));
     let json = serde_json::to_string_pretty(&results)? + "\n";
     let mut files = vec![
-        (folder.join(RESULTS), json.clone()),
-        (folder.join("results.md"), results.page()),
-        (folder.join("report.html"), report::page(&results)),
-        (folder.join("environment.json"), serde_json::to_string_pretty(&environment)? + "\n"),
+        (directory.join(RESULTS), json.clone()),
+        (directory.join("results.md"), results.page()),
+        (directory.join("report.html"), report::page(&results)),
+        (directory.join("environment.json"), serde_json::to_string_pretty(&environment)? + "\n"),
     ];
     files.extend(plan.page.iter().map(|path| (beside.join(path), results.page())));
     files.extend(plan.json.iter().map(|path| (beside.join(path), json.clone())));
@@ -98,19 +98,17 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         write_whole(&path, text.as_bytes())?;
         output::note(&format!("wrote {}", path.display()));
     }
-    if args.layout.json {
-        output::print_json(&results)
-    } else if args.layout.for_people() {
-        Ok(())
-    } else {
-        Ok(output::print(&results.tables(args.layout.table()))?)
+    // People read the page.
+    if args.layout.is_for_people() {
+        return Ok(());
     }
+    args.layout.print(&results, || results.sections())
 }
 
 /// Runs `quarry eval report`.
 ///
 /// # Errors
-/// When the results are missing or no results, or the page cannot be written.
+/// When the results are missing or malformed, or the page cannot be written.
 pub fn report(args: &ReportArgs) -> anyhow::Result<()> {
     let path = if args.results.is_dir() { args.results.join(RESULTS) } else { args.results.clone() };
     let text = std::fs::read(&path)

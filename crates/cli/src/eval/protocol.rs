@@ -1,25 +1,28 @@
 //! `quarry eval protocol`, `protocols` and `reliability`: the protocols of the papers.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
+use quarry_corpus::formats::repo_search::Repository;
+use quarry_eval::EvalError;
+use quarry_eval::method::{Corpus, Method, Prepared};
 use quarry_eval::protocol::{
-    Discrepancy, Fold, Options, Outcome, PROTOCOLS, Part, Protocol, Request, Role, Sampling, Values,
-    discrepancy, protocol, reliability as reliability_of, run as run_protocol,
+    Discrepancy, Fold, MeasuredMethod, Outcome, PROTOCOLS, Part, Protocol, ProtocolOptions, Request, Role,
+    RoleKind, Sampling, VERDICT_MEASURES, Values, Verdict, discrepancy, protocol,
+    reliability as reliability_of, run as run_protocol,
 };
+use quarry_eval::repo_search::{self, RepoSearchScores};
 use quarry_metrics::Measure;
-use quarry_metrics::ranking::TiePolicy;
-use quarry_metrics::significance::{Bootstrap, Interval, mean_interval};
-use quarry_metrics::table::{Layout, Table};
+use quarry_metrics::significance::{Bootstrap, Interval, mean, mean_interval};
+use quarry_metrics::table::{Sections, Table};
 use serde::{Deserialize, Serialize};
 
-use super::arguments::{BootstrapArgs, MethodArgs, OutputArgs, by_name};
+use super::arguments::{BootstrapArgs, LayoutArgs, MethodArgs, OutputArgs, RankingArgs, SplitArgs, by_name};
+use super::models::Models;
 use crate::eval::shown;
 use crate::new_file;
 use crate::output;
@@ -30,17 +33,17 @@ use crate::progress;
 pub struct ProtocolArgs {
     protocol: &'static Protocol,
     files: BTreeMap<String, Vec<PathBuf>>,
-    choices: Box<Choices>,
+    common: Box<CommonArgs>,
 }
 
+/// Arguments of every protocol.
 #[derive(Debug, Args)]
-struct Choices {
+struct CommonArgs {
     #[command(flatten)]
     method: MethodArgs,
-    /// Judgements that are read in a folder: qrels/SPLIT.tsv
-    #[arg(long, value_name = "SPLIT", default_value = "test")]
-    split: String,
-    /// Write what the method would hand in: AdvTest's lists, WebQueryTest's verdicts
+    #[command(flatten)]
+    split: SplitArgs,
+    /// Write a file to submit: AdvTest's lists, WebQueryTest's verdicts
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -51,39 +54,34 @@ struct Choices {
     bootstrap: BootstrapArgs,
 }
 
-/// What protocols leave open, each by the name of its field in [`Options`].
+/// What protocols leave open, each by the name of its field in [`ProtocolOptions`].
 #[derive(Debug, Args)]
 struct OptionArgs {
-    /// What to measure of rankings, with commas between [default: what the protocol does]
-    #[arg(long = "metrics", value_name = "NAMES", value_delimiter = ',')]
-    measures: Vec<Measure>,
-    /// Order among equal scores: docid-desc, docid-asc, index-desc, pessimistic, optimistic, average [default: the
-    /// protocol's]
-    #[arg(long, value_name = "POLICY", value_parser = by_name::<TiePolicy>)]
-    ties: Option<TiePolicy>,
-    /// Seeds of what the protocol draws, with commas between; figures are means over them, with deviations
+    #[command(flatten)]
+    ranking: RankingArgs,
+    /// Random seeds, separated by commas; figures are means over them, with standard deviations
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     seeds: Vec<u32>,
-    /// Distractors a query [default: 99]
+    /// Number of distractors per query [default: 99]
     #[arg(long, value_name = "N")]
     distractors: Option<usize>,
-    /// Where they come from: uniform (all that does not answer), rolling (the list of the query before, as the
-    /// released script for CodeT5+ draws)
+    /// Source of distractors: uniform (all documents that do not answer), rolling (the list of the previous query, as in
+    /// the released script for CodeT5+)
     #[arg(long, value_name = "RULE", value_parser = by_name::<Sampling>)]
     sampling: Option<Sampling>,
-    /// Draw no document with the text of one that answers
+    /// Do not draw documents with the same text as an answer
     #[arg(long)]
     without_twins: bool,
-    /// Length of the lists that are scored
+    /// Length of the scored lists
     #[arg(long, value_name = "N")]
     depth: Option<usize>,
-    /// Pairs a batch [default: 1000]
+    /// Number of pairs per batch [default: 1000]
     #[arg(long, value_name = "N")]
     batch: Option<usize>,
-    /// Measure a part of the queries only, split 8 : 1 : 1: train, dev, test
+    /// Measure one part of the queries, split 8 : 1 : 1: train, dev, test
     #[arg(long, value_name = "PART", value_parser = by_name::<Fold>)]
     fold: Option<Fold>,
-    /// Do as the published code does where the paper says something else
+    /// Do what the published code does where it differs from the paper
     #[arg(long)]
     as_released: bool,
 }
@@ -96,14 +94,17 @@ impl Args for ProtocolArgs {
                 Arg::new(role.name)
                     .long(role.name)
                     .help(role_help(role))
-                    .value_name("FILE")
+                    .value_name(match role.kind {
+                        RoleKind::Data => "FILE",
+                        RoleKind::Checkouts => "DIR",
+                    })
                     .num_args(1..)
                     .action(ArgAction::Append)
                     .value_parser(value_parser!(PathBuf))
             });
-            // Said last, as arguments that are flattened bring their own text.
-            let command = Choices::augment_args(Command::new(protocol.name).args(roles)).about(about);
-            // What the protocol does not take is refused where it is run, and not worth a line of help.
+            // Last, because flattened arguments bring a text of their own.
+            let command = CommonArgs::augment_args(Command::new(protocol.name).args(roles)).about(about);
+            // The protocol refuses options that it does not take; they need no line of help.
             let options = OptionArgs::augment_args(Command::new(protocol.name));
             let unknown = options.get_arguments().map(|option| option.get_id().clone());
             let unknown = unknown.filter(|id| !protocol.options.contains(&id.as_str()));
@@ -126,7 +127,11 @@ impl FromArgMatches for ProtocolArgs {
             let paths: Vec<PathBuf> = matches.get_many::<PathBuf>(role.name)?.cloned().collect();
             Some((role.name.to_owned(), paths))
         });
-        Ok(Self { protocol, files: files.collect(), choices: Box::new(Choices::from_arg_matches(matches)?) })
+        Ok(Self {
+            protocol,
+            files: files.collect(),
+            common: Box::new(CommonArgs::from_arg_matches(matches)?),
+        })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -137,31 +142,21 @@ impl FromArgMatches for ProtocolArgs {
 
 fn role_help(role: &Role) -> String {
     let needed = if role.optional { "optional; " } else { "" };
-    format!("{} ({needed}{})", capitalised(role.about), role.formats_text())
+    format!("{} ({needed}{})", capitalized(role.about), role.formats_text())
 }
 
-fn capitalised(text: &str) -> String {
+fn capitalized(text: &str) -> String {
     let mut characters = text.chars();
     characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
 }
 
 impl OptionArgs {
-    fn resolve(&self) -> Options {
-        let Self {
-            measures,
-            ties,
-            seeds,
-            distractors,
-            sampling,
-            without_twins,
-            depth,
-            batch,
-            fold,
-            as_released,
-        } = self;
-        Options {
-            measures: measures.clone(),
-            ties: *ties,
+    fn resolve(&self) -> ProtocolOptions {
+        let Self { ranking, seeds, distractors, sampling, without_twins, depth, batch, fold, as_released } =
+            self;
+        ProtocolOptions {
+            measures: ranking.measures.clone(),
+            ties: ranking.ties,
             seeds: seeds.clone(),
             distractors: *distractors,
             sampling: *sampling,
@@ -174,27 +169,51 @@ impl OptionArgs {
     }
 }
 
+/// A method whose progress is shown.
+struct ShownMethod<'a> {
+    method: &'a Method,
+    models: &'a Models,
+}
+
+impl MeasuredMethod for ShownMethod<'_> {
+    fn prepare(&self, corpus: Corpus<'_>) -> Result<Prepared, EvalError> {
+        let n_embeddings = corpus.documents.len() * self.method.n_embeddings();
+        let bar = progress::progress_bar("embedding", n_embeddings);
+        let prepared = self.method.prepare(corpus, self.models, &mut |n| bar.inc(n as u64))?;
+        bar.finish_and_clear();
+        Ok(prepared)
+    }
+
+    fn search(&self, repositories: &[Repository], checkouts: &Path) -> Result<RepoSearchScores, EvalError> {
+        let bar = progress::progress_bar("searching", repositories.len());
+        let scores =
+            repo_search::evaluate(repositories, checkouts, self.method, self.models, |_| bar.inc(1))?;
+        bar.finish_and_clear();
+        Ok(scores)
+    }
+}
+
 #[derive(Serialize)]
-struct Report<'a> {
+struct ProtocolReport<'a> {
     protocol: &'a str,
     method: String,
     /// Identity of the method's model and its weights.
     #[serde(skip_serializing_if = "Option::is_none")]
-    model: Option<String>,
-    parts: Vec<PartReport<'a>>,
+    model: Option<&'a str>,
+    parts: Vec<PartReport>,
     figures: &'a BTreeMap<String, f64>,
     discrepancies: Vec<DiscrepancyReport>,
-    options: &'a Options,
+    options: &'a ProtocolOptions,
     bootstrap: Bootstrap,
     took_ms: f64,
 }
 
 #[derive(Serialize)]
-struct PartReport<'a> {
-    name: &'a str,
+struct PartReport {
+    name: String,
     queries: usize,
     documents: usize,
-    /// Of verdicts.
+    /// Score above which a verdict is a match; `None` for rankings.
     #[serde(skip_serializing_if = "Option::is_none")]
     threshold: Option<f64>,
     metrics: BTreeMap<String, f64>,
@@ -207,8 +226,8 @@ struct DiscrepancyReport {
     about: &'static str,
 }
 
-impl<'a> PartReport<'a> {
-    fn new(part: &'a Part, bootstrap: &Bootstrap) -> anyhow::Result<Self> {
+impl PartReport {
+    fn new(part: &Part, bootstrap: &Bootstrap) -> anyhow::Result<Self> {
         let metrics = part.means();
         let mut intervals = BTreeMap::new();
         for name in metrics.keys() {
@@ -221,78 +240,90 @@ impl<'a> PartReport<'a> {
             Values::Rankings(_) => None,
         };
         let Part { name, queries, documents, .. } = part;
-        Ok(Self { name, queries: *queries, documents: *documents, threshold, metrics, intervals })
+        Ok(Self {
+            name: name.clone(),
+            queries: *queries,
+            documents: *documents,
+            threshold,
+            metrics,
+            intervals,
+        })
+    }
+
+    /// The mean over parts, each being a stratum.
+    fn mean(parts: &[Part], stratum: &str, bootstrap: &Bootstrap) -> anyhow::Result<Self> {
+        let mut report = Self {
+            name: format!("mean by {stratum}"),
+            queries: parts.iter().map(|part| part.queries).sum(),
+            documents: parts.iter().map(|part| part.documents).sum(),
+            threshold: None,
+            metrics: BTreeMap::new(),
+            intervals: BTreeMap::new(),
+        };
+        for name in parts.first().map(Part::means).unwrap_or_default().into_keys() {
+            let values: Vec<Vec<f64>> = parts.iter().filter_map(|part| part.values_of(&name)).collect();
+            let strata: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
+            report.metrics.insert(name.clone(), mean(&strata));
+            report.intervals.insert(name, mean_interval(&strata, bootstrap)?);
+        }
+        Ok(report)
     }
 }
 
 /// Runs `quarry eval protocol`.
 ///
 /// # Errors
-/// When a file is missing or wrong, the protocol lacks something or does not know it, or the method fails.
+/// When a file is missing or malformed, an input or option is missing or not one of the protocol's, or the method fails.
 pub fn run(args: &ProtocolArgs) -> anyhow::Result<()> {
     let start = Instant::now();
-    let ProtocolArgs { protocol, files, choices } = args;
-    let (method, models) = (&choices.method.method, choices.method.models()?);
-    let (options, bootstrap) = (choices.options.resolve(), choices.bootstrap.resolve()?);
-    let model = RefCell::new(None);
+    let ProtocolArgs { protocol, files, common } = args;
+    let (method, models) = (&common.method.method, common.method.models()?);
+    let (options, bootstrap) = (common.options.resolve(), common.bootstrap.resolve()?);
     let outcome = run_protocol(&Request {
         protocol,
         files,
-        split: &choices.split,
+        split: &common.split.name,
         options: &options,
         observe: None,
-        prepare: &|corpus| {
-            let bar = progress::progress_bar("embedding", corpus.documents.len() * method.n_embeddings());
-            let prepared = method.prepare(corpus, &models, &mut |n| bar.inc(n as u64))?;
-            bar.finish_and_clear();
-            *model.borrow_mut() = prepared.model;
-            Ok(prepared.scorer)
-        },
+        method: &ShownMethod { method, models: &models },
     })?;
-    if let Some(path) = &choices.out {
+    if let Some(path) = &common.out {
         let Some(predictions) = &outcome.predictions else {
             bail!(
-                "{} hands nothing in: expected advtest with --test, or webquerytest; leave --out out",
+                "{} has nothing to submit: expected advtest with --test, or webquerytest; remove --out",
                 protocol.name
             );
         };
         new_file::write_text(path, &predictions.text())?;
     }
-    if let Some(path) = &choices.output.per_query {
+    if let Some(path) = &common.output.per_query {
         new_file::write_json_lines(path, cases(&outcome))?;
     }
     let parts = outcome.parts.iter().map(|part| PartReport::new(part, &bootstrap));
-    let report = Report {
+    let mean = protocol.strata.map(|stratum| PartReport::mean(&outcome.parts, stratum, &bootstrap));
+    let report = ProtocolReport {
         protocol: protocol.name,
-        // Predictions take the method's place.
+        // Predictions that are read replace the method.
         method: match files.get("predictions") {
             Some(paths) => paths.iter().map(|path| shown::file_name(path)).collect::<Vec<_>>().join(", "),
-            None => choices.method.method.to_string(),
+            None => method.to_string(),
         },
-        model: model.into_inner(),
-        parts: parts.collect::<anyhow::Result<_>>()?,
+        model: outcome.model.as_deref(),
+        parts: parts.chain(mean).collect::<anyhow::Result<_>>()?,
         figures: &outcome.figures,
-        discrepancies: outcome
-            .discrepancies
-            .iter()
-            .filter_map(|number| discrepancy(number))
-            .map(|Discrepancy { number, about }| DiscrepancyReport { number, about })
-            .collect(),
+        discrepancies: discrepancies(outcome.discrepancies.iter().map(String::as_str)),
         options: &options,
         bootstrap,
         took_ms: output::milliseconds(start.elapsed()),
     };
-    let layout = &choices.output.layout;
-    if layout.json {
-        return output::print_json(&report);
-    }
-    let text = if layout.for_people() {
-        text_of(&report)
-    } else {
-        let tables = means_tables(&report).into_iter().map(|table| table.render(layout.table()));
-        tables.collect::<Vec<_>>().join("\n")
-    };
-    Ok(output::print(&text)?)
+    common.output.layout.print(&report, || sections(&report))
+}
+
+fn discrepancies<'a>(numbers: impl Iterator<Item = &'a str>) -> Vec<DiscrepancyReport> {
+    numbers
+        .filter_map(discrepancy)
+        .map(|Discrepancy { number, about }| DiscrepancyReport { number, about })
+        .collect()
 }
 
 #[derive(Serialize)]
@@ -303,10 +334,10 @@ struct Case<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics: Option<BTreeMap<String, f64>>,
     #[serde(skip_serializing_if = "Option::is_none", flatten)]
-    verdict: Option<&'a quarry_eval::protocol::Verdict>,
+    verdict: Option<&'a Verdict>,
 }
 
-/// The queries and pairs of all parts.
+/// The queries and pairs of all parts, for `--per-query`.
 fn cases(outcome: &Outcome) -> impl Iterator<Item = Case<'_>> {
     outcome.parts.iter().flat_map(|part| {
         let name = part.name.as_str();
@@ -334,126 +365,182 @@ fn cases(outcome: &Outcome) -> impl Iterator<Item = Case<'_>> {
     })
 }
 
-/// Means of the parts; those that are measured alike share a table.
-fn means_tables(report: &Report<'_>) -> Vec<Table> {
-    let alike = report.parts.chunk_by(|a, b| a.metrics.keys().eq(b.metrics.keys()));
-    let table = |parts: &[PartReport<'_>]| {
+fn sections(report: &ProtocolReport<'_>) -> Sections {
+    let mut sections = Sections::new().text(format!("{}, {}", report.protocol, report.method));
+    for table in means_tables(&report.parts) {
+        sections = sections.text("\n").table(table);
+    }
+    if report.parts.iter().any(|part| !part.intervals.is_empty()) {
+        let mut table = Table::new(["part", "measure", "interval"]).align_left([1]);
+        for part in &report.parts {
+            for (name, interval) in &part.intervals {
+                table.push([part.name.clone(), name.clone(), shown::format_interval(*interval)]);
+            }
+        }
+        sections = sections.titled("95 % bootstrap intervals", table);
+    }
+    if !report.figures.is_empty() {
+        sections = sections.titled("Figures", figures_table(report.figures));
+    }
+    if report.discrepancies.is_empty() {
+        return sections;
+    }
+    sections.titled("Between paper and code", discrepancies_table(&report.discrepancies))
+}
+
+/// Means of the parts; consecutive parts with the same measures share a table.
+fn means_tables(parts: &[PartReport]) -> Vec<Table> {
+    let table = |parts: &[PartReport]| {
         let names = parts[0].metrics.keys().cloned();
         let mut table =
             Table::new(["part", "queries", "documents"].map(str::to_owned).into_iter().chain(names));
         for part in parts {
             let means = part.metrics.values().map(|mean| format!("{mean:.4}"));
-            let counts = [part.name.to_owned(), part.queries.to_string(), part.documents.to_string()];
+            let counts = [part.name.clone(), part.queries.to_string(), part.documents.to_string()];
             table.push(counts.into_iter().chain(means));
         }
         table
     };
-    alike.map(table).collect()
+    parts.chunk_by(|a, b| a.metrics.keys().eq(b.metrics.keys())).map(table).collect()
 }
 
-fn text_of(report: &Report<'_>) -> String {
-    let mut text = format!("{}, {}\n", report.protocol, report.method);
-    for table in means_tables(report) {
-        let _ = write!(text, "\n{}", table.render(Layout::Text));
+fn figures_table(figures: &BTreeMap<String, f64>) -> Table {
+    let mut table = Table::new(["figure", "value"]);
+    for (name, value) in figures {
+        // Counts are whole numbers, and few other figures are.
+        let digits = if value.fract() == 0.0 { 0 } else { 4 };
+        table.push([name.clone(), format!("{value:.digits$}")]);
     }
-    let intervals: Vec<(&str, &String, Interval)> = report
-        .parts
-        .iter()
-        .flat_map(|part| part.intervals.iter().map(|(name, interval)| (part.name, name, *interval)))
-        .collect();
-    if !intervals.is_empty() {
-        let _ = writeln!(text, "\n95 % bootstrap intervals");
-        let mut table = Table::new(["part", "measure", "interval"]);
-        for (part, name, interval) in intervals {
-            table.push([part.to_owned(), name.clone(), shown::format_interval(interval)]);
-        }
-        text.push_str(&table.render(Layout::Text));
+    table
+}
+
+fn discrepancies_table(discrepancies: &[DiscrepancyReport]) -> Table {
+    let mut table = Table::new(["no.", "discrepancy"]).align_left([1]);
+    for DiscrepancyReport { number, about } in discrepancies {
+        table.push([*number, *about]);
     }
-    if !report.figures.is_empty() {
-        text.push('\n');
-        let width = report.figures.keys().map(String::len).max().unwrap_or(0);
-        for (name, value) in report.figures {
-            // Counts are whole, and few other figures are.
-            let digits = if value.fract() == 0.0 { 0 } else { 4 };
-            let _ = writeln!(text, "{name:<width$} {value:.digits$}");
-        }
-    }
-    if !report.discrepancies.is_empty() {
-        let _ = writeln!(text, "\nBetween paper and code:");
-        for DiscrepancyReport { number, about } in &report.discrepancies {
-            let _ = writeln!(text, "{number:<4} {about}");
-        }
-    }
-    text
+    table
 }
 
 /// Arguments of `quarry eval protocols`.
 #[derive(Debug, Args)]
 pub struct ProtocolsArgs {
-    /// Protocol whose inputs, options and discrepancies are listed
+    /// Show the inputs, options and discrepancies of this protocol
     protocol: Option<String>,
+    #[command(flatten)]
+    layout: LayoutArgs,
 }
 
-/// Lists the protocols, or what one takes.
-///
-/// # Errors
-/// When there is no such protocol, or stdout cannot be written.
-pub fn list(args: &ProtocolsArgs) -> anyhow::Result<()> {
-    let mut text = String::new();
-    let Some(name) = &args.protocol else {
-        for protocol in PROTOCOLS {
-            let roles: Vec<&str> = protocol.roles.iter().map(|role| role.name).collect();
-            writeln!(text, "{:<15} {} ({})", protocol.name, protocol.source, roles.join(", "))?;
-        }
-        return Ok(output::print(&text)?);
-    };
-    let Some(protocol) = protocol(name) else {
-        let names: BTreeSet<&str> = PROTOCOLS.iter().map(|protocol| protocol.name).collect();
-        bail!("{name}: expected one of {}", names.into_iter().collect::<Vec<_>>().join(", "));
-    };
-    writeln!(text, "{}: {}\n{}\n", protocol.name, protocol.source, protocol.about)?;
-    for role in protocol.roles {
-        writeln!(text, "--{:<16} {}", role.name, role_help(role))?;
-    }
-    let measures: Vec<String> = protocol.measures.iter().map(Measure::to_string).collect();
-    let verdicts = "accuracy, precision, recall, f1, macro_f1, roc_auc, average_precision";
-    writeln!(
-        text,
-        "\nmeasures: {}",
-        if measures.is_empty() { verdicts.into() } else { measures.join(", ") }
-    )?;
-    if !protocol.options.is_empty() {
+/// A protocol as `quarry eval protocols` describes it.
+#[derive(Serialize)]
+struct ProtocolDescription {
+    name: &'static str,
+    source: &'static str,
+    about: &'static str,
+    inputs: Vec<InputDescription>,
+    measures: Vec<String>,
+    /// As the command line spells them.
+    options: Vec<String>,
+    discrepancies: Vec<DiscrepancyReport>,
+}
+
+#[derive(Serialize)]
+struct InputDescription {
+    name: &'static str,
+    about: &'static str,
+    optional: bool,
+    /// Formats that the input may have; empty for any.
+    formats: &'static [&'static str],
+}
+
+impl ProtocolDescription {
+    fn new(protocol: &Protocol) -> Self {
+        let input = |role: &Role| InputDescription {
+            name: role.name,
+            about: role.about,
+            optional: role.optional,
+            formats: role.formats,
+        };
+        let measures: Vec<String> = protocol.measures.iter().map(Measure::to_string).collect();
         let options = OptionArgs::augment_args(Command::new("options"));
         let long = |name: &&str| {
             let option = options.get_arguments().find(|option| option.get_id() == *name)?;
             Some(format!("--{}", option.get_long()?))
         };
-        let longs: Vec<String> = protocol.options.iter().filter_map(long).collect();
-        writeln!(text, "options: {}", longs.join(", "))?;
-    }
-    if !protocol.discrepancies.is_empty() {
-        writeln!(text, "\nBetween paper and code:")?;
-        for Discrepancy { number, about } in protocol.discrepancies.iter().filter_map(|of| discrepancy(of)) {
-            writeln!(text, "{number:<4} {about}")?;
+        Self {
+            name: protocol.name,
+            source: protocol.source,
+            about: protocol.about,
+            inputs: protocol.roles.iter().map(input).collect(),
+            measures: match measures.is_empty() {
+                true => VERDICT_MEASURES.map(str::to_owned).to_vec(),
+                false => measures,
+            },
+            options: protocol.options.iter().filter_map(long).collect(),
+            discrepancies: discrepancies(protocol.discrepancies.iter().copied()),
         }
     }
-    Ok(output::print(&text)?)
+
+    fn sections(&self, protocol: &Protocol) -> Sections {
+        let mut inputs = Table::new(["input", "what it is", "formats"]).align_left([1, 2]);
+        for role in protocol.roles {
+            let optional = if role.optional { " (optional)" } else { "" };
+            let about = format!("{}{optional}", capitalized(role.about));
+            inputs.push([format!("--{}", role.name), about, role.formats_text()]);
+        }
+        let mut words = format!("\nmeasures: {}\n", self.measures.join(", "));
+        if !self.options.is_empty() {
+            words = format!("{words}options: {}\n", self.options.join(", "));
+        }
+        let sections = Sections::new()
+            .text(format!("{}: {}\n{}\n\n", self.name, self.source, self.about))
+            .table(inputs)
+            .text(words);
+        if self.discrepancies.is_empty() {
+            return sections;
+        }
+        sections.titled("Between paper and code", discrepancies_table(&self.discrepancies))
+    }
+}
+
+/// Lists the protocols, or describes one.
+///
+/// # Errors
+/// When no protocol has the name, or stdout cannot be written.
+pub fn list(args: &ProtocolsArgs) -> anyhow::Result<()> {
+    let Some(name) = &args.protocol else {
+        let all: Vec<ProtocolDescription> =
+            PROTOCOLS.iter().map(|protocol| ProtocolDescription::new(protocol)).collect();
+        return args.layout.print(&all, || {
+            let mut table = Table::new(["protocol", "source", "inputs"]).align_left([1, 2]);
+            for protocol in PROTOCOLS {
+                let inputs: Vec<&str> = protocol.roles.iter().map(|role| role.name).collect();
+                table.push([protocol.name, protocol.source, &inputs.join(", ")]);
+            }
+            Sections::new().table(table)
+        });
+    };
+    let Some(protocol) = protocol(name) else {
+        let names: BTreeSet<&str> = PROTOCOLS.iter().map(|protocol| protocol.name).collect();
+        bail!("{name}: expected one of {}", names.into_iter().collect::<Vec<_>>().join(", "));
+    };
+    let description = ProtocolDescription::new(protocol);
+    args.layout.print(&description, || description.sections(protocol))
 }
 
 /// Arguments of `quarry eval reliability`.
 #[derive(Debug, Args)]
 pub struct ReliabilityArgs {
-    /// What `quarry eval protocol cosqa-plus-v1 --json` or `cosqa-plus-v2` printed, a file for each method
+    /// Output of `quarry eval protocol cosqa-plus-v1 --json` or `cosqa-plus-v2`, one file per method
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    layout: LayoutArgs,
 }
 
-/// What is read of a printed report.
+/// The part of a printed report that is read again.
 #[derive(Deserialize)]
-struct Printed {
+struct PrintedReport {
     parts: Vec<PrintedPart>,
 }
 
@@ -466,13 +553,13 @@ struct PrintedPart {
 /// Runs `quarry eval reliability`.
 ///
 /// # Errors
-/// When a file is missing or wrong, or the methods share no queries by number of positives.
+/// When a file is missing or malformed, or the methods share no queries by number of positives.
 pub fn reliability(args: &ReliabilityArgs) -> anyhow::Result<()> {
     let read = |path: &PathBuf| -> anyhow::Result<BTreeMap<String, BTreeMap<String, f64>>> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("{}: cannot be read: expected a file there", path.display()))?;
-        let printed: Printed = serde_json::from_str(&text).with_context(|| {
-            format!("{}: expected what `quarry eval protocol NAME --json` prints", path.display())
+        let printed: PrintedReport = serde_json::from_str(&text).with_context(|| {
+            format!("{}: expected the output of `quarry eval protocol NAME --json`", path.display())
         })?;
         Ok(printed.parts.into_iter().map(|part| (part.name, part.metrics)).collect())
     };
@@ -486,12 +573,11 @@ pub fn reliability(args: &ReliabilityArgs) -> anyhow::Result<()> {
              them with `quarry eval protocol cosqa-plus-v1 --json`"
         );
     }
-    if args.json {
-        return output::print_json(&figures);
-    }
-    let mut text = String::new();
-    for (name, value) in &figures {
-        writeln!(text, "{name:<32} {value:.4}")?;
-    }
-    Ok(output::print(&text)?)
+    args.layout.print(&figures, || {
+        let mut table = Table::new(["figure", "value"]);
+        for (name, value) in &figures {
+            table.push([name.clone(), format!("{value:.4}")]);
+        }
+        Sections::new().table(table)
+    })
 }

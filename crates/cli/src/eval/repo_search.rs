@@ -1,4 +1,4 @@
-//! `quarry eval repo-search`: questions about whole repositories.
+//! `quarry eval repo-search`: the protocol of this name, with times and categories of questions.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,22 +6,23 @@ use std::path::PathBuf;
 use clap::Args;
 use quarry_corpus::formats::repo_search as format;
 use quarry_eval::repo_search;
+use quarry_eval::spans::MEASURE;
 use quarry_metrics::significance::{Bootstrap, Interval};
-use quarry_metrics::table::Table;
+use quarry_metrics::table::{Sections, Table};
 use serde::Serialize;
 
 use super::arguments::{BootstrapArgs, MethodArgs, OutputArgs};
 use crate::eval::shown;
 use crate::new_file;
-use crate::output;
 use crate::progress;
 
+/// Arguments of `quarry eval repo-search`.
 #[derive(Debug, Args)]
 pub struct RepoSearchArgs {
     /// Table with the columns repo, revision, root, category, query, relevant, secondary
     #[arg(value_name = "TSV")]
     table: PathBuf,
-    /// Folder with a folder REPO for each repository: `git archive REVISION -- ROOT | tar -x -C DIR/REPO`
+    /// Directory with a directory REPO for each repository: `git archive REVISION -- ROOT | tar -x -C DIR/REPO`
     #[arg(long, value_name = "DIR")]
     repos: PathBuf,
     #[command(flatten)]
@@ -35,18 +36,8 @@ pub struct RepoSearchArgs {
 /// Runs `quarry eval repo-search`.
 ///
 /// # Errors
-/// When the table or a checkout is missing or wrong, or the method fails.
+/// When the table or a checkout is missing or malformed, or the method fails.
 pub fn run(args: &RepoSearchArgs) -> anyhow::Result<()> {
-    #[derive(Serialize)]
-    struct RepositoryReport {
-        dataset: String,
-        method: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        model: Option<String>,
-        #[serde(flatten)]
-        summary: repo_search::Summary,
-        bootstrap: Bootstrap,
-    }
     // Vectors from a cache would make indexing look fast.
     let models = args.method.models()?.without_cache();
     let bootstrap = args.bootstrap.resolve()?;
@@ -61,19 +52,31 @@ pub fn run(args: &RepoSearchArgs) -> anyhow::Result<()> {
             scores.repositories.iter().flat_map(|repository| &repository.queries),
         )?;
     }
-    let report = RepositoryReport {
+    let report = RepoSearchReport {
         dataset: shown::file_name(&args.table),
         method: method.to_string(),
         summary: scores.summary(&bootstrap)?,
         model: scores.model,
         bootstrap,
     };
-    if args.output.layout.json {
-        return output::print_json(&report);
-    }
+    args.output.layout.print(&report, || sections(&report))
+}
+
+#[derive(Serialize)]
+struct RepoSearchReport {
+    dataset: String,
+    method: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    #[serde(flatten)]
+    summary: repo_search::Summary,
+    bootstrap: Bootstrap,
+}
+
+fn sections(report: &RepoSearchReport) -> Sections {
     let repo_search::Summary { queries, metrics, intervals, repositories, categories, query_ms } =
         &report.summary;
-    let measure = repo_search::MEASURE.to_string();
+    let measure = MEASURE.to_string();
     let mut table =
         Table::new(["repository", "queries", &measure, "interval", "units", "index ms", "query ms"]);
     let cells = |metrics: &BTreeMap<String, f64>, intervals: &BTreeMap<String, Interval>| {
@@ -102,9 +105,5 @@ pub fn run(args: &RepoSearchArgs) -> anyhow::Result<()> {
     for (category, value) in categories {
         table.push([category.clone(), empty(), format!("{value:.4}")]);
     }
-    let heading = match args.output.layout.for_people() {
-        true => format!("{}, {}\n", report.dataset, report.method),
-        false => String::new(),
-    };
-    Ok(output::print(&(heading + &table.render(args.output.layout.table())))?)
+    Sections::new().text(format!("{}, {}", report.dataset, report.method)).table(table)
 }

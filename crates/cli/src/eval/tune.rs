@@ -1,6 +1,5 @@
-//! `quarry eval tune`: choosing the weights of the ranking, and what each of its parts is worth.
+//! `quarry eval tune`: chooses the weights of the ranking, and measures what each part contributes.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -9,14 +8,15 @@ use quarry_eval::method::Method;
 use quarry_eval::repo_search::calibration::{self, Decision, Kind, Sample};
 use quarry_eval::repo_search::intent;
 use quarry_eval::repo_search::tuning::{self, Ablated, CrossValidation, PARAMETERS};
-use quarry_eval::repo_search::{Indexes, indexed_folder};
+use quarry_eval::repo_search::{Indexes, indexed_directory};
 use quarry_index::confidence::Weights;
 use quarry_index::intent::Model;
 use quarry_metrics::significance::mean;
+use quarry_metrics::table::{Sections, Table};
 use quarry_text::counted;
 use serde::Serialize;
 
-use super::arguments::MethodArgs;
+use super::arguments::{LayoutArgs, MethodArgs};
 use crate::new_file;
 use crate::output;
 
@@ -26,56 +26,55 @@ pub struct TuneArgs {
     /// Tables with the columns repo, revision, root, category, query, relevant, secondary
     #[arg(value_name = "TSV", required = true)]
     tables: Vec<PathBuf>,
-    /// Folders with a folder REPO for each repository; the first one that has it counts
+    /// Directory with a directory REPO for each repository; of several, the first that has a repository counts
     #[arg(long, value_name = "DIR", required = true)]
     repos: Vec<PathBuf>,
     #[command(flatten)]
     method: MethodArgs,
-    /// Say only what each part of the ranking as it is brings, and choose nothing
+    /// Only measure what each part of the current ranking contributes
     #[arg(long)]
     ablation: bool,
-    /// Fit the weights that tell questions about files from questions about functions and rank the latter, cross-validate
-    /// them by repository and by table, write them to FILE, and choose nothing else
+    /// Only fit the weights that tell questions about files from questions about functions and rank the latter; cross-validate
+    /// them by repository and by table, and write them to FILE
     #[arg(long, value_name = "FILE", conflicts_with = "ablation")]
     intent: Option<PathBuf>,
-    /// Choose only the weights and the threshold of the confidence
+    /// Only choose the weights and the threshold of the confidence
     #[arg(long, conflicts_with_all = ["ablation", "intent"])]
     confidence: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    layout: LayoutArgs,
 }
 
 #[derive(Serialize)]
-struct Report {
+struct TuningReport {
     method: String,
     queries: usize,
-    /// NDCG@10 of the default ranking by table, mean over its repositories.
+    /// NDCG@10 of the current ranking by table, mean over its repositories.
     default: Vec<TableMean>,
     ablation: Vec<Ablated>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cross_validation: Option<CrossValidation>,
-    /// NDCG@10 by table when each repository is asked with weights chosen on the others.
+    /// NDCG@10 by table, each repository searched with weights chosen on the others.
     cross_validated: Vec<TableMean>,
     confidence: Confidence,
 }
 
-/// How well the search knows whether there is an answer.
+/// How well confidence predicts whether a query has an answer.
 #[derive(Serialize)]
 struct Confidence {
-    /// Between queries with and without an answer, by the weights in use.
+    /// ROC AUC between queries with and without an answer, by the weights in use.
     roc_auc: f64,
-    /// Between queries with an answer and those of other repositories.
+    /// ROC AUC between queries with an answer and those about other repositories.
     elsewhere_roc_auc: f64,
     in_use: Decision,
-    /// Between answerable queries whose answer comes first and those whose answer is not among the first ten results,
-    /// by the weights in use.
+    /// ROC AUC between answerable queries whose answer comes first and those whose answer is not among the first ten
+    /// results, by the weights in use.
     first_roc_auc: f64,
-    /// The same with weights that were fitted on the other repositories.
+    /// `first_roc_auc` with weights that were fitted on the other repositories.
     cross_validated_first_roc_auc: f64,
-    /// Weights and threshold of each repository chosen on the others.
+    /// With weights and threshold of each repository chosen on the others.
     cross_validated: Decision,
-    /// The weights that all repositories together choose, and the threshold with them.
+    /// Weights chosen on all repositories, and the threshold with them.
     chosen: Weights,
     chosen_threshold: f32,
 }
@@ -90,7 +89,7 @@ struct TableMean {
 /// Runs `quarry eval tune`.
 ///
 /// # Errors
-/// When a table or repository is missing or wrong, or a search fails.
+/// When a table or repository is missing or malformed, or a search fails.
 pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
     let tables: Vec<Vec<Repository>> =
         args.tables.iter().map(|path| format::read(path)).collect::<Result<_, _>>()?;
@@ -99,7 +98,7 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
     let indexes = Indexes::build(
         &repositories,
         |repository| {
-            let found = args.repos.iter().find(|folder| indexed_folder(folder, repository).is_dir());
+            let found = args.repos.iter().find(|repos| indexed_directory(repos, repository).is_dir());
             found.unwrap_or(&args.repos[0]).clone()
         },
         method,
@@ -116,11 +115,7 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
     };
     if args.confidence {
         let found = confidence()?;
-        return if args.json {
-            output::print_json(&found)
-        } else {
-            Ok(output::print(&confidence_text(&found))?)
-        };
+        return args.layout.print(&found, || confidence_sections(Sections::new(), &found));
     }
     let scores = indexes.scores(&indexes.ranking)?;
     let default: Vec<f64> = scores.strata().iter().map(|values| mean(&[values])).collect();
@@ -144,7 +139,7 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
     };
     let folds: Vec<f64> =
         cross_validation.iter().flat_map(|found| &found.folds).map(|fold| fold.ndcg).collect();
-    let report = Report {
+    let report = TuningReport {
         method: method.to_string(),
         queries: scores.repositories.iter().map(|scores| scores.queries.len()).sum(),
         default: by_table(&default),
@@ -153,7 +148,7 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
         cross_validation,
         confidence: confidence()?,
     };
-    if args.json { output::print_json(&report) } else { Ok(output::print(&text(&report))?) }
+    args.layout.print(&report, || sections(&report))
 }
 
 /// Fits the mixture of rankings and writes it.
@@ -161,27 +156,26 @@ fn fit_intent(args: &TuneArgs, questions: &[intent::Question], path: &Path) -> a
     let fitted = intent::cross_validate(questions, Model::builtin());
     let text = serde_json::to_string_pretty(&fitted.model)? + "\n";
     new_file::write_text(path, &text)?;
-    if args.json {
-        return output::print_json(&fitted);
-    }
-    let mut out = String::from(
-        "NDCG@10, mean over repositories; the last two columns with weights that were fitted without the repository, and \
-         without its table as well\n\n   rules  in use  without repository  without table\n",
-    );
-    for (path, table) in args.tables.iter().zip(&fitted.tables) {
-        let intent::TableScores { rules, in_use, without_repository, without_table } = table;
-        let _ = writeln!(
-            out,
-            "  {rules:.4}  {in_use:.4}              {without_repository:.4}         {without_table:.4}  {}",
-            path.display()
-        );
-    }
-    let _ = writeln!(
-        out,
-        "\nfile or function: ROC AUC {:.3} without the repository, {:.3} without its table as well",
-        fitted.gate_roc_auc, fitted.gate_roc_auc_without_table
-    );
-    Ok(output::print(&out)?)
+    args.layout.print(&fitted, || {
+        let mut scores = Table::new(["table", "rules", "in use", "without repository", "without table"]);
+        for (path, table) in args.tables.iter().zip(&fitted.tables) {
+            let intent::TableScores { rules, in_use, without_repository, without_table } = table;
+            let values = [rules, in_use, without_repository, without_table];
+            let values = values.map(|value| format!("{value:.4}"));
+            scores.push(std::iter::once(path.display().to_string()).chain(values));
+        }
+        let mut gate = Table::new(["file or function", "ROC AUC"]);
+        gate.push(["without repository".to_owned(), format!("{:.3}", fitted.gate_roc_auc)]);
+        gate.push(["without table".to_owned(), format!("{:.3}", fitted.gate_roc_auc_without_table)]);
+        Sections::new()
+            .text(
+                "NDCG@10, mean over repositories; the last two columns with weights that were fitted without the repository, \
+                 and without its table as well\n\n",
+            )
+            .table(scores)
+            .text("\n")
+            .table(gate)
+    })
 }
 
 fn confidence(samples: &[Sample], n_repositories: usize, with_model: bool) -> Confidence {
@@ -203,77 +197,73 @@ fn confidence(samples: &[Sample], n_repositories: usize, with_model: bool) -> Co
     }
 }
 
-fn text(report: &Report) -> String {
-    let mut out = format!(
-        "{}, {} with an answer\n\nNDCG@10, mean over repositories\n",
-        report.method,
-        counted(report.queries, "query")
-    );
-    let table = |out: &mut String, name: &str, means: &[TableMean]| {
-        for TableMean { table, repositories, ndcg } in means {
-            let _ = writeln!(
-                out,
-                "{name:<16} {ndcg:.4}  {} ({})",
-                table.display(),
-                counted(*repositories, "repository")
-            );
+fn sections(report: &TuningReport) -> Sections {
+    let mut means = Table::new(["weights", "NDCG@10", "repositories", "table"]).align_left([3]);
+    for (name, of_tables) in [("as it is", &report.default), ("cross-validated", &report.cross_validated)] {
+        for TableMean { table, repositories, ndcg } in of_tables {
+            let table = table.display().to_string();
+            means.push([name.to_owned(), format!("{ndcg:.4}"), repositories.to_string(), table]);
         }
-    };
-    table(&mut out, "as it is", &report.default);
-    table(&mut out, "cross-validated", &report.cross_validated);
-    out.push_str("\nwithout\n");
+    }
+    let mut ablation = Table::new(["without", "NDCG@10"]);
     for Ablated { parameter, ndcg } in &report.ablation {
-        let _ = writeln!(out, "{parameter:<16} {ndcg:.4}");
+        ablation.push([(*parameter).to_owned(), format!("{ndcg:.4}")]);
     }
+    let queries = counted(report.queries, "query");
+    let mut sections = Sections::new()
+        .text(format!(
+            "{}, {queries} with an answer; NDCG@10 is the mean over repositories\n\n",
+            report.method
+        ))
+        .table(means)
+        .text("\n")
+        .table(ablation);
     if let Some(found) = &report.cross_validation {
-        let _ = write!(out, "\n{:<16} {:>8} {:>8} ", "left out", "chosen", "default");
-        PARAMETERS.iter().for_each(|parameter| {
-            let _ = write!(out, " {}", parameter.name);
-        });
-        out.push('\n');
-        let numbers = |values: &[f32]| values.iter().map(f32::to_string).collect::<Vec<_>>().join(" ");
+        let parameters = PARAMETERS.iter().map(|parameter| parameter.name);
+        let mut folds = Table::new(["left out", "chosen", "default"].into_iter().chain(parameters));
+        let numbers = |values: &[f32]| values.iter().map(f32::to_string).collect::<Vec<_>>();
         for fold in &found.folds {
-            let chosen = numbers(&fold.chosen);
-            let _ = writeln!(
-                out,
-                "{:<16} {:>8.4} {:>8.4}  {chosen}",
-                fold.repository, fold.ndcg, fold.default_ndcg
-            );
+            let values = [fold.ndcg, fold.default_ndcg].map(|ndcg| format!("{ndcg:.4}"));
+            folds.push(std::iter::once(fold.repository.clone()).chain(values).chain(numbers(&fold.chosen)));
         }
-        let _ =
-            writeln!(out, "{:<16} {:>8.4} {:>8}  {}", "none", found.chosen_ndcg, "", numbers(&found.chosen));
+        let all = ["none".to_owned(), format!("{:.4}", found.chosen_ndcg), String::new()];
+        folds.push(all.into_iter().chain(numbers(&found.chosen)));
+        sections = sections.titled("Cross-validation", folds);
     }
-    out.push('\n');
-    out + &confidence_text(&report.confidence)
+    confidence_sections(sections.text("\n"), &report.confidence)
 }
 
-fn confidence_text(found: &Confidence) -> String {
-    let Confidence { roc_auc, elsewhere_roc_auc, in_use, cross_validated, chosen, chosen_threshold, .. } =
-        found;
-    let mut out = format!(
-        "confidence: ROC AUC {roc_auc:.3} against questions without an answer, {elsewhere_roc_auc:.3} against those of \
-         other repositories;\n{:.3} ({:.3} cross-validated) between answers that come first and those not among the \
-         first ten\n",
-        found.first_roc_auc, found.cross_validated_first_roc_auc
-    );
-    for (name, decision) in [("as it is", in_use), ("cross-validated", cross_validated)] {
-        let Decision { threshold, answerable, unanswerable, elsewhere } = decision;
-        let _ = writeln!(
-            out,
-            "{name:<16} threshold {threshold:.2}: {:.1} % of {} found; held back {:.1} % of {} and {:.1} % of {}",
-            answerable.right * 100.0,
-            answerable.queries,
-            unanswerable.right * 100.0,
-            unanswerable.queries,
-            elsewhere.right * 100.0,
-            elsewhere.queries,
-        );
+/// Adds the tables of confidence.
+fn confidence_sections(sections: Sections, found: &Confidence) -> Sections {
+    let mut areas = Table::new(["confidence", "ROC AUC"]);
+    for (name, area) in [
+        ("against questions without an answer", found.roc_auc),
+        ("against questions of other repositories", found.elsewhere_roc_auc),
+        ("first answers against answers not found", found.first_roc_auc),
+        ("first answers against answers not found, cross-validated", found.cross_validated_first_roc_auc),
+    ] {
+        areas.push([name.to_owned(), format!("{area:.3}")]);
     }
-    let Weights { dense, coverage, known, share, intercept } = chosen;
-    let _ = writeln!(
-        out,
-        "{:<16} threshold {chosen_threshold:.2}; dense {dense:.2}, coverage {coverage:.2}, known {known:.2}, share {share:.2}, intercept {intercept:.2}",
-        "chosen"
-    );
-    out
+    let mut decisions = Table::new([
+        "weights",
+        "threshold",
+        "found %",
+        "of",
+        "held back without an answer %",
+        "of",
+        "held back of other repositories %",
+        "of",
+    ]);
+    for (name, decision) in [("as it is", &found.in_use), ("cross-validated", &found.cross_validated)] {
+        let Decision { threshold, answerable, unanswerable, elsewhere } = decision;
+        let shares = [answerable, unanswerable, elsewhere]
+            .into_iter()
+            .flat_map(|share| [format!("{:.1}", share.right * 100.0), share.queries.to_string()]);
+        decisions.push([name.to_owned(), format!("{threshold:.2}")].into_iter().chain(shares));
+    }
+    let Weights { dense, coverage, known, share, intercept } = found.chosen;
+    let mut chosen = Table::new(["weights", "threshold", "dense", "coverage", "known", "share", "intercept"]);
+    let numbers = [found.chosen_threshold, dense, coverage, known, share, intercept];
+    chosen.push(std::iter::once("chosen".to_owned()).chain(numbers.map(|number| format!("{number:.2}"))));
+    sections.table(areas).text("\n").table(decisions).text("\n").table(chosen)
 }

@@ -1,13 +1,11 @@
-//! `quarry eval calibration` and `quarry eval classification`: how good yes-or-no verdicts are, with probabilities and
-//! without.
+//! `quarry eval calibration` and `quarry eval classification`: metrics of verdicts, with probabilities and without.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::Args;
-use quarry_corpus::formats::table::Table;
+use quarry_corpus::formats::table::Table as VerdictTable;
 use quarry_metrics::calibration::{
     Bin, Binning, Selective, area_under_risk_coverage, brier_score, check_forecasts,
     expected_calibration_error, reliability, risk_coverage,
@@ -16,11 +14,12 @@ use quarry_metrics::classification::{
     ClassScores, accuracy, average_precision, class_scores, macro_f1, roc_auc,
 };
 use quarry_metrics::significance::{McNemar, mcnemar};
+use quarry_metrics::table::{Sections, Table};
+use quarry_text::counted;
 use serde::Serialize;
 
-use super::arguments::by_name;
+use super::arguments::{LayoutArgs, by_name};
 use crate::eval::shown::format_defined;
-use crate::output;
 
 /// Arguments of `quarry eval calibration`.
 #[derive(Debug, Args)]
@@ -28,32 +27,30 @@ pub struct CalibrationArgs {
     /// Forecasts, CSV or TSV with the columns probability (0 to 1) and outcome (1, true, yes or 0, false, no)
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Bins of the reliability table
+    /// Number of bins of the reliability table
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     bins: u32,
-    /// Bins of the same: width, quantile
+    /// Bins of equal: width, quantile
     #[arg(long, value_name = "BINNING", default_value = "width", value_parser = by_name::<Binning>)]
     binning: Binning,
-    /// Print one JSON object, with every point of the risk-coverage curve
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    layout: LayoutArgs,
 }
 
 /// Arguments of `quarry eval classification`.
 #[derive(Debug, Args)]
 pub struct ClassificationArgs {
-    /// Verdicts, CSV or TSV with the columns truth and prediction, any labels, and if need be score
+    /// Verdicts, CSV or TSV with the columns truth and prediction (any labels) and optionally score
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Verdicts of another method on the same cases, in the same order; says by McNemar's test whether they differ
+    /// Compare with another method's verdicts on the same pairs, in the same order, by McNemar's test
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
-    /// Label that greater scores speak for
+    /// Label that higher scores indicate
     #[arg(long, value_name = "LABEL", default_value = "1")]
     positive: String,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    layout: LayoutArgs,
 }
 
 #[derive(Serialize)]
@@ -64,16 +61,16 @@ struct Calibration {
     binning: Binning,
     bins: Vec<Bin>,
     area_under_risk_coverage: f64,
-    /// Answers being the likelier outcomes, and their probability the confidence.
+    /// Of the likelier outcome as prediction, with its probability as confidence.
     risk_coverage: Vec<Selective>,
 }
 
 /// Runs `quarry eval calibration`.
 ///
 /// # Errors
-/// When the file is missing or wrong.
+/// When the file is missing or malformed.
 pub fn calibration(args: &CalibrationArgs) -> anyhow::Result<()> {
-    let table = Table::read(&args.file)?;
+    let table = VerdictTable::read(&args.file)?;
     let probabilities = table.column("probability", "a number from 0 to 1", |field| {
         field.parse().ok().filter(|value| (0.0..=1.0).contains(value))
     })?;
@@ -99,36 +96,37 @@ pub fn calibration(args: &CalibrationArgs) -> anyhow::Result<()> {
         area_under_risk_coverage: area_under_risk_coverage(&curve),
         risk_coverage: curve,
     };
-    if args.json {
-        return output::print_json(&report);
+    args.layout.print(&report, || calibration_sections(&report))
+}
+
+fn calibration_sections(report: &Calibration) -> Sections {
+    let mut measures = Table::new(["measure", "value"]);
+    for (name, value) in [
+        ("Brier score", report.brier_score),
+        ("expected calibration error", report.expected_calibration_error),
+        ("area under risk-coverage", report.area_under_risk_coverage),
+    ] {
+        measures.push([name.to_owned(), format!("{value:.4}")]);
     }
-    let mut text = format!(
-        "{} forecasts\nBrier score {:.4}\nexpected calibration error {:.4}\n\n{:<18} {:>7} {:>16} {:>6}\n",
-        report.forecasts,
-        report.brier_score,
-        report.expected_calibration_error,
-        "probability",
-        "count",
-        "mean",
-        "held"
-    );
+    let mut reliability = Table::new(["probability", "count", "mean", "held"]);
     for Bin { from, to, count, mean_probability, share_held } in &report.bins {
         let range = format!("{from:.4} to {to:.4}");
-        let _ = writeln!(text, "{range:<18} {count:>7} {mean_probability:>16.4} {share_held:>6.4}");
+        let means = [mean_probability, share_held].map(|value| format!("{value:.4}"));
+        reliability.push([range, count.to_string()].into_iter().chain(means));
     }
-    let _ = writeln!(
-        text,
-        "\narea under risk-coverage {:.4}\n{:>8} {:>8} {:>10}",
-        report.area_under_risk_coverage, "coverage", "risk", "confidence"
-    );
+    let mut curve = Table::new(["coverage", "risk", "confidence"]).align_right(0);
     for tenth in 1..=10 {
         // The curve ends at a coverage of 1.
         let at = report.risk_coverage.iter().find(|at| at.coverage >= f64::from(tenth) / 10.0 - 1e-12);
         if let Some(Selective { threshold, coverage, risk }) = at {
-            let _ = writeln!(text, "{coverage:>8.4} {risk:>8.4} {threshold:>10.4}");
+            curve.push([coverage, risk, threshold].map(|value| format!("{value:.4}")));
         }
     }
-    Ok(output::print(&text)?)
+    Sections::new()
+        .text(counted(report.forecasts, "forecast"))
+        .table(measures)
+        .titled("Reliability", reliability)
+        .titled("Risk and coverage", curve)
 }
 
 #[derive(Serialize)]
@@ -164,9 +162,9 @@ fn label(field: &str) -> Option<&str> {
 /// Runs `quarry eval classification`.
 ///
 /// # Errors
-/// When a file is missing or wrong, or the two files hold different cases.
+/// When a file is missing or malformed, or the two files hold different pairs.
 pub fn classification(args: &ClassificationArgs) -> anyhow::Result<()> {
-    let table = Table::read(&args.file)?;
+    let table = VerdictTable::read(&args.file)?;
     let truth = table.column("truth", "a label", label)?;
     let predicted = table.column("prediction", "a label", label)?;
     let curves = if table.has("score") {
@@ -181,11 +179,11 @@ pub fn classification(args: &ClassificationArgs) -> anyhow::Result<()> {
         None
     };
     let against = args.against.as_deref().map(|file| -> anyhow::Result<Against<'_>> {
-        let table = Table::read(file)?;
+        let table = VerdictTable::read(file)?;
         let other = table.column("prediction", "a label", label)?;
         if table.column("truth", "a label", label)? != truth {
             bail!(
-                "{}: expected the truth of {}, row by row, found another; put both into the same order",
+                "{}: expected the truth of {} in the same order, found a different one; sort both files alike",
                 file.display(),
                 args.file.display()
             );
@@ -207,31 +205,36 @@ pub fn classification(args: &ClassificationArgs) -> anyhow::Result<()> {
         curves,
         against: against.transpose()?,
     };
-    if args.json {
-        return output::print_json(&report);
+    args.layout.print(&report, || classification_sections(&report))
+}
+
+fn classification_sections(report: &Classification<'_>) -> Sections {
+    let mut measures = Table::new(["measure", "value"]);
+    measures.push(["accuracy".to_owned(), format!("{:.4}", report.accuracy)]);
+    measures.push(["macro F1".to_owned(), format!("{:.4}", report.macro_f1)]);
+    if let Some(Curves { roc_auc, average_precision }) = &report.curves {
+        measures.push(["ROC AUC".to_owned(), format_defined(*roc_auc)]);
+        measures.push(["average precision".to_owned(), format_defined(*average_precision)]);
     }
-    let mut text =
-        format!("{} cases\naccuracy {:.4}\nmacro F1 {:.4}\n", report.cases, report.accuracy, report.macro_f1);
-    if let Some(Curves { roc_auc, average_precision }) = report.curves {
-        let _ = writeln!(
-            text,
-            "ROC AUC {}\naverage precision {}",
-            format_defined(roc_auc),
-            format_defined(average_precision)
-        );
-    }
-    let _ = writeln!(text, "\n{:<16} {:>9} {:>7} {:>7} {:>8}", "label", "precision", "recall", "F1", "cases");
+    let mut labels = Table::new(["label", "precision", "recall", "F1", "cases"]);
     for (label, ClassScores { precision, recall, f1, support }) in &report.classes {
-        let _ = writeln!(text, "{label:<16} {precision:>9.4} {recall:>7.4} {f1:>7.4} {support:>8}");
+        let scores = [precision, recall, f1].map(|score| format!("{score:.4}"));
+        labels.push([(*label).to_owned()].into_iter().chain(scores).chain([support.to_string()]));
     }
-    if let Some(Against { file, accuracy, mcnemar }) = report.against {
-        let McNemar { only_a, only_b, p, chi_squared, p_chi_squared } = mcnemar;
-        let _ = writeln!(
-            text,
-            "\n{}: accuracy {accuracy:.4}\nonly right here {only_a}, only there {only_b}: McNemar p {p:.4} (chi-squared \
-             {chi_squared:.4}, p {p_chi_squared:.4})",
-            file.display()
-        );
+    let sections =
+        Sections::new().text(counted(report.cases, "case")).table(measures).titled("By label", labels);
+    let Some(Against { file, accuracy, mcnemar }) = &report.against else { return sections };
+    let McNemar { only_a, only_b, p, chi_squared, p_chi_squared } = mcnemar;
+    let mut comparison = Table::new(["statistic", "value"]);
+    for (name, value) in [
+        ("accuracy there", format!("{accuracy:.4}")),
+        ("only right here", only_a.to_string()),
+        ("only right there", only_b.to_string()),
+        ("McNemar p", format!("{p:.4}")),
+        ("McNemar chi-squared", format!("{chi_squared:.4}")),
+        ("McNemar chi-squared p", format!("{p_chi_squared:.4}")),
+    ] {
+        comparison.push([name.to_owned(), value]);
     }
-    Ok(output::print(&text)?)
+    sections.titled(format!("Compared with {}", file.display()), comparison)
 }

@@ -8,10 +8,9 @@ use std::process::ExitCode;
 use clap::Args;
 use quarry_annotate::people::study::{ReferenceMajority, StudiedJudge, Study, StudyOptions, gather};
 use quarry_annotate::{EXECUTABLE_RULES, Ledger, Plan};
-use quarry_metrics::table::Layout;
+use quarry_metrics::table::Sections;
 
 use crate::eval::arguments::{BootstrapArgs, LayoutArgs, by_name};
-use crate::output;
 
 /// Arguments of `quarry judge study`.
 #[derive(Debug, Args)]
@@ -88,28 +87,15 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<ExitCode> {
         bootstrap: args.bootstrap.resolve()?,
     };
     let study = Study::new(&gathered, &options);
-    if args.layout.json {
-        output::print_json(&study)?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let tables = study.tables();
-    if tables.is_empty() {
+    if tables.is_empty() && !args.layout.json {
         anyhow::bail!(
             "there is nothing to study: expected labels of people (`quarry judge people`), or verdicts \
              (`quarry judge run`) on pairs whose file has labels"
         );
     }
-    let layout = args.layout.table();
-    let mut text = String::new();
-    for (title, table) in tables {
-        let title = match layout {
-            Layout::Text => format!("{title}\n"),
-            Layout::Markdown => format!("**{title}**\n\n"),
-            Layout::Latex => format!("% {title}\n"),
-            Layout::Csv => format!("# {title}\n"),
-        };
-        let _ = writeln!(text, "{title}{}", table.render(layout));
-    }
-    output::print(&text)?;
+    args.layout.print(&study, || {
+        tables.into_iter().fold(Sections::new(), |sections, (title, table)| sections.titled(title, table))
+    })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -8,11 +8,11 @@ use std::collections::{HashMap, HashSet};
 /// Whose tokens [`BagOfWords`] knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Vocabulary {
-    /// Those of all documents.
+    /// Words of all documents.
     #[default]
     Corpus,
     /// Those of documents that are relevant to a query, as the code of CoSQA+ has it, whose corpus for this method held
-    /// no others. It looks at the judgements, which no method may that is to be compared with others.
+    /// no others. It looks at the judgments, which no method may that is to be compared with others.
     Positives,
 }
 

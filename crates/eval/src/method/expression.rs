@@ -29,29 +29,29 @@ pub enum Method {
     /// `api:MODEL`, or `api(MODEL, query = …, document = …, dimensions = …)`: [`super::Dense`] with a model that a
     /// server runs.
     Api(ApiModel),
-    /// `chat:MODEL`, or `chat(MODEL, judge = …, language = …)`: a chat model that says of each pair whether it matches.
+    /// `chat:MODEL`, or `chat(MODEL, judge = …, language = …)`: a chat model that decides for each pair whether it matches.
     Chat(ChatModel),
     /// `vectors:FOLDER`, or `vectors(FOLDER, similarity = dot)`: [`super::Precomputed`].
     Vectors {
-        /// The folder.
-        folder: PathBuf,
-        /// How vectors are compared.
+        /// Directory with the vectors and their ids.
+        directory: PathBuf,
+        /// Similarity of two vectors.
         similarity: Similarity,
     },
     /// `run:FILE`: [`super::RunScores`].
     Run(PathBuf),
     /// `mean(…)`, `max-abs(…)`, `rrf(…, k = 60)`, `zscore(…)`: [`Fusion::combine`].
     Fused {
-        /// How scores become one.
+        /// How the scores of the parts are combined.
         fusion: Fusion,
-        /// The methods with their weights, at least one.
+        /// Parts with their weights, at least one.
         parts: Vec<(f64, Method)>,
     },
     /// `rerank(FIRST, SECOND, depth = 100)`: [`super::Reranked`].
     Rerank {
-        /// The method that finds candidates.
+        /// Method that finds candidates.
         first: Box<Method>,
-        /// The method that orders them.
+        /// Method that re-ranks the candidates.
         second: Box<Method>,
         /// Number of candidates.
         depth: usize,
@@ -61,24 +61,24 @@ pub enum Method {
 /// A model behind an API for embeddings.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ApiModel {
-    /// Its name there.
+    /// Name of the model at its server.
     pub model: String,
-    /// What is put before queries.
+    /// Prefix of queries.
     pub query_prefix: String,
-    /// What is put before documents.
+    /// Prefix of documents.
     pub document_prefix: String,
-    /// The length that vectors are asked to have.
+    /// Requested length of vectors; `None` for the model's own.
     pub dimensions: Option<u32>,
 }
 
 /// A chat model that is asked about pairs of a query and a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatModel {
-    /// Its name at its server.
+    /// Name of the model at its server.
     pub model: String,
-    /// What it is asked: the name of a judge.
+    /// Name of the judge whose question is asked.
     pub judge: String,
-    /// The language of the documents.
+    /// Programming language of the documents.
     pub language: String,
 }
 
@@ -117,13 +117,13 @@ impl Method {
         }
     }
 
-    /// Whether the method uses the model built in, so that another can take its place.
+    /// Whether the method uses the built-in model, which `--model` can replace.
     #[must_use]
     pub fn uses_builtin_model(&self) -> bool {
         self.leaves().into_iter().any(|leaf| matches!(leaf, Method::Static | Method::Hybrid))
     }
 
-    /// How many times the corpus is embedded.
+    /// Number of times that the corpus is embedded.
     #[must_use]
     pub fn n_embeddings(&self) -> usize {
         let embeds = |leaf: &&Method| {
@@ -132,34 +132,34 @@ impl Method {
         self.leaves().iter().filter(|leaf| embeds(leaf)).count()
     }
 
-    /// Files and folders that the method reads, as it names them.
+    /// Files and directories that the method reads, as it names them.
     #[must_use]
     pub fn paths(&self) -> Vec<&Path> {
         let mut paths = Vec::new();
         for leaf in self.leaves() {
-            if let Method::Model(path) | Method::Run(path) | Method::Vectors { folder: path, .. } = leaf {
+            if let Method::Model(path) | Method::Run(path) | Method::Vectors { directory: path, .. } = leaf {
                 paths.push(path.as_path());
             }
         }
         paths
     }
 
-    /// The same method with its paths, where they are relative, taken from `folder` on.
+    /// The same method with its paths, where they are relative, taken from `directory` on.
     #[must_use]
-    pub fn in_folder(self, folder: &Path) -> Self {
+    pub fn in_directory(self, directory: &Path) -> Self {
         match self {
-            Method::Model(path) => Method::Model(folder.join(path)),
-            Method::Run(path) => Method::Run(folder.join(path)),
-            Method::Vectors { folder: path, similarity } => {
-                Method::Vectors { folder: folder.join(path), similarity }
+            Method::Model(path) => Method::Model(directory.join(path)),
+            Method::Run(path) => Method::Run(directory.join(path)),
+            Method::Vectors { directory: path, similarity } => {
+                Method::Vectors { directory: directory.join(path), similarity }
             }
             Method::Fused { fusion, parts } => {
                 let parts =
-                    parts.into_iter().map(|(weight, part)| (weight, part.in_folder(folder))).collect();
+                    parts.into_iter().map(|(weight, part)| (weight, part.in_directory(directory))).collect();
                 Method::Fused { fusion, parts }
             }
             Method::Rerank { first, second, depth } => {
-                let [first, second] = [first, second].map(|part| Box::new(part.in_folder(folder)));
+                let [first, second] = [first, second].map(|part| Box::new(part.in_directory(directory)));
                 Method::Rerank { first, second, depth }
             }
             other => other,
@@ -176,11 +176,11 @@ impl fmt::Display for Method {
             Method::BagOfWords(_) => formatter.write_str("bow(vocabulary = positives)"),
             Method::Model(path) => formatter.write_str(&method_path(&path.to_string_lossy())),
             Method::Run(path) => write!(formatter, "run:{}", quote(&path.to_string_lossy())),
-            Method::Vectors { folder, similarity } => {
-                let folder = quote(&folder.to_string_lossy());
+            Method::Vectors { directory, similarity } => {
+                let directory = quote(&directory.to_string_lossy());
                 match similarity {
-                    Similarity::Cosine => write!(formatter, "vectors:{folder}"),
-                    Similarity::Dot => write!(formatter, "vectors({folder}, similarity = dot)"),
+                    Similarity::Cosine => write!(formatter, "vectors:{directory}"),
+                    Similarity::Dot => write!(formatter, "vectors({directory}, similarity = dot)"),
                 }
             }
             Method::Api(api) => {
@@ -280,8 +280,8 @@ mod tests {
             prop::sample::select(COMBINATIONS.to_vec()).prop_map(|name| Method::Model(name.into())),
             text.prop_map(|path| Method::Model(path.into())),
             text.prop_map(|path| Method::Run(path.into())),
-            (text, prop::bool::ANY).prop_map(|(folder, dot)| Method::Vectors {
-                folder: folder.into(),
+            (text, prop::bool::ANY).prop_map(|(directory, dot)| Method::Vectors {
+                directory: directory.into(),
                 similarity: if dot { Similarity::Dot } else { Similarity::Cosine },
             }),
             (text, "[ -~]{0,5}", "[ -~]{0,5}", prop::option::of(1_u32..)).prop_map(

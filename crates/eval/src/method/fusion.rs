@@ -11,14 +11,14 @@ use std::cmp::Ordering;
 pub enum Fusion {
     /// The mean of the scores as they are: of cosines, the candidates of CoSQA+ as its paper has them.
     Mean,
-    /// The sum of the scores, each divided by the greatest absolute score of its method: the candidates of CoSQA+ as its
+    /// The sum of the scores, each divided by the maximum absolute score of its method: the candidates of CoSQA+ as its
     /// code has them.
     MaxAbs,
     /// Reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009): the sum of 1 / (k + rank), ranks from 1.
     /// Documents of equal score share the best of their ranks; those of the least score have none, as documents that a
     /// lexical method or a run does not find.
     ReciprocalRank {
-        /// What is added to ranks, 0 or more.
+        /// Constant that is added to each rank, 0 or more.
         k: f64,
     },
     /// The sum of standard scores: each score less the mean over all documents, divided by the standard deviation.
@@ -30,7 +30,7 @@ impl Fusion {
     pub const DEFAULT_K: f64 = 60.0;
 
     /// Fuses lists of scores of the same documents, each with its weight. A list of equal scores adds nothing to the
-    /// order. Infinite scores count as the greatest finite number, so that nothing is NaN.
+    /// order. Infinite scores count as the largest finite number, so that nothing is NaN.
     #[must_use]
     pub fn combine(self, lists: &[(f64, &[f32])]) -> Vec<f32> {
         let n_documents = lists.first().map_or(0, |(_, scores)| scores.len());
@@ -53,7 +53,7 @@ impl Fusion {
         let n = scores.len().max(1) as f64;
         let (shift, width) = match self {
             Fusion::Mean => (0.0, 1.0),
-            Fusion::MaxAbs => (0.0, scores.iter().fold(0.0, |greatest, score| score.abs().max(greatest))),
+            Fusion::MaxAbs => (0.0, scores.iter().fold(0.0, |maximum, score| score.abs().max(maximum))),
             Fusion::ZScore => {
                 let mean = scores.iter().sum::<f64>() / n;
                 let variance = scores.iter().map(|score| (score - mean).powi(2)).sum::<f64>() / n;
@@ -71,19 +71,22 @@ fn reciprocal_ranks(scores: &[f64], k: f64) -> Vec<f64> {
     let mut values = vec![0.0; scores.len()];
     let mut order: Vec<usize> = (0..scores.len()).filter(|&document| scores[document] > least).collect();
     order.sort_unstable_by(|&a, &b| scores[b].total_cmp(&scores[a]));
-    for (place, tied) in places(&order, |a, b| scores[a] == scores[b]) {
-        tied.iter().for_each(|&document| values[document] = 1.0 / (k + (place + 1) as f64));
+    for (position, tied) in tied_groups(&order, |a, b| scores[a] == scores[b]) {
+        tied.iter().for_each(|&document| values[document] = 1.0 / (k + (position + 1) as f64));
     }
     values
 }
 
-/// Groups of documents that share a place, each with the number of documents before it.
-fn places(order: &[usize], same: impl Fn(usize, usize) -> bool) -> impl Iterator<Item = (usize, &[usize])> {
+/// Groups of documents that tie, each with the number of documents before it.
+fn tied_groups(
+    order: &[usize],
+    same: impl Fn(usize, usize) -> bool,
+) -> impl Iterator<Item = (usize, &[usize])> {
     let groups = order.chunk_by(move |&a, &b| same(a, b));
     groups.scan(0, |before, group| {
-        let place = *before;
+        let position = *before;
         *before += group.len();
-        Some((place, group))
+        Some((position, group))
     })
 }
 
@@ -153,7 +156,7 @@ impl Scorer for Reranked {
             let step = (least.abs() * f32::EPSILON * 2.0).max(1.0);
             let mut scores = vec![0.0; first.len()];
             candidates.iter().zip(second).for_each(|(&document, &score)| scores[document] = score);
-            for (group, (_, tied)) in places(rest, |a, b| first[a] == first[b]).enumerate() {
+            for (group, (_, tied)) in tied_groups(rest, |a, b| first[a] == first[b]).enumerate() {
                 tied.iter().for_each(|&document| scores[document] = least - (group + 1) as f32 * step);
             }
             scores

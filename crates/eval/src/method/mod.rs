@@ -29,7 +29,6 @@ use quarry_corpus::formats::{Document, Query};
 use quarry_embed::{EmbedError, Embedder};
 use quarry_transformer::nearest::{self, Neighbor};
 use rayon::prelude::*;
-use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -48,7 +47,7 @@ pub trait Scorer: Sync {
     /// When a model or an index fails.
     ///
     /// # Panics
-    /// When there is no document at a position.
+    /// When a position has no document.
     fn scores_of(&self, candidates: &[(&Query, &[usize])]) -> Result<Vec<Vec<f32>>, EvalError> {
         let mut scores = Vec::with_capacity(candidates.len());
         for batch in candidates.chunks(QUERIES_PER_BATCH) {
@@ -80,7 +79,7 @@ pub trait Scorer: Sync {
 /// over a corpus of millions.
 pub const QUERIES_PER_BATCH: usize = 32;
 
-/// What a method ranks.
+/// The documents that a method ranks.
 #[derive(Debug, Clone, Copy)]
 pub struct Corpus<'a> {
     /// The documents, in the order in which they are scored.
@@ -104,11 +103,11 @@ impl<'a> From<&'a Benchmark> for Corpus<'a> {
 /// A model that a method runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelName<'a> {
-    /// The one built in, or that which takes its place.
+    /// The built-in model, or the one that replaces it.
     Builtin,
-    /// The one at a path.
+    /// The model at a path.
     Path(&'a Path),
-    /// One behind an API.
+    /// The model behind an API.
     Api(&'a ApiModel),
 }
 
@@ -123,7 +122,7 @@ pub trait ModelSource {
     /// A chat model that is asked about pairs with these documents, with its identity.
     ///
     /// # Errors
-    /// When it cannot be asked, or there are no chat models here.
+    /// When the model cannot be asked, or chat models are not supported.
     fn chat(&self, chat: &ChatModel, documents: &[Document]) -> Result<(Box<dyn Scorer>, String), EvalError> {
         let _ = documents;
         Err(EvalError::NoChat { model: chat.model.clone() })
@@ -139,29 +138,9 @@ impl<F: Fn(ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError>> ModelSource 
 /// Loads models.
 pub type LoadModel<'a> = dyn ModelSource + 'a;
 
-/// Notes the identities of the models that it hands on.
-struct Noting<'a> {
-    models: &'a LoadModel<'a>,
-    identities: RefCell<Vec<String>>,
-}
-
-impl ModelSource for Noting<'_> {
-    fn load(&self, name: ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError> {
-        let embedder = self.models.load(name)?;
-        self.identities.borrow_mut().push(embedder.id().to_owned());
-        Ok(embedder)
-    }
-
-    fn chat(&self, chat: &ChatModel, documents: &[Document]) -> Result<(Box<dyn Scorer>, String), EvalError> {
-        let (scorer, identity) = self.models.chat(chat, documents)?;
-        self.identities.borrow_mut().push(identity.clone());
-        Ok((scorer, identity))
-    }
-}
-
 /// A method that is ready to score.
 pub struct Prepared {
-    /// The method over its corpus.
+    /// Scores the documents of the corpus.
     pub scorer: Box<dyn Scorer>,
     /// Identities of its models and their weights, with ` + ` between, if it has any.
     pub model: Option<String>,
@@ -180,19 +159,25 @@ impl Method {
         load: &LoadModel<'_>,
         on_embedded: &mut dyn FnMut(usize),
     ) -> Result<Prepared, EvalError> {
-        let noting = Noting { models: load, identities: RefCell::default() };
-        let scorer = self.scorer(corpus, &noting, on_embedded)?;
-        let models = noting.identities.take();
+        let mut models = Vec::new();
+        let scorer = self.scorer(corpus, load, on_embedded, &mut models)?;
         Ok(Prepared { scorer, model: (!models.is_empty()).then(|| models.join(" + ")) })
     }
 
+    /// The method over a corpus; `models` gets the identity of each model that it loads.
     fn scorer(
         &self,
         corpus: Corpus<'_>,
         load: &LoadModel<'_>,
         on_embedded: &mut dyn FnMut(usize),
+        models: &mut Vec<String>,
     ) -> Result<Box<dyn Scorer>, EvalError> {
         let documents = corpus.documents;
+        let mut dense = |name: ModelName<'_>, precision| -> Result<Dense, EvalError> {
+            let embedder = load.load(name)?;
+            models.push(embedder.id().to_owned());
+            Dense::new(embedder, documents, precision, on_embedded)
+        };
         Ok(match self {
             Method::BagOfWords(vocabulary) => {
                 Box::new(BagOfWords::new(corpus, *vocabulary, BagOfWords::VOCABULARY_SIZE)?)
@@ -200,47 +185,36 @@ impl Method {
             Method::Bm25 => Box::new(Bm25::new(documents)?),
             Method::LuceneBm25 => Box::new(LuceneBm25::new(documents)),
             Method::Overlap => Box::new(AllPairs::new(Overlap, documents)?),
-            Method::Static => Box::new(Dense::new(
-                load.load(ModelName::Builtin)?,
-                documents,
-                Precision::Search,
-                on_embedded,
-            )?),
+            Method::Static => Box::new(dense(ModelName::Builtin, Precision::Search)?),
             Method::Hybrid => {
-                let dense =
-                    Dense::new(load.load(ModelName::Builtin)?, documents, Precision::Search, on_embedded)?;
+                let dense = dense(ModelName::Builtin, Precision::Search)?;
                 Box::new(Hybrid::new(Bm25::new(documents)?, dense))
             }
-            Method::Model(path) if path.exists() => Box::new(Dense::new(
-                load.load(ModelName::Path(path))?,
-                documents,
-                Precision::Full,
-                on_embedded,
-            )?),
+            Method::Model(path) if path.exists() => Box::new(dense(ModelName::Path(path), Precision::Full)?),
             Method::Model(path) => {
                 return Err(EvalError::UnknownMethod { found: path.display().to_string() });
             }
-            Method::Api(api) => Box::new(Dense::new(
-                load.load(ModelName::Api(api))?,
-                documents,
-                Precision::Full,
-                on_embedded,
-            )?),
-            Method::Chat(chat) => load.chat(chat, documents)?.0,
-            Method::Vectors { folder, similarity } => {
-                Box::new(Precomputed::read(folder, documents, *similarity)?)
+            Method::Api(api) => Box::new(dense(ModelName::Api(api), Precision::Full)?),
+            Method::Chat(chat) => {
+                let (scorer, identity) = load.chat(chat, documents)?;
+                models.push(identity);
+                scorer
+            }
+            Method::Vectors { directory, similarity } => {
+                Box::new(Precomputed::read(directory, documents, *similarity)?)
             }
             Method::Run(path) => Box::new(RunScores::read(path, documents)?),
             Method::Fused { fusion, parts } => {
                 let parts: Vec<(f64, Box<dyn Scorer>)> = parts
                     .iter()
-                    .map(|(weight, part)| Ok((*weight, part.scorer(corpus, load, on_embedded)?)))
+                    .map(|(weight, part)| Ok((*weight, part.scorer(corpus, load, on_embedded, models)?)))
                     .collect::<Result<_, EvalError>>()?;
                 Box::new(Fused::new(*fusion, parts))
             }
             Method::Rerank { first, second, depth } => {
-                let first = first.scorer(corpus, load, on_embedded)?;
-                Box::new(Reranked::new(first, second.scorer(corpus, load, on_embedded)?, *depth))
+                let first = first.scorer(corpus, load, on_embedded, models)?;
+                let second = second.scorer(corpus, load, on_embedded, models)?;
+                Box::new(Reranked::new(first, second, *depth))
             }
         })
     }

@@ -13,9 +13,9 @@ use std::collections::HashSet;
 /// What can be done with a text by itself is done once for each: a cross-encoder makes tokens of it, a siamese matcher
 /// a vector, a chat model a part of a prompt. What is left is done for every pair.
 pub trait PairScorer: Sync {
-    /// What is made of a query.
+    /// A query as the method prepares it.
     type Query: Send + Sync;
-    /// What is made of a document.
+    /// A document as the method prepares it.
     type Document: Send + Sync;
 
     /// Pairs that [`PairScorer::score_pairs`] gets at once.

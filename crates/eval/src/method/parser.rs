@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Text is bare up to the next `,`, `(`, `)` or `"`, without the spaces around it, or quoted with `"`, where `\` stands
-//! before `"` and `\`. A quoted method is a path, whatever it says.
+//! before `"` and `\`. A quoted method is always a path.
 
 use super::bag_of_words::Vocabulary;
 use super::expression::{ApiModel, COMBINATIONS, ChatModel, DEFAULT_DEPTH, Method, NAMES};
@@ -17,12 +17,12 @@ use std::str::FromStr;
 /// The most methods within one another: far more than make sense, few enough for the stack.
 const MAX_NESTING: usize = 16;
 
-/// Why an expression is no method.
+/// Why an expression is not a method.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected} at character {}, found {found}\n  {text}\n  {:>width$}", .at + 1, '^', width = .at + 1)]
 pub struct MethodError {
     text: String,
-    /// Characters before the place.
+    /// Number of characters before the error.
     at: usize,
     expected: String,
     found: String,
@@ -75,7 +75,7 @@ impl<'a> Parser<'a> {
         MethodError { text: self.text.to_owned(), at, expected: expected.into(), found }
     }
 
-    /// What stands up to the next mark, without the spaces around it.
+    /// The text up to the next mark, trimmed.
     fn bare(&mut self) -> &'a str {
         self.skip_space();
         let rest = self.rest();
@@ -88,10 +88,10 @@ impl<'a> Parser<'a> {
         let begin = self.at;
         let mut text = String::new();
         let mut characters = self.rest().char_indices().skip(1);
-        while let Some((place, next)) = characters.next() {
+        while let Some((position, next)) = characters.next() {
             match next {
                 '"' => {
-                    self.at += place + 1;
+                    self.at += position + 1;
                     return Ok(text);
                 }
                 '\\' => text.extend(characters.next().map(|(_, escaped)| escaped)),
@@ -141,7 +141,7 @@ impl<'a> Parser<'a> {
         self.at = begin + prefix.len() + 1;
         Ok(match prefix {
             "vectors" => Method::Vectors {
-                folder: self.words("a folder of vectors")?.into(),
+                directory: self.words("a directory of vectors")?.into(),
                 similarity: Similarity::default(),
             },
             "run" => Method::Run(self.words("a run's file")?.into()),
@@ -206,18 +206,18 @@ impl<'a> Parser<'a> {
                 Method::Chat(chat)
             }
             "vectors" => {
-                let (mut folder, mut similarity) = (None, Similarity::default());
+                let (mut directory, mut similarity) = (None, Similarity::default());
                 self.arguments(|parser, option| match option {
-                    None if folder.is_none() => {
-                        folder = Some(parser.words("a folder of vectors")?.into());
+                    None if directory.is_none() => {
+                        directory = Some(parser.words("a directory of vectors")?.into());
                         Ok(())
                     }
                     Some("similarity") => parser
                         .choice(&mut similarity, &[("cosine", Similarity::Cosine), ("dot", Similarity::Dot)]),
                     _ => Err(parser.error("similarity = cosine or dot")),
                 })?;
-                let missing = || self.error_at(begin, "a folder in vectors(…)", "none".to_owned());
-                Method::Vectors { folder: folder.ok_or_else(missing)?, similarity }
+                let missing = || self.error_at(begin, "a directory in vectors(…)", "none".to_owned());
+                Method::Vectors { directory: directory.ok_or_else(missing)?, similarity }
             }
             "rerank" => {
                 let (mut methods, mut depth) = (Vec::new(), DEFAULT_DEPTH);
@@ -376,10 +376,13 @@ mod tests {
         check("models/mine v=2", &Method::Model("models/mine v=2".into()));
         check("bow(vocabulary=positives)", &Method::BagOfWords(Vocabulary::Positives));
         check("run:\"my runs/a, b\"", &Method::Run("my runs/a, b".into()));
-        check("vectors:folder", &Method::Vectors { folder: "folder".into(), similarity: Similarity::Cosine });
+        check(
+            "vectors:directory",
+            &Method::Vectors { directory: "directory".into(), similarity: Similarity::Cosine },
+        );
         check(
             "vectors(f, similarity=dot)",
-            &Method::Vectors { folder: "f".into(), similarity: Similarity::Dot },
+            &Method::Vectors { directory: "f".into(), similarity: Similarity::Dot },
         );
         let mut api = ApiModel { model: "maker/name:tag".into(), ..ApiModel::default() };
         check("api:maker/name:tag", &Method::Api(api.clone()));
@@ -403,7 +406,7 @@ mod tests {
     #[test]
     fn paths_in_any_depth_are_taken_from_a_folder() {
         let method: Method = "rerank(mean(a, run:b), vectors:/c, depth = 3)".parse().unwrap();
-        let moved = method.in_folder(Path::new("/data"));
+        let moved = method.in_directory(Path::new("/data"));
         assert_eq!(moved.to_string(), "rerank(mean(/data/a, run:/data/b), vectors:/c, depth = 3)");
     }
 
@@ -436,7 +439,7 @@ mod tests {
         check_refused("bow(vocabulary = all)", 17, "corpus or positives");
         check_refused("bow(static)", 4, "vocabulary");
         check_refused("api(dimensions = 3)", 0, "a model's name");
-        check_refused("vectors(similarity = dot)", 0, "a folder");
+        check_refused("vectors(similarity = dot)", 0, "a directory");
         check_refused("run:", 4, "a run's file");
         check_refused("ä(\"", 0, "before (");
         check_refused("run:\"ä", 4, "a closing \"");

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 /// Occurrences of tokens in a corpus of less than 2³² documents.
 #[derive(Debug)]
 pub(super) struct Postings {
-    /// Where the list of each token stands.
+    /// Position of each token's list.
     vocabulary: HashMap<String, usize>,
     /// For each token, the documents that hold it, ascending, with counts.
     lists: Vec<Vec<(u32, u32)>>,
@@ -15,12 +15,12 @@ impl Postings {
     /// Takes the counts of each document, of the tokens of `vocabulary` only.
     pub fn new(counts: &[HashMap<String, u32>], vocabulary: impl IntoIterator<Item = String>) -> Self {
         let vocabulary: HashMap<String, usize> =
-            vocabulary.into_iter().enumerate().map(|(place, token)| (token, place)).collect();
+            vocabulary.into_iter().enumerate().map(|(position, token)| (token, position)).collect();
         let mut lists = vec![Vec::new(); vocabulary.len()];
         for (document, counts) in (0..).zip(counts) {
             for (token, count) in counts {
-                if let Some(&place) = vocabulary.get(token) {
-                    lists[place].push((document, *count));
+                if let Some(&position) = vocabulary.get(token) {
+                    lists[position].push((document, *count));
                 }
             }
         }
@@ -29,11 +29,11 @@ impl Postings {
 
     /// The documents that hold a token, ascending, with counts; none for a token that is not in the vocabulary.
     pub fn of(&self, token: &str) -> Option<&[(u32, u32)]> {
-        self.vocabulary.get(token).map(|&place| &self.lists[place][..])
+        self.vocabulary.get(token).map(|&position| &self.lists[position][..])
     }
 }
 
-/// How often each token occurs.
+/// Number of occurrences of each token.
 pub(super) fn counts<'a>(tokens: impl Iterator<Item = &'a str>) -> HashMap<String, u32> {
     let mut counts = HashMap::new();
     for token in tokens {

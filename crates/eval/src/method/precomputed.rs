@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// How vectors are compared.
+/// Similarity of two vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Similarity {
     /// By their angle.
@@ -20,7 +20,7 @@ pub enum Similarity {
     Dot,
 }
 
-/// Vectors of queries and documents from a folder.
+/// Vectors of queries and documents from a directory.
 ///
 /// It holds `queries.npy` or `queries.safetensors`, a matrix as [`read_vectors`] takes it, and `queries.txt`, the ids
 /// of its rows, one a line; and the same for `documents`. Rows of other queries and documents than those of the
@@ -37,11 +37,11 @@ impl Precomputed {
     /// Reads vectors, and finds those of `documents`.
     ///
     /// # Errors
-    /// When a file is missing or wrong, ids and rows differ in number, an id stands twice, a document has no row, or
+    /// When a file is missing or malformed, ids and rows differ in number, an id is repeated, a document has no row, or
     /// queries and documents differ in dimension.
-    pub fn read(folder: &Path, documents: &[Document], similarity: Similarity) -> Result<Self, EvalError> {
-        let (path, rows_of_queries, mut queries) = read_side(folder, "queries")?;
-        let (documents_path, rows, of_file) = read_side(folder, "documents")?;
+    pub fn read(directory: &Path, documents: &[Document], similarity: Similarity) -> Result<Self, EvalError> {
+        let (path, rows_of_queries, mut queries) = read_side(directory, "queries")?;
+        let (documents_path, rows, of_file) = read_side(directory, "documents")?;
         if queries.dimension != of_file.dimension {
             let problem = format!(
                 "expected vectors of {} values as the documents have, found {}; embed both with one model",
@@ -76,12 +76,12 @@ impl Scorer for Precomputed {
 }
 
 /// The file of ids, the row of each, and the rows.
-fn read_side(folder: &Path, side: &str) -> Result<(PathBuf, HashMap<String, usize>, Vectors), EvalError> {
-    let path = folder.join(format!("{side}.txt"));
+fn read_side(directory: &Path, side: &str) -> Result<(PathBuf, HashMap<String, usize>, Vectors), EvalError> {
+    let path = directory.join(format!("{side}.txt"));
     let refuse = |problem: String| EvalError::Precomputed { path: path.clone(), problem };
     let text = std::fs::read_to_string(&path)
         .map_err(|error| refuse(format!("expected ids, one a line, for the rows of {side}.npy: {error}")))?;
-    let names = [".npy", ".safetensors"].map(|ending| folder.join(format!("{side}{ending}")));
+    let names = [".npy", ".safetensors"].map(|ending| directory.join(format!("{side}{ending}")));
     let file = names.iter().find(|path| path.is_file()).unwrap_or(&names[0]);
     let vectors = read_vectors(file)?;
     let mut rows = HashMap::new();
@@ -122,7 +122,7 @@ impl RunScores {
     /// Reads a run, and finds its documents.
     ///
     /// # Errors
-    /// When the file is no run, or holds a document that the corpus lacks.
+    /// When the file is not a run, or has a document that is not in the corpus.
     pub fn read(path: &Path, documents: &[Document]) -> Result<Self, EvalError> {
         Self::new(&run::read(path)?, path, documents)
     }
@@ -189,14 +189,14 @@ mod tests {
 
     #[test]
     fn vectors_are_found_by_id() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
         npy(&path("queries.npy"), 2, &[0.0, 3.0, 2.0, 0.0]);
         fs::write(path("queries.txt"), "up\nright\n").unwrap();
         npy(&path("documents.npy"), 4, &[9.0, 9.0, 4.0, 3.0, 0.0, 0.0, 0.0, -2.0]);
         fs::write(path("documents.txt"), "unused\r\n2\r\n0\r\n1").unwrap();
         let scores = |similarity, query: &str| {
-            let scorer = Precomputed::read(folder.path(), &documents(&["", "", ""]), similarity)?;
+            let scorer = Precomputed::read(directory.path(), &documents(&["", "", ""]), similarity)?;
             Ok::<_, EvalError>(scorer.scores(&[&asked("up"), &asked(query)])?.remove(1))
         };
         assert_eq!(scores(Similarity::Cosine, "up").unwrap(), [0.0, -1.0, 0.6]);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_lacks_is_least() {
+    fn documents_missing_from_a_run_score_lowest() {
         let run = |text: &str| {
             let run = run::parse(text.as_bytes(), Path::new("a run")).unwrap();
             RunScores::new(&run, Path::new("a run"), &documents(&["", "", ""]))

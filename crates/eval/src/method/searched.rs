@@ -47,7 +47,7 @@ impl Scorer for Bm25 {
     }
 }
 
-/// How the vectors of documents are held.
+/// Precision of the vectors of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
     /// In 8 bits a value, as in an index, to measure what search does.

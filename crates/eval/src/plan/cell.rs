@@ -1,4 +1,4 @@
-//! One method on one data set: what it reached, kept in a file by what it depends on.
+//! Cells: the result of one method on one data set, in a file named by what it depends on.
 
 use super::identity::Identity;
 use crate::EvalError;
@@ -10,47 +10,44 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// What a method reached on a data set.
+/// The result of a method on a data set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// What it was measured with and on.
+    /// What the result depends on.
     pub identity: Identity,
-    /// Identity of the method's model.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// The measured values.
+    /// The result.
     pub outcome: Outcome,
-    /// What is known of the queries of a part, by its name and theirs; empty for protocols that rank candidates.
+    /// Queries by part and id; empty for protocols that do not rank all documents of a benchmark.
     pub queries: BTreeMap<String, BTreeMap<String, RankedQuery>>,
 }
 
 /// A query, and what a method put first for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankedQuery {
-    /// Its text.
+    /// Text of the query.
     pub text: String,
-    /// Its kinds.
+    /// Kind of the query by each property.
     pub properties: BTreeMap<Property, String>,
-    /// The document of the greatest score.
-    pub first: Answer,
+    /// The document with the highest score.
+    pub first: FirstDocument,
 }
 
 /// A document that a method put first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
-    /// Its id.
+pub struct FirstDocument {
+    /// Id of the document.
     pub document: String,
-    /// Whether it is judged relevant.
+    /// Whether the document is relevant.
     pub relevant: bool,
-    /// The beginning of its text.
+    /// Beginning of the text.
     pub text: String,
 }
 
-/// Lines and characters of an answer that are kept.
+/// Maximum number of lines and characters of a document that are kept.
 const ANSWER_LINES: usize = 16;
 const ANSWER_CHARS: usize = 900;
 
-impl Answer {
+impl FirstDocument {
     /// Keeps the beginning of a document.
     pub(super) fn new(document: &str, relevant: bool, text: &str) -> Self {
         let mut kept: String = text
@@ -68,7 +65,7 @@ impl Answer {
     }
 }
 
-/// The folder in which a plan keeps what it measured. One process at a time writes it.
+/// The directory with the cells of a plan, which one process at a time writes.
 #[derive(Debug)]
 pub struct Store {
     cells: PathBuf,
@@ -76,25 +73,25 @@ pub struct Store {
     _lock: File,
 }
 
-/// Beginning of the names of files that are not whole.
+/// Prefix of files that are not whole.
 const PARTIAL: &str = ".partial-";
 
 impl Store {
-    /// A folder, made if there is none; what a killed process left half-written is removed.
+    /// Opens a directory, creating it if it is missing; removes files that a killed process left half-written.
     ///
     /// # Errors
     /// When it cannot be made, or another process writes it.
-    pub fn open(folder: &Path) -> Result<Self, EvalError> {
-        let cells = folder.join("cells");
+    pub fn open(directory: &Path) -> Result<Self, EvalError> {
+        let cells = directory.join("cells");
         let refuse = |source: io::Error| EvalError::Results { path: cells.clone(), source };
         fs::create_dir_all(&cells).map_err(refuse)?;
         let lock = File::create(cells.join(".lock")).map_err(refuse)?;
         lock.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => EvalError::ResultsInUse { path: folder.to_owned() },
+            TryLockError::WouldBlock => EvalError::ResultsInUse { path: directory.to_owned() },
             TryLockError::Error(error) => refuse(error),
         })?;
-        for place in [folder, &cells] {
-            for entry in fs::read_dir(place).map_err(refuse)? {
+        for directory in [directory, &cells] {
+            for entry in fs::read_dir(directory).map_err(refuse)? {
                 let entry = entry.map_err(refuse)?;
                 if entry.file_name().to_string_lossy().starts_with(PARTIAL) {
                     fs::remove_file(entry.path()).map_err(refuse)?;
@@ -104,7 +101,7 @@ impl Store {
         Ok(Self { cells, _lock: lock })
     }
 
-    /// What was measured before, if it is whole.
+    /// A cell that was measured before, if its file is whole.
     #[must_use]
     pub fn find(&self, identity: &Identity) -> Option<Cell> {
         let text = fs::read(self.path(identity)).ok()?;
@@ -127,17 +124,17 @@ impl Store {
     }
 }
 
-/// Writes a file that appears whole or not at all, in place of one that is there.
+/// Writes a file that appears whole or not at all, replacing an existing one.
 ///
 /// # Errors
 /// When it cannot be written.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), EvalError> {
     let refuse = |source| EvalError::Results { path: path.to_owned(), source };
-    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(refuse)?;
-    let mut file = tempfile::Builder::new().prefix(PARTIAL).tempfile_in(folder).map_err(refuse)?;
+    let directory = path.parent().filter(|directory| *directory != Path::new("")).unwrap_or(Path::new("."));
+    fs::create_dir_all(directory).map_err(refuse)?;
+    let mut file = tempfile::Builder::new().prefix(PARTIAL).tempfile_in(directory).map_err(refuse)?;
     file.write_all(content).and_then(|()| file.as_file().sync_all()).map_err(refuse)?;
-    // Temporary files are for their owner alone; results are for whoever may read the folder.
+    // Temporary files are private; results are for everyone who may read the directory.
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;

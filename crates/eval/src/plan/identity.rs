@@ -1,8 +1,8 @@
-//! What a measurement depends on.
+//! Everything that a measurement depends on.
 
 use crate::EvalError;
 use crate::method::{ApiModel, ChatModel, LoadModel, Method, ModelName};
-use crate::protocol::Options;
+use crate::protocol::ProtocolOptions;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -13,17 +13,17 @@ use std::path::{Path, PathBuf};
 /// Everything that a measurement depends on: two with the same identity give the same numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
-    /// The program: [`Program::build`].
+    /// Build of the program ([`Program::build`]).
     pub build: String,
     /// Name of the protocol.
     pub protocol: String,
-    /// Its options.
-    pub options: Options,
-    /// Which judgements of a folder are read.
+    /// Options of the protocol.
+    pub options: ProtocolOptions,
+    /// Split whose qrels are read in a directory.
     pub split: String,
     /// Files by role.
     pub files: BTreeMap<String, Vec<Input>>,
-    /// The method as the plan has it.
+    /// Method as the plan names it.
     pub method: String,
     /// Files that the method reads, by their names in it.
     pub method_files: BTreeMap<String, Input>,
@@ -31,7 +31,7 @@ pub struct Identity {
     pub models: BTreeMap<String, String>,
 }
 
-/// What measures: results of one are not those of another.
+/// The program that measures: another build has other results.
 pub struct Program<'a> {
     /// Identity of its code: the version alone does not tell two builds apart. [`running_build`] has it.
     pub build: String,
@@ -40,7 +40,7 @@ pub struct Program<'a> {
     /// What the vectors of a model behind an API depend on besides the method's own words, such as where the server
     /// is. Nothing is asked of the server.
     pub api: &'a dyn Fn(&ApiModel) -> Result<String, EvalError>,
-    /// The same of what a chat model says.
+    /// The same for the answers of a chat model.
     pub chat: &'a dyn Fn(&ChatModel) -> Result<String, EvalError>,
 }
 
@@ -66,7 +66,7 @@ impl Program<'_> {
 /// # Errors
 /// When the system does not say which file that is, or it cannot be read.
 pub fn running_build() -> Result<String, EvalError> {
-    // On Linux the link leads to what runs, also where another file has taken its place since.
+    // On Linux the link leads to the running program, even if its file was replaced meanwhile.
     let path = Some(PathBuf::from("/proc/self/exe")).filter(|link| link.exists());
     let path = path.map_or_else(std::env::current_exe, Ok);
     let unreadable = |path: &Path, source| EvalError::Input { path: path.to_owned(), source };
@@ -74,14 +74,14 @@ pub fn running_build() -> Result<String, EvalError> {
     Ok(digest(&path).map_err(|error| unreadable(&path, error))?.1)
 }
 
-/// A file or folder that is read.
+/// A file or directory that is read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Input {
-    /// Its path, as the plan has it.
+    /// Path as in the plan.
     pub path: PathBuf,
     /// Bytes in it.
     pub bytes: u64,
-    /// SHA-256 of a file's bytes; of a folder, of a line `SHA-256  path` for each of its files, by path.
+    /// SHA-256 of a file's bytes; of a directory, of a line `SHA-256  path` for each of its files, by path.
     pub sha256: String,
 }
 
@@ -94,12 +94,12 @@ impl Identity {
 }
 
 impl Input {
-    /// Reads what is at `path` relative to a folder.
+    /// Reads what is at `path` relative to a directory.
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn read(folder: &Path, path: &Path) -> Result<Self, EvalError> {
-        let at = folder.join(path);
+    pub fn read(directory: &Path, path: &Path) -> Result<Self, EvalError> {
+        let at = directory.join(path);
         let (bytes, sha256) = digest(&at).map_err(|source| EvalError::Input { path: at.clone(), source })?;
         Ok(Self { path: path.to_owned(), bytes, sha256 })
     }
@@ -142,17 +142,17 @@ mod tests {
 
     #[test]
     fn inputs_are_known_by_their_content() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("a"), "abc").unwrap();
-        fs::create_dir(folder.path().join("b")).unwrap();
-        fs::write(folder.path().join("b/c"), "").unwrap();
-        let read = |name: &str| Input::read(folder.path(), Path::new(name));
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("a"), "abc").unwrap();
+        fs::create_dir(directory.path().join("b")).unwrap();
+        fs::write(directory.path().join("b/c"), "").unwrap();
+        let read = |name: &str| Input::read(directory.path(), Path::new(name));
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(read("a").unwrap(), Input { path: "a".into(), bytes: 3, sha256: abc.into() });
         let before = read("b").unwrap();
-        fs::write(folder.path().join("b/c"), "x").unwrap();
+        fs::write(directory.path().join("b/c"), "x").unwrap();
         assert_ne!(read("b").unwrap().sha256, before.sha256);
         let error = read("missing").unwrap_err().to_string();
-        assert!(error.contains("missing: expected a file or folder"), "{error}");
+        assert!(error.contains("missing: expected a file or directory"), "{error}");
     }
 }

@@ -1,7 +1,7 @@
 //! Benchmark plans: data sets and methods in one file, results as one page.
 //!
-//! A plan is TOML. Paths of data are relative to a folder that the caller names, those of the results to the
-//! plan's own folder. Reference points, measured elsewhere or published, are part of the plan, with their sources.
+//! A plan is TOML. Paths of data are relative to a directory that the caller names, those of the results to the
+//! plan's own directory. Reference points, measured elsewhere or published, are part of the plan, with their sources.
 //!
 //! Each method on each data set is a [`Cell`], kept in a file as soon as it is measured. Started again, a plan measures
 //! what is missing or what depends on something else now, also on another build of the program ([`Identity`]), and ends
@@ -14,21 +14,21 @@ mod results;
 mod run;
 mod tables;
 
-pub use cell::{Answer, Cell, RankedQuery, Store, write_whole};
+pub use cell::{Cell, FirstDocument, RankedQuery, Store, write_whole};
 pub use identity::{Identity, Input, Program, running_build};
 pub use results::{DatasetResults, MethodResults, Moved, PartResults, Results, Slice, Slices};
 pub use run::{Event, Locations};
 
 use crate::EvalError;
 use crate::method::Method;
-use crate::protocol::{Options, PROTOCOLS, Protocol, protocol};
+use crate::protocol::{PROTOCOLS, Protocol, ProtocolOptions, Role, RoleKind, VERDICT_MEASURES, protocol};
 use quarry_metrics::MetricsError;
 use quarry_metrics::significance::Bootstrap;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What is measured and where results go.
+/// A benchmark plan: what to measure, and where the results go.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
@@ -37,14 +37,14 @@ pub struct Plan {
     /// Markdown before the first data set.
     #[serde(default)]
     pub introduction: String,
-    /// Where the page goes too, relative to the plan's folder.
+    /// Another file for the page, relative to the plan's directory.
     pub page: Option<PathBuf>,
-    /// Where the results go as JSON too, relative to the plan's folder.
+    /// Another file for the results as JSON, relative to the plan's directory.
     pub json: Option<PathBuf>,
-    /// How intervals and p-values are drawn.
+    /// Resampling of intervals and p-values.
     #[serde(default)]
     pub bootstrap: Bootstrap,
-    /// What is measured.
+    /// Data sets to measure on.
     pub datasets: Vec<DatasetPlan>,
 }
 
@@ -57,25 +57,25 @@ pub struct DatasetPlan {
     /// Markdown below it.
     #[serde(default)]
     pub description: String,
-    /// Name of the protocol, or `repo-search`.
+    /// Name of the protocol.
     #[serde(default = "full_corpus")]
     pub protocol: String,
-    /// Files by the protocol's roles; `table` for `repo-search`.
+    /// Files by the protocol's roles. Checkouts are not among them: their directory is named where the plan is run.
     pub files: BTreeMap<String, Paths>,
-    /// Which judgements of a folder: `qrels/SPLIT.tsv`.
+    /// Split whose qrels are read in a directory: `qrels/SPLIT.tsv`.
     #[serde(default = "test")]
     pub split: String,
     /// Options of the protocol.
     #[serde(default)]
-    pub options: Options,
+    pub options: ProtocolOptions,
     /// Names of the measures that are shown; all without any. Those of rankings are what is measured.
     #[serde(default)]
     pub measures: Vec<String>,
-    /// Methods, as for `quarry eval --method`; paths in them are relative to the folder of the data.
+    /// Methods, as for `quarry eval --method`; paths in them are relative to the directory of the data.
     pub methods: Vec<String>,
     /// The one among `methods` that the others are compared with.
     pub baseline: String,
-    /// What others reached.
+    /// Reference points: results of others.
     #[serde(default)]
     pub references: Vec<Reference>,
 }
@@ -103,7 +103,7 @@ impl<'de> Deserialize<'de> for Paths {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reference {
-    /// The method.
+    /// Name of the method.
     pub name: String,
     /// Values by measure.
     pub values: BTreeMap<String, f64>,
@@ -114,9 +114,6 @@ pub struct Reference {
     pub source: String,
 }
 
-/// Name of the protocol over whole repositories, which is not one over documents.
-const REPO_SEARCH: &str = "repo-search";
-
 fn full_corpus() -> String {
     "full-corpus".into()
 }
@@ -125,18 +122,12 @@ fn test() -> String {
     "test".into()
 }
 
-impl DatasetPlan {
-    fn is_repo_search(&self) -> bool {
-        self.protocol == REPO_SEARCH
-    }
-}
-
 impl Plan {
     /// Reads a plan.
     ///
     /// # Errors
-    /// When the file cannot be read or is no plan, names a protocol that there is not, or a baseline that is not among
-    /// the methods.
+    /// When the file cannot be read or is not a plan, or it names an unknown protocol, wrong inputs or measures, or a
+    /// baseline that is not among the methods.
     pub fn read(path: &Path) -> Result<Plan, EvalError> {
         let refuse = |problem: String| EvalError::Plan { path: path.to_owned(), problem };
         let text = std::fs::read_to_string(path)
@@ -156,30 +147,19 @@ impl Plan {
 impl DatasetPlan {
     /// Refuses what cannot be run, and makes the measures that are shown the ones that are measured.
     fn check(&mut self) -> Result<(), String> {
-        let Self { name, protocol: of, methods, baseline, measures, files, .. } = self;
+        let Self { name, methods, baseline, .. } = self;
         if !methods.contains(baseline) {
             return Err(format!(
                 "expected the baseline of {name:?} among its methods {}, found {baseline:?}; add it, or name another",
                 methods.join(", ")
             ));
         }
-        if of == REPO_SEARCH {
-            let roles: Vec<&str> = files.keys().map(String::as_str).collect();
-            return match (&roles[..], &measures[..]) {
-                (["table"], []) => Ok(()),
-                (["table"], [measure]) if *measure == crate::repo_search::MEASURE.to_string() => Ok(()),
-                (["table"], _) => Err(format!(
-                    "expected measures = [\"{}\"] for {name:?}: repository search has no other",
-                    crate::repo_search::MEASURE
-                )),
-                _ => Err(format!(
-                    "expected files = {{ table = \"FILE\" }} for {name:?}, found {}",
-                    roles.join(", ")
-                )),
-            };
+        let protocol = self.known_protocol()?;
+        self.check_files(protocol)?;
+        if !protocol.options.contains(&"measures") {
+            return self.check_measures(protocol);
         }
-        let takes_measures = self.known_protocol()?.options.contains(&"measures");
-        if self.options.measures.is_empty() && takes_measures {
+        if self.options.measures.is_empty() {
             let measures = self.measures.iter().map(|name| name.parse());
             self.options.measures = measures
                 .collect::<Result<_, MetricsError>>()
@@ -188,10 +168,48 @@ impl DatasetPlan {
         Ok(())
     }
 
+    fn check_files(&self, protocol: &Protocol) -> Result<(), String> {
+        let roles = || protocol.roles.iter().filter(|role| role.kind == RoleKind::Data);
+        let is_known = |name: &String| roles().any(|role| role.name == name);
+        let is_missing = |role: &Role| !role.optional && !self.files.contains_key(role.name);
+        if self.files.keys().all(is_known) && !roles().any(is_missing) {
+            return Ok(());
+        }
+        let (optional, required): (Vec<&Role>, Vec<&Role>) = roles().partition(|role| role.optional);
+        let required: Vec<String> = required.iter().map(|role| format!("{} = \"FILE\"", role.name)).collect();
+        let optional: Vec<&str> = optional.iter().map(|role| role.name).collect();
+        let optional = match optional[..] {
+            [] => String::new(),
+            _ => format!(" (optional: {})", optional.join(", ")),
+        };
+        let found: Vec<&str> = self.files.keys().map(String::as_str).collect();
+        Err(format!(
+            "expected files = {{ {} }}{optional} for {:?}, found {}",
+            required.join(", "),
+            self.name,
+            if found.is_empty() { "none".to_owned() } else { found.join(", ") }
+        ))
+    }
+
+    /// Refuses measures that a protocol with its own measures does not have.
+    fn check_measures(&self, protocol: &Protocol) -> Result<(), String> {
+        let known: Vec<String> = protocol.measures.iter().map(ToString::to_string).collect();
+        let is_known = |name: &&String| known.contains(name) || VERDICT_MEASURES.contains(&name.as_str());
+        if self.measures.iter().all(|name| is_known(&name)) {
+            return Ok(());
+        }
+        let known: Vec<String> = known.iter().map(|name| format!("{name:?}")).collect();
+        Err(format!(
+            "expected measures = [{}] for {:?}: {} has no other",
+            known.join(", "),
+            self.name,
+            protocol.name
+        ))
+    }
+
     fn known_protocol(&self) -> Result<&'static Protocol, String> {
         protocol(&self.protocol).ok_or_else(|| {
-            let names: Vec<&str> =
-                PROTOCOLS.iter().map(|protocol| protocol.name).chain([REPO_SEARCH]).collect();
+            let names: Vec<&str> = PROTOCOLS.iter().map(|protocol| protocol.name).collect();
             let (name, found) = (&self.name, &self.protocol);
             format!("expected the protocol of {name:?} to be one of {}, found {found:?}", names.join(", "))
         })

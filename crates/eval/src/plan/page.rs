@@ -1,7 +1,7 @@
 //! Results as a page of markdown.
 
 use super::{DatasetResults, PartResults, Results};
-use quarry_metrics::table::{Layout, Table};
+use quarry_metrics::table::{Layout, Sections, Table};
 use std::fmt::Write;
 
 impl Results {
@@ -36,13 +36,14 @@ impl Results {
         page
     }
 
-    /// Every table of the results in one layout, for a paper.
+    /// The table of methods of every part, for a paper.
     #[must_use]
-    pub fn tables(&self, layout: Layout) -> String {
+    pub fn sections(&self) -> Sections {
         let parts =
             self.datasets.iter().flat_map(|dataset| dataset.parts.iter().map(move |part| (dataset, part)));
-        let tables = parts.map(|(dataset, part)| part.methods_table(&dataset.baseline).render(layout));
-        tables.collect::<Vec<_>>().join("\n")
+        parts.fold(Sections::new(), |sections, (dataset, part)| {
+            sections.table(part.methods_table(&dataset.baseline))
+        })
     }
 
     fn write_part(&self, page: &mut String, dataset: &DatasetResults, part: &PartResults) {

@@ -3,7 +3,7 @@
 use super::{Cell, DatasetPlan, Input, Plan, Reference};
 use crate::EvalError;
 use crate::evaluation::most_moved;
-use crate::protocol::{Outcome, Part, Values, discrepancy};
+use crate::protocol::{Outcome, Part, Values, discrepancy, protocol};
 use crate::slices::Property;
 use quarry_metrics::calibration::{Bin, Binning, reliability};
 use quarry_metrics::significance::{
@@ -12,20 +12,20 @@ use quarry_metrics::significance::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a plan measured.
+/// The results of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results {
     /// Heading.
     pub title: String,
     /// Markdown before the first data set.
     pub introduction: String,
-    /// How intervals and p-values were drawn.
+    /// Resampling of intervals and p-values.
     pub bootstrap: Bootstrap,
-    /// One entry a data set of the plan.
+    /// One entry per data set of the plan.
     pub datasets: Vec<DatasetResults>,
 }
 
-/// What was measured on a data set.
+/// The results on a data set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DatasetResults {
     /// Heading.
@@ -34,21 +34,21 @@ pub struct DatasetResults {
     pub description: String,
     /// Name of the protocol.
     pub protocol: String,
-    /// What was read, by role.
+    /// Files that were read, by role.
     pub files: BTreeMap<String, Vec<Input>>,
     /// The method that the others are compared with.
     pub baseline: String,
-    /// One entry a part of the protocol.
+    /// One entry per part of the protocol.
     pub parts: Vec<PartResults>,
     /// Numbers that are derived over parts, for each method.
     pub figures: Vec<(String, BTreeMap<String, f64>)>,
     /// Numbers and sentences of the differences between papers and code that concern what was measured.
     pub discrepancies: Vec<(String, String)>,
-    /// As in the plan.
+    /// Reference points of the plan.
     pub references: Vec<Reference>,
 }
 
-/// What was measured on a part of a data set.
+/// The results on a part of a data set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PartResults {
     /// Name.
@@ -63,7 +63,7 @@ pub struct PartResults {
     pub stratum_name: String,
     /// Names of the strata whose means are averaged; empty where all queries count alike.
     pub strata: Vec<String>,
-    /// One entry a method of the plan.
+    /// One entry per method of the plan.
     pub methods: Vec<MethodResults>,
     /// Means over kinds of queries.
     pub slices: Vec<Slices>,
@@ -71,7 +71,7 @@ pub struct PartResults {
     pub moved: Vec<Moved>,
 }
 
-/// What a method reached.
+/// The results of a method.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MethodResults {
     /// Name.
@@ -100,16 +100,16 @@ pub struct MethodResults {
 /// Means over the kinds of queries by one property.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Slices {
-    /// The property.
+    /// Name of the property.
     pub property: String,
-    /// One entry a kind.
+    /// One entry per kind.
     pub values: Vec<Slice>,
 }
 
 /// Means over one kind of queries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Slice {
-    /// The kind.
+    /// Name of the kind.
     pub value: String,
     /// Number of its queries.
     pub queries: usize,
@@ -120,20 +120,20 @@ pub struct Slice {
 /// A query on which two methods differ much.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Moved {
-    /// Its text.
+    /// Text of the query.
     pub text: String,
-    /// The method that is compared with.
+    /// Name of the baseline.
     pub baseline: String,
-    /// The other.
+    /// Name of the other method.
     pub method: String,
     /// The part's first measure under the baseline.
     pub before: f64,
-    /// Under the other.
+    /// The part's first measure under the other method.
     pub after: f64,
-    /// What the baseline puts first.
-    pub first_before: super::Answer,
-    /// What the other puts first.
-    pub first_after: super::Answer,
+    /// First document by the baseline.
+    pub first_before: super::FirstDocument,
+    /// First document by the other method.
+    pub first_after: super::FirstDocument,
 }
 
 /// Queries that are shown for each direction in which they may have moved.
@@ -165,11 +165,12 @@ fn dataset_results(
 ) -> Result<DatasetResults, EvalError> {
     let outcomes: Vec<&Outcome> = cells.iter().map(|cell| &cell.outcome).collect();
     let first = outcomes.first().copied();
-    let parts = if dataset.is_repo_search() {
-        vec![part_results(dataset, cells, "all", Some("repository"), bootstrap)?]
-    } else {
-        let names = first.iter().flat_map(|outcome| &outcome.parts).map(|part| part.name.as_str());
-        names.map(|name| part_results(dataset, cells, name, None, bootstrap)).collect::<Result<_, _>>()?
+    let parts = match protocol(&dataset.protocol).and_then(|protocol| protocol.strata) {
+        Some(stratum) => vec![part_results(dataset, cells, "all", Some(stratum), bootstrap)?],
+        None => {
+            let names = first.iter().flat_map(|outcome| &outcome.parts).map(|part| part.name.as_str());
+            names.map(|name| part_results(dataset, cells, name, None, bootstrap)).collect::<Result<_, _>>()?
+        }
     };
     let numbers = first.iter().flat_map(|outcome| &outcome.discrepancies);
     Ok(DatasetResults {
@@ -253,7 +254,7 @@ fn method_results(
 ) -> Result<MethodResults, EvalError> {
     let mut results = MethodResults {
         method: cell.identity.method.clone(),
-        model: cell.model.clone(),
+        model: cell.outcome.model.clone(),
         metrics: BTreeMap::new(),
         intervals: BTreeMap::new(),
         by_stratum: BTreeMap::new(),
@@ -328,25 +329,28 @@ fn slices(
     methods: &[MethodResults],
 ) -> Slices {
     let mut members: BTreeMap<(usize, &str), Vec<usize>> = BTreeMap::new();
-    for (place, query) in queries.values().enumerate() {
+    for (position, query) in queries.values().enumerate() {
         if let Some(value) = query.properties.get(&property) {
             let number = value.split(|character: char| !character.is_ascii_digit()).next();
             let order = number.and_then(|number| number.parse().ok()).unwrap_or(usize::MAX);
-            members.entry((order, value)).or_default().push(place);
+            members.entry((order, value)).or_default().push(position);
         }
     }
-    let values = members.into_iter().map(|((_, value), places)| Slice {
+    let values = members.into_iter().map(|((_, value), positions)| Slice {
         value: value.to_owned(),
-        queries: places.len(),
+        queries: positions.len(),
         means: methods
             .iter()
-            .map(|method| places.iter().map(|place| method.values[*place]).sum::<f64>() / places.len() as f64)
+            .map(|method| {
+                positions.iter().map(|position| method.values[*position]).sum::<f64>()
+                    / positions.len() as f64
+            })
             .collect(),
     });
     Slices { property: property.name().into(), values: values.collect() }
 }
 
-/// The queries that differ most between the baseline and the method with the greatest mean, each direction in turn.
+/// The queries that differ most between the baseline and the method with the highest mean, gains before losses.
 fn moved(
     baseline: Option<usize>,
     queries: &[&BTreeMap<String, super::RankedQuery>],
@@ -364,14 +368,14 @@ fn moved(
         [baseline, best].map(|index| queries[index].values().collect()).into();
     most_moved(&before.values, &after.values, MOVED)
         .into_iter()
-        .map(|place| Moved {
-            text: sides[0][place].text.clone(),
+        .map(|position| Moved {
+            text: sides[0][position].text.clone(),
             baseline: before.method.clone(),
             method: after.method.clone(),
-            before: before.values[place],
-            after: after.values[place],
-            first_before: sides[0][place].first.clone(),
-            first_after: sides[1][place].first.clone(),
+            before: before.values[position],
+            after: after.values[position],
+            first_before: sides[0][position].first.clone(),
+            first_after: sides[1][position].first.clone(),
         })
         .collect()
 }

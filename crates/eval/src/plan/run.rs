@@ -1,26 +1,26 @@
 //! Runs a plan, cell by cell.
 
-use super::{Answer, Cell, DatasetPlan, Identity, Input, Paths, Plan, Program, RankedQuery, Results, Store};
+use super::{
+    Cell, DatasetPlan, FirstDocument, Identity, Input, Paths, Plan, Program, RankedQuery, Results, Store,
+};
 use crate::EvalError;
-use crate::evaluation::Evaluation;
-use crate::method::{Corpus, LoadModel, Method};
-use crate::protocol::{self, Outcome, Part, Request};
-use crate::repo_search::{self, RepositoryScores};
+use crate::method::{LoadModel, Method};
+use crate::protocol::{self, MethodWithModels, Request, Role, RoleKind};
+use crate::repo_search;
 use crate::slices::{self, Languages, Property};
 use quarry_corpus::formats::Query;
 use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::repo_search as table;
-use quarry_metrics::abstention::Confidence;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Where the files of a plan are.
+/// Directories that the files of a plan are in.
 #[derive(Debug, Clone)]
 pub struct Locations {
-    /// What paths of data are relative to.
+    /// Directory that paths of data are relative to.
     pub data: PathBuf,
-    /// Checkouts for repository search, as [`repo_search::indexed_folder`] has them.
+    /// Directory of the checkouts that protocols search, as [`repo_search::indexed_directory`] has them.
     pub repositories: Option<PathBuf>,
 }
 
@@ -34,8 +34,8 @@ pub enum Event {
 }
 
 impl Plan {
-    /// Measures what the store does not have of this program, and puts all of it together; `on_method` hears of each
-    /// method on each data set.
+    /// Measures the cells that the store does not have, and puts all together; `on_method` is called for each method on
+    /// each data set.
     ///
     /// # Errors
     /// When a data set cannot be read, a method fails, or results cannot be kept.
@@ -71,7 +71,7 @@ impl Plan {
                         on_method(Event::Started, dataset, name);
                         let cell = dataset.measure(
                             identity,
-                            &method.clone().in_folder(&locations.data),
+                            &method.clone().in_directory(&locations.data),
                             locations,
                             program.load,
                         )?;
@@ -87,20 +87,24 @@ impl Plan {
 }
 
 impl Locations {
+    /// What is read for a data set, by role.
     fn inputs(&self, dataset: &DatasetPlan) -> Result<BTreeMap<String, Vec<Input>>, EvalError> {
         let mut inputs = BTreeMap::new();
         for (role, Paths(paths)) in &dataset.files {
             let read = paths.iter().map(|path| Input::read(&self.data, path));
             inputs.insert(role.clone(), read.collect::<Result<_, _>>()?);
         }
-        if dataset.is_repo_search() {
-            let repositories = table::read(&self.table(dataset))?;
-            let folder = self.repositories(dataset)?;
-            let read = repositories.iter().map(|repository| {
-                let indexed = repo_search::indexed_folder(Path::new(""), repository);
-                Input::read(folder, &indexed)
-            });
-            inputs.insert("checkouts".into(), read.collect::<Result<_, _>>()?);
+        if let Some(role) = dataset.checkouts() {
+            let directory = self.checkouts(dataset)?;
+            let mut trees = Vec::new();
+            for path in self.files(dataset).values().flatten() {
+                for repository in table::read(path)? {
+                    // Of a checkout only what is searched.
+                    let tree = repo_search::indexed_directory(Path::new(""), &repository);
+                    trees.push(Input::read(directory, &tree)?);
+                }
+            }
+            inputs.insert(role.name.to_owned(), trees);
         }
         Ok(inputs)
     }
@@ -113,20 +117,26 @@ impl Locations {
         files.collect()
     }
 
-    fn table(&self, dataset: &DatasetPlan) -> PathBuf {
-        let path = dataset.files.get("table").and_then(|Paths(paths)| paths.first());
-        path.map_or_else(PathBuf::new, |path| self.data.join(path))
+    /// Where the files of a data set are, by role.
+    fn files(&self, dataset: &DatasetPlan) -> BTreeMap<String, Vec<PathBuf>> {
+        let located = |paths: &Paths| paths.0.iter().map(|path| self.data.join(path)).collect();
+        dataset.files.iter().map(|(role, paths)| (role.clone(), located(paths))).collect()
     }
 
-    fn repositories(&self, dataset: &DatasetPlan) -> Result<&Path, EvalError> {
+    fn checkouts(&self, dataset: &DatasetPlan) -> Result<&Path, EvalError> {
         self.repositories.as_deref().ok_or_else(|| EvalError::Plan {
-            path: self.table(dataset),
-            problem: "is searched in checkouts; name the folder that holds them with --repos".into(),
+            path: self.files(dataset).into_values().flatten().next().unwrap_or_default(),
+            problem: "is searched in checkouts; name the directory that holds them with --repos".into(),
         })
     }
 }
 
 impl DatasetPlan {
+    /// The role of the protocol that takes checkouts, if it has one.
+    fn checkouts(&self) -> Option<&'static Role> {
+        protocol::protocol(&self.protocol)?.roles.iter().find(|role| role.kind == RoleKind::Checkouts)
+    }
+
     fn measure(
         &self,
         identity: Identity,
@@ -134,31 +144,13 @@ impl DatasetPlan {
         locations: &Locations,
         load: &LoadModel<'_>,
     ) -> Result<Cell, EvalError> {
-        if self.is_repo_search() {
-            let repositories = table::read(&locations.table(self))?;
-            let folder = locations.repositories(self)?;
-            let scores = repo_search::evaluate(&repositories, folder, method, load, |_| {})?;
-            let parts = scores.repositories.iter().map(part).collect();
-            let outcome = Outcome {
-                protocol: self.protocol.clone(),
-                parts,
-                figures: BTreeMap::new(),
-                discrepancies: Vec::new(),
-                predictions: None,
-            };
-            return Ok(Cell { identity, model: scores.model, outcome, queries: BTreeMap::new() });
-        }
         let protocol = self
             .known_protocol()
             .map_err(|problem| EvalError::Plan { path: self.name.clone().into(), problem })?;
-        let files: BTreeMap<String, Vec<PathBuf>> = self
-            .files
-            .iter()
-            .map(|(role, Paths(paths))| {
-                (role.clone(), paths.iter().map(|path| locations.data.join(path)).collect())
-            })
-            .collect();
-        let model = RefCell::new(None);
+        let mut files = locations.files(self);
+        if let Some(role) = self.checkouts() {
+            files.insert(role.name.to_owned(), vec![locations.checkouts(self)?.to_owned()]);
+        }
         let queries = RefCell::new(BTreeMap::<String, BTreeMap<String, RankedQuery>>::new());
         let languages = RefCell::new(BTreeMap::<String, Languages>::new());
         let request = Request {
@@ -166,11 +158,7 @@ impl DatasetPlan {
             files: &files,
             split: &self.split,
             options: &self.options,
-            prepare: &|corpus: Corpus<'_>| {
-                let prepared = method.prepare(corpus, load, &mut |_| {})?;
-                *model.borrow_mut() = prepared.model;
-                Ok(prepared.scorer)
-            },
+            method: &MethodWithModels { method, load },
             observe: Some(&|part, benchmark, query, scores| {
                 let mut languages = languages.borrow_mut();
                 let languages = languages
@@ -182,7 +170,7 @@ impl DatasetPlan {
             }),
         };
         let outcome = protocol::run(&request)?;
-        Ok(Cell { identity, model: model.into_inner(), outcome, queries: queries.into_inner() })
+        Ok(Cell { identity, outcome, queries: queries.into_inner() })
     }
 }
 
@@ -190,32 +178,18 @@ impl RankedQuery {
     fn new(benchmark: &Benchmark, query: &Query, scores: &[f32], languages: &Languages) -> Self {
         let nothing = BTreeMap::new();
         let judged = benchmark.qrels.get(&query.id).unwrap_or(&nothing);
-        // Equal scores stand by id, descending, as everywhere.
+        // Equal scores rank by descending id, as everywhere.
         let documents = benchmark.documents.iter().zip(scores);
         let best =
             documents.max_by(|(a, score_a), (b, score_b)| score_a.total_cmp(score_b).then(a.id.cmp(&b.id)));
         let first = best.map_or_else(
-            || Answer::new("", false, ""),
+            || FirstDocument::new("", false, ""),
             |(document, _)| {
                 let relevant = judged.get(&document.id).is_some_and(|grade| *grade > 0);
-                Answer::new(&document.id, relevant, &document.full_text())
+                FirstDocument::new(&document.id, relevant, &document.full_text())
             },
         );
         let properties = Property::ALL.map(|property| (property, property.of(query, judged, languages)));
         Self { text: query.text.clone(), properties: properties.into(), first }
     }
-}
-
-/// The queries of a repository.
-fn part(repository: &RepositoryScores) -> Part {
-    let queries = repository.queries.iter().enumerate();
-    let evaluation = Evaluation {
-        measures: vec![repo_search::MEASURE],
-        // Questions may repeat: a number makes each of them another.
-        queries: queries
-            .map(|(number, score)| (format!("{number} {}", score.query), vec![score.ndcg]))
-            .collect(),
-        confidences: repository.queries.iter().map(|score| Confidence::new(&[score.confidence])).collect(),
-    };
-    Part::rankings(repository.name.clone(), 0, evaluation)
 }

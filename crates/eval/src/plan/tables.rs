@@ -62,7 +62,7 @@ impl DatasetResults {
         shared.map(|measure| (measure.clone(), table(measure))).collect()
     }
 
-    /// What others reached.
+    /// Reference points: results of others.
     #[must_use]
     pub fn references_table(&self) -> Table {
         let measures: BTreeSet<&String> =
@@ -82,7 +82,7 @@ impl DatasetResults {
 }
 
 impl PartResults {
-    /// How many queries and documents there are.
+    /// Numbers of queries and documents as text.
     #[must_use]
     pub fn counts(&self) -> String {
         match self.documents {
@@ -94,7 +94,7 @@ impl PartResults {
     /// Means of each method with intervals, and p-values against the baseline.
     #[must_use]
     pub fn methods_table(&self, baseline: &str) -> Table {
-        // A column of p-values only where there is one.
+        // A column of p-values only if any method has one.
         let compared =
             |measure: &String| self.methods.iter().any(|method| method.over_baseline.contains_key(measure));
         let mut header = vec!["method".to_owned()];
@@ -154,7 +154,7 @@ impl PartResults {
     }
 }
 
-/// Three places after the point, whole numbers as they are.
+/// Three decimals; whole numbers as they are.
 fn number(value: Option<f64>) -> String {
     match value {
         None => String::new(),

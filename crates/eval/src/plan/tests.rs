@@ -35,25 +35,25 @@ const PLAN: &str = r#"
     references = [{ name = "Other", values = { "ndcg@10" = 0.8 }, parts = { demo = 0.7 }, source = "here" }]
 "#;
 
-fn write(folder: &Path, files: &[(&str, &str)]) {
+fn write(directory: &Path, files: &[(&str, &str)]) {
     for (name, text) in files {
-        let path = folder.join(name);
+        let path = directory.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 }
 
 fn read(plan: &str) -> Result<Plan, String> {
-    let folder = tempfile::tempdir().unwrap();
-    write(folder.path(), &[("plan.toml", plan)]);
-    Plan::read(&folder.path().join("plan.toml")).map_err(|error| error.to_string())
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), &[("plan.toml", plan)]);
+    Plan::read(&directory.path().join("plan.toml")).map_err(|error| error.to_string())
 }
 
 /// Data and checkouts that the plan is about.
 fn data() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     write(
-        folder.path(),
+        directory.path(),
         &[
             ("codes.json", r#"{"def read_csv(path): pass": 0, "def sort_list(xs): pass": 1, "x = 1": 2}"#),
             (
@@ -70,13 +70,19 @@ fn data() -> tempfile::TempDir {
             ("repos/demo/src/b.py", "def sort_list(xs):\n    pass\n"),
         ],
     );
-    folder
+    directory
 }
 
-fn run_in(folder: &Path, plan: &Plan, with_repositories: bool) -> (Result<Results, EvalError>, Vec<Event>) {
-    let locations =
-        Locations { data: folder.to_owned(), repositories: with_repositories.then(|| folder.join("repos")) };
-    let store = Store::open(&folder.join("results")).unwrap();
+fn run_in(
+    directory: &Path,
+    plan: &Plan,
+    with_repositories: bool,
+) -> (Result<Results, EvalError>, Vec<Event>) {
+    let locations = Locations {
+        data: directory.to_owned(),
+        repositories: with_repositories.then(|| directory.join("repos")),
+    };
+    let store = Store::open(&directory.join("results")).unwrap();
     let mut events = Vec::new();
     let program = Program {
         build: "a build".into(),
@@ -122,7 +128,7 @@ fn a_plan_becomes_a_page() {
     }
     assert!(page.contains("2 queries, 3 documents. In brackets: 95 % bootstrap interval"), "{page}");
     assert!(page.lines().any(|line| line.starts_with("| bm25 | 1.000 [1.000, 1.000] | ")), "{page}");
-    let latex = results.tables(Layout::Latex);
+    let latex = results.sections().render(Layout::Latex);
     assert!(latex.contains("method & mrr & p & recall@1 & p \\\\"), "{latex}");
 }
 
@@ -147,10 +153,10 @@ fn a_page_of_html_needs_no_other_file_and_shows_texts_as_they_are() {
 
 #[test]
 fn what_was_measured_is_not_measured_again_and_comes_out_the_same() {
-    let (folder, plan) = (data(), read(PLAN).unwrap());
-    let (first, events) = run_in(folder.path(), &plan, true);
+    let (directory, plan) = (data(), read(PLAN).unwrap());
+    let (first, events) = run_in(directory.path(), &plan, true);
     assert_eq!(events, [Event::Started; 3]);
-    let (again, events) = run_in(folder.path(), &plan, true);
+    let (again, events) = run_in(directory.path(), &plan, true);
     assert_eq!(events, [Event::Known; 3]);
     let json = |results: &Results| serde_json::to_string(results).unwrap();
     let first = first.unwrap();
@@ -158,13 +164,13 @@ fn what_was_measured_is_not_measured_again_and_comes_out_the_same() {
     assert_eq!(first, serde_json::from_str(&json(&first)).unwrap());
     // Cut off, a cell is as good as none; of changed data there is another one.
     let cells =
-        || fs::read_dir(folder.path().join("results/cells")).unwrap().map(|cell| cell.unwrap().path());
+        || fs::read_dir(directory.path().join("results/cells")).unwrap().map(|cell| cell.unwrap().path());
     let cut = cells().filter(|cell| cell.extension().is_some()).min().unwrap();
     let text = fs::read(&cut).unwrap();
     fs::write(&cut, &text[..text.len() / 2]).unwrap();
-    fs::write(folder.path().join("results/cells/.partial-killed"), "x").unwrap();
-    write(folder.path(), &[("repos/demo/src/b.py", "def nothing():\n    pass\n")]);
-    let (changed, events) = run_in(folder.path(), &plan, true);
+    fs::write(directory.path().join("results/cells/.partial-killed"), "x").unwrap();
+    write(directory.path(), &[("repos/demo/src/b.py", "def nothing():\n    pass\n")]);
+    let (changed, events) = run_in(directory.path(), &plan, true);
     let started = events.iter().filter(|event| **event == Event::Started).count();
     assert!(started >= 1 && changed.unwrap().datasets[1].parts[0].methods[0].metrics["ndcg@10"] == 1.0);
     assert!(cells().all(|cell| !cell.to_string_lossy().contains("partial")));
@@ -193,7 +199,7 @@ impl Embedder for Constant {
 
 #[test]
 fn each_build_model_and_server_is_measured_for_itself() {
-    let folder = data();
+    let directory = data();
     let methods = r#"["bow", "rrf(bow, static)", "api:small"]"#;
     let mut plan = read(&PLAN.replacen(r#"["bow", "bm25"]"#, methods, 1)).unwrap();
     plan.datasets.truncate(1);
@@ -204,8 +210,8 @@ fn each_build_model_and_server_is_measured_for_itself() {
             api: &|api| Ok(format!("{} at {server}", api.model)),
             chat: &|chat| Ok(format!("{} at {server}", chat.model)),
         };
-        let locations = Locations { data: folder.path().to_owned(), repositories: None };
-        let store = Store::open(&folder.path().join("results")).unwrap();
+        let locations = Locations { data: directory.path().to_owned(), repositories: None };
+        let store = Store::open(&directory.path().join("results")).unwrap();
         let mut started = Vec::new();
         let run = plan.run(&locations, &store, &program, |event, _, method| {
             if event == Event::Started {
@@ -227,16 +233,16 @@ fn each_build_model_and_server_is_measured_for_itself() {
 
 #[test]
 fn two_runs_at_once_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let _held = Store::open(folder.path()).unwrap();
-    let error = Store::open(folder.path()).unwrap_err().to_string();
+    let directory = tempfile::tempdir().unwrap();
+    let _held = Store::open(directory.path()).unwrap();
+    let error = Store::open(directory.path()).unwrap_err().to_string();
     assert!(error.contains("another process writes these results"), "{error}");
 }
 
 #[test]
 fn repository_search_needs_checkouts() {
     let error = run(&read(PLAN).unwrap(), false).unwrap_err().to_string();
-    assert!(error.contains("table.tsv: is searched in checkouts; name the folder"), "{error}");
+    assert!(error.contains("table.tsv: is searched in checkouts; name the directory"), "{error}");
 }
 
 #[test]

@@ -29,32 +29,37 @@ pub(super) static ADVTEST: Protocol = Protocol {
         Role::optional(
             "predictions",
             &["advtest-predictions"],
-            "lists for the test split, scored in the method's place",
+            "lists for the test split, scored instead of a method's",
         ),
     ],
     measures: &[Measure::ReciprocalRank(None)],
     options: &["depth"],
     discrepancies: &[],
+    strata: None,
     run,
 };
 
 fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
     let tokens = convert::Options { tokens: true, ..convert::Options::default() };
-    let (mut parts, mut figures, mut handed_in) = (Vec::new(), BTreeMap::new(), None);
+    let (mut parts, mut model, mut figures, mut handed_in) = (Vec::new(), None, BTreeMap::new(), None);
     if request.has("dev") {
         let benchmark = request.benchmark(&["dev"], &tokens)?;
-        parts.push(super::full_corpus::rank(request, "dev", &benchmark, TiePolicy::Pessimistic)?);
+        let (part, model_of_dev) =
+            super::full_corpus::rank(request, "dev", &benchmark, TiePolicy::Pessimistic)?;
+        parts.push(part);
+        model = model_of_dev;
     }
     if request.has("test") {
         let benchmark = request.benchmark(&["test"], &tokens)?;
         let lists = match request.has("predictions") {
             true => predictions(request)?,
             false => {
-                let scorer = request.prepare(&benchmark)?;
+                let prepared = request.prepare(&benchmark)?;
+                model = prepared.model;
                 let conventions = request.options.conventions(TiePolicy::IndexDesc);
                 let depth = request.options.depth.unwrap_or(DEPTH);
                 let mut lists = HashMap::new();
-                evaluate_method(&benchmark, scorer.as_ref(), &[], &conventions, |query, scores| {
+                evaluate_method(&benchmark, prepared.scorer.as_ref(), &[], &conventions, |query, scores| {
                     let best = best_positions(scores, depth);
                     let ids = best.into_iter().map(|position| benchmark.documents[position].id.clone());
                     lists.insert(query.to_owned(), ids.collect::<Vec<_>>());
@@ -92,12 +97,12 @@ fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
     if parts.is_empty() {
         return Err(request.missing_any());
     }
-    let mut outcome = Outcome::new(request, parts);
+    let mut outcome = Outcome::new(request, model, parts);
     (outcome.figures, outcome.predictions) = (figures, handed_in);
     Ok(outcome)
 }
 
-/// Positions of the greatest scores, best first, later ones first among equals. Scores are not NaN.
+/// Positions of the highest scores, best first, later ones first among equals. Scores are not NaN.
 fn best_positions(scores: &[f32], depth: usize) -> Vec<usize> {
     let mut positions: Vec<usize> = (0..scores.len()).collect();
     positions.sort_unstable_by(|&a, &b| {
@@ -107,7 +112,7 @@ fn best_positions(scores: &[f32], depth: usize) -> Vec<usize> {
     positions
 }
 
-/// The lists of a file by url.
+/// The lists of the predictions by url.
 fn predictions(request: &Request<'_>) -> Result<HashMap<String, Vec<String>>, EvalError> {
     let mut lists: HashMap<String, Vec<String>> = HashMap::new();
     for source in request.sources("predictions")? {

@@ -4,7 +4,7 @@ use super::request::{Request, Sampling};
 use super::{BENCHMARK, Outcome, Part, Protocol};
 use crate::EvalError;
 use crate::evaluation::Evaluation;
-use crate::method::Scorer;
+use crate::method::{Prepared, Scorer};
 use quarry_corpus::dataset::convert;
 use quarry_corpus::dataset::distractors::{self, sample};
 use quarry_corpus::formats::{Document, FormatError, Query};
@@ -28,9 +28,10 @@ pub(super) static DISTRACTORS_PROTOCOL: Protocol = Protocol {
     measures: &[Measure::ReciprocalRank(None)],
     options: &["measures", "ties", "seeds", "distractors", "sampling", "without_twins"],
     discrepancies: &["G2", "G4", "G5"],
+    strata: None,
     run: |request| {
         let benchmark = request.benchmark(&["benchmark"], &convert::Options::default())?;
-        let scorer = request.prepare(&benchmark)?;
+        let Prepared { scorer, model } = request.prepare(&benchmark)?;
         let queries: HashMap<&str, &Query> =
             benchmark.queries.iter().map(|query| (query.id.as_str(), query)).collect();
         let positions: HashMap<&str, usize> = (0..)
@@ -63,7 +64,7 @@ pub(super) static DISTRACTORS_PROTOCOL: Protocol = Protocol {
             parts.push(part);
             figures.push(of_seed);
         }
-        let mut outcome = Outcome::new(request, parts).with_discrepancies(match sampling {
+        let mut outcome = Outcome::new(request, model, parts).with_discrepancies(match sampling {
             Sampling::Uniform => &["G2", "G5"],
             Sampling::Rolling => &["G2", "G4", "G5"],
         });
@@ -72,12 +73,12 @@ pub(super) static DISTRACTORS_PROTOCOL: Protocol = Protocol {
     },
 };
 
-/// What one query is ranked among.
+/// The documents that are ranked for one query.
 pub(super) struct Candidates<'a> {
     pub query: &'a Query,
     /// Positions in the corpus: distractors, then what answers the query.
     pub positions: Vec<usize>,
-    /// How many of them answer the query.
+    /// Number of them that answer the query.
     pub n_answers: usize,
 }
 
@@ -98,13 +99,13 @@ pub(super) fn rank(
     for (list, scores) in lists.iter().zip(scores) {
         let first_answer = list.positions.len() - list.n_answers;
         let judged: Vec<(usize, i32)> =
-            (first_answer..list.positions.len()).map(|place| (place, 1)).collect();
-        // A rolling sample may hold the answer twice, so that places tell candidates apart where nothing else does.
+            (first_answer..list.positions.len()).map(|position| (position, 1)).collect();
+        // A rolling sample may hold the answer twice, so that positions tell candidates apart.
         let ids: Vec<(&str, usize)> = list
             .positions
             .iter()
             .enumerate()
-            .map(|(place, position)| (documents[*position].id.as_str(), place))
+            .map(|(number, position)| (documents[*position].id.as_str(), number))
             .collect();
         let ranking = rank_judged(&ids, &scores, &judged, conventions.ties)?;
         let grades = vec![1; list.n_answers];
@@ -114,10 +115,9 @@ pub(super) fn rank(
         evaluation.confidences.push(Confidence::new(&scores));
     }
     if evaluation.queries.is_empty() {
-        return Err(MetricsError::NoQueries {
-            remedy: "no query has a relevant document; check the judgements",
-        }
-        .into());
+        return Err(
+            MetricsError::NoQueries { remedy: "no query has a relevant document; check the qrels" }.into()
+        );
     }
     Ok(Part::rankings(name, documents.len(), evaluation))
 }
@@ -187,7 +187,7 @@ mod tests {
         check(outcome.figures["mrr deviation"], 0.0);
         check(outcome.figures["mrr ceiling"], (1.0 + 1.0 + 1.0 / 2.0 + 1.0 / 2.0) / 4.0);
         assert_eq!(outcome.discrepancies, ["G2", "G5"]);
-        fixture.options = crate::protocol::Options {
+        fixture.options = crate::protocol::ProtocolOptions {
             distractors: Some(2),
             sampling: Some(Sampling::Uniform),
             without_twins: true,

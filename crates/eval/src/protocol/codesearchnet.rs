@@ -7,7 +7,7 @@ use super::request::Request;
 use super::{Outcome, Part, Protocol, Role};
 use crate::EvalError;
 use crate::evaluation::{Evaluation, evaluate_method};
-use crate::method::{Corpus, QUERIES_PER_BATCH};
+use crate::method::{Corpus, Prepared, QUERIES_PER_BATCH};
 use quarry_corpus::dataset::numpy_random::shuffled;
 use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::qrels::Qrels;
@@ -31,6 +31,7 @@ pub(super) static CSN_MRR: Protocol = Protocol {
     measures: &[Measure::ReciprocalRank(None)],
     options: &["measures", "seeds", "batch"],
     discrepancies: &[],
+    strata: None,
     run: csn_mrr,
 };
 
@@ -39,7 +40,7 @@ fn csn_mrr(request: &Request<'_>) -> Result<Outcome, EvalError> {
     let pairs: Vec<&Pair> = pairs.iter().filter(|pair| pair.label != Some(0)).collect();
     // As the script does, where there are too few for one batch.
     let size = request.options.batch.unwrap_or(BATCH).clamp(1, pairs.len().max(1));
-    let (mut parts, mut figures) = (Vec::new(), Vec::new());
+    let (mut parts, mut model, mut figures) = (Vec::new(), None, Vec::new());
     for seed in request.options.seeds(0) {
         let order = shuffled(pairs.len(), seed);
         let mut evaluations = ["queries for each code", "codes for each query"].map(|direction| {
@@ -48,12 +49,13 @@ fn csn_mrr(request: &Request<'_>) -> Result<Outcome, EvalError> {
             (direction, none)
         });
         for batch in order.chunks_exact(size) {
-            let scores = score_batch(request, &pairs, batch)?;
-            for (place, number) in batch.iter().enumerate() {
-                let of_queries = scores.iter().map(|of_query| of_query[place]).collect();
-                let of_codes = scores[place].clone();
+            let scores;
+            (scores, model) = score_batch(request, &pairs, batch)?;
+            for (position, number) in batch.iter().enumerate() {
+                let of_queries = scores.iter().map(|of_query| of_query[position]).collect();
+                let of_codes = scores[position].clone();
                 for ((_, evaluation), scores) in evaluations.iter_mut().zip([of_queries, of_codes]) {
-                    add_ranked(evaluation, number.to_string(), &scores, place)?;
+                    add_ranked(evaluation, number.to_string(), &scores, position)?;
                 }
             }
         }
@@ -75,13 +77,17 @@ fn csn_mrr(request: &Request<'_>) -> Result<Outcome, EvalError> {
         of_seed.insert("pairs dropped".into(), (pairs.len() % size) as f64);
         figures.push(of_seed);
     }
-    let mut outcome = Outcome::new(request, parts);
+    let mut outcome = Outcome::new(request, model, parts);
     outcome.figures = over_seeds(&figures);
     Ok(outcome)
 }
 
-/// Scores of the codes of a batch for each of its queries.
-fn score_batch(request: &Request<'_>, pairs: &[&Pair], batch: &[usize]) -> Result<Vec<Vec<f32>>, EvalError> {
+/// Scores of the codes of a batch for each of its queries, and the model that gave them.
+fn score_batch(
+    request: &Request<'_>,
+    pairs: &[&Pair],
+    batch: &[usize],
+) -> Result<(Vec<Vec<f32>>, Option<String>), EvalError> {
     let text = |text: &str, id: &usize| (id.to_string(), text.to_owned());
     let documents: Vec<Document> = batch
         .iter()
@@ -93,23 +99,23 @@ fn score_batch(request: &Request<'_>, pairs: &[&Pair], batch: &[usize]) -> Resul
         .map(|number| text(pairs[*number].query.form(true), number))
         .map(|(id, text)| Query { id, text })
         .collect();
-    let scorer = (request.prepare)(Corpus { documents: &documents, qrels: None })?;
+    let Prepared { scorer, model } = request.method.prepare(Corpus { documents: &documents, qrels: None })?;
     let mut scores = Vec::with_capacity(queries.len());
     for queries in queries.chunks(QUERIES_PER_BATCH) {
         scores.extend(scorer.scores(&queries.iter().collect::<Vec<_>>())?);
     }
-    Ok(scores)
+    Ok((scores, model))
 }
 
-/// Adds a query whose one answer stands at a place, behind all that score the same.
+/// Adds a query whose only answer is at a position, ranked behind all that score the same.
 fn add_ranked(
     evaluation: &mut Evaluation,
     query: String,
     scores: &[f32],
     answer: usize,
 ) -> Result<(), EvalError> {
-    let places: Vec<usize> = (0..scores.len()).collect();
-    let ranking = rank_judged(&places, scores, &[(answer, 1)], TiePolicy::Pessimistic)?;
+    let positions: Vec<usize> = (0..scores.len()).collect();
+    let ranking = rank_judged(&positions, scores, &[(answer, 1)], TiePolicy::Pessimistic)?;
     let values = evaluation.measures.iter().map(|of| of.value(&ranking, &[1], Default::default())).collect();
     evaluation.queries.push((query, values));
     evaluation.confidences.push(Confidence::new(scores));
@@ -122,7 +128,7 @@ pub(super) const FUNCTIONS: &[&str] =
 
 const ANNOTATIONS: Role = Role::required("annotations", &["csn99"], "annotationStore.csv");
 
-/// The challenge.
+/// The CodeSearchNet challenge.
 pub(super) static CSN99_NDCG: Protocol = Protocol {
     name: "csn99-ndcg",
     source: "CodeSearchNet, relevanceeval.py",
@@ -136,6 +142,7 @@ pub(super) static CSN99_NDCG: Protocol = Protocol {
     measures: &[Measure::Ndcg(None)],
     options: &["depth"],
     discrepancies: &[],
+    strata: None,
     run: csn99_ndcg,
 };
 
@@ -147,7 +154,7 @@ fn csn99_ndcg(request: &Request<'_>) -> Result<Outcome, EvalError> {
     let relevances = mean_relevances(&annotations(request)?);
     let mut corpora: BTreeMap<String, Vec<Document>> = BTreeMap::new();
     for source in request.sources("corpus")? {
-        // Functions without documentation do not say their language, but stand in one file with those that do.
+        // Functions without documentation do not name their language, but share a file with those that do.
         let (mut language, mut documents) = (None, Vec::new());
         source.for_each(&mut |record| {
             match record {
@@ -172,13 +179,14 @@ fn csn99_ndcg(request: &Request<'_>) -> Result<Outcome, EvalError> {
         };
         corpora.entry(language.to_lowercase()).or_default().append(&mut documents);
     }
-    let (mut parts, mut figures) = (Vec::new(), BTreeMap::<String, f64>::new());
+    let (mut parts, mut model, mut figures) = (Vec::new(), None, BTreeMap::<String, f64>::new());
     let n_languages = corpora.len() as f64;
     for (language, mut documents) in corpora {
         let mut known = HashSet::new();
         documents.retain(|document| known.insert(document.id.clone()));
         let of_language = &relevances[&language];
-        let scorer = (request.prepare)(Corpus { documents: &documents, qrels: None })?;
+        let prepared = request.method.prepare(Corpus { documents: &documents, qrels: None })?;
+        model = prepared.model;
         let ids: Vec<&str> = documents.iter().map(|document| document.id.as_str()).collect();
         let queries: Vec<Query> =
             of_language.keys().map(|query| Query { id: query.clone(), text: query.clone() }).collect();
@@ -188,7 +196,7 @@ fn csn99_ndcg(request: &Request<'_>) -> Result<Outcome, EvalError> {
             (convention, none)
         });
         for batch in queries.chunks(QUERIES_PER_BATCH) {
-            let scores = scorer.scores(&batch.iter().collect::<Vec<_>>())?;
+            let scores = prepared.scorer.scores(&batch.iter().collect::<Vec<_>>())?;
             for (query, scores) in batch.iter().zip(scores) {
                 let annotated = &of_language[&query.id];
                 let order = best_first(&ids, &scores)?;
@@ -228,7 +236,7 @@ fn csn99_ndcg(request: &Request<'_>) -> Result<Outcome, EvalError> {
             parts.push(part);
         }
     }
-    let mut outcome = Outcome::new(request, parts);
+    let mut outcome = Outcome::new(request, model, parts);
     outcome.figures = figures;
     Ok(outcome)
 }
@@ -291,7 +299,7 @@ fn mean_relevances(annotations: &[Annotation]) -> Relevances {
     relevances
 }
 
-/// What CoSQA+ made of the challenge.
+/// The challenge as CoSQA+ uses it.
 pub(super) static CSN99_PYTHON: Protocol = Protocol {
     name: "csn99-python",
     source: "CoSQA+ version 1, CSN Python test set",
@@ -313,6 +321,7 @@ pub(super) static CSN99_PYTHON: Protocol = Protocol {
     ],
     options: &["measures", "ties"],
     discrepancies: &["V5"],
+    strata: None,
     run: csn99_python,
 };
 
@@ -338,7 +347,7 @@ fn csn99_python(request: &Request<'_>) -> Result<Outcome, EvalError> {
         ("annotated pairs".to_owned(), qrels.values().map(BTreeMap::len).sum::<usize>() as f64),
         ("annotated functions".to_owned(), annotated.len() as f64),
     ]);
-    let mut parts = Vec::new();
+    let (mut parts, mut model) = (Vec::new(), None);
     if request.has("corpus") {
         let mut texts: HashMap<String, String> = HashMap::new();
         for source in request.sources("corpus")? {
@@ -375,16 +384,20 @@ fn csn99_python(request: &Request<'_>) -> Result<Outcome, EvalError> {
             let queries =
                 qrels.keys().map(|query| Query { id: query.clone(), text: query.clone() }).collect();
             let benchmark = Benchmark { documents, queries, qrels: of_links };
-            let scorer = request.prepare(&benchmark)?;
+            let prepared = request.prepare(&benchmark)?;
+            model = prepared.model;
             let conventions = request.options.conventions(TiePolicy::IndexDesc);
-            let evaluation =
-                evaluate_method(&benchmark, scorer.as_ref(), &request.measures(), &conventions, |_, _| {
-                    Ok(())
-                })?;
+            let evaluation = evaluate_method(
+                &benchmark,
+                prepared.scorer.as_ref(),
+                &request.measures(),
+                &conventions,
+                |_, _| Ok(()),
+            )?;
             parts.push(Part::rankings(name, benchmark.documents.len(), evaluation));
         }
     }
-    let mut outcome = Outcome::new(request, parts).with_discrepancies(&["V5"]);
+    let mut outcome = Outcome::new(request, model, parts).with_discrepancies(&["V5"]);
     outcome.figures = figures;
     Ok(outcome)
 }

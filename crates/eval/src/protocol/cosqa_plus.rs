@@ -5,6 +5,7 @@ use super::request::Request;
 use super::{Outcome, Part, Protocol, Role};
 use crate::EvalError;
 use crate::evaluation::{Conventions, Evaluation, Unjudged, evaluate_method, values};
+use crate::method::Prepared;
 use quarry_corpus::dataset::convert;
 use quarry_corpus::dataset::split::{self, deal};
 use quarry_corpus::formats::beir::Benchmark;
@@ -44,6 +45,7 @@ pub(super) static COSQA_PLUS_V1: Protocol = Protocol {
     ],
     options: OPTIONS,
     discrepancies: &["P5", "P10"],
+    strata: None,
     run: |request| run(request, "P5", BY_POSITIVES.to_vec()),
 };
 
@@ -62,6 +64,7 @@ pub(super) static COSQA_PLUS_V2: Protocol = Protocol {
     ],
     options: OPTIONS,
     discrepancies: &["P10", "V3", "V4", "V7"],
+    strata: None,
     run: |request| {
         let mut outcome = run(request, "V7", (1..=20).collect())?;
         outcome.discrepancies.extend(["V3", "V4"].map(String::from));
@@ -74,7 +77,7 @@ const BY_POSITIVES: [usize; 4] = [2, 3, 4, 5];
 
 fn run(request: &Request<'_>, discrepancy: &str, by_positives: Vec<usize>) -> Result<Outcome, EvalError> {
     let benchmark = request.benchmark(&["codes", "pairs"], &convert::Options::default())?;
-    let scorer = request.prepare(&benchmark)?;
+    let Prepared { scorer, model } = request.prepare(&benchmark)?;
     let conventions = request.options.conventions(TiePolicy::IndexDesc);
     let measures: Vec<Measure> =
         request.measures().into_iter().map(|measure| cut_off(request, measure)).collect();
@@ -94,10 +97,10 @@ fn run(request: &Request<'_>, discrepancy: &str, by_positives: Vec<usize>) -> Re
             if judged.values().all(|grade| *grade < 1) {
                 return Ok(());
             }
-            let mut places: Vec<(usize, i32)> =
+            let mut judged_positions: Vec<(usize, i32)> =
                 judged.iter().map(|(document, grade)| (positions[document.as_str()], *grade)).collect();
-            places.sort_unstable();
-            let ranking = rank_judged(&ids, scores, &places, conventions.ties)?;
+            judged_positions.sort_unstable();
+            let ranking = rank_judged(&ids, scores, &judged_positions, conventions.ties)?;
             let values = values(&measures, ranking, judged, &conventions);
             variant.evaluated.push((query.to_owned(), values, confidence));
             Ok(())
@@ -132,7 +135,7 @@ fn run(request: &Request<'_>, discrepancy: &str, by_positives: Vec<usize>) -> Re
     );
     figures
         .insert("positives".into(), benchmark.qrels.keys().map(|of| n_positives(of)).sum::<usize>() as f64);
-    let mut outcome = Outcome::new(request, parts).with_discrepancies(&["P10", discrepancy]);
+    let mut outcome = Outcome::new(request, model, parts).with_discrepancies(&["P10", discrepancy]);
     outcome.figures = figures;
     Ok(outcome)
 }
@@ -152,7 +155,7 @@ fn cut_off(request: &Request<'_>, measure: Measure) -> Measure {
     }
 }
 
-/// The same scores under other judgements.
+/// The same scores under other judgments.
 struct Variant {
     name: String,
     qrels: Qrels,
@@ -176,7 +179,7 @@ impl Variant {
     }
 }
 
-/// The judgements without those that only one encoder's candidates brought, for each encoder. What no encoder brought,
+/// The judgments without those that only one encoder's candidates brought, for each encoder. What no encoder brought,
 /// as generated codes, stays.
 fn without_each_pool(request: &Request<'_>, qrels: &Qrels) -> Result<Vec<Variant>, EvalError> {
     let mut pools: Vec<(String, HashSet<(String, String)>)> = Vec::new();
@@ -233,7 +236,7 @@ fn folded(
     Ok((parts, over_seeds(&means)))
 }
 
-/// The evaluation of some of its queries.
+/// The evaluation restricted to the wanted queries.
 fn only(evaluation: &Evaluation, wanted: impl Fn(&str) -> bool) -> Evaluation {
     let kept =
         || evaluation.queries.iter().zip(&evaluation.confidences).filter(|((query, _), _)| wanted(query));

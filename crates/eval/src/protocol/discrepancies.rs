@@ -6,7 +6,7 @@ pub struct Discrepancy {
     /// Short name, a letter for the paper (C CoSQA, G GenCodeSearchNet, Q Query4Code, P CoSQA+ version 1, V CoSQA+
     /// version 2) and a number.
     pub number: &'static str,
-    /// What differs, in one sentence.
+    /// The difference, in one sentence.
     pub about: &'static str,
 }
 
@@ -119,7 +119,7 @@ pub static DISCREPANCIES: &[Discrepancy] = &[
     },
 ];
 
-/// The discrepancy of a number.
+/// The discrepancy with a number.
 #[must_use]
 pub fn discrepancy(number: &str) -> Option<&'static Discrepancy> {
     DISCREPANCIES.iter().find(|discrepancy| discrepancy.number == number)

@@ -4,6 +4,7 @@ use super::request::Request;
 use super::{BENCHMARK, Outcome, Part, Protocol, Role};
 use crate::EvalError;
 use crate::evaluation::evaluate_method;
+use crate::method::Prepared;
 use quarry_corpus::dataset::convert;
 use quarry_corpus::formats::Query;
 use quarry_corpus::formats::beir::Benchmark;
@@ -14,7 +15,7 @@ use quarry_metrics::significance::mean;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// What papers report of a ranking of everything.
+/// Measures that papers report of a ranking of all documents.
 const MEASURES: [Measure; 4] = [
     Measure::ReciprocalRank(None),
     Measure::AveragePrecision(None),
@@ -31,10 +32,11 @@ pub(super) static FULL_CORPUS: Protocol = Protocol {
     measures: &MEASURES,
     options: &["measures", "ties"],
     discrepancies: &[],
+    strata: None,
     run: |request| {
         let benchmark = request.benchmark(&["benchmark"], &convert::Options::default())?;
-        let part = rank(request, "all", &benchmark, TiePolicy::DocidDesc)?;
-        let mut outcome = Outcome::new(request, vec![part]);
+        let (part, model) = rank(request, "all", &benchmark, TiePolicy::DocidDesc)?;
+        let mut outcome = Outcome::new(request, model, vec![part]);
         outcome.figures.insert("mrr ceiling, equal texts in any order".into(), ceiling(&benchmark));
         Ok(outcome)
     },
@@ -78,10 +80,11 @@ pub(super) static COSQA_SEARCH: Protocol = Protocol {
     measures: &MEASURES,
     options: &["measures", "ties", "as_released"],
     discrepancies: &["C5", "C11"],
+    strata: None,
     run: |request| {
         let benchmark = cosqa(request)?;
-        let part = rank(request, "all", &benchmark, cosqa_ties(request))?;
-        Ok(Outcome::new(request, vec![part]).with_discrepancies(&["C5", "C11"]))
+        let (part, model) = rank(request, "all", &benchmark, cosqa_ties(request))?;
+        Ok(Outcome::new(request, model, vec![part]).with_discrepancies(&["C5", "C11"]))
     },
 };
 
@@ -94,14 +97,16 @@ pub(super) static COSQA_ABLATION: Protocol = Protocol {
     measures: &MEASURES,
     options: &["measures", "ties", "as_released"],
     discrepancies: &["C6", "C11"],
+    strata: None,
     run: |request| {
         let complete = cosqa(request)?;
         let ties = cosqa_ties(request);
-        let mut parts = vec![rank(request, "complete", &complete, ties)?];
+        let (part, model) = rank(request, "complete", &complete, ties)?;
+        let mut parts = vec![part];
         for variant in VARIANTS {
-            parts.push(rank(request, variant.name, &variant.apply(&complete), ties)?);
+            parts.push(rank(request, variant.name, &variant.apply(&complete), ties)?.0);
         }
-        let mut outcome = Outcome::new(request, parts).with_discrepancies(&["C6", "C11"]);
+        let mut outcome = Outcome::new(request, model, parts).with_discrepancies(&["C6", "C11"]);
         let codes = || complete.documents.iter().map(|document| document.text.as_str());
         let undocumented = codes().filter(|code| !code.contains(MARK)).count();
         outcome.figures.insert("codes without documentation".into(), undocumented as f64);
@@ -125,14 +130,14 @@ fn cosqa_ties(request: &Request<'_>) -> TiePolicy {
     if request.options.as_released { TiePolicy::IndexDesc } else { TiePolicy::DocidDesc }
 }
 
-/// Ranks a whole benchmark.
+/// Ranks a whole benchmark; also the model that did.
 pub(super) fn rank(
     request: &Request<'_>,
     name: &str,
     benchmark: &Benchmark,
     ties: TiePolicy,
-) -> Result<Part, EvalError> {
-    let scorer = request.prepare(benchmark)?;
+) -> Result<(Part, Option<String>), EvalError> {
+    let Prepared { scorer, model } = request.prepare(benchmark)?;
     let (measures, conventions) = (request.measures(), request.options.conventions(ties));
     let queries: HashMap<&str, &Query> =
         benchmark.queries.iter().map(|query| (query.id.as_str(), query)).collect();
@@ -143,10 +148,10 @@ pub(super) fn rank(
                 _ => Ok(()),
             }
         })?;
-    Ok(Part::rankings(name, benchmark.documents.len(), evaluation))
+    Ok((Part::rankings(name, benchmark.documents.len(), evaluation), model))
 }
 
-/// What stands around the documentation of a code.
+/// Delimiter of the documentation in a code.
 const MARK: &str = "\"\"\"";
 
 /// Which components of a code are kept.
@@ -190,7 +195,7 @@ impl Variant {
     }
 }
 
-/// Header, documentation and body of a code: what stands before the first `"""`, between it and the second, and after
+/// Header, documentation and body of a code: the text before the first `"""`, between it and the second, and after
 /// that one. A code without the mark is all header.
 fn components(code: &str) -> [&str; 3] {
     let (header, rest) = code.split_once(MARK).unwrap_or((code, ""));

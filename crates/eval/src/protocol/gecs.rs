@@ -1,6 +1,6 @@
 //! GenCodeSearchNet: eight test sets, ranked and matched, and what they say together about generalisation.
 //!
-//! As in github.com/drndr/gencodesearchnet, where it is as the paper says, and else as an option.
+//! As in github.com/drndr/gencodesearchnet where that agrees with the paper; its other choices are options.
 
 use super::candidates::{Candidates, DISTRACTORS, SEED, ceiling, over_seeds, rank, too_few};
 use super::matching::{THRESHOLD, best_threshold};
@@ -43,6 +43,7 @@ pub(super) static GECS: Protocol = Protocol {
     measures: &[Measure::ReciprocalRank(None)],
     options: &["seeds", "distractors", "sampling", "without_twins", "as_released"],
     discrepancies: &["G1", "G2", "G3", "G4", "G5", "G7", "G8", "G9"],
+    strata: None,
     run,
 };
 
@@ -70,7 +71,7 @@ fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
     let seeds = request.options.seeds(SEED);
     let (mut parts, mut by_seed) = (Vec::new(), vec![BTreeMap::new(); seeds.len()]);
     let mut of_sets = vec![BTreeMap::<&str, BTreeMap<String, f64>>::new(); seeds.len()];
-    let mut figures = BTreeMap::new();
+    let (mut model, mut figures) = (None, BTreeMap::new());
     let mut discrepancies = vec!["G2", "G7"];
     let mut add = |number| {
         if !discrepancies.contains(&number) {
@@ -97,14 +98,11 @@ fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
             let ceiling = ceiling(&set.documents, &lists);
             let mut documents = set.documents.clone();
             let negatives = negatives(&mut documents, set.negatives.as_deref(), set.name, seed);
-            let scorer = (request.prepare)(Corpus { documents: &documents, qrels: None })?;
-            let ranked = rank(
-                request,
-                &format!("{} ranking, seed {seed}", set.name),
-                &set.documents,
-                scorer.as_ref(),
-                &lists,
-            )?;
+            let prepared = request.method.prepare(Corpus { documents: &documents, qrels: None })?;
+            let scorer = prepared.scorer.as_ref();
+            model = prepared.model;
+            let ranked =
+                rank(request, &format!("{} ranking, seed {seed}", set.name), &set.documents, scorer, &lists)?;
             let of_seed: &mut BTreeMap<String, f64> = &mut by_seed[index];
             let mrr = ranked.means()["mrr"];
             of_seed.insert(format!("{} mrr", set.name), mrr);
@@ -115,7 +113,7 @@ fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
             keep("mrr", mrr);
             parts.push(ranked);
             if let Some(negatives) = negatives {
-                let (part, best) = matched(&set, &negatives, documents.len(), scorer.as_ref(), seed)?;
+                let (part, best) = matched(&set, &negatives, documents.len(), scorer, seed)?;
                 let means = part.means();
                 for (name, value) in [
                     ("accuracy", means["accuracy"]),
@@ -142,7 +140,7 @@ fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
         }
     }
     figures.extend(over_seeds(&by_seed));
-    let mut outcome = Outcome::new(request, parts).with_discrepancies(&discrepancies);
+    let mut outcome = Outcome::new(request, model, parts).with_discrepancies(&discrepancies);
     outcome.figures = figures;
     Ok(outcome)
 }
@@ -156,7 +154,7 @@ fn read(request: &Request<'_>, role: &'static str) -> Result<Set, EvalError> {
     let mut negatives = Vec::new();
     for pair in request.pairs(role)?.into_iter().filter(|pair| pair.label == wanted) {
         let id = set.queries.len().to_string();
-        // The web query, or what the release has in its place.
+        // The web query, or what the release has instead.
         let text = if format == "cosqa-qa" && as_released {
             pair.documentation.clone().unwrap_or_default()
         } else if format == "cosqa-qa" {
@@ -238,7 +236,7 @@ fn twins(documents: &[Document]) -> Vec<Vec<usize>> {
 }
 
 /// For each query the position of a code that does not match it. Codes that have another form as negatives are added
-/// behind the others. `None` where there is no other code.
+/// behind the others. `None` without another code.
 fn negatives(
     documents: &mut Vec<Document>,
     forms: Option<&[String]>,
@@ -282,10 +280,10 @@ fn matched(
     let asked: Vec<(&Query, &[usize])> =
         set.queries.iter().zip(&positions).map(|(query, positions)| (query, positions.as_slice())).collect();
     let scores: Vec<f64> = scorer.scores_of(&asked)?.into_iter().flatten().map(f64::from).collect();
-    let truth: Vec<bool> = (0..scores.len()).map(|place| place % 2 == 0).collect();
-    let scored = scores.iter().zip(&truth).enumerate().map(|(place, (score, truth))| {
+    let truth: Vec<bool> = (0..scores.len()).map(|position| position % 2 == 0).collect();
+    let scored = scores.iter().zip(&truth).enumerate().map(|(position, (score, truth))| {
         let kind = if *truth { "match" } else { "no match" };
-        (format!("{} {kind}", place / 2), Some(*truth), *score)
+        (format!("{} {kind}", position / 2), Some(*truth), *score)
     });
     let values = Values::Verdicts(Verdicts::decide(scored, THRESHOLD)?);
     let part = Part {

@@ -3,7 +3,7 @@
 use super::request::Request;
 use super::{Outcome, Part, Predictions, Protocol, Role, Values, Verdicts};
 use crate::EvalError;
-use crate::method::Corpus;
+use crate::method::{Corpus, Prepared};
 use quarry_corpus::formats::{Document, FormatError, Pair, Query, Record};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -26,6 +26,7 @@ pub(super) static PAIR_MATCHING: Protocol = Protocol {
     measures: &[],
     options: &[],
     discrepancies: &["G6"],
+    strata: None,
     run: |request| {
         let mut outcome = labelled(request)?;
         if outcome.figures["positives"] == outcome.figures["pairs"] {
@@ -44,6 +45,7 @@ pub(super) static COSQA_QA: Protocol = Protocol {
     measures: &[],
     options: &[],
     discrepancies: &["P9"],
+    strata: None,
     run: |request| Ok(labelled(request)?.with_discrepancies(&["P9"])),
 };
 
@@ -60,7 +62,7 @@ pub(super) static WEBQUERYTEST: Protocol = Protocol {
         Role::optional(
             "predictions",
             &["webquery-answers"],
-            "verdicts that are scored in the method's place",
+            "verdicts that are scored instead of a method's",
         ),
         Role::optional("codes", &["cosqa-codes"], "CoSQA's code base, for the overlap of codes"),
         Role::optional(
@@ -72,6 +74,7 @@ pub(super) static WEBQUERYTEST: Protocol = Protocol {
     measures: &[],
     options: &[],
     discrepancies: &["C9", "C10"],
+    strata: None,
     run: webquerytest,
 };
 
@@ -91,24 +94,24 @@ fn labelled(request: &Request<'_>) -> Result<Outcome, EvalError> {
     let truth: Vec<Option<bool>> = pairs.iter().map(|pair| pair.label.map(|label| label > 0)).collect();
     let dev = request.pairs("dev")?;
     unlabelled(&dev, "dev")?;
-    let (parts, mut figures) = verdicts(request, &pairs, &truth, &dev)?;
+    let (parts, model, mut figures) = verdicts(request, &pairs, &truth, &dev)?;
     figures.insert("pairs".into(), pairs.len() as f64);
     figures.insert("positives".into(), truth.iter().filter(|truth| **truth == Some(true)).count() as f64);
-    let mut outcome = Outcome::new(request, parts);
+    let mut outcome = Outcome::new(request, model, parts);
     outcome.figures = figures;
     Ok(outcome)
 }
 
-/// Parts at 0.5 and, with `dev`, at the threshold that is best there, with figures.
+/// Parts at 0.5 and, with `dev`, at the threshold that is best there, with the model and figures.
 fn verdicts(
     request: &Request<'_>,
     pairs: &[Pair],
     truth: &[Option<bool>],
     dev: &[Pair],
-) -> Result<(Vec<Part>, BTreeMap<String, f64>), EvalError> {
+) -> Result<(Vec<Part>, Option<String>, BTreeMap<String, f64>), EvalError> {
     // One corpus for both, so that the scores of one pair are those of the other.
     let all: Vec<&Pair> = pairs.iter().chain(dev).collect();
-    let mut scores = scores(request, &all)?;
+    let (mut scores, model) = scores(request, &all)?;
     let of_dev = scores.split_off(pairs.len());
     let ids: Vec<String> = (0..).zip(pairs).map(|(n, pair)| pair_id(pair, n)).collect();
     let codes: HashSet<&str> = pairs.iter().map(|pair| pair.code.text.as_str()).collect();
@@ -137,7 +140,7 @@ fn verdicts(
             figures.insert(format!("{}: mean of accuracy and f1", part.name), mean);
         }
     }
-    Ok((parts, figures))
+    Ok((parts, model, figures))
 }
 
 fn webquerytest(request: &Request<'_>) -> Result<Outcome, EvalError> {
@@ -152,7 +155,7 @@ fn webquerytest(request: &Request<'_>) -> Result<Outcome, EvalError> {
         .zip(&pairs)
         .map(|(n, pair)| if known { label_of(&labels, "answers", pair, n).map(Some) } else { Ok(None) });
     let truth = truth.collect::<Result<Vec<_>, _>>()?;
-    let (parts, mut figures) = if request.has("predictions") {
+    let (parts, model, mut figures) = if request.has("predictions") {
         let predicted = self::labels(request, "predictions")?;
         let scored = (0..).zip(&pairs).zip(&truth).map(|((n, pair), truth)| {
             let says = label_of(&predicted, "predictions", pair, n)?;
@@ -164,7 +167,7 @@ fn webquerytest(request: &Request<'_>) -> Result<Outcome, EvalError> {
         let values = Values::Verdicts(Verdicts::decide(scored, THRESHOLD)?);
         let part =
             Part { name: "predictions".into(), queries: queries.len(), documents: codes.len(), values };
-        (vec![part], BTreeMap::new())
+        (vec![part], None, BTreeMap::new())
     } else {
         verdicts(request, &pairs, &truth, &request.pairs("dev")?)?
     };
@@ -196,7 +199,7 @@ fn webquerytest(request: &Request<'_>) -> Result<Outcome, EvalError> {
     }
     figures.insert("pairs".into(), pairs.len() as f64);
     discrepancies.dedup();
-    let mut outcome = Outcome::new(request, parts).with_discrepancies(&discrepancies);
+    let mut outcome = Outcome::new(request, model, parts).with_discrepancies(&discrepancies);
     outcome.figures = figures;
     let handed_in = outcome.parts.last().and_then(|part| match &part.values {
         Values::Verdicts(verdicts) => {
@@ -255,8 +258,8 @@ fn pair_id(pair: &Pair, number: usize) -> String {
     pair.id.clone().unwrap_or_else(|| number.to_string())
 }
 
-/// Score of each pair, over the different codes of all of them as corpus.
-fn scores(request: &Request<'_>, pairs: &[&Pair]) -> Result<Vec<f64>, EvalError> {
+/// Score of each pair, over the different codes of all of them as corpus, and the model that gave them.
+fn scores(request: &Request<'_>, pairs: &[&Pair]) -> Result<(Vec<f64>, Option<String>), EvalError> {
     let (mut code_positions, mut query_positions) = (HashMap::new(), HashMap::new());
     let (mut documents, mut queries) = (Vec::new(), Vec::new());
     // Of each query, the positions of its codes, and which pairs they are.
@@ -275,7 +278,7 @@ fn scores(request: &Request<'_>, pairs: &[&Pair]) -> Result<Vec<f64>, EvalError>
         asked[query].0.push(code);
         asked[query].1.push(number);
     }
-    let scorer = (request.prepare)(Corpus { documents: &documents, qrels: None })?;
+    let Prepared { scorer, model } = request.method.prepare(Corpus { documents: &documents, qrels: None })?;
     let candidates: Vec<(&Query, &[usize])> =
         queries.iter().zip(&asked).map(|(query, (codes, _))| (query, codes.as_slice())).collect();
     let mut scores = vec![0.0; pairs.len()];
@@ -284,10 +287,10 @@ fn scores(request: &Request<'_>, pairs: &[&Pair]) -> Result<Vec<f64>, EvalError>
             scores[*number] = f64::from(score);
         }
     }
-    Ok(scores)
+    Ok((scores, model))
 }
 
-/// The threshold above which pairs must score to match for the greatest accuracy, and that accuracy: halfway between
+/// The threshold above which pairs must score to match for the maximum accuracy, and that accuracy: halfway between
 /// two neighbouring scores, or below or above all of them; the least of equals. Scores are not NaN.
 pub(super) fn best_threshold(positive: &[bool], scores: &[f64]) -> (f64, f64) {
     let mut cases: Vec<(f64, bool)> = scores.iter().copied().zip(positive.iter().copied()).collect();

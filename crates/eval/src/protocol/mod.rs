@@ -13,34 +13,38 @@ mod gecs;
 mod matching;
 mod outcome;
 mod query4code;
+mod repositories;
 mod request;
 
 pub use cosqa_plus::reliability;
 pub use discrepancies::{DISCREPANCIES, Discrepancy, discrepancy};
 pub use gecs::generalisation;
-pub use outcome::{Outcome, Part, Predictions, Values, Verdict, Verdicts};
-pub use request::{Fold, Observe, Options, PrepareMethod, Request, Sampling};
+pub use outcome::{Outcome, Part, Predictions, VERDICT_MEASURES, Values, Verdict, Verdicts};
+pub use request::{Fold, MeasuredMethod, MethodWithModels, Observe, ProtocolOptions, Request, Sampling};
 
 use crate::EvalError;
 use quarry_metrics::Measure;
 
-/// A way to measure.
+/// The exact steps of a measurement.
 #[derive(Debug)]
 pub struct Protocol {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// Where it comes from: paper or repository, and what in it.
+    /// Paper or repository that it is from, with the section or script.
     pub source: &'static str,
-    /// What it does, and where it departs from its source.
+    /// What is ranked and measured, and departures from the source.
     pub about: &'static str,
-    /// Its inputs.
+    /// Inputs by role.
     pub roles: &'static [Role],
-    /// What it measures of rankings unless something else is asked for; verdicts are measured in one way.
+    /// Default measures of rankings; empty for verdicts, which always have the same measures.
     pub measures: &'static [Measure],
-    /// The [`Options`] that it takes, by the names of the fields.
+    /// The [`ProtocolOptions`] that it takes, by the names of the fields.
     pub options: &'static [&'static str],
-    /// Numbers of the discrepancies that may concern it.
+    /// Numbers of the discrepancies that may affect its results.
     pub discrepancies: &'static [&'static str],
+    /// What the parts of an outcome are, as `repository`, where the result is the mean over them; `None` where each part
+    /// is a result of its own.
+    pub strata: Option<&'static str>,
     run: fn(&Request<'_>) -> Result<Outcome, EvalError>,
 }
 
@@ -61,9 +65,10 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &cosqa_plus::COSQA_PLUS_V1,
     &cosqa_plus::COSQA_PLUS_V2,
     &query4code::QUERY4CODE,
+    &repositories::REPO_SEARCH,
 ];
 
-/// The protocol of a name.
+/// The protocol with a name.
 #[must_use]
 pub fn protocol(name: &str) -> Option<&'static Protocol> {
     PROTOCOLS.iter().copied().find(|protocol| protocol.name == name)
@@ -72,15 +77,15 @@ pub fn protocol(name: &str) -> Option<&'static Protocol> {
 /// Measures a method under a protocol.
 ///
 /// # Errors
-/// A role or option that the protocol does not know, a role that it lacks, a file that is missing or wrong, or when
-/// the method fails.
+/// When a role or option is not one of the protocol's, a required role or a file is missing, a file is malformed, or the
+/// method fails.
 pub fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
     request.check()?;
     (request.protocol.run)(request)
 }
 
 impl Protocol {
-    /// Its input of a name.
+    /// The input with a name.
     #[must_use]
     pub fn role(&self, name: &str) -> Option<&'static Role> {
         self.roles.iter().find(|role| role.name == name)
@@ -90,39 +95,54 @@ impl Protocol {
 /// An input of a protocol.
 #[derive(Debug)]
 pub struct Role {
-    /// Its name on the command line.
+    /// Name on the command line, without `--`.
     pub name: &'static str,
-    /// Names of the formats that it may have; any if empty.
+    /// Kind of files that it names.
+    pub kind: RoleKind,
+    /// Names of the formats that its files may have; any if empty.
     pub formats: &'static [&'static str],
-    /// Whether the protocol can do without.
+    /// Whether the input may be missing.
     pub optional: bool,
-    /// What it is.
+    /// Description, in lower case and without a period.
     pub about: &'static str,
+}
+
+/// Kind of files that a [`Role`] names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RoleKind {
+    /// Data sets: files, or directories in a layout of several files.
+    Data,
+    /// A directory that holds a checkout of each repository.
+    Checkouts,
 }
 
 impl Role {
     const fn required(name: &'static str, formats: &'static [&'static str], about: &'static str) -> Self {
-        Self { name, formats, optional: false, about }
+        Self { name, kind: RoleKind::Data, formats, optional: false, about }
     }
 
     const fn optional(name: &'static str, formats: &'static [&'static str], about: &'static str) -> Self {
-        Self { name, formats, optional: true, about }
+        Self { name, kind: RoleKind::Data, formats, optional: true, about }
     }
 
-    /// Its formats as text: `gecs or advtest`.
+    /// Formats as text: `gecs or advtest`.
     #[must_use]
     pub fn formats_text(&self) -> String {
-        if self.formats.is_empty() { "any format".into() } else { self.formats.join(" or ") }
+        match (self.kind, self.formats) {
+            (RoleKind::Checkouts, _) => "a directory".into(),
+            (RoleKind::Data, []) => "any format".into(),
+            (RoleKind::Data, formats) => formats.join(" or "),
+        }
     }
 }
 
 const BENCHMARK: Role =
-    Role::required("benchmark", &[], "a BEIR folder, or files of queries, documents and judgements or pairs");
+    Role::required("benchmark", &[], "a BEIR directory, or files of queries, documents, and qrels or pairs");
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::method::{Corpus, Scorer};
+    use crate::method::{Corpus, Prepared, Scorer};
     use quarry_corpus::formats::Query;
     use std::collections::BTreeMap;
     use std::fs;
@@ -148,27 +168,28 @@ mod tests {
         }
     }
 
-    fn prepare(corpus: Corpus<'_>) -> Result<Box<dyn Scorer>, EvalError> {
-        Ok(Box::new(Letters(corpus.documents.iter().map(|document| letters(&document.text)).collect())))
+    fn prepare(corpus: Corpus<'_>) -> Result<Prepared, EvalError> {
+        let vectors = corpus.documents.iter().map(|document| letters(&document.text)).collect();
+        Ok(Prepared { scorer: Box::new(Letters(vectors)), model: Some("letters".to_owned()) })
     }
 
-    /// Files in a folder, and options.
+    /// Files in a directory, and options.
     pub(super) struct Fixture {
-        folder: tempfile::TempDir,
-        pub(super) options: Options,
+        directory: tempfile::TempDir,
+        pub(super) options: ProtocolOptions,
     }
 
     impl Fixture {
         pub(super) fn new(files: &[(&str, &str)]) -> Self {
-            let folder = tempfile::tempdir().unwrap();
+            let directory = tempfile::tempdir().unwrap();
             for (name, text) in files {
-                fs::write(folder.path().join(name), text).unwrap();
+                fs::write(directory.path().join(name), text).unwrap();
             }
-            Self { folder, options: Options::default() }
+            Self { directory, options: ProtocolOptions::default() }
         }
 
         pub(super) fn files(&self, roles: &[(&str, &[&str])]) -> BTreeMap<String, Vec<PathBuf>> {
-            let path = |name: &&str| self.folder.path().join(name);
+            let path = |name: &&str| self.directory.path().join(name);
             roles.iter().map(|(role, names)| ((*role).to_owned(), names.iter().map(path).collect())).collect()
         }
 
@@ -183,7 +204,7 @@ mod tests {
                 files,
                 split: "test",
                 options: &self.options,
-                prepare: &prepare,
+                method: &prepare,
                 observe: None,
             }
         }
@@ -203,8 +224,8 @@ mod tests {
     }
 
     #[test]
-    fn the_table_names_what_there_is() {
-        let options: Vec<&str> = Options {
+    fn the_table_names_existing_options_and_discrepancies() {
+        let options: Vec<&str> = ProtocolOptions {
             measures: vec![Measure::Bpref],
             ties: Some(Default::default()),
             seeds: vec![1],
@@ -216,7 +237,7 @@ mod tests {
             fold: Some(Fold::Dev),
             as_released: true,
         }
-        .said();
+        .set();
         for known in PROTOCOLS {
             for number in known.discrepancies {
                 assert!(discrepancy(number).is_some(), "{} {number}", known.name);
@@ -232,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_protocol_does_not_know_or_lacks_is_refused() {
+    fn unknown_and_missing_roles_and_options_are_refused() {
         let mut fixture = Fixture::new(&[("pairs.json", r#"[{"idx":"1","doc":"a","code":"a","label":1}]"#)]);
         let files = fixture.files(&[("queries", &["pairs.json"])]);
         let error = fixture.error(&fixture.request("cosqa-search", &files));

@@ -1,4 +1,4 @@
-//! What a protocol finds.
+//! The result of a protocol.
 
 use super::Request;
 use crate::EvalError;
@@ -10,19 +10,23 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// What one method reached under one protocol.
+/// The result of one method by one protocol.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Name of the protocol.
     pub protocol: String,
-    /// What was measured case by case, in the order of the protocol.
+    /// Identities of the method's models and their weights ([`Prepared::model`](crate::method::Prepared::model)); `None`
+    /// for a method without a model, and for predictions that were read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Values of single cases, in the order of the protocol.
     pub parts: Vec<Part>,
     /// Numbers that are derived over parts or that describe the data, by name: aggregates, ceilings, counts, means
     /// and deviations over seeds.
     pub figures: BTreeMap<String, f64>,
     /// Numbers of the [`discrepancies`](super::DISCREPANCIES) between papers and code that concern what was measured.
     pub discrepancies: Vec<String>,
-    /// What the method would hand in, where the protocol has a form for it.
+    /// Predictions to submit, if the protocol has a format for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predictions: Option<Predictions>,
 }
@@ -53,9 +57,9 @@ pub enum Values {
 /// Decisions on pairs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdicts {
-    /// Pairs with a greater score are said to match.
+    /// Pairs with a higher score are predicted to match.
     pub threshold: f64,
-    /// One entry a pair, in the order of the file.
+    /// One entry per pair, in the order of the file.
     pub pairs: Vec<Verdict>,
 }
 
@@ -66,13 +70,25 @@ pub struct Verdict {
     pub pair: String,
     /// Whether the code answers the query; `None` where that is not public.
     pub truth: Option<bool>,
-    /// Score of the method, greater speaks for a match.
+    /// Score of the method; higher means more likely a match.
     pub score: f64,
-    /// What the method says.
+    /// Whether the method predicts a match.
     pub prediction: bool,
 }
 
-/// What a method hands in to be scored elsewhere.
+/// What can be measured of verdicts: the names in [`Part::means`].
+pub const VERDICT_MEASURES: [&str; 8] = [
+    "accuracy",
+    "precision",
+    "recall",
+    "f1",
+    "macro_f1",
+    "roc_auc",
+    "average_precision",
+    "predicted_positive",
+];
+
+/// Predictions of a method, to be scored elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "format", content = "of", rename_all = "kebab-case")]
 pub enum Predictions {
@@ -88,7 +104,7 @@ impl Part {
     pub fn rankings(name: impl Into<String>, documents: usize, mut evaluation: Evaluation) -> Self {
         let mut order: Vec<usize> = (0..evaluation.queries.len()).collect();
         order.sort_by(|&a, &b| evaluation.queries[a].0.cmp(&evaluation.queries[b].0));
-        evaluation.confidences = order.iter().map(|&place| evaluation.confidences[place]).collect();
+        evaluation.confidences = order.iter().map(|&position| evaluation.confidences[position]).collect();
         evaluation.queries.sort_by(|a, b| a.0.cmp(&b.0));
         let queries = evaluation.queries.len();
         Self { name: name.into(), queries, documents, values: Values::Rankings(evaluation) }
@@ -112,7 +128,7 @@ impl Part {
 
     /// Means by name: of each measure over the queries, or `accuracy`, `precision`, `recall`, `f1` (of the matches),
     /// `macro_f1`, `roc_auc` and `average_precision` over the pairs, without those that are not defined. Of pairs
-    /// whose truth is not public there is only `predicted_positive`, the share of them that are said to match.
+    /// whose truth is not public there is only `predicted_positive`, the share of them that are predicted to match.
     #[must_use]
     pub fn means(&self) -> BTreeMap<String, f64> {
         match &self.values {
@@ -126,7 +142,7 @@ impl Part {
     }
 
     /// Values of the cases by the name of a mean, one a query or pair: those of a measure, or for `accuracy` 1 where
-    /// the verdict is right and 0 where it is wrong. `None` for what is no mean over cases.
+    /// the verdict is right and 0 where it is wrong. `None` for what is not a mean over cases.
     #[must_use]
     pub fn values_of(&self, name: &str) -> Option<Vec<f64>> {
         match &self.values {
@@ -145,10 +161,17 @@ impl Part {
 }
 
 impl Outcome {
-    /// What was measured, without figures, discrepancies and predictions.
-    pub(super) fn new(request: &Request<'_>, parts: Vec<Part>) -> Self {
+    /// What was measured of a method with a model, without figures, discrepancies and predictions.
+    pub(super) fn new(request: &Request<'_>, model: Option<String>, parts: Vec<Part>) -> Self {
         let protocol = request.protocol.name.to_owned();
-        Self { protocol, parts, figures: BTreeMap::new(), discrepancies: Vec::new(), predictions: None }
+        Self {
+            protocol,
+            model,
+            parts,
+            figures: BTreeMap::new(),
+            discrepancies: Vec::new(),
+            predictions: None,
+        }
     }
 
     /// Means of each part ([`Part::means`]) by its name.
@@ -242,6 +265,7 @@ mod tests {
         assert_eq!((part.values_of("mrr"), part.values_of("map")), (Some(vec![0.5, 1.0]), None));
         let outcome = Outcome {
             protocol: "full-corpus".into(),
+            model: Some("a model".into()),
             parts: vec![part],
             figures: BTreeMap::from([("x".into(), 1.5)]),
             discrepancies: vec!["C11".into()],
@@ -266,7 +290,7 @@ mod tests {
         };
         let part = of(scored(true));
         let means = part.means();
-        // A score at the threshold is no match.
+        // A score at the threshold is not a match.
         assert_eq!((means["accuracy"], means["precision"], means["recall"]), (0.5, 0.5, 0.5));
         assert_eq!(means["roc_auc"], 0.75);
         assert_eq!(part.values_of("accuracy"), Some(vec![1.0, 0.0, 0.0, 1.0]));

@@ -4,6 +4,7 @@ use super::request::Request;
 use super::{Outcome, Part, Protocol, Role};
 use crate::EvalError;
 use crate::evaluation::evaluate_method;
+use crate::method::Prepared;
 use quarry_corpus::dataset::convert;
 use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::qrels::Qrels;
@@ -33,6 +34,7 @@ pub(super) static QUERY4CODE: Protocol = Protocol {
     measures: &[Measure::ReciprocalRank(Some(1_000))],
     options: &["measures", "ties"],
     discrepancies: &["Q6"],
+    strata: None,
     run: |request| {
         let of_paper = request.sources("queries")?.iter().all(|source| source.format.name == "query4code");
         let benchmark = if of_paper {
@@ -41,12 +43,12 @@ pub(super) static QUERY4CODE: Protocol = Protocol {
             let options = convert::Options { unlabeled: Some(1), ..convert::Options::default() };
             request.benchmark(&["queries", "corpus"], &options)?
         };
-        let scorer = request.prepare(&benchmark)?;
+        let Prepared { scorer, model } = request.prepare(&benchmark)?;
         let conventions = request.options.conventions(TiePolicy::IndexDesc);
         let evaluation =
             evaluate_method(&benchmark, scorer.as_ref(), &request.measures(), &conventions, |_, _| Ok(()))?;
         let part = Part::rankings("all", benchmark.documents.len(), evaluation);
-        let mut outcome = Outcome::new(request, vec![part]).with_discrepancies(&["Q6"]);
+        let mut outcome = Outcome::new(request, model, vec![part]).with_discrepancies(&["Q6"]);
         for (name, mean) in outcome.parts[0].means() {
             outcome.figures.insert(format!("{name}, per cent"), 100.0 * mean);
         }

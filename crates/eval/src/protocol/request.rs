@@ -1,48 +1,90 @@
-//! What a protocol is run on: files by role, options, and a method that is made ready for each corpus.
+//! The request to a protocol: files by role, options, and the method to measure.
 
 use super::{Protocol, Role};
 use crate::EvalError;
-use crate::evaluation::{Conventions, QuerySet};
-use crate::method::{Corpus, Scorer};
+use crate::evaluation::{Conventions, QuerySelection};
+use crate::method::{Corpus, LoadModel, Method, Prepared};
+use crate::repo_search::{self, RepoSearchScores};
 use quarry_corpus::dataset::convert::{self, benchmark};
 use quarry_corpus::dataset::{self, distractors, for_each, sources};
 use quarry_corpus::formats::beir::Benchmark;
+use quarry_corpus::formats::repo_search::Repository;
 use quarry_corpus::formats::source::Source;
 use quarry_corpus::formats::{FormatError, Pair, Query, Record};
 use quarry_metrics::Measure;
 use quarry_metrics::ranking::TiePolicy;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Makes a method ready to score a corpus. A protocol may ask for several.
-pub type PrepareMethod<'a> = dyn Fn(Corpus<'_>) -> Result<Box<dyn Scorer>, EvalError> + 'a;
+/// The method that is measured, as protocols use it. A function that prepares corpora is one that searches no
+/// repositories.
+pub trait MeasuredMethod {
+    /// Makes the method ready to score a corpus. A protocol may ask for several.
+    ///
+    /// # Errors
+    /// As [`Method::prepare`].
+    fn prepare(&self, corpus: Corpus<'_>) -> Result<Prepared, EvalError>;
+
+    /// Searches each repository, which is in a directory of its name below `checkouts`, for the answers to its queries.
+    ///
+    /// # Errors
+    /// As [`repo_search::evaluate`]; when the method ranks documents only.
+    fn search(&self, repositories: &[Repository], checkouts: &Path) -> Result<RepoSearchScores, EvalError> {
+        let _ = (repositories, checkouts);
+        Err(EvalError::NoRepositoryMethod { found: "a function over documents".to_owned() })
+    }
+}
+
+impl<F: Fn(Corpus<'_>) -> Result<Prepared, EvalError>> MeasuredMethod for F {
+    fn prepare(&self, corpus: Corpus<'_>) -> Result<Prepared, EvalError> {
+        self(corpus)
+    }
+}
+
+/// A method, and what loads its models.
+pub struct MethodWithModels<'a> {
+    /// The method.
+    pub method: &'a Method,
+    /// Loads its models.
+    pub load: &'a LoadModel<'a>,
+}
+
+impl MeasuredMethod for MethodWithModels<'_> {
+    fn prepare(&self, corpus: Corpus<'_>) -> Result<Prepared, EvalError> {
+        self.method.prepare(corpus, self.load, &mut |_| {})
+    }
+
+    fn search(&self, repositories: &[Repository], checkouts: &Path) -> Result<RepoSearchScores, EvalError> {
+        repo_search::evaluate(repositories, checkouts, self.method, self.load, |_| {})
+    }
+}
 
 /// Hears of each query that is ranked over all documents of a benchmark: the part, the benchmark, the query, and the
 /// scores of the documents in their order.
 pub type Observe<'a> = dyn Fn(&str, &Benchmark, &Query, &[f32]) -> Result<(), EvalError> + 'a;
 
-/// What a protocol is run on.
+/// A method to measure, and the data to measure it on.
 pub struct Request<'a> {
-    /// The protocol.
+    /// Protocol to run.
     pub protocol: &'static Protocol,
-    /// Files or folders by the names of roles.
+    /// Files or directories by names of roles.
     pub files: &'a BTreeMap<String, Vec<PathBuf>>,
-    /// Judgements that are read in a folder: `qrels/SPLIT.tsv`.
+    /// Split whose qrels are read in a directory: `qrels/SPLIT.tsv`.
     pub split: &'a str,
-    /// Choices that the protocol leaves.
-    pub options: &'a Options,
-    /// The method.
-    pub prepare: &'a PrepareMethod<'a>,
-    /// Who hears of rankings.
+    /// Options of the protocol.
+    pub options: &'a ProtocolOptions,
+    /// Method to measure.
+    pub method: &'a dyn MeasuredMethod,
+    /// Called for each query that is ranked.
     pub observe: Option<&'a Observe<'a>>,
 }
 
-/// Choices that protocols leave. What is not said is as the protocol has it.
+/// Options of protocols. Each protocol has defaults for those that are not set.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Options {
-    /// What is measured of rankings.
+pub struct ProtocolOptions {
+    /// Measures of rankings.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub measures: Vec<Measure>,
     /// Order among equal scores.
@@ -51,37 +93,37 @@ pub struct Options {
     /// Seeds of what is drawn; with several, figures are means over them, with deviations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub seeds: Vec<u32>,
-    /// Distractors a query.
+    /// Number of distractors per query.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distractors: Option<usize>,
-    /// Where they come from.
+    /// Source of distractors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampling: Option<Sampling>,
-    /// Draw no document with the text of one that answers.
+    /// Do not draw documents with the same text as an answer.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub without_twins: bool,
     /// Length of the lists that are scored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depth: Option<usize>,
-    /// Pairs a batch.
+    /// Number of pairs per batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<usize>,
     /// Part of the queries that is measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fold: Option<Fold>,
-    /// Do as the published code does where that is not what the paper says.
+    /// Do what the published code does where it differs from the paper.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub as_released: bool,
 }
 
-/// Where distractors come from, see [`distractors::Sampling`].
+/// Source of distractors, see [`distractors::Sampling`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sampling {
-    /// All that does not answer.
+    /// All documents that do not answer.
     #[default]
     Uniform,
-    /// The distractors of the query before.
+    /// The distractors of the previous query, as the released script for CodeT5+ draws them.
     Rolling,
 }
 
@@ -106,11 +148,11 @@ pub enum Fold {
     Test,
 }
 
-impl Options {
-    /// Names of what is said.
+impl ProtocolOptions {
+    /// Names of the options that are set.
     #[must_use]
-    pub fn said(&self) -> Vec<&'static str> {
-        let said = [
+    pub fn set(&self) -> Vec<&'static str> {
+        let options = [
             ("measures", !self.measures.is_empty()),
             ("ties", self.ties.is_some()),
             ("seeds", !self.seeds.is_empty()),
@@ -122,26 +164,26 @@ impl Options {
             ("fold", self.fold.is_some()),
             ("as_released", self.as_released),
         ];
-        said.into_iter().filter_map(|(name, said)| said.then_some(name)).collect()
+        options.into_iter().filter_map(|(name, is_set)| is_set.then_some(name)).collect()
     }
 
-    /// The seeds, or the protocol's one.
+    /// The seeds, or the protocol's default.
     pub(super) fn seeds(&self, default: u32) -> Vec<u32> {
         if self.seeds.is_empty() { vec![default] } else { self.seeds.clone() }
     }
 
-    /// Conventions over all queries with an answer, with the protocol's order among equal scores if none is said.
+    /// Conventions over all queries with an answer, with the protocol's order among equal scores unless it is set.
     pub(super) fn conventions(&self, ties: TiePolicy) -> Conventions {
         Conventions {
             ties: self.ties.unwrap_or(ties),
-            queries: QuerySet::WithPositive,
+            queries: QuerySelection::WithPositive,
             ..Conventions::default()
         }
     }
 }
 
 impl Request<'_> {
-    /// Refuses roles and options that the protocol does not know, and roles that it lacks.
+    /// Refuses unknown roles and options, and missing roles.
     pub(super) fn check(&self) -> Result<(), EvalError> {
         let protocol = self.protocol;
         for role in self.files.keys() {
@@ -153,7 +195,7 @@ impl Request<'_> {
                 });
             }
         }
-        if let Some(found) = self.options.said().into_iter().find(|name| !protocol.options.contains(name)) {
+        if let Some(found) = self.options.set().into_iter().find(|name| !protocol.options.contains(name)) {
             return Err(EvalError::UnknownOption {
                 protocol: protocol.name,
                 found,
@@ -166,13 +208,13 @@ impl Request<'_> {
         }
     }
 
-    /// What is measured of rankings: what the options say, or what the protocol does.
+    /// Measures of rankings: those of the options, or the protocol's.
     pub(super) fn measures(&self) -> Vec<Measure> {
-        let said = &self.options.measures;
-        if said.is_empty() { self.protocol.measures.to_vec() } else { said.clone() }
+        let measures = &self.options.measures;
+        if measures.is_empty() { self.protocol.measures.to_vec() } else { measures.clone() }
     }
 
-    /// Whether files are named for a role.
+    /// Whether a role has files.
     pub(super) fn has(&self, role: &str) -> bool {
         self.files.get(role).is_some_and(|paths| !paths.is_empty())
     }
@@ -229,8 +271,8 @@ impl Request<'_> {
             return Err(EvalError::Format(FormatError::File {
                 path: all.first().map(|source| source.path.clone()).unwrap_or_default(),
                 expected: "queries with documents that answer them".into(),
-                found: "no judgement of 1 or more".into(),
-                remedy: "name the file that holds the judgements or labels too".into(),
+                found: "no grade of 1 or more".into(),
+                remedy: "also name the file with the qrels or labels".into(),
             }));
         }
         Ok(benchmark)
@@ -257,9 +299,9 @@ impl Request<'_> {
         }
     }
 
-    /// Measures a method over all documents of a benchmark.
-    pub(super) fn prepare(&self, benchmark: &Benchmark) -> Result<Box<dyn Scorer>, EvalError> {
-        (self.prepare)(Corpus::from(benchmark))
+    /// Makes the method ready to score all documents of a benchmark.
+    pub(super) fn prepare(&self, benchmark: &Benchmark) -> Result<Prepared, EvalError> {
+        self.method.prepare(Corpus::from(benchmark))
     }
 }
 

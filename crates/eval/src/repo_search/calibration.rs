@@ -1,4 +1,4 @@
-//! How well a search knows whether it has found anything.
+//! Calibration of the confidence that a search has found something.
 //!
 //! Two kinds of questions have no answer: those that were written to have none, which are few and close to what the
 //! repository does, and those of other repositories, which are many and now and then do have one. [`fit`] says how to
@@ -19,12 +19,12 @@ const FOUND_WEIGHT: f64 = 0.75;
 /// Penalty of the squared weights of [`fit`]: just enough to keep them finite where the two sides can be told apart.
 const PENALTY: f64 = 1e-6;
 
-/// What may be expected of a search.
+/// Whether a query has an answer in the searched repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// There is an answer.
+    /// It has an answer.
     Answerable,
-    /// The question was written to have none.
+    /// It was written to have none.
     Unanswerable,
     /// It is about another repository.
     Elsewhere,
@@ -32,7 +32,7 @@ pub enum Kind {
 
 const KINDS: [Kind; 3] = [Kind::Answerable, Kind::Unanswerable, Kind::Elsewhere];
 
-/// One search.
+/// One search, with what is known of its query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
     /// Number of the repository that was searched.
@@ -43,12 +43,12 @@ pub struct Sample {
     pub answerable: bool,
     /// Rank of the first answer among the first ten results, 1-based; none if it is not among them.
     pub rank: Option<usize>,
-    /// What the search gave.
+    /// Evidence of the search.
     pub evidence: Evidence,
 }
 
 impl Sample {
-    /// What may be expected of it.
+    /// Whether the query has an answer in the searched repository.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match (self.searched == self.about, self.answerable) {
@@ -59,19 +59,19 @@ impl Sample {
     }
 }
 
-/// How often a decision is right.
+/// How often a decision is correct.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Share {
     /// Number of queries.
     pub queries: usize,
-    /// Share of them, 0 to 1, for which it is right; 1 of none.
+    /// Share of them with a correct decision, 0 to 1; 1 without queries.
     pub right: f64,
 }
 
-/// How often the decision that a threshold makes is right.
+/// How often the decisions of a threshold are correct.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Decision {
-    /// Least confidence that counts as found.
+    /// Minimum confidence that counts as found.
     pub threshold: f32,
     /// Right where it is found.
     pub answerable: Share,

@@ -14,8 +14,9 @@ use quarry_index::{Filter, SearchRequest};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::{Indexes, K, Place, lies_in, ndcg_of_ranks};
+use super::Indexes;
 use crate::EvalError;
+use crate::spans::{CodeSpan, K, ndcg};
 use quarry_metrics::classification;
 use quarry_metrics::optimize::{logistic, minimize};
 use quarry_metrics::significance::mean;
@@ -61,10 +62,8 @@ impl Question {
             // Stable, so that equal ones stay in the order of the rules.
             order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
         }
-        let rank_of = |target: usize| {
-            order.iter().position(|&at| self.candidates[at].targets.contains(&target)).map(|at| at + 1)
-        };
-        ndcg_of_ranks((0..self.n_targets).filter_map(rank_of), self.n_targets)
+        let targets: Vec<usize> = (0..self.n_targets).collect();
+        ndcg(&targets, &order, |target, &candidate| self.candidates[candidate].targets.contains(target))
     }
 
     fn scores(&self, model: &Model) -> Vec<f32> {
@@ -111,8 +110,8 @@ impl super::Entry<'_> {
         };
         let candidate = |(hit, features): (quarry_index::Hit, UnitFeatures)| {
             let (rules, function_factor) = (hit.parts.rules, hit.parts.function_factor);
-            let place = Place::from(hit);
-            let targets = query.targets.iter().enumerate().filter(|(_, target)| lies_in(&place, target));
+            let span = CodeSpan::from(hit);
+            let targets = query.targets.iter().enumerate().filter(|(_, target)| span.answers(target));
             Candidate {
                 features,
                 rules,
@@ -153,7 +152,7 @@ impl<const N: usize> Scale<N> {
         rows.for_each(|row| {
             (0..N).for_each(|at| deviation[at] += (f64::from(row[at]) - mean[at]).powi(2) / n);
         });
-        // A feature that never changes says nothing: whatever its weight is, it is divided by a lot.
+        // A constant feature carries no information: whatever its weight, it is divided by a large number.
         Self {
             mean,
             deviation: deviation.map(|variance| if variance > 1e-12 { variance.sqrt() } else { 1e6 }),
@@ -260,10 +259,10 @@ pub struct TableScores {
     pub without_table: f64,
 }
 
-/// What fitting gives.
+/// A fitted model, and its cross-validated scores.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fitted {
-    /// By table.
+    /// Scores by table.
     pub tables: Vec<TableScores>,
     /// Area under the curve of the gate between questions about files and about behavior, for repositories left out.
     pub gate_roc_auc: f64,
@@ -278,7 +277,7 @@ pub struct Fitted {
 /// knows whether it wants a file, and the probabilities that two models give that.
 type Asked = (usize, [f64; 4], Vec<(bool, f64, f64)>);
 
-/// Fits the model, and says what it is worth on repositories and on tables that it was not fitted to.
+/// Fits the model, and scores models that were fitted without each repository and without each table.
 #[must_use]
 pub fn cross_validate(questions: &[Question], base: &Model) -> Fitted {
     let n_tables = questions.iter().map(|question| question.table + 1).max().unwrap_or(0);

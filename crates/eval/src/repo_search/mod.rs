@@ -1,8 +1,8 @@
 //! Repository search: how high the first result within each target stands.
 //!
-//! [`ndcg`] is the protocol, over any ranked places; [`evaluate`] runs it over the index and search of this project,
-//! [`Indexes`] under one ranking after another, which [`tuning`] chooses between. [`calibration`] asks how well a
-//! search knows that it has found nothing.
+//! [`evaluate`] measures the index and search of this project by [`spans::ndcg`](crate::spans::ndcg), [`Indexes`] under one
+//! ranking after another, which [`tuning`] chooses between. [`calibration`] asks how well a search knows that it has found
+//! nothing.
 
 pub mod calibration;
 pub mod intent;
@@ -11,12 +11,11 @@ pub mod tuning;
 use self::calibration::Sample;
 use crate::EvalError;
 use crate::method::{LoadModel, Method, ModelName};
-use quarry_corpus::formats::repo_search::{Repository, RepositoryQuery, Target};
+use crate::spans::{CodeSpan, K, MEASURE, ndcg};
+use quarry_corpus::formats::repo_search::{Repository, RepositoryQuery};
 use quarry_embed::Embedder;
 use quarry_index::{Filter, Index, OpenOptions, RankingWeights, SearchRequest, SearchResponse};
-use quarry_metrics::ranking::Hit;
 use quarry_metrics::significance::{Bootstrap, Interval, mean, mean_interval};
-use quarry_metrics::{Gain, Measure, rank};
 use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -25,83 +24,36 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Number of results that count.
-pub const K: usize = 10;
-
-/// A result: some lines of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// Path relative to the folder that was searched, `/` between parts.
-    pub path: String,
-    /// First line, 1-based.
-    pub start_line: u32,
-    /// Last line, 1-based, inclusive.
-    pub end_line: u32,
-}
-
-impl From<quarry_index::Hit> for Place {
-    fn from(hit: quarry_index::Hit) -> Self {
-        Self { path: hit.path, start_line: hit.start_line, end_line: hit.end_line }
-    }
-}
-
-/// NDCG of one query's results, best first, cut at [`K`] results: each target, all of them of grade 1, stands at
-/// the rank of the first result that lies in it, that is, in its file and, for a target with lines, on at least
-/// one of them. A result may serve several targets; the value is at most 1 even so.
-#[must_use]
-pub fn ndcg(results: &[Place], targets: &[Target]) -> f64 {
-    let rank =
-        |target: &Target| results.iter().position(|result| lies_in(result, target)).map(|index| index + 1);
-    ndcg_of_ranks(targets.iter().filter_map(rank), targets.len())
-}
-
-/// NDCG at [`K`] of targets that are found at some ranks (from 1), of `n_targets` of grade 1; at most 1 even where
-/// several share a rank.
-fn ndcg_of_ranks(ranks: impl Iterator<Item = usize>, n_targets: usize) -> f64 {
-    let mut hits: Vec<Hit> = ranks.map(|rank| Hit::new(rank, 1)).collect();
-    hits.sort_unstable_by_key(|hit| hit.rank);
-    rank::ndcg(&hits, &vec![1; n_targets], Some(K), Gain::Linear).min(1.0)
-}
-
-/// Whether a result is of the file of a target and, where it has lines, holds one of them.
-pub(crate) fn lies_in(result: &Place, target: &Target) -> bool {
-    result.path == target.path
-        && target.lines.is_none_or(|(start, end)| result.start_line <= end && start <= result.end_line)
-}
-
-/// The measure that [`ndcg`] is.
-pub const MEASURE: Measure = Measure::Ndcg(Some(K));
-
-/// How well a method answers the queries of some repositories.
+/// Scores of a method on several repositories.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RepoSearchScores {
     /// Identity of the method's model and its weights, if it has one.
     pub model: Option<String>,
-    /// One entry a repository, in the order of the table.
+    /// One entry per repository, in the order of the table.
     pub repositories: Vec<RepositoryScores>,
 }
 
-/// How well one repository's queries are answered.
+/// Scores on one repository.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RepositoryScores {
     /// Short name of the repository.
     pub name: String,
-    /// Units in its index.
+    /// Number of units in the index.
     pub units: usize,
-    /// Time to list, cut, embed and write the index.
+    /// Time to build the index.
     pub index_time: Duration,
-    /// One entry a query that has an answer, in the order of the table.
+    /// One entry per query with an answer, in the order of the table.
     pub queries: Vec<QueryScore>,
 }
 
-/// How well one query is answered.
+/// Score of one query.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct QueryScore {
     /// Short name of the repository.
     pub repository: String,
-    /// Kind of question.
+    /// Category of the question.
     pub category: String,
-    /// The question.
+    /// Text of the query.
     pub query: String,
     /// [`ndcg`] of its results.
     pub ndcg: f64,
@@ -148,26 +100,26 @@ pub struct RepositorySummary {
     pub query_ms: f64,
 }
 
-/// Where the folder that is indexed lies, `folder` holding what `git archive REVISION -- ROOT` gives of each
-/// repository, in a folder of the repository's short name.
+/// The directory to index for a repository; `directory` holds the output of `git archive REVISION -- ROOT` for each
+/// repository, in a directory of its short name.
 #[must_use]
-pub fn indexed_folder(folder: &Path, repository: &Repository) -> PathBuf {
-    folder.join(&repository.name).join(&repository.root)
+pub fn indexed_directory(directory: &Path, repository: &Repository) -> PathBuf {
+    directory.join(&repository.name).join(&repository.root)
 }
 
-/// Indexes each repository anew, in a temporary folder, and searches it as `quarry search` does. `on_repository`
+/// Indexes each repository anew, in a temporary directory, and searches it as `quarry search` does. `on_repository`
 /// hears of each repository that is indexed.
 ///
 /// # Errors
 /// As [`Indexes::build`], and when a search fails.
 pub fn evaluate(
     repositories: &[Repository],
-    folder: &Path,
+    directory: &Path,
     method: &Method,
     load: &LoadModel<'_>,
     on_repository: impl FnMut(&str),
 ) -> Result<RepoSearchScores, EvalError> {
-    let indexes = Indexes::build(repositories, |_| folder.to_owned(), method, load, on_repository)?;
+    let indexes = Indexes::build(repositories, |_| directory.to_owned(), method, load, on_repository)?;
     indexes.scores(&indexes.ranking)
 }
 
@@ -184,11 +136,11 @@ struct Entry<'a> {
     index: Index,
     index_time: Duration,
     /// Holds the index while it is used.
-    _folder: TempDir,
+    _directory: TempDir,
 }
 
 impl<'a> Indexes<'a> {
-    /// Indexes each repository, which lies in [`indexed_folder`] of what `folder_of` gives, in a temporary folder. `bm25` searches without a model, `hybrid` with the one built in,
+    /// Indexes each repository, which lies in [`indexed_directory`] of what `directory_of` gives, in a temporary directory. `bm25` searches without a model, `hybrid` with the one built in,
     /// `static` and a model's path by the model alone; ranking rules apply to all. `on_repository` hears the name of
     /// each repository that is done.
     ///
@@ -197,13 +149,13 @@ impl<'a> Indexes<'a> {
     /// fails.
     pub fn build(
         repositories: &'a [Repository],
-        folder_of: impl Fn(&Repository) -> PathBuf,
+        directory_of: impl Fn(&Repository) -> PathBuf,
         method: &Method,
         load: &LoadModel<'_>,
         mut on_repository: impl FnMut(&str),
     ) -> Result<Self, EvalError> {
         for repository in repositories {
-            let path = indexed_folder(&folder_of(repository), repository);
+            let path = indexed_directory(&directory_of(repository), repository);
             if !path.is_dir() {
                 let Repository { name, revision, root, .. } = repository;
                 return Err(EvalError::MissingRepository {
@@ -231,7 +183,7 @@ impl<'a> Indexes<'a> {
         let entries = repositories
             .iter()
             .map(|repository| {
-                let entry = Entry::build(repository, &folder_of(repository), embedder.clone())?;
+                let entry = Entry::build(repository, &directory_of(repository), embedder.clone())?;
                 on_repository(&repository.name);
                 Ok(entry)
             })
@@ -239,7 +191,7 @@ impl<'a> Indexes<'a> {
         Ok(Self { ranking, model: embedder.map(|embedder| embedder.id().to_owned()), entries })
     }
 
-    /// Asks all questions.
+    /// Searches for all queries with answers.
     ///
     /// # Errors
     /// When a search fails.
@@ -249,7 +201,7 @@ impl<'a> Indexes<'a> {
         Ok(RepoSearchScores { model: self.model.clone(), repositories })
     }
 
-    /// Asks every question of every repository.
+    /// Searches every repository for every query, also for those of other repositories.
     ///
     /// # Errors
     /// When a search fails.
@@ -258,8 +210,8 @@ impl<'a> Indexes<'a> {
             let ask = |(about, query): (usize, &RepositoryQuery)| {
                 let response = entry.search(&query.text, &self.ranking)?;
                 let is_answer = |hit: quarry_index::Hit| {
-                    let place = Place::from(hit);
-                    query.targets.iter().any(|target| lies_in(&place, target))
+                    let span = CodeSpan::from(hit);
+                    query.targets.iter().any(|target| span.answers(target))
                 };
                 // The file of another repository may have the path of an answer.
                 let rank =
@@ -286,16 +238,17 @@ impl<'a> Indexes<'a> {
 impl<'a> Entry<'a> {
     fn build(
         repository: &'a Repository,
-        folder: &Path,
+        directory: &Path,
         embedder: Option<Arc<dyn Embedder>>,
     ) -> Result<Self, EvalError> {
-        let index_folder = tempfile::tempdir().map_err(EvalError::TemporaryFolder)?;
+        let index_directory = tempfile::tempdir().map_err(EvalError::TemporaryDirectory)?;
         let options =
-            OpenOptions { directory: Some(index_folder.path().join("index")), ..OpenOptions::default() };
+            OpenOptions { directory: Some(index_directory.path().join("index")), ..OpenOptions::default() };
         let start = Instant::now();
         let index =
-            Index::open_or_build(&indexed_folder(folder, repository), &options, embedder, &|_| {})?.index;
-        Ok(Self { repository, index, index_time: start.elapsed(), _folder: index_folder })
+            Index::open_or_build(&indexed_directory(directory, repository), &options, embedder, &|_| {})?
+                .index;
+        Ok(Self { repository, index, index_time: start.elapsed(), _directory: index_directory })
     }
 
     fn scores(&self, ranking: &RankingWeights) -> Result<RepositoryScores, EvalError> {
@@ -305,12 +258,12 @@ impl<'a> Entry<'a> {
             let start = Instant::now();
             let response = self.search(&query.text, ranking)?;
             let time = start.elapsed();
-            let places: Vec<Place> = response.hits.into_iter().map(Place::from).collect();
+            let spans: Vec<CodeSpan> = response.hits.into_iter().map(CodeSpan::from).collect();
             queries.push(QueryScore {
                 repository: name.clone(),
                 category: query.category.clone(),
                 query: query.text.clone(),
-                ndcg: ndcg(&places, &query.targets),
+                ndcg: ndcg(&query.targets, &spans, |target, span| span.answers(target)),
                 confidence: response.confidence,
                 time,
             });
@@ -417,63 +370,10 @@ fn milliseconds(duration: Duration) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quarry_corpus::formats::repo_search::RepositoryQuery;
+    use quarry_corpus::formats::repo_search::{RepositoryQuery, Target};
 
-    fn results(places: &[(&str, u32, u32)]) -> Vec<Place> {
-        places
-            .iter()
-            .map(|&(path, start_line, end_line)| Place { path: path.into(), start_line, end_line })
-            .collect()
-    }
-
-    fn target(path: &str, lines: Option<(u32, u32)>) -> Target {
-        Target { path: path.into(), lines }
-    }
-
-    #[track_caller]
-    fn check(places: &[(&str, u32, u32)], targets: &[Target], expected: f64) {
-        let found = ndcg(&results(places), targets);
-        assert!((found - expected).abs() < 1e-12, "{found} {expected}");
-    }
-
-    #[test]
-    fn the_first_unit_in_a_file_counts_and_further_ones_neither_help_nor_fill_up() {
-        let log = |rank: f64| 1.0 / (rank + 1.0).log2();
-        let places = [("x", 1, 5), ("a", 9, 12), ("a", 1, 5), ("b", 1, 2)];
-        check(&places, &[target("a", None)], log(2.0));
-        check(
-            &places,
-            &[target("a", None), target("b", None)],
-            (log(2.0) + log(4.0)) / (log(1.0) + log(2.0)),
-        );
-        check(&places, &[target("a", None), target("y", None)], log(2.0) / (log(1.0) + log(2.0)));
-        check(&places, &[target("y", None)], 0.0);
-        check(&[], &[target("y", None)], 0.0);
-    }
-
-    #[test]
-    fn a_range_needs_a_line_in_common() {
-        let places = [("a", 1, 9), ("a", 20, 30), ("b", 10, 19)];
-        for (range, rank) in [((9, 9), 1), ((1, 40), 1), ((10, 20), 2), ((30, 40), 2)] {
-            check(&places, &[target("a", Some(range))], 1.0 / (f64::from(rank) + 1.0).log2());
-        }
-        for range in [(10, 19), (31, 40)] {
-            check(&places, &[target("a", Some(range))], 0.0);
-        }
-    }
-
-    #[test]
-    fn only_ten_results_count() {
-        let mut places = vec![("x", 1, 1); 9];
-        places.push(("a", 1, 1));
-        check(&places, &[target("a", None)], 1.0 / 11.0_f64.log2());
-        places.insert(0, ("x", 1, 1));
-        check(&places, &[target("a", None)], 0.0);
-    }
-
-    #[test]
-    fn one_result_may_serve_overlapping_targets() {
-        check(&[("a", 1, 9)], &[target("a", None), target("a", Some((1, 3)))], 1.0);
+    fn target(path: &str) -> Target {
+        Target { path: path.into(), lines: None }
     }
 
     fn scores(name: &str, values: &[(&str, f64, u64)]) -> RepositoryScores {
@@ -514,7 +414,7 @@ mod tests {
         let query = |&(text, path): &(&str, &str)| RepositoryQuery {
             category: "semantic".into(),
             text: text.into(),
-            targets: vec![target(path, None)],
+            targets: vec![target(path)],
         };
         Repository {
             name: "demo".into(),
@@ -530,8 +430,8 @@ mod tests {
 
     #[test]
     fn a_repository_is_searched_below_its_root() {
-        let folder = tempfile::tempdir().unwrap();
-        let source = folder.path().join("demo/src/lib");
+        let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join("demo/src/lib");
         std::fs::create_dir_all(source.join("net")).unwrap();
         std::fs::write(source.join("net/retry.py"), "def retry(f):\n    return wait_and_repeat(f)\n")
             .unwrap();
@@ -540,7 +440,7 @@ mod tests {
         let queries = [("retry", "net/retry.py"), ("read a table", "csv.py"), ("?!", "csv.py")];
         let repositories = [repository("src/lib", &queries)];
         let mut heard = Vec::new();
-        let scores = evaluate(&repositories, folder.path(), &Method::Bm25, &no_model, |name| {
+        let scores = evaluate(&repositories, directory.path(), &Method::Bm25, &no_model, |name| {
             heard.push(name.to_owned());
         })
         .unwrap();
@@ -551,9 +451,9 @@ mod tests {
 
     #[test]
     fn a_missing_repository_is_refused_with_the_command_that_brings_it() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let repositories = [repository("src/lib", &[("how", "a")])];
-        let error = evaluate(&repositories, folder.path(), &Method::Bm25, &no_model, |_| {}).unwrap_err();
+        let error = evaluate(&repositories, directory.path(), &Method::Bm25, &no_model, |_| {}).unwrap_err();
         assert!(error.to_string().contains("git archive 0123abc -- src/lib"), "{error}");
     }
 }

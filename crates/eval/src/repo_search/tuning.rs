@@ -61,25 +61,25 @@ pub const PARAMETERS: [Parameter; 14] = [
 /// Rounds through all parameters; a further one changes nothing or next to nothing.
 const ROUNDS: usize = 2;
 
-/// What one repository gives with a ranking that was chosen without it.
+/// Scores of one repository with weights that were chosen without it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fold {
-    /// The repository that was left out.
+    /// Short name of the repository that was left out.
     pub repository: String,
-    /// Its queries.
+    /// Number of its queries.
     pub queries: usize,
     /// NDCG@10 with the ranking chosen on the others.
     pub ndcg: f64,
     /// NDCG@10 with the default ranking.
     pub default_ndcg: f64,
-    /// What was chosen, in the order of [`PARAMETERS`].
+    /// Chosen values, in the order of [`PARAMETERS`].
     pub chosen: Vec<f32>,
     /// NDCG@10 of each query with the ranking chosen on the others.
     #[serde(skip)]
     pub per_query: Vec<f64>,
 }
 
-/// What a ranking is worth without one of its parts.
+/// Score of a ranking without one of its parts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ablated {
     /// The parameter that was switched off.
@@ -144,14 +144,14 @@ impl Memory<'_> {
     }
 }
 
-/// What leave-one-repository-out gave.
+/// The result of leave-one-repository-out cross-validation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CrossValidation {
-    /// One entry a repository.
+    /// One entry per repository.
     pub folds: Vec<Fold>,
-    /// What all repositories together choose, in the order of [`PARAMETERS`].
+    /// Values chosen on all repositories, in the order of [`PARAMETERS`].
     pub chosen: Vec<f32>,
-    /// NDCG@10 with that, on the queries that it was chosen on: more than can be expected elsewhere.
+    /// NDCG@10 with these values on the queries that they were chosen on: an optimistic estimate.
     pub chosen_ndcg: f64,
 }
 

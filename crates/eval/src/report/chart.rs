@@ -6,7 +6,7 @@ use quarry_text::counted;
 /// A value with its interval, by name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bar {
-    /// What it is the value of.
+    /// Label of the bar.
     pub label: String,
     /// Length of the bar, 0 to 1.
     pub value: f64,
@@ -17,9 +17,9 @@ pub struct Bar {
 /// Points joined by a line, by name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// What the line stands for.
+    /// Name of the line.
     pub label: String,
-    /// Points from left to right: place, height from 0 to 1, and how many cases stand behind it.
+    /// Points from left to right: position, height from 0 to 1, and number of cases.
     pub points: Vec<(f64, f64, usize)>,
 }
 
@@ -41,9 +41,9 @@ pub fn bars(title: &str, bars: &[Bar]) -> Markup {
         svg role="img" viewBox=(format!("0 0 {:.0} {:.0}", left + width + 60.0, height)) width=(left + width + 60.0) {
             title { (title) }
             @for tick in 0..=5 {
-                @let (place, value) = (x(f64::from(tick) / 5.0), f64::from(tick) / 5.0);
-                line.grid x1=(fixed(place)) x2=(fixed(place)) y1="4" y2=(fixed(height - 22.0)) {}
-                text.axis x=(fixed(place)) y=(fixed(height - 6.0)) text-anchor="middle" { (format!("{value:.1}")) }
+                @let (position, value) = (x(f64::from(tick) / 5.0), f64::from(tick) / 5.0);
+                line.grid x1=(fixed(position)) x2=(fixed(position)) y1="4" y2=(fixed(height - 22.0)) {}
+                text.axis x=(fixed(position)) y=(fixed(height - 6.0)) text-anchor="middle" { (format!("{value:.1}")) }
             }
             @for (index, bar) in bars.iter().enumerate() {
                 @let top = index as f64 * row + 8.0;
@@ -93,12 +93,12 @@ pub fn scatter(x_label: &str, y_label: &str, values: &[(f64, f64)]) -> Markup {
 /// Lines over a common horizontal axis of whole numbers.
 #[must_use]
 pub fn curves(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> Markup {
-    let places = || series.iter().flat_map(|series| series.points.iter().map(|(x, _, _)| *x));
+    let positions = || series.iter().flat_map(|series| series.points.iter().map(|(x, _, _)| *x));
     let frame = Frame {
         x_label,
         y_label,
-        from: places().fold(f64::INFINITY, f64::min),
-        to: places().fold(f64::NEG_INFINITY, f64::max),
+        from: positions().fold(f64::INFINITY, f64::min),
+        to: positions().fold(f64::NEG_INFINITY, f64::max),
         whole: true,
     };
     html! {
@@ -117,7 +117,7 @@ pub fn curves(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> M
     }
 }
 
-/// How often what is said with a probability is so: bins of (mean probability, share that is so, number of cases).
+/// How often a predicted match is one: bins of (mean probability, share of matches, number of cases).
 #[must_use]
 pub fn reliability(title: &str, series: &[Series]) -> Markup {
     let frame = Frame::unit("probability that is given", "share that is so");
@@ -154,7 +154,7 @@ struct Frame<'a> {
     y_label: &'a str,
     from: f64,
     to: f64,
-    /// Whether places are whole numbers.
+    /// Whether positions are whole numbers.
     whole: bool,
 }
 
@@ -217,7 +217,7 @@ fn fixed(value: f64) -> String {
     format!("{value:.1}")
 }
 
-/// The end of a text that is too long; of a path it says most.
+/// The end of a text that is too long: the most telling part of a path.
 fn shortened(text: &str, most: usize) -> String {
     let length = text.chars().count();
     if length <= most {

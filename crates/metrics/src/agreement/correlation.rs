@@ -95,35 +95,31 @@ fn sort_counting_inversions(values: &mut [f64]) -> u64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[track_caller]
-    fn check(found: Option<f64>, expected: f64) {
-        assert!(found.is_some_and(|found| (found - expected).abs() < 1e-12), "{found:?} {expected}");
-    }
+    use quarry_test_support::assert_close;
 
     #[test]
     fn values_worked_by_hand() {
         // Centred: −1.5, −0.5, 0.5, 1.5 and −1, 0, −1, 2; products 1.5 + 0 − 0.5 + 3, squares 5 and 6.
         let (a, b) = ([1.0, 2.0, 3.0, 4.0], [0.0, 1.0, 0.0, 3.0]);
-        check(pearson(&a, &b), 4.0 / 30.0_f64.sqrt());
+        assert_close(pearson(&a, &b), 4.0 / 30.0_f64.sqrt());
         // Ranks of b: 1.5, 3, 1.5, 4; centered −1, 0.5, −1, 1.5: products 1.5 − 0.25 − 0.5 + 2.25, squares 5 and 4.5.
-        check(spearman(&a, &b), 3.0 / 22.5_f64.sqrt());
+        assert_close(spearman(&a, &b), 3.0 / 22.5_f64.sqrt());
         // Of six pairs four are in the same order, one in the other, one is tied in b.
-        check(kendall_tau_b(&a, &b), 3.0 / 30.0_f64.sqrt());
+        assert_close(kendall_tau_b(&a, &b), 3.0 / 30.0_f64.sqrt());
     }
 
     #[test]
     fn the_same_order_is_1_the_reverse_minus_1_and_none_is_none() {
         let (up, down) = ([-1.0, 0.5, 7.0], [3.0, 2.0, 1.0]);
         for correlation in [pearson, spearman, kendall_tau_b] {
-            check(correlation(&up, &up), 1.0);
+            assert_close(correlation(&up, &up), 1.0);
             assert!(correlation(&up, &down).unwrap() < -0.9);
             assert_eq!(correlation(&up, &[2.0; 3]), None);
             assert_eq!(correlation(&[], &[]), None);
             assert_eq!(correlation(&up, &down[..2]), None);
         }
-        check(spearman(&up, &down), -1.0);
-        check(kendall_tau_b(&up, &down), -1.0);
+        assert_close(spearman(&up, &down), -1.0);
+        assert_close(kendall_tau_b(&up, &down), -1.0);
     }
 
     proptest! {

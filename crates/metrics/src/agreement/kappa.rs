@@ -81,27 +81,23 @@ pub fn percent_agreement(table: &[Vec<Option<f64>>]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[track_caller]
-    fn check(found: Option<f64>, expected: f64) {
-        assert!(found.is_some_and(|found| (found - expected).abs() < 1e-12), "{found:?} {expected}");
-    }
+    use quarry_test_support::assert_close;
 
     #[test]
     fn cohen_worked_by_hand() {
         // The classic two-by-two table: 20 both yes, 5 and 10 apart, 15 both no; P = 0.7, P_e = 0.5.
         let cells = [(1.0, 1.0, 20), (1.0, 0.0, 5), (0.0, 1.0, 10), (0.0, 0.0, 15)];
         let (a, b): (Vec<f64>, Vec<f64>) = cells.iter().flat_map(|&(a, b, n)| vec![(a, b); n]).unzip();
-        check(cohen_kappa(&a, &b, DisagreementWeight::Equal), (0.7 - 0.5) / 0.5);
+        assert_close(cohen_kappa(&a, &b, DisagreementWeight::Equal), (0.7 - 0.5) / 0.5);
         // With two values all weights are the same.
-        check(cohen_kappa(&a, &b, DisagreementWeight::Quadratic), 0.4);
+        assert_close(cohen_kappa(&a, &b, DisagreementWeight::Quadratic), 0.4);
         // Places 0, 1, 2: disagreements of 1 and 2. Expected over the 9 pairs of a and b: 0+1+2, 1+0+1, 2+1+0.
         let (a, b) = ([1.0, 5.0, 9.0], [1.0, 9.0, 1.0]);
-        check(
+        assert_close(
             cohen_kappa(&a, &b, DisagreementWeight::Linear),
             1.0 - 3.0 * (1.0 + 2.0) / (2.0 + 2.0 + 4.0 + 1.0),
         );
-        check(
+        assert_close(
             cohen_kappa(&a, &b, DisagreementWeight::Quadratic),
             1.0 - 3.0 * (1.0 + 4.0) / (4.0 + 3.0 + 8.0),
         );
@@ -126,8 +122,8 @@ mod tests {
     fn fleiss_worked_by_hand() {
         // Two units of three: all equal, and two against one. P = (1 + 1/3) / 2; shares 5/6 and 1/6.
         let table = [vec![Some(1.0); 3], vec![Some(1.0), None, Some(2.0), Some(1.0)]];
-        check(percent_agreement(&table), 2.0 / 3.0);
+        assert_close(percent_agreement(&table), 2.0 / 3.0);
         let by_chance = 26.0 / 36.0;
-        check(fleiss_kappa(&table), (2.0 / 3.0 - by_chance) / (1.0 - by_chance));
+        assert_close(fleiss_kappa(&table), (2.0 / 3.0 - by_chance) / (1.0 - by_chance));
     }
 }

@@ -170,11 +170,7 @@ pub fn krippendorff_interval(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[track_caller]
-    fn check(found: Option<f64>, expected: f64) {
-        assert!(found.is_some_and(|found| (found - expected).abs() < 1e-12), "{found:?} {expected}");
-    }
+    use quarry_test_support::assert_close;
 
     fn two(ratings: &[(f64, f64)]) -> Vec<Vec<Option<f64>>> {
         ratings.iter().map(|&(a, b)| vec![Some(a), Some(b)]).collect()
@@ -185,17 +181,17 @@ mod tests {
         // Values 1, 1, 1, 2, 2, 4: six ratings, the units (1, 1), (1, 2), (2, 4).
         let table = two(&[(1.0, 1.0), (1.0, 2.0), (2.0, 4.0)]);
         // Unlike ordered pairs: 2 + 2 in units; 2 (3·2 + 3·1 + 2·1) = 22 over all, of which n − 1 = 5 each.
-        check(krippendorff_alpha(&table, Level::Nominal), 1.0 - 5.0 * 4.0 / 22.0);
+        assert_close(krippendorff_alpha(&table, Level::Nominal), 1.0 - 5.0 * 4.0 / 22.0);
         // Squares: 2 (1 + 4); 2 (6·1 + 3·9 + 2·4).
-        check(krippendorff_alpha(&table, Level::Interval), 1.0 - 5.0 * 10.0 / 82.0);
+        assert_close(krippendorff_alpha(&table, Level::Interval), 1.0 - 5.0 * 10.0 / 82.0);
         // Middles of the values' indices 1.5, 4 and 5.5.
         let (near, far, last) = (2.5_f64.powi(2), 4.0_f64.powi(2), 1.5_f64.powi(2));
-        check(
+        assert_close(
             krippendorff_alpha(&table, Level::Ordinal),
             1.0 - 5.0 * 2.0 * (near + last) / (2.0 * (6.0 * near + 3.0 * far + 2.0 * last)),
         );
         let (third, most) = (1.0 / 9.0, 9.0 / 25.0);
-        check(
+        assert_close(
             krippendorff_alpha(&table, Level::Ratio),
             1.0 - 5.0 * 2.0 * (third + third) / (2.0 * (6.0 * third + 3.0 * most + 2.0 * third)),
         );
@@ -209,7 +205,7 @@ mod tests {
             vec![None, Some(9.0), None],
         ];
         // Unlike ordered pairs of the first unit: 4, each 1 / 2. Values 1, 1, 2, 2, 2.
-        check(krippendorff_alpha(&table, Level::Nominal), 1.0 - 4.0 * (4.0 / 2.0) / 12.0);
+        assert_close(krippendorff_alpha(&table, Level::Nominal), 1.0 - 4.0 * (4.0 / 2.0) / 12.0);
     }
 
     #[test]
@@ -233,12 +229,12 @@ mod tests {
             vec![Some(1.0), Some(1.0), None],
         ];
         let found = krippendorff_by_unit(&table, Level::Nominal);
-        check(found[0], 1.0 - (2.0 / 3.0) / (4.0 / 7.0));
+        assert_close(found[0], 1.0 - (2.0 / 3.0) / (4.0 / 7.0));
         assert_eq!((found[1], found[2], found[3]), (Some(1.0), None, Some(1.0)));
         for level in [Level::Nominal, Level::Ordinal, Level::Interval, Level::Ratio] {
             let units = krippendorff_by_unit(&table, level);
             let mean = (3.0 * units[0].unwrap() + 2.0 * units[1].unwrap() + 2.0 * units[3].unwrap()) / 7.0;
-            check(krippendorff_alpha(&table, level), mean);
+            assert_close(krippendorff_alpha(&table, level), mean);
         }
         assert_eq!(krippendorff_by_unit(&two(&[(1.0, 1.0)]), Level::Nominal), [None]);
     }
@@ -248,7 +244,7 @@ mod tests {
         let table = two(&[(0.0, 0.0), (1.0, 1.0), (0.0, 1.0), (1.0, 0.0), (0.0, 1.0)]);
         let of = |rows: &[Vec<Option<f64>>]| krippendorff_alpha(rows, Level::Nominal).unwrap();
         let expected = (of(&table[..2]) + of(&table[2..4]) + of(&table[4..])) / 3.0;
-        check(krippendorff_alpha_by_blocks(&table, Level::Nominal, 2), expected);
+        assert_close(krippendorff_alpha_by_blocks(&table, Level::Nominal, 2), expected);
         assert!((expected - of(&table)).abs() > 0.1);
         assert_eq!(krippendorff_alpha_by_blocks(&table, Level::Nominal, 1), None);
         assert_eq!(krippendorff_alpha_by_blocks(&table, Level::Nominal, 0), None);

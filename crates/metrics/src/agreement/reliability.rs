@@ -60,14 +60,10 @@ pub fn average_variance(table: &[Vec<Option<f64>>], variance: Variance) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quarry_test_support::assert_close;
 
     fn table(rows: &[&[f64]]) -> Vec<Vec<Option<f64>>> {
         rows.iter().map(|row| row.iter().copied().map(Some).collect()).collect()
-    }
-
-    #[track_caller]
-    fn check(found: Option<f64>, expected: f64) {
-        assert!(found.is_some_and(|found| (found - expected).abs() < 1e-12), "{found:?} {expected}");
     }
 
     #[test]
@@ -78,11 +74,11 @@ mod tests {
             + (3.0 - 11.0 / 3.0_f64).powi(2)
             + (6.0 - 11.0 / 3.0_f64).powi(2))
             / 2.0;
-        check(cronbach_alpha(&rows), 2.0 * (1.0 - (1.0 + second) / (28.0 / 3.0)));
-        check(average_variance(&rows, Variance::Sample), (1.0 + second) / 2.0);
-        check(average_variance(&rows, Variance::Population), (1.0 + second) / 2.0 * (2.0 / 3.0));
+        assert_close(cronbach_alpha(&rows), 2.0 * (1.0 - (1.0 + second) / (28.0 / 3.0)));
+        assert_close(average_variance(&rows, Variance::Sample), (1.0 + second) / 2.0);
+        assert_close(average_variance(&rows, Variance::Population), (1.0 + second) / 2.0 * (2.0 / 3.0));
         rows.push(vec![Some(100.0), None]);
-        check(cronbach_alpha(&rows), 2.0 * (1.0 - (1.0 + second) / (28.0 / 3.0)));
+        assert_close(cronbach_alpha(&rows), 2.0 * (1.0 - (1.0 + second) / (28.0 / 3.0)));
     }
 
     /// The table of CoSQA+ (Gong et al., 2024, version 1): scores of UniXcoder, CodeT5+ and CodeBERT (columns) for

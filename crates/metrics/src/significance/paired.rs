@@ -200,23 +200,19 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[track_caller]
-    fn check(found: f64, expected: f64) {
-        assert!((found - expected).abs() < 1e-12, "{found} {expected}");
-    }
+    use quarry_test_support::assert_close;
 
     #[test]
     fn t_worked_by_hand() {
         // Mean 2, deviation 1, n 3: t = 2 √3; with two degrees of freedom p = 1 − t / √(t² + 2).
         let found = paired_t(&[1.0, 2.0, 3.0]).unwrap();
-        check(found.statistic, 12.0_f64.sqrt());
-        check(found.p, 1.0 - (12.0_f64 / 14.0).sqrt());
-        check(effect_size(&[1.0, 2.0, 3.0]).unwrap(), 2.0);
+        assert_close(found.statistic, 12.0_f64.sqrt());
+        assert_close(found.p, 1.0 - (12.0_f64 / 14.0).sqrt());
+        assert_close(effect_size(&[1.0, 2.0, 3.0]).unwrap(), 2.0);
         // With one degree of freedom t follows Cauchy's distribution: p = 1 − 2 atan(t) / π.
         let found = paired_t(&[0.0, 1.0]).unwrap();
-        check(found.statistic, 1.0);
-        check(found.p, 0.5);
+        assert_close(found.statistic, 1.0);
+        assert_close(found.p, 0.5);
     }
 
     #[test]
@@ -274,8 +270,8 @@ mod tests {
         let cases = [(true, false), (true, true), (false, false)].into_iter().chain([(false, true); 5]);
         let found = mcnemar(cases);
         assert_eq!((found.only_a, found.only_b), (1, 5));
-        check(found.p, 2.0 * 7.0 / 64.0);
-        check(found.chi_squared, 1.5);
+        assert_close(found.p, 2.0 * 7.0 / 64.0);
+        assert_close(found.chi_squared, 1.5);
         // Beyond √1.5 = 1.2247 standard deviations, on both sides.
         assert!((found.p_chi_squared - 0.220_671).abs() < 1e-6, "{found:?}");
         assert_eq!(mcnemar([(true, false), (false, true)]).p, 1.0);
@@ -287,7 +283,7 @@ mod tests {
         // 0.01 · 4, then 0.03 · 3 and 0.04 · 2, which is less, then 0.2 · 1.
         let corrected = holm(&[0.04, 0.01, 0.2, 0.03]);
         for (found, expected) in corrected.into_iter().zip([0.09, 0.04, 0.2, 0.09]) {
-            check(found, expected);
+            assert_close(found, expected);
         }
         assert_eq!(holm(&[0.9, 0.8]), [1.0, 1.0]);
         assert!(holm(&[]).is_empty());

@@ -192,12 +192,18 @@ pub enum Progress {
     Validated {
         /// Steps done.
         step: u64,
-        /// Mean reciprocal rank of functions asked for by the first sentence of their documentation, among code
-        /// without documentation.
-        code: f64,
-        /// Mean reciprocal rank of functions asked for by name, among documented code without their names.
-        named: f64,
+        /// What was measured; `None` where nothing is held out.
+        mrr: Option<HeldOutMrr>,
     },
+}
+
+/// Mean reciprocal ranks on the held-out repositories.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HeldOutMrr {
+    /// Of functions asked for by the first sentence of their documentation, among code without documentation.
+    pub summary: f64,
+    /// Of functions asked for by name, among documented code without their names.
+    pub name: f64,
 }
 
 /// The state of a run between two steps.
@@ -259,8 +265,8 @@ pub fn train(
             let loss = state.learn(&batch, targets.as_deref(), settings, rate)?;
             report(Progress::Step { step: state.step, loss });
         }
-        let (code, named) = validation.measure(&state.queries, &state.documents);
-        report(Progress::Validated { step: state.step, code, named });
+        let mrr = validation.measure(&state.queries, &state.documents);
+        report(Progress::Validated { step: state.step, mrr });
         if let Some(checkpoint) = &checkpoint {
             checkpoint.write(&state)?;
         }

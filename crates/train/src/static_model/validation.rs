@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 use super::contrastive::{dot, normalize_rows};
 use super::examples::{Batch, Examples};
-use super::{Settings, Table, query_sums};
+use super::{HeldOutMrr, Settings, Table, query_sums};
 use crate::Pair;
 
 /// Maximum number of pairs that are measured.
@@ -52,9 +52,9 @@ impl Validation {
     /// Mean reciprocal rank of the asked function among all held-out ones, twice: asked by the first sentence of
     /// its documentation among undocumented code, and asked by its name among documented code that does not hold
     /// the name. Ties and other functions with the same question count against the model, repeated functions
-    /// do not. 0 if nothing is held out.
+    /// do not. `None` where nothing is held out.
     #[must_use]
-    pub fn measure(&self, queries: &Table, documents: &Table) -> (f64, f64) {
+    pub fn measure(&self, queries: &Table, documents: &Table) -> Option<HeldOutMrr> {
         let measure = |batch: &Batch| {
             let mut query_rows = query_sums(queries, documents, &batch.queries);
             normalize_rows(&mut query_rows, self.dimension);
@@ -73,8 +73,8 @@ impl Validation {
                     1.0 / (above + 1) as f64
                 })
                 .sum();
-            sum / asked.len().max(1) as f64
+            (n > 0).then(|| sum / asked.len() as f64)
         };
-        (measure(&self.code), measure(&self.named))
+        Some(HeldOutMrr { summary: measure(&self.code)?, name: measure(&self.named)? })
     }
 }

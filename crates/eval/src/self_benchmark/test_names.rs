@@ -1,4 +1,4 @@
-//! Questions from tests: what a test's name says asks for the function that it tests.
+//! Queries from tests: the name of a test is a query for the function that it tests.
 //!
 //! A test is a function of a test file, or one that the language marks, or a call such as `it("…", …)` in a test file.
 //! The function under test is the one it calls whose name, and whose type's or file's name, is likest to the test's.
@@ -11,12 +11,12 @@ use quarry_walk::FileFlags;
 
 use super::docstrings::says_only;
 use super::tree::{Function, Functions, SourceFile, is_function, own_name};
-use super::{LabelledQuery, Questions};
+use super::{LabeledQuery, Questions};
 
 /// Telling terms of a name that is worth asking.
 const MIN_TERMS: usize = 2;
 
-/// Functions of one name that are looked at; a name that more have says nothing.
+/// Maximum number of functions with one name; a more common name is not distinctive.
 const MAX_SAME_NAME: usize = 20;
 
 /// Words that say of a name that it is a test's, where they begin or end it.
@@ -68,7 +68,7 @@ pub fn questions(files: &[SourceFile], functions: &Functions<'_>) -> Questions {
         } else if asked.insert(test.words.to_lowercase()) {
             questions
                 .queries
-                .push(LabelledQuery { text: test.words, answers: vec![functions.places([number])] });
+                .push(LabeledQuery { text: test.words, answers: vec![functions.spans([number])] });
         } else {
             questions.leave_out("tests of a name that others have");
         }
@@ -89,8 +89,8 @@ fn likest(test: &Test<'_>, candidates: &[usize], functions: &Functions<'_>) -> O
     let mut ranked: Vec<(f64, f64, usize)> = candidates
         .iter()
         .map(|&number| {
-            let (own, place) = likeness(&functions.all[number]);
-            (own, place, number)
+            let (own, position) = likeness(&functions.all[number]);
+            (own, position, number)
         })
         .collect();
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1)).then(a.2.cmp(&b.2)));
@@ -148,8 +148,8 @@ fn tests(file: &SourceFile) -> Vec<Test<'_>> {
             .filter(|(_, call)| TAKING_TESTS.contains(&call.callee.as_str()))
             .filter_map(|(at, call)| Some((at, title(&file.bytes[call.byte + call.callee.len()..])?)))
             .collect();
-        for (place, (at, title)) in titled.iter().enumerate() {
-            let end = titled.get(place + 1).map_or(file.calls.len(), |(next, _)| *next);
+        for (position, (at, title)) in titled.iter().enumerate() {
+            let end = titled.get(position + 1).map_or(file.calls.len(), |(next, _)| *next);
             tests.push(Test {
                 words: title.clone(),
                 around: stem(&file.path).to_owned(),
@@ -201,7 +201,7 @@ mod tests {
         let files = files(tree);
         let functions = Functions::of(&files);
         let questions = questions(&files, &functions);
-        let of = |query: &LabelledQuery| (query.text.clone(), query.answers[0][0].lines.unwrap().0);
+        let of = |query: &LabeledQuery| (query.text.clone(), query.answers[0][0].lines.unwrap().0);
         (questions.queries.iter().map(of).collect(), questions.left_out.into_keys().collect())
     }
 

@@ -1,4 +1,4 @@
-//! Asks every question of every variant.
+//! Asks every variant every query.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,53 +15,55 @@ use rayon::prelude::*;
 use super::tree::SourceFile;
 use super::variants::{Shortened, Variant, VariantMethod, VariantModel};
 use super::view::View;
-use super::{Asked, LabelledQuery};
+use super::{LabeledQuery, QuerySet};
 use crate::EvalError;
 use crate::method::{BagOfWords, Corpus, LoadModel, ModelName, Scorer, Vocabulary};
-use crate::repo_search::{K, Place, search};
+use crate::repo_search::search;
+use crate::spans::{CodeSpan, K};
 
-/// What happens while questions are asked.
+/// What happens while queries are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// What a view shows is being indexed.
+    /// A view is being indexed.
     Indexing,
-    /// One more question was asked of one more variant.
+    /// A query was asked of a variant.
     Asked,
 }
 
-/// A repository with what is needed to ask it.
+/// A repository, and the models that search it.
 pub struct Repository<'a> {
-    /// Its folder.
+    /// Root directory.
     pub root: &'a Path,
-    /// The files in it ([`super::tree::read`]).
+    /// Files below the root ([`super::tree::read`]).
     pub files: &'a [SourceFile],
     /// Loads models.
     pub load: &'a LoadModel<'a>,
-    /// Path of the model that was given.
+    /// Path of the model that the user named.
     pub model: Option<&'a Path>,
 }
 
 /// Units of a view, as they are indexed.
 pub struct Units {
-    /// Place of each.
+    /// Path, lines and name of each.
     pub hits: Vec<Hit>,
-    /// Source of each.
+    /// Source text of each.
     pub texts: Vec<String>,
 }
 
-/// A copy of what a view shows, with its index; what is plain is indexed where it lies.
+/// A copy of what a view shows, with its index; a view that hides nothing is indexed in place.
 struct Viewed {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     is_plain: bool,
 }
 
 impl Viewed {
     fn new(repository: &Repository<'_>, view: View) -> Result<Self, EvalError> {
-        let folder = tempfile::tempdir().map_err(EvalError::TemporaryFolder)?;
+        let directory = tempfile::tempdir().map_err(EvalError::TemporaryDirectory)?;
         if !view.is_plain() {
-            view.write(repository.files, &folder.path().join("tree")).map_err(EvalError::TemporaryFolder)?;
+            let tree = directory.path().join("tree");
+            view.write(repository.files, &tree).map_err(EvalError::TemporaryDirectory)?;
         }
-        Ok(Self { folder, is_plain: view.is_plain() })
+        Ok(Self { directory, is_plain: view.is_plain() })
     }
 
     fn open(&self, repository: &Repository<'_>, model: VariantModel) -> Result<Index, EvalError> {
@@ -72,8 +74,8 @@ impl Viewed {
             None => embedder,
         };
         let options =
-            OpenOptions { directory: Some(self.folder.path().join("index")), ..OpenOptions::default() };
-        let copy = self.folder.path().join("tree");
+            OpenOptions { directory: Some(self.directory.path().join("index")), ..OpenOptions::default() };
+        let copy = self.directory.path().join("tree");
         let root = if self.is_plain { repository.root } else { &copy };
         Ok(Index::open_or_build(root, &options, Some(embedder), &|_| {})?.index)
     }
@@ -82,7 +84,7 @@ impl Viewed {
 /// The units that a view shows.
 ///
 /// # Errors
-/// When it cannot be indexed or read.
+/// When the view cannot be indexed or read.
 pub fn units(repository: &Repository<'_>, view: View) -> Result<Units, EvalError> {
     let viewed = Viewed::new(repository, view)?;
     units_of(&viewed.open(repository, VariantModel { is_given: false, dimensions: None })?)
@@ -95,27 +97,27 @@ fn units_of(index: &Index) -> Result<Units, EvalError> {
     Ok(Units { hits, texts })
 }
 
-/// NDCG@10 of each question of each entry of `asked`, by variant and question, in their orders.
+/// NDCG@10 of each query of each set, by variant and query, in their orders.
 ///
 /// # Errors
-/// When something cannot be indexed, or a model or a search fails.
+/// When a view cannot be indexed, or a model or a search fails.
 pub fn evaluate(
     repository: &Repository<'_>,
-    asked: &[Asked],
+    sets: &[QuerySet],
     variants: &[Variant],
     on_progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Vec<Vec<Vec<f64>>>, EvalError> {
     let mut of_views: BTreeMap<View, Vec<usize>> = BTreeMap::new();
-    for (number, asked) in asked.iter().enumerate() {
-        of_views.entry(asked.view).or_default().push(number);
+    for (number, set) in sets.iter().enumerate() {
+        of_views.entry(set.view).or_default().push(number);
     }
-    let mut values = vec![vec![Vec::new(); variants.len()]; asked.len()];
+    let mut values = vec![vec![Vec::new(); variants.len()]; sets.len()];
     for (view, numbers) in of_views {
         on_progress(Progress::Indexing);
         let viewed = Viewed::new(repository, view)?;
         let mut indexes: Vec<(VariantModel, Index)> = Vec::new();
         let mut units: Option<Units> = None;
-        for (place, variant) in variants.iter().enumerate() {
+        for (position, variant) in variants.iter().enumerate() {
             let model = match variant.method {
                 VariantMethod::Search(model) => model,
                 _ => VariantModel { is_given: false, dimensions: None },
@@ -135,35 +137,35 @@ pub fn evaluate(
                 }
             };
             for &number in &numbers {
-                let ask = |query: &LabelledQuery| {
-                    let value = finder.find(&query.text).map(|places| query.ndcg(&places));
+                let ask = |query: &LabeledQuery| {
+                    let value = finder.find(&query.text).map(|spans| query.ndcg(&spans));
                     on_progress(Progress::Asked);
                     value
                 };
-                let queries = &asked[number].questions.queries;
-                values[number][place] = queries.par_iter().map(ask).collect::<Result<_, _>>()?;
+                let queries = &sets[number].questions.queries;
+                values[number][position] = queries.par_iter().map(ask).collect::<Result<_, _>>()?;
             }
         }
     }
     Ok(values)
 }
 
-/// Finds places, best first, at most [`K`].
+/// Finds spans of code, best first, at most [`K`].
 enum Finder<'a> {
     Search(&'a Index, &'a RankingWeights),
     Documents(&'a Units, Box<dyn Scorer + 'a>),
 }
 
 impl Finder<'_> {
-    fn find(&self, query: &str) -> Result<Vec<Place>, EvalError> {
+    fn find(&self, query: &str) -> Result<Vec<CodeSpan>, EvalError> {
         match self {
             Finder::Search(index, ranking) => {
-                Ok(search(index, query, ranking)?.hits.into_iter().map(Place::from).collect())
+                Ok(search(index, query, ranking)?.hits.into_iter().map(CodeSpan::from).collect())
             }
             Finder::Documents(units, scorer) => {
                 let query = Query { id: String::new(), text: query.to_owned() };
                 let scores = scorer.scores(&[&query])?.into_iter().next().unwrap_or_default();
-                Ok(best(&scores).into_iter().map(|unit| Place::from(units.hits[unit].clone())).collect())
+                Ok(best(&scores).into_iter().map(|unit| CodeSpan::from(units.hits[unit].clone())).collect())
             }
         }
     }

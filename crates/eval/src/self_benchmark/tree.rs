@@ -54,7 +54,7 @@ impl SourceFile {
 /// Reads the files of a tree that can be searched, in order of their paths.
 ///
 /// # Errors
-/// When the folder cannot be read. Files that cannot be read are left out, as search leaves them out.
+/// When the directory cannot be read. Files that cannot be read are left out, as search leaves them out.
 pub fn read(root: &Path) -> Result<Vec<SourceFile>, WalkError> {
     let root = &*walk::resolved(root);
     let base = walk::open(walk::base_directory(root)?)?;
@@ -137,20 +137,20 @@ impl<'a> Functions<'a> {
         Self { all, by_equal }
     }
 
-    /// The places of some functions (by number) and of all that are nearly the same, in order, each once.
+    /// The spans of some functions (by number) and of their near-duplicates, in order, each once.
     #[must_use]
-    pub fn places(&self, numbers: impl IntoIterator<Item = usize>) -> Vec<Target> {
+    pub fn spans(&self, numbers: impl IntoIterator<Item = usize>) -> Vec<Target> {
         let mut with_equals: Vec<usize> = numbers
             .into_iter()
             .flat_map(|number| self.by_equal[&self.all[number].equal_to].iter().copied())
             .collect();
         with_equals.sort_unstable();
         with_equals.dedup();
-        let place = |number: usize| {
+        let span = |number: usize| {
             let function = &self.all[number];
             Target { path: function.file.path.clone(), lines: Some(function.lines) }
         };
-        with_equals.into_iter().map(place).collect()
+        with_equals.into_iter().map(span).collect()
     }
 }
 
@@ -200,17 +200,17 @@ pub(super) mod tests {
             .collect()
     }
 
-    fn places(files: &[SourceFile]) -> Vec<Vec<(String, (u32, u32))>> {
+    fn spans(files: &[SourceFile]) -> Vec<Vec<(String, (u32, u32))>> {
         let functions = Functions::of(files);
-        let place = |target: Target| (target.path, target.lines.unwrap());
-        (0..functions.all.len()).map(|n| functions.places([n]).into_iter().map(place).collect()).collect()
+        let span = |target: Target| (target.path, target.lines.unwrap());
+        (0..functions.all.len()).map(|n| functions.spans([n]).into_iter().map(span).collect()).collect()
     }
 
     #[test]
     fn near_duplicates_count_as_equals() {
         let body = "(first, second):\n    total = first * 2 + second\n    print(total, first, second)\n    return total\n";
         let other = "def other(path, mode):\n    with open(path, mode) as file:\n        return file.read().strip().split(mode)\n";
-        let found = places(&files(&[
+        let found = spans(&files(&[
             ("a.py", &format!("def add{body}")),
             ("b.py", &format!("{other}\n\ndef add{body}")),
         ]));
@@ -221,7 +221,7 @@ pub(super) mod tests {
     #[test]
     fn tests_and_what_does_nothing_are_not_asked_for() {
         let long = "def run(first, second):\n    return [first + number * second for number in range(9)]\n";
-        let found = places(&files(&[
+        let found = spans(&files(&[
             ("a.py", "def short(x):\n    return x\n"),
             ("tests/test_a.py", long),
             ("examples/a.py", long),
@@ -235,6 +235,6 @@ pub(super) mod tests {
         let lines: String = (0..400).map(|n| format!("    value_{n} = compute({n}, other)\n")).collect();
         let files = files(&[("a.py", &format!("def long(other):\n{lines}    return other\n\n\nx = 1\n"))]);
         assert!(files[0].units.len() > 2);
-        assert_eq!(places(&files), [[("a.py".to_owned(), (1, 402))]]);
+        assert_eq!(spans(&files), [[("a.py".to_owned(), (1, 402))]]);
     }
 }

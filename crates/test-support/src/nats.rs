@@ -1,4 +1,4 @@
-//! A NATS server of its own for a test: on a free port, with its files in a directory that goes with it.
+//! A NATS server for one test: on a free port, with its files in a temporary directory.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,24 +10,29 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+/// A server that runs until it is dropped.
 pub struct Nats {
     child: Child,
     directory: TempDir,
+    /// Port on loopback.
     pub port: u16,
 }
 
 impl Nats {
-    /// A server with JetStream; none, with a word about it, if there is no nats-server.
+    /// A server with JetStream; `None`, with a message, where nats-server is not installed.
     pub fn start() -> Option<Self> {
         Self::start_with(&["--jetstream"])
     }
 
+    /// A server with these options of its command line.
     pub fn start_with(options: &[&str]) -> Option<Self> {
         let directory = tempfile::tempdir().unwrap();
         let Some(child) = spawn(directory.path(), "-1", options) else {
             // Not by a macro, whose output the test runner hides.
-            let _ =
-                writeln!(std::io::stderr(), "\nSKIPPED: there is no nats-server to hand work to workers\n");
+            let _ = writeln!(
+                std::io::stderr(),
+                "\nSKIPPED: nats-server is not installed, so no work is handed to workers\n"
+            );
             return None;
         };
         let mut nats = Self { child, directory, port: 0 };
@@ -35,11 +40,12 @@ impl Nats {
         Some(nats)
     }
 
+    /// Address for clients.
     pub fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
-    /// Ends the server without a word, and starts it again on the same port, with the same files.
+    /// Kills the server, and starts it again on the same port with the same files.
     pub fn restart(&mut self, pause: Duration) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -47,7 +53,7 @@ impl Nats {
         self.child = spawn(self.directory.path(), &self.port.to_string(), &["--jetstream"]).unwrap();
     }
 
-    /// The bare protocol, for what no client would do.
+    /// A connection for what no client would do.
     pub fn connect(&self) -> Bare {
         Bare::connect(self.port)
     }
@@ -81,15 +87,17 @@ impl Bare {
         bare
     }
 
+    /// Sends a text as it is.
     pub fn say(&mut self, text: &str) {
         self.0.get_mut().write_all(text.as_bytes()).unwrap();
     }
 
+    /// Publishes a message.
     pub fn publish(&mut self, subject: &str, reply: &str, payload: &str) {
         self.say(&format!("PUB {subject} {reply} {}\r\n{payload}\r\n", payload.len()));
     }
 
-    /// The next line that begins so; other lines are skipped.
+    /// The next line with this beginning; other lines are skipped.
     pub fn wait_for(&mut self, beginning: &str) -> String {
         loop {
             let mut line = String::new();
@@ -138,8 +146,8 @@ impl Drop for Nats {
 }
 
 fn spawn(directory: &Path, port: &str, options: &[&str]) -> Option<Child> {
-    let places = ["nats-server", "/usr/sbin/nats-server"];
-    places.iter().find_map(|program| {
+    let programs = ["nats-server", "/usr/sbin/nats-server"];
+    programs.iter().find_map(|program| {
         Command::new(program)
             .args(["--addr", "127.0.0.1", "--port", port])
             .arg("--store_dir")

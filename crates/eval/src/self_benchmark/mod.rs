@@ -1,9 +1,9 @@
-//! A repository as a benchmark of itself, without a label: what stands in it says what is asked and what answers.
+//! The self-benchmark: a repository as a benchmark of itself, without labels.
 //!
-//! [`docstrings`], [`commits`] and [`test_names`] are pure functions from files ([`tree`]) and commits to questions with
-//! the places that answer them; each is a *proxy* for the questions that people would ask. A [`view::View`] hides what
-//! would give an answer away, [`variants`] are the methods that are compared, [`evaluation`] asks them, [`report`] says
-//! which is best and whether that is more than chance, and [`agreement`] how far proxies order methods as labels do.
+//! [`docstrings`], [`commits`] and [`test_names`] are pure functions from files ([`tree`]) and commits to queries with the
+//! spans that answer them; each is a [`QuerySource`] in place of the queries that people would ask. A [`view::View`] hides
+//! what would give an answer away, [`variants`] are the methods that are compared, [`evaluation`] asks them, [`report`]
+//! says which is best and whether that is more than chance, and [`agreement`] whether sources order methods as labels do.
 
 pub mod agreement;
 pub mod commits;
@@ -31,75 +31,63 @@ use self::commits::CommitQuestions;
 use self::tree::{Functions, SourceFile};
 use self::view::View;
 use crate::EvalError;
-use crate::repo_search::{K, Place, lies_in};
-use quarry_metrics::ranking::Hit;
-use quarry_metrics::{Gain, rank};
+use crate::spans::{CodeSpan, ndcg};
 
-/// Where questions come from.
+/// Source of queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Proxy {
-    /// What a function's documentation says.
+pub enum QuerySource {
+    /// The documentation of functions.
     Docstring,
-    /// What a commit says that it does.
+    /// The messages of commits.
     Commit,
-    /// What a test's name says.
+    /// The names of tests.
     Test,
-    /// What the user asks.
+    /// The user's own queries.
     Queries,
 }
 
-impl fmt::Display for Proxy {
+impl fmt::Display for QuerySource {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Proxy::Docstring => "docstring",
-            Proxy::Commit => "commit",
-            Proxy::Test => "test",
-            Proxy::Queries => "queries",
+            QuerySource::Docstring => "docstring",
+            QuerySource::Commit => "commit",
+            QuerySource::Test => "test",
+            QuerySource::Queries => "queries",
         })
     }
 }
 
-/// A question and what answers it.
+/// A query and its answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LabelledQuery {
-    /// What is asked.
+pub struct LabeledQuery {
+    /// Text of the query.
     pub text: String,
-    /// What is to be found, each in any of its places: those of near-duplicates are equals.
+    /// Answers, each with equivalent spans: near-duplicates answer as well as each other.
     pub answers: Vec<Vec<Target>>,
 }
 
-impl From<&RepositoryQuery> for LabelledQuery {
+impl From<&RepositoryQuery> for LabeledQuery {
     fn from(query: &RepositoryQuery) -> Self {
         let answers = query.targets.iter().map(|target| vec![target.clone()]).collect();
         Self { text: query.text.clone(), answers }
     }
 }
 
-impl LabelledQuery {
-    /// NDCG at [`K`] of ranked results, best first: each answer, of grade 1, stands at the rank of the first result
-    /// that lies in one of its places. At most 1, also where a result lies in several answers. It is
-    /// [`crate::repo_search::ndcg`] where each answer has one place.
+impl LabeledQuery {
+    /// [`spans::ndcg`](crate::spans::ndcg) of ranked results, where any span of an answer answers it.
     #[must_use]
-    pub fn ndcg(&self, results: &[Place]) -> f64 {
-        let is_in = |places: &[Target], result: &Place| places.iter().any(|place| lies_in(result, place));
-        let mut hits: Vec<Hit> = self
-            .answers
-            .iter()
-            .filter_map(|places| results.iter().position(|result| is_in(places, result)))
-            .map(|index| Hit::new(index + 1, 1))
-            .collect();
-        hits.sort_unstable_by_key(|hit| hit.rank);
-        rank::ndcg(&hits, &vec![1; self.answers.len()], Some(K), Gain::Linear).min(1.0)
+    pub fn ndcg(&self, results: &[CodeSpan]) -> f64 {
+        ndcg(&self.answers, results, |answer, span| answer.iter().any(|target| span.answers(target)))
     }
 }
 
-/// Questions, and what gave none.
+/// Queries of one source, and what was left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Questions {
-    /// In the order of what they come from.
-    pub queries: Vec<LabelledQuery>,
-    /// How much was left out, by the reason in words.
+    /// Queries, in the order of the source.
+    pub queries: Vec<LabeledQuery>,
+    /// Number of candidates that were left out, by reason.
     pub left_out: BTreeMap<&'static str, usize>,
 }
 
@@ -108,55 +96,55 @@ impl Questions {
         *self.left_out.entry(reason).or_default() += 1;
     }
 
-    /// Keeps at most `n` questions, drawn by `seed`, in their order.
+    /// Keeps a random sample of at most `n` queries, in their order.
     pub fn sample(&mut self, n: usize, seed: u64) {
         if self.queries.len() <= n {
             return;
         }
-        let mut places: Vec<usize> = (0..self.queries.len()).collect();
-        fastrand::Rng::with_seed(seed).shuffle(&mut places);
-        places.truncate(n);
-        places.sort_unstable();
-        let mut kept = places.into_iter().peekable();
-        let mut place = 0..;
-        self.queries.retain(|_| kept.next_if_eq(&place.next().unwrap_or_default()).is_some());
+        let mut positions: Vec<usize> = (0..self.queries.len()).collect();
+        fastrand::Rng::with_seed(seed).shuffle(&mut positions);
+        positions.truncate(n);
+        positions.sort_unstable();
+        let mut kept = positions.into_iter().peekable();
+        let mut position = 0..;
+        self.queries.retain(|_| kept.next_if_eq(&position.next().unwrap_or_default()).is_some());
     }
 }
 
-/// Questions of one proxy, to be asked of what a view shows.
+/// Queries of one source, and the view in which their answers are searched.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
-    /// Where they come from.
-    pub proxy: Proxy,
-    /// What is hidden.
+pub struct QuerySet {
+    /// Source of the queries.
+    pub source: QuerySource,
+    /// What is hidden from search.
     pub view: View,
-    /// The questions.
+    /// The queries.
     pub questions: Questions,
 }
 
-/// What is asked.
+/// How a self-benchmark is made.
 #[derive(Debug, Clone)]
-pub struct Options {
-    /// Proxies, each once.
-    pub proxies: Vec<Proxy>,
-    /// Questions of each that are asked at most: a sample of documentation and tests, the newest commits.
+pub struct SelfBenchmarkOptions {
+    /// Sources of queries, without duplicates.
+    pub sources: Vec<QuerySource>,
+    /// Maximum number of queries per source: a sample of documentation and tests, the newest commits.
     pub queries: usize,
     /// Seed of the sample.
     pub seed: u64,
-    /// How much of a documentation is asked.
+    /// How much of a function's documentation becomes the query.
     pub extent: Extent,
-    /// Whether documentation stays where it stands, when it is asked about.
+    /// Whether documentation stays in the code that it is the query for.
     pub keeps_docs: bool,
-    /// Whether names are hidden, when documentation is asked about.
+    /// Whether names of functions are hidden when documentation is the query.
     pub hides_names: bool,
     /// How much of the history is read.
     pub history: HistoryOptions,
 }
 
-impl Default for Options {
+impl Default for SelfBenchmarkOptions {
     fn default() -> Self {
         Self {
-            proxies: vec![Proxy::Docstring, Proxy::Commit, Proxy::Test],
+            sources: vec![QuerySource::Docstring, QuerySource::Commit, QuerySource::Test],
             queries: 300,
             seed: 42,
             extent: Extent::default(),
@@ -167,33 +155,40 @@ impl Default for Options {
     }
 }
 
-/// Questions of all proxies that have some, and what is to be said of the others, in words.
+/// A self-benchmark: what is asked of a repository.
 #[derive(Debug, Clone, Default)]
-pub struct Found {
-    /// Never without a question.
-    pub asked: Vec<Asked>,
-    /// What could not be asked, and why; what to know of what can.
+pub struct SelfBenchmark {
+    /// Sets of queries, none of them empty.
+    pub sets: Vec<QuerySet>,
+    /// Sources without queries and why, and limitations of the others.
     pub notes: Vec<String>,
 }
 
-/// Turns a repository into questions. `files` are those of the folder `root`, whose history is read where there is one;
-/// `own` are the user's questions.
+/// Makes a self-benchmark of a repository. `files` are those below `root`, whose history is read if it has one; `own` are
+/// the user's queries.
 #[must_use]
-pub fn questions(root: &Path, files: &[SourceFile], own: Vec<RepositoryQuery>, options: &Options) -> Found {
+pub fn questions(
+    root: &Path,
+    files: &[SourceFile],
+    own: Vec<RepositoryQuery>,
+    options: &SelfBenchmarkOptions,
+) -> SelfBenchmark {
     let functions = Functions::of(files);
-    let mut found = Found::default();
-    for &proxy in &options.proxies {
-        let (view, mut questions) = match proxy {
-            Proxy::Docstring => (
+    let mut benchmark = SelfBenchmark::default();
+    for &source in &options.sources {
+        let (view, mut questions) = match source {
+            QuerySource::Docstring => (
                 View { hides_docs: !options.keeps_docs, hides_names: options.hides_names, ..View::default() },
                 docstrings::questions(&functions, options.extent),
             ),
-            Proxy::Commit => (View::default(), from_history(root, &functions, options, &mut found.notes)),
-            Proxy::Test => {
+            QuerySource::Commit => {
+                (View::default(), from_history(root, &functions, options, &mut benchmark.notes))
+            }
+            QuerySource::Test => {
                 (View { hides_tests: true, ..View::default() }, test_names::questions(files, &functions))
             }
-            Proxy::Queries => {
-                let queries = own.iter().map(LabelledQuery::from).collect();
+            QuerySource::Queries => {
+                let queries = own.iter().map(LabeledQuery::from).collect();
                 (View::default(), Questions { queries, ..Questions::default() })
             }
         };
@@ -203,21 +198,21 @@ pub fn questions(root: &Path, files: &[SourceFile], own: Vec<RepositoryQuery>, o
                 questions.left_out.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
             let reasons =
                 if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
-            found.notes.push(format!("{proxy}: nothing to ask{reasons}"));
+            benchmark.notes.push(format!("{source}: nothing to ask{reasons}"));
         } else {
-            found.asked.push(Asked { proxy, view, questions });
+            benchmark.sets.push(QuerySet { source, view, questions });
         }
     }
-    found
+    benchmark
 }
 
-/// Commits that are taken apart together.
+/// Number of commits that are parsed together.
 const COMMITS_PER_BATCH: usize = 64;
 
 fn from_history(
     root: &Path,
     functions: &Functions<'_>,
-    options: &Options,
+    options: &SelfBenchmarkOptions,
     notes: &mut Vec<String>,
 ) -> Questions {
     let questions = std::cell::RefCell::new(CommitQuestions::new(functions));
@@ -254,10 +249,10 @@ fn from_history(
     questions.finish()
 }
 
-/// Reads the user's questions: `query TAB path[:line[-line]]`, a line each; those of one text have several answers.
+/// Reads the user's queries, one `query TAB path[:line[-line]]` per line; a query on several lines has several answers.
 ///
 /// # Errors
-/// A line of another form, or one that names a file or line that is not there.
+/// When a line has another form, or names a file or line that does not exist.
 pub fn own_questions(path: &Path, files: &[SourceFile]) -> Result<Vec<RepositoryQuery>, EvalError> {
     let lengths: BTreeMap<&str, usize> = files
         .iter()
@@ -273,8 +268,8 @@ pub fn own_questions(path: &Path, files: &[SourceFile]) -> Result<Vec<Repository
 mod tests {
     use super::*;
 
-    fn place(path: &str, start_line: u32, end_line: u32) -> Place {
-        Place { path: path.into(), start_line, end_line }
+    fn span(path: &str, start_line: u32, end_line: u32) -> CodeSpan {
+        CodeSpan { path: path.into(), start_line, end_line }
     }
 
     fn target(path: &str, lines: (u32, u32)) -> Target {
@@ -282,21 +277,21 @@ mod tests {
     }
 
     #[test]
-    fn any_of_equal_places_answers_wholly() {
-        let query = LabelledQuery {
+    fn any_of_equal_spans_answers_wholly() {
+        let query = LabeledQuery {
             text: String::new(),
             answers: vec![vec![target("a", (1, 5)), target("b", (1, 5))], vec![target("c", (3, 4))]],
         };
-        let results = [place("b", 5, 9), place("a", 1, 5), place("c", 1, 3)];
+        let results = [span("b", 5, 9), span("a", 1, 5), span("c", 1, 3)];
         let expected = (1.0 + 0.5) / (1.0 + 1.0 / 3.0_f64.log2());
         assert!((query.ndcg(&results) - expected).abs() < 1e-12);
-        assert_eq!(query.ndcg(&[place("c", 1, 2)]), 0.0);
+        assert_eq!(query.ndcg(&[span("c", 1, 2)]), 0.0);
     }
 
     #[test]
     fn a_sample_is_drawn_in_order_and_by_its_seed() {
         let of = |seed| {
-            let query = |n: usize| LabelledQuery { text: n.to_string(), answers: vec![] };
+            let query = |n: usize| LabeledQuery { text: n.to_string(), answers: vec![] };
             let mut questions = Questions { queries: (0..100).map(query).collect(), ..Questions::default() };
             questions.sample(10, seed);
             questions.queries.into_iter().map(|query| query.text.parse().unwrap()).collect::<Vec<usize>>()

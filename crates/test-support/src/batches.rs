@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::support::{Reply, Seen, Server};
+use crate::model_server::{Reply, Seen, Server};
 
 /// What becomes of a question.
 pub enum Fate {
@@ -24,25 +24,30 @@ pub enum Fate {
     Cut,
 }
 
-/// A batch, and how often somebody asked how far it is.
+/// A batch, and how often its state was asked for.
 pub struct Batch {
+    /// Id by the provider.
     pub id: String,
+    /// Name in the metadata of the request.
     pub name: Option<String>,
     created: f64,
+    /// Requests with their custom ids.
     pub questions: Vec<(String, Value)>,
     looks: usize,
     fates: Vec<Fate>,
 }
 
+/// What the provider knows.
 #[derive(Default)]
 pub struct Books {
+    /// Batches in the order of their creation.
     pub batches: Vec<Batch>,
     files: HashMap<String, Vec<(String, Value)>>,
     /// How often each question came, by its body.
     pub asked: HashMap<String, usize>,
-    /// Looks at a batch until it has ended.
+    /// Number of looks at a batch until it has ended.
     pub patience: usize,
-    /// So many batches are lost as they are made.
+    /// Number of batches that are lost when they are created.
     pub losses: usize,
     /// Why no batch is taken.
     pub refusal: Option<String>,
@@ -55,6 +60,7 @@ type Decide = dyn Fn(&Value, usize) -> Fate + Send + Sync;
 /// what was asked for is done.
 type Trouble = dyn Fn(&Seen, usize) -> Option<Reply> + Send + Sync;
 
+/// A server of batches, and its books.
 pub fn provider(
     decide: impl Fn(&Value, usize) -> Fate + Send + Sync + 'static,
     trouble: impl Fn(&Seen, usize) -> Option<Reply> + Send + Sync + 'static,

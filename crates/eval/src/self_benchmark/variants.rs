@@ -13,7 +13,7 @@ use crate::EvalError;
 use crate::repo_search::tuning::PARAMETERS;
 use quarry_metrics::MetricsError;
 
-/// Parameters of the ranking that are no rules.
+/// Parameters of the ranking that are not rules.
 const NO_RULES: [&str; 3] = ["dense_weight", "file_weight", "bm25f.k1"];
 
 /// The table.
@@ -22,19 +22,19 @@ const TABLE: &str = include_str!("variants.toml");
 /// A method.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variant {
-    /// As results show it.
+    /// Name in results.
     pub name: String,
-    /// What it is, in some words.
+    /// Description in a few words.
     pub about: String,
-    /// How it finds.
+    /// How units are found.
     pub method: VariantMethod,
     /// How units are ranked; of units that are documents only the parameters of BM25F count.
     pub ranking: RankingWeights,
-    /// What to do to search so, where a setting does it.
+    /// How to search so, if a setting does it.
     pub setting: Option<String>,
 }
 
-/// How a variant finds.
+/// How a variant finds units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VariantMethod {
     /// By the index, as search does.
@@ -212,10 +212,10 @@ mod tests {
         );
         let names: HashSet<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
         assert_eq!(names.len(), variants.len());
-        for (place, variant) in variants.iter().enumerate() {
+        for (position, variant) in variants.iter().enumerate() {
             let is_same =
                 |other: &Variant| other.method == variant.method && other.ranking == variant.ranking;
-            assert!(!variants[..place].iter().any(is_same), "{}", variant.name);
+            assert!(!variants[..position].iter().any(is_same), "{}", variant.name);
         }
         let without = super::variants(false).unwrap();
         assert!(without.len() >= 12 && without.len() < variants.len());

@@ -1,4 +1,4 @@
-//! Questions from documentation: what a function says it does asks for that function.
+//! Queries from documentation: the description of a function is a query for it.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use quarry_corpus::pairs::{Extent, fingerprint, question};
 use quarry_text::{lexical_terms, query_terms};
 
 use super::tree::Functions;
-use super::{LabelledQuery, Questions};
+use super::{LabeledQuery, Questions};
 
 /// Functions that may say the same of themselves; what more say asks for none of them.
 const MAX_SAYING_THE_SAME: usize = 5;
@@ -42,7 +42,7 @@ pub fn questions(functions: &Functions<'_>, extent: Extent) -> Questions {
         if different.len() > MAX_SAYING_THE_SAME {
             questions.leave_out("documentation that many functions share");
         } else {
-            questions.queries.push(LabelledQuery { text, answers: vec![functions.places(numbers)] });
+            questions.queries.push(LabeledQuery { text, answers: vec![functions.spans(numbers)] });
         }
     }
     questions
@@ -63,7 +63,7 @@ mod tests {
     fn asked(content: &str) -> (Vec<(String, Vec<u32>)>, usize) {
         let files = files(&[("a.py", content)]);
         let questions = questions(&Functions::of(&files), Extent::Sentence);
-        let of = |query: &LabelledQuery| {
+        let of = |query: &LabeledQuery| {
             let lines = query.answers[0].iter().map(|target| target.lines.unwrap().0).collect();
             (query.text.clone(), lines)
         };

@@ -1,4 +1,4 @@
-//! What a search may see of a repository: a copy of it without what would give an answer away.
+//! Views: what a search sees of a repository, without what would give an answer away.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::tree::{SourceFile, is_function, own_name};
 use quarry_walk::FileFlags;
 
-/// What is hidden. Lines keep their numbers.
+/// What is hidden from search. Lines keep their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord, Serialize)]
 pub struct View {
     /// The documentation of functions.
@@ -21,7 +21,7 @@ pub struct View {
     pub hides_tests: bool,
 }
 
-/// What stands for a name that is hidden.
+/// Replacement of a hidden name.
 const NO_NAME: &str = "f";
 
 impl View {
@@ -63,15 +63,15 @@ impl View {
         Some(replace(&file.bytes, edits))
     }
 
-    /// Writes what is seen of some files into a folder.
+    /// Writes what is seen of some files into a directory.
     ///
     /// # Errors
-    /// When the folder cannot be written.
-    pub fn write(self, files: &[SourceFile], folder: &Path) -> io::Result<()> {
+    /// When the directory cannot be written.
+    pub fn write(self, files: &[SourceFile], directory: &Path) -> io::Result<()> {
         for file in files {
             let Some(bytes) = self.of(file) else { continue };
-            let path = folder.join(&file.path);
-            fs::create_dir_all(path.parent().unwrap_or(folder))?;
+            let path = directory.join(&file.path);
+            fs::create_dir_all(path.parent().unwrap_or(directory))?;
             fs::write(path, bytes)?;
         }
         Ok(())
@@ -91,7 +91,7 @@ fn line_ends(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().copied().filter(|byte| *byte == b'\n').collect()
 }
 
-/// Where `name` stands as a whole identifier.
+/// Offsets of `name` as a whole identifier.
 fn occurrences<'a>(text: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
     let is_part = |byte: Option<&u8>| {
         byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 128)

@@ -1,4 +1,4 @@
-//! Questions from history: what a commit says it does asks for the functions that it changed.
+//! Queries from history: the message of a commit is a query for the functions that it changed.
 //!
 //! A commit's functions are those of the files after it, as far as the tree that is searched still has them under the
 //! same path and name: a commit that adds a function has none before, and who searches today finds today's code.
@@ -13,7 +13,7 @@ use quarry_source::{extract, language_for};
 use quarry_text::{identifiers, parts, query_terms};
 
 use super::tree::{Functions, is_function};
-use super::{LabelledQuery, Questions};
+use super::{LabeledQuery, Questions};
 
 /// Functions that a commit may change; one that changes more is about none of them.
 const MAX_FUNCTIONS: usize = 5;
@@ -111,17 +111,18 @@ pub fn question(header: &Header) -> Option<String> {
         };
         subject = rest;
     }
-    // `#12`, `gh-12`, and `ABC-12` where it begins the subject or stands in brackets: `UTF-8` is no issue.
-    let is_issue = |place: usize, word: &str| {
+    // `#12`, `gh-12`, and `ABC-12` at the beginning of the subject or in brackets: `UTF-8` is not an issue.
+    let is_issue = |position: usize, word: &str| {
         let bare = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '#');
         let is_number = |text: &str| text.chars().all(|c| c.is_ascii_digit());
         bare.strip_prefix('#').is_some_and(is_number)
-            || (place == 0 || word.starts_with(['(', '[']))
+            || (position == 0 || word.starts_with(['(', '[']))
                 && bare.split_once('-').is_some_and(|(project, number)| {
                     project.len() > 1 && project.chars().all(|c| c.is_ascii_uppercase()) && is_number(number)
                 })
     };
-    let telling = subject.split_whitespace().enumerate().filter(|(place, word)| !is_issue(*place, word));
+    let telling =
+        subject.split_whitespace().enumerate().filter(|(position, word)| !is_issue(*position, word));
     let words: Vec<&str> = std::iter::once(component)
         .filter(|component| !component.is_empty())
         .chain(telling.map(|(_, word)| word))
@@ -204,12 +205,12 @@ impl<'a> CommitQuestions<'a> {
             let answers: Vec<_> = changed
                 .iter()
                 .filter_map(|(path, name)| self.by_name.get(&(*path, name.as_str())))
-                .map(|numbers| self.functions.places(numbers.iter().copied()))
+                .map(|numbers| self.functions.spans(numbers.iter().copied()))
                 .collect();
             if answers.is_empty() {
                 self.questions.leave_out("commits whose functions are no longer there");
             } else if self.asked.insert(fingerprint(&text)) {
-                self.questions.queries.push(LabelledQuery { text, answers });
+                self.questions.queries.push(LabeledQuery { text, answers });
             } else {
                 self.questions.leave_out("commits that say what a newer one says");
             }
@@ -323,8 +324,8 @@ mod tests {
             commit("Add six functions for products", &many),
         ]);
         let questions = questions.finish();
-        let expected = vec![functions.places([0])];
-        assert_eq!(questions.queries, [LabelledQuery { text: text.into(), answers: expected }]);
+        let expected = vec![functions.spans([0])];
+        assert_eq!(questions.queries, [LabeledQuery { text: text.into(), answers: expected }]);
         assert_eq!(questions.left_out.values().sum::<usize>(), 3, "{:?}", questions.left_out);
     }
 }

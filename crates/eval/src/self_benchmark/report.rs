@@ -1,0 +1,405 @@
+//! Which method is best on a repository, and is the difference more than chance?
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::variants::Variant;
+use super::view::View;
+use super::{QuerySet, QuerySource};
+use crate::EvalError;
+use quarry_metrics::MetricsError;
+use quarry_metrics::significance::{
+    Bootstrap, Interval, PairedComparison, compare_paired, correct_together, mean, mean_interval,
+};
+use quarry_metrics::table::{Sections, Table};
+
+/// Level of significance.
+const SIGNIFICANCE: f64 = 0.05;
+
+/// The comparison of all variants, by source of queries.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SelfBenchmarkReport {
+    /// Name of the variant that the others are compared with: how `quarry search` ranks.
+    pub default: String,
+    /// One entry per source.
+    #[serde(rename = "proxies")]
+    pub sources: Vec<SourceReport>,
+    /// What the numbers suggest.
+    pub advice: Advice,
+}
+
+/// How well the variants answer the queries of one source.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SourceReport {
+    /// Source of the queries.
+    #[serde(rename = "proxy")]
+    pub source: QuerySource,
+    /// What was hidden from search.
+    pub view: View,
+    /// Number of queries.
+    pub questions: usize,
+    /// Number of candidates that were left out, by reason.
+    pub left_out: BTreeMap<&'static str, usize>,
+    /// One entry per variant, in the order of the table.
+    pub variants: Vec<VariantReport>,
+    /// Name of the best variant; of equals the first.
+    pub best: String,
+    /// Name of the second best variant.
+    pub next: String,
+    /// Best minus second best.
+    pub best_and_next: Difference,
+}
+
+/// How well a variant answers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct VariantReport {
+    /// Name of the variant.
+    pub name: String,
+    /// Description in a few words.
+    pub about: String,
+    /// Mean NDCG@10.
+    #[serde(rename = "ndcg@10")]
+    pub ndcg: f64,
+    /// Bootstrap interval of the mean.
+    pub interval: Interval,
+    /// Variant minus default; `None` for the default itself.
+    pub to_default: Option<Difference>,
+}
+
+/// A difference of means over the same queries.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Difference {
+    /// Difference of the means.
+    pub difference: f64,
+    /// Bootstrap interval.
+    pub interval: Interval,
+    /// p-value of the paired randomization test.
+    pub p: f64,
+    /// The p-value, corrected (Holm) over all differences of the report.
+    pub p_holm: f64,
+    /// Minimum difference that a test over as many queries detects with a power of 80 %.
+    pub detectable: Option<f64>,
+}
+
+impl Difference {
+    /// Whether the difference is significant at 0.05 after correction.
+    #[must_use]
+    pub fn is_significant(&self) -> bool {
+        self.p_holm < SIGNIFICANCE
+    }
+
+    fn of(found: &PairedComparison) -> Self {
+        let test = &found.tests["randomisation"];
+        Self {
+            difference: found.difference.difference,
+            interval: found.difference.interval,
+            p: test.test.p,
+            p_holm: test.p_holm,
+            detectable: found.minimum_detectable_difference,
+        }
+    }
+}
+
+/// What a report suggests.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "advice", rename_all = "snake_case")]
+pub enum Advice {
+    /// No variant is significantly better than the default by any source.
+    KeepDefault {
+        /// Maximum over variants of the minimum detectable difference, by the source with the most queries.
+        detectable: Option<f64>,
+    },
+    /// A variant is significantly better than the default by some sources and significantly worse by none.
+    Change {
+        /// Name of the variant.
+        variant: String,
+        /// Sources by which it is better.
+        #[serde(rename = "proxies")]
+        sources: Vec<QuerySource>,
+        /// How to search so, if a setting does it.
+        setting: Option<String>,
+    },
+    /// A variant is significantly better by one source and significantly worse by another.
+    Disagreement {
+        /// Name of the variant.
+        variant: String,
+        /// Sources by which it is better.
+        better: Vec<QuerySource>,
+        /// Sources by which it is worse.
+        worse: Vec<QuerySource>,
+    },
+}
+
+/// Reports on the values that [`super::evaluation::evaluate`] gives. Every variant is compared with the first one, and
+/// the best by each source with the second best; p-values are corrected over all comparisons together.
+///
+/// # Errors
+/// When there are fewer than two variants, or a set without queries.
+pub fn report(
+    sets: &[QuerySet],
+    variants: &[Variant],
+    values: &[Vec<Vec<f64>>],
+    bootstrap: &Bootstrap,
+) -> Result<SelfBenchmarkReport, EvalError> {
+    let [default, _, ..] = variants else {
+        return Err(MetricsError::Values { found: "fewer than two methods".into() }.into());
+    };
+    struct Compared {
+        /// Best first.
+        order: Vec<usize>,
+        /// With the default, of all but the default.
+        to_default: Vec<PairedComparison>,
+        best_and_next: PairedComparison,
+    }
+    let mut compared = values
+        .iter()
+        .map(|values| {
+            let means: Vec<f64> = values.iter().map(|values| mean(&[values])).collect();
+            let mut order: Vec<usize> = (0..values.len()).collect();
+            order.sort_by(|&a, &b| means[b].total_cmp(&means[a]));
+            let compare = |a: &[f64], b: &[f64]| compare_paired(a, b, a.len(), bootstrap);
+            Ok(Compared {
+                to_default: values[1..]
+                    .iter()
+                    .map(|of_variant| compare(&values[0], of_variant))
+                    .collect::<Result<_, _>>()?,
+                best_and_next: compare(&values[order[1]], &values[order[0]])?,
+                order,
+            })
+        })
+        .collect::<Result<Vec<_>, MetricsError>>()?;
+    correct_together(
+        compared
+            .iter_mut()
+            .flat_map(|compared| compared.to_default.iter_mut().chain([&mut compared.best_and_next])),
+    );
+    let mut sources = Vec::new();
+    for ((set, values), compared) in sets.iter().zip(values).zip(&compared) {
+        let of_variant = |(position, variant): (usize, &Variant)| {
+            Ok(VariantReport {
+                name: variant.name.clone(),
+                about: variant.about.clone(),
+                ndcg: mean(&[&values[position]]),
+                interval: mean_interval(&[&values[position]], bootstrap)?,
+                to_default: position.checked_sub(1).map(|of| Difference::of(&compared.to_default[of])),
+            })
+        };
+        sources.push(SourceReport {
+            source: set.source,
+            view: set.view,
+            questions: set.questions.queries.len(),
+            left_out: set.questions.left_out.clone(),
+            variants: variants.iter().enumerate().map(of_variant).collect::<Result<_, EvalError>>()?,
+            best: variants[compared.order[0]].name.clone(),
+            next: variants[compared.order[1]].name.clone(),
+            best_and_next: Difference::of(&compared.best_and_next),
+        });
+    }
+    let advice = advice(&sources, variants);
+    Ok(SelfBenchmarkReport { default: default.name.clone(), sources, advice })
+}
+
+fn advice(sources: &[SourceReport], variants: &[Variant]) -> Advice {
+    struct Candidate<'a> {
+        variant: &'a Variant,
+        better: Vec<QuerySource>,
+        worse: Vec<QuerySource>,
+        /// Of the differences over all sources.
+        sum: f64,
+    }
+    let candidate = |(position, variant): (usize, _)| {
+        let differences = || {
+            let of = |report: &SourceReport| Some((report.source, report.variants[position].to_default?));
+            sources.iter().filter_map(of)
+        };
+        let significant = |is_better: bool| {
+            let is_so = |found: &(QuerySource, Difference)| {
+                found.1.is_significant() && (found.1.difference > 0.0) == is_better
+            };
+            differences().filter(is_so).map(|(source, _)| source).collect()
+        };
+        let sum = differences().map(|(_, found)| found.difference).sum();
+        Candidate { variant, better: significant(true), worse: significant(false), sum }
+    };
+    let mut candidates: Vec<Candidate<'_>> = variants
+        .iter()
+        .enumerate()
+        .map(candidate)
+        .filter(|candidate: &Candidate<'_>| !candidate.better.is_empty())
+        .collect();
+    // Those that are worse by no source come first, then by the sum of differences.
+    candidates
+        .sort_by(|a, b| a.worse.is_empty().cmp(&b.worse.is_empty()).reverse().then(b.sum.total_cmp(&a.sum)));
+    match candidates.into_iter().next() {
+        None => {
+            let most = sources.iter().max_by_key(|report| report.questions);
+            Advice::KeepDefault {
+                detectable: most.and_then(|report| {
+                    let of = |variant: &VariantReport| variant.to_default.and_then(|found| found.detectable);
+                    report.variants.iter().filter_map(of).max_by(f64::total_cmp)
+                }),
+            }
+        }
+        Some(Candidate { variant, better, worse, .. }) if worse.is_empty() => Advice::Change {
+            variant: variant.name.clone(),
+            sources: better,
+            setting: variant.setting.clone(),
+        },
+        Some(Candidate { variant, better, worse, .. }) => {
+            Advice::Disagreement { variant: variant.name.clone(), better, worse }
+        }
+    }
+}
+
+fn listed(sources: &[QuerySource]) -> String {
+    let names: Vec<String> = sources.iter().map(QuerySource::to_string).collect();
+    names.join(" and ")
+}
+
+impl SelfBenchmarkReport {
+    /// A table of variants by sources, and sentences about it.
+    #[must_use]
+    pub fn sections(&self) -> Sections {
+        let mut words = format!(
+            "\n* the best, + significantly better than {:?}, - significantly worse (paired randomization, p < 0.05, corrected by \
+             Holm over the table)\n\n",
+            self.default
+        );
+        for report in &self.sources {
+            let found = &report.best_and_next;
+            let chance = if found.is_significant() { "more than chance" } else { "no more than chance" };
+            let _ = writeln!(
+                words,
+                "{}: {} is best; it is {:.3} above {}, {chance} (p = {:.4}, corrected {:.4})",
+                report.source, report.best, found.difference, report.next, found.p, found.p_holm
+            );
+        }
+        Sections::new().table(self.table()).text(format!("{words}\n{}", self.advice.text()))
+    }
+
+    fn table(&self) -> Table {
+        let headings = self.sources.iter().map(|report| format!("{} ({})", report.source, report.questions));
+        let header = std::iter::once("NDCG@10".to_owned()).chain(headings).chain(["about".to_owned()]);
+        // Marks follow the numbers, which stay aligned at their left ends.
+        let mut table = Table::new(header).align_left(1..=self.sources.len() + 1);
+        let variants = self.sources.first().map_or(&[][..], |report| &report.variants);
+        for (position, VariantReport { name, about, .. }) in variants.iter().enumerate() {
+            let cells = self.sources.iter().map(|report| {
+                let variant = &report.variants[position];
+                let best = if variant.name == report.best { "*" } else { "" };
+                let mark = match variant.to_default {
+                    Some(found) if found.is_significant() && found.difference > 0.0 => "+",
+                    Some(found) if found.is_significant() => "-",
+                    _ => "",
+                };
+                format!("{:.3}{mark}{best}", variant.ndcg)
+            });
+            table.push(std::iter::once(name.clone()).chain(cells).chain([about.clone()]));
+        }
+        table
+    }
+}
+
+impl Advice {
+    /// The advice in a sentence.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match self {
+            Advice::KeepDefault { detectable } => {
+                let hidden = detectable.map_or_else(String::new, |difference| {
+                    format!(
+                        "; a variant that is less than {difference:.3} better would not have been detected"
+                    )
+                });
+                format!("The default is the best here, or as good as the best: keep it{hidden}.")
+            }
+            Advice::Change { variant, sources, setting } => {
+                let sources = listed(sources);
+                let setting = setting.as_ref().map_or_else(
+                    || "quarry search has no setting for it".to_owned(),
+                    |setting| format!("to search so: {setting}"),
+                );
+                format!(
+                    "{variant:?} is significantly better here by {sources}, and significantly worse by no source; {setting}."
+                )
+            }
+            Advice::Disagreement { variant, better, worse } => format!(
+                "The sources disagree: {variant:?} is significantly better by {} and significantly worse by {}. Keep the default, or ask queries of your own (--ask).",
+                listed(better),
+                listed(worse)
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::variants::variants;
+    use super::super::{LabeledQuery, Questions};
+    use super::*;
+    use quarry_metrics::table::Layout;
+
+    /// Reports on means of the first three variants, by source; each of 60 queries varies by the same amount.
+    fn of(means: &[[f64; 3]]) -> SelfBenchmarkReport {
+        let variants: Vec<Variant> = variants(true).unwrap().into_iter().take(3).collect();
+        let sources = [QuerySource::Docstring, QuerySource::Commit];
+        let query = LabeledQuery { text: String::new(), answers: vec![] };
+        let questions = Questions { queries: vec![query; 60], ..Questions::default() };
+        let sets: Vec<QuerySet> = sources
+            .iter()
+            .zip(means)
+            .map(|(&source, _)| QuerySet { source, view: View::default(), questions: questions.clone() })
+            .collect();
+        let noise = |n: usize| ((n * 37 % 60) as f64 / 60.0 - 0.5) / 10.0;
+        let of_variant = |mean: f64, variant: usize| -> Vec<f64> {
+            (0..60).map(|n| mean + noise(n + 7 * variant) - noise(59 - n)).collect()
+        };
+        let values: Vec<Vec<Vec<f64>>> = means
+            .iter()
+            .map(|means| {
+                means.iter().enumerate().map(|(position, &mean)| of_variant(mean, position)).collect()
+            })
+            .collect();
+        report(&sets, &variants, &values, &Bootstrap::default()).unwrap()
+    }
+
+    #[test]
+    fn the_default_is_kept_unless_a_variant_is_significantly_better() {
+        let report = of(&[[0.5, 0.501, 0.3]]);
+        assert_eq!(report.sources[0].best, report.sources[0].variants[1].name);
+        assert!(matches!(report.advice, Advice::KeepDefault { detectable: Some(_) }), "{:?}", report.advice);
+        let worse = report.sources[0].variants[2].to_default.unwrap();
+        assert!(worse.is_significant() && worse.difference < 0.0);
+        assert!(report.sources[0].variants[0].to_default.is_none());
+        let text = report.sections().render(Layout::Text);
+        assert!(text.contains("0.501*") && text.contains("0.300-"), "{text}");
+        assert!(text.contains("no more than chance") && text.contains("keep it"), "{text}");
+    }
+
+    #[test]
+    fn a_better_method_is_advised_unless_a_source_contradicts() {
+        let Advice::Change { variant, sources, setting } = of(&[[0.5, 0.7, 0.3], [0.5, 0.5, 0.3]]).advice
+        else {
+            panic!("a change")
+        };
+        assert_eq!((variant.as_str(), sources, setting), ("no rules", vec![QuerySource::Docstring], None));
+        let report = of(&[[0.5, 0.7, 0.3], [0.5, 0.3, 0.3]]);
+        let expected = Advice::Disagreement {
+            variant: "no rules".into(),
+            better: vec![QuerySource::Docstring],
+            worse: vec![QuerySource::Commit],
+        };
+        assert_eq!(report.advice, expected);
+        assert!(report.sections().render(Layout::Text).contains("disagree"));
+    }
+
+    #[test]
+    fn p_values_are_corrected_over_the_whole_table() {
+        let (one, two) = (of(&[[0.5, 0.52, 0.5]]), of(&[[0.5, 0.52, 0.5], [0.5, 0.52, 0.5]]));
+        let p = |report: &SelfBenchmarkReport| report.sources[0].variants[1].to_default.unwrap();
+        assert_eq!(p(&one).p, p(&two).p);
+        assert!(p(&one).p_holm <= p(&two).p_holm && p(&one).p < p(&one).p_holm);
+    }
+}

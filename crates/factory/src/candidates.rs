@@ -59,7 +59,8 @@ impl Methods {
     ) -> Result<Self, FactoryError> {
         let mut methods = Self { encoders: Vec::new(), union: Vec::new(), identities: Vec::new() };
         for name in &plan.encoders {
-            let method = name.parse::<Method>().map_err(quarry_eval::EvalError::from)?.in_folder(directory);
+            let method =
+                name.parse::<Method>().map_err(quarry_eval::EvalError::from)?.in_directory(directory);
             if let Some(model) = model_of(&method) {
                 let embedder = load.load(model)?;
                 methods.identities.push(embedder.id().to_owned());
@@ -67,7 +68,8 @@ impl Methods {
             }
         }
         for name in &plan.union {
-            let method = name.parse::<Method>().map_err(quarry_eval::EvalError::from)?.in_folder(directory);
+            let method =
+                name.parse::<Method>().map_err(quarry_eval::EvalError::from)?.in_directory(directory);
             for model in method.leaves().into_iter().filter_map(model_of) {
                 methods.identities.push(load.load(model)?.id().to_owned());
             }

@@ -21,7 +21,7 @@ from mcp.client.stdio import stdio_client
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE = "crates/index/src/index_directory.rs"
-TOOLS = {"search", "similar", "read_unit", "index_status"}
+TOOLS = {"search", "similar", "callers", "callees", "read_unit", "index_status"}
 
 # Tool, arguments, what the answer must hold.
 ANSWERED = [

@@ -4,6 +4,7 @@
 mod agent;
 mod byte_size;
 mod cache;
+mod calls;
 #[cfg(all(test, feature = "full"))]
 mod command_lines;
 mod completions;
@@ -71,6 +72,10 @@ enum Command {
     Search(search::SearchArgs),
     /// Find code similar to the code at a position
     Similar(similar::SimilarArgs),
+    /// Say where a function, method or type is called
+    Callers(calls::CallsArgs),
+    /// Say what a function, method or type calls
+    Callees(calls::CallsArgs),
     /// Choose a result in the terminal, with a preview; prints its position
     Pick(pick::PickArgs),
     /// Build or refresh the index of a source tree
@@ -122,6 +127,8 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Search(args) => search::run(args),
         Command::Similar(args) => similar::run(&args),
+        Command::Callers(args) => calls::callers(&args),
+        Command::Callees(args) => calls::callees(&args),
         Command::Status(args) => status::run(&args),
         Command::Cache(args) => cache::run(&args),
         Command::Log(args) => log::run(&args),

@@ -99,7 +99,7 @@ pub fn run(args: &SimilarArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// `FILE:LINE`; a column after it, as compilers print it, is left out.
-fn position(text: &str) -> anyhow::Result<(PathBuf, u32)> {
+pub fn position(text: &str) -> anyhow::Result<(PathBuf, u32)> {
     let mut parts = text.rsplitn(3, ':');
     let last = parts.next().map(str::parse::<u32>);
     let before: Vec<&str> = parts.collect();
@@ -116,7 +116,7 @@ fn position(text: &str) -> anyhow::Result<(PathBuf, u32)> {
 }
 
 /// The path of a file relative to the root of a tree, `/` between its parts.
-fn relative(file: &Path, root: &Path) -> anyhow::Result<String> {
+pub fn relative(file: &Path, root: &Path) -> anyhow::Result<String> {
     let canonical =
         |path: &Path| path.canonicalize().with_context(|| format!("cannot find {}", path.display()));
     let base = canonical(walk::base_directory(root)?)?;

@@ -327,6 +327,8 @@ const JSON_COMMANDS: [(&str, &[&str]); 16] = [
     ("quarry search -e", &["quarry search -e 'fn \\w+_lock' shop --json"]),
     ("quarry search -l", &["quarry search 'parse a header' shop -l --json"]),
     ("quarry similar", &["quarry similar shop/net/client.py:20 shop --json"]),
+    ("quarry callers", &["quarry callers try_lock shop --json"]),
+    ("quarry callees", &["quarry callees wait_for_lock shop --json"]),
     ("quarry index", &["quarry index shop --json", "quarry index shop --rebuild --json"]),
     ("quarry status", &["quarry index shop && quarry status shop --json"]),
     ("quarry config", &["quarry config shop --json"]),

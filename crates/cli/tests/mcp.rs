@@ -167,7 +167,7 @@ fn tools_are_listed_and_answer() {
         .iter()
         .map(|tool| tool["name"].as_str().unwrap())
         .collect();
-    assert_eq!(names, ["search", "similar", "read_unit", "index_status"]);
+    assert_eq!(names, ["search", "similar", "callers", "callees", "read_unit", "index_status"]);
     server.check_answer("search", json!({"query": "open a socket"}), "1. net.py:1-3 function connect\n");
     server.check_answer("read_unit", json!({"path": "net.py", "line": 3}), "     3|     return dial(host)\n");
     server.check_answer("similar", json!({"path": "net.py", "line": 1}), "net.py:1-3 function connect");

@@ -5,6 +5,7 @@
 //! an index: [`lexical`] (BM25F), [`vectors`] (exact int8 scan), [`fusion`] and [`rules`].
 
 mod build;
+mod calls;
 mod changes;
 mod checkpoint;
 mod complete;
@@ -40,6 +41,7 @@ mod update;
 pub mod vectors;
 
 pub use build::embedding_text;
+pub use calls::{CallSite, Callee};
 pub use changes::Changes;
 pub use confidence::{DEFAULT_THRESHOLD, Evidence};
 pub use error::{Error, expected_bytes};

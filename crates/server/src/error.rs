@@ -41,6 +41,17 @@ pub enum ToolError {
     /// `read_unit` needs one of two arguments.
     #[error("give either line or name, so that it is clear which unit is meant")]
     LineOrName,
+    /// `callers` and `callees` need a name or a place.
+    #[error("give either name, or path and line, so that it is clear which definition is meant")]
+    NameOrPlace,
+    /// Nothing is defined at a line.
+    #[error("{path}:{line}: no function, method or type is indexed there; give a line in one, or a name")]
+    NoDefinition {
+        /// As given.
+        path: String,
+        /// 1-based.
+        line: u32,
+    },
     /// A path leads out of the tree.
     #[error("{path}: outside of the root {}; give a path below it, relative to it", root.display())]
     OutsideRoot {

@@ -4,6 +4,7 @@
 //! agent can use at once, within a budget of tokens; it knows no protocol. [`serve_stdio`] puts the protocol around
 //! it. All that a caller can do wrong is a [`ToolError`], which says what to do instead.
 
+mod calls;
 mod error;
 mod message;
 mod protocol;

@@ -68,7 +68,7 @@ pub struct Tool {
 }
 
 /// All tools, in the order in which they are listed.
-pub const TOOLS: [Tool; 4] = [
+pub const TOOLS: [Tool; 6] = [
     Tool {
         name: "search",
         title: "Search code by meaning",
@@ -85,6 +85,21 @@ pub const TOOLS: [Tool; 4] = [
         description: "Finds code that does something like the function, method or type at a line of a file: other \
             implementations, duplicates, callers' siblings, examples to follow.",
         schema: schema::<Similar>,
+    },
+    Tool {
+        name: "callers",
+        title: "Find where something is called",
+        description: "Lists the calls of a function, method or type, by its name or a line of it, with the calling \
+            function and line: what a change would affect. Resolved by names, scopes and imports; where these leave \
+            several definitions, it says so. Better than grep, which also finds other things of that name.",
+        schema: schema::<Calls>,
+    },
+    Tool {
+        name: "callees",
+        title: "Find what something calls",
+        description: "Lists what a function, method or type calls, by its name or a line of it, with the places that \
+            define it; what nothing in the tree defines is listed as external.",
+        schema: schema::<Calls>,
     },
     Tool {
         name: "read_unit",
@@ -110,6 +125,10 @@ pub enum Call {
     Search(Search),
     /// `similar`
     Similar(Similar),
+    /// `callers`
+    Callers(Calls),
+    /// `callees`
+    Callees(Calls),
     /// `read_unit`
     ReadUnit(ReadUnit),
     /// `index_status`
@@ -154,6 +173,34 @@ pub struct Similar {
     /// How long the answer may be.
     #[serde(flatten)]
     pub size: Size,
+}
+
+/// Arguments of `callers` and `callees`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct Calls {
+    /// Name of the function, method or type, such as open, or qualified: Index.open. Give either this, or path and line.
+    #[schemars(length(min = 1))]
+    pub name: Option<String>,
+    /// File that it is in, relative to the root.
+    #[schemars(length(min = 1))]
+    pub path: Option<String>,
+    /// A line in it, counted from 1.
+    #[schemars(range(min = *LINES.start(), max = *LINES.end()))]
+    pub line: Option<u32>,
+    /// How long the answer may be.
+    #[serde(flatten)]
+    pub size: Size,
+}
+
+impl Calls {
+    fn check(&self) -> Result<(), ToolError> {
+        match (&self.name, &self.path, &self.line) {
+            (Some(_), None, None) => {}
+            (None, Some(_), Some(line)) => within("line", line, &LINES)?,
+            _ => return Err(ToolError::NameOrPlace),
+        }
+        self.size.check()
+    }
 }
 
 /// How long a list of results may be.
@@ -241,6 +288,10 @@ impl Call {
                 within("line", &similar.line, &LINES)?;
                 similar.size.check()?;
                 Ok(Self::Similar(similar))
+            }),
+            "callers" | "callees" => read(arguments).and_then(|calls: Calls| {
+                calls.check()?;
+                Ok(if name == "callers" { Self::Callers(calls) } else { Self::Callees(calls) })
             }),
             "read_unit" => read(arguments).and_then(|unit: ReadUnit| {
                 if unit.line.is_some() == unit.name.is_some() {
@@ -450,6 +501,10 @@ mod tests {
         check_refused("similar", json!({"path": "a", "line": 0}), "line: expected 1 to");
         check_refused("read_unit", json!({"path": "a"}), "either line or name");
         check_refused("read_unit", json!({"path": "a", "line": 1, "name": "b"}), "either line or name");
+        for wrong in [json!({}), json!({"path": "a"}), json!({"name": "a", "path": "a", "line": 1})] {
+            check_refused("callers", wrong, "either name, or path and line");
+        }
+        check_refused("callees", json!({"path": "a", "line": 0}), "line: expected 1 to");
         check_refused("index_status", json!({"verbose": true}), "no argument verbose");
         check_refused("search", json!({"query": "x", "limit": 3}), "no argument limit; did you mean k?");
         check_refused("search", json!({"query": "x", "Top_K": 3}), "did you mean k?");

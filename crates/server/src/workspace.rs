@@ -16,9 +16,10 @@ use quarry_walk::{self as walk, Listing, count_by_reason};
 use serde_json::{Value, json};
 
 use crate::ToolError;
+use crate::calls::{callees_text, callers_text};
 use crate::reading::{UnitSelector, read_unit};
 use crate::results::{FoundUnit, SNIPPET_LINES, list, what};
-use crate::tools::{Call, ReadUnit, Search, Similar};
+use crate::tools::{Call, Calls, ReadUnit, Search, Similar};
 use crate::tree_path::TreePath;
 
 /// A source tree, its index, and the model that it is searched with.
@@ -147,6 +148,8 @@ impl Workspace {
         match call {
             Call::Search(search) => self.search(search, report),
             Call::Similar(similar) => self.similar(similar, report),
+            Call::Callers(calls) => self.callers(calls, report),
+            Call::Callees(calls) => self.callees(calls, report),
             Call::ReadUnit(unit) => self.read_unit(unit),
             Call::IndexStatus(_) => self.index_status(),
         }
@@ -195,6 +198,39 @@ impl Workspace {
         // Without a query the first lines say most.
         let results = found(&index, response.hits, &[]);
         Ok(list(&heading, &results, similar.size.max_tokens).into())
+    }
+
+    fn callers(&self, calls: &Calls, report: ReportProgress) -> Result<ToolAnswer, ToolError> {
+        let index = self.index(report)?;
+        let definitions = self.definitions(&index, calls)?;
+        let name = calls.name.as_deref().unwrap_or_default();
+        let sites = index.callers(name, &definitions, &Filter::default())?;
+        Ok(callers_text(&index, name, &definitions, &sites, calls.size).into())
+    }
+
+    fn callees(&self, calls: &Calls, report: ReportProgress) -> Result<ToolAnswer, ToolError> {
+        let index = self.index(report)?;
+        let definitions = self.definitions(&index, calls)?;
+        let name = calls.name.as_deref().unwrap_or_default();
+        let mut found = Vec::new();
+        for definition in definitions {
+            let callees = index.callees(&definition)?;
+            found.push((definition, callees));
+        }
+        Ok(callees_text(&index, name, &found, calls.size).into())
+    }
+
+    /// The definitions that a call asks about; none where nothing has the name.
+    fn definitions(&self, index: &Index, calls: &Calls) -> Result<Vec<Hit>, ToolError> {
+        let (Some(path), Some(line)) = (&calls.path, calls.line) else {
+            return Ok(index.definitions_of(calls.name.as_deref().unwrap_or_default(), &Filter::default()));
+        };
+        let listing = self.listing()?;
+        let path = TreePath::file(path, &self.roots(), &paths(&listing))?;
+        match index.definition_at(&path, line) {
+            Some(hit) => Ok(vec![hit]),
+            None => Err(ToolError::NoDefinition { path, line }),
+        }
     }
 
     fn read_unit(&self, unit: &ReadUnit) -> Result<ToolAnswer, ToolError> {

@@ -10,7 +10,7 @@ use std::sync::{LazyLock, OnceLock};
 use serde::Deserialize;
 use tree_sitter_language::LanguageFn;
 
-use crate::rules::{CheckRules, Content, Embedded, ReferenceRules, RuleFile, Rules, ShapeRules};
+use crate::rules::{CheckRules, Content, Embedded, NameScope, ReferenceRules, RuleFile, Rules, ShapeRules};
 
 /// Reads a language by a grammar that only builds with the feature `more-languages` have.
 #[cfg(feature = "more-languages")]
@@ -175,6 +175,26 @@ impl Language {
 
     pub(crate) fn reader(self) -> Reader {
         self.0.reader
+    }
+
+    /// Name shared by languages that call each other's functions.
+    pub fn family(self) -> &'static str {
+        self.0.file.family.as_deref().unwrap_or(&self.0.file.name)
+    }
+
+    /// How far a top-level name reaches without an import.
+    pub fn name_scope(self) -> NameScope {
+        self.0.file.name_scope.unwrap_or_default()
+    }
+
+    /// Whether a call of a name on its own may be of a method of the type around it.
+    pub fn calls_own_methods(self) -> bool {
+        self.0.file.own_methods
+    }
+
+    /// Names of methods that are called by the name of their type.
+    pub fn constructors(self) -> &'static [String] {
+        &self.0.file.constructors
     }
 
     /// The tags in it that other languages stand in.

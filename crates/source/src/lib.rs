@@ -50,7 +50,7 @@ mod unit;
 
 pub use language::{HAS_MORE_LANGUAGES, Language, language_called, language_for, language_named, languages};
 pub use notebook::NotebookError;
-pub use rules::Content;
+pub use rules::{Content, NameScope};
 pub use shape::FunctionShape;
 pub use size::{MAX_DEFINITION_LINES, MAX_UNIT_BYTES, MAX_WINDOW_LINES};
 pub use text::SourceText;
@@ -81,6 +81,12 @@ pub fn extract_with_references(
     limits: &Limits,
 ) -> (Extraction, References) {
     parse::extract_with_references(language, source, limits)
+}
+
+/// The calls and imports in some byte ranges of `source` (ascending and disjoint), and some beside them, within the
+/// default [`Limits`]. Units are not looked for, so that no [`Call`] has one.
+pub fn references_in(language: Language, source: &[u8], ranges: &[std::ops::Range<usize>]) -> References {
+    parse::references_in(language, source, ranges, &Limits::default())
 }
 
 /// The functions and methods of `source` with their bodies, within the default [`Limits`], in ascending order of their

@@ -106,7 +106,12 @@ pub(crate) fn find_fences(source: &[u8], time: Duration) -> Vec<Block> {
                 // Code in a quotation or a list comes in pieces, between which other things stand.
                 open = match open {
                     Some((language, None)) => Some((language, Some(bytes))),
-                    Some((language, Some(code))) if code.end == bytes.start => {
+                    // Line ends of two characters are not part of the text.
+                    Some((language, Some(code)))
+                        if source
+                            .get(code.end..bytes.start)
+                            .is_some_and(|gap| matches!(gap, b"" | b"\r")) =>
+                    {
                         Some((language, Some(code.start..bytes.end)))
                     }
                     _ => None,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 
 use tree_sitter::{LanguageError, ParseOptions, ParseState, Parser, QueryCursor, Tree};
@@ -85,6 +85,23 @@ fn read_file(
     }
 }
 
+/// The calls and imports in some byte ranges of a file, and some beside them; no call has its unit.
+pub(crate) fn references_in(
+    language: Language,
+    source: &[u8],
+    ranges: &[Range<usize>],
+    limits: &Limits,
+) -> References {
+    let Reader::Syntax(grammar) = language.reader() else {
+        return extract_with_references(language, source, limits).1;
+    };
+    let rules = language.rules(grammar);
+    let tree = WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, rules, source, limits));
+    let Ok(tree) = tree else { return References::default() };
+    let rules = language.reference_rules(grammar);
+    find_references(&tree, rules, &Lines::new(source), ranges, limits.parse_time).0
+}
+
 pub(crate) fn functions(language: Language, source: &[u8], limits: &Limits) -> Vec<Function> {
     let Reader::Syntax(grammar) = language.reader() else { return Vec::new() };
     let rules = language.rules(grammar);
@@ -162,7 +179,8 @@ pub(crate) fn read(
                 diagnostics.extend(syntax_diagnostics(&tree, &lines));
                 if let Some(references) = references {
                     let rules = language.reference_rules(grammar);
-                    let (found, stopped_at) = find_references(&tree, rules, &lines, limits.parse_time);
+                    let (found, stopped_at) =
+                        find_references(&tree, rules, &lines, &[0..code.len()], limits.parse_time);
                     *references = found;
                     diagnostics.extend(stopped_at.map(|byte| {
                         Diagnostic {

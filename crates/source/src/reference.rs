@@ -12,11 +12,13 @@ use crate::local::{Names, Role};
 use crate::rules::{ReferenceCapture, ReferenceRules};
 use crate::unit::{Call, Import, ImportedName, MAX_NAME_BYTES, References, Unit, truncate};
 
-/// The calls and imports in `tree`, in ascending order of bytes, and the byte that was reached if `time` ran out.
+/// The calls and imports in some byte ranges of `tree` (and some beside them), in ascending order of bytes, and the byte
+/// that was reached if `time` ran out.
 pub(crate) fn find_references(
     tree: &Tree,
     rules: &ReferenceRules,
     lines: &Lines,
+    ranges: &[Range<usize>],
     time: Duration,
 ) -> (References, Option<usize>) {
     let start = Instant::now();
@@ -33,30 +35,37 @@ pub(crate) fn find_references(
     let mut names = Names::default();
     let mut excluded = Vec::new();
     let mut cursor = QueryCursor::new();
-    let options = QueryCursorOptions::new().progress_callback(&mut watch);
-    let mut matches = cursor.matches_with_options(&rules.query, tree.root_node(), lines.source(), options);
-    while let Some(query_match) = matches.next() {
-        let mut captured = Captured::default();
-        for capture in query_match.captures() {
-            let Some(meaning) = rules.captures[capture.index as usize] else { continue };
-            let bytes = capture.node.byte_range();
-            match meaning {
-                ReferenceCapture::Callee => widen(&mut captured.callee, bytes),
-                ReferenceCapture::Receiver => widen(&mut captured.receiver, bytes),
-                ReferenceCapture::Import => widen(&mut captured.import, bytes),
-                ReferenceCapture::Group => widen(&mut captured.group, bytes),
-                ReferenceCapture::Module => widen(&mut captured.module, bytes),
-                ReferenceCapture::Name => widen(&mut captured.name, bytes),
-                ReferenceCapture::Default => widen(&mut captured.default, bytes),
-                ReferenceCapture::Alias => widen(&mut captured.alias, bytes),
-                ReferenceCapture::Excluded => excluded.push(bytes),
-                ReferenceCapture::Bare => names.add(Role::Bare, bytes),
-                ReferenceCapture::Local => names.add(Role::Local, bytes),
-                ReferenceCapture::Frame => names.add(Role::Frame, bytes),
-                ReferenceCapture::Block => names.add(Role::Block, bytes),
+    for range in ranges {
+        let options = QueryCursorOptions::new().progress_callback(&mut watch);
+        cursor.set_byte_range(range.clone());
+        let mut matches =
+            cursor.matches_with_options(&rules.query, tree.root_node(), lines.source(), options);
+        while let Some(query_match) = matches.next() {
+            let mut captured = Captured::default();
+            for capture in query_match.captures() {
+                let Some(meaning) = rules.captures[capture.index as usize] else { continue };
+                let bytes = capture.node.byte_range();
+                match meaning {
+                    ReferenceCapture::Callee => widen(&mut captured.callee, bytes),
+                    ReferenceCapture::Receiver => widen(&mut captured.receiver, bytes),
+                    ReferenceCapture::Import => widen(&mut captured.import, bytes),
+                    ReferenceCapture::Group => widen(&mut captured.group, bytes),
+                    ReferenceCapture::Module => widen(&mut captured.module, bytes),
+                    ReferenceCapture::Name => widen(&mut captured.name, bytes),
+                    ReferenceCapture::Default => widen(&mut captured.default, bytes),
+                    ReferenceCapture::Alias => widen(&mut captured.alias, bytes),
+                    ReferenceCapture::Excluded => excluded.push(bytes),
+                    ReferenceCapture::Bare => names.add(Role::Bare, bytes),
+                    ReferenceCapture::Local => names.add(Role::Local, bytes),
+                    ReferenceCapture::Frame => names.add(Role::Frame, bytes),
+                    ReferenceCapture::Block => names.add(Role::Block, bytes),
+                }
             }
+            finder.take(captured);
         }
-        finder.take(captured);
+        if stopped_at.get().is_some() {
+            break;
+        }
     }
     for name in names.free(lines.source()) {
         finder.take(Captured { callee: Some(name), ..Captured::default() });

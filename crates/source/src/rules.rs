@@ -18,6 +18,19 @@ pub enum Content {
     Data,
 }
 
+/// How far a top-level name reaches without an import.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NameScope {
+    /// In its file.
+    File,
+    /// In the files of its directory.
+    Directory,
+    /// In all files.
+    #[default]
+    Tree,
+}
+
 /// A rule file, as written. Every list may be left out.
 ///
 /// The patterns of `query` are matched at single nodes, so the outermost thing of each must be a node with a kind.
@@ -48,6 +61,16 @@ pub(crate) struct RuleFile {
     pub(crate) content: Content,
     /// Feature of this crate that brings its grammar, where not all builds have it.
     pub(crate) feature: Option<String>,
+    /// Name shared by languages that call each other's functions; by default the language's own.
+    pub(crate) family: Option<String>,
+    /// How far a top-level name reaches without an import; by default the whole tree.
+    pub(crate) name_scope: Option<NameScope>,
+    /// Whether a call of a name on its own may be of a method of the type around it.
+    #[serde(default)]
+    pub(crate) own_methods: bool,
+    /// Names of methods that are called by the name of their type.
+    #[serde(default)]
+    pub(crate) constructors: Vec<String>,
     /// Name of a rule file whose query and lists of node kinds this one inherits.
     pub(crate) inherits: Option<String>,
     /// File name extensions without dot; case matters if two languages differ only by it.
@@ -139,6 +162,7 @@ impl RuleFile {
         for (own, inherited) in [
             (&mut self.comments, &base.comments),
             (&mut self.closures, &base.closures),
+            (&mut self.constructors, &base.constructors),
             (&mut self.directives, &base.directives),
             (&mut self.doc_prefixes, &base.doc_prefixes),
             (&mut self.prefixes, &base.prefixes),
@@ -149,6 +173,11 @@ impl RuleFile {
         ] {
             own.extend_from_slice(inherited);
         }
+        if self.family.is_none() {
+            self.family.clone_from(&base.family);
+        }
+        self.name_scope = self.name_scope.or(base.name_scope);
+        self.own_methods |= base.own_methods;
         self.query.push_str(&base.query);
         self.references.push_str(&base.references);
         self.checks.push_str(&base.checks);

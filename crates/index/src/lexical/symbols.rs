@@ -59,6 +59,25 @@ impl LexicalIndex {
         Ok(found)
     }
 
+    /// The texts in which a term occurs, in whatever field, ascending.
+    ///
+    /// # Errors
+    /// When the postings cannot be read.
+    pub(crate) fn texts_with(&self, term: &str) -> Result<Vec<usize>, Error> {
+        let mut texts = Vec::new();
+        for (part, units) in self.parts.iter().zip(&self.numbering.parts) {
+            for reader in &part.fields {
+                let term = Term::from_field_text(reader.field, term);
+                let postings = reader.postings.read_postings(&term, IndexRecordOption::Basic);
+                let postings = postings.map_err(tantivy::TantivyError::from)?;
+                texts.extend(postings.into_iter().flat_map(|postings| texts_of(postings, units)));
+            }
+        }
+        texts.sort_unstable();
+        texts.dedup();
+        Ok(texts)
+    }
+
     /// Whether a term occurs in any text, including removed ones.
     ///
     /// # Errors
@@ -132,5 +151,7 @@ mod tests {
         let index = index(&["parseHeader"]);
         assert!(index.has_term("parseheader").unwrap() && index.has_term("header").unwrap());
         assert!(!index.has_term("headers").unwrap());
+        assert_eq!(index.texts_with("header").unwrap(), [0]);
+        assert_eq!(index.texts_with("headers").unwrap(), [0_usize; 0]);
     }
 }

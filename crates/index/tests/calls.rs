@@ -1,0 +1,235 @@
+//! Callers and callees, in small trees of several languages.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
+use std::fs;
+
+use quarry_index::{CallSite, Filter, Hit, Index, OpenOptions, UserDirectories};
+
+/// A tree of files, each given as its path and its content.
+struct Tree {
+    directory: tempfile::TempDir,
+}
+
+impl Tree {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let tree = Self { directory: tempfile::tempdir().unwrap() };
+        files.iter().for_each(|(path, content)| tree.write(path, content));
+        tree
+    }
+
+    fn write(&self, path: &str, content: &str) {
+        let path = self.directory.path().join("tree").join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn index(&self) -> Index {
+        let options = OpenOptions {
+            user: UserDirectories::below(&self.directory.path().join("user")),
+            ..OpenOptions::default()
+        };
+        Index::open_or_build(&self.directory.path().join("tree"), &options, None, &|_| {}).unwrap().index
+    }
+
+    /// Checks where a definition is called: `path:line` with `?` behind it where that is not certain.
+    #[track_caller]
+    fn check_callers(&self, name: &str, expected: &[&str]) {
+        let index = self.index();
+        let definitions = index.definitions_of(name, &Filter::default());
+        let sites = index.callers(name, &definitions, &Filter::default()).unwrap();
+        assert_eq!(sites.iter().map(shown).collect::<Vec<_>>(), expected, "{sites:#?}");
+    }
+
+    /// Checks what a definition calls: `name path:line`, or `name -` for what is outside of the tree.
+    #[track_caller]
+    fn check_callees(&self, name: &str, expected: &[&str]) {
+        let index = self.index();
+        let definitions = index.definitions_of(name, &Filter::default());
+        assert_eq!(definitions.len(), 1, "{definitions:?}");
+        let callees = index.callees(&definitions[0]).unwrap();
+        let shown = callees.iter().map(|callee| {
+            let places: Vec<String> =
+                callee.definitions.iter().map(|unit| place(&index.unit(*unit))).collect();
+            let places = if places.is_empty() { "-".to_owned() } else { places.join(" ") };
+            let doubt = if callee.is_certain || callee.definitions.is_empty() { "" } else { "?" };
+            format!("{} {places}{doubt}", callee.name)
+        });
+        assert_eq!(shown.collect::<Vec<_>>(), expected, "{callees:#?}");
+    }
+}
+
+fn shown(site: &CallSite) -> String {
+    format!("{}:{}{}", site.path, site.line, if site.is_certain { "" } else { "?" })
+}
+
+fn place(hit: &Hit) -> String {
+    format!("{}:{}", hit.path, hit.start_line)
+}
+
+#[test]
+fn python() {
+    let tree = Tree::new(&[
+        (
+            "shop/price.py",
+            "def total(items):\n    return sum(items)\n\n\nclass Cart:\n    def __init__(self, name):\n        self.name = name\n\n    def load(self, path):\n        return open(path)\n\n    def reload(self):\n        return self.load(self.name)\n",
+        ),
+        (
+            "shop/store.py",
+            "class Store:\n    def load(self, key):\n        return key\n\n\ndef open(path):\n    return path\n",
+        ),
+        (
+            "main.py",
+            "from shop.price import Cart, total as add_up\nfrom shop import price\nimport os\n\n\ndef main(thing):\n    cart = Cart('a')\n    cart.load('b')\n    thing.load('c')\n    os.load('d')\n    print(add_up([]), price.total([1]))\n\n\ndef other():\n    return add_up([2])\n",
+        ),
+        ("other.py", "def total(x):\n    return x\n\n\ndef twice(x):\n    return total(x) + total(x)\n"),
+    ]);
+    tree.check_callers("shop/price/total", &["main.py:11", "main.py:11", "main.py:15"]);
+    tree.check_callers("other/total", &["other.py:6", "other.py:6"]);
+    tree.check_callers("Cart.load", &["main.py:8", "main.py:9?", "shop/price.py:13"]);
+    tree.check_callers("Store.load", &["main.py:9?"]);
+    tree.check_callers("Cart", &["main.py:7"]);
+    tree.check_callers("Cart.__init__", &["main.py:7"]);
+    // A function of another file that nobody imported is not the one that is called.
+    tree.check_callers("open", &[]);
+    tree.check_callers("print", &["main.py:11?"]);
+    tree.check_callees(
+        "main",
+        &[
+            "Cart shop/price.py:5",
+            "cart.load shop/price.py:9",
+            "thing.load shop/price.py:9 shop/store.py:2?",
+            "os.load -",
+            "print -",
+            "add_up shop/price.py:1",
+        ],
+    );
+}
+
+#[test]
+fn rust() {
+    let tree = Tree::new(&[
+        (
+            "src/folder.rs",
+            "pub struct Folder;\n\nimpl Folder {\n    pub fn open(path: &str) -> Self {\n        Self::check(path);\n        Folder\n    }\n\n    fn check(path: &str) {}\n\n    pub fn lock(&self) {}\n}\n\npub fn open(path: &str) {}\n",
+        ),
+        (
+            "src/door.rs",
+            "pub struct Door;\n\nimpl Door {\n    pub fn open(&self) {}\n    pub fn lock(&self) {}\n}\n",
+        ),
+        (
+            "src/main.rs",
+            "mod door;\nmod folder;\nuse crate::folder::{self, Folder};\n\nfn main() {\n    let here = Folder::open(\"a\");\n    here.lock();\n    folder::open(\"b\");\n    let file = std::fs::File::open(\"c\");\n    unknown().lock();\n    println!(\"{}\", helper());\n}\n\nfn helper() -> u8 { 1 }\n",
+        ),
+    ]);
+    tree.check_callers("Folder::open", &["src/main.rs:6"]);
+    tree.check_callers("folder::open", &["src/main.rs:8"]);
+    tree.check_callers("Folder.check", &["src/folder.rs:5"]);
+    tree.check_callers("Folder.lock", &["src/main.rs:7", "src/main.rs:10?"]);
+    tree.check_callers("Door.lock", &["src/main.rs:10?"]);
+    tree.check_callers("helper", &["src/main.rs:11"]);
+}
+
+#[test]
+fn typescript() {
+    let tree = Tree::new(&[
+        (
+            "src/price.ts",
+            "export function total(items: number[]): number {\n  return items.length;\n}\n\nexport class Cart {\n  constructor(private name: string) {}\n\n  load(): void {\n    this.clear();\n  }\n\n  clear(): void {}\n}\n",
+        ),
+        (
+            "src/other.ts",
+            "export function total(): number {\n  return 0;\n}\n\nexport class Bin {\n  clear(): void {}\n}\n",
+        ),
+        (
+            "app.ts",
+            "import { Cart, total as sum } from './src/price';\nimport * as other from './src/other';\n\nexport function start(bin: other.Bin): void {\n  const cart = new Cart('a');\n  cart.load();\n  bin.clear();\n  sum([1]);\n  other.total();\n  total();\n  console.log(1);\n}\n",
+        ),
+    ]);
+    tree.check_callers("price/total", &["app.ts:8"]);
+    tree.check_callers("other/total", &["app.ts:9"]);
+    tree.check_callers("Cart.clear", &["src/price.ts:9"]);
+    tree.check_callers("Bin.clear", &["app.ts:7"]);
+    tree.check_callers("Cart.load", &["app.ts:6"]);
+    tree.check_callers("Cart.constructor", &["app.ts:5"]);
+}
+
+#[test]
+fn go() {
+    let tree = Tree::new(&[
+        (
+            "internal/cart/cart.go",
+            "package cart\n\ntype Cart struct{}\n\nfunc New() *Cart {\n\treturn build()\n}\n\nfunc (c *Cart) Load() {}\n",
+        ),
+        ("internal/cart/build.go", "package cart\n\nfunc build() *Cart {\n\treturn &Cart{}\n}\n"),
+        (
+            "internal/shop/shop.go",
+            "package shop\n\nfunc New() int {\n\treturn 1\n}\n\nfunc build() int {\n\treturn New()\n}\n",
+        ),
+        (
+            "main.go",
+            "package main\n\nimport (\n\t\"fmt\"\n\n\t\"example.org/me/app/internal/cart\"\n)\n\nfunc run(c *cart.Cart) {\n\tfmt.Println(cart.New())\n\tc.Load()\n}\n",
+        ),
+    ]);
+    tree.check_callers("cart/New", &["main.go:10"]);
+    tree.check_callers("shop/shop/New", &["internal/shop/shop.go:8"]);
+    tree.check_callers("cart/build/build", &["internal/cart/cart.go:6"]);
+    tree.check_callers("Cart.Load", &["main.go:11"]);
+    tree.check_callees(
+        "run",
+        &["fmt.Println -", "cart.New internal/cart/cart.go:5", "c.Load internal/cart/cart.go:9"],
+    );
+}
+
+#[test]
+fn java() {
+    let tree = Tree::new(&[
+        (
+            "src/com/shop/Cart.java",
+            "package com.shop;\n\npublic class Cart {\n    public Cart(String name) {}\n\n    public int total() {\n        return add(1, 2);\n    }\n\n    private int add(int a, int b) {\n        return a + b;\n    }\n\n    public static Cart load(String path) {\n        return new Cart(path);\n    }\n}\n",
+        ),
+        (
+            "src/com/other/Sums.java",
+            "package com.other;\n\npublic class Sums {\n    public int add(int a, int b) {\n        return a + b;\n    }\n\n    public int total() {\n        return 0;\n    }\n}\n",
+        ),
+        (
+            "src/com/app/Main.java",
+            "package com.app;\n\nimport com.shop.Cart;\nimport com.other.Sums;\n\nclass Main {\n    void run(Sums sums) {\n        Cart cart = Cart.load(\"a\");\n        cart.total();\n        sums.total();\n        List.of(1);\n    }\n}\n",
+        ),
+    ]);
+    tree.check_callers("Cart.load", &["src/com/app/Main.java:8"]);
+    tree.check_callers("Cart.total", &["src/com/app/Main.java:9"]);
+    tree.check_callers("Sums.total", &["src/com/app/Main.java:10"]);
+    tree.check_callers("Cart.add", &["src/com/shop/Cart.java:7"]);
+    tree.check_callers("Sums.add", &[]);
+}
+
+#[test]
+fn what_changes_is_seen_at_once() {
+    let tree = Tree::new(&[("a.py", "def f():\n    pass\n"), ("b.py", "from a import f\n\nf()\n")]);
+    tree.check_callers("f", &["b.py:3"]);
+    tree.write("b.py", "from a import f\n\n\ndef g():\n    f()\n");
+    tree.write("c.py", "from a import f\nf()\n");
+    tree.check_callers("f", &["b.py:5", "c.py:2"]);
+}
+
+#[test]
+fn definitions_are_found_by_their_name_or_a_line() {
+    let tree = Tree::new(&[(
+        "pkg/a.py",
+        "class A:\n    def f(self):\n        return 1\n\n\ndef f():\n    return 2\n\n\nX = 1\n",
+    )]);
+    let index = tree.index();
+    let of = |name: &str| -> Vec<String> {
+        index.definitions_of(name, &Filter::default()).iter().map(place).collect()
+    };
+    assert_eq!(of("f"), ["pkg/a.py:2", "pkg/a.py:6"]);
+    assert_eq!(of("A.f"), ["pkg/a.py:2"]);
+    assert_eq!(of("A::f"), ["pkg/a.py:2"]);
+    assert_eq!(of("a/f"), ["pkg/a.py:6"]);
+    assert_eq!(of("F"), ["pkg/a.py:2", "pkg/a.py:6"]);
+    assert_eq!(of("g"), [""; 0]);
+    assert_eq!(of(""), [""; 0]);
+    let at = |line: u32| index.definition_at("pkg/a.py", line).map(|hit| hit.name);
+    assert_eq!((at(3), at(7), at(10)), (Some("A.f".to_owned()), Some("f".to_owned()), None));
+}

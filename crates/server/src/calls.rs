@@ -1,0 +1,113 @@
+//! Callers and callees as text.
+
+use quarry_index::{CallSite, Callee, Hit, Index};
+use quarry_text::counted;
+
+use crate::results::what;
+use crate::text::{BudgetedText, shortened};
+use crate::tools::Size;
+
+/// The calls of `definitions`, or where there are none, of anything called `name`.
+pub(crate) fn callers_text(
+    index: &Index,
+    name: &str,
+    definitions: &[Hit],
+    sites: &[CallSite],
+    size: Size,
+) -> String {
+    let of = of(name, definitions);
+    if sites.is_empty() {
+        return format!("No calls of {of} found.\n");
+    }
+    let mut text =
+        BudgetedText::new(&format!("{} of {of}:\n", counted(sites.len(), "call")), size.max_tokens);
+    let line = |site: &CallSite| {
+        let caller = site.caller.as_ref().filter(|hit| !hit.name.is_empty());
+        let caller = caller.map(|hit| format!(" in {}", what(hit.kind, &hit.name))).unwrap_or_default();
+        let doubt = doubt(index, site.is_certain, &site.definitions);
+        format!("{}:{}{caller}{doubt}\n   {}\n", site.path, site.line, shortened(&site.text))
+    };
+    let n_shown = sites.iter().take(size.k).take_while(|site| text.push(&line(site))).count();
+    text.finish(&ending(sites.len() - n_shown))
+}
+
+/// What each of some definitions calls.
+pub(crate) fn callees_text(index: &Index, name: &str, found: &[(Hit, Vec<Callee>)], size: Size) -> String {
+    if found.is_empty() {
+        return format!("Nothing in the tree defines {name}.\n");
+    }
+    let mut text = BudgetedText::new("", size.max_tokens);
+    let (mut n_left, mut n_left_out) = (size.k, 0);
+    for (hit, callees) in found {
+        let (external, inside): (Vec<&Callee>, Vec<&Callee>) =
+            callees.iter().partition(|callee| callee.definitions.is_empty());
+        let is_head_shown = text.push(&format!("{} calls:\n", place(hit)));
+        for callee in inside {
+            let definition = index.unit(callee.definitions[0]);
+            let doubt = doubt(index, callee.is_certain, &callee.definitions);
+            let line = format!("   {}, on {}{doubt}\n", place(&definition), lines(&callee.lines));
+            if is_head_shown && n_left > 0 && text.push(&line) {
+                n_left -= 1;
+            } else {
+                n_left_out += 1;
+            }
+        }
+        if !external.is_empty() {
+            let names: Vec<String> = external
+                .iter()
+                .map(|callee| format!("{} ({})", shortened(&callee.name), lines(&callee.lines)))
+                .collect();
+            if !text.push(&format!("   external: {}\n", names.join(", "))) {
+                n_left_out += external.len();
+            }
+        }
+        if callees.is_empty() {
+            text.push("   nothing\n");
+        }
+    }
+    text.finish(&ending(n_left_out))
+}
+
+fn of(name: &str, definitions: &[Hit]) -> String {
+    match definitions {
+        [] => format!("{name}, which nothing in the tree defines"),
+        [hit] => place(hit),
+        several => {
+            let places: Vec<String> = several.iter().map(place).collect();
+            format!("the {} named {name} ({})", counted(several.len(), "definition"), places.join(", "))
+        }
+    }
+}
+
+fn place(hit: &Hit) -> String {
+    format!("{}:{}-{} {}", hit.path, hit.start_line, hit.end_line, what(hit.kind, &hit.name))
+}
+
+fn doubt(index: &Index, is_certain: bool, definitions: &[usize]) -> String {
+    match definitions {
+        _ if is_certain => String::new(),
+        [] => String::new(),
+        [_] => " (by its name alone)".to_owned(),
+        several => {
+            let places: Vec<String> = several
+                .iter()
+                .take(3)
+                .map(|unit| index.unit(*unit))
+                .map(|hit| format!("{}:{}", hit.path, hit.start_line))
+                .collect();
+            format!(" (could be any of {}: {} ...)", several.len(), places.join(", "))
+        }
+    }
+}
+
+fn lines(lines: &[u32]) -> String {
+    let numbers: Vec<String> = lines.iter().map(ToString::to_string).collect();
+    format!("{} {}", if lines.len() == 1 { "line" } else { "lines" }, numbers.join(", "))
+}
+
+fn ending(n_left_out: usize) -> String {
+    match n_left_out {
+        0 => String::new(),
+        n => format!("{n} more; raise k or max_tokens to see them.\n"),
+    }
+}

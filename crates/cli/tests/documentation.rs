@@ -315,7 +315,7 @@ impl Shape {
 }
 
 /// What the page of JSON output shows: its headings, and commands that print an object each as their last line.
-const JSON_COMMANDS: [(&str, &[&str]); 16] = [
+const JSON_COMMANDS: [(&str, &[&str]); 18] = [
     (
         "quarry search",
         &[

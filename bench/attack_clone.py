@@ -386,13 +386,13 @@ def attack(quarry, make, server, calls):
             if written:
                 allowed.add(written)
             before = {path: what for path, what in tree.items() if path.split(os.sep)[0] not in allowed}
-            for place, was, now in [
+            for location, was, now in [
                 ("outside of the tree", outside, snapshot(world.outside)),
                 ("the tree", before, snapshot(world.tree, allowed)),
             ]:
                 if now != was:
                     changed = [path for path in {*was, *now} if was.get(path) != now.get(path)]
-                    wrong.append(f"{name}: changes {place}: {changed[:5]}")
+                    wrong.append(f"{name}: changes {location}: {changed[:5]}")
                     outside = snapshot(world.outside)
                     tree = snapshot(world.tree)
             homes = {".cache/quarry", ".local/state/quarry"}

@@ -52,7 +52,7 @@ def check_pair(check, pair, table):
     both = np.isfinite(a) & np.isfinite(b)
     a, b = a[both], b[both]
     check.equal("units of a pair", pair["units"], len(a))
-    # scikit-learn takes labels, not measurements: their places among those that occur.
+    # scikit-learn takes labels, not measurements: their indices among the distinct values.
     values = np.unique(np.concatenate([a, b]))
     labels = [np.searchsorted(values, of) for of in (a, b)]
     for name, weights in [("cohen_kappa", None), ("cohen_kappa_linear", "linear"), ("cohen_kappa_quadratic", "quadratic")]:
@@ -79,7 +79,7 @@ def check_case(check):
     pairable = table[np.isfinite(table).sum(axis=1) > 1]
     random = differential.WyRand(42)
     drawn = [[random.below(len(pairable)) for _ in pairable] for _ in range(RESAMPLES)] if len(pairable) else []
-    alphas = [value for value in (alpha(pairable[places], level) for places in drawn) if value is not None]
+    alphas = [value for value in (alpha(pairable[rows], level) for rows in drawn) if value is not None]
     interval = found["krippendorff_interval"] or [None, None]
     ends = np.quantile(alphas, [0.025, 0.975]) if alphas else [None, None]
     check.equal("low end of alpha", interval[0], ends[0])

@@ -39,8 +39,8 @@ def random_ranks(rng, n):
 def write_run(check, name, ranks):
     lines = []
     for query, rank in enumerate(ranks):
-        documents = ["x" if place == rank else f"d{place}" for place in range(1, max(rank, 1) + 1)]
-        lines += [f"{query} Q0 {document} 1 {-place} t" for place, document in enumerate(documents)]
+        documents = ["x" if position == rank else f"d{position}" for position in range(1, max(rank, 1) + 1)]
+        lines += [f"{query} Q0 {document} 1 {-position} t" for position, document in enumerate(documents)]
     return check.write(name, lines)
 
 

@@ -66,11 +66,11 @@ with tempfile.TemporaryDirectory() as scratch:
     by_id = np.argsort(np.array(documents))[::-1]
     cosines = of_queries @ of_documents[by_id].T
     best = np.argsort(-cosines, axis=1, kind="stable")[:, :DEPTH]
-    expected = {query: [documents[by_id[place]] for place in row] for query, row in zip(queries, best)}
+    expected = {query: [documents[by_id[position]] for position in row] for query, row in zip(queries, best)}
     failed = False
     for method in (str(args.model), f"vectors:{directory}"):
         found, mrr = run(method, Path(scratch) / "run")
-        places = [a == b for query in found for a, b in zip(found[query], expected[query], strict=True)]
-        print(f"{method}: mrr {mrr:.4f}, {np.mean(places):.4%} of {len(places)} places as in the reference")
-        failed |= np.mean(places) < 0.99
+        same = [a == b for query in found for a, b in zip(found[query], expected[query], strict=True)]
+        print(f"{method}: mrr {mrr:.4f}, {np.mean(same):.4%} of {len(same)} ranks as in the reference")
+        failed |= np.mean(same) < 0.99
     sys.exit(int(failed))

@@ -37,10 +37,10 @@ def generate(directory, queries, depth, seed):
             scores = rng.permutation(depth)[::-1] / depth + rng.random() * 1e-4
             order = np.argsort(-scores)
             found.writelines(
-                f"q{query} Q0 d{documents[place]} {rank + 1} {scores[place]:.6f} tag\n" for rank, place in enumerate(order)
+                f"q{query} Q0 d{documents[position]} {rank + 1} {scores[position]:.6f} tag\n" for rank, position in enumerate(order)
             )
-            places = rng.choice(depth + 5, size=20, replace=False)
-            judged.writelines(f"q{query} 0 d{documents[place]} {index % 2}\n" for index, place in enumerate(places))
+            positions = rng.choice(depth + 5, size=20, replace=False)
+            judged.writelines(f"q{query} 0 d{documents[position]} {index % 2}\n" for index, position in enumerate(positions))
     return qrels, run
 
 

@@ -79,8 +79,8 @@ def run_semble(repositories, directory):
             start = time.perf_counter()
             found = index.search(row["query"], top_k=K, alpha=0.0)
             query_ms.append((time.perf_counter() - start) * 1000)
-            places = [(r.chunk.file_path, r.chunk.start_line, r.chunk.end_line) for r in found]
-            values[name, row["query"]] = ndcg(places, list(targets(row)))
+            spans = [(r.chunk.file_path, r.chunk.start_line, r.chunk.end_line) for r in found]
+            values[name, row["query"]] = ndcg(spans, list(targets(row)))
     return values, index_ms, query_ms
 
 

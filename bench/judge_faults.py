@@ -58,7 +58,7 @@ def refusal(text):
     return completion(None, refusal=text)
 
 
-# What comes in the place of the first answer to a request: its name, what that costs, and how it is made of the honest
+# What replaces the first answer to a request: its name, what that costs, and how it is made of the honest
 # one.
 ONCE = [
     ("429 with Retry-After", FREE, lambda honest: response("{}", 429, "retry-after: 0\r\n")),

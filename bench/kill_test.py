@@ -46,8 +46,8 @@ def search(quarry, tree, index, query, *options):
 
 
 def results(quarry, tree, index):
-    places = lambda query: [(r["path"], r["start_line"], r["name"], round(r["score"], 4)) for r in search(quarry, tree, index, query)]
-    return [places(f"{a} {b}") for a, b in zip(WORDS, WORDS[1:])]
+    results = lambda query: [(r["path"], r["start_line"], r["name"], round(r["score"], 4)) for r in search(quarry, tree, index, query)]
+    return [results(f"{a} {b}") for a, b in zip(WORDS, WORDS[1:])]
 
 
 def stamps(quarry, tree, index):

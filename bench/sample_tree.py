@@ -28,7 +28,7 @@ def sources(roots):
                     yield path, path.relative_to(root)
 
 
-def place(source, target):
+def link(source, target):
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.link(source, target)
@@ -41,7 +41,7 @@ def main(target, n_files, *roots):
     random.Random(42).shuffle(found)
     chosen = found[: int(n_files)]
     for source, relative in chosen:
-        place(source, Path(target) / relative)
+        link(source, Path(target) / relative)
     print(f"{len(chosen)} of {len(found)} files, {sum(s.stat().st_size for s, _ in chosen) / 1e6:.1f} MB: {target}")
 
 

@@ -53,9 +53,9 @@ def symbols(quarry, checkout, index):
 
 
 def without_letter(name, random_numbers):
-    places = [place for place, letter in enumerate(name) if letter.isalpha()]
-    place = random_numbers.choice(places)
-    return name[:place] + name[place + 1 :]
+    positions = [position for position, letter in enumerate(name) if letter.isalpha()]
+    position = random_numbers.choice(positions)
+    return name[:position] + name[position + 1 :]
 
 
 def rank(quarry, checkout, index, query, name):

@@ -127,13 +127,13 @@ fn settings_of_a_tree_name_nothing_outside_of_it() {
     for model in ["inside", "./inside/model.bin"] {
         fixture.write("tree/.quarry.toml", &format!("model = {model:?}\n"));
         let message = stderr(&run(&fixture, &["search", "socket"]));
-        assert!(message.contains("no static model"), "{message}");
+        assert!(message.contains("not a static model"), "{message}");
     }
     // The user's own settings name what they like.
     fs::remove_file(fixture.path("tree/.quarry.toml")).unwrap();
     fixture.write("config/quarry/config.toml", &format!("model = {absolute:?}\n"));
     let message = stderr(&run(&fixture, &["search", "socket"]));
-    assert!(message.contains("no static model"), "{message}");
+    assert!(message.contains("not a static model"), "{message}");
     fs::remove_file(fixture.path("config/quarry/config.toml")).unwrap();
     // Servers, programs and keys are not settings at all.
     for line in
@@ -189,7 +189,7 @@ fn an_index_in_a_tree_cannot_have_other_files_written() {
         // What does not touch an index has nothing to say about it.
         if !matches!(command[0], "config") && command.last() != Some(&"http") {
             assert!(
-                message.contains("made by this user on this machine")
+                message.contains("built by this user on this machine")
                     || message.contains("this user made on this machine"),
                 "{command:?}: {message}"
             );

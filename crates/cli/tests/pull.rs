@@ -77,7 +77,7 @@ fn a_download_that_was_killed_goes_on_and_says_that_nothing_verified_it() {
         stderr(&again)
             .contains("of them downloaded before; not verified: the table holds no checksum; sha256 ")
     );
-    assert!(stderr(&again).contains("licence: C-UDA"));
+    assert!(stderr(&again).contains("license: C-UDA"));
     assert_eq!(fs::read(fixture.path("tree/got/dataset.zip")).unwrap(), content());
     assert_eq!(fs::read_dir(fixture.path("tree/got")).unwrap().count(), 1);
     let seen = seen.lock().unwrap();
@@ -115,7 +115,7 @@ fn a_full_disk_is_named_and_what_came_is_kept() {
 fn sets_are_listed_and_wrong_names_answered() {
     let fixture = Fixture::new();
     let list = stdout(&fixture.run(&["data", "pull"]));
-    assert!(list.contains("csn99") && list.contains("verified by hash; licence: MIT"), "{list}");
+    assert!(list.contains("csn99") && list.contains("verified by hash; license: MIT"), "{list}");
     check_error(&fixture.run(&["data", "pull", "csn9"]), "did you mean csn99?");
     check_error(&fixture.run(&["data", "pull", "cosqa-plus"]), "get them from https://github.com/");
     let error = fixture.run(&["data", "pull", "csn99", "--from", "ftp://host"]);

@@ -2,11 +2,13 @@
 
 mod build;
 mod check;
+mod compare;
 mod convert;
 mod dedupe;
 mod describe;
 mod distractors;
 mod formats;
+mod intent;
 mod pull;
 mod split;
 
@@ -43,12 +45,18 @@ enum Command {
     Describe(describe::DescribeArgs),
     /// Draw the candidates that each query is ranked among
     Distractors(distractors::DistractorsArgs),
+    /// Say what differs between two builds
+    Diff(compare::DiffArgs),
     /// List the formats of data sets, or the fields of one
     Formats(formats::FormatsArgs),
+    /// Say which queries look for code, by CoSQA's intent filter
+    Intent(intent::IntentArgs),
     /// Download a public data set, or list those that are known
     Pull(pull::PullArgs),
     /// Split by query, with as many of each number of positives in every part
     Split(split::SplitArgs),
+    /// Say which steps of a build are done
+    Status(Box<build::StatusArgs>),
     /// Make training pairs out of source trees
     Pairs(pairs::PairsArgs),
 }
@@ -89,6 +97,9 @@ fn inputs_and_output(paths: &[PathBuf]) -> anyhow::Result<(&[PathBuf], &Path)> {
 pub fn run(args: DataArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Build(args) => build::run(&args),
+        Command::Status(args) => build::status(&args),
+        Command::Diff(args) => compare::run(&args),
+        Command::Intent(args) => intent::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Dedupe(args) => dedupe::run(&args),

@@ -17,7 +17,10 @@ use crate::plan::Plan;
 use crate::pool;
 use crate::query;
 use crate::source::{Opened, RECORDS};
-use crate::step::{Key, Step, Store, write_file};
+use crate::step::{self, Key, Step, Store, write_file};
+
+/// The steps of the last build in a directory.
+pub(crate) const BUILD: &str = "build.json";
 
 /// Makes a judging plan ready: opens the sandbox, if it needs one.
 pub(crate) type PrepareJudging<'a> =
@@ -33,18 +36,13 @@ pub struct Tools<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// What happens while a plan is built.
+/// A step that is done.
 #[derive(Debug, Clone, Copy)]
-pub enum Event<'a> {
-    /// A step begins.
-    Started(&'a str),
-    /// A step is done; it may have been done before.
-    Done {
-        /// What it came to.
-        step: &'a Step,
-        /// Whether it was done by an earlier build.
-        known: bool,
-    },
+pub struct Event<'a> {
+    /// What it came to.
+    pub step: &'a Step,
+    /// Whether it was done by an earlier build.
+    pub known: bool,
 }
 
 /// What was built.
@@ -58,30 +56,99 @@ pub struct Built {
     pub card: PathBuf,
 }
 
-/// The steps of a build, which are done one after the other.
+/// The steps of a build, one after the other.
 struct Build<'b> {
-    store: &'b Store,
+    root: &'b Path,
+    /// Where they are done; without it, they are only looked for.
+    store: Option<&'b Store>,
     tools: &'b Tools<'b>,
     on_event: &'b mut dyn FnMut(Event<'_>),
-    steps: Vec<Step>,
+    steps: Vec<(Step, bool)>,
 }
 
 impl Build<'_> {
-    /// Does a step unless it is done.
+    /// Does a step unless it is done. `work` gets the directories for the output, and for what it goes on from after it
+    /// was killed.
     fn run(
         &mut self,
         step: Step,
-        work: impl FnOnce(&Path) -> Result<BTreeMap<String, u64>, FactoryError>,
+        work: impl FnOnce(&Path, &Path) -> Result<BTreeMap<String, u64>, FactoryError>,
     ) -> Result<Key, FactoryError> {
         if self.tools.stop.load(Ordering::SeqCst) {
             return Err(FactoryError::Stopped);
         }
-        (self.on_event)(Event::Started(&step.name));
-        let (step, known) = self.store.run(step, work)?;
-        (self.on_event)(Event::Done { step: &step, known });
         let key = step.key();
-        self.steps.push(step);
+        let (step, known) = match self.store {
+            Some(store) => store.run(step, work)?,
+            None => match step::read(self.root, &key) {
+                Some(known) => (Step { name: step.name, ..known }, true),
+                None => (step, false),
+            },
+        };
+        (self.on_event)(Event { step: &step, known });
+        self.steps.push((step, known));
         Ok(key)
+    }
+
+    fn at(&self, key: &Key) -> PathBuf {
+        step::directory_of(self.root, key)
+    }
+
+    /// All steps of a plan; the pool, and the exports by their formats. Keys depend on keys alone, so that steps that
+    /// are only looked for need no output of the ones before.
+    fn all(&mut self, plan: &Plan) -> Result<(Key, Vec<(String, Key)>), FactoryError> {
+        let Tools { load, prepare_judging, stop } = *self.tools;
+        let mut sources = Vec::new();
+        for source in &plan.sources {
+            let opened = Opened::open(source, plan.pool.tests)?;
+            sources.push(self.run(opened.step(), |step, _| opened.write(step))?);
+        }
+        let records: Vec<PathBuf> = sources.iter().map(|source| self.at(source).join(RECORDS)).collect();
+        let step = pool::step(&plan.pool, &sources.iter().collect::<Vec<_>>());
+        let pool = self.run(step, |step, _| pool::write(&plan.pool, &records, step))?;
+        let at_pool = self.at(&pool);
+
+        let mut of_sources = Vec::new();
+        for queries in &plan.queries {
+            let step = query::step(queries, plan.seed, &pool)?;
+            of_sources.push(self.run(step, |step, _| query::write(queries, plan.seed, &at_pool, step))?);
+        }
+        let step = query::merge_step(&of_sources.iter().collect::<Vec<_>>());
+        let of_sources: Vec<PathBuf> = of_sources.iter().map(|source| self.at(source)).collect();
+        let queries = self.run(step, |step, _| query::merge(&of_sources, step))?;
+        let at_queries = self.at(&queries);
+
+        let methods = Methods::open(&plan.candidates, plan.directory(), load)?;
+        let candidates = self.run(methods.step(&plan.candidates, &pool, &queries), |step, workspace| {
+            let inputs = (&*at_pool, &*at_queries);
+            candidates::write(&plan.candidates, &methods, load, inputs, (step, workspace), stop)
+        })?;
+        drop(methods);
+        let at_candidates = self.at(&candidates);
+
+        let root = self.root;
+        let labelling = Labelling { plans: &plan.labels, root, prepare_judging, stop };
+        let step = labels::step(&plan.labels, root, &candidates, &queries, &pool)?;
+        let labels = self.run(step, |step, workspace| {
+            labels::write(&labelling, (&at_candidates, &at_queries, &at_pool), (step, workspace))
+        })?;
+        let at_labels = self.at(&labels);
+
+        let step = export::split_step(&plan.splits, plan.seed, &labels);
+        let splits =
+            self.run(step, |step, _| export::write_splits(&plan.splits, plan.seed, &at_labels, step))?;
+        let at_splits = self.at(&splits);
+
+        let mut exports = Vec::new();
+        for export in &plan.exports {
+            let step = export::step(export, &plan.splits, &[&pool, &queries, &splits]);
+            let key = self.run(step, |step, workspace| {
+                let inputs = export::Inputs { pool: &at_pool, queries: &at_queries, splits: &at_splits };
+                export::write(export, &plan.splits, &inputs, (step, workspace))
+            })?;
+            exports.push((export.format.clone(), key));
+        }
+        Ok((pool, exports))
     }
 }
 
@@ -98,66 +165,31 @@ pub fn build(
     on_event: &mut dyn FnMut(Event<'_>),
 ) -> Result<Built, FactoryError> {
     let store = Store::open(out)?;
-    let mut build = Build { store: &store, tools, on_event, steps: Vec::new() };
-    let at = |key: &Key| store.directory(key);
-
-    let mut sources = Vec::new();
-    for source in &plan.sources {
-        let opened = Opened::open(source, plan.pool.tests)?;
-        sources.push(build.run(opened.step(), |step| opened.write(step))?);
-    }
-    let records: Vec<PathBuf> = sources.iter().map(|source| at(source).join(RECORDS)).collect();
-    let pool_step = pool::step(&plan.pool, &sources.iter().collect::<Vec<_>>());
-    let pool = build.run(pool_step, |step| pool::write(&plan.pool, &records, step))?;
-
-    let mut query_sources = Vec::new();
-    for queries in &plan.queries {
-        let step = query::step(queries, plan.seed, &pool)?;
-        query_sources.push(build.run(step, |step| query::write(queries, plan.seed, &at(&pool), step))?);
-    }
-    let of_sources: Vec<PathBuf> = query_sources.iter().map(at).collect();
-    let step = query::merge_step(&query_sources.iter().collect::<Vec<_>>());
-    let queries = build.run(step, |step| query::merge(&of_sources, step))?;
-
-    let methods = Methods::open(&plan.candidates, plan.directory(), tools.load)?;
-    let step = methods.step(&plan.candidates, &pool, &queries);
-    let workspace = store.workspace(&step.key())?;
-    let candidates = build.run(step, |step| {
-        let inputs = (&*at(&pool), &*at(&queries));
-        candidates::write(&plan.candidates, &methods, tools.load, inputs, (step, &workspace), tools.stop)
-    })?;
-    drop(methods);
-
-    let step = labels::step(&plan.labels, store.root(), &candidates, &queries, &pool)?;
-    let workspace = store.workspace(&step.key())?;
-    let labelling = Labelling {
-        plans: &plan.labels,
-        root: store.root(),
-        prepare_judging: tools.prepare_judging,
-        stop: tools.stop,
-    };
-    let labels = build.run(step, |step| {
-        labels::write(&labelling, (&at(&candidates), &at(&queries), &at(&pool)), (step, &workspace))
-    })?;
-
-    let step = export::split_step(&plan.splits, plan.seed, &labels);
-    let splits = build.run(step, |step| export::write_splits(&plan.splits, plan.seed, &at(&labels), step))?;
-
+    let mut build = Build { root: out, store: Some(&store), tools, on_event, steps: Vec::new() };
+    let (pool, keys) = build.all(plan)?;
+    let at_pool = build.at(&pool);
+    let steps: Vec<Step> = build.steps.into_iter().map(|(step, _)| step).collect();
     let mut exports = Vec::new();
-    for export in &plan.exports {
-        let step = export::step(export, &plan.splits, &[&pool, &queries, &splits]);
-        let workspace = store.workspace(&step.key())?;
-        let key = build.run(step, |step| {
-            let inputs = export::Inputs { pool: &at(&pool), queries: &at(&queries), splits: &at(&splits) };
-            export::write(export, &plan.splits, &inputs, (step, &workspace))
-        })?;
-        let path = out.join("exports").join(&export.format);
+    for (format, key) in keys {
+        let path = out.join("exports").join(format);
         store.publish(&key, &path)?;
         exports.push(path);
     }
-    let steps = build.steps;
     let card = out.join("card.md");
-    let text = card::markdown(plan, &steps, &pool::removed(&at(&pool))?, &pool::shares(&at(&pool))?);
+    let text = card::markdown(plan, &steps, &pool::removed(&at_pool)?, &pool::shares(&at_pool)?);
     write_file(&card, text.as_bytes())?;
+    pool::write_json(&out.join(BUILD), &steps)?;
     Ok(Built { steps, exports, card })
+}
+
+/// The steps of a plan, each with whether it is done in a directory, in their order. Nothing is done or written; sources
+/// are read, to see whether they have changed.
+///
+/// # Errors
+/// When something that the plan names is missing or wrong.
+pub fn rehearse(plan: &Plan, out: &Path, tools: &Tools<'_>) -> Result<Vec<(Step, bool)>, FactoryError> {
+    let on_event = &mut |_: Event<'_>| {};
+    let mut build = Build { root: out, store: None, tools, on_event, steps: Vec::new() };
+    build.all(plan)?;
+    Ok(build.steps)
 }

@@ -2,13 +2,14 @@
 //! labels, splits, exports and a data card, by one plan.
 //!
 //! [`Plan::open`] reads a plan and says what is wrong with it, [`build`] does what it says. Every step of a build is a
-//! directory named by the hash of all that it depends on ([`Store`]), written whole or not at all: a changed parameter
+//! directory named by the hash of all that it depends on ([`Key`]), written whole or not at all: a changed parameter
 //! redoes what depends on it, and a build that was killed goes on. Between the steps are functions of values: what a
 //! function is ([`extract_records`]), which are kept ([`Filter`]), which queries look for code ([`Intents`]).
 
 mod build;
 mod candidates;
 mod card;
+mod compare;
 mod error;
 mod export;
 mod filter;
@@ -23,11 +24,13 @@ mod record;
 mod source;
 mod step;
 
-pub use build::{Built, Event, Tools, build};
+pub use build::{Built, Event, Tools, build, rehearse};
+pub use compare::{Comparison, StepChange, compare};
 pub use error::FactoryError;
 pub use filter::{Filter, filters};
 pub use function::{Origin, extract_records};
 pub use intent::{Category, Finding, Intents};
 pub use plan::Plan;
+pub use query::read_file as for_each_query;
 pub use record::{CodeRecord, QueryRecord};
-pub use step::{Key, Step, Store};
+pub use step::{Key, Step};

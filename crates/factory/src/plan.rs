@@ -327,6 +327,19 @@ impl Plan {
         self.path.with_extension("build")
     }
 
+    /// Maximum number of candidates of a query.
+    #[must_use]
+    pub fn candidates_per_query(&self) -> usize {
+        let CandidatePlan { encoders, union, k } = &self.candidates;
+        k * (usize::from(!encoders.is_empty()) + union.len())
+    }
+
+    /// Whether a judge labels pairs.
+    #[must_use]
+    pub fn has_judge(&self) -> bool {
+        self.labels.iter().any(|label| label.kind == LabelKind::Judge)
+    }
+
     /// The directory that methods and judging plans take their paths from.
     pub(crate) fn directory(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new(""))

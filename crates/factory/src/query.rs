@@ -34,7 +34,8 @@ const EXCLUDED: &str = "excluded.jsonl";
 #[derive(Serialize)]
 struct Identity<'p> {
     plan: QueryPlan,
-    seed: u64,
+    /// Of what is drawn.
+    seed: Option<u64>,
     /// Stands for the file of queries.
     content: Option<String>,
     /// The rules of the intent filter, where it is asked.
@@ -58,6 +59,7 @@ pub(crate) fn step(plan: &QueryPlan, seed: u64, pool: &Key) -> Result<Step, Fact
     };
     let rules = plan.filters.iter().any(|filter| filter == "intent").then(|| Intents::builtin_text());
     // Where the file lies does not count.
+    let seed = plan.maximum.map(|_| seed);
     let identity = Identity { plan: QueryPlan { path: None, ..plan.clone() }, seed, content, rules };
     let inputs = if plan.kind == QueryKind::Docstrings { vec![pool] } else { Vec::new() };
     Ok(Step::new(format!("queries {}", plan.name), VERSION, &identity, &inputs))
@@ -179,8 +181,11 @@ impl Found {
     }
 }
 
-/// The queries of a file: of text a line each, else what a format of data sets holds.
-fn read_file(path: &Path, each: &mut dyn FnMut(&str)) -> Result<(), FactoryError> {
+/// The queries of a file, in their order: of text (`.txt`) a line each, else what a format of data sets holds.
+///
+/// # Errors
+/// When it cannot be read, or is in no format of queries or pairs.
+pub fn read_file(path: &Path, each: &mut dyn FnMut(&str)) -> Result<(), FactoryError> {
     if path.extension().is_some_and(|ending| ending == "txt") {
         let text = read_regular_text(path, MAX_TEXT_BYTES).map_err(FactoryError::read(path))?;
         text.lines().for_each(each);

@@ -116,46 +116,35 @@ impl Store {
         Ok(Self { root: root.to_owned(), _lock: lock })
     }
 
-    /// The directory of the build.
-    #[must_use]
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
-    /// Where the output of a step is, done or not.
-    #[must_use]
-    pub fn directory(&self, key: &Key) -> PathBuf {
-        directory_of(&self.root, key)
-    }
-
     /// Where a step keeps what it needs to go on after it was killed.
     ///
     /// # Errors
     /// When it cannot be made.
-    pub(crate) fn workspace(&self, key: &Key) -> Result<PathBuf, FactoryError> {
+    fn workspace(&self, key: &Key) -> Result<PathBuf, FactoryError> {
         let directory = self.root.join("work").join(key.as_str());
         fs::create_dir_all(&directory).map_err(FactoryError::write(&directory))?;
         Ok(directory)
     }
 
-    /// Does a step unless it is done: `work` writes its output into a directory that then gets its name, and returns
-    /// what it came to.
+    /// Does a step unless it is done: `work` writes its output into the first directory, which then gets its name, and
+    /// returns what it came to; the second one is kept until then, and is what it goes on from after it was killed.
     ///
     /// # Errors
     /// What `work` returns, or when the output cannot be written.
     pub(crate) fn run(
         &self,
         step: Step,
-        work: impl FnOnce(&Path) -> Result<BTreeMap<String, u64>, FactoryError>,
+        work: impl FnOnce(&Path, &Path) -> Result<BTreeMap<String, u64>, FactoryError>,
     ) -> Result<(Step, bool), FactoryError> {
         let key = step.key();
         if let Some(known) = read(&self.root, &key) {
             return Ok((Step { name: step.name, ..known }, true));
         }
-        let target = self.directory(&key);
+        let target = directory_of(&self.root, &key);
         let partial = target.with_file_name(format!("{PARTIAL}{}", key.as_str()));
         fs::create_dir_all(&partial).map_err(FactoryError::write(&partial))?;
-        let counts = match work(&partial) {
+        let workspace = self.workspace(&key)?;
+        let counts = match work(&partial, &workspace) {
             Ok(counts) => counts,
             Err(error) => {
                 // Nothing half-written is left, whatever the reason.
@@ -171,10 +160,7 @@ impl Store {
             remove(&target)?;
         }
         fs::rename(&partial, &target).map_err(FactoryError::write(&target))?;
-        let workspace = self.root.join("work").join(key.as_str());
-        if workspace.exists() {
-            remove(&workspace)?;
-        }
+        remove(&workspace)?;
         Ok((step, false))
     }
 
@@ -187,7 +173,7 @@ impl Store {
         fs::create_dir_all(directory).map_err(FactoryError::write(directory))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let [partial, old] = ["", "old-"].map(|what| directory.join(format!("{PARTIAL}{what}{name}")));
-        copy(&self.directory(key), &partial)?;
+        copy(&directory_of(&self.root, key), &partial)?;
         if path.exists() {
             fs::rename(path, &old).map_err(FactoryError::write(path))?;
         }
@@ -196,7 +182,7 @@ impl Store {
     }
 }
 
-fn directory_of(root: &Path, key: &Key) -> PathBuf {
+pub(crate) fn directory_of(root: &Path, key: &Key) -> PathBuf {
     root.join("steps").join(key.as_str())
 }
 
@@ -263,7 +249,7 @@ mod tests {
     fn a_step_is_done_once_and_leaves_nothing_when_it_fails() {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(directory.path()).unwrap();
-        let failed = store.run(step(1, &[]), |path| {
+        let failed = store.run(step(1, &[]), |path, _| {
             fs::write(path.join("half"), "").unwrap();
             Err(FactoryError::Stopped)
         });
@@ -271,7 +257,7 @@ mod tests {
         assert_eq!(fs::read_dir(directory.path().join("steps")).unwrap().count(), 0);
         for is_known in [false, true] {
             let (done, known) = store
-                .run(step(1, &[]), |path| {
+                .run(step(1, &[]), |path, _| {
                     assert!(!is_known);
                     fs::write(path.join("whole"), "text").unwrap();
                     Ok([("n".to_owned(), 7)].into())

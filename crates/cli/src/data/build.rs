@@ -1,4 +1,4 @@
-//! `quarry data build`: a data set by a plan.
+//! `quarry data build` and `quarry data status`: a data set by a plan.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,7 +7,9 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use quarry_annotate::Judging;
-use quarry_factory::{Event, Plan, Step, Tools};
+use quarry_factory::{Plan, Step, Tools, rehearse};
+use quarry_text::counted;
+use serde_json::{Value, json};
 
 use crate::eval::models::ModelArgs;
 use crate::interrupt::stop_on_interrupt;
@@ -15,9 +17,9 @@ use crate::interrupt::stop_on_interrupt;
 use crate::judge::IsolationArgs;
 use crate::output;
 
-/// Arguments of `quarry data build`.
+/// A plan, and where it is built.
 #[derive(Debug, Args)]
-pub struct BuildArgs {
+struct PlaceArgs {
     /// Plan of the data set
     #[arg(value_name = "PLAN.toml")]
     plan: PathBuf,
@@ -27,9 +29,29 @@ pub struct BuildArgs {
     out: Option<PathBuf>,
     #[command(flatten)]
     models: ModelArgs,
+}
+
+/// Arguments of `quarry data build`.
+#[derive(Debug, Args)]
+pub struct BuildArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+    /// Check everything, and say what would be done and how much that is at most, without doing it
+    #[arg(long)]
+    dry_run: bool,
     #[cfg(feature = "judge")]
     #[command(flatten)]
     isolation: IsolationArgs,
+}
+
+/// Arguments of `quarry data status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Builds.
@@ -37,20 +59,51 @@ pub struct BuildArgs {
 /// # Errors
 /// When the plan, its sources or a step of it are wrong, or the user stops. What was done until then is kept.
 pub fn run(args: &BuildArgs) -> anyhow::Result<ExitCode> {
-    let plan = Plan::open(&args.plan)?;
-    let out = args.out.clone().unwrap_or_else(|| plan.default_out());
-    let models = args.models.resolve(None)?;
+    let PlaceArgs { plan, out, models } = &args.place;
+    let plan = Plan::open(plan)?;
+    let out = out.clone().unwrap_or_else(|| plan.default_out());
+    let models = models.resolve(None)?;
     let stop = stop_on_interrupt()?;
     let tools =
         Tools { load: &models, prepare_judging: &|plan| Ok(args.prepare_judging(plan, &stop)?), stop: &stop };
+    if args.dry_run {
+        let steps = rehearse(&plan, &out, &tools)?;
+        output::print(&format!("{}{}", listed(&steps), estimated(&plan, &steps)))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let built = quarry_factory::build(&plan, &out, &tools, &mut |event| {
-        if let Event::Done { step, known } = event {
-            output::note(&describe(step, known));
-        }
+        output::note(&described(event.step, event.known));
     })?;
     for path in built.exports.iter().chain([&built.card]) {
         output::note(&format!("wrote {}", path.display()));
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says which steps are done.
+///
+/// # Errors
+/// When the plan or something that it names is missing or wrong.
+pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
+    let PlaceArgs { plan, out, models } = &args.place;
+    let plan = Plan::open(plan)?;
+    let out = out.clone().unwrap_or_else(|| plan.default_out());
+    let models = models.resolve(None)?;
+    let tools = Tools {
+        load: &models,
+        prepare_judging: &|plan| Ok(Judging::prepare(plan, None)?),
+        stop: &AtomicBool::new(false),
+    };
+    let steps = rehearse(&plan, &out, &tools)?;
+    if args.json {
+        let steps: Vec<Value> = (steps.iter())
+            .map(|(step, done)| json!({"name": step.name, "key": step.key(), "done": done, "counts": step.counts}))
+            .collect();
+        output::print_json(&json!({"directory": out, "steps": steps}))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let n_done = steps.iter().filter(|(_, done)| *done).count();
+    output::print(&format!("{}{n_done} of {} done\n", listed(&steps), counted(steps.len(), "step")))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -76,8 +129,44 @@ impl BuildArgs {
 }
 
 /// A step with what it came to, on one line.
-fn describe(step: &Step, known: bool) -> String {
-    let counts: Vec<String> = step.counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
+fn described(step: &Step, known: bool) -> String {
     let known = if known { " (done before)" } else { "" };
-    format!("{}{known}: {}", step.name, counts.join(", "))
+    format!("{}{known}: {}", step.name, counts(step))
+}
+
+fn counts(step: &Step) -> String {
+    let counts: Vec<String> = step.counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    counts.join(", ")
+}
+
+/// Steps, each on a line with what it came to, if it is done.
+fn listed(steps: &[(Step, bool)]) -> String {
+    let width = steps.iter().map(|(step, _)| step.name.len()).max().unwrap_or_default();
+    let line = |(step, done): &(Step, bool)| {
+        let state = if *done { counts(step) } else { "to do".to_owned() };
+        format!("{:<width$}  {state}\n", step.name)
+    };
+    steps.iter().map(line).collect()
+}
+
+/// How much a build comes to at most, as far as that follows from the steps that are done.
+fn estimated(plan: &Plan, steps: &[(Step, bool)]) -> String {
+    let count = |name: &str, counted: &str| {
+        let step = steps.iter().find(|(step, done)| *done && step.name == name);
+        step.and_then(|(step, _)| step.counts.get(counted)).copied()
+    };
+    let Some(queries) = count("merge", "queries") else {
+        return "the number of candidates follows from that of the queries, which are to be made first\n"
+            .to_owned();
+    };
+    let candidates = queries * plan.candidates_per_query() as u64;
+    let mut text = format!("candidates: at most {candidates}, of {queries} queries\n");
+    if count("labels", "pairs").is_none() && plan.has_judge() {
+        let pairs = count("candidates", "candidates").unwrap_or(candidates);
+        text += &format!(
+            "judging: at most {pairs} pairs; `quarry judge run --dry-run` with pairs of your own estimates tokens and \
+             money for each\n"
+        );
+    }
+    text
 }

@@ -1,0 +1,61 @@
+//! `quarry data diff`: what differs between two builds.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use quarry_factory::{Comparison, StepChange, compare};
+
+use crate::output;
+
+/// Arguments of `quarry data diff`.
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// Directory of a build
+    #[arg(value_name = "A")]
+    first: PathBuf,
+    /// Directory of another one
+    #[arg(value_name = "B")]
+    second: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Compares.
+///
+/// # Errors
+/// When nothing was built in one of the directories.
+pub fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
+    let comparison = compare(&args.first, &args.second)?;
+    if args.json {
+        output::print_json(&comparison)?;
+    } else {
+        output::print(&text(&comparison))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(comparison: &Comparison) -> String {
+    let Comparison { same, changed, pairs_removed, pairs_added, pairs_relabelled } = comparison;
+    let mut text = String::new();
+    if !same.is_empty() {
+        text += &format!("the same: {}\n", same.join(", "));
+    }
+    for StepChange { name, counts, is_in } in changed {
+        let number = |count: Option<u64>| count.map_or_else(|| "-".to_owned(), |count| count.to_string());
+        let counts: Vec<String> = (counts.iter())
+            .map(|(name, [one, other])| format!("{name} {} -> {}", number(*one), number(*other)))
+            .collect();
+        let place = match is_in {
+            [true, false] => "only in the first".to_owned(),
+            [false, true] => "only in the second".to_owned(),
+            _ if counts.is_empty() => "other input or parameters, the same counts".to_owned(),
+            _ => counts.join(", "),
+        };
+        text += &format!("{name}: {place}\n");
+    }
+    text + &format!(
+        "labelled pairs: {pairs_removed} removed, {pairs_added} added, {pairs_relabelled} labelled otherwise\n"
+    )
+}

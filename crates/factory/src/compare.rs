@@ -1,0 +1,132 @@
+//! What differs between two builds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::build::BUILD;
+use crate::error::FactoryError;
+use crate::jsonl;
+use crate::labels::PAIRS_FILE;
+use crate::record::LabelledPair;
+use crate::step::{Step, directory_of};
+
+/// A step that two builds did otherwise, or one of them alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StepChange {
+    /// What it is called.
+    pub name: String,
+    /// The numbers that differ: those of the first and of the second build; `None` where one has none.
+    pub counts: BTreeMap<String, [Option<u64>; 2]>,
+    /// Which of the two have it.
+    pub is_in: [bool; 2],
+}
+
+/// What differs between two builds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Comparison {
+    /// Steps that are the same in both.
+    pub same: Vec<String>,
+    /// The others, in the order of the first build, and then those of the second alone.
+    pub changed: Vec<StepChange>,
+    /// Labelled pairs of the first build that the second one lacks.
+    pub pairs_removed: usize,
+    /// Labelled pairs of the second build that the first one lacks.
+    pub pairs_added: usize,
+    /// Pairs of both that are labelled otherwise.
+    pub pairs_relabelled: usize,
+}
+
+/// Compares what was built last in two directories: steps by what they depend on, labelled pairs by query and code.
+///
+/// # Errors
+/// When nothing was built in one of them, or it cannot be read.
+pub fn compare(first: &Path, second: &Path) -> Result<Comparison, FactoryError> {
+    let steps = [read(first)?, read(second)?];
+    let labels = [labels(first, &steps[0])?, labels(second, &steps[1])?];
+    let mut comparison = compare_steps(&steps[0], &steps[1]);
+    for (pair, label) in &labels[0] {
+        match labels[1].get(pair) {
+            None => comparison.pairs_removed += 1,
+            Some(other) => comparison.pairs_relabelled += usize::from(other != label),
+        }
+    }
+    comparison.pairs_added = labels[1].keys().filter(|pair| !labels[0].contains_key(*pair)).count();
+    Ok(comparison)
+}
+
+fn read(directory: &Path) -> Result<Vec<Step>, FactoryError> {
+    let path = directory.join(BUILD);
+    let text = std::fs::read(&path).map_err(FactoryError::read(&path))?;
+    serde_json::from_slice(&text).map_err(|error| FactoryError::Line {
+        path,
+        line: error.line(),
+        problem: format!("expected the steps of a build of this version of quarry: {error}; build again"),
+    })
+}
+
+/// The label of each labelled pair.
+fn labels(directory: &Path, steps: &[Step]) -> Result<BTreeMap<String, Option<i32>>, FactoryError> {
+    let mut labels = BTreeMap::new();
+    if let Some(step) = steps.iter().find(|step| step.name == "labels") {
+        let path = directory_of(directory, &step.key()).join(PAIRS_FILE);
+        jsonl::for_each(&path, &mut |pair: LabelledPair, _| {
+            labels.insert(pair.id, pair.label);
+            Ok(())
+        })?;
+    }
+    Ok(labels)
+}
+
+fn compare_steps(first: &[Step], second: &[Step]) -> Comparison {
+    let mut comparison = Comparison::default();
+    let named = |steps: &[Step], name: &str| steps.iter().find(|step| step.name == name).cloned();
+    let of_second = second.iter().filter(|step| named(first, &step.name).is_none());
+    for Step { name, .. } in first.iter().chain(of_second) {
+        let both = [named(first, name), named(second, name)];
+        if let [Some(one), Some(other)] = &both
+            && one.key() == other.key()
+        {
+            comparison.same.push(name.clone());
+            continue;
+        }
+        let counts =
+            both.each_ref().map(|step| step.as_ref().map(|step| step.counts.clone()).unwrap_or_default());
+        let names: BTreeSet<&String> = counts.iter().flat_map(BTreeMap::keys).collect();
+        let numbers = names
+            .into_iter()
+            .map(|name| (name.clone(), counts.each_ref().map(|counts| counts.get(name).copied())));
+        let counts = numbers.filter(|(_, [one, other])| one != other).collect();
+        let is_in = both.each_ref().map(Option::is_some);
+        comparison.changed.push(StepChange { name: name.clone(), counts, is_in });
+    }
+    comparison
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(name: &str, parameter: u32, count: u64) -> Step {
+        Step { counts: [("kept".to_owned(), count)].into(), ..Step::new(name, 1, &parameter, &[]) }
+    }
+
+    #[test]
+    fn steps_are_compared_by_what_they_depend_on() {
+        let first = [step("pool", 1, 5), step("queries a", 1, 2), step("labels", 1, 9)];
+        let second = [step("pool", 1, 5), step("queries b", 2, 3), step("labels", 2, 9)];
+        let comparison = compare_steps(&first, &second);
+        assert_eq!(comparison.same, ["pool"]);
+        let changed: Vec<(&str, [bool; 2], usize)> = comparison
+            .changed
+            .iter()
+            .map(|step| (step.name.as_str(), step.is_in, step.counts.len()))
+            .collect();
+        assert_eq!(
+            changed,
+            [("queries a", [true, false], 1), ("labels", [true, true], 0), ("queries b", [false, true], 1)]
+        );
+        assert_eq!(comparison.changed[0].counts["kept"], [Some(2), None]);
+    }
+}

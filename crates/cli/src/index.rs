@@ -395,6 +395,6 @@ fn show(bar: &ProgressBar, event: &Event) {
         // How fast files are read says nothing about how fast units are embedded.
         bar.reset_eta();
     }
-    bar.set_length(*total as u64);
     bar.set_position(*done as u64);
+    bar.set_length(*total as u64);
 }

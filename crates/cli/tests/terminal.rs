@@ -116,3 +116,17 @@ fn programs_get_names_as_they_are() {
     let error = stderr(&fixture.run(&["search", "door", &format!("nowhere{TITLE}")]));
     assert_eq!(commands(&error), [""; 0], "{error:?}");
 }
+
+#[test]
+fn progress_says_what_time_is_left_to_people_alone() {
+    let fixture = Fixture::new();
+    let shown = on_terminal(&fixture, &["index"]);
+    assert!(
+        shown.contains("reading") && shown.contains("embedding") && shown.contains("s left"),
+        "{shown:?}"
+    );
+    let quiet = on_terminal(&fixture, &["search", "open a socket", "http", "-q", "--index", "../other"]);
+    assert_eq!(quiet, "");
+    let told = stderr(&fixture.run(&["index", "--rebuild"]));
+    assert_eq!(told.lines().count(), 1, "{told}");
+}

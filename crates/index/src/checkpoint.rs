@@ -209,3 +209,200 @@ pub(crate) fn interrupted_root(index: &Directory) -> Option<String> {
         header.ok().map(|header| header.root)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use quarry_embed::{Embedder, StaticModel};
+    use quarry_files::cache::{EntryState, Selection};
+    use quarry_walk as walk;
+
+    use super::*;
+    use crate::index_directory::IndexDirectory;
+    use crate::update::{RememberedSettings, write_generation};
+    use crate::{
+        Event, Index, OpenOptions, Opened, RebuildReason, Update, UserDirectories, UserIndexes, complete,
+    };
+
+    const N_FILES: usize = 20;
+
+    struct Fixture {
+        directory: tempfile::TempDir,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            let fixture = Self { directory: tempfile::tempdir().unwrap() };
+            fs::create_dir(fixture.tree()).unwrap();
+            for number in 0..N_FILES {
+                let text = format!("def connect_{number}(host):\n    return dial(host, {number})\n");
+                fs::write(fixture.tree().join(format!("net_{number:02}.py")), text).unwrap();
+            }
+            fixture
+        }
+
+        fn tree(&self) -> PathBuf {
+            self.directory.path().canonicalize().unwrap().join("tree")
+        }
+
+        fn options(&self) -> OpenOptions {
+            let user = UserDirectories::below(self.directory.path());
+            OpenOptions { update: Update::Required, user, ..OpenOptions::default() }
+        }
+
+        fn index(&self) -> IndexDirectory {
+            IndexDirectory::in_cache(&self.options().user.cache.unwrap(), &self.tree())
+        }
+
+        /// What is left of a first index that was killed when it had read `n_read` files, and embedded their units if so.
+        fn interrupt(&self, n_read: usize, is_embedded: bool) {
+            let (root, walk) = (self.tree(), WalkOptions::default());
+            let mut listing = walk::list(&root, &walk).unwrap();
+            listing.files.truncate(n_read);
+            let base = walk::open(&root).unwrap();
+            let tree = Tree {
+                root: &root,
+                base: &base,
+                canonical: root.to_str().unwrap(),
+                walk: &walk,
+                remembered: &RememberedSettings::default(),
+                listing: &listing,
+                looked_ns: 1,
+            };
+            let lock = self.index().lock(|| {}).unwrap();
+            let mut checkpoints = Checkpoints::new(&lock, &tree, &[]);
+            checkpoints.begun -= 2 * MIN_WORK;
+            let mut manifest =
+                write_generation(&tree, None, &lock, |_| true, Some(&checkpoints), &|_| {}).unwrap();
+            if is_embedded {
+                let (index, model) = (&lock.directory, StaticModel::builtin());
+                let Manifest { generation, size, parts, .. } = &manifest;
+                let table = Table::open(index, generation, *size, parts).unwrap();
+                let numbering = Arc::new(table.numbering());
+                let mut vectors =
+                    complete::open(index, parts, &numbering, model.id(), model.dimension()).unwrap();
+                let save = |manifest: &Manifest, part| checkpoints.keep_vectors(&table, manifest, part);
+                complete::complete(
+                    (index, &base),
+                    &table,
+                    &mut manifest,
+                    &mut vectors,
+                    &model,
+                    &save,
+                    &|_| {},
+                )
+                .unwrap();
+            }
+        }
+
+        /// Opens the index, and says how many files were read and units embedded.
+        fn open(&self) -> (Opened, usize, usize) {
+            let n_read = AtomicUsize::new(0);
+            let events = |event: Event| {
+                if let Event::Read { .. } = event {
+                    n_read.fetch_add(1, Ordering::SeqCst);
+                }
+            };
+            let model = Arc::new(StaticModel::builtin());
+            let opened = Index::open_or_build(&self.tree(), &self.options(), Some(model), &events).unwrap();
+            let n_embedded = opened.built.as_ref().unwrap().n_embedded;
+            (opened, n_read.into_inner(), n_embedded)
+        }
+
+        fn states(&self) -> Vec<(String, EntryState)> {
+            let listed = UserIndexes::list(&self.options().user).unwrap();
+            listed.into_iter().map(|entry| (entry.what, entry.state)).collect()
+        }
+    }
+
+    /// Names of all files below a directory.
+    fn files(directory: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+        entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+    }
+
+    #[test]
+    fn an_interrupted_index_is_continued_and_seen_by_nobody() {
+        for (n_done, is_embedded) in [(12, false), (12, true), (N_FILES, true)] {
+            let fixture = Fixture::new();
+            fixture.interrupt(n_done, is_embedded);
+            let never = OpenOptions { update: Update::Never, ..fixture.options() };
+            let seen = Index::open_or_build(&fixture.tree(), &never, None, &|_| {});
+            assert!(matches!(seen, Err(Error::NoIndex { reason: RebuildReason::Missing, .. })));
+            let tree = fixture.tree().display().to_string();
+            assert_eq!(fixture.states(), [(tree.clone(), EntryState::Interrupted)]);
+            assert_eq!(
+                UserIndexes::prune(&fixture.options().user, Selection::Useless, false).unwrap().len(),
+                0
+            );
+
+            let (opened, n_read, n_embedded) = fixture.open();
+            let embedded_before = if is_embedded { n_done } else { 0 };
+            assert_eq!((n_read, n_embedded), (N_FILES - n_done, N_FILES - embedded_before));
+            assert_eq!((opened.index.n_files(), opened.index.n_units()), (N_FILES, N_FILES));
+            let fresh = Fixture::new().open().0;
+            let paths = |index: &Index| {
+                index
+                    .table
+                    .files
+                    .iter()
+                    .map(|file| index.table.text(file.path).to_owned())
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(paths(&opened.index), paths(&fresh.index));
+            // Nothing of it is left.
+            assert_eq!(fixture.states(), [(tree, EntryState::Useful)]);
+            let names = files(&fixture.index().path());
+            assert!(!names.iter().any(|path| path.ends_with(FINISHED_FILE)), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn changed_files_are_read_again() {
+        let fixture = Fixture::new();
+        fixture.interrupt(12, true);
+        fs::write(fixture.tree().join("net_03.py"), "def listen(port):\n    return bind(port)\n").unwrap();
+        fs::remove_file(fixture.tree().join("net_04.py")).unwrap();
+        let (opened, n_read, n_embedded) = fixture.open();
+        assert_eq!((n_read, n_embedded), (N_FILES - 12 + 1, N_FILES - 12 + 1));
+        assert_eq!(opened.index.n_files(), N_FILES - 1);
+    }
+
+    #[test]
+    fn what_is_damaged_or_of_another_tree_is_not_used() {
+        let damage = |fixture: &Fixture, name: &str| {
+            let path = files(&fixture.index().path()).into_iter().find(|path| path.ends_with(name)).unwrap();
+            let mut bytes = fs::read(&path).unwrap();
+            bytes[10] ^= 1;
+            fs::write(path, bytes).unwrap();
+        };
+        for name in [FINISHED_FILE, "part-1/strings", "part-1/units", "part-1/files", "part-1/hashes"] {
+            let fixture = Fixture::new();
+            fixture.interrupt(12, true);
+            damage(&fixture, name);
+            let (opened, n_read, _) = fixture.open();
+            assert_eq!((n_read, opened.index.n_files()), (N_FILES, N_FILES), "{name}");
+        }
+        let (fixture, other) = (Fixture::new(), Fixture::new());
+        other.interrupt(12, true);
+        fs::create_dir_all(fixture.index().path().parent().unwrap()).unwrap();
+        fs::rename(other.index().path(), fixture.index().path()).unwrap();
+        assert_eq!(fixture.states()[0].1, EntryState::Unfinished);
+        assert_eq!(fixture.open().1, N_FILES);
+    }
+
+    #[test]
+    fn what_a_failed_build_made_is_removed() {
+        let fixture = Fixture::new();
+        fixture.interrupt(12, true);
+        fs::remove_dir_all(fixture.tree()).unwrap();
+        fs::create_dir(fixture.tree()).unwrap();
+        let opened = Index::open_or_build(&fixture.tree(), &fixture.options(), None, &|_| {});
+        assert!(matches!(opened, Err(Error::NothingToIndex { .. })));
+        assert!(!fixture.index().path().exists());
+    }
+}

@@ -133,8 +133,10 @@ pub(crate) fn write_generation(
 
     let mut builder = TableBuilder::default();
     let ranges = files.map(|files| files.table.units_of_files()).unwrap_or_default();
-    let numbered = parts.iter().zip(first..);
-    let mut new = numbered.flat_map(|(part, number)| part.files.iter().map(move |file| (file, number)));
+    // Moved, so that the records of a large tree are not held twice.
+    let new: Vec<_> = parts.iter_mut().map(|part| std::mem::take(&mut part.files)).collect();
+    let numbered = new.into_iter().zip(first..);
+    let mut new = numbered.flat_map(|(files, number)| files.into_iter().map(move |file| (file, number)));
     for (file, row) in pairs() {
         if let (Some(PreviousFiles { table, .. }), &Some(row)) = (files, row) {
             let mut record = table.files[row];
@@ -142,7 +144,7 @@ pub(crate) fn write_generation(
             let number = numbers[&record.part()];
             builder.push(record, &table.units[ranges[row].clone()], number)?;
         } else if let Some(((record, units), number)) = new.next() {
-            builder.push(*record, units, number)?;
+            builder.push(record, &units, number)?;
         }
     }
     if builder.is_empty() {

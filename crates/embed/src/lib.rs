@@ -3,6 +3,7 @@
 mod cache;
 mod many;
 pub mod static_model;
+mod token_match;
 pub mod vocabulary;
 
 use std::error::Error;
@@ -13,6 +14,7 @@ pub use cache::CachedEmbedder;
 pub use cache::kept::KeptVectors;
 pub use many::{Side, embed_many};
 pub use static_model::StaticModel;
+pub use token_match::QueryTokens;
 
 /// A matrix of row vectors, one row per text, L2-normalized (a zero row if the text held nothing known), unless
 /// stated otherwise.

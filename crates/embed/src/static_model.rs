@@ -44,8 +44,8 @@ pub struct Header {
 
 /// The parts of a model, borrowed from its bytes.
 #[derive(Debug, Clone, Copy)]
-struct Parts<'a> {
-    tokenizer: Tokenizer<'a>,
+pub(crate) struct Parts<'a> {
+    pub(crate) tokenizer: Tokenizer<'a>,
     dimension: usize,
     position_weights: &'a [f32],
     document_scales: &'a [f32],
@@ -124,7 +124,7 @@ impl StaticModel {
         }
     }
 
-    fn parts(&self) -> Parts<'_> {
+    pub(crate) fn parts(&self) -> Parts<'_> {
         let (header, mut rest) = self.bytes().split_at(size_of::<Header>());
         let header: &Header = bytemuck::from_bytes(header);
         let (n_tokens, n_query_rows) = (header.n_tokens as usize, header.n_query_rows as usize);
@@ -161,31 +161,44 @@ impl StaticModel {
     }
 }
 
-impl Parts<'_> {
+impl<'a> Parts<'a> {
+    /// Number of tokens.
+    pub(crate) fn n_tokens(&self) -> usize {
+        self.document_scales.len()
+    }
+
+    /// The vector of a token of a document, without its scale.
+    pub(crate) fn document_row(&self, id: usize) -> &'a [i8] {
+        &self.document_rows[id * self.dimension..][..self.dimension]
+    }
+
+    /// The vector of a token of a query, and its scale.
+    pub(crate) fn query_row(&self, id: usize) -> (&'a [i8], f32) {
+        match self.query_scales.get(id) {
+            Some(&scale) => (&self.query_rows[id * self.dimension..][..self.dimension], scale),
+            None => (self.document_row(id), self.document_scales[id]),
+        }
+    }
+
     fn document(&self, text: &str, out: &mut [f32]) {
         self.tokenizer.tokens(text, |id, position| {
+            let id = id as usize;
             let weight = self.position_weights[position_bucket(position, self.position_weights.len())];
-            add_row(self.document_rows, self.document_scales, id as usize, weight, out);
+            add_row(self.document_row(id), self.document_scales[id] * weight, out);
         });
         normalize(out);
     }
 
     fn query(&self, text: &str, out: &mut [f32]) {
         self.tokenizer.tokens(text, |id, _| {
-            let id = id as usize;
-            if id < self.query_scales.len() {
-                add_row(self.query_rows, self.query_scales, id, 1.0, out);
-            } else {
-                add_row(self.document_rows, self.document_scales, id, 1.0, out);
-            }
+            let (row, scale) = self.query_row(id as usize);
+            add_row(row, scale, out);
         });
         normalize(out);
     }
 }
 
-fn add_row(rows: &[i8], scales: &[f32], id: usize, weight: f32, out: &mut [f32]) {
-    let scale = scales[id] * weight;
-    let row = &rows[id * out.len()..][..out.len()];
+fn add_row(row: &[i8], scale: f32, out: &mut [f32]) {
     for (sum, &value) in out.iter_mut().zip(row) {
         *sum += scale * f32::from(value);
     }
@@ -303,7 +316,7 @@ fn quantize(rows: &[f32], dimension: usize) -> (Vec<f32>, Vec<i8>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::vocabulary::{build_slots, word_hash};
 
@@ -324,6 +337,11 @@ mod tests {
         let path = directory.path().join("model.bin");
         std::fs::write(&path, bytes).unwrap();
         StaticModel::load(&path)
+    }
+
+    /// A model of three tokens; queries have vectors of their own for the first ones.
+    pub(crate) fn model(n_query_rows: usize) -> StaticModel {
+        load(&write_model(&weights(n_query_rows))).unwrap()
     }
 
     fn check_close(found: &[f32], expected: &[f32]) {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use quarry_embed::StaticModel;
 use quarry_files::Directory;
 use quarry_source::{Language, Unit};
 use quarry_walk::{self as walk, FileFlags, ListedFile, Skipped, WalkOptions};
@@ -68,8 +69,17 @@ struct Prepared<'a> {
     /// Hash of its content; 0 if it could not be read.
     hash: u64,
     text_bytes: usize,
-    units: Vec<(Unit, u128, Terms)>,
+    units: Vec<PreparedUnit>,
     skipped: Option<Skipped>,
+}
+
+/// What is to be recorded of a unit.
+struct PreparedUnit {
+    unit: Unit,
+    /// Hash of what is embedded.
+    hash: u128,
+    tokens: Vec<u16>,
+    terms: Terms,
 }
 
 /// Splits a list of files into one list for each part: at least one part per thread, within size limits.
@@ -180,11 +190,13 @@ fn prepare<'a>(base: &Directory, options: &WalkOptions, file: &'a ListedFile) ->
         .set(FileFlags::REEXPORT, rules::is_reexport(&file.path, units.iter().map(|unit| unit.kind)));
     units.retain(|unit| unit.has_words(bytes));
     let parts = path_parts(&file.path);
+    let vocabulary = StaticModel::builtin();
     prepared.units = units
         .into_iter()
         .map(|unit| {
             let source = String::from_utf8_lossy(&bytes[unit.bytes.clone()]);
-            let hash = hash_of(&embedding_text(&file.path, &unit.name, &source));
+            let embedded = embedding_text(&file.path, &unit.name, &source);
+            let (hash, tokens) = (hash_of(&embedded), vocabulary.token_ids(&embedded));
             let terms = Terms::of(&LexicalText {
                 name: &unit.name,
                 file: parts.stem,
@@ -193,7 +205,7 @@ fn prepare<'a>(base: &Directory, options: &WalkOptions, file: &'a ListedFile) ->
                 body: Cow::Owned(body(bytes, &unit)),
                 symbol: rules::symbol(unit.kind, &unit.name, &unit.signature),
             });
-            (unit, hash, terms)
+            PreparedUnit { unit, hash, tokens, terms }
         })
         .collect();
     prepared
@@ -218,9 +230,10 @@ impl NewPart {
         let mut new = Self { records: PartBuilder::new(part), texts: Vec::new(), skipped: Vec::new() };
         for file in prepared {
             new.records.push_file(file.file, file.language, file.flags, (file.hash, file.text_bytes))?;
-            for (unit, hash, terms) in file.units {
+            for PreparedUnit { unit, hash, tokens, terms } in file.units {
                 let record = NewUnit {
                     hash,
+                    tokens: &tokens,
                     kind: unit.kind,
                     language: unit.language,
                     is_test: unit.is_test,

@@ -5,7 +5,7 @@
 //! manifest.copy.json  the same, for what can be saved if the manifest is damaged
 //! lock                held by the writer; readers take no lock. Its time of modification says when the index was last used
 //! generation-7/       the valid one: files, units
-//! part-3/             what is known of some of the files, shared by generations: strings, hashes, lexical/, and the
+//! part-3/             what is known of some of the files, shared by generations: strings, hashes, tokens, lexical/, and the
 //!                     vectors of each model that was used
 //! generation-8/       being written, or left by a writer that died: the next writer removes it
 //! ```
@@ -35,7 +35,7 @@ use crate::table::{PartSize, TableSize, open_directory};
 use crate::{Error, RebuildReason};
 
 /// Version of the files in the directory; an index of another version is rebuilt, never read.
-pub(crate) const FORMAT: u32 = 10;
+pub(crate) const FORMAT: u32 = 11;
 
 /// Version of this program, and of what it can read.
 pub(crate) const PROGRAM: &str = if quarry_source::HAS_MORE_LANGUAGES {

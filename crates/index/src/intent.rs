@@ -38,9 +38,10 @@ pub const QUERY_FEATURES: [&str; 17] = [
 pub type QueryFeatures = [f32; QUERY_FEATURES.len()];
 
 /// Names of the features of a unit, in the order of [`UnitFeatures`].
-pub const UNIT_FEATURES: [&str; 16] = [
+pub const UNIT_FEATURES: [&str; 17] = [
     "lexical_share",
     "lexical_share_squared",
+    "token_similarity",
     "dense_share",
     "file_lexical_share",
     "file_dense_share",
@@ -142,6 +143,8 @@ fn is_written_as_symbol(word: &str) -> bool {
 pub struct UnitMatches {
     /// BM25F over that of the best unit.
     pub lexical_share: f32,
+    /// How well its words cover those of the query by meaning, -1 to 1: [`quarry_embed::QueryTokens::similarity`].
+    pub token_similarity: f32,
     /// Cosine over that of the best unit, at least 0.
     pub dense_share: f32,
     /// BM25F of its file over that of the best file.
@@ -175,6 +178,7 @@ impl UnitMatches {
         [
             self.lexical_share,
             self.lexical_share.powi(2),
+            self.token_similarity,
             self.dense_share,
             self.file_lexical_share,
             self.file_dense_share,
@@ -206,10 +210,10 @@ pub struct Model {
     /// Log-odds of a file where every feature is 0.
     pub intercept: f32,
     /// Weights of [`QUERY_FEATURES`], by name.
-    #[serde(with = "by_name")]
+    #[serde(with = "query_by_name")]
     pub query: QueryFeatures,
     /// Weights of [`UNIT_FEATURES`], by name.
-    #[serde(with = "by_name")]
+    #[serde(with = "unit_by_name")]
     pub unit: UnitFeatures,
 }
 
@@ -273,44 +277,45 @@ fn dot(weights: &[f32], features: &[f32]) -> f32 {
     weights.iter().zip(features).map(|(weight, feature)| weight * feature).sum()
 }
 
-/// Weights as an object whose keys are the names of the features; the number of weights says which.
-mod by_name {
-    use std::collections::BTreeMap;
+/// Makes a module that reads and writes weights as an object whose keys are the names of the features.
+macro_rules! by_name {
+    ($module:ident, $names:ident) => {
+        mod $module {
+            use std::collections::BTreeMap;
 
-    use serde::de::Error as _;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+            use serde::de::Error as _;
+            use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use super::{QUERY_FEATURES, UNIT_FEATURES};
+            use super::$names as NAMES;
 
-    fn names<const N: usize>() -> &'static [&'static str] {
-        if N == QUERY_FEATURES.len() { &QUERY_FEATURES } else { &UNIT_FEATURES }
-    }
+            pub(super) fn serialize<S: Serializer>(
+                weights: &[f32; NAMES.len()],
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                NAMES.iter().zip(weights).collect::<BTreeMap<_, _>>().serialize(serializer)
+            }
 
-    pub(super) fn serialize<S: Serializer, const N: usize>(
-        weights: &[f32; N],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        names::<N>().iter().zip(weights).collect::<BTreeMap<_, _>>().serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>, const N: usize>(
-        deserializer: D,
-    ) -> Result<[f32; N], D::Error> {
-        let mut weights: BTreeMap<String, f32> = BTreeMap::deserialize(deserializer)?;
-        let mut values = [0.0; N];
-        for (value, name) in values.iter_mut().zip(names::<N>()) {
-            *value =
-                weights.remove(*name).ok_or_else(|| D::Error::custom(format!("no weight for {name}")))?;
+            pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+                deserializer: D,
+            ) -> Result<[f32; NAMES.len()], D::Error> {
+                let mut weights: BTreeMap<String, f32> = BTreeMap::deserialize(deserializer)?;
+                let mut values = [0.0; NAMES.len()];
+                for (value, name) in values.iter_mut().zip(NAMES) {
+                    *value = weights
+                        .remove(name)
+                        .ok_or_else(|| D::Error::custom(format!("no weight for {name}")))?;
+                }
+                match weights.into_keys().next() {
+                    Some(name) => Err(D::Error::custom(format!("{name} is not a feature"))),
+                    None => Ok(values),
+                }
+            }
         }
-        match weights.into_keys().next() {
-            Some(name) => Err(D::Error::custom(format!("{name} is not a feature"))),
-            None => Ok(values),
-        }
-    }
+    };
 }
 
-const _: () =
-    assert!(QUERY_FEATURES.len() != UNIT_FEATURES.len(), "by_name tells them apart by their number");
+by_name!(query_by_name, QUERY_FEATURES);
+by_name!(unit_by_name, UNIT_FEATURES);
 
 /// The share of each score in a softmax over all of them; all scores must be finite.
 #[must_use]

@@ -36,6 +36,7 @@ mod source;
 mod status;
 mod storage;
 mod table;
+mod tokens;
 mod unread;
 mod update;
 pub mod vectors;

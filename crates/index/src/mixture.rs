@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use quarry_embed::StaticModel;
 use quarry_source::UnitKind;
 use quarry_walk::FileFlags;
 
@@ -86,7 +87,9 @@ impl Index {
 
     /// Computes the features of candidates.
     fn set_features(&self, candidates: &mut [Candidate], signals: &Signals) {
-        let Signals { lexical, dense, dense_of_files, .. } = signals;
+        let Signals { reading, lexical, dense, dense_of_files, .. } = signals;
+        let vocabulary = StaticModel::builtin();
+        let mut query = vocabulary.query_tokens(&reading.text);
         let best = [&lexical.texts, dense, &lexical.groups, dense_of_files].map(|scores| max_or_one(scores));
         let mut order: Vec<usize> = (0..candidates.len()).collect();
         order.sort_by(|&a, &b| {
@@ -105,6 +108,7 @@ impl Index {
             let file = self.file_of_unit[candidate.unit];
             candidate.features = UnitMatches {
                 lexical_share: lexical.texts[candidate.unit] / best[0],
+                token_similarity: query.similarity(self.table.tokens(record)),
                 dense_share: dense[candidate.unit].max(0.0) / best[1],
                 file_lexical_share: lexical.groups[file as usize] / best[2],
                 file_dense_share: dense_of_files[file as usize].max(0.0) / best[3],

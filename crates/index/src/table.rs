@@ -13,6 +13,7 @@ use quarry_walk::{FileFlags, ListedFile, Stamp};
 use crate::Error;
 use crate::lexical::{FieldSizes, has_terms};
 use crate::storage::{Column, StoredFile};
+use crate::tokens::{PartTokens, PartTokensBuilder};
 
 const UNITS_FILE: &str = "units";
 const FILES_FILE: &str = "files";
@@ -76,6 +77,7 @@ pub(crate) struct FileRecord {
 #[derive(Debug, Clone)]
 pub(crate) struct NewUnit<'a> {
     pub hash: u128,
+    pub tokens: &'a [u16],
     pub kind: UnitKind,
     pub language: Language,
     pub is_test: bool,
@@ -94,6 +96,7 @@ pub(crate) struct Table {
     strings: Vec<Column<u8>>,
     /// Of each part, by row: the hash of what is embedded.
     hashes: Vec<Column<u128>>,
+    tokens: Vec<PartTokens>,
 }
 
 /// A table that is being built.
@@ -110,6 +113,7 @@ pub(crate) struct PartBuilder {
     pub files: Vec<(FileRecord, Vec<UnitRecord>)>,
     /// Of each row.
     pub hashes: Vec<u128>,
+    tokens: PartTokensBuilder,
     strings: Vec<u8>,
     /// The stored names of languages.
     languages: HashMap<Language, Text>,
@@ -130,6 +134,8 @@ pub(crate) struct PartSize {
     /// Number of rows, including those of removed files.
     pub units: usize,
     pub string_bytes: usize,
+    /// Number of tokens of all rows.
+    pub tokens: usize,
     /// Bytes of the texts of its files, including removed ones.
     pub source_bytes: u64,
     /// All files in its directory except vectors.
@@ -233,12 +239,14 @@ impl Table {
                 Err(error) => Err(Error::corrupt(&inner.path().join(STRINGS_FILE), error.to_string())),
             }
         };
+        let tokens = |part: &PartSize| PartTokens::open(&part.directory(index)?, part.tokens, part.units);
         let directory_path = directory.path();
         let table = Self {
             files: Column::open(&directory, FILES_FILE, size.files)?,
             units: Column::open(&directory, UNITS_FILE, size.units)?,
             strings: parts.iter().map(strings).collect::<Result<_, Error>>()?,
             hashes: parts.iter().map(|part| part.hashes(index)).collect::<Result<_, Error>>()?,
+            tokens: parts.iter().map(tokens).collect::<Result<_, Error>>()?,
         };
         let whole = |text: Text| {
             let strings = table.strings.get(text.part as usize)?.get(text.range())?;
@@ -278,9 +286,9 @@ impl Table {
             part.files.iter().try_for_each(|(file, units)| builder.push(*file, units, part.part))?;
         }
         builder.check_size()?;
-        let (strings, hashes) =
-            parts.into_iter().map(|part| (part.strings.into(), part.hashes.into())).unzip();
-        Ok(Self { files: builder.files.into(), units: builder.units.into(), strings, hashes })
+        let columns = |part: PartBuilder| (part.strings.into(), (part.hashes.into(), part.tokens.into()));
+        let (strings, (hashes, tokens)) = parts.into_iter().map(columns).unzip();
+        Ok(Self { files: builder.files.into(), units: builder.units.into(), strings, hashes, tokens })
     }
 
     /// Concatenates tables, keeping the files marked `true`.
@@ -289,7 +297,7 @@ impl Table {
     /// When the result is too large.
     pub fn together(tables: Vec<(Self, Vec<bool>)>) -> Result<Self, Error> {
         let mut builder = TableBuilder::default();
-        let (mut strings, mut hashes) = (Vec::new(), Vec::new());
+        let (mut strings, mut hashes, mut tokens) = (Vec::new(), Vec::new(), Vec::new());
         for (table, kept) in tables {
             let first = hashes.len();
             let files = table.files.iter().zip(table.units_of_files()).zip(kept);
@@ -299,9 +307,10 @@ impl Table {
             }
             strings.extend(table.strings);
             hashes.extend(table.hashes);
+            tokens.extend(table.tokens);
         }
         builder.check_size()?;
-        Ok(Self { files: builder.files.into(), units: builder.units.into(), strings, hashes })
+        Ok(Self { files: builder.files.into(), units: builder.units.into(), strings, hashes, tokens })
     }
 
     /// Tables of parts as one whose parts are theirs, in their order, and whose files are ascending by path again. A file
@@ -400,6 +409,11 @@ impl Table {
     /// The hash of what is embedded for a unit.
     pub fn hash(&self, unit: &UnitRecord) -> u128 {
         self.hashes[unit.part()][unit.row()]
+    }
+
+    /// The distinct tokens of what is embedded for a unit, as [`quarry_embed::StaticModel::token_ids`] gives them.
+    pub fn tokens(&self, unit: &UnitRecord) -> &[u16] {
+        self.tokens[unit.part()].of_row(unit.row())
     }
 
     /// The record of a unit's file.
@@ -573,20 +587,22 @@ impl PartBuilder {
             is_test: unit.is_test.into(),
         });
         self.hashes.push(unit.hash);
-        Ok(())
+        self.tokens.push(unit.tokens)
     }
 
-    /// Writes the strings and hashes into the part's directory, and records all files in it.
+    /// Writes the strings, hashes and tokens into the part's directory, and records all files in it.
     ///
     /// # Errors
     /// When the directory cannot be written.
     pub fn write(&self, directory: &Directory, name: String) -> Result<PartSize, Error> {
         Column::write(directory, STRINGS_FILE, &self.strings)?;
         Column::write(directory, HASHES_FILE, &self.hashes)?;
+        self.tokens.write(directory)?;
         Ok(PartSize {
             name,
             units: self.hashes.len(),
             string_bytes: self.strings.len(),
+            tokens: self.tokens.len(),
             source_bytes: self.files.iter().map(|(file, _)| u64::from(file.text_bytes)).sum(),
             files: StoredFile::all(directory)?,
             vectors: BTreeMap::new(),

@@ -1,0 +1,155 @@
+//! How well the words of a text cover those of a query, by meaning: late interaction over the token vectors of a
+//! static model.
+//!
+//! Each token of a query is compared with all tokens of a text and keeps the best cosine (Khattab & Zaharia, *ColBERT*,
+//! SIGIR 2020, §3.3). One vector per text blurs what its words say; this finds "terminate" where "kill" is asked for, and
+//! misses nothing for the text being long.
+
+use simsimd::SpatialSimilarity;
+
+use crate::StaticModel;
+use crate::static_model::Parts;
+
+/// The tokens of a query, to be compared with texts.
+pub struct QueryTokens<'a> {
+    parts: Parts<'a>,
+    tokens: Vec<QueryToken<'a>>,
+    /// The row of `cosines` of each token of the vocabulary, plus one; 0 for one that no text had yet.
+    known: Vec<u32>,
+    /// Cosines of a token of a text with each token of the query, row by row.
+    cosines: Vec<f32>,
+}
+
+struct QueryToken<'a> {
+    row: &'a [i8],
+    /// Undoes the row's length.
+    factor: f32,
+    /// Its share of the query, from the length of its vector: as much as the model says that it means.
+    weight: f32,
+}
+
+impl StaticModel {
+    /// The distinct tokens of a text as the model reads it, ascending; those that 16 bits do not hold are left out.
+    #[must_use]
+    pub fn token_ids(&self, text: &str) -> Vec<u16> {
+        let mut ids = Vec::new();
+        self.parts().tokenizer.tokens(text, |id, _| ids.extend(u16::try_from(id)));
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    /// The tokens of a query.
+    #[must_use]
+    pub fn query_tokens(&self, query: &str) -> QueryTokens<'_> {
+        let parts = self.parts();
+        let mut ids = Vec::new();
+        parts.tokenizer.tokens(query, |id, _| {
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        });
+        let mut tokens: Vec<QueryToken> = ids
+            .into_iter()
+            .map(|id| {
+                let (row, scale) = parts.query_row(id as usize);
+                let length = length(row);
+                QueryToken { row, factor: inverse(length), weight: length * scale }
+            })
+            .collect();
+        let total: f32 = tokens.iter().map(|token| token.weight).sum();
+        tokens.iter_mut().for_each(|token| token.weight *= inverse(total));
+        QueryTokens { known: vec![0; parts.n_tokens()], cosines: Vec::new(), parts, tokens }
+    }
+}
+
+impl QueryTokens<'_> {
+    /// The weighted mean, over the tokens of the query, of the best cosine with a token of the text: -1 to 1, greater is
+    /// closer; 0 where either has no token. `text` is what [`StaticModel::token_ids`] gave; a token that the model does not
+    /// have is left out.
+    pub fn similarity(&mut self, text: &[u16]) -> f32 {
+        let n = self.tokens.len();
+        let mut best = vec![f32::NEG_INFINITY; n];
+        for &id in text {
+            let Some(row) = self.row_of(usize::from(id)) else { continue };
+            for (best, &cosine) in best.iter_mut().zip(&self.cosines[row * n..][..n]) {
+                *best = best.max(cosine);
+            }
+        }
+        let found = best.iter().zip(&self.tokens).filter(|(best, _)| best.is_finite());
+        found.map(|(best, token)| best * token.weight).sum()
+    }
+
+    /// The row of a token's cosines, which are computed once.
+    fn row_of(&mut self, id: usize) -> Option<usize> {
+        let known = self.known.get_mut(id)?;
+        if *known == 0 {
+            let row = self.parts.document_row(id);
+            let factor = inverse(length(row));
+            let cosine = |token: &QueryToken| dot(token.row, row) * token.factor * factor;
+            self.cosines.extend(self.tokens.iter().map(cosine));
+            *known = (self.cosines.len() / self.tokens.len().max(1)) as u32;
+        }
+        known.checked_sub(1).map(|row| row as usize)
+    }
+}
+
+fn dot(a: &[i8], b: &[i8]) -> f32 {
+    i8::dot(a, b).unwrap_or_default() as f32
+}
+
+fn length(row: &[i8]) -> f32 {
+    dot(row, row).sqrt()
+}
+
+/// 1 over a length; 0 of 0.
+fn inverse(length: f32) -> f32 {
+    if length > 0.0 { 1.0 / length } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::static_model::tests::model;
+
+    #[track_caller]
+    fn check(query: &str, text: &str, expected: f32) {
+        let model = model(2);
+        let found = model.query_tokens(query).similarity(&model.token_ids(text));
+        assert!((found - expected).abs() < 1e-2, "{query:?} {text:?}: {found}");
+    }
+
+    #[test]
+    fn each_token_of_a_query_takes_its_best_match() {
+        // Documents: read (1, 0, 0), file (0, 2, 0), sort (0, 0, 1); queries: read (0, 0, 3), file (0, 2, 0).
+        check("file", "file", 1.0);
+        check("read", "sort", 1.0);
+        check("read", "read", 0.0);
+        check("read file", "file sort sort", 1.0);
+        // Weights are the lengths 3 and 2.
+        check("read file", "sort", 3.0 / 5.0);
+        check("file read file", "read file", 2.0 / 5.0);
+    }
+
+    #[test]
+    fn what_has_no_token_has_no_similarity() {
+        check("", "file", 0.0);
+        check("file", "", 0.0);
+        check("ü", "ü", 0.0);
+    }
+
+    #[test]
+    fn tokens_are_kept_once_and_unknown_ones_left_out() {
+        let model = model(0);
+        assert_eq!(model.token_ids("sort read sort file read"), [0, 1, 2]);
+        let mut query = model.query_tokens("sort");
+        assert_eq!(query.similarity(&[u16::MAX]), 0.0);
+        assert!((query.similarity(&[2, u16::MAX]) - 1.0).abs() < 1e-2);
+        assert!((query.similarity(&[2]) - 1.0).abs() < 1e-2, "the second time as the first");
+    }
+
+    #[test]
+    fn the_tokens_of_the_builtin_model_fit_into_16_bits() {
+        assert!(StaticModel::builtin().parts().n_tokens() <= 1 << 16);
+    }
+}

@@ -411,7 +411,7 @@ impl Table {
         self.hashes[unit.part()][unit.row()]
     }
 
-    /// The distinct tokens of what is embedded for a unit, as [`quarry_embed::StaticModel::token_ids`] gives them.
+    /// The tokens of a unit, as [`quarry_embed::StaticModel::token_ids`] gives them.
     pub fn tokens(&self, unit: &UnitRecord) -> &[u16] {
         self.tokens[unit.part()].of_row(unit.row())
     }

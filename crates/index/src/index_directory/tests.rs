@@ -1,5 +1,7 @@
 use std::fs;
 
+use quarry_embed::Embedder;
+
 use super::*;
 
 #[test]
@@ -44,4 +46,10 @@ fn a_manifest_is_whole_or_none() {
     }
     let plain = [b"{}\n", checksum(b"{}", None).as_bytes(), b"\n"].concat();
     assert!(verified(&plain, None).is_some() && verified(&plain, Some(&key)).is_none());
+}
+
+#[test]
+fn another_vocabulary_needs_another_format() {
+    // Parts hold tokens in the vocabulary of the built-in model: raise `FORMAT` with it.
+    assert_eq!((FORMAT, quarry_embed::StaticModel::builtin().id()), (11, "static-1933f0e918071be5"));
 }

@@ -78,7 +78,7 @@ struct PreparedUnit {
     unit: Unit,
     /// Hash of what is embedded.
     hash: u128,
-    /// Of the file's stem, the unit's name and its source, in the vocabulary of the built-in model.
+    /// Of what is embedded, in the vocabulary of the built-in model.
     tokens: Vec<u16>,
     terms: Terms,
 }
@@ -196,9 +196,8 @@ fn prepare<'a>(base: &Directory, options: &WalkOptions, file: &'a ListedFile) ->
         .into_iter()
         .map(|unit| {
             let source = String::from_utf8_lossy(&bytes[unit.bytes.clone()]);
-            let hash = hash_of(&embedding_text(&file.path, &unit.name, &source));
-            // Without the directories, so that a directory's units score alike alone and within a tree.
-            let tokens = vocabulary.token_ids(&format!("{} {}\n{source}", parts.stem, unit.name));
+            let embedded = embedding_text(&file.path, &unit.name, &source);
+            let (hash, tokens) = (hash_of(&embedded), vocabulary.token_ids(&embedded));
             let terms = Terms::of(&LexicalText {
                 name: &unit.name,
                 file: parts.stem,

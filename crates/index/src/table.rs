@@ -334,14 +334,19 @@ impl Table {
             builder.push(table.files[row], &table.units[units[number][row].clone()], part)?;
         }
         builder.check_size()?;
-        let (strings, hashes): (Vec<_>, Vec<_>) =
-            tables.into_iter().map(|table| (table.strings, table.hashes)).unzip();
-        Ok(Self {
+        let mut all = Self {
             files: builder.files.into(),
             units: builder.units.into(),
-            strings: strings.into_iter().flatten().collect(),
-            hashes: hashes.into_iter().flatten().collect(),
-        })
+            strings: Vec::new(),
+            hashes: Vec::new(),
+            tokens: Vec::new(),
+        };
+        for table in tables {
+            all.strings.extend(table.strings);
+            all.hashes.extend(table.hashes);
+            all.tokens.extend(table.tokens);
+        }
+        Ok(all)
     }
 
     /// The files whose units are in a part, with their units.

@@ -10,6 +10,12 @@ use std::sync::Arc;
 use quarry_embed::{Embedder, StaticModel};
 use quarry_index::{Error, Filter, Hit, Index, OpenOptions, RankingWeights, SearchRequest, UserDirectories};
 
+/// The names of two directories that have a meaning, if a vague one, for the words of a query.
+const WITH_MEANING: [&str; 2] = ["q", "z"];
+
+/// The names of two directories that have none: no token of the built-in model.
+const WITHOUT_MEANING: [&str; 2] = ["ä", "ü"];
+
 /// A tree of two parts, and users, each with an own cache.
 struct Fixture {
     directory: tempfile::TempDir,
@@ -17,7 +23,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    fn new(model: Option<Arc<dyn Embedder>>) -> Self {
+    fn new(model: Option<Arc<dyn Embedder>>, parts: [&str; 2]) -> Self {
         let fixture = Self { directory: tempfile::tempdir().unwrap(), model };
         let verbs = ["open", "close", "read", "parse", "retry", "encode"];
         let things = ["socket", "header", "file", "token", "connection"];
@@ -25,7 +31,7 @@ impl Fixture {
         for (number, (verb, thing)) in
             verbs.iter().flat_map(|verb| things.iter().map(move |thing| (verb, thing))).enumerate()
         {
-            let part = if number % 3 == 0 { "q" } else { "z" };
+            let part = parts[usize::from(number % 3 != 0)];
             let body: String = (0..number % 5).map(|line| format!("    step_{line}({thing})\n")).collect();
             fixture.write(
                 &format!("{part}/{verb}_{thing}.py"),
@@ -106,17 +112,20 @@ fn compare(
 
 #[test]
 fn the_parts_of_a_directory_rank_as_the_directory() {
-    let fixture = Fixture::new(None);
-    for (query, paths) in QUERIES.into_iter().flat_map(|query| [(query, ["q", "z"]), (query, ["z", "q"])]) {
+    let [first, second] = WITHOUT_MEANING;
+    let fixture = Fixture::new(None, WITHOUT_MEANING);
+    for (query, paths) in
+        QUERIES.into_iter().flat_map(|query| [(query, [first, second]), (query, [second, first])])
+    {
         compare(&fixture, query, paths, |found, expected| assert_eq!(found, expected, "{query}"));
     }
 }
 
 #[test]
-fn to_a_model_the_parts_of_a_directory_are_the_directory_but_for_its_name() {
-    let fixture = Fixture::new(Some(Arc::new(StaticModel::builtin())));
+fn the_parts_of_a_directory_rank_nearly_as_the_directory_whatever_its_name_means() {
+    let fixture = Fixture::new(Some(Arc::new(StaticModel::builtin())), WITH_MEANING);
     for query in QUERIES {
-        compare(&fixture, query, ["q", "z"], |found, expected| {
+        compare(&fixture, query, WITH_MEANING, |found, expected| {
             let scores: HashMap<&str, f32> =
                 expected.iter().map(|(position, score)| (position.as_str(), *score)).collect();
             // Many of the last ones are alike, so that they may be in one of the lists only.
@@ -136,7 +145,7 @@ fn to_a_model_the_parts_of_a_directory_are_the_directory_but_for_its_name() {
 
 #[test]
 fn paths_in_an_indexed_tree_share_its_index() {
-    let fixture = Fixture::new(None);
+    let fixture = Fixture::new(None, WITH_MEANING);
     fixture.open("one", &[""]);
     fixture.write("q/inner/backoff.py", "def backoff(times):\n    return 2 ** times\n");
     let (parts, n) = fixture.open("one", &["z", "q/inner", "q/inner/backoff.py", "q/open_socket.py"]);
@@ -152,7 +161,7 @@ fn paths_in_an_indexed_tree_share_its_index() {
 
 #[test]
 fn a_file_is_found_once_however_many_paths_it_is_in() {
-    let fixture = Fixture::new(None);
+    let fixture = Fixture::new(None, WITH_MEANING);
     let count = |paths: &[&str]| {
         // A user each, who has no index yet.
         let (index, n) = fixture.open(&format!("user {}", paths.join("+").replace('/', "-")), paths);
@@ -173,7 +182,7 @@ fn a_file_is_found_once_however_many_paths_it_is_in() {
 
 #[test]
 fn what_is_ignored_in_one_path_is_searched_where_it_is_named() {
-    let fixture = Fixture::new(None);
+    let fixture = Fixture::new(None, WITH_MEANING);
     fixture.write(".ignore", "build/\n");
     fixture.write("build/out.py", "def backoff_of_the_build(times):\n    return times\n");
     let found = |paths: &[&str]| {
@@ -186,7 +195,7 @@ fn what_is_ignored_in_one_path_is_searched_where_it_is_named() {
 
 #[test]
 fn each_path_can_be_narrowed() {
-    let fixture = Fixture::new(None);
+    let fixture = Fixture::new(None, WITH_MEANING);
     let (mut index, _) = fixture.open("one", &["q", "z"]);
     index.narrow(1, Filter::new(&[], &[], &["!retry_*".to_owned()]).unwrap());
     let hits = search(&index, "retry with backoff", 100);
@@ -197,7 +206,7 @@ fn each_path_can_be_narrowed() {
 
 #[test]
 fn a_path_that_is_missing_is_an_error() {
-    let fixture = Fixture::new(None);
+    let fixture = Fixture::new(None, WITH_MEANING);
     let options = fixture.options("one");
     let (there, missing) = (fixture.path("q"), fixture.path("nothing"));
     let opened = Index::open_or_build_all(&[(&there, &options), (&missing, &options)], None, &|_| {});

@@ -24,14 +24,13 @@ use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
 use quarry_files::{Directory, EntryKind, create_private_directory};
-use quarry_walk::{SkipReason, Skipped, WalkChoice, WalkOptions};
-use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+use xxhash_rust::xxh3::xxh3_64;
 
 use self::kept::bytes_below;
+use self::manifest::{ManifestHeader, checksum, header, verified};
 use crate::records::{Key, Records};
-use crate::storage::{ASIDE, StoredFile, replace_file};
-use crate::table::{PartSize, TableSize, open_directory};
+use crate::storage::{ASIDE, replace_file};
+use crate::table::PartSize;
 use crate::{Error, RebuildReason};
 
 /// Version of the files in the directory; an index of another version is rebuilt, never read.
@@ -64,80 +63,6 @@ pub(crate) const CACHED_INDEXES: &str = "index";
 
 /// How often taking the lock is retried because the directory was removed meanwhile.
 const MAX_LOCKS: usize = 10;
-
-/// Names the valid generation and records what it was built from.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Manifest {
-    pub format: u32,
-    pub generation: String,
-    /// Canonical path of the tree.
-    pub root: String,
-    /// Version of the program: another one may cut files into other units.
-    pub program: String,
-    /// Which files were indexed.
-    pub walk: WalkOptions,
-    /// Which of them a search finds by default, as set with `quarry index`.
-    pub remembered: WalkChoice,
-    /// The model that it is searched with by default, as set with `quarry index`.
-    #[serde(default)]
-    pub remembered_model: Option<String>,
-    /// Ids of the models that units have vectors of.
-    pub models: Vec<String>,
-    pub size: TableSize,
-    /// The files of the generation.
-    pub files: Vec<StoredFile>,
-    pub parts: Vec<PartSize>,
-    /// When the tree was listed, in nanoseconds since 1970.
-    pub looked_ns: u64,
-    /// Files that were listed but could not be indexed, ascending by path.
-    pub skipped: Vec<Skipped>,
-}
-
-impl Manifest {
-    /// Checks that the files that it names, except vectors, are as they were written.
-    ///
-    /// # Errors
-    /// When one is not.
-    pub fn check(&self, index: &Directory) -> Result<(), Error> {
-        let generation = open_directory(index, &self.generation)?;
-        self.files.iter().try_for_each(|file| file.check(&generation))?;
-        self.parts.iter().try_for_each(|part| {
-            let directory = part.directory(index)?;
-            part.files.iter().try_for_each(|file| file.check(&directory))
-        })
-    }
-
-    /// Whether a file was listed but could not be read.
-    pub fn is_unreadable(&self, path: &str) -> bool {
-        matches!(self.skip_reason(path), Some(SkipReason::Unreadable(_)))
-    }
-
-    /// Whether a file was listed and found to have too much text.
-    pub fn is_too_large(&self, path: &str) -> bool {
-        self.skip_reason(path) == Some(&SkipReason::TooLarge)
-    }
-
-    fn skip_reason(&self, path: &str) -> Option<&SkipReason> {
-        let found = self.skipped.binary_search_by(|file| file.path.as_str().cmp(path));
-        found.ok().map(|index| &self.skipped[index].reason)
-    }
-}
-
-/// The part of a [`Manifest`] that every version has.
-#[derive(Deserialize)]
-struct ManifestHeader {
-    format: u32,
-    generation: String,
-    #[serde(default)]
-    parts: Vec<PartName>,
-    #[serde(default)]
-    root: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct PartName {
-    name: String,
-}
 
 /// The directory of an index, which may not exist yet.
 #[derive(Debug, Clone)]
@@ -633,28 +558,6 @@ fn below(tree: &Path, path: &Path) -> Option<PathBuf> {
     relative
 }
 
-/// What a manifest file begins with, if it ends with the checksum of that.
-fn verified<'a>(file: &'a [u8], key: Option<&Key>) -> Option<&'a [u8]> {
-    let rest = file.strip_suffix(b"\n")?;
-    let end = rest.iter().rposition(|&byte| byte == b'\n')?;
-    let (json, found) = (&rest[..end], std::str::from_utf8(&rest[end + 1..]).ok()?);
-    let is_whole = match key {
-        Some(key) => key.is_seal(found, json),
-        None => checksum(json, None) == found,
-    };
-    is_whole.then_some(json)
-}
-
-/// The checksum of what was written; with a key, a seal that also proves who wrote it.
-fn checksum(written: &[u8], key: Option<&Key>) -> String {
-    key.map_or_else(|| format!("{:032x}", xxh3_128(written)), |key| key.seal(written))
-}
-
-/// The part of a manifest that all versions share.
-fn header(file: &[u8]) -> Result<ManifestHeader, serde_json::Error> {
-    ManifestHeader::deserialize(&mut serde_json::Deserializer::from_slice(file))
-}
-
 fn number(name: &OsStr, prefix: &str) -> Option<u64> {
     name.to_str()?.strip_prefix(prefix)?.parse().ok()
 }
@@ -670,6 +573,9 @@ fn is_ours(name: &OsStr) -> bool {
 }
 
 pub(crate) mod kept;
+mod manifest;
+
+pub(crate) use manifest::Manifest;
 
 #[cfg(test)]
 mod tests;

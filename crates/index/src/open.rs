@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use quarry_embed::Embedder;
 use quarry_files::Directory;
-use quarry_walk::{self as walk, Listing, Skipped, WalkChoice, WalkOptions};
+use quarry_walk::{self as walk, Listing, Skipped, WalkOptions};
 
 use crate::build::LEXICAL_DIRECTORY;
 use crate::changes::{Comparison, compare};
@@ -25,119 +25,9 @@ use crate::update::{self, PreviousFiles, PreviousGeneration, RememberedSettings,
 use crate::vectors::UnitVectors;
 use crate::{Error, Filter, RebuildReason, complete};
 
-/// Which index to open, when to build it and which files it covers.
-#[derive(Debug, Clone)]
-pub struct OpenOptions {
-    /// Directory of the index, which then covers exactly the path that is opened. By default the nearest index is used:
-    /// the one in the tree ([`LOCAL_DIRECTORY`](crate::LOCAL_DIRECTORY)), if this user wrote it on this machine, or in
-    /// the user's cache, of the path or of an enclosing directory.
-    pub directory: Option<PathBuf>,
-    /// Whether to keep the index in the tree; it then covers exactly the path too.
-    pub local: bool,
-    /// Whether an index of an enclosing directory may be used (the default), which then finds only files in the
-    /// path. It keeps the files that it was built with, and is not used if it lacks files that `walk` asks for.
-    pub enclosing: bool,
-    /// When to update the index.
-    pub update: Update,
-    /// Which files to find; options that are not set are those that the index remembers.
-    pub walk: WalkChoice,
-    /// Which files to find where neither `walk` nor the index sets an option.
-    pub defaults: WalkOptions,
-    /// Name of a model for the index to remember; the index may be opened with another one.
-    pub model: Option<String>,
-    /// Whether the index remembers `walk` and `model` as defaults for later searches, and drops all other files.
-    pub remember: bool,
-    /// The user's own directories.
-    pub user: UserDirectories,
-}
+mod options;
 
-/// Directories that only the user writes to; by default those of the operating system.
-#[derive(Debug, Clone)]
-pub struct UserDirectories {
-    /// Cache directory: for indexes, which can be built again.
-    pub cache: Option<PathBuf>,
-    /// State directory: records which indexes in trees this machine wrote.
-    pub state: Option<PathBuf>,
-}
-
-impl Default for UserDirectories {
-    fn default() -> Self {
-        Self { cache: quarry_files::cache_directory(), state: quarry_files::state_directory() }
-    }
-}
-
-impl UserDirectories {
-    /// Subdirectories of `directory`.
-    #[must_use]
-    pub fn below(directory: &Path) -> Self {
-        Self { cache: Some(directory.join("cache")), state: Some(directory.join("state")) }
-    }
-}
-
-impl Default for OpenOptions {
-    fn default() -> Self {
-        Self {
-            directory: None,
-            local: false,
-            enclosing: true,
-            update: Update::default(),
-            walk: WalkChoice::default(),
-            defaults: WalkOptions::default(),
-            model: None,
-            remember: false,
-            user: UserDirectories::default(),
-        }
-    }
-}
-
-impl OpenOptions {
-    /// Whether the index may be built in memory, because the caller has not said where to keep it.
-    fn may_be_in_memory(&self) -> bool {
-        self.update == Update::IfPossible && self.directory.is_none() && !self.local
-    }
-}
-
-/// When an index is updated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Update {
-    /// Never: the index is opened as it is, however many files have changed; a missing index is an error. The
-    /// tree is not read.
-    Never,
-    /// If files have changed. If the index directory cannot be written, the index is opened as it is
-    /// ([`Opened::outdated`]); if there is none, it is built in memory ([`Opened::unsaved`]), unless
-    /// [`OpenOptions`] name its location.
-    #[default]
-    IfPossible,
-    /// If files have changed; it is an error if the index directory cannot be written.
-    Required,
-    /// Always: the index is rebuilt from scratch.
-    Anew,
-}
-
-/// A progress report while an index is opened.
-#[derive(Debug)]
-pub enum Event<'a> {
-    /// The index is built or updated, for this reason.
-    Rebuilding(&'a RebuildReason),
-    /// An index in the tree is ignored: this user did not write it on this machine.
-    Ignored(&'a Path),
-    /// Waiting for another process that is writing this index.
-    Waiting,
-    /// A file was read and split into units.
-    Read {
-        /// Number of files read so far.
-        done: usize,
-        /// Total number of files to read.
-        total: usize,
-    },
-    /// A batch of units was embedded.
-    Embedded {
-        /// Number of units embedded so far.
-        done: usize,
-        /// Total number of units to embed.
-        total: usize,
-    },
-}
+pub use options::{Event, OpenOptions, Update, UserDirectories};
 
 /// An index that is open for search. Its files are mapped; a later generation does not affect it.
 pub struct Index {

@@ -1,0 +1,95 @@
+//! Every command that prints tables prints them in every layout.
+
+use super::*;
+
+/// Asserts that a command prints JSON with `--json`, and nothing but well-formed tables with each other option of layout.
+#[track_caller]
+fn check_layouts(directory: &Path, arguments: &str) {
+    json(directory, &format!("{arguments} --json"));
+    let tables = |option: &str| -> Vec<Vec<String>> {
+        let outcome = quarry(directory, &format!("{arguments} {option}"));
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let blocks =
+            outcome.stdout.trim_end().split("\n\n").map(|block| block.lines().map(str::to_owned).collect());
+        blocks.collect()
+    };
+    let is_title = |line: &String| line.starts_with("**") || line.starts_with("% ") || line.starts_with("# ");
+    let markdown: Vec<_> =
+        tables("--markdown").into_iter().filter(|block| !block.iter().all(is_title)).collect();
+    for block in &markdown {
+        let columns = |line: &String| line.replace("\\|", "").matches('|').count();
+        assert!(block[0].starts_with("| ") && block[1].starts_with("|---|"), "{arguments}: {block:?}");
+        assert!(block.iter().all(|line| columns(line) == columns(&block[0])), "{arguments}: {block:?}");
+    }
+    let latex = tables("--latex");
+    for block in &latex {
+        let lines: Vec<&String> = block.iter().filter(|line| !is_title(line)).collect();
+        assert!(lines[0].starts_with("\\begin{tabular}{"), "{arguments}: {block:?}");
+        assert_eq!(*lines[lines.len() - 1], "\\end{tabular}", "{arguments}");
+    }
+    let csv = tables("--csv");
+    for block in &csv {
+        let lines: Vec<&str> = block.iter().filter(|line| !is_title(line)).map(String::as_str).collect();
+        let mut fields = lines.iter().map(|line| {
+            let in_quotes = |(n, part): (usize, &str)| if n % 2 == 1 { 0 } else { part.matches(',').count() };
+            line.split('"').enumerate().map(in_quotes).sum::<usize>()
+        });
+        let first = fields.next().unwrap();
+        assert!(fields.all(|n| n == first), "{arguments}: {block:?}");
+    }
+    assert!(!csv.is_empty() && markdown.len() == csv.len() && latex.len() == csv.len(), "{arguments}");
+}
+
+#[test]
+fn every_command_that_prints_tables_prints_them_in_every_layout() {
+    let directory = converted();
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write("ratings.csv", "anna,ben,carl\n1,1,1\n0,1,0\n0,0,0\n1,1,0\n");
+    write("verdicts.csv", "truth,prediction,score\n1,1,0.9\n0,1,0.8\n0,0,0.2\n1,0,0.4\n");
+    write("forecasts.csv", "outcome,probability\n1,0.9\n1,0.4\n0,0.2\n0,0.6\n1,0.8\n");
+    write("table.tsv", TABLE);
+    write(
+        "repos/demo/src/io/csv.py",
+        "def read_csv(path):\n    \"\"\"Read rows of a table from a file of commas.\"\"\"\n    return [line.split(',') for line in open(path)]\n",
+    );
+    write("repos/demo/src/lists.py", "def sort_list(xs):\n    return sorted(xs)\n");
+    // As many as a source needs to order methods.
+    let documented = |n: usize| {
+        let color = ["red", "green", "blue"][n % 3];
+        format!(
+            "def f_{n}(first, second):\n    \"\"\"Take part number {n} from the {color} drawer.\"\"\"\n    return [part_{n} + first * second for part_{n} in drawers_{n}]\n\n\n"
+        )
+    };
+    write("repos/demo/src/drawers.py", &(0..12).map(documented).collect::<String>());
+    let plan = "title = 'x'\n[[datasets]]\nname = 'y'\nprotocol = 'cosqa-search'\n\
+        files = { queries = 'pairs.json', codes = 'codes.json' }\nmethods = ['bow', 'bm25']\nbaseline = 'bow'\n";
+    write("plan.toml", plan);
+    for method in ["bow", "bm25"] {
+        json(directory.path(), &format!("eval ./score --method {method} --run {method} --json"));
+    }
+    for arguments in [
+        "eval ./score --method bm25",
+        "eval score --qrels score/qrels/test.tsv --run bm25",
+        "eval compare bow bm25 bm25 --qrels score/qrels/test.tsv --moved 1 --benchmark score",
+        "eval agreement ratings.csv --block 2",
+        "eval classification verdicts.csv --against verdicts.csv",
+        "eval calibration forecasts.csv",
+        "eval repo repos/demo/src --proxies docstring",
+        "eval repo --agreement table.tsv --repos repos --proxies docstring",
+        "eval repo-search table.tsv --repos repos --method bm25",
+        "eval protocol cosqa-search --queries pairs.json --codes codes.json --method bm25",
+        "eval protocol repo-search --table table.tsv --checkouts repos --method bm25",
+        "eval protocols",
+        "eval protocols gecs",
+        "eval tune table.tsv --repos repos --method bm25",
+        "eval tune table.tsv --repos repos --method bm25 --confidence",
+        "eval tune table.tsv --repos repos --method bm25 --intent model.json",
+        "eval run plan.toml --data .",
+    ] {
+        check_layouts(directory.path(), arguments);
+    }
+}

@@ -536,7 +536,7 @@ fn verdicts_are_handed_in_and_measures_are_compared_for_steadiness() {
         "eval reliability c.json c.json",
         "expected parts by number of positives",
     );
-    check_layouts(directory.path(), "eval reliability a.json b.json");
+    eval_layouts::check_layouts(directory.path(), "eval reliability a.json b.json");
     let hands_nothing_in = "eval protocol full-corpus --benchmark web.json --method bm25 --out out";
     check_refused(directory.path(), hands_nothing_in, "no grade of 1 or more");
 }

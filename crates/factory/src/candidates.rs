@@ -20,6 +20,9 @@ use crate::query::QUERIES;
 use crate::record::{Candidate, CodeRecord, Found, QueryRecord, normalized_hash};
 use crate::step::{Key, Step, write_file};
 
+/// Numbers of codes with their scores, best first.
+type Ranked = Vec<(usize, f32)>;
+
 /// Changes when the same pool, queries and methods give other candidates.
 const VERSION: u32 = 1;
 
@@ -99,7 +102,7 @@ struct Best {
     /// Codes that were looked at.
     n_seen: usize,
     /// By query: number of the code and score, best first.
-    found: Vec<Vec<(usize, f32)>>,
+    found: Vec<Ranked>,
 }
 
 /// Where the work stands that a step goes on from.
@@ -125,7 +128,7 @@ pub(crate) fn write(
     let pool = pool.join(POOL);
     let queries: Vec<QueryRecord> = jsonl::read_all(&queries.join(QUERIES))?;
     let workspace = Workspace { directory: workspace, stop };
-    let mut by_method: Vec<(&str, Vec<Vec<(usize, f32)>>)> = Vec::new();
+    let mut by_method: Vec<(&str, Vec<Ranked>)> = Vec::new();
     if !methods.encoders.is_empty() {
         by_method.push((ENCODERS, workspace.by_encoders(&methods.encoders, &pool, &queries, plan.k)?));
     }
@@ -199,7 +202,7 @@ impl Workspace<'_> {
         pool: &Path,
         queries: &[QueryRecord],
         k: usize,
-    ) -> Result<Vec<Vec<(usize, f32)>>, FactoryError> {
+    ) -> Result<Vec<Ranked>, FactoryError> {
         let path = self.directory.join("best.json");
         let known = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
         let mut best: Best =
@@ -285,10 +288,7 @@ fn distinct_documents(pool: &Path) -> Result<(Vec<usize>, Vec<Document>), Factor
 }
 
 /// The ids of the codes that were found, by their numbers.
-fn ids_of(
-    pool: &Path,
-    by_method: &[(&str, Vec<Vec<(usize, f32)>>)],
-) -> Result<HashMap<usize, String>, FactoryError> {
+fn ids_of(pool: &Path, by_method: &[(&str, Vec<Ranked>)]) -> Result<HashMap<usize, String>, FactoryError> {
     let found = by_method.iter().flat_map(|(_, found)| found).flatten();
     let wanted: HashSet<usize> = found.map(|(number, _)| *number).collect();
     let (mut ids, mut number) = (HashMap::with_capacity(wanted.len()), 0);

@@ -426,13 +426,13 @@ impl<'tree> Finder<'_, 'tree> {
             return (docstring_text(&text(&docstring.byte_range())), vec![docstring.byte_range()]);
         }
         let texts: Vec<_> = comments.iter().map(text).collect();
-        let docstrings = comments.iter().zip(&texts).filter_map(|(bytes, text)| {
+        let mut docstrings = comments.iter().zip(&texts).filter_map(|(bytes, text)| {
             let mut prefixes = self.rules.doc_prefixes.iter();
             let prefix = prefixes.find(|prefix| text.starts_with(prefix.as_str()))?;
             // The quotes are the literal's.
             Some((bytes, if prefix.ends_with('"') { text } else { &text[prefix.len()..] }))
         });
-        if let Some((bytes, literal)) = docstrings.last() {
+        if let Some((bytes, literal)) = docstrings.next_back() {
             // Without quotes it says that there is none: `@doc false`.
             let doc = if literal.contains('"') { docstring_text(literal) } else { String::new() };
             let bytes = if doc.is_empty() { Vec::new() } else { vec![bytes.clone()] };

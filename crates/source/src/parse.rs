@@ -179,8 +179,13 @@ pub(crate) fn read(
                 diagnostics.extend(syntax_diagnostics(&tree, &lines));
                 if let Some(references) = references {
                     let rules = language.reference_rules(grammar);
-                    let (found, stopped_at) =
-                        find_references(&tree, rules, &lines, &[0..code.len()], limits.parse_time);
+                    let (found, stopped_at) = find_references(
+                        &tree,
+                        rules,
+                        &lines,
+                        std::slice::from_ref(&(0..code.len())),
+                        limits.parse_time,
+                    );
                     *references = found;
                     diagnostics.extend(stopped_at.map(|byte| {
                         Diagnostic {

@@ -44,7 +44,8 @@ impl Checkout {
     /// clones of the same.
     #[must_use]
     pub fn is_related_to(&self, other: &Self) -> bool {
-        let repositories = |checkout: &Self| [&checkout.origins[..], &[checkout.common.clone()]].concat();
+        let repositories =
+            |checkout: &Self| [&checkout.origins[..], std::slice::from_ref(&checkout.common)].concat();
         let shared = repositories(other);
         repositories(self).iter().any(|repository| shared.contains(repository))
             || self.addresses.iter().any(|address| other.addresses.contains(address))

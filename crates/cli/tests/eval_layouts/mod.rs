@@ -4,7 +4,7 @@ use super::*;
 
 /// Asserts that a command prints JSON with `--json`, and nothing but well-formed tables with each other option of layout.
 #[track_caller]
-fn check_layouts(directory: &Path, arguments: &str) {
+pub fn check_layouts(directory: &Path, arguments: &str) {
     json(directory, &format!("{arguments} --json"));
     let tables = |option: &str| -> Vec<Vec<String>> {
         let outcome = quarry(directory, &format!("{arguments} {option}"));

@@ -7,6 +7,9 @@ use crate::method::{Corpus, Prepared};
 use quarry_corpus::formats::{Document, FormatError, Pair, Query, Record};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+/// Numbers beside the measures, by name.
+type Figures = BTreeMap<String, f64>;
+
 /// Above it pairs match, where no pairs are given to choose another: what a classifier of two classes has.
 pub(super) const THRESHOLD: f64 = 0.5;
 
@@ -108,7 +111,7 @@ fn verdicts(
     pairs: &[Pair],
     truth: &[Option<bool>],
     dev: &[Pair],
-) -> Result<(Vec<Part>, Option<String>, BTreeMap<String, f64>), EvalError> {
+) -> Result<(Vec<Part>, Option<String>, Figures), EvalError> {
     // One corpus for both, so that the scores of one pair are those of the other.
     let all: Vec<&Pair> = pairs.iter().chain(dev).collect();
     let (mut scores, model) = scores(request, &all)?;

@@ -53,8 +53,9 @@ const TYPE_WORDS: &[&str] = &[
 pub(crate) fn name_of<'a>(call: &'a Call, imports: &'a [Import]) -> &'a str {
     let names = imports.iter().flat_map(|import| &import.names);
     let is_alias = |alias: &Option<String>| alias.as_deref() == Some(call.callee.as_str());
-    let renamed = names.filter(|name| is_alias(&name.alias) && name.name != "default").map(|name| &name.name);
-    match (&call.receiver, renamed.last()) {
+    let mut renamed =
+        names.filter(|name| is_alias(&name.alias) && name.name != "default").map(|name| &name.name);
+    match (&call.receiver, renamed.next_back()) {
         (None, Some(name)) => name,
         _ => &call.callee,
     }

@@ -5,6 +5,7 @@
 mod fixture;
 
 use std::fs;
+#[cfg(feature = "transformers")]
 use std::path::Path;
 use std::process::Output;
 
@@ -101,12 +102,14 @@ fn a_search_that_fails_leaves_nothing() {
 }
 
 /// A copy of a small model, which can be removed.
+#[cfg(feature = "transformers")]
 fn tiny_model(fixture: &Fixture, name: &str) -> String {
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../transformer/tests/fixtures/tiny-bert");
     copy_directory(&model, &fixture.path(name));
     fixture.path(name).to_str().unwrap().to_owned()
 }
 
+#[cfg(feature = "transformers")]
 fn copy_directory(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {

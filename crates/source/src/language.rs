@@ -57,7 +57,6 @@ const REGISTRY: &[(&str, Reader)] = &[
     (include_str!("../rules/nix.toml"), Reader::Syntax(tree_sitter_nix::LANGUAGE)),
     (include_str!("../rules/objectivec.toml"), large!(tree_sitter_objc::LANGUAGE)),
     (include_str!("../rules/ocaml.toml"), large!(tree_sitter_ocaml::LANGUAGE_OCAML)),
-    (include_str!("../rules/perl.toml"), large!(ts_parser_perl::LANGUAGE)),
     (include_str!("../rules/php.toml"), Reader::Syntax(tree_sitter_php::LANGUAGE_PHP)),
     (include_str!("../rules/powershell.toml"), Reader::Syntax(tree_sitter_powershell::LANGUAGE)),
     (include_str!("../rules/protobuf.toml"), Reader::Syntax(tree_sitter_proto::LANGUAGE)),

@@ -85,8 +85,8 @@ pub enum Update {
     /// tree is not read.
     Never,
     /// If files have changed. If the index directory cannot be written, the index is opened as it is
-    /// ([`Opened::outdated`](crate::Opened::outdated)); if there is none, it is built in memory ([`Opened::unsaved`](crate::Opened::unsaved)), unless
-    /// [`OpenOptions`] name its location.
+    /// ([`outdated`](crate::Opened::outdated)); if there is none, it is built in memory
+    /// ([`unsaved`](crate::Opened::unsaved)), unless [`OpenOptions`] name its location.
     #[default]
     IfPossible,
     /// If files have changed; it is an error if the index directory cannot be written.

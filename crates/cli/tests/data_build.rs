@@ -228,3 +228,23 @@ fn queries_that_look_for_something_else_are_explained() {
     assert!(said.contains("tool-usage\tinstall\tpython install module from file\n"), "{said}");
     assert!(said.contains("looks for code               11   68.8 %"), "{said}");
 }
+
+#[test]
+#[cfg(unix)]
+fn links_in_the_directory_of_a_build_are_not_followed() {
+    let (fixture, directory) = example();
+    let plan = directory.join("plan.toml");
+    let elsewhere = fixture.path("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::write(elsewhere.join("beir"), "precious").unwrap();
+    for name in ["exports", "steps", "work", ".lock"] {
+        let out = fixture.path(&format!("out-{name}"));
+        fs::create_dir(&out).unwrap();
+        let target = if name == ".lock" { elsewhere.join("beir") } else { elsewhere.clone() };
+        std::os::unix::fs::symlink(target, out.join(name)).unwrap();
+        let output = fixture.run(&["data", "build", plan.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(2), "{name}");
+        assert!(stderr(&output).contains("is a link"), "{name}: {}", stderr(&output));
+    }
+    assert_eq!(files(&elsewhere), BTreeMap::from([("beir".to_owned(), b"precious".to_vec())]));
+}

@@ -50,6 +50,9 @@ pub enum FactoryError {
         /// What was expected, and what to do.
         problem: String,
     },
+    /// A link in the place of a file or directory of a build.
+    #[error("{}: is a link, which a build does not follow; remove it, or build in another directory with --out", .0.display())]
+    Link(PathBuf),
     /// Another process builds in the same directory.
     #[error(
         "{}: another `quarry data build` is at work here; wait for it, or build in another directory with --out",

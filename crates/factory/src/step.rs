@@ -95,10 +95,11 @@ impl Store {
     /// # Errors
     /// When it cannot be made, or another process works in it.
     pub fn open(root: &Path) -> Result<Self, FactoryError> {
-        for directory in [root.to_owned(), root.join("steps"), root.join("work")] {
-            fs::create_dir_all(&directory).map_err(FactoryError::write(&directory))?;
+        for directory in [root.to_owned(), root.join("steps"), root.join("work"), root.join("exports")] {
+            make_directory(&directory)?;
         }
         let path = root.join(".lock");
+        refuse_link(&path)?;
         let lock = File::create(&path).map_err(FactoryError::write(&path))?;
         lock.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => FactoryError::InUse(root.to_owned()),
@@ -122,7 +123,7 @@ impl Store {
     /// When it cannot be made.
     fn workspace(&self, key: &Key) -> Result<PathBuf, FactoryError> {
         let directory = self.root.join("work").join(key.as_str());
-        fs::create_dir_all(&directory).map_err(FactoryError::write(&directory))?;
+        make_directory(&directory)?;
         Ok(directory)
     }
 
@@ -179,6 +180,20 @@ impl Store {
         }
         fs::rename(&partial, path).map_err(FactoryError::write(path))?;
         if old.exists() { remove(&old) } else { Ok(()) }
+    }
+}
+
+/// Makes a directory of a build where there is none. What is built may lie in a tree of strangers, whose links lead
+/// anywhere.
+fn make_directory(path: &Path) -> Result<(), FactoryError> {
+    refuse_link(path)?;
+    fs::create_dir_all(path).map_err(FactoryError::write(path))
+}
+
+fn refuse_link(path: &Path) -> Result<(), FactoryError> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_symlink() => Err(FactoryError::Link(path.to_owned())),
+        _ => Ok(()),
     }
 }
 

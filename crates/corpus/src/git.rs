@@ -3,6 +3,7 @@
 //! This is the only module that reads git, by libgit2. It starts no program, writes nothing and asks no network.
 
 mod plain;
+mod snapshot;
 
 use std::ffi::OsStr;
 use std::io;
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use git2::{Commit as RawCommit, Delta, DiffOptions, ErrorCode, ObjectType, Odb, Oid, Repository, Sort};
 
 use self::plain::Odd;
+pub use self::snapshot::Snapshot;
 
 /// How much of a history is read.
 #[derive(Debug, Clone, PartialEq, Eq)]

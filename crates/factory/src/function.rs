@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use quarry_corpus::pairs::cut_out;
 use quarry_source::{
-    Language, Limits, SourceText, Unit, UnitKind, extract_with_references, function_shapes, functions,
+    Call, Language, Limits, SourceText, Unit, UnitKind, extract_with_references, function_shapes, functions,
+    language_named,
 };
 
 use crate::record::{CodeKind, CodeRecord, id_of};
@@ -36,6 +37,9 @@ struct Definition {
 /// where the language has no syntax tree here.
 #[must_use]
 pub fn extract_records(origin: &Origin, language: Language, text: &SourceText) -> Vec<CodeRecord> {
+    if language.is_notebook() {
+        return notebook_records(origin, language, text);
+    }
     let source = text.bytes();
     let definitions = outermost(definitions(language, source));
     if definitions.is_empty() {
@@ -50,38 +54,120 @@ pub fn extract_records(origin: &Origin, language: Language, text: &SourceText) -
         let doc_bytes = unit.map_or(&[][..], |unit| &unit.doc_bytes);
         let span = begin..definition.bytes.end;
         let calls = references.calls.iter().filter(|call| definition.bytes.contains(&call.byte));
-        let calls = calls.map(|call| match &call.receiver {
-            Some(receiver) => format!("{receiver}.{}", call.callee),
-            None => call.callee.clone(),
-        });
         let [start_line, end_line] =
             [span.start, span.end.saturating_sub(1)].map(|byte| text.line_number(lines.index_of(byte)));
         let is_broken = |line: u32| (start_line..=end_line).contains(&line);
         let whole = cut_out(source, span.clone(), &[]);
-        let place = start_line.to_string();
         records.push(CodeRecord {
-            id: id_of(&[&origin.source, &origin.path, &place, &whole]),
-            kind: CodeKind::Function,
-            source: origin.source.clone(),
-            repository: origin.repository.clone(),
-            commit: origin.commit.clone(),
-            path: origin.path.clone(),
-            start_line,
-            end_line,
-            language: language.name().to_owned(),
-            license: origin.license.clone(),
             name: unit.map_or(definition.name, |unit| unit.name.clone()),
             signature: unit.map(|unit| unit.signature.clone()).unwrap_or_default(),
             documentation: unit.map(|unit| unit.doc.clone()).unwrap_or_default(),
             parameters: definition.parameters,
             returns_value: definition.returns_value,
-            calls: calls.collect(),
+            calls: calls.map(as_written).collect(),
             has_syntax_errors: (extraction.diagnostics.iter()).any(|diagnostic| is_broken(diagnostic.line)),
             code: cut_out(source, span, doc_bytes),
-            whole,
+            ..bare_record(origin, language, [start_line, end_line], whole)
         });
     }
     records
+}
+
+/// The functions and methods in the cells of a notebook. Each is read by itself: its cells lie between prose.
+fn notebook_records(origin: &Origin, notebook: Language, text: &SourceText) -> Vec<CodeRecord> {
+    let source = text.bytes();
+    let (mut records, mut end) = (Vec::new(), 0);
+    for unit in text.extract(notebook).units {
+        let is_function =
+            matches!(unit.kind, UnitKind::Function | UnitKind::Method) && !unit.signature.is_empty();
+        if !is_function || unit.language == notebook || unit.bytes.start < end {
+            continue;
+        }
+        end = unit.bytes.end;
+        let Ok(alone) = SourceText::read("cell".as_ref(), source[unit.bytes.clone()].to_vec()) else {
+            continue;
+        };
+        if let Some(record) = extract_records(origin, unit.language, &alone).into_iter().next() {
+            let lines = [unit.start_line, unit.end_line];
+            let bare = bare_record(origin, unit.language, lines, record.whole.clone());
+            let CodeRecord { id, start_line, end_line, .. } = bare;
+            let name = unit.name;
+            records.push(CodeRecord { id, start_line, end_line, name, documentation: unit.doc, ..record });
+        }
+    }
+    records
+}
+
+/// A text that is a function, or a snippet where it is none or more than one.
+pub(crate) fn record_of_text(origin: &Origin, language: Language, text: &str) -> CodeRecord {
+    // A language within markup needs its opening tag.
+    let opened = |tag: &str| extract(origin, language, &format!("{tag}{text}"));
+    let mut found = extract(origin, language, text);
+    if found.is_empty() && Some(language) == language_named("php") && !text.contains("<?") {
+        found = opened("<?php ");
+    }
+    match <[CodeRecord; 1]>::try_from(found) {
+        Ok([record]) => record,
+        Err(_) => snippet_record(origin, language, text),
+    }
+}
+
+fn extract(origin: &Origin, language: Language, text: &str) -> Vec<CodeRecord> {
+    // Only names of notebooks can be refused.
+    SourceText::read("text".as_ref(), text.as_bytes().to_vec())
+        .map(|text| extract_records(origin, language, &text))
+        .unwrap_or_default()
+}
+
+/// A text that need not be a function, such as the code in an answer.
+pub(crate) fn snippet_record(origin: &Origin, language: Language, text: &str) -> CodeRecord {
+    let (extraction, references) = extract_with_references(language, text.as_bytes(), &Limits::default());
+    let n_lines = u32::try_from(text.lines().count().max(1)).unwrap_or(u32::MAX);
+    CodeRecord {
+        kind: CodeKind::Snippet,
+        calls: references.calls.iter().map(as_written).collect(),
+        has_syntax_errors: !extraction.diagnostics.is_empty(),
+        code: text.to_owned(),
+        ..bare_record(origin, language, [1, n_lines], text.to_owned())
+    }
+}
+
+/// A record of which nothing is known but its place and its text.
+fn bare_record(
+    origin: &Origin,
+    language: Language,
+    [start_line, end_line]: [u32; 2],
+    whole: String,
+) -> CodeRecord {
+    let place = start_line.to_string();
+    CodeRecord {
+        id: id_of(&[&origin.source, &origin.path, &place, &whole]),
+        kind: CodeKind::Function,
+        source: origin.source.clone(),
+        repository: origin.repository.clone(),
+        commit: origin.commit.clone(),
+        path: origin.path.clone(),
+        start_line,
+        end_line,
+        language: language.name().to_owned(),
+        license: origin.license.clone(),
+        name: String::new(),
+        signature: String::new(),
+        documentation: String::new(),
+        parameters: None,
+        returns_value: None,
+        calls: Vec::new(),
+        has_syntax_errors: false,
+        code: String::new(),
+        whole,
+    }
+}
+
+fn as_written(call: &Call) -> String {
+    match &call.receiver {
+        Some(receiver) => format!("{receiver}.{}", call.callee),
+        None => call.callee.clone(),
+    }
 }
 
 fn definitions(language: Language, source: &[u8]) -> Vec<Definition> {

@@ -75,6 +75,9 @@ pub(crate) struct SourcePlan {
     pub(crate) name: String,
     pub(crate) kind: SourceKind,
     pub(crate) path: PathBuf,
+    /// The commit of a `git` source, by any name that git knows; the one that is checked out otherwise.
+    #[serde(default)]
+    pub(crate) revision: Option<String>,
     /// The repository that it is, `owner/name`; the name of the source otherwise.
     #[serde(default)]
     pub(crate) repository: Option<String>,
@@ -88,6 +91,14 @@ pub(crate) struct SourcePlan {
 pub(crate) enum SourceKind {
     /// A directory of source files; its commit is noted where it is the work tree of a git repository.
     Directory,
+    /// A commit of a git repository, read without a checkout.
+    Git,
+    /// A tar or zip archive.
+    Archive,
+    /// The codes of a data set, such as CodeSearchNet.
+    DataSet,
+    /// The code blocks of accepted answers in a dump of Stack Exchange.
+    StackExchange,
 }
 
 /// Which code is kept.
@@ -361,6 +372,12 @@ impl PlanFile {
         }
         let sources = self.sources.iter().map(|source| source.name.as_str());
         names("sources", sources)?;
+        for (number, source) in self.sources.iter().enumerate() {
+            if source.revision.is_some() && source.kind != SourceKind::Git {
+                let problem = "`revision` is for `kind = \"git\"`; remove it, or change the kind";
+                return Err(wrong([At::Key("sources"), At::Item(number), At::Key("revision")], problem));
+            }
+        }
         names("queries", self.queries.iter().map(|query| query.name.as_str()))?;
         self.validate_pool()?;
         self.validate_queries()?;

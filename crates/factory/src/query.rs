@@ -16,11 +16,11 @@ use crate::intent::Intents;
 use crate::jsonl::{self, Writer};
 use crate::plan::{QueryKind, QueryPlan};
 use crate::pool::POOL;
-use crate::record::{CodeRecord, QueryRecord, id_of, normalized_hash};
-use crate::step::{Key, Step, sha256};
+use crate::record::{CodeKind, CodeRecord, QueryRecord, id_of, normalized_hash};
+use crate::step::{Key, Step, hash_file, sha256};
 
 /// Changes when the same input and parameters give other queries.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const MERGE_VERSION: u32 = 1;
 
 /// Maximum size of a file of queries that is text, in bytes.
@@ -73,8 +73,7 @@ pub(crate) fn content_hash(path: &Path) -> Result<String, FactoryError> {
             sources.iter().map(|source| content_hash(&source.path)).collect();
         return Ok(sha256(hashes?.join(" ").as_bytes()));
     }
-    let bytes = quarry_files::read_regular(path, u64::MAX >> 1).map_err(FactoryError::read(path))?;
-    Ok(sha256(&bytes))
+    hash_file(path)
 }
 
 /// Writes the queries of one source to a step's directory.
@@ -91,7 +90,12 @@ pub(crate) fn write(
     match (plan.kind, &plan.path) {
         (QueryKind::Docstrings, _) => jsonl::for_each(&pool.join(POOL), &mut |record: CodeRecord, _| {
             let own_name = record.name.rsplit('.').next().unwrap_or_default();
-            if let Some(text) = question(&record.documentation, own_name, plan.extent) {
+            let text = match record.kind {
+                // The title of a question is a query as it stands.
+                CodeKind::Snippet => Some(record.documentation),
+                _ => question(&record.documentation, own_name, plan.extent),
+            };
+            if let Some(text) = text {
                 found.add(&text, Some(record.id));
             }
             Ok(())

@@ -1,22 +1,50 @@
-//! Sources: from what a plan names to records of functions.
+//! Sources: from what a plan names to records of code.
 
+mod archive;
+mod data_set;
 mod directory;
+mod files;
+mod git;
+mod stack_exchange;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use quarry_walk::Stamp;
 use serde::Serialize;
 
 use crate::error::FactoryError;
 use crate::jsonl::Writer;
 use crate::plan::{SourceKind, SourcePlan};
+use crate::record::CodeRecord;
 use crate::step::Step;
 
 /// Changes when the same source gives other records.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The records of a source, in its step's directory.
 pub(crate) const RECORDS: &str = "records.jsonl";
+
+/// Numbers that say what was found in a source, by name.
+type Counts = BTreeMap<String, u64>;
+
+/// Takes a record.
+type TakeRecord<'t> = dyn FnMut(CodeRecord) -> Result<(), FactoryError> + 't;
+
+/// What is in a source.
+trait Content {
+    /// Stands for all that is read.
+    fn hash(&self) -> &str;
+
+    /// The commit that is read, where that is known.
+    fn commit(&self) -> Option<&str>;
+
+    /// Gives all records to `each`, and says what was found.
+    ///
+    /// # Errors
+    /// When it cannot be read, or has changed since it was opened.
+    fn read(&self, each: &mut TakeRecord<'_>) -> Result<Counts, FactoryError>;
+}
 
 /// What the records of a source depend on.
 #[derive(Debug, Serialize)]
@@ -35,7 +63,7 @@ struct Identity<'p> {
 pub(crate) struct Opened<'p> {
     plan: &'p SourcePlan,
     tests: bool,
-    content: directory::Directory,
+    content: Box<dyn Content + 'p>,
 }
 
 impl<'p> Opened<'p> {
@@ -44,8 +72,12 @@ impl<'p> Opened<'p> {
     /// # Errors
     /// When there is nothing, or it cannot be read.
     pub(crate) fn open(plan: &'p SourcePlan, tests: bool) -> Result<Self, FactoryError> {
-        let content = match plan.kind {
-            SourceKind::Directory => directory::Directory::open(plan, tests)?,
+        let content: Box<dyn Content> = match plan.kind {
+            SourceKind::Directory => Box::new(directory::Directory::open(plan, tests)?),
+            SourceKind::Git => Box::new(git::Commit::open(plan, tests)?),
+            SourceKind::Archive => Box::new(archive::Archive::open(plan, tests)?),
+            SourceKind::DataSet => Box::new(data_set::DataSet::open(plan)?),
+            SourceKind::StackExchange => Box::new(stack_exchange::Posts::open(plan)?),
         };
         Ok(Self { plan, tests, content })
     }
@@ -64,15 +96,42 @@ impl<'p> Opened<'p> {
         Step::new(format!("source {}", self.plan.name), VERSION, &identity, &[])
     }
 
-    /// Writes the records of all its functions to a step's directory; how many files and functions there are.
+    /// Writes the records of all its code to a step's directory; how much there is of what.
     ///
     /// # Errors
     /// When it cannot be read, has changed since it was opened, or the records cannot be written.
-    pub(crate) fn write(&self, step: &Path) -> Result<BTreeMap<String, u64>, FactoryError> {
+    pub(crate) fn write(&self, step: &Path) -> Result<Counts, FactoryError> {
         let mut writer = Writer::create(&step.join(RECORDS))?;
-        let mut counts = BTreeMap::new();
-        self.content.read(self.plan, &mut counts, &mut |record| writer.write(&record))?;
+        let counts = self.content.read(&mut |record| writer.write(&record))?;
         writer.finish()?;
         Ok(counts)
     }
 }
+
+/// What is wrong with a source, by the path that its plan names.
+fn wrong(plan: &SourcePlan, problem: impl std::fmt::Display) -> FactoryError {
+    let problem = format!("{}: {problem}", plan.path.display());
+    FactoryError::Source { name: plan.name.clone(), problem }
+}
+
+fn changed(plan: &SourcePlan) -> FactoryError {
+    wrong(plan, "changed while it was read; build again when nothing writes there")
+}
+
+/// A file at a time.
+struct Stamped(Stamp);
+
+impl Stamped {
+    fn of(path: &Path) -> Result<Self, FactoryError> {
+        Ok(Self(Stamp::of(&std::fs::metadata(path).map_err(FactoryError::read(path))?)))
+    }
+
+    /// # Errors
+    /// When the file is another one by now.
+    fn check(&self, plan: &SourcePlan) -> Result<(), FactoryError> {
+        if Self::of(&plan.path)?.0 == self.0 { Ok(()) } else { Err(changed(plan)) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

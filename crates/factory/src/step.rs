@@ -77,6 +77,19 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }
 
+/// SHA-256 of a regular file, in hexadecimal digits; one block of it is in memory at a time.
+pub(crate) fn hash_file(path: &Path) -> Result<String, FactoryError> {
+    let read = || FactoryError::read(path);
+    let mut file = quarry_files::open_regular(path).map_err(read())?;
+    let (mut hash, mut block) = (Sha256::new(), vec![0; 1 << 20]);
+    loop {
+        match io::Read::read(&mut file, &mut block).map_err(read())? {
+            0 => return Ok(hexadecimal(&hash.finalize())),
+            n_bytes => hash.update(&block[..n_bytes]),
+        }
+    }
+}
+
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -395,19 +395,67 @@ impl ListedFile {
 /// # Errors
 /// Why the file is skipped after all.
 pub fn read(base: &Directory, file: &ListedFile, options: &WalkOptions) -> Result<Content, SkipReason> {
-    let text = read_text(base, &file.path, file.stamp.bytes).map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidData => SkipReason::Malformed(error.to_string()),
-        _ => SkipReason::Unreadable(error.to_string()),
-    })?;
-    if file.language.is_notebook() && text.bytes().len() as u64 > options.max_bytes {
+    let unreadable = |error: io::Error| SkipReason::Unreadable(error.to_string());
+    let opened = base.file(Path::new(&file.path)).map_err(unreadable)?;
+    let bytes = quarry_files::read_start(opened, file.stamp.bytes).map_err(unreadable)?;
+    content(&file.path, file.language, file.flags, bytes, options)
+}
+
+/// The bytes of a file as its content, unless it is skipped.
+fn content(
+    path: &str,
+    language: Language,
+    flags: FileFlags,
+    bytes: Vec<u8>,
+    options: &WalkOptions,
+) -> Result<Content, SkipReason> {
+    let text = SourceText::read(Path::new(path), from_utf16(bytes))
+        .map_err(|error| SkipReason::Malformed(error.to_string()))?;
+    if language.is_notebook() && text.bytes().len() as u64 > options.max_bytes {
         return Err(SkipReason::TooLarge);
     }
     let head = &text.bytes()[..text.bytes().len().min(HEAD_BYTES)];
     if head.contains(&0) {
         return Err(SkipReason::Binary);
     }
-    let flags = file.flags | path_flags(&file.path) | text_flags(head, file.language);
+    let flags = flags | path_flags(path) | text_flags(head, language);
     Ok(Content { text, flags })
+}
+
+/// The maximum length of a file that is not on a disk but in an archive or in the database of git, where it would be
+/// listed by its path, `/` between its parts; `None` where it would not. Without a known ending it may be a script,
+/// whose first line names its language.
+#[must_use]
+pub fn max_bytes_of_member(path: &str, options: &WalkOptions) -> Option<u64> {
+    let is_left_out =
+        |part: &str| NEVER_LISTED.contains(&part) || !options.hidden && part.starts_with('.') && part != ".";
+    if path.split('/').any(is_left_out) {
+        return None;
+    }
+    match quarry_source::language_for(Path::new(path), b"") {
+        Some(language) => Some(options.max_file_bytes(language)),
+        None => Path::new(path).extension().is_none().then_some(options.max_bytes.min(MAX_FILE_BYTES)),
+    }
+}
+
+/// The content and the language of such a file.
+///
+/// # Errors
+/// Why it is skipped.
+pub fn read_member(
+    path: &str,
+    bytes: Vec<u8>,
+    options: &WalkOptions,
+) -> Result<(Language, Content), SkipReason> {
+    let by_name = quarry_source::language_for(Path::new(path), b"");
+    let start = &bytes[..bytes.len().min(SCRIPT_LINE_BYTES as usize)];
+    let language = by_name
+        .or_else(|| quarry_source::language_for(Path::new(path), start))
+        .ok_or(SkipReason::UnknownLanguage)?;
+    if bytes.len() as u64 > options.max_file_bytes(language) {
+        return Err(SkipReason::TooLarge);
+    }
+    Ok((language, content(path, language, FileFlags::empty(), bytes, options)?))
 }
 
 /// Reads at most `limit` bytes of a file of a tree, as it is indexed: UTF-16 with a byte order mark becomes UTF-8, and

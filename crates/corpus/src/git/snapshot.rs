@@ -1,0 +1,247 @@
+//! The files of a commit, read from the objects of a repository without a checkout.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use git2::{ErrorCode, ObjectType, Oid, Repository};
+
+use super::GitError;
+use super::plain::{self, Odd};
+
+/// Entries of directories that are looked at. A few hundred objects can be trees with more paths than atoms in the sea.
+const MAX_ENTRIES: usize = 5_000_000;
+
+/// Directories that lie in each other.
+const MAX_DEPTH: usize = 256;
+
+/// The files of a commit.
+pub struct Snapshot {
+    repository: Repository,
+    commit: Oid,
+    /// Path and object of each, ascending by path.
+    files: Vec<(String, Oid)>,
+    /// Links, and the commits of other repositories.
+    n_links: usize,
+    /// Files whose paths are not UTF-8.
+    n_not_utf8: usize,
+}
+
+impl Snapshot {
+    /// Lists the files of a commit by any name that git knows, by default the one that is checked out: of the whole
+    /// repository, which may be bare, or of the directory of it that the path names.
+    ///
+    /// # Errors
+    /// When there is no repository or no such commit, or objects of it are not here.
+    pub fn open(path: &Path, revision: Option<&str>) -> Result<Self, GitError> {
+        let failed = |source: git2::Error| match source.code() {
+            ErrorCode::Owner => GitError::Owner(path.to_owned()),
+            _ => GitError::Git { path: path.to_owned(), source },
+        };
+        let canonical = |path: &Path| {
+            path.canonicalize().map_err(|source| GitError::Unreadable { path: path.to_owned(), source })
+        };
+        let directory = canonical(path)?;
+        let nowhere: [&OsStr; 0] = [];
+        let found = Repository::discover_path(&directory, nowhere).map_err(|source| match source.code() {
+            ErrorCode::NotFound => GitError::NoRepository(path.to_owned()),
+            _ => failed(source),
+        })?;
+        plain::check(&found).map_err(|Odd { path, problem }| GitError::Odd { path, problem })?;
+        let repository = Repository::open(&found).map_err(failed)?;
+        let below = match repository.workdir() {
+            Some(root) => directory.strip_prefix(canonical(root)?).unwrap_or(Path::new("")).to_owned(),
+            None => Path::new("").to_owned(),
+        };
+        let revision = revision.unwrap_or("HEAD");
+        let (commit, tree) = {
+            let missing = |_| GitError::NoCommit { path: path.to_owned(), revision: revision.to_owned() };
+            let object = repository.revparse_single(revision).map_err(missing)?;
+            let commit = object.peel_to_commit().map_err(missing)?;
+            let root = commit.tree().map_err(failed)?;
+            let tree = match below == Path::new("") {
+                true => root.id(),
+                false => root.get_path(&below).map_err(failed)?.id(),
+            };
+            (commit.id(), tree)
+        };
+        let mut snapshot = Self { repository, commit, files: Vec::new(), n_links: 0, n_not_utf8: 0 };
+        snapshot.list(path, tree, &failed)?;
+        Ok(snapshot)
+    }
+
+    fn list(
+        &mut self,
+        path: &Path,
+        root: Oid,
+        failed: &dyn Fn(git2::Error) -> GitError,
+    ) -> Result<(), GitError> {
+        let odd = |problem: String| GitError::Odd { path: path.to_owned(), problem };
+        let (mut open, mut n_entries) = (vec![(String::new(), root, 0)], 0);
+        while let Some((prefix, id, depth)) = open.pop() {
+            let tree = self.repository.find_tree(id).map_err(failed)?;
+            for entry in &tree {
+                n_entries += 1;
+                if n_entries > MAX_ENTRIES {
+                    return Err(odd(format!("the commit has more than {MAX_ENTRIES} files")));
+                }
+                let Ok(name) = std::str::from_utf8(entry.name_bytes()) else {
+                    self.n_not_utf8 += 1;
+                    continue;
+                };
+                let path = format!("{prefix}{name}");
+                match (entry.kind(), entry.filemode()) {
+                    (Some(ObjectType::Tree), _) if depth < MAX_DEPTH => {
+                        open.push((format!("{path}/"), entry.id(), depth + 1));
+                    }
+                    (Some(ObjectType::Tree), _) => {
+                        return Err(odd(format!("directories lie more than {MAX_DEPTH} deep in each other")));
+                    }
+                    (Some(ObjectType::Blob), 0o100_644 | 0o100_755 | 0o100_664) => {
+                        self.files.push((path, entry.id()));
+                    }
+                    _ => self.n_links += 1,
+                }
+            }
+        }
+        self.files.sort_unstable();
+        Ok(())
+    }
+
+    /// The commit, in hexadecimal.
+    #[must_use]
+    pub fn commit(&self) -> String {
+        self.commit.to_string()
+    }
+
+    /// Paths of the files, `/` between their parts, ascending.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|(path, _)| path.as_str())
+    }
+
+    /// How many links and commits of other repositories were left out.
+    #[must_use]
+    pub fn n_links(&self) -> usize {
+        self.n_links
+    }
+
+    /// How many files with paths that are not UTF-8 were left out.
+    #[must_use]
+    pub fn n_not_utf8(&self) -> usize {
+        self.n_not_utf8
+    }
+
+    /// The content of the file with a number among [`Self::paths`]; `None` where it is longer than `limit` bytes, or
+    /// its object is not here (a partial clone) or is broken.
+    #[must_use]
+    pub fn content(&self, number: usize, limit: u64) -> Option<Vec<u8>> {
+        let (_, id) = self.files.get(number)?;
+        let objects = self.repository.odb().ok()?;
+        let (length, kind) = objects.read_header(*id).ok()?;
+        if kind != ObjectType::Blob || length as u64 > limit {
+            return None;
+        }
+        Some(objects.read(*id).ok()?.data().to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use git2::{RepositoryInitOptions, Signature, Time};
+
+    use super::*;
+
+    /// A repository, bare or not, with a commit for each list of paths and contents; a path that ends in `@` is a link.
+    fn repository(bare: bool, commits: &[&[(&str, &str)]]) -> (tempfile::TempDir, Vec<Oid>) {
+        let directory = tempfile::tempdir().unwrap();
+        let mut options = RepositoryInitOptions::new();
+        options.external_template(false).bare(bare);
+        let repository = Repository::init_opts(directory.path(), &options).unwrap();
+        let who = Signature::new("A B", "a@b", &Time::new(1_000, 0)).unwrap();
+        let mut ids: Vec<Oid> = Vec::new();
+        for files in commits {
+            let mut index = git2::Index::new().unwrap();
+            for (path, content) in *files {
+                let mode = if path.ends_with('@') { 0o120_000 } else { 0o100_644 };
+                let entry = git2::IndexEntry {
+                    ctime: git2::IndexTime::new(0, 0),
+                    mtime: git2::IndexTime::new(0, 0),
+                    dev: 0,
+                    ino: 0,
+                    mode,
+                    uid: 0,
+                    gid: 0,
+                    file_size: 0,
+                    id: repository.blob(content.as_bytes()).unwrap(),
+                    flags: 0,
+                    flags_extended: 0,
+                    path: path.as_bytes().to_vec(),
+                };
+                index.add(&entry).unwrap();
+            }
+            let tree = repository.find_tree(index.write_tree_to(&repository).unwrap()).unwrap();
+            let parents: Vec<git2::Commit<'_>> =
+                ids.last().map(|id| repository.find_commit(*id).unwrap()).into_iter().collect();
+            let parents: Vec<&git2::Commit<'_>> = parents.iter().collect();
+            ids.push(repository.commit(Some("HEAD"), &who, &who, "x", &tree, &parents).unwrap());
+        }
+        (directory, ids)
+    }
+
+    #[test]
+    fn the_files_of_a_commit_are_read_without_a_checkout() {
+        for bare in [false, true] {
+            let commits: [&[(&str, &str)]; 2] = [
+                &[("b.py", "old"), ("a/c.py", "c"), ("link@", "/etc/passwd")],
+                &[("b.py", "new"), ("a.py", "a"), ("a/c.py", "c"), ("link@", "/etc/passwd")],
+            ];
+            let (directory, ids) = repository(bare, &commits);
+            let now = Snapshot::open(directory.path(), None).unwrap();
+            assert_eq!(now.commit(), ids[1].to_string());
+            assert_eq!(now.paths().collect::<Vec<_>>(), ["a.py", "a/c.py", "b.py"]);
+            assert_eq!(now.n_links(), 1);
+            assert_eq!(now.content(2, 3), Some(b"new".to_vec()));
+            assert_eq!(now.content(2, 2), None);
+            let name = ids[0].to_string();
+            let before = Snapshot::open(directory.path(), Some(&name[..10])).unwrap();
+            assert_eq!(before.paths().collect::<Vec<_>>(), ["a/c.py", "b.py"]);
+            assert_eq!(before.content(1, 9), Some(b"old".to_vec()));
+            let missing = Snapshot::open(directory.path(), Some("v9")).err().unwrap().to_string();
+            assert!(missing.contains("expected the commit v9, which is not there"), "{missing}");
+        }
+    }
+
+    #[test]
+    fn a_directory_of_a_repository_is_read_alone() {
+        let (directory, _) = repository(false, &[&[("a/c.py", "c"), ("b.py", "b")]]);
+        fs::create_dir(directory.path().join("a")).unwrap();
+        let snapshot = Snapshot::open(&directory.path().join("a"), None).unwrap();
+        assert_eq!(snapshot.paths().collect::<Vec<_>>(), ["c.py"]);
+    }
+
+    #[test]
+    fn trees_that_multiply_are_refused() {
+        let (directory, _) = repository(true, &[&[("a", "a")]]);
+        let repository = Repository::open(directory.path()).unwrap();
+        let mut tree = repository.head().unwrap().peel_to_tree().unwrap().id();
+        for _ in 0..8 {
+            let mut builder = repository.treebuilder(None).unwrap();
+            for number in 0..10 {
+                builder.insert(format!("d{number}"), tree, 0o040_000).unwrap();
+            }
+            tree = builder.write().unwrap();
+        }
+        let who = Signature::new("A B", "a@b", &Time::new(1_000, 0)).unwrap();
+        let tree = repository.find_tree(tree).unwrap();
+        let id = repository.commit(None, &who, &who, "x", &tree, &[]).unwrap();
+        let refused = Snapshot::open(directory.path(), Some(&id.to_string())).err().unwrap().to_string();
+        assert!(refused.contains("more than 5000000 files"), "{refused}");
+    }
+
+    #[test]
+    fn what_is_no_repository_is_said() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(matches!(Snapshot::open(directory.path(), None), Err(GitError::NoRepository(_))));
+    }
+}

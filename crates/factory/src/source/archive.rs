@@ -1,0 +1,389 @@
+//! A tar or zip archive. It may come from anybody: nothing of it is written to a disk, what does not fit is refused.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+use flate2::bufread::MultiGzDecoder;
+use flate2::read::DeflateDecoder;
+use flate2::{Crc, CrcReader};
+use quarry_files::open_regular;
+use quarry_walk::{WalkOptions, max_bytes_of_member};
+use tar::EntryType;
+use zip::{CompressionMethod, ZipArchive};
+
+use super::files::{Batches, Reading};
+use super::{Content, Counts, Stamped, TakeRecord, wrong};
+use crate::error::FactoryError;
+use crate::plan::SourcePlan;
+use crate::step::hash_file;
+
+/// Files and directories of an archive.
+const MAX_ENTRIES: usize = 5_000_000;
+
+/// Bytes of a path, and of the headers of tar that hold longer ones.
+const MAX_PATH_BYTES: u64 = 64 << 10;
+
+/// An archive unpacks to this many times its length at most, and to this many bytes in any case. Source code is seldom
+/// packed to a tenth of its length.
+const MAX_RATIO: u64 = 100;
+const ALWAYS_ALLOWED_BYTES: u64 = 64 << 20;
+
+/// An archive that was looked through.
+pub(super) struct Archive<'p> {
+    reading: Reading<'p>,
+    hash: String,
+    stamp: Stamped,
+    /// The directory that everything is in, with a `/`; empty where there is none.
+    top: String,
+    limits: Limits,
+}
+
+/// How long an archive may be.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    unpacked: u64,
+}
+
+/// A file of an archive, or something else in it.
+enum Entry {
+    File { path: String, content: Unpacked },
+    Link,
+}
+
+enum Unpacked {
+    /// It was not asked for.
+    Skipped,
+    Bytes(Vec<u8>),
+    TooLong,
+    /// Encrypted, or packed by a method that is not known here.
+    Unreadable,
+}
+
+/// Why an archive is refused.
+enum Refused {
+    Read(io::Error),
+    Odd(String),
+    Factory(FactoryError),
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Self {
+        Self::Read(error)
+    }
+}
+
+impl From<zip::result::ZipError> for Refused {
+    fn from(error: zip::result::ZipError) -> Self {
+        Self::Odd(format!("expected a zip archive: {error}"))
+    }
+}
+
+/// How long the file at a path may be that is wanted.
+type Wanted<'w> = dyn Fn(&str) -> Option<u64> + 'w;
+type TakeEntry<'t> = dyn FnMut(Entry) -> Result<(), Refused> + 't;
+
+impl<'p> Archive<'p> {
+    pub(super) fn open(plan: &'p SourcePlan, tests: bool) -> Result<Self, FactoryError> {
+        let hash = hash_file(&plan.path)?;
+        let stamp = Stamped::of(&plan.path)?;
+        let packed = std::fs::metadata(&plan.path).map_err(FactoryError::read(&plan.path))?.len();
+        let limits = Limits { unpacked: packed.saturating_mul(MAX_RATIO).max(ALWAYS_ALLOWED_BYTES) };
+        let options = WalkOptions::default();
+        let (mut tops, mut n_wanted) = (BTreeSet::new(), 0);
+        let commit = for_each_entry(&plan.path, limits, &|_| None, &mut |entry| {
+            if let Entry::File { path, .. } = entry {
+                n_wanted += usize::from(max_bytes_of_member(&path, &options).is_some());
+                // Two are enough to know that there is no common one.
+                if tops.len() < 2 {
+                    tops.insert(path.split_once('/').map(|(top, _)| top.to_owned()));
+                }
+            }
+            Ok(())
+        })
+        .map_err(|refused| described(plan, refused))?;
+        if n_wanted == 0 {
+            return Err(wrong(plan, "expected files in a known language in the archive, found none"));
+        }
+        let top = match tops.pop_first() {
+            Some(Some(top)) if tops.is_empty() => format!("{top}/"),
+            _ => String::new(),
+        };
+        Ok(Self { reading: Reading { plan, commit, tests }, hash, stamp, top, limits })
+    }
+}
+
+fn described(plan: &SourcePlan, refused: Refused) -> FactoryError {
+    match refused {
+        Refused::Factory(error) => error,
+        Refused::Odd(problem) => wrong(plan, problem),
+        Refused::Read(error) if error.kind() == io::ErrorKind::FileTooLarge => wrong(plan, error),
+        Refused::Read(error) => {
+            wrong(plan, format!("the archive cannot be read to its end: {error}; get it anew"))
+        }
+    }
+}
+
+impl Content for Archive<'_> {
+    fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    fn commit(&self) -> Option<&str> {
+        self.reading.commit.as_deref()
+    }
+
+    fn read(&self, each: &mut TakeRecord<'_>) -> Result<Counts, FactoryError> {
+        let options = WalkOptions::default();
+        let mut batches = Batches::new(self.reading.clone(), options, each);
+        let below = |path: &str| path.strip_prefix(&self.top).unwrap_or(path).to_owned();
+        let mut n_links = 0;
+        let plan = self.reading.plan;
+        let wanted = |path: &str| max_bytes_of_member(&below(path), &options);
+        for_each_entry(&plan.path, self.limits, &wanted, &mut |entry| {
+            match entry {
+                Entry::Link => n_links += 1,
+                Entry::File { content: Unpacked::Skipped, .. } => batches.tally.skip(1),
+                Entry::File { content: Unpacked::TooLong | Unpacked::Unreadable, .. } => {
+                    batches.add_unreadable()
+                }
+                Entry::File { path, content: Unpacked::Bytes(bytes) } => {
+                    batches.add(below(&path), bytes).map_err(Refused::Factory)?;
+                }
+            }
+            Ok(())
+        })
+        .map_err(|refused| described(plan, refused))?;
+        let mut counts = batches.finish()?;
+        counts.insert("links".into(), n_links);
+        self.stamp.check(plan)?;
+        Ok(counts)
+    }
+}
+
+/// Gives all entries to `each`, with the contents of those files that are wanted; the commit that git noted when it
+/// packed the archive.
+fn for_each_entry(
+    path: &Path,
+    limits: Limits,
+    wanted: &Wanted<'_>,
+    each: &mut TakeEntry<'_>,
+) -> Result<Option<String>, Refused> {
+    let mut start = Vec::new();
+    open_regular(path)?.take(4).read_to_end(&mut start)?;
+    let mut n_entries = 0;
+    let mut counted = |entry: Entry| {
+        n_entries += 1;
+        if n_entries > MAX_ENTRIES {
+            return Err(Refused::Odd(format!("the archive has more than {MAX_ENTRIES} files")));
+        }
+        each(entry)
+    };
+    let file = BufReader::new(open_regular(path)?);
+    match start[..] {
+        [b'P', b'K', 3 | 5, 4 | 6] => of_zip(file, limits, wanted, &mut counted),
+        [0x1f, 0x8b, ..] => of_tar(Bounded::new(MultiGzDecoder::new(file), limits), wanted, &mut counted),
+        _ => of_tar(Bounded::new(file, limits), wanted, &mut counted),
+    }
+}
+
+fn of_zip(
+    file: BufReader<File>,
+    limits: Limits,
+    wanted: &Wanted<'_>,
+    each: &mut TakeEntry<'_>,
+) -> Result<Option<String>, Refused> {
+    const LINK: u32 = 0o120_000;
+    const KIND: u32 = 0o170_000;
+    let mut archive = ZipArchive::new(file)?;
+    let commit = commit_in(&String::from_utf8_lossy(archive.comment()));
+    let mut left = limits.unpacked;
+    for number in 0..archive.len() {
+        // Unpacked here, not by the crate, so that it needs no other packages.
+        let entry = archive.by_index_raw(number)?;
+        let path = checked_path(String::from_utf8_lossy(entry.name_raw()).into_owned())?;
+        if entry.is_dir() {
+            continue;
+        }
+        if entry.unix_mode().is_some_and(|mode| mode & KIND == LINK) {
+            each(Entry::Link)?;
+            continue;
+        }
+        let method = entry.compression();
+        let is_known = matches!(method, CompressionMethod::STORE | CompressionMethod::DEFLATE);
+        let content = match wanted(&path) {
+            None => Unpacked::Skipped,
+            Some(_) if entry.encrypted() || !is_known => Unpacked::Unreadable,
+            // What the archive says of the length need not be true: what comes is counted.
+            Some(limit) => {
+                let expected = entry.crc32();
+                let unpacked: Box<dyn Read> = match method {
+                    CompressionMethod::STORE => Box::new(entry),
+                    _ => Box::new(DeflateDecoder::new(entry)),
+                };
+                let content = read_up_to(CrcReader::new(unpacked), limit, |crc| crc.sum() == expected)
+                    .map_err(|error| {
+                        Refused::Odd(format!("{path}: cannot be unpacked: {error}; get the archive anew"))
+                    })?;
+                let n_bytes = match &content {
+                    Unpacked::Bytes(bytes) => bytes.len() as u64,
+                    _ => limit,
+                };
+                left = left.checked_sub(n_bytes).ok_or_else(|| bomb(limits))?;
+                content
+            }
+        };
+        each(Entry::File { path, content })?;
+    }
+    Ok(commit)
+}
+
+/// Reads up to a limit, and checks the sum of what was read.
+fn read_up_to(
+    mut reader: CrcReader<Box<dyn Read + '_>>,
+    limit: u64,
+    is_right: impl Fn(&Crc) -> bool,
+) -> io::Result<Unpacked> {
+    let mut bytes = Vec::new();
+    reader.by_ref().take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Ok(Unpacked::TooLong);
+    }
+    if !is_right(reader.crc()) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "its checksum is another"));
+    }
+    Ok(Unpacked::Bytes(bytes))
+}
+
+fn of_tar(
+    reader: impl Read,
+    wanted: &Wanted<'_>,
+    each: &mut TakeEntry<'_>,
+) -> Result<Option<String>, Refused> {
+    let mut archive = tar::Archive::new(reader);
+    let (mut commit, mut name, mut is_tar) = (None, None, false);
+    // Raw: headers that hold long names are read here, up to a limit.
+    for entry in archive.entries()?.raw(true) {
+        let mut entry = entry.map_err(|error| match (is_tar, error.kind()) {
+            (false, io::ErrorKind::Other) => Refused::Odd(format!("expected a tar or zip archive: {error}")),
+            _ => Refused::Read(error),
+        })?;
+        is_tar = true;
+        let kind = entry.header().entry_type();
+        let mut read_header = || -> Result<Vec<u8>, Refused> {
+            let mut bytes = Vec::new();
+            if entry.size() > MAX_PATH_BYTES {
+                return Err(Refused::Odd(format!(
+                    "a header in the archive is longer than {MAX_PATH_BYTES} bytes"
+                )));
+            }
+            entry.read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        match kind {
+            EntryType::GNULongName => {
+                let bytes = read_header()?;
+                name = Some(String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned());
+            }
+            EntryType::XHeader => name = extension(&read_header()?, "path").or(name),
+            EntryType::XGlobalHeader => {
+                commit =
+                    extension(&read_header()?, "comment").and_then(|comment| commit_in(&comment)).or(commit);
+            }
+            EntryType::GNULongLink => drop(read_header()?),
+            EntryType::Regular | EntryType::Continuous => {
+                let own = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+                let path = checked_path(name.take().unwrap_or(own))?;
+                if path.ends_with('/') {
+                    continue;
+                }
+                let content = match wanted(&path) {
+                    None => Unpacked::Skipped,
+                    Some(limit) if entry.size() > limit => Unpacked::TooLong,
+                    Some(_) => {
+                        let mut bytes = Vec::new();
+                        entry.read_to_end(&mut bytes)?;
+                        if (bytes.len() as u64) < entry.size() {
+                            let error = io::Error::new(io::ErrorKind::UnexpectedEof, "it ends within a file");
+                            return Err(Refused::Read(error));
+                        }
+                        Unpacked::Bytes(bytes)
+                    }
+                };
+                each(Entry::File { path, content })?;
+            }
+            EntryType::Directory => name = None,
+            // Links, devices, pipes, and files with gaps.
+            _ => {
+                name = None;
+                each(Entry::Link)?;
+            }
+        }
+    }
+    Ok(commit)
+}
+
+/// The value of a key in a header of tar.
+fn extension(header: &[u8], key: &str) -> Option<String> {
+    let extensions = tar::PaxExtensions::new(header).flatten();
+    let found = extensions.filter(|extension| extension.key() == Ok(key)).last()?;
+    Some(String::from_utf8_lossy(found.value_bytes()).into_owned())
+}
+
+fn commit_in(comment: &str) -> Option<String> {
+    let comment = comment.trim();
+    let is_commit = matches!(comment.len(), 40 | 64) && comment.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_commit.then(|| comment.to_ascii_lowercase())
+}
+
+/// A path below the directory that an archive would be unpacked in.
+fn checked_path(path: String) -> Result<String, Refused> {
+    let path = path.replace('\\', "/");
+    let is_outside = path.starts_with('/')
+        || path.split('/').any(|part| part == "..")
+        || path.as_bytes().get(1) == Some(&b':')
+        || path.contains('\0');
+    if is_outside {
+        let path: String = path.chars().take(100).collect();
+        return Err(Refused::Odd(format!(
+            "the archive has the path {path:?}, which leads out of it: somebody may mean harm; use another archive"
+        )));
+    }
+    Ok(path.strip_prefix("./").map(str::to_owned).unwrap_or(path))
+}
+
+fn bomb(limits: Limits) -> Refused {
+    Refused::Odd(format!(
+        "the archive unpacks to more than {} bytes, {MAX_RATIO} times its length: it may be made to fill the memory; unpack \
+         it yourself and name the directory, if you trust it",
+        limits.unpacked
+    ))
+}
+
+/// A reader that ends with an error after too many bytes.
+struct Bounded<R> {
+    reader: R,
+    limits: Limits,
+    left: u64,
+}
+
+impl<R> Bounded<R> {
+    fn new(reader: R, limits: Limits) -> Self {
+        Self { reader, limits, left: limits.unpacked }
+    }
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n_bytes = self.reader.read(buffer)?;
+        self.left = self.left.checked_sub(n_bytes as u64).ok_or_else(|| {
+            let problem = match bomb(self.limits) {
+                Refused::Odd(problem) => problem,
+                _ => String::new(),
+            };
+            io::Error::new(io::ErrorKind::FileTooLarge, problem)
+        })?;
+        Ok(n_bytes)
+    }
+}

@@ -1,0 +1,157 @@
+//! Files of a source tree, wherever they come from.
+
+use quarry_source::{Language, language_for};
+use quarry_walk::{Content, FileFlags, SkipReason, WalkOptions, read_member};
+use rayon::prelude::*;
+
+use super::{Counts, TakeRecord};
+use crate::error::FactoryError;
+use crate::function::{Origin, extract_records};
+use crate::plan::SourcePlan;
+use crate::record::CodeRecord;
+
+/// Files that are in memory at the same time, and their length.
+pub(super) const FILES_AT_ONCE: usize = 256;
+const BYTES_AT_ONCE: usize = 64 << 20;
+
+/// What becomes of the files of a source.
+#[derive(Clone)]
+pub(super) struct Reading<'p> {
+    pub(super) plan: &'p SourcePlan,
+    pub(super) commit: Option<String>,
+    /// Whether tests and the like are read too.
+    pub(super) tests: bool,
+}
+
+/// What became of a file.
+pub(super) enum File {
+    Read {
+        records: Vec<CodeRecord>,
+        bytes: usize,
+    },
+    /// Code that is not taken: tests and the like.
+    LeftOut,
+    /// It is in no known language.
+    Unknown,
+    Unreadable,
+}
+
+impl Reading<'_> {
+    /// Whether code is not taken, since it is a test or the like.
+    pub(super) fn leaves_out(&self, content: &Content) -> bool {
+        !self.tests && !content.flags.difference(FileFlags::DOCUMENTATION).is_empty()
+    }
+
+    /// The functions of a file.
+    pub(super) fn extract(&self, path: &str, language: Language, content: &Content) -> File {
+        if self.leaves_out(content) {
+            return File::LeftOut;
+        }
+        let bytes = content.text.bytes();
+        // Of languages that share an ending, the text tells which it is.
+        let language = language_for(path.as_ref(), bytes).unwrap_or(language);
+        let origin = Origin {
+            source: self.plan.name.clone(),
+            repository: self.plan.repository.clone().unwrap_or_else(|| self.plan.name.clone()),
+            commit: self.commit.clone(),
+            path: path.to_owned(),
+            license: self.plan.license.clone(),
+        };
+        File::Read { records: extract_records(&origin, language, &content.text), bytes: bytes.len() }
+    }
+}
+
+/// How many files became what.
+#[derive(Default)]
+pub(super) struct Tally {
+    files: u64,
+    left_out: u64,
+    unknown: u64,
+    unreadable: u64,
+    bytes: u64,
+    functions: u64,
+}
+
+impl Tally {
+    /// Counts a file, and gives its functions to `each`.
+    pub(super) fn add(&mut self, file: File, each: &mut TakeRecord<'_>) -> Result<(), FactoryError> {
+        match file {
+            File::Read { records, bytes } => {
+                self.files += 1;
+                self.bytes += bytes as u64;
+                self.functions += records.len() as u64;
+                records.into_iter().try_for_each(each)?;
+            }
+            File::LeftOut => self.left_out += 1,
+            File::Unknown => self.unknown += 1,
+            File::Unreadable => self.unreadable += 1,
+        }
+        Ok(())
+    }
+
+    /// Files that were not even read, since their names say that they are in no known language.
+    pub(super) fn skip(&mut self, n_files: usize) {
+        self.unknown += n_files as u64;
+    }
+
+    pub(super) fn counts(self) -> Counts {
+        [
+            ("files", self.files),
+            ("files of tests and the like", self.left_out),
+            ("unreadable files", self.unreadable),
+            ("files in no known language", self.unknown),
+            ("bytes", self.bytes),
+            ("functions", self.functions),
+        ]
+        .map(|(name, count)| (name.to_owned(), count))
+        .into()
+    }
+}
+
+/// Collects files that come one after the other, and reads some of them in parallel at a time.
+pub(super) struct Batches<'b> {
+    reading: Reading<'b>,
+    options: WalkOptions,
+    each: &'b mut TakeRecord<'b>,
+    pending: Vec<(String, Vec<u8>)>,
+    n_bytes: usize,
+    pub(super) tally: Tally,
+}
+
+impl<'b> Batches<'b> {
+    pub(super) fn new(reading: Reading<'b>, options: WalkOptions, each: &'b mut TakeRecord<'b>) -> Self {
+        Self { reading, options, each, pending: Vec::new(), n_bytes: 0, tally: Tally::default() }
+    }
+
+    /// A file by its path, `/` between its parts.
+    pub(super) fn add(&mut self, path: String, bytes: Vec<u8>) -> Result<(), FactoryError> {
+        self.n_bytes += bytes.len();
+        self.pending.push((path, bytes));
+        if self.pending.len() >= FILES_AT_ONCE || self.n_bytes >= BYTES_AT_ONCE {
+            self.flush()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// A file that cannot be read.
+    pub(super) fn add_unreadable(&mut self) {
+        self.tally.unreadable += 1;
+    }
+
+    fn flush(&mut self) -> Result<(), FactoryError> {
+        let read = |(path, bytes): (String, Vec<u8>)| match read_member(&path, bytes, &self.options) {
+            Ok((language, content)) => self.reading.extract(&path, language, &content),
+            Err(SkipReason::UnknownLanguage) => File::Unknown,
+            Err(_) => File::Unreadable,
+        };
+        let files: Vec<File> = std::mem::take(&mut self.pending).into_par_iter().map(read).collect();
+        self.n_bytes = 0;
+        files.into_iter().try_for_each(|file| self.tally.add(file, self.each))
+    }
+
+    pub(super) fn finish(mut self) -> Result<Counts, FactoryError> {
+        self.flush()?;
+        Ok(self.tally.counts())
+    }
+}

@@ -1,0 +1,67 @@
+//! A commit of a git repository, read without a checkout.
+
+use quarry_corpus::git::Snapshot;
+use quarry_walk::{WalkOptions, max_bytes_of_member};
+
+use super::files::{Batches, Reading};
+use super::{Content, Counts, TakeRecord, wrong};
+use crate::error::FactoryError;
+use crate::plan::SourcePlan;
+
+/// A commit whose files were listed.
+pub(super) struct Commit<'p> {
+    reading: Reading<'p>,
+    snapshot: Snapshot,
+    commit: String,
+}
+
+impl<'p> Commit<'p> {
+    pub(super) fn open(plan: &'p SourcePlan, tests: bool) -> Result<Self, FactoryError> {
+        let snapshot = Snapshot::open(&plan.path, plan.revision.as_deref()).map_err(|error| {
+            FactoryError::Source { name: plan.name.clone(), problem: crate::error::chain(&error) }
+        })?;
+        let commit = snapshot.commit();
+        let options = WalkOptions::default();
+        if !snapshot.paths().any(|path| max_bytes_of_member(path, &options).is_some()) {
+            return Err(wrong(
+                plan,
+                format!(
+                    "expected files in a known language in the commit {commit}, found none among {}",
+                    snapshot.paths().count()
+                ),
+            ));
+        }
+        Ok(Self { reading: Reading { plan, commit: Some(commit.clone()), tests }, snapshot, commit })
+    }
+}
+
+impl Content for Commit<'_> {
+    /// A commit stands for its files.
+    fn hash(&self) -> &str {
+        &self.commit
+    }
+
+    fn commit(&self) -> Option<&str> {
+        Some(&self.commit)
+    }
+
+    fn read(&self, each: &mut TakeRecord<'_>) -> Result<Counts, FactoryError> {
+        let options = WalkOptions::default();
+        let mut batches = Batches::new(self.reading.clone(), options, each);
+        for (number, path) in self.snapshot.paths().enumerate() {
+            match max_bytes_of_member(path, &options) {
+                None => batches.tally.skip(1),
+                Some(limit) => match self.snapshot.content(number, limit) {
+                    Some(bytes) => batches.add(path.to_owned(), bytes)?,
+                    None => batches.add_unreadable(),
+                },
+            }
+        }
+        let mut counts = batches.finish()?;
+        counts.insert("links".into(), self.snapshot.n_links() as u64);
+        if self.snapshot.n_not_utf8() > 0 {
+            counts.insert("paths that are not UTF-8".into(), self.snapshot.n_not_utf8() as u64);
+        }
+        Ok(counts)
+    }
+}

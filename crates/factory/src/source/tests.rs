@@ -1,0 +1,350 @@
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+use flate2::Compression;
+use flate2::write::{DeflateEncoder, GzEncoder};
+
+use super::*;
+use crate::record::CodeKind;
+
+/// A source of a kind; what is found in it.
+fn read(kind: SourceKind, path: PathBuf) -> Result<(Vec<CodeRecord>, Counts), FactoryError> {
+    let plan = SourcePlan {
+        name: "s".into(),
+        kind,
+        path,
+        revision: None,
+        repository: None,
+        license: Some("MIT".into()),
+    };
+    let opened = Opened::open(&plan, false)?;
+    let mut records = Vec::new();
+    let counts = opened.content.read(&mut |record| {
+        records.push(record);
+        Ok(())
+    })?;
+    Ok((records, counts))
+}
+
+/// The same files in each test: one is code, one a test, one a notebook, one nothing that is known.
+const FILES: [(&str, &str); 5] = [
+    ("src/a.py", "def one(x):\n    \"\"\"Add one.\"\"\"\n    return x + 1\n"),
+    ("src/b.go", "package b\n\n// Two is 2.\nfunc Two() int { return 2 }\n"),
+    ("tests/test_a.py", "def test_one():\n    assert one(1) == 2\n"),
+    ("notes/n.ipynb", NOTEBOOK),
+    ("logo.bin", "\0\0"),
+];
+
+const NOTEBOOK: &str = r##"{
+ "cells": [
+  {"cell_type": "markdown", "metadata": {}, "source": ["# Sums\n", "def prose(): about it"]},
+  {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": 1, "source": [
+   "%time 1\n",
+   "def double(x):\n",
+   "    \"\"\"Double it.\"\"\"\n",
+   "    return twice(x)"
+  ]}
+ ],
+ "metadata": {}, "nbformat": 4, "nbformat_minor": 5
+}"##;
+
+/// What all ways to pack [`FILES`] give.
+fn check_files(records: &[CodeRecord], counts: &Counts) {
+    let found: Vec<(&str, &str, u32)> = records
+        .iter()
+        .map(|record| (record.path.as_str(), record.name.as_str(), record.start_line))
+        .collect();
+    assert_eq!(found, [("notes/n.ipynb", "double", 6), ("src/a.py", "one", 1), ("src/b.go", "Two", 3)]);
+    assert_eq!(counts["functions"], 3);
+    assert_eq!((counts["files"], counts["files of tests and the like"]), (3, 1), "{counts:?}");
+    assert_eq!(counts["files in no known language"], 1, "{counts:?}");
+    let double = &records[0];
+    assert_eq!((double.language.as_str(), double.documentation.as_str()), ("python", "Double it."));
+    assert_eq!((double.returns_value, &double.calls[..]), (Some(true), &["twice".to_owned()][..]));
+    assert!(!double.code.contains("Double it."), "{}", double.code);
+}
+
+fn tar_of(files: &[(&str, &str)], change: &dyn Fn(&mut tar::Header)) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for (path, content) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        change(&mut header);
+        // Paths that the crate would refuse to write are written too.
+        let name = &mut header.as_old_mut().name;
+        name.fill(0);
+        name[..path.len()].copy_from_slice(path.as_bytes());
+        header.set_cksum();
+        builder.append(&header, content.as_bytes()).unwrap();
+    }
+    builder.into_inner().unwrap()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A zip archive, byte by byte, so that it can lie: of each file its path, content and mode, deflated.
+fn zip_of(files: &[(&str, &str, u32)], claimed: Option<u32>, comment: &str) -> Vec<u8> {
+    let (mut archive, mut directory) = (Vec::new(), Vec::new());
+    for (path, content, mode) in files {
+        let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(content.as_bytes()).unwrap();
+        let packed = encoder.finish().unwrap();
+        let mut sum = flate2::Crc::new();
+        sum.update(content.as_bytes());
+        let length = claimed.unwrap_or(content.len() as u32);
+        let mut common = Vec::new();
+        for number in [20_u16, 0, 8, 0, 0] {
+            common.extend(number.to_le_bytes());
+        }
+        for number in [sum.sum(), packed.len() as u32, length] {
+            common.extend(number.to_le_bytes());
+        }
+        common.extend((path.len() as u16).to_le_bytes());
+        common.extend(0_u16.to_le_bytes());
+        let offset = archive.len() as u32;
+        archive.extend(b"PK\x03\x04");
+        archive.extend(&common);
+        archive.extend(path.as_bytes());
+        archive.extend(&packed);
+        directory.extend(b"PK\x01\x02");
+        // Made on Unix, which is what gives the mode a meaning.
+        directory.extend((3_u16 << 8 | 20).to_le_bytes());
+        directory.extend(&common);
+        directory.extend([0; 6]);
+        directory.extend((mode << 16).to_le_bytes());
+        directory.extend(offset.to_le_bytes());
+        directory.extend(path.as_bytes());
+    }
+    let (n_files, at) = (files.len() as u16, archive.len() as u32);
+    archive.extend(&directory);
+    archive.extend(b"PK\x05\x06\0\0\0\0");
+    archive.extend(n_files.to_le_bytes());
+    archive.extend(n_files.to_le_bytes());
+    archive.extend((directory.len() as u32).to_le_bytes());
+    archive.extend(at.to_le_bytes());
+    archive.extend((comment.len() as u16).to_le_bytes());
+    archive.extend(comment.as_bytes());
+    archive
+}
+
+fn archive(bytes: &[u8]) -> Result<(Vec<CodeRecord>, Counts), FactoryError> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a");
+    fs::write(&path, bytes).unwrap();
+    read(SourceKind::Archive, path)
+}
+
+#[track_caller]
+fn check_refused(bytes: &[u8], expected: &str) {
+    let error = archive(bytes).unwrap_err().to_string();
+    assert!(error.starts_with("source s: ") && error.contains(expected), "{error}");
+}
+
+#[test]
+fn directories_and_archives_give_the_same_records() {
+    let directory = tempfile::tempdir().unwrap();
+    for (path, content) in FILES {
+        let path = directory.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    let (expected, counts) = read(SourceKind::Directory, directory.path().to_owned()).unwrap();
+    check_files(&expected, &counts);
+    let below = |top: &str| FILES.map(|(path, content)| (format!("{top}{path}"), content));
+    for top in ["", "shop-1.0/", "tests/"] {
+        let mut files = below(top);
+        files.sort();
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(path, content)| (path.as_str(), *content)).collect();
+        let tar = tar_of(&files, &|_| {});
+        let zip: Vec<(&str, &str, u32)> =
+            files.iter().map(|(path, content)| (*path, *content, 0o100_644)).collect();
+        let zip = zip_of(&zip, None, "0123456789ABCDEF0123456789abcdef01234567");
+        for bytes in [gzip(&tar), tar, zip.clone()] {
+            let (mut records, counts) = archive(&bytes).unwrap();
+            let commit = (bytes == zip).then(|| "0123456789abcdef0123456789abcdef01234567".to_owned());
+            assert!(records.iter().all(|record| record.commit == commit));
+            records.iter_mut().for_each(|record| record.commit = None);
+            check_files(&records, &counts);
+            assert_eq!(records, expected);
+        }
+    }
+}
+
+#[test]
+fn long_paths_and_commits_in_headers_of_tar_are_read() {
+    let mut builder = tar::Builder::new(Vec::new());
+    let comment = "0123456789abcdef0123456789abcdef01234567";
+    let line = format!("52 comment={comment}\n");
+    let mut header = tar::Header::new_ustar();
+    header.set_entry_type(tar::EntryType::XGlobalHeader);
+    header.set_size(line.len() as u64);
+    header.set_cksum();
+    builder.append(&header, line.as_bytes()).unwrap();
+    let path = format!("{}/a.py", "long".repeat(60));
+    let mut header = tar::Header::new_gnu();
+    header.set_size(FILES[0].1.len() as u64);
+    builder.append_data(&mut header, &path, FILES[0].1.as_bytes()).unwrap();
+    let mut header = tar::Header::new_gnu();
+    header.set_size(FILES[1].1.len() as u64);
+    builder.append_data(&mut header, "b.go", FILES[1].1.as_bytes()).unwrap();
+    let (records, _) = archive(&builder.into_inner().unwrap()).unwrap();
+    let found: Vec<(&str, Option<&str>)> =
+        records.iter().map(|record| (record.path.as_str(), record.commit.as_deref())).collect();
+    assert_eq!(found, [(path.as_str(), Some(comment)), ("b.go", Some(comment))]);
+}
+
+#[test]
+fn hostile_archives_are_refused() {
+    let good = ("a.py", FILES[0].1);
+    for path in ["../a.py", "/etc/a.py", "x/../../a.py", "..\\a.py", "C:/a.py"] {
+        check_refused(&tar_of(&[good, (path, "x")], &|_| {}), "which leads out of it");
+        let files = [("a.py", FILES[0].1, 0o100_644), (path, "x", 0o100_644)];
+        check_refused(&zip_of(&files, None, ""), "which leads out of it");
+    }
+    // 100 MB of zeros in a few hundred kB, whatever length the archive claims.
+    let zeros = "\0".repeat(100 << 20);
+    check_refused(&gzip(&tar_of(&[good, ("zeros", &zeros)], &|_| {})), "unpacks to more than");
+    let zeros = "\0".repeat(900_000);
+    let paths: Vec<String> = (0..100).map(|number| format!("{number}.py")).collect();
+    let files: Vec<(&str, &str, u32)> =
+        paths.iter().map(|path| (path.as_str(), zeros.as_str(), 0o100_644)).collect();
+    check_refused(&zip_of(&files, Some(1), ""), "unpacks to more than");
+    // What is cut off, what is not an archive, and what is not even a file.
+    let tar = tar_of(&FILES, &|_| {});
+    let packed = gzip(&tar);
+    check_refused(&packed[..packed.len() - 20], "cannot be read to its end");
+    check_refused(&tar[..700], "cannot be read to its end");
+    let zip = zip_of(&[("a.py", FILES[0].1, 0o100_644)], None, "");
+    check_refused(&zip[..zip.len() - 30], "expected a zip archive");
+    let mut changed = zip.clone();
+    changed[40] ^= 1;
+    let error = archive(&changed).unwrap_err().to_string();
+    assert!(error.contains("a.py: cannot be unpacked"), "{error}");
+    check_refused(b"not an archive at all, but a text of some length\n".repeat(20).as_slice(), "expected");
+    check_refused(&tar_of(&[("a.bin", "x")], &|_| {}), "expected files in a known language");
+    let error = read(SourceKind::Archive, tempfile::tempdir().unwrap().path().to_owned()).unwrap_err();
+    assert!(matches!(error, FactoryError::Read { .. }), "{error}");
+}
+
+#[test]
+fn links_and_devices_in_archives_are_not_followed() {
+    let good = ("a.py", FILES[0].1);
+    for kind in [tar::EntryType::Symlink, tar::EntryType::Link, tar::EntryType::Char, tar::EntryType::Fifo] {
+        let mut bytes = tar_of(&[("b.py", "")], &|header| {
+            header.set_entry_type(kind);
+            header.set_link_name("/etc/passwd").unwrap();
+        });
+        // The end of the first archive is 1,024 zeros.
+        bytes.truncate(bytes.len() - 1024);
+        bytes.extend(tar_of(&[good], &|_| {}));
+        let (records, counts) = archive(&bytes).unwrap();
+        assert_eq!((records.len(), counts["links"]), (1, 1), "{kind:?}");
+    }
+    let files = [("a.py", FILES[0].1, 0o100_644), ("b.py", "/etc/passwd", 0o120_777)];
+    let (records, counts) = archive(&zip_of(&files, None, "")).unwrap();
+    assert_eq!((records.len(), counts["links"]), (1, 1));
+}
+
+#[test]
+fn functions_of_data_sets_come_with_what_the_set_says_of_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let row = |language: &str, name: &str, code: &str, documentation: &str| {
+        serde_json::json!({
+            "repo": "a/b", "path": "c/d", "func_name": name, "language": language, "code": code,
+            "code_tokens": [], "docstring": documentation, "docstring_tokens": [], "partition": "train",
+            "url": "https://example.com/a/b/blob/0123456789abcdef0123456789abcdef01234567/c/d#L12-L14",
+        })
+        .to_string()
+    };
+    let rows = [
+        row("python", "A.f", "def f(self, x):\n    \"\"\"Do it.\"\"\"\n    return g(x)", "Do it."),
+        row("java", "A.get", "public int get(int i) {\n  return of(i);\n}", "Gets it."),
+        row("php", "A.put", "public function put($x)\n{\n  return h($x);\n}", "Puts it."),
+        row("klingon", "k", "Qapla'", "x"),
+    ];
+    let text = rows.join("\n") + "\n";
+    let path = directory.path().join("python_train_0.jsonl.gz");
+    fs::write(&path, gzip(text.as_bytes())).unwrap();
+    let (records, counts) = read(SourceKind::DataSet, path.clone()).unwrap();
+    assert_eq!((counts["functions"], counts["codes in no known language"]), (3, 1));
+    let found: Vec<_> = records
+        .iter()
+        .map(|record| {
+            let CodeRecord { name, documentation, parameters, returns_value, calls, start_line, .. } = record;
+            (
+                name.as_str(),
+                documentation.as_str(),
+                parameters.clone(),
+                *returns_value,
+                calls.clone(),
+                *start_line,
+            )
+        })
+        .collect();
+    let one = |text: &str| Some(vec![text.to_owned()]);
+    assert_eq!(
+        found,
+        [
+            ("A.f", "Do it.", one("x"), Some(true), vec!["g".to_owned()], 12),
+            ("A.get", "Gets it.", one("i"), Some(true), vec!["of".to_owned()], 12),
+            ("A.put", "Puts it.", one("$x"), Some(true), vec!["h".to_owned()], 12),
+        ]
+    );
+    assert!(records.iter().all(|record| record.repository == "a/b" && record.commit.is_some()));
+    assert!(!records[0].code.contains("Do it.") && !records[2].whole.contains("<?php"));
+    fs::write(&path, "{\"repo\": \"a/b\"\n").unwrap();
+    let error = read(SourceKind::DataSet, path).unwrap_err().to_string();
+    assert!(error.contains("python_train_0.jsonl.gz: expected a file of a known format"), "{error}");
+}
+
+#[test]
+fn accepted_answers_of_stack_exchange_are_snippets() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("Posts.xml");
+    let posts = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<posts>\n\
+        <row Id=\"1\" PostTypeId=\"1\" AcceptedAnswerId=\"3\" Title=\"Reverse a list &amp; sort\" Tags=\"|list|python-3.x|\" Body=\"&lt;pre&gt;&lt;code&gt;no&lt;/code&gt;&lt;/pre&gt;\" />\n\
+        <row Id=\"2\" PostTypeId=\"2\" ParentId=\"1\" Body=\"&lt;pre&gt;&lt;code&gt;no&lt;/code&gt;&lt;/pre&gt;\" />\n\
+        <row Id=\"3\" PostTypeId=\"2\" ParentId=\"1\" ContentLicense=\"CC BY-SA 4.0\" Body=\"&lt;p&gt;So:&lt;/p&gt;&#xA;&lt;pre&gt;&lt;code&gt;a[::-1] if a &amp;lt; b else c(a)&#xA;&lt;/code&gt;&lt;/pre&gt;&lt;pre&gt;&lt;code&gt;sorted(a)&lt;/code&gt;&lt;/pre&gt;\" />\n\
+        <row Id=\"4\" PostTypeId=\"1\" AcceptedAnswerId=\"5\" Title=\"Other\" Tags=\"|list|\" Body=\"\" />\n\
+        <row Id=\"5\" PostTypeId=\"2\" Body=\"&lt;pre&gt;&lt;code&gt;x&lt;/code&gt;&lt;/pre&gt;\" />\n</posts>\n";
+    fs::write(&path, posts).unwrap();
+    let (records, counts) = read(SourceKind::StackExchange, path.clone()).unwrap();
+    assert_eq!((counts["questions"], counts["accepted answers"], counts["functions"]), (2, 2, 2));
+    assert_eq!(counts["codes in no known language"], 1);
+    let found: Vec<_> = records
+        .iter()
+        .map(|record| {
+            let CodeRecord { kind, path, language, license, documentation, whole, .. } = record;
+            assert_eq!((*kind, language.as_str()), (CodeKind::Snippet, "python"));
+            assert_eq!(license.as_deref(), Some(if path.contains("/3#") { "CC-BY-SA-4.0" } else { "" }));
+            (path.as_str(), documentation.as_str(), whole.as_str())
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("questions/1/answers/3#1", "Reverse a list & sort", "a[::-1] if a < b else c(a)\n"),
+            ("questions/1/answers/3#2", "Reverse a list & sort", "sorted(a)"),
+        ]
+    );
+    assert_eq!(records[0].calls, ["c"]);
+    fs::write(&path, gzip(posts.as_bytes())).unwrap();
+    assert_eq!(read(SourceKind::StackExchange, path.clone()).unwrap().0, records);
+    // Wrong rows are named, and a row without end does not fill the memory.
+    fs::write(&path, posts.replace("Id=\"4\"", "Id=\"&x;\"")).unwrap();
+    let error = read(SourceKind::StackExchange, path.clone()).unwrap_err().to_string();
+    assert!(error.contains("Posts.xml:6: expected a row of Posts.xml"), "{error}");
+    fs::write(&path, "<row ".repeat(1 << 20)).unwrap();
+    let error = read(SourceKind::StackExchange, path.clone()).unwrap_err().to_string();
+    assert!(error.contains("Posts.xml:1: expected a row of 4194304 bytes at most"), "{error}");
+    fs::write(&path, "title,body\n").unwrap();
+    let error = read(SourceKind::StackExchange, path).unwrap_err().to_string();
+    assert!(error.contains("expected the rows of a Posts.xml, found none"), "{error}");
+}

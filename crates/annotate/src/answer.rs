@@ -2,7 +2,7 @@
 
 use quarry_llm::Schema;
 use serde::Deserialize;
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use crate::language::Language;
 
@@ -27,6 +27,20 @@ pub enum AnswerFormat {
     Program,
     /// Commands that install packages, a line each.
     Packages,
+    /// A text for people, alone or as a field of a JSON object.
+    Text(TextFormat),
+}
+
+/// A text for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TextFormat {
+    /// The field of a JSON object that holds it, in any case; the text alone is taken too.
+    #[serde(default)]
+    pub field: Option<String>,
+    /// Whether it must be one line.
+    #[serde(default)]
+    pub one_line: bool,
 }
 
 /// The fields of an answer, and what its verdicts mean.
@@ -132,7 +146,7 @@ impl AnswerFormat {
             Self::Json(verdicts) | Self::Fields(verdicts) | Self::Word(verdicts) => {
                 verdicts.values.iter().filter_map(|meaning| meaning.grade).max()
             }
-            Self::Program | Self::Packages => None,
+            Self::Program | Self::Packages | Self::Text(_) => None,
         }
     }
 
@@ -140,13 +154,23 @@ impl AnswerFormat {
     pub(crate) fn asks_for_confidence(&self) -> bool {
         match self {
             Self::Json(verdicts) | Self::Fields(verdicts) => verdicts.confidence.is_some(),
-            Self::Word(_) | Self::Program | Self::Packages => false,
+            Self::Word(_) | Self::Program | Self::Packages | Self::Text(_) => false,
         }
     }
 
     /// The form that servers can hold an answer to: reasons first, so that they stand before the verdict.
     pub(crate) fn schema(&self, name: &str) -> Option<Schema> {
-        let Self::Json(verdicts) = self else { return None };
+        let verdicts = match self {
+            Self::Json(verdicts) => verdicts,
+            Self::Text(TextFormat { field: Some(field), .. }) => {
+                let schema = json!({
+                    "type": "object", "properties": {field: {"type": "string"}}, "required": [field],
+                    "additionalProperties": false,
+                });
+                return Some(Schema { name: name.to_owned(), schema });
+            }
+            _ => return None,
+        };
         let verdict = verdicts.verdict.first()?;
         let said: Vec<&String> = verdicts.values.iter().filter_map(|meaning| meaning.says.first()).collect();
         let mut properties = Map::new();
@@ -172,7 +196,58 @@ impl AnswerFormat {
         match self {
             Self::Word(verdicts) => verdicts.read_word(text),
             Self::Json(verdicts) | Self::Fields(verdicts) => verdicts.read_named(text),
-            Self::Program | Self::Packages => Err("this prompt asks for no verdict".to_owned()),
+            Self::Program | Self::Packages | Self::Text(_) => {
+                Err("this prompt asks for no verdict".to_owned())
+            }
+        }
+    }
+
+    /// Reads a text for people.
+    ///
+    /// # Errors
+    /// What was expected and what is there, in words for the model.
+    pub(crate) fn read_text(&self, text: &str) -> Result<String, String> {
+        match self {
+            Self::Text(format) => format.read(text),
+            _ => Err("this prompt asks for no text".to_owned()),
+        }
+    }
+}
+
+impl TextFormat {
+    fn read(&self, text: &str) -> Result<String, String> {
+        let text = fields::without_thoughts(text).trim();
+        let text = match &self.field {
+            None => text.to_owned(),
+            Some(field) => self.field_of(field, text)?,
+        };
+        // Models put quotes around what they were asked to write.
+        let unquoted = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        let text = unquoted.filter(|inside| !inside.contains('"')).unwrap_or(&text).trim();
+        if text.is_empty() {
+            return Err("expected a text, and there is none".to_owned());
+        }
+        if self.one_line && text.lines().count() > 1 {
+            return Err(format!("expected one line, found {}", text.lines().count()));
+        }
+        Ok(text.to_owned())
+    }
+
+    /// The field of a JSON object, which may be in a code fence; a text that is no JSON is the value itself.
+    fn field_of(&self, field: &str, text: &str) -> Result<String, String> {
+        let fenced = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
+        let inside = fenced.map_or(text, |inside| inside.strip_prefix("json").unwrap_or(inside).trim());
+        if !inside.starts_with('{') {
+            let (name, rest) = inside.split_once(':').unwrap_or(("", inside));
+            let is_named = name.trim_matches(['"', '*', ' ']).eq_ignore_ascii_case(field);
+            return Ok(if is_named { rest.trim() } else { inside }.to_owned());
+        }
+        let object: Map<String, Value> = serde_json::from_str(inside)
+            .map_err(|error| format!("expected a JSON object with `{field}`, and it is no JSON: {error}"))?;
+        let mut values = object.iter().filter(|(name, _)| name.eq_ignore_ascii_case(field));
+        match (values.next(), values.next()) {
+            (Some((_, Value::String(value))), None) => Ok(value.trim().to_owned()),
+            _ => Err(format!("expected a JSON object with one `{field}`, a string")),
         }
     }
 }

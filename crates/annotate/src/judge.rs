@@ -327,8 +327,12 @@ impl Judge {
             let problem = format!("{problem} of the judge {}", self.name);
             Err(AnnotateError::Prompt { file: prompt.name.clone(), problem })
         };
-        let verdict =
-            |prompt: &Prompt| !matches!(prompt.grammar(), AnswerFormat::Program | AnswerFormat::Packages);
+        let verdict = |prompt: &Prompt| {
+            !matches!(
+                prompt.grammar(),
+                AnswerFormat::Program | AnswerFormat::Packages | AnswerFormat::Text(_)
+            )
+        };
         for prompt in self.steps.iter().chain(self.tests.as_ref().map(|tests| &tests.arbiter)) {
             if !verdict(prompt) {
                 return wrong(

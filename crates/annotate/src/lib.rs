@@ -7,6 +7,7 @@
 mod answer;
 mod assertions;
 mod audit;
+mod author;
 mod calibration;
 mod comparison;
 mod criterion;
@@ -34,9 +35,10 @@ mod run;
 #[cfg(feature = "workers")]
 mod worker;
 
-pub use answer::{AnswerFormat, FollowUp, ParsedAnswer, VerdictFormat, VerdictMeaning};
+pub use answer::{AnswerFormat, FollowUp, ParsedAnswer, TextFormat, VerdictFormat, VerdictMeaning};
 pub use assertions::Assertions;
 pub use audit::{AuditReport, ChangedRun, SkippedRun, audit};
+pub use author::{Asked, Author, AuthorPlan, Consumed, Graded, Written, language_title};
 pub use calibration::{Calibration, Coverage, Forecasts};
 pub use comparison::{MemberAgreement, MemberRow, OptionCost, OptionCosts, PlainComparison};
 pub use criterion::Criterion;

@@ -1,7 +1,7 @@
 //! Plans: what is judged, by whom, with which model, for how much.
 
-mod file;
-mod open;
+pub(crate) mod file;
+pub(crate) mod open;
 mod packages;
 
 use std::path::{Path, PathBuf};

@@ -16,8 +16,23 @@ use crate::error::AnnotateError;
 const MAX_BYTES: u64 = 1 << 20;
 
 /// What may stand between `{{` and `}}` in a prompt.
-const VARIABLES: [&str; 9] =
-    ["query", "code", "language", "guidance", "interface", "program", "result", "output", "verdict"];
+const VARIABLES: [&str; 15] = [
+    "query",
+    "code",
+    "language",
+    "guidance",
+    "interface",
+    "program",
+    "result",
+    "output",
+    "verdict",
+    "summary",
+    "style",
+    "callees",
+    "apis",
+    "api",
+    "documentation",
+];
 
 /// The prompts that come with the program, by name.
 const BUILT_IN: &[(&str, &str)] = &[
@@ -39,6 +54,11 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("query4code", include_str!("../prompts/query4code.toml")),
     ("gencodesearchnet-comment", include_str!("../prompts/gencodesearchnet-comment.toml")),
     ("gencodesearchnet-query", include_str!("../prompts/gencodesearchnet-query.toml")),
+    ("summary-writer", include_str!("../prompts/summary-writer.toml")),
+    ("query-writer", include_str!("../prompts/query-writer.toml")),
+    ("api-explainer", include_str!("../prompts/api-explainer.toml")),
+    ("api-recaller", include_str!("../prompts/api-recaller.toml")),
+    ("api-rater", include_str!("../prompts/api-rater.toml")),
 ];
 
 /// What a model is asked.
@@ -251,6 +271,11 @@ mod tests {
             ("query4code", "c3c8b63ec9c40ca4"),
             ("gencodesearchnet-comment", "3a3eef631195d0b6"),
             ("gencodesearchnet-query", "dfff293272737d18"),
+            ("summary-writer", ""),
+            ("query-writer", ""),
+            ("api-explainer", ""),
+            ("api-recaller", ""),
+            ("api-rater", ""),
         ];
         let prompts = Prompts::open(None).unwrap();
         let found: Vec<(&str, String)> =

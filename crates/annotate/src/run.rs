@@ -3,7 +3,7 @@
 mod batch;
 mod estimate;
 mod generate;
-mod waiting;
+pub(crate) mod waiting;
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
@@ -550,7 +550,7 @@ impl<'a> SharedState<'a> {
 }
 
 /// Whether the next pair would meet the same.
-fn concerns_all(error: &LlmError) -> bool {
+pub(crate) fn concerns_all(error: &LlmError) -> bool {
     match error {
         LlmError::Settings { .. }
         | LlmError::Key { .. }

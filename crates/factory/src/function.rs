@@ -1,13 +1,15 @@
 //! From the text of a file to records of its functions.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use quarry_corpus::pairs::cut_out;
 use quarry_source::{
-    Call, Language, Limits, SourceText, Unit, UnitKind, extract_with_references, function_shapes, functions,
-    language_named,
+    Call, Import, Language, Limits, SourceText, Unit, UnitKind, extract_with_references, function_shapes,
+    functions, language_named,
 };
 
+use crate::calls::head;
 use crate::record::{CodeKind, CodeRecord, id_of};
 
 /// Where a file comes from.
@@ -30,6 +32,7 @@ struct Definition {
     name: String,
     bytes: Range<usize>,
     parameters: Option<Vec<String>>,
+    locals: Vec<String>,
     returns_value: Option<bool>,
 }
 
@@ -46,6 +49,7 @@ pub fn extract_records(origin: &Origin, language: Language, text: &SourceText) -
         return Vec::new();
     }
     let (extraction, references) = extract_with_references(language, source, &Limits::default());
+    let bindings = bindings(language, &references.imports);
     let lines = LineStarts::new(source);
     let mut records = Vec::with_capacity(definitions.len());
     for definition in definitions {
@@ -54,6 +58,13 @@ pub fn extract_records(origin: &Origin, language: Language, text: &SourceText) -
         let doc_bytes = unit.map_or(&[][..], |unit| &unit.doc_bytes);
         let span = begin..definition.bytes.end;
         let calls = references.calls.iter().filter(|call| definition.bytes.contains(&call.byte));
+        let calls: Vec<String> = calls.map(as_written).collect();
+        let heads: BTreeSet<&str> = calls.iter().map(|call| head(call)).collect();
+        let imports =
+            heads.iter().filter_map(|head| Some(((*head).to_owned(), bindings.get(*head)?.clone())));
+        let bound = definition.parameters.iter().flatten().chain(&definition.locals);
+        let locals = bound.filter(|name| heads.contains(name.as_str())).cloned().collect();
+        let imports = imports.collect();
         let [start_line, end_line] =
             [span.start, span.end.saturating_sub(1)].map(|byte| text.line_number(lines.index_of(byte)));
         let is_broken = |line: u32| (start_line..=end_line).contains(&line);
@@ -64,7 +75,9 @@ pub fn extract_records(origin: &Origin, language: Language, text: &SourceText) -
             documentation: unit.map(|unit| unit.doc.clone()).unwrap_or_default(),
             parameters: definition.parameters,
             returns_value: definition.returns_value,
-            calls: calls.map(as_written).collect(),
+            calls,
+            imports,
+            locals,
             has_syntax_errors: (extraction.diagnostics.iter()).any(|diagnostic| is_broken(diagnostic.line)),
             code: cut_out(source, span, doc_bytes),
             ..bare_record(origin, language, [start_line, end_line], whole)
@@ -157,6 +170,8 @@ fn bare_record(
         parameters: None,
         returns_value: None,
         calls: Vec::new(),
+        imports: BTreeMap::new(),
+        locals: Vec::new(),
         has_syntax_errors: false,
         code: String::new(),
         whole,
@@ -170,12 +185,40 @@ fn as_written(call: &Call) -> String {
     }
 }
 
+/// What the imports of a file bind, with the full path of each.
+fn bindings(language: Language, imports: &[Import]) -> BTreeMap<String, String> {
+    let mut bindings = BTreeMap::new();
+    for import in imports {
+        let module = &import.module;
+        if import.names.is_empty() {
+            let (name, path) = match &import.alias {
+                Some(alias) => (alias.as_str(), module.as_str()),
+                // `import a.b` binds `a` in Python, and the last part of a path elsewhere.
+                None if language.name() == "python" => (head(module), head(module)),
+                None => (module.rsplit(['/', '.', ':']).next().unwrap_or_default(), module.as_str()),
+            };
+            bindings.insert(name.to_owned(), path.to_owned());
+        }
+        for imported in &import.names {
+            let name = imported.alias.as_ref().unwrap_or(&imported.name);
+            let path = match imported.name.as_str() {
+                "default" => module.clone(),
+                name if module.ends_with('.') => format!("{module}{name}"),
+                name => format!("{module}.{name}"),
+            };
+            bindings.insert(name.clone(), path);
+        }
+    }
+    bindings
+}
+
 fn definitions(language: Language, source: &[u8]) -> Vec<Definition> {
     if let Some(shapes) = function_shapes(language, source) {
         let known = shapes.into_iter().map(|shape| Definition {
             name: shape.name,
             bytes: shape.bytes,
             parameters: Some(shape.parameters),
+            locals: shape.locals,
             returns_value: Some(shape.returns_value),
         });
         return known.collect();
@@ -184,6 +227,7 @@ fn definitions(language: Language, source: &[u8]) -> Vec<Definition> {
         name: function.name,
         bytes: function.bytes,
         parameters: None,
+        locals: Vec::new(),
         returns_value: None,
     });
     unknown.collect()

@@ -7,6 +7,7 @@
 //! function is ([`extract_records`]), which are kept ([`Filter`]), which queries look for code ([`Intents`]).
 
 mod build;
+mod calls;
 mod candidates;
 mod card;
 mod compare;
@@ -25,6 +26,7 @@ mod source;
 mod step;
 
 pub use build::{Built, Event, Tools, build, rehearse};
+pub use calls::{CallKind, Project, classify};
 pub use compare::{Comparison, StepChange, compare};
 pub use error::FactoryError;
 pub use filter::{Filter, filters};

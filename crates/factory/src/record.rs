@@ -1,5 +1,7 @@
 //! What the steps hand on to each other.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -59,6 +61,13 @@ pub struct CodeRecord {
     /// What it calls, as written there: `name`, or `receiver.name`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<String>,
+    /// What calls begin with and imports of the file bind, with the full path of what it stands for; a relative one
+    /// begins with `.`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub imports: BTreeMap<String, String>,
+    /// What calls begin with and is a variable or parameter of the function.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub locals: Vec<String>,
     /// Whether its file could not be parsed in full.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_syntax_errors: bool,

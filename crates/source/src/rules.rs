@@ -304,6 +304,8 @@ pub(crate) enum ShapeCapture {
     Result,
     /// A function without a name.
     Closure,
+    /// The name of a variable where it is given a value.
+    Local,
 }
 
 /// Compiles patterns of a rule file. Returns the meaning of each capture by its index; captures whose names begin

@@ -20,6 +20,9 @@ pub struct FunctionShape {
     /// Names of its parameters, or the patterns in their place, in order; without the object that a method is called
     /// on. Each has at most [`MAX_NAME_BYTES`].
     pub parameters: Vec<String>,
+    /// Names of the variables that it gives a value itself, each once, in order; none where the rules of its language do
+    /// not say.
+    pub locals: Vec<String>,
     /// Whether it returns a value itself, rather than a function within it.
     pub returns_value: bool,
 }
@@ -32,7 +35,8 @@ pub(crate) fn find_shapes(
     source: &[u8],
 ) -> Vec<FunctionShape> {
     let functions = find_functions(tree, rules, source);
-    let (mut parameters, mut results, mut closures) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut parameters, mut results, mut closures, mut locals) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut cursor = QueryCursor::new();
     let mut matches = cursor.matches(&shape_rules.query, tree.root_node(), source);
     while let Some(query_match) = matches.next() {
@@ -42,6 +46,7 @@ pub(crate) fn find_shapes(
                 Some(ShapeCapture::Parameter) => parameters.push(bytes),
                 Some(ShapeCapture::Result) => results.push(bytes),
                 Some(ShapeCapture::Closure) => closures.push(bytes),
+                Some(ShapeCapture::Local) => locals.push(bytes),
                 None => {}
             }
         }
@@ -55,7 +60,7 @@ pub(crate) fn find_shapes(
             |function: &&Function| contains(closure, &function.body) && contains(&function.bytes, closure);
         !by_body.get(first).is_some_and(is_named)
     });
-    for places in [&mut parameters, &mut results] {
+    for places in [&mut parameters, &mut results, &mut locals] {
         places.sort_by_key(|place| (place.start, place.end));
         places.dedup();
     }
@@ -68,6 +73,15 @@ pub(crate) fn find_shapes(
             let mut name = String::from_utf8_lossy(&source[place]).into_owned();
             truncate(&mut name, MAX_NAME_BYTES);
             shape.parameters.push(name);
+        }
+    }
+    for place in locals {
+        if let Some(shape) = owners.of(&place).and_then(|owner| shapes.get_mut(owner)) {
+            let mut name = String::from_utf8_lossy(&source[place.clone()]).into_owned();
+            truncate(&mut name, MAX_NAME_BYTES);
+            if contains(&shape.body, &place) && !shape.locals.contains(&name) {
+                shape.locals.push(name);
+            }
         }
     }
     for place in results {
@@ -85,6 +99,7 @@ impl FunctionShape {
             bytes: function.bytes.clone(),
             body: function.body.clone(),
             parameters: Vec::new(),
+            locals: Vec::new(),
             returns_value: false,
         }
     }
@@ -164,6 +179,16 @@ mod tests {
              def k(y): return lambda z: z\ndef l(y: int, *args: str):\n    yield y\n",
             &["f(a, b, c, d, e, g) =", "g()", "h(x) =", "k(y) =", "l(y, args)"],
         );
+    }
+
+    #[test]
+    fn variables_belong_to_the_function_that_gives_them_a_value() {
+        let source = "x = 1\ndef f(a):\n    b, (c, *d) = a\n    for e in b: pass\n    with open(a) as g: pass\n    \
+                      if (h := c) and [i for i in d]: b += 1\n    def inner():\n        j = 1\n    b.k = 2\n    \
+                      try: pass\n    except E as l: pass\n    m: int = 3\n";
+        let shapes = function_shapes(language_named("python").unwrap(), source.as_bytes()).unwrap();
+        let locals: Vec<String> = shapes.iter().map(|shape| shape.locals.join(" ")).collect();
+        assert_eq!(locals, ["b c d e g h i l m", "j"]);
     }
 
     #[test]

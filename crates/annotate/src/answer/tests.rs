@@ -385,3 +385,34 @@ proptest! {
         prop_assert_eq!(reading.map(|reading| (reading.meaning.says[0].clone(), reading.reason)), Ok((meaning.to_owned(), why.trim().to_owned())), "{}", text);
     }
 }
+
+#[test]
+fn texts_are_read_alone_and_as_a_field() {
+    let query = AnswerFormat::Text(TextFormat { field: Some("Query".to_owned()), one_line: true });
+    for (answer, expected) in [
+        (r#"{"Query": "merge two lists"}"#, "merge two lists"),
+        (r#"{"query": " merge two lists "}"#, "merge two lists"),
+        ("```json\n{\"Query\": \"merge two lists\"}\n```", "merge two lists"),
+        ("merge two lists\n", "merge two lists"),
+        ("\"merge two lists\"", "merge two lists"),
+        ("Query: merge two lists", "merge two lists"),
+        ("<think>{\"Query\": \"x\"}</think> merge: two lists", "merge: two lists"),
+    ] {
+        assert_eq!(query.read_text(answer).as_deref(), Ok(expected), "{answer}");
+    }
+    for (answer, problem) in [
+        ("", "there is none"),
+        ("{\"Query\": \"\"}", "there is none"),
+        ("{\"Query\": 1}", "a string"),
+        ("{\"Query\": \"a\", \"query\": \"b\"}", "one `Query`"),
+        ("{\"Query\": \"a", "no JSON"),
+        ("first\nsecond", "one line"),
+    ] {
+        let found = query.read_text(answer).unwrap_err();
+        assert!(found.contains(problem), "{answer}: {found}");
+    }
+    let summary = AnswerFormat::Text(TextFormat::default());
+    assert_eq!(summary.read_text(" First.\nSecond. ").as_deref(), Ok("First.\nSecond."));
+    assert!(summary.read("1").is_err() && AnswerFormat::Program.read_text("x").is_err());
+    assert_eq!(query.schema("q").unwrap().schema["required"][0], "Query");
+}

@@ -100,14 +100,14 @@ fn two() -> u32 {
     2
 }
 
-/// Maximum spending of all runs of a plan with its ledger together.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+/// Maximum spending of all runs of a plan together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct BudgetPlan {
+pub(crate) struct BudgetPlan {
     #[serde(default)]
-    pub(super) tokens: Option<u64>,
+    pub(crate) tokens: Option<u64>,
     #[serde(default)]
-    pub(super) dollars: Option<f64>,
+    pub(crate) dollars: Option<f64>,
 }
 
 /// How code is written for queries that no candidate answers.

@@ -355,7 +355,7 @@ fn majority_version(members: &[String]) -> String {
 }
 
 /// The price of a token of a model.
-fn price(model: &Settings) -> Result<Price, String> {
+pub(crate) fn price(model: &Settings) -> Result<Price, String> {
     let dollars = |name: &str, dollars: Option<f64>| {
         let dollars = dollars.unwrap_or(0.0);
         Money::from_dollars(dollars / 1e6)

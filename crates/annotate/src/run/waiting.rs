@@ -5,14 +5,14 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Names of the requests that somebody waits for.
 #[derive(Default)]
-pub(super) struct RequestsInFlight {
+pub(crate) struct RequestsInFlight {
     names: Mutex<HashSet<String>>,
     left: Condvar,
 }
 
 impl RequestsInFlight {
     /// Waits until nobody else is in there under this name.
-    pub(super) fn enter<'a>(&'a self, name: &'a str) -> RequestGuard<'a> {
+    pub(crate) fn enter<'a>(&'a self, name: &'a str) -> RequestGuard<'a> {
         let mut names = lock(&self.names);
         while names.contains(name) {
             names = self.left.wait(names).unwrap_or_else(PoisonError::into_inner);
@@ -22,7 +22,7 @@ impl RequestsInFlight {
     }
 }
 
-pub(super) struct RequestGuard<'a> {
+pub(crate) struct RequestGuard<'a> {
     all: &'a RequestsInFlight,
     name: &'a str,
 }
@@ -34,6 +34,6 @@ impl Drop for RequestGuard<'_> {
     }
 }
 
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,0 +1,404 @@
+//! Texts that a model writes from prompts, and grades that it gives: what data sets are made of, rather than verdicts
+//! on pairs. Every answer is kept in a cache beside what is made of it, and every call in a log, so that nothing is paid
+//! for twice and no budget is exceeded, however often the work is cut off.
+
+mod log;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use quarry_llm::budget::Price;
+use quarry_llm::{
+    Budget, Cache, CallControl, ChatAnswer, ChatRequest, Client, Cost, Limits, LlmError, Money, Recording,
+    Settings, Stop, Usage,
+};
+use serde::Deserialize;
+
+use crate::digest::digest;
+use crate::error::AnnotateError;
+use crate::judge::ask_until_read;
+use crate::language::Language;
+use crate::plan::file::BudgetPlan;
+use crate::plan::open;
+use crate::prompt::{Prompt, Prompts};
+use crate::run::concerns_all;
+use crate::run::waiting::RequestsInFlight;
+use log::CallLog;
+
+/// Tokens of a text as it usually is, for estimates.
+const TYPICAL_TOKENS: u64 = 60;
+
+/// The entries of a plan that say who writes. Paths are relative to the plan's directory.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AuthorPlan {
+    /// The model that writes.
+    pub model: Settings,
+    /// The model that validates what was written; the same without it.
+    #[serde(default)]
+    pub validator: Option<Settings>,
+    /// Directory with prompts that replace those of the program.
+    #[serde(default)]
+    prompts: Option<PathBuf>,
+    /// How often a question is asked until the answer can be read.
+    #[serde(default = "two")]
+    attempts: u32,
+    /// How much chance there is in answers; what the prompts say otherwise.
+    #[serde(default)]
+    temperature: Option<f64>,
+    /// A recording that answers instead of the models.
+    #[serde(default)]
+    replay: Option<PathBuf>,
+    /// A file that all answers are recorded in.
+    #[serde(default)]
+    record: Option<PathBuf>,
+    /// A directory with answers that were paid for before; that of the build without it.
+    #[serde(default)]
+    cache: Option<PathBuf>,
+    #[serde(default)]
+    budget: BudgetPlan,
+}
+
+fn two() -> u32 {
+    2
+}
+
+/// What came of a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Written<T> {
+    /// It was answered.
+    Read(T),
+    /// The model refused, or no answer could be read: asking again changes nothing.
+    Unreadable(String),
+    /// This question failed; it can be asked again.
+    Failed(String),
+}
+
+/// A grade by a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Graded {
+    /// The grade that the prompt has for what the model said.
+    pub grade: u8,
+    /// Why; empty if nothing was said.
+    pub reason: String,
+}
+
+/// What answers to questions came to, stored ones included: the same however often the work was cut off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Consumed {
+    /// Questions.
+    pub questions: u64,
+    /// Tokens and money, as servers counted them.
+    pub cost: Cost,
+}
+
+impl std::ops::AddAssign for Consumed {
+    fn add_assign(&mut self, other: Self) {
+        self.questions += other.questions;
+        self.cost += other.cost;
+    }
+}
+
+/// Which of the models is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// The one that writes.
+    Writer,
+    /// The one that validates.
+    Validator,
+}
+
+struct Model {
+    client: Client,
+    price: Price,
+}
+
+/// Asks models to write and to grade. Any number of threads may share it.
+pub struct Author {
+    prompts: Prompts,
+    attempts: u32,
+    temperature: Option<f64>,
+    writer: Model,
+    validator: Option<Model>,
+    at_once: usize,
+    is_replay: bool,
+    log: CallLog,
+    in_flight: RequestsInFlight,
+}
+
+impl AuthorPlan {
+    /// Checks the entries, as far as that can be said without their files.
+    ///
+    /// # Errors
+    /// The entry that is wrong, and what was expected.
+    pub fn validate(&self) -> Result<(), String> {
+        if self.attempts == 0 || self.attempts > 1000 {
+            return Err(format!("`attempts` is {}; expected 1 to 1000", self.attempts));
+        }
+        if self.replay.is_some() && (self.record.is_some() || self.cache.is_some()) {
+            return Err("`replay` replaces the model; remove `record` and `cache`".to_owned());
+        }
+        if let Some(temperature) = self.temperature.filter(|given| !(0.0..=2.0).contains(given)) {
+            return Err(format!("`temperature` is {temperature}; expected 0 to 2"));
+        }
+        if self.budget.dollars.is_some_and(|dollars| Money::from_dollars(dollars).is_none()) {
+            return Err("`budget.dollars` is not an amount; expected dollars, 0 or more".to_owned());
+        }
+        for model in [Some(&self.model), self.validator.as_ref()].into_iter().flatten() {
+            open::price(model)?;
+        }
+        Ok(())
+    }
+
+    /// Stands for all that an answer to the named prompts depends on.
+    ///
+    /// # Errors
+    /// When a prompt cannot be read.
+    pub fn version(&self, directory: &Path, asked: Asked, prompts: &[&str]) -> Result<String, AnnotateError> {
+        let known = self.prompts(directory)?;
+        let settings = match asked {
+            Asked::Writer => &self.model,
+            Asked::Validator => self.validator.as_ref().unwrap_or(&self.model),
+        };
+        let temperature = self.temperature.map_or_else(String::new, |temperature| temperature.to_string());
+        let attempts = self.attempts.to_string();
+        let mut parts = vec![settings.base_url.as_str(), &settings.model, &temperature, &attempts];
+        for name in prompts {
+            parts.push(&known.named(name)?.version);
+        }
+        Ok(digest(&parts)[..16].to_owned())
+    }
+
+    fn prompts(&self, directory: &Path) -> Result<Prompts, AnnotateError> {
+        let path = self.prompts.as_deref().map(|path| resolved(directory, path)).transpose()?;
+        Prompts::open(path.as_deref())
+    }
+}
+
+fn resolved(directory: &Path, path: &Path) -> Result<PathBuf, AnnotateError> {
+    quarry_files::member(directory, path)
+        .map_err(|problem| AnnotateError::Plan { path: directory.join(path), problem })
+}
+
+impl Author {
+    /// Makes the models of a plan ready; paths are relative to `directory`. Answers and the log of calls are kept in
+    /// `store`.
+    ///
+    /// # Errors
+    /// When a setting cannot work, a key is missing, or something cannot be read or written.
+    pub fn open(plan: &AuthorPlan, directory: &Path, store: &Path) -> Result<Self, AnnotateError> {
+        let wrong = |problem: String| AnnotateError::Plan {
+            path: directory.to_owned(),
+            problem: format!("[author]: {problem}"),
+        };
+        plan.validate().map_err(wrong)?;
+        let log = CallLog::open(&store.join("calls.jsonl"))?;
+        let money = plan.budget.dollars.and_then(Money::from_dollars);
+        let budget = Budget::new(Limits { tokens: plan.budget.tokens, money }, log.spent());
+        let model = |settings: &Settings| -> Result<Model, AnnotateError> {
+            let client = match &plan.replay {
+                Some(recording) => {
+                    let recording = Recording::open(&resolved(directory, recording)?)?;
+                    Client::replay(settings.clone(), recording)
+                }
+                None => Client::new(settings.clone()),
+            };
+            let mut client = client.map_err(|error| match error {
+                LlmError::Settings { problem } => wrong(problem),
+                error => AnnotateError::Model(error),
+            })?;
+            if plan.replay.is_none() {
+                let cache = plan.cache.as_deref().map(|cache| resolved(directory, cache)).transpose()?;
+                client = client.with_cache(Cache::open(&cache.unwrap_or_else(|| store.join("answers")))?);
+            }
+            if let Some(path) = &plan.record {
+                client = client.with_recording(&resolved(directory, path)?)?;
+            }
+            let client = client.with_budget(budget.clone()).map_err(|error| match error {
+                LlmError::Settings { problem } => wrong(problem),
+                error => AnnotateError::Model(error),
+            })?;
+            Ok(Model { client, price: open::price(settings).map_err(wrong)? })
+        };
+        Ok(Self {
+            prompts: plan.prompts(directory)?,
+            attempts: plan.attempts,
+            temperature: plan.temperature,
+            writer: model(&plan.model)?,
+            validator: plan.validator.as_ref().map(model).transpose()?,
+            at_once: plan.model.concurrency.max(1) as usize,
+            is_replay: plan.replay.is_some(),
+            log,
+            in_flight: RequestsInFlight::default(),
+        })
+    }
+
+    /// Maximum number of questions at the same time.
+    pub fn at_once(&self) -> usize {
+        self.at_once
+    }
+
+    /// Whether a recording answers, so that nothing is paid.
+    pub fn is_replay(&self) -> bool {
+        self.is_replay
+    }
+
+    fn model(&self, asked: Asked) -> &Model {
+        match asked {
+            Asked::Validator => self.validator.as_ref().unwrap_or(&self.writer),
+            Asked::Writer => &self.writer,
+        }
+    }
+
+    fn request(&self, prompt: &Prompt, values: &BTreeMap<&str, String>) -> ChatRequest {
+        let mut request = prompt.request(values);
+        request.temperature = self.temperature.or(request.temperature);
+        request
+    }
+
+    /// What the model that writes answers to a prompt that asks for a text.
+    ///
+    /// # Errors
+    /// When something is wrong that concerns all questions, or the user wants no more.
+    pub fn write(
+        &self,
+        prompt: &str,
+        values: &BTreeMap<&str, String>,
+        stop: &AtomicBool,
+        consumed: &mut Consumed,
+    ) -> Result<Written<String>, AnnotateError> {
+        let prompt = self.prompts.named(prompt)?;
+        self.ask(Asked::Writer, prompt, values, stop, consumed, |text| prompt.grammar().read_text(text))
+    }
+
+    /// The grade that a prompt gives.
+    ///
+    /// # Errors
+    /// As for [`Author::write`].
+    pub fn grade(
+        &self,
+        asked: Asked,
+        prompt: &str,
+        values: &BTreeMap<&str, String>,
+        stop: &AtomicBool,
+        consumed: &mut Consumed,
+    ) -> Result<Written<Graded>, AnnotateError> {
+        let prompt = self.prompts.named(prompt)?;
+        self.ask(asked, prompt, values, stop, consumed, |text| {
+            let answer = prompt.grammar().read(text)?;
+            let grade = answer.meaning.grade.ok_or("expected a verdict with a grade")?;
+            Ok(Graded { grade, reason: answer.reason })
+        })
+    }
+
+    fn ask<T>(
+        &self,
+        asked: Asked,
+        prompt: &Prompt,
+        values: &BTreeMap<&str, String>,
+        stop: &AtomicBool,
+        consumed: &mut Consumed,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Written<T>, AnnotateError> {
+        let mut request = self.request(prompt, values);
+        let model = self.model(asked);
+        let answer = |request: &ChatRequest| -> Result<String, Refused> {
+            if stop.load(Ordering::SeqCst) {
+                return Err(Refused::All(AnnotateError::Stopped));
+            }
+            let answer = self.call(model, request, stop).map_err(|error| match error {
+                Error::Model(error) if !concerns_all(&error) => match AnnotateError::from(error) {
+                    AnnotateError::Stopped => Refused::All(AnnotateError::Stopped),
+                    error => Refused::Failed(error.to_string()),
+                },
+                Error::Model(error) => Refused::All(error.into()),
+                Error::Other(error) => Refused::All(error),
+            })?;
+            consumed.questions += 1;
+            consumed.cost += answer.usage.map_or_else(Cost::default, |usage| model.price.of(usage));
+            match answer.stop {
+                Stop::Refusal => Err(Refused::Unreadable(format!("the model refused: {}", answer.text))),
+                Stop::Length => {
+                    let problem = "the answer reached `max_output_tokens` of its prompt and is cut";
+                    Err(Refused::Unreadable(problem.to_owned()))
+                }
+                Stop::Complete | Stop::Other(_) => Ok(answer.text),
+            }
+        };
+        Ok(match ask_until_read(self.attempts, &prompt.name, &mut request, answer, read) {
+            Ok(Ok(found)) => Written::Read(found),
+            Ok(Err(problem)) | Err(Refused::Unreadable(problem)) => Written::Unreadable(problem),
+            Err(Refused::Failed(problem)) => Written::Failed(problem),
+            Err(Refused::All(error)) => return Err(error),
+        })
+    }
+
+    /// One call, noted before it is sent.
+    fn call(&self, model: &Model, request: &ChatRequest, stop: &AtomicBool) -> Result<ChatAnswer, Error> {
+        let name = model.client.chat_name(request);
+        // An equal call that is running brings the answer for both.
+        let _asked = self.in_flight.enter(&name);
+        let worst = model.client.estimate_chat(std::slice::from_ref(request)).map_err(Error::Model)?.worst;
+        let mut failure = None;
+        let mut n_begun = 0;
+        let mut sending = || match self.log.begin(&name, worst) {
+            Ok(()) => {
+                n_begun += 1;
+                true
+            }
+            Err(error) => {
+                failure = Some(error);
+                false
+            }
+        };
+        let watch = CallControl { sending: &mut sending, is_over: &|| stop.load(Ordering::SeqCst) };
+        let (answer, booked) = model.client.chat_with_cost(request, watch);
+        if n_begun > 0 {
+            self.log.end(&name, n_begun, booked.cost).map_err(Error::Other)?;
+        }
+        if let Some(error) = failure {
+            return Err(Error::Other(error));
+        }
+        let answer = answer.map_err(Error::Model)?;
+        model.client.check_kept().map_err(Error::Model)?;
+        Ok(answer)
+    }
+
+    /// What questions to a prompt would cost: stored ones and the others, in the worst case and as it usually is.
+    ///
+    /// # Errors
+    /// When the prompt is unknown, or the cache cannot be read.
+    pub fn estimate(
+        &self,
+        asked: Asked,
+        prompt: &str,
+        values: &BTreeMap<&str, String>,
+    ) -> Result<(quarry_llm::Estimate, Cost), AnnotateError> {
+        let request = self.request(self.prompts.named(prompt)?, values);
+        let model = self.model(asked);
+        let estimate =
+            model.client.estimate_chat(std::slice::from_ref(&request)).map_err(AnnotateError::Model)?;
+        let bytes: usize = request.messages.iter().map(|message| message.content.len()).sum();
+        let usage = Usage { input_tokens: bytes as u64 / 4, output_tokens: TYPICAL_TOKENS };
+        let typical = if estimate.calls > 0 { model.price.of(usage) } else { Cost::default() };
+        Ok((estimate, typical))
+    }
+}
+
+/// How prompts call a language.
+#[must_use]
+pub fn language_title(name: &str) -> &str {
+    Language::named(name).map_or(name, |language| &language.title)
+}
+
+enum Refused {
+    Unreadable(String),
+    Failed(String),
+    All(AnnotateError),
+}
+
+enum Error {
+    Model(LlmError),
+    Other(AnnotateError),
+}

@@ -1,13 +1,15 @@
-"""Makes recording.jsonl of this example: serves what a judge would say, on loopback, and lets quarry build the plan with it.
+"""Makes the recordings of this example: serves what models would say, on loopback, and lets quarry build the plan with it.
 
-Which functions answer a query is written in ANSWERS; those of other queries are the ones that they were made of. Needed
-after a change of the prompt, of a source or of a query. Needs Python 3.11.
+Which functions answer a query is written in ANSWERS; those of other queries are the ones that they were made of. Summaries
+and written queries are made of the words in a function's name. Needed after a change of a prompt, of a source or of a
+query. Needs Python 3.11.
 
     python3 examples/build/record.py target/release/quarry
 """
 
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -35,7 +37,38 @@ ANSWERS = {
 }
 
 
+# Of these functions little is said in the query that is written for them, so that it is removed.
+VAGUE = ["clamp", "chunks", "Exists"]
+
+RECORDINGS = ["recording.jsonl", "written.jsonl"]
+
+
+def words(code):
+    """The words in the name of the first function of a code."""
+    name = re.search(r"(?:def|func(?: \([^)]*\))?|function) (\w+)", code)[1]
+    return name, re.sub(r"_|(?<=[a-z])(?=[A-Z])", " ", name).lower()
+
+
+def written(system, text):
+    """What is written for a function, or None if the question is another one."""
+    if system.startswith("You document"):
+        return f"Does this with what it is given: {words(text)[1]}."
+    if "search engine" in system:
+        name, query = words(text)
+        if name in VAGUE:
+            query = "helper"
+        return json.dumps({"Query": query if "keywords" in system else f"how to {query}"})
+    if system.startswith("Say how well"):
+        is_vague = words(text)[0] in VAGUE
+        why = "It does less than half." if is_vague else "It does that."
+        return json.dumps({"explanation": why, "related_score": "1" if is_vague else "3"})
+    return None
+
+
 def answer(messages):
+    text = written(messages[0]["content"], messages[-1]["content"])
+    if text is not None:
+        return text
     texts = messages[-1]["content"]
     names = [name for query, names in ANSWERS.items() if query in texts for name in names]
     is_answer = any(f" {name}(" in texts or f" {name}<" in texts for name in names)
@@ -67,12 +100,15 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         copy = pathlib.Path(directory, "build")
         shutil.copytree(HERE, copy, ignore=shutil.ignore_patterns("*.build"))
-        judge = (copy / "judge.toml").read_text()
-        (copy / "judge.toml").write_text(judge.replace("replay =", "record ="))
-        (copy / "recording.jsonl").unlink(missing_ok=True)
+        for name in ["judge.toml", "plan.toml"]:
+            text = (copy / name).read_text()
+            (copy / name).write_text(text.replace("replay =", "record ="))
+        for name in RECORDINGS:
+            (copy / name).unlink(missing_ok=True)
         subprocess.run([quarry, "data", "build", copy / "plan.toml"], check=True)
-        lines = sorted((copy / "recording.jsonl").read_text().splitlines())
-        (HERE / "recording.jsonl").write_text("\n".join(lines) + "\n")
+        for name in RECORDINGS:
+            lines = sorted((copy / name).read_text().splitlines())
+            (HERE / name).write_text("\n".join(lines) + "\n")
     server.shutdown()
 
 

@@ -7,6 +7,7 @@ mod log;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use quarry_llm::budget::Price;
 use quarry_llm::{
@@ -75,6 +76,17 @@ pub enum Written<T> {
     Failed(String),
 }
 
+impl<T> Written<T> {
+    /// The same with another answer, if there is one.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Written<U> {
+        match self {
+            Self::Read(answer) => Written::Read(change(answer)),
+            Self::Unreadable(problem) => Written::Unreadable(problem),
+            Self::Failed(problem) => Written::Failed(problem),
+        }
+    }
+}
+
 /// A grade by a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graded {
@@ -93,10 +105,10 @@ pub struct Consumed {
     pub cost: Cost,
 }
 
-impl std::ops::AddAssign for Consumed {
-    fn add_assign(&mut self, other: Self) {
-        self.questions += other.questions;
-        self.cost += other.cost;
+impl Consumed {
+    fn add(&mut self, answer: &ChatAnswer, price: Price) {
+        self.questions += 1;
+        self.cost += answer.usage.map_or_else(Cost::default, |usage| price.of(usage));
     }
 }
 
@@ -125,6 +137,7 @@ pub struct Author {
     is_replay: bool,
     log: CallLog,
     in_flight: RequestsInFlight,
+    consumed: Mutex<Consumed>,
 }
 
 impl AuthorPlan {
@@ -231,7 +244,13 @@ impl Author {
             is_replay: plan.replay.is_some(),
             log,
             in_flight: RequestsInFlight::default(),
+            consumed: Mutex::default(),
         })
+    }
+
+    /// What all answers came to since it was opened.
+    pub fn consumed(&self) -> Consumed {
+        *self.consumed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Maximum number of questions at the same time.
@@ -266,10 +285,9 @@ impl Author {
         prompt: &str,
         values: &BTreeMap<&str, String>,
         stop: &AtomicBool,
-        consumed: &mut Consumed,
     ) -> Result<Written<String>, AnnotateError> {
         let prompt = self.prompts.named(prompt)?;
-        self.ask(Asked::Writer, prompt, values, stop, consumed, |text| prompt.grammar().read_text(text))
+        self.ask(Asked::Writer, prompt, values, stop, |text| prompt.grammar().read_text(text))
     }
 
     /// The grade that a prompt gives.
@@ -282,10 +300,9 @@ impl Author {
         prompt: &str,
         values: &BTreeMap<&str, String>,
         stop: &AtomicBool,
-        consumed: &mut Consumed,
     ) -> Result<Written<Graded>, AnnotateError> {
         let prompt = self.prompts.named(prompt)?;
-        self.ask(asked, prompt, values, stop, consumed, |text| {
+        self.ask(asked, prompt, values, stop, |text| {
             let answer = prompt.grammar().read(text)?;
             let grade = answer.meaning.grade.ok_or("expected a verdict with a grade")?;
             Ok(Graded { grade, reason: answer.reason })
@@ -298,7 +315,6 @@ impl Author {
         prompt: &Prompt,
         values: &BTreeMap<&str, String>,
         stop: &AtomicBool,
-        consumed: &mut Consumed,
         read: impl Fn(&str) -> Result<T, String>,
     ) -> Result<Written<T>, AnnotateError> {
         let mut request = self.request(prompt, values);
@@ -315,8 +331,7 @@ impl Author {
                 Error::Model(error) => Refused::All(error.into()),
                 Error::Other(error) => Refused::All(error),
             })?;
-            consumed.questions += 1;
-            consumed.cost += answer.usage.map_or_else(Cost::default, |usage| model.price.of(usage));
+            self.consumed.lock().unwrap_or_else(PoisonError::into_inner).add(&answer, model.price);
             match answer.stop {
                 Stop::Refusal => Err(Refused::Unreadable(format!("the model refused: {}", answer.text))),
                 Stop::Length => {

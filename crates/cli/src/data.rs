@@ -11,6 +11,7 @@ mod formats;
 mod intent;
 mod pull;
 mod split;
+mod written;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -59,6 +60,8 @@ enum Command {
     Status(Box<build::StatusArgs>),
     /// Make training pairs out of source trees
     Pairs(pairs::PairsArgs),
+    /// Report on the call graph of a build, and on the queries that a model wrote
+    Written(written::WrittenArgs),
 }
 
 /// Files to read, as most of the commands take them.
@@ -109,5 +112,6 @@ pub fn run(args: DataArgs) -> anyhow::Result<ExitCode> {
         Command::Pull(args) => pull::run(&args),
         Command::Split(args) => split::run(&args),
         Command::Pairs(args) => pairs::run(&args),
+        Command::Written(args) => written::run(&args),
     }
 }

@@ -8,16 +8,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use quarry_annotate::Judging;
 use quarry_eval::method::LoadModel;
 
+use crate::annotation;
+use crate::authoring::Authoring;
 use crate::candidates::{self, Methods};
 use crate::card;
 use crate::error::FactoryError;
 use crate::export;
+use crate::graph;
 use crate::labels::{self, Labelling};
-use crate::plan::Plan;
+use crate::plan::{Plan, QueryKind};
 use crate::pool;
 use crate::query;
 use crate::source::{Opened, RECORDS};
 use crate::step::{self, Key, Step, Store, write_file};
+use crate::written::{self, Extract};
 
 /// The steps of the last build in a directory.
 pub(crate) const BUILD: &str = "build.json";
@@ -94,6 +98,23 @@ impl Build<'_> {
         step::directory_of(self.root, key)
     }
 
+    /// Makes the call graph of the sources, and has the functions of the pool summarized; the latter step.
+    fn annotate(
+        &mut self,
+        plan: &Plan,
+        authoring: &Authoring<'_>,
+        (sources, records): (&[Key], &[PathBuf]),
+        pool: &Key,
+    ) -> Result<Key, FactoryError> {
+        let sources: Vec<&Key> = sources.iter().collect();
+        let graph =
+            self.run(graph::step(plan.seed, &sources), |step, _| graph::write(plan.seed, records, step))?;
+        let (at_pool, at_graph) = (self.at(pool), self.at(&graph));
+        let inputs = annotation::Inputs { pool: &at_pool, graph: &at_graph, sources: records };
+        let step = annotation::step(plan, authoring, pool, &graph, &sources)?;
+        self.run(step, |step, _| annotation::write(plan, authoring, &inputs, step))
+    }
+
     /// All steps of a plan; the pool, and the exports by their formats. Keys depend on keys alone, so that steps that
     /// are only looked for need no output of the ones before.
     fn all(&mut self, plan: &Plan) -> Result<(Key, Vec<(String, Key)>), FactoryError> {
@@ -108,10 +129,34 @@ impl Build<'_> {
         let pool = self.run(step, |step, _| pool::write(&plan.pool, &records, step))?;
         let at_pool = self.at(&pool);
 
-        let mut of_sources = Vec::new();
+        let authoring = plan.author.as_ref().map(|author| Authoring {
+            plan: author,
+            directory: plan.directory(),
+            root: self.root,
+            stop,
+        });
+        let authoring = authoring.filter(|_| plan.has_author());
+        let annotations = match &authoring {
+            Some(authoring) => Some(self.annotate(plan, authoring, (&sources, &records), &pool)?),
+            None => None,
+        };
+        let (mut of_sources, mut written) = (Vec::new(), Vec::new());
         for queries in &plan.queries {
-            let step = query::step(queries, plan.seed, &pool)?;
-            of_sources.push(self.run(step, |step, _| query::write(queries, plan.seed, &at_pool, step))?);
+            let key = match (&authoring, &annotations) {
+                (Some(authoring), Some(annotations)) if queries.kind == QueryKind::Written => {
+                    let step = written::step(queries, plan.seed, authoring, &pool, annotations)?;
+                    let inputs = (&*at_pool, &*self.at(annotations));
+                    let key = self
+                        .run(step, |step, _| written::write(queries, plan.seed, authoring, inputs, step))?;
+                    written.push(key.clone());
+                    key
+                }
+                _ => {
+                    let step = query::step(queries, plan.seed, &pool)?;
+                    self.run(step, |step, _| query::write(queries, plan.seed, &at_pool, step))?
+                }
+            };
+            of_sources.push(key);
         }
         let step = query::merge_step(&of_sources.iter().collect::<Vec<_>>());
         let of_sources: Vec<PathBuf> = of_sources.iter().map(|source| self.at(source)).collect();
@@ -139,11 +184,21 @@ impl Build<'_> {
             self.run(step, |step, _| export::write_splits(&plan.splits, plan.seed, &at_labels, step))?;
         let at_splits = self.at(&splits);
 
+        let at_written: Vec<PathBuf> = written.iter().map(|written| self.at(written)).collect();
         let mut exports = Vec::new();
         for export in &plan.exports {
-            let step = export::step(export, &plan.splits, &[&pool, &queries, &splits]);
+            let mut inputs = vec![&pool, &queries, &splits];
+            if Extract::named(&export.format).is_some() {
+                inputs.extend(&written);
+            }
+            let step = export::step(export, &plan.splits, &inputs);
             let key = self.run(step, |step, workspace| {
-                let inputs = export::Inputs { pool: &at_pool, queries: &at_queries, splits: &at_splits };
+                let inputs = export::Inputs {
+                    pool: &at_pool,
+                    queries: &at_queries,
+                    splits: &at_splits,
+                    written: &at_written,
+                };
                 export::write(export, &plan.splits, &inputs, (step, workspace))
             })?;
             exports.push((export.format.clone(), key));

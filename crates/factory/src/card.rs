@@ -88,6 +88,7 @@ pub(crate) fn markdown(plan: &Plan, steps: &[Step], removed: &[Removed], shares:
             let kind = match query.kind {
                 QueryKind::Docstrings => "documentation of the codes",
                 QueryKind::File => "a file of queries",
+                QueryKind::Written => "written by a model for the codes, validated in reverse",
             };
             [query.name.clone(), kind.to_owned(), number("read").to_string(), number("kept").to_string()]
         })

@@ -56,7 +56,11 @@ pub fn compare(first: &Path, second: &Path) -> Result<Comparison, FactoryError> 
     Ok(comparison)
 }
 
-fn read(directory: &Path) -> Result<Vec<Step>, FactoryError> {
+/// The steps of what was built last in a directory.
+///
+/// # Errors
+/// When nothing was built there, or it cannot be read.
+pub(crate) fn read(directory: &Path) -> Result<Vec<Step>, FactoryError> {
     let path = directory.join(BUILD);
     let text = std::fs::read(&path).map_err(FactoryError::read(&path))?;
     serde_json::from_slice(&text).map_err(|error| FactoryError::Line {

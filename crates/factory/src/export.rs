@@ -20,6 +20,7 @@ use crate::pool::{POOL, PoolReader};
 use crate::query::QUERIES;
 use crate::record::{CodeRecord, LabelledPair, QueryRecord};
 use crate::step::{Key, Step};
+use crate::written::{self, Extract};
 
 /// Change when the same input gives another output.
 const SPLIT_VERSION: u32 = 1;
@@ -79,6 +80,8 @@ pub(crate) struct Inputs<'i> {
     pub(crate) pool: &'i Path,
     pub(crate) queries: &'i Path,
     pub(crate) splits: &'i Path,
+    /// Queries that a model wrote, with summaries.
+    pub(crate) written: &'i [PathBuf],
 }
 
 /// Writes one export to a step's directory.
@@ -94,6 +97,19 @@ pub(crate) fn write(
     let parts = parts(plan, splits);
     if plan.format == TRAINING_PAIRS {
         return write_training_pairs(&parts, inputs, step);
+    }
+    if let Some(extract) = Extract::named(&plan.format) {
+        let summaries = written::summaries(inputs.written)?;
+        let mut counts = BTreeMap::new();
+        for part in parts {
+            let name = format!("{part}.jsonl");
+            let pairs = part_file(inputs.splits, part);
+            counts.insert(
+                name.clone(),
+                written::write_extract(extract, &pairs, &summaries, &step.join(&name))?,
+            );
+        }
+        return Ok(counts);
     }
     let Some(target) = Target::named(&plan.format) else {
         return Err(FactoryError::step("export", format!("there is no format {:?}", plan.format)));

@@ -6,6 +6,9 @@
 //! redoes what depends on it, and a build that was killed goes on. Between the steps are functions of values: what a
 //! function is ([`extract_records`]), which are kept ([`Filter`]), which queries look for code ([`Intents`]).
 
+mod analysis;
+mod annotation;
+mod authoring;
 mod build;
 mod calls;
 mod candidates;
@@ -15,16 +18,20 @@ mod error;
 mod export;
 mod filter;
 mod function;
+mod graph;
 mod intent;
 mod jsonl;
 mod labels;
+mod order;
 mod plan;
 mod pool;
 mod query;
 mod record;
 mod source;
 mod step;
+mod written;
 
+pub use analysis::{CallRow, QualityRow, WrittenReport};
 pub use build::{Built, Event, Tools, build, rehearse};
 pub use calls::{CallKind, Project, classify};
 pub use compare::{Comparison, StepChange, compare};

@@ -5,6 +5,7 @@ mod locate;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use quarry_annotate::AuthorPlan;
 use quarry_corpus::dataset::split::Part;
 use quarry_corpus::pairs::Extent;
 use quarry_eval::method::Method;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::FactoryError;
 use crate::filter;
+use crate::written::{self, Extract};
 use locate::{At, line_of};
 
 /// Maximum size of a plan's file, in bytes.
@@ -33,6 +35,8 @@ pub struct Plan {
     pub seed: u64,
     pub(crate) sources: Vec<SourcePlan>,
     pub(crate) pool: PoolPlan,
+    pub(crate) author: Option<AuthorPlan>,
+    pub(crate) annotation: AnnotationPlan,
     pub(crate) queries: Vec<QueryPlan>,
     pub(crate) candidates: CandidatePlan,
     pub(crate) labels: Vec<LabelPlan>,
@@ -52,6 +56,10 @@ struct PlanFile {
     sources: Vec<SourcePlan>,
     #[serde(default)]
     pool: PoolPlan,
+    #[serde(default)]
+    author: Option<AuthorPlan>,
+    #[serde(default)]
+    annotation: AnnotationPlan,
     #[serde(default)]
     queries: Vec<QueryPlan>,
     #[serde(default)]
@@ -127,6 +135,24 @@ pub(crate) enum Documentation {
     Kept,
 }
 
+/// What models are told when they summarize functions.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct AnnotationPlan {
+    /// Whether they see the summaries of what a function calls in its project.
+    pub(crate) callees: bool,
+    /// Functions of other packages that are called less often, in all sources, are explained to them.
+    pub(crate) unpopular_below: u64,
+    /// Directory with documentation of such functions, a file each.
+    pub(crate) documentation: Option<PathBuf>,
+}
+
+impl Default for AnnotationPlan {
+    fn default() -> Self {
+        Self { callees: true, unpopular_below: 10, documentation: None }
+    }
+}
+
 /// Where queries come from.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -145,7 +171,10 @@ pub(crate) struct QueryPlan {
     /// Names of filters of queries.
     #[serde(default)]
     pub(crate) filters: Vec<String>,
-    /// Maximum number of queries, drawn by the seed.
+    /// Styles in which queries are written.
+    #[serde(default = "keyword")]
+    pub(crate) styles: Vec<String>,
+    /// Maximum number of queries, drawn by the seed; of functions, where queries are written.
     #[serde(default)]
     pub(crate) maximum: Option<usize>,
 }
@@ -157,6 +186,12 @@ pub(crate) enum QueryKind {
     Docstrings,
     /// A file: a query a line, or any format of data sets that holds queries or pairs.
     File,
+    /// What a model writes for functions, validated in reverse.
+    Written,
+}
+
+fn keyword() -> Vec<String> {
+    vec!["keyword".to_owned()]
 }
 
 /// Filters that queries can go through.
@@ -238,7 +273,7 @@ pub(crate) struct ExportPlan {
 }
 
 /// The formats of exports: what `quarry train` reads, and formats of `quarry data convert`.
-pub(crate) const EXPORT_FORMATS: [&str; 12] = [
+pub(crate) const EXPORT_FORMATS: [&str; 14] = [
     TRAINING_PAIRS,
     "beir",
     "coir",
@@ -251,6 +286,8 @@ pub(crate) const EXPORT_FORMATS: [&str; 12] = [
     "mteb-parquet",
     "query-code",
     "query4code",
+    "query4code-summaries",
+    "query4code-triples",
 ];
 
 /// What `quarry train` reads.
@@ -298,8 +335,23 @@ impl Plan {
     fn resolve(path: &Path, file: PlanFile) -> Result<Self, Wrong> {
         file.validate()?;
         let directory = path.parent().unwrap_or(Path::new(""));
-        let PlanFile { title, seed, mut sources, pool, mut queries, candidates, mut labels, splits, exports } =
-            file;
+        let PlanFile {
+            title,
+            seed,
+            mut sources,
+            pool,
+            author,
+            mut annotation,
+            mut queries,
+            candidates,
+            mut labels,
+            splits,
+            exports,
+        } = file;
+        if let Some(path) = &mut annotation.documentation {
+            *path = member(directory, path)
+                .map_err(|problem| wrong([At::Key("annotation"), At::Key("documentation")], problem))?;
+        }
         let resolve = |at: [At; 3], path: &mut PathBuf| {
             *path = member(directory, path).map_err(|problem| wrong(at, problem))?;
             Ok(())
@@ -324,6 +376,8 @@ impl Plan {
             seed,
             sources,
             pool,
+            author,
+            annotation,
             queries,
             candidates,
             labels,
@@ -343,6 +397,12 @@ impl Plan {
     pub fn candidates_per_query(&self) -> usize {
         let CandidatePlan { encoders, union, k } = &self.candidates;
         k * (usize::from(!encoders.is_empty()) + union.len())
+    }
+
+    /// Whether a model writes queries.
+    #[must_use]
+    pub fn has_author(&self) -> bool {
+        self.queries.iter().any(|query| query.kind == QueryKind::Written)
     }
 
     /// Whether a judge labels pairs.
@@ -380,6 +440,9 @@ impl PlanFile {
         }
         names("queries", self.queries.iter().map(|query| query.name.as_str()))?;
         self.validate_pool()?;
+        if let Some(author) = &self.author {
+            author.validate().map_err(|problem| wrong([At::Key("author")], problem))?;
+        }
         self.validate_queries()?;
         self.validate_candidates()?;
         self.validate_labels()?;
@@ -412,12 +475,24 @@ impl PlanFile {
                         problem: "`kind = \"file\"` needs `path`, the file of queries".into(),
                     });
                 }
-                (QueryKind::Docstrings, Some(_)) => {
+                (QueryKind::Docstrings | QueryKind::Written, Some(_)) => {
                     let problem =
-                        "`path` is for `kind = \"file\"`; docstrings are in the pool: remove it".into();
+                        "`path` is for `kind = \"file\"`; other queries are made of the pool: remove it"
+                            .into();
                     return Err(Wrong { at: at("path"), problem });
                 }
                 _ => {}
+            }
+            if query.kind == QueryKind::Written && self.author.is_none() {
+                let problem = "`kind = \"written\"` needs [author], the model that writes; add it".into();
+                return Err(Wrong { at: at("kind"), problem });
+            }
+            if query.styles.is_empty() {
+                let problem = "expected one style or more in `styles`, found none".into();
+                return Err(Wrong { at: at("styles"), problem });
+            }
+            for (item, name) in query.styles.iter().enumerate() {
+                known([at("styles"), vec![At::Item(item)]].concat(), "a style", name, &written::styles())?;
             }
             for (item, name) in query.filters.iter().enumerate() {
                 let at = [at("filters"), vec![At::Item(item)]].concat();
@@ -521,6 +596,12 @@ impl PlanFile {
                 return Err(Wrong { at: at("format"), problem });
             }
             known(at("format"), "a format", &export.format, &EXPORT_FORMATS)?;
+            let is_extract = Extract::named(&export.format).is_some();
+            if is_extract && !self.queries.iter().any(|query| query.kind == QueryKind::Written) {
+                let problem =
+                    format!("{:?} needs [[queries]] of `kind = \"written\"`, found none", export.format);
+                return Err(Wrong { at: at("format"), problem });
+            }
             for (item, part) in export.parts.iter().enumerate() {
                 let parts: Vec<&str> = self.splits.parts.keys().map(String::as_str).collect();
                 known([at("parts"), vec![At::Item(item)]].concat(), "a part of [splits]", part, &parts)?;

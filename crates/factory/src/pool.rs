@@ -157,7 +157,7 @@ pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Fact
     write_file(path, &text)
 }
 
-fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, FactoryError> {
+pub(crate) fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, FactoryError> {
     let text = std::fs::read(path).map_err(FactoryError::read(path))?;
     serde_json::from_slice(&text).map_err(|error| FactoryError::Line {
         path: path.to_owned(),

@@ -57,7 +57,7 @@ pub(crate) fn step(plan: &QueryPlan, seed: u64, pool: &Key) -> Result<Step, Fact
         Some(path) => Some(content_hash(path)?),
         None => None,
     };
-    let rules = plan.filters.iter().any(|filter| filter == "intent").then(|| Intents::builtin_text());
+    let rules = rules_of(plan);
     // Where the file lies does not count.
     let seed = plan.maximum.map(|_| seed);
     let identity = Identity { plan: QueryPlan { path: None, ..plan.clone() }, seed, content, rules };
@@ -101,14 +101,36 @@ pub(crate) fn write(
             Ok(())
         })?,
         (QueryKind::File, Some(path)) => read_file(path, &mut |text| found.add(text, None))?,
-        (QueryKind::File, None) => {}
+        (QueryKind::File, None) | (QueryKind::Written, _) => {}
     }
+    finish(plan, seed, found, (BTreeMap::new(), Vec::new()), step)
+}
+
+/// The rules of the intent filter, if a source of queries asks it.
+pub(crate) fn rules_of(plan: &QueryPlan) -> Option<&'static str> {
+    plan.filters.iter().any(|filter| filter == "intent").then(|| Intents::builtin_text())
+}
+
+/// Filters and draws the queries of a source, and writes them with what was removed, also before: counts, and texts with
+/// the rules that removed them.
+///
+/// # Errors
+/// When they cannot be written.
+pub(crate) fn finish(
+    plan: &QueryPlan,
+    seed: u64,
+    found: Found,
+    (mut counts, removed): (BTreeMap<String, u64>, Vec<(String, String)>),
+    step: &Path,
+) -> Result<BTreeMap<String, u64>, FactoryError> {
     let n_read = found.n_read;
     let containing: Vec<String> = plan.containing.iter().map(|word| word.to_lowercase()).collect();
     let filters_intent = plan.filters.iter().any(|filter| filter == "intent");
     let intents = Intents::builtin();
-    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     let mut excluded = Writer::create(&step.join(EXCLUDED))?;
+    for (text, rule) in removed {
+        excluded.write(&Excluded { text: &text, rule })?;
+    }
     let mut kept = Vec::new();
     for (text, codes) in found.queries {
         let rule = rule_against(&text, &containing, filters_intent.then_some(intents));
@@ -163,14 +185,14 @@ fn drawn(queries: Vec<(String, Vec<String>)>, maximum: usize, seed: u64) -> Vec<
 
 /// Queries with distinct texts, in the order in which they came.
 #[derive(Default)]
-struct Found {
+pub(crate) struct Found {
     queries: Vec<(String, Vec<String>)>,
     places: HashMap<u128, usize>,
     n_read: u64,
 }
 
 impl Found {
-    fn add(&mut self, text: &str, code: Option<String>) {
+    pub(crate) fn add(&mut self, text: &str, code: Option<String>) {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         if text.is_empty() {
             return;

@@ -71,6 +71,22 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
     );
     check("kind = \"docstrings\"", "kind = \"file\"", 9, &["needs `path`"]);
     check("kind = \"docstrings\"", "kind = \"docstrings\"\npath = \"x\"", 10, &["remove it"]);
+    check("kind = \"docstrings\"", "kind = \"written\"", 9, &["needs [author]"]);
+    check("kind = \"docstrings\"", "kind = \"docstrings\"\nstyles = []", 10, &["expected one style"]);
+    check(
+        "kind = \"docstrings\"",
+        "kind = \"docstrings\"\nstyles = [\"keywords\"]",
+        10,
+        &["did you mean \"keyword\"?"],
+    );
+    check("\"beir\"", "\"query4code-triples\"", 13, &["needs [[queries]] of `kind = \"written\"`"]);
+    check(
+        "[[queries]]",
+        "[author]\nattempts = 0\n[author.model]\nprovider = \"openai-compatible\"\nbase_url = \"http://localhost\"\n\
+         model = \"m\"\n[[queries]]",
+        7,
+        &["`attempts` is 0"],
+    );
     check("kind = \"docstrings\"", "kind = \"docstrings\"\nmaximum = 0", 10, &["expected 1 or more"]);
     check(
         "kind = \"docstrings\"",
@@ -113,7 +129,9 @@ fn links_that_lead_out_of_the_directory_of_a_plan_are_refused() {
 fn known_entries(table: &str) -> Vec<String> {
     let surprise = match table {
         "" => format!("surprise = 1\n{PLAN}"),
-        "pool" | "candidates" | "splits" => format!("{PLAN}[{table}]\nsurprise = 1\n"),
+        "author" | "annotation" | "pool" | "candidates" | "splits" => {
+            format!("{PLAN}[{table}]\nsurprise = 1\n")
+        }
         _ => PLAN.replacen(&format!("[[{table}]]"), &format!("[[{table}]]\nsurprise = 1"), 1),
     };
     let message = open(&surprise).unwrap_err().to_string();
@@ -126,7 +144,19 @@ fn every_entry_is_documented_and_nothing_else_is() {
     let text = include_str!("../../../../docs/reference/build-plans.md");
     let plan = text.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
     let documented: toml::Table = plan.parse().unwrap();
-    for table in ["", "sources", "pool", "queries", "candidates", "labels", "splits", "exports"] {
+    let tables = [
+        "",
+        "sources",
+        "pool",
+        "author",
+        "annotation",
+        "queries",
+        "candidates",
+        "labels",
+        "splits",
+        "exports",
+    ];
+    for table in tables {
         let found = match table {
             "" => &documented,
             _ => match &documented[table] {
@@ -142,6 +172,9 @@ fn every_entry_is_documented_and_nothing_else_is() {
     }
     for (name, about) in filter::filters() {
         assert!(text.contains(&format!("| `{name}` | {about} |")), "{name}");
+    }
+    for style in written::styles() {
+        assert!(text.contains(style), "{style}");
     }
     for format in EXPORT_FORMATS {
         assert!(text.contains(&format!("`{format}`")), "{format}");

@@ -1,0 +1,204 @@
+//! What the papers report of calls and written queries, for a build.
+
+use std::path::Path;
+
+use crate::compare;
+use crate::error::FactoryError;
+use crate::graph::{self, Statistics};
+use crate::jsonl;
+use crate::step::{self, Step};
+use crate::written::{WRITTEN, WrittenQuery};
+
+/// Calls of one kind, as Query4Code counts them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CallRow {
+    /// Which calls.
+    pub kind: &'static str,
+    /// All of them.
+    pub calls: u64,
+    /// Of a function, on average.
+    pub mean: f64,
+    /// Of a function, at most.
+    pub maximum: u64,
+    /// Functions with one or more, in proportion.
+    pub functions: f64,
+    /// Of the calls of both kinds, in proportion.
+    pub share: f64,
+    /// Mean, maximum and share of calls that the paper gives for 100 repositories.
+    pub published: (f64, u64, f64),
+}
+
+/// Written queries of functions with a number of calls.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct QualityRow {
+    /// Calls of functions of the project; the last row has all with more.
+    pub calls: u64,
+    /// Whether the model was shown summaries of callees.
+    pub with_callees: bool,
+    /// Queries.
+    pub queries: u64,
+    /// Their mean score in reverse validation, from 0 to 3.
+    pub score: f64,
+    /// Those that were kept, in proportion.
+    pub kept: f64,
+}
+
+/// What a build says of calls and written queries.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WrittenReport {
+    /// Functions in the call graph.
+    pub functions: u64,
+    /// Calls, in the project and of other packages.
+    pub calls: [CallRow; 2],
+    /// Queries by class, 1 to 4.
+    pub classes: [u64; 4],
+    /// Answers that could not be read.
+    pub unreadable: u64,
+    /// Queries by the number of calls of their function, without and with summaries of callees.
+    pub quality: Vec<QualityRow>,
+    /// Tokens of all questions.
+    pub tokens: u64,
+    /// Money, in dollars, where prices are known.
+    pub dollars: f64,
+}
+
+/// Calls from this number on are one row.
+const MANY_CALLS: u64 = 5;
+
+impl WrittenReport {
+    /// Reads the last build in a directory.
+    ///
+    /// # Errors
+    /// When there is none, or it has no written queries.
+    pub fn read(root: &Path) -> Result<Self, FactoryError> {
+        let steps = compare::read(root)?;
+        let missing = || {
+            FactoryError::step(
+                "calls",
+                "expected a build with queries of `kind = \"written\"`, found none; add some, and build",
+            )
+        };
+        let of =
+            |kind: &'static str| steps.iter().filter(move |step| step.name.split(' ').next() == Some(kind));
+        let graph = of("calls").next().ok_or_else(missing)?;
+        let statistics = graph::statistics(&step::directory_of(root, &graph.key()))?;
+        let mut written: Vec<WrittenQuery> = Vec::new();
+        for step in of("queries") {
+            let path = step::directory_of(root, &step.key()).join(WRITTEN);
+            if path.exists() {
+                written.extend(jsonl::read_all::<WrittenQuery>(&path)?);
+            }
+        }
+        let sum = |name: &str| -> u64 {
+            let paid = of("annotations").chain(of("queries"));
+            paid.filter_map(|step: &Step| step.counts.get(name)).sum()
+        };
+        let mut classes = [0; 4];
+        for query in &written {
+            if let Some(class) = classes.get_mut(usize::from(query.class.saturating_sub(1))) {
+                *class += 1;
+            }
+        }
+        Ok(Self {
+            functions: statistics.functions,
+            calls: call_rows(&statistics),
+            classes,
+            unreadable: sum("removed by unreadable answers"),
+            quality: quality(&written),
+            tokens: sum("tokens"),
+            dollars: sum("millionths of a dollar") as f64 / 1e6,
+        })
+    }
+
+    /// Queries that were kept.
+    #[must_use]
+    pub fn kept(&self) -> u64 {
+        self.classes[0] + self.classes[1]
+    }
+}
+
+fn proportion(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+fn call_rows(statistics: &Statistics) -> [CallRow; 2] {
+    let all = statistics.project.calls + statistics.third_party.calls;
+    [
+        ("in the project", &statistics.project, (5.11, 137, 0.465)),
+        ("of other packages", &statistics.third_party, (3.24, 120, 0.535)),
+    ]
+    .map(|(kind, found, published)| CallRow {
+        kind,
+        calls: found.calls,
+        mean: proportion(found.calls, statistics.functions),
+        maximum: found.maximum,
+        functions: proportion(found.functions, statistics.functions),
+        share: proportion(found.calls, all),
+        published,
+    })
+}
+
+/// How well functions answer the queries that were written for them, by the number of calls (figure 2).
+fn quality(written: &[WrittenQuery]) -> Vec<QualityRow> {
+    let mut rows = Vec::new();
+    for calls in 0..=MANY_CALLS {
+        for with_callees in [false, true] {
+            let fits = |query: &&WrittenQuery| {
+                query.project_calls.min(MANY_CALLS) == calls && (query.callees > 0) == with_callees
+            };
+            let found: Vec<&WrittenQuery> = written.iter().filter(fits).collect();
+            let queries = found.len() as u64;
+            if queries > 0 {
+                let score: u64 = found.iter().map(|query| u64::from(query.score)).sum();
+                let kept = found.iter().filter(|query| query.class <= 2).count() as u64;
+                let (score, kept) = (proportion(score, queries), proportion(kept, queries));
+                rows.push(QualityRow { calls, with_callees, queries, score, kept });
+            }
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(project_calls: u64, callees: u64, score: u8) -> WrittenQuery {
+        WrittenQuery {
+            code_id: String::new(),
+            style: String::new(),
+            query: String::new(),
+            query_id: String::new(),
+            summary: String::new(),
+            score,
+            class: 4 - score,
+            explanation: String::new(),
+            callees,
+            project_calls,
+            third_party_calls: 0,
+        }
+    }
+
+    #[test]
+    fn quality_is_by_calls_and_by_what_the_model_was_shown() {
+        let rows = quality(&[
+            query(0, 0, 3),
+            query(0, 0, 0),
+            query(2, 1, 2),
+            query(2, 0, 1),
+            query(9, 1, 3),
+            query(5, 1, 1),
+        ]);
+        let found: Vec<_> =
+            rows.iter().map(|row| (row.calls, row.with_callees, row.queries, row.score, row.kept)).collect();
+        assert_eq!(
+            found,
+            [
+                (0, false, 2, 1.5, 0.5),
+                (2, false, 1, 1.0, 0.0),
+                (2, true, 1, 2.0, 1.0),
+                (5, true, 2, 2.0, 0.5)
+            ]
+        );
+    }
+}

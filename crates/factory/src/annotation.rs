@@ -1,0 +1,381 @@
+//! Summaries of functions, written by a model, callees first: each from its code, from the summaries of what it calls in
+//! its project, and from explanations of what it calls in packages that few use (Query4Code, 2024, section 3).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use quarry_annotate::{Asked, Author, Consumed, language_title};
+use quarry_files::read_regular_text;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::authoring::{Authoring, stopped};
+use crate::error::FactoryError;
+use crate::graph::{APIS, Api, GRAPH, Node};
+use crate::jsonl::{self, RandomReader, Writer};
+use crate::plan::{AnnotationPlan, Documentation, Plan, QueryKind};
+use crate::pool::POOL;
+use crate::record::CodeRecord;
+use crate::step::{Key, Step, sha256};
+
+/// Changes when the same answers give other annotations.
+const VERSION: u32 = 1;
+
+/// Summaries of functions.
+pub(crate) const ANNOTATIONS: &str = "annotations.jsonl";
+/// Functions without one, and why.
+const EXCLUDED: &str = "excluded.jsonl";
+/// Explanations of functions of other packages.
+const EXPLANATIONS: &str = "explanations.jsonl";
+
+/// Maximum size of a documentation that is read, in bytes, and that is shown to the model, in characters.
+const MAX_DOCUMENTATION_BYTES: u64 = 1 << 20;
+const MAX_DOCUMENTATION_CHARS: usize = 6000;
+
+pub(crate) const SUMMARY_WRITER: &str = "summary-writer";
+const API_EXPLAINER: &str = "api-explainer";
+
+/// A function with what a model says of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Annotation {
+    pub(crate) id: String,
+    pub(crate) level: u32,
+    pub(crate) summary: String,
+    /// Functions of its project whose summaries the model was shown.
+    pub(crate) callees: u64,
+    /// Functions of other packages whose explanations it was shown.
+    pub(crate) apis: u64,
+    pub(crate) project_calls: u64,
+    pub(crate) third_party_calls: u64,
+}
+
+#[derive(Serialize)]
+struct Excluded<'e> {
+    id: &'e str,
+    problem: &'e str,
+}
+
+#[derive(Serialize)]
+struct Explanation<'e> {
+    api: &'e str,
+    calls: u64,
+    explanation: &'e str,
+}
+
+#[derive(Serialize)]
+struct Identity {
+    callees: bool,
+    unpopular_below: u64,
+    documentation: Option<String>,
+    /// Whether models see the documentation of functions.
+    code: Documentation,
+    author: String,
+    maximum: Option<usize>,
+    seed: Option<u64>,
+}
+
+/// How many functions are annotated: as many as the queries that want most; all, if one wants all.
+fn maximum(plan: &Plan) -> Option<usize> {
+    let written = plan.queries.iter().filter(|query| query.kind == QueryKind::Written);
+    written.map(|query| query.maximum).try_fold(0, |most, maximum| Some(most.max(maximum?)))
+}
+
+/// The step that annotates the functions of a pool.
+///
+/// # Errors
+/// When prompts or documentation cannot be read.
+pub(crate) fn step(
+    plan: &Plan,
+    authoring: &Authoring<'_>,
+    pool: &Key,
+    graph: &Key,
+    sources: &[&Key],
+) -> Result<Step, FactoryError> {
+    let AnnotationPlan { callees, unpopular_below, documentation } = &plan.annotation;
+    let prompts = [SUMMARY_WRITER, API_EXPLAINER];
+    let maximum = maximum(plan);
+    let identity = Identity {
+        callees: *callees,
+        unpopular_below: *unpopular_below,
+        documentation: documentation.as_deref().map(documentation_hash).transpose()?,
+        code: plan.pool.documentation,
+        author: authoring.plan.version(authoring.directory, Asked::Writer, &prompts)?,
+        maximum,
+        seed: maximum.map(|_| plan.seed),
+    };
+    Ok(Step::new("annotations", VERSION, &identity, &[&[pool, graph], sources].concat()))
+}
+
+/// Names of the functions of other packages that a directory documents, each a file: `NAME.txt` or `NAME.md`.
+fn documented(directory: &Path) -> Result<BTreeMap<String, PathBuf>, FactoryError> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(directory).map_err(FactoryError::read(directory))? {
+        let path = entry.map_err(FactoryError::read(directory))?.path();
+        if path.extension().is_some_and(|ending| ending == "txt" || ending == "md")
+            && let Some(name) = path.file_stem()
+        {
+            found.insert(name.to_string_lossy().into_owned(), path);
+        }
+    }
+    Ok(found)
+}
+
+fn documentation_hash(directory: &Path) -> Result<String, FactoryError> {
+    let mut all = String::new();
+    for (name, path) in documented(directory)? {
+        let text = read_regular_text(&path, MAX_DOCUMENTATION_BYTES).map_err(FactoryError::read(&path))?;
+        all += &format!("{name} {}\n", sha256(text.as_bytes()));
+    }
+    Ok(sha256(all.as_bytes()))
+}
+
+/// Ids of the functions that queries are written for: those of the pool that the graph has, as many as asked for, by a
+/// hash of the id, so that more of them include fewer. In the order of the pool.
+pub(crate) fn targets(
+    pool: &Path,
+    nodes: &HashSet<&str>,
+    maximum: Option<usize>,
+    seed: u64,
+) -> Result<Vec<String>, FactoryError> {
+    #[derive(Deserialize)]
+    struct Id {
+        id: String,
+    }
+    let mut ids = Vec::new();
+    jsonl::for_each(&pool.join(POOL), &mut |Id { id }, _| {
+        if nodes.contains(id.as_str()) {
+            ids.push(id);
+        }
+        Ok(())
+    })?;
+    Ok(first_drawn(ids, maximum, seed))
+}
+
+/// The first of some ids in an order that the seed decides, in their own order.
+pub(crate) fn first_drawn(ids: Vec<String>, maximum: Option<usize>, seed: u64) -> Vec<String> {
+    let Some(maximum) = maximum.filter(|maximum| *maximum < ids.len()) else { return ids };
+    let mut order: Vec<(u64, &String)> =
+        ids.iter().map(|id| (xxh3_64_with_seed(id.as_bytes(), seed), id)).collect();
+    order.sort_unstable();
+    let drawn: HashSet<String> = order.into_iter().take(maximum).map(|(_, id)| id.clone()).collect();
+    ids.into_iter().filter(|id| drawn.contains(id)).collect()
+}
+
+/// Reads records by their places in the sources.
+pub(crate) struct Records {
+    files: Mutex<Vec<RandomReader>>,
+    documentation: Documentation,
+}
+
+impl Records {
+    pub(crate) fn open(sources: &[PathBuf], documentation: Documentation) -> Result<Self, FactoryError> {
+        let files = sources.iter().map(|path| RandomReader::open(path)).collect::<Result<_, _>>()?;
+        Ok(Self { files: Mutex::new(files), documentation })
+    }
+
+    /// The record at a place, with the code that a model is shown.
+    pub(crate) fn get(&self, (source, at): (usize, u64)) -> Result<CodeRecord, FactoryError> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(file) = files.get_mut(source) else {
+            return Err(FactoryError::step(
+                "annotations",
+                "a source is missing; remove the directory `steps` and build again",
+            ));
+        };
+        let mut record: CodeRecord = file.read(at)?;
+        if self.documentation == Documentation::Kept {
+            record.code = std::mem::take(&mut record.whole);
+        }
+        Ok(record)
+    }
+}
+
+/// What annotating reads.
+pub(crate) struct Inputs<'i> {
+    pub(crate) pool: &'i Path,
+    pub(crate) graph: &'i Path,
+    /// Records of the sources.
+    pub(crate) sources: &'i [PathBuf],
+}
+
+/// Writes the summaries of the functions that queries are written for, and of all that these call, level by level.
+///
+/// # Errors
+/// When something cannot be read or written, a question fails, or the user wants no more.
+pub(crate) fn write(
+    plan: &Plan,
+    authoring: &Authoring<'_>,
+    inputs: &Inputs<'_>,
+    step: &Path,
+) -> Result<BTreeMap<String, u64>, FactoryError> {
+    let nodes: Vec<Node> = jsonl::read_all(&inputs.graph.join(GRAPH))?;
+    let wanted = wanted(plan, inputs.pool, &nodes)?;
+    let records = Records::open(inputs.sources, plan.pool.documentation)?;
+    let author = authoring.open()?;
+    let (explanations, undocumented) = explain(plan, authoring, &author, inputs, &wanted, step)?;
+
+    // With the names of the functions, as callers are told of them.
+    let mut summaries: HashMap<&str, String> = HashMap::new();
+    let mut writer = Writer::create(&step.join(ANNOTATIONS))?;
+    let mut excluded = Writer::create(&step.join(EXCLUDED))?;
+    let (mut n_written, mut n_excluded, mut n_with_callees, mut n_with_apis) = (0, 0, 0, 0);
+    for level in wanted.chunk_by(|one, other| one.level == other.level) {
+        let answers = authoring.ask_all(&author, "annotations", level, |node| {
+            let record = records.get(node.place)?;
+            let values = values(&record, node, &summaries, &explanations, plan.annotation.callees);
+            let answer = author.write(SUMMARY_WRITER, &values, authoring.stop).map_err(stopped)?;
+            Ok(answer.map(|summary| (summary, record.name)))
+        })?;
+        for (node, answer) in level.iter().zip(answers) {
+            match answer {
+                Ok((summary, name)) => {
+                    n_written += 1;
+                    let is_shown =
+                        |callee: &&String| plan.annotation.callees && summaries.contains_key(callee.as_str());
+                    let annotation = Annotation {
+                        id: node.id.clone(),
+                        level: node.level,
+                        callees: node.callees.iter().filter(is_shown).count() as u64,
+                        apis: node.apis.iter().filter(|api| explanations.contains_key(*api)).count() as u64,
+                        project_calls: node.project_calls,
+                        third_party_calls: node.third_party_calls,
+                        summary,
+                    };
+                    n_with_callees += u64::from(annotation.callees > 0);
+                    n_with_apis += u64::from(annotation.apis > 0);
+                    writer.write(&annotation)?;
+                    summaries.insert(&node.id, format!("{name}: {}", annotation.summary));
+                }
+                Err(problem) => {
+                    n_excluded += 1;
+                    excluded.write(&Excluded { id: &node.id, problem: &problem })?;
+                }
+            }
+        }
+    }
+    writer.finish()?;
+    excluded.finish()?;
+    let mut counts: BTreeMap<String, u64> = [
+        ("functions", wanted.len() as u64),
+        ("summaries", n_written),
+        ("summaries with those of callees", n_with_callees),
+        ("summaries with explanations of packages", n_with_apis),
+        ("removed by unreadable answers", n_excluded),
+        ("explanations of packages", explanations.len() as u64),
+        ("unpopular without documentation", undocumented),
+    ]
+    .map(|(name, count)| (name.to_owned(), count))
+    .into();
+    add_consumed(&mut counts, author.consumed());
+    Ok(counts)
+}
+
+/// What answers came to, among the counts of a step.
+pub(crate) fn add_consumed(counts: &mut BTreeMap<String, u64>, consumed: Consumed) {
+    counts.insert("questions".to_owned(), consumed.questions);
+    counts.insert("tokens".to_owned(), consumed.cost.tokens);
+    if let Some(dollars) = consumed.cost.dollars().filter(|dollars| *dollars > 0.0) {
+        counts.insert("millionths of a dollar".to_owned(), (dollars * 1e6).round() as u64);
+    }
+}
+
+/// The functions that queries are written for, and where their callees are shown, all that they call. By level.
+fn wanted(plan: &Plan, pool: &Path, nodes: &[Node]) -> Result<Vec<Node>, FactoryError> {
+    let by_id: HashMap<&str, &Node> = nodes.iter().map(|node| (node.id.as_str(), node)).collect();
+    let targets = targets(pool, &by_id.keys().copied().collect(), maximum(plan), plan.seed)?;
+    let mut wanted: HashSet<&str> = HashSet::new();
+    let mut open: Vec<&str> = targets.iter().map(String::as_str).collect();
+    while let Some(id) = open.pop() {
+        if let Some((id, node)) = by_id.get_key_value(id)
+            && wanted.insert(id)
+            && plan.annotation.callees
+        {
+            open.extend(node.callees.iter().map(String::as_str));
+        }
+    }
+    // The graph is by level.
+    Ok(nodes.iter().filter(|node| wanted.contains(node.id.as_str())).cloned().collect())
+}
+
+/// Explanations of the functions of other packages that few call and that are documented, by name; and how many of those
+/// that few call are not.
+fn explain(
+    plan: &Plan,
+    authoring: &Authoring<'_>,
+    author: &Author,
+    inputs: &Inputs<'_>,
+    wanted: &[Node],
+    step: &Path,
+) -> Result<(HashMap<String, String>, u64), FactoryError> {
+    let called: BTreeSet<&str> = wanted.iter().flat_map(|node| &node.apis).map(String::as_str).collect();
+    let mut unpopular: Vec<Api> = Vec::new();
+    jsonl::for_each(&inputs.graph.join(APIS), &mut |api: Api, _| {
+        if api.calls < plan.annotation.unpopular_below && called.contains(api.name.as_str()) {
+            unpopular.push(api);
+        }
+        Ok(())
+    })?;
+    let documentation =
+        plan.annotation.documentation.as_deref().map(documented).transpose()?.unwrap_or_default();
+    let n_unpopular = unpopular.len();
+    unpopular.retain(|api| documentation.contains_key(&api.name));
+    let undocumented = (n_unpopular - unpopular.len()) as u64;
+    let answers = authoring.ask_all(author, "annotations", &unpopular, |api| {
+        let path = &documentation[&api.name];
+        let text = read_regular_text(path, MAX_DOCUMENTATION_BYTES).map_err(FactoryError::read(path))?;
+        let values = BTreeMap::from([
+            ("api", api.name.clone()),
+            ("language", language_title(&api.language).to_owned()),
+            ("documentation", text.chars().take(MAX_DOCUMENTATION_CHARS).collect()),
+        ]);
+        let answer = author.write(API_EXPLAINER, &values, authoring.stop).map_err(stopped)?;
+        Ok(answer)
+    })?;
+    let mut writer = Writer::create(&step.join(EXPLANATIONS))?;
+    let mut explanations = HashMap::new();
+    for (api, answer) in unpopular.into_iter().zip(answers) {
+        if let Ok(explanation) = answer {
+            writer.write(&Explanation { api: &api.name, calls: api.calls, explanation: &explanation })?;
+            explanations.insert(api.name, explanation);
+        }
+    }
+    writer.finish()?;
+    Ok((explanations, undocumented))
+}
+
+/// What the prompt for summaries can name.
+fn values(
+    record: &CodeRecord,
+    node: &Node,
+    summaries: &HashMap<&str, String>,
+    explanations: &HashMap<String, String>,
+    callees: bool,
+) -> BTreeMap<&'static str, String> {
+    let listed = |items: Vec<String>| if items.is_empty() { "none".to_owned() } else { items.join("\n") };
+    let callees = node.callees.iter().filter(|_| callees).filter_map(|callee| summaries.get(callee.as_str()));
+    let apis = node.apis.iter().filter_map(|api| Some(format!("- {api}: {}", explanations.get(api)?)));
+    BTreeMap::from([
+        ("code", record.code.clone()),
+        ("language", language_title(&record.language).to_owned()),
+        ("callees", listed(callees.map(|summary| format!("- {summary}")).collect())),
+        ("apis", listed(apis.collect())),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_functions_include_fewer() {
+        let ids: Vec<String> = (0..100).map(|number| format!("{number:016x}")).collect();
+        let few = first_drawn(ids.clone(), Some(10), 42);
+        let more = first_drawn(ids.clone(), Some(30), 42);
+        assert_eq!((few.len(), more.len()), (10, 30));
+        assert!(few.iter().all(|id| more.contains(id)));
+        assert_ne!(few, first_drawn(ids.clone(), Some(10), 43));
+        assert_eq!(first_drawn(ids.clone(), None, 42), ids);
+    }
+}

@@ -1,0 +1,108 @@
+//! What a build asks models to write, and doing it on threads.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use quarry_annotate::{AnnotateError, Author, AuthorPlan, Written};
+
+use crate::error::FactoryError;
+
+/// Questions that may fail before the others are not asked any more.
+const MAX_FAILURES: usize = 25;
+
+/// The directory, in that of a build, with answers and the log of calls. It is kept whatever changes, so that nothing is
+/// paid for twice.
+const WRITTEN: &str = "written";
+
+/// Who writes, and where answers are kept.
+#[derive(Clone, Copy)]
+pub(crate) struct Authoring<'a> {
+    pub(crate) plan: &'a AuthorPlan,
+    /// The directory of the plan.
+    pub(crate) directory: &'a Path,
+    /// The directory of the build.
+    pub(crate) root: &'a Path,
+    pub(crate) stop: &'a AtomicBool,
+}
+
+impl Authoring<'_> {
+    /// Makes the models ready.
+    ///
+    /// # Errors
+    /// When a setting cannot work, a key is missing, or answers cannot be kept.
+    pub(crate) fn open(&self) -> Result<Author, FactoryError> {
+        Ok(Author::open(self.plan, self.directory, &self.root.join(WRITTEN))?)
+    }
+
+    /// Asks about each item, as many at the same time as the model takes. Questions that fail are left for another
+    /// build, after all others were asked.
+    ///
+    /// # Errors
+    /// When a question fails, something is wrong that concerns all of them, or the user wants no more.
+    pub(crate) fn ask_all<T: Sync, R: Send>(
+        &self,
+        author: &Author,
+        step: &str,
+        items: &[T],
+        ask: impl Fn(&T) -> Result<Written<R>, FactoryError> + Sync,
+    ) -> Result<Vec<Result<R, String>>, FactoryError> {
+        let failures = Mutex::new(Vec::new());
+        let next = AtomicUsize::new(0);
+        let work = || -> Result<Vec<(usize, Result<R, String>)>, FactoryError> {
+            let mut found = Vec::new();
+            while let Some((number, item)) =
+                items.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed))
+            {
+                if self.stop.load(Ordering::SeqCst) {
+                    return Err(FactoryError::Stopped);
+                }
+                match ask(item) {
+                    Ok(Written::Read(answer)) => found.push((number, Ok(answer))),
+                    Ok(Written::Unreadable(problem)) => found.push((number, Err(problem))),
+                    Ok(Written::Failed(problem)) => {
+                        let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
+                        failures.push(problem);
+                        if failures.len() >= MAX_FAILURES {
+                            next.store(items.len(), Ordering::Relaxed);
+                        }
+                    }
+                    Err(error) => {
+                        next.store(items.len(), Ordering::Relaxed);
+                        return Err(error);
+                    }
+                }
+            }
+            Ok(found)
+        };
+        let mut answers: Vec<(usize, Result<R, String>)> = Vec::new();
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..author.at_once().min(items.len())).map(|_| scope.spawn(work)).collect();
+            for worker in workers {
+                let found = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                answers.extend(found?);
+            }
+            Ok::<(), FactoryError>(())
+        })?;
+        let failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = failures.last() {
+            let problem = format!(
+                "questions that failed: {}, the last of them so: {last}; build again to ask them again, what was \
+                 answered is kept",
+                failures.len()
+            );
+            return Err(FactoryError::step(step, problem));
+        }
+        answers.sort_unstable_by_key(|(number, _)| *number);
+        Ok(answers.into_iter().map(|(_, answer)| answer).collect())
+    }
+}
+
+/// What the author says as what a build says.
+pub(crate) fn stopped(error: AnnotateError) -> FactoryError {
+    match error {
+        AnnotateError::Stopped => FactoryError::Stopped,
+        error => error.into(),
+    }
+}

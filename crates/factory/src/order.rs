@@ -1,0 +1,238 @@
+//! The order in which functions are annotated: callees before callers (Query4Code, 2024, algorithm 1).
+//!
+//! Where functions call each other in a circle, one of the calls has to be left out. As in the paper it is drawn at
+//! random, but only among calls that lie on a circle, and each drawing stands by itself: it depends on the seed and the
+//! two functions, not on what else there is.
+
+/// Calls between functions, each function by its number: whom it calls.
+pub(crate) type Calls = Vec<Vec<u32>>;
+
+/// An order of functions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Order {
+    /// 0 for functions that call none, otherwise one more than the maximum of those that they call.
+    pub(crate) levels: Vec<u32>,
+    /// Calls that were left out, as caller and callee, in the order in which they were.
+    pub(crate) removed: Vec<(u32, u32)>,
+}
+
+/// Removes calls until there are no circles, those first for which `draw` gives less, and orders the functions by those
+/// that are left.
+pub(crate) fn order(calls: &mut Calls, draw: &dyn Fn(u32, u32) -> u64) -> Order {
+    let mut removed = Vec::new();
+    for (caller, callees) in (0..).zip(calls.iter_mut()) {
+        callees.sort_unstable();
+        callees.dedup();
+        if let Ok(at) = callees.binary_search(&caller) {
+            callees.remove(at);
+            removed.push((caller, caller));
+        }
+    }
+    let all: Vec<u32> = (0..).take(calls.len()).collect();
+    let mut circles = Components::new(calls.len()).circles(calls, &all);
+    let mut components = Components::new(calls.len());
+    while let Some(circle) = circles.pop() {
+        components.mark(&circle);
+        let inner =
+            circle.iter().flat_map(|&caller| calls[caller as usize].iter().map(move |&to| (caller, to)));
+        let drawn = inner
+            .filter(|(_, callee)| components.is_marked(*callee))
+            .min_by_key(|&(caller, callee)| (draw(caller, callee), caller, callee));
+        if let Some((caller, callee)) = drawn {
+            calls[caller as usize].retain(|other| *other != callee);
+            removed.push((caller, callee));
+            circles.extend(components.circles(calls, &circle));
+        }
+    }
+    Order { levels: levels(calls), removed }
+}
+
+/// One more than the maximum level of the callees; there are no circles.
+fn levels(calls: &Calls) -> Vec<u32> {
+    let mut callers: Vec<Vec<u32>> = vec![Vec::new(); calls.len()];
+    let mut open: Vec<usize> = calls.iter().map(Vec::len).collect();
+    for (caller, callees) in (0..).zip(calls) {
+        callees.iter().for_each(|callee| callers[*callee as usize].push(caller));
+    }
+    let mut levels = vec![0; calls.len()];
+    let mut ready: Vec<u32> =
+        (0..).zip(&open).filter(|(_, n_open)| **n_open == 0).map(|(node, _)| node).collect();
+    while let Some(callee) = ready.pop() {
+        for &caller in &callers[callee as usize] {
+            let caller_at = caller as usize;
+            levels[caller_at] = levels[caller_at].max(levels[callee as usize] + 1);
+            open[caller_at] -= 1;
+            if open[caller_at] == 0 {
+                ready.push(caller);
+            }
+        }
+    }
+    levels
+}
+
+const UNSEEN: u32 = u32::MAX;
+
+/// Finds strongly connected components (Tarjan, 1972), without recursion.
+struct Components {
+    /// Which set of nodes is looked at, by node.
+    marks: Vec<u32>,
+    mark: u32,
+    index: Vec<u32>,
+    low: Vec<u32>,
+    is_on_stack: Vec<bool>,
+}
+
+impl Components {
+    fn new(n_nodes: usize) -> Self {
+        Self {
+            marks: vec![0; n_nodes],
+            mark: 0,
+            index: vec![UNSEEN; n_nodes],
+            low: vec![0; n_nodes],
+            is_on_stack: vec![false; n_nodes],
+        }
+    }
+
+    fn mark(&mut self, nodes: &[u32]) {
+        self.mark += 1;
+        nodes.iter().for_each(|node| self.marks[*node as usize] = self.mark);
+    }
+
+    fn is_marked(&self, node: u32) -> bool {
+        self.marks[node as usize] == self.mark
+    }
+
+    /// The components with more than one node of what is between some nodes.
+    fn circles(&mut self, calls: &Calls, nodes: &[u32]) -> Vec<Vec<u32>> {
+        self.mark(nodes);
+        nodes.iter().for_each(|node| self.index[*node as usize] = UNSEEN);
+        let (mut circles, mut stack, mut next) = (Vec::new(), Vec::new(), 0);
+        // Nodes that are being visited, with the number of the callee that comes next.
+        let mut path: Vec<(u32, usize)> = Vec::new();
+        for &root in nodes {
+            if self.index[root as usize] == UNSEEN {
+                path.push((root, 0));
+            }
+            while let Some((node, child)) = path.pop() {
+                let at = node as usize;
+                if child == 0 {
+                    (self.index[at], self.low[at]) = (next, next);
+                    next += 1;
+                    stack.push(node);
+                    self.is_on_stack[at] = true;
+                } else {
+                    let callee = calls[at][child - 1] as usize;
+                    if self.is_on_stack[callee] {
+                        self.low[at] = self.low[at].min(self.low[callee]);
+                    }
+                }
+                let callees = &calls[at];
+                let following = (child..callees.len()).find(|&number| {
+                    let callee = callees[number] as usize;
+                    if self.marks[callee] != self.mark {
+                        return false;
+                    }
+                    if self.index[callee] == UNSEEN {
+                        return true;
+                    }
+                    if self.is_on_stack[callee] {
+                        self.low[at] = self.low[at].min(self.index[callee]);
+                    }
+                    false
+                });
+                if let Some(number) = following {
+                    path.push((node, number + 1));
+                    path.push((callees[number], 0));
+                } else if self.low[at] == self.index[at] {
+                    let begin = stack.iter().rposition(|other| *other == node).unwrap_or_default();
+                    let component: Vec<u32> = stack.drain(begin..).collect();
+                    component.iter().for_each(|node| self.is_on_stack[*node as usize] = false);
+                    if component.len() > 1 {
+                        circles.push(component);
+                    }
+                }
+            }
+        }
+        circles
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+    use super::*;
+
+    fn draw(seed: u64) -> impl Fn(u32, u32) -> u64 {
+        move |caller, callee| xxh3_64_with_seed(&[caller.to_le_bytes(), callee.to_le_bytes()].concat(), seed)
+    }
+
+    /// Whether a call leads back to its caller, by looking everywhere.
+    fn is_on_circle(calls: &Calls, caller: u32, callee: u32) -> bool {
+        let (mut seen, mut open) = (vec![false; calls.len()], vec![callee]);
+        while let Some(node) = open.pop() {
+            if node == caller {
+                return true;
+            }
+            if !std::mem::replace(&mut seen[node as usize], true) {
+                open.extend(&calls[node as usize]);
+            }
+        }
+        false
+    }
+
+    #[test]
+    fn callees_come_before_callers_except_for_removed_calls() {
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..500 {
+            let n_nodes = random.u32(1..40);
+            let n_calls = random.u32(0..4 * n_nodes);
+            let mut calls: Calls = vec![Vec::new(); n_nodes as usize];
+            for _ in 0..n_calls {
+                calls[random.usize(0..n_nodes as usize)].push(random.u32(0..n_nodes));
+            }
+            let seed = random.u64(..);
+            let mut left = calls.clone();
+            let found = order(&mut left, &draw(seed));
+            // Every function once, callees first except for removed calls.
+            assert_eq!(found.levels.len(), calls.len());
+            for (caller, callees) in (0..).zip(&calls) {
+                for &callee in callees {
+                    let is_before = found.levels[callee as usize] < found.levels[caller as usize];
+                    assert!(is_before || found.removed.contains(&(caller, callee)), "{calls:?}");
+                }
+            }
+            // A level is needed, not only sufficient.
+            for (callees, level) in left.iter().zip(&found.levels) {
+                let needed = callees.iter().map(|callee| found.levels[*callee as usize] + 1).max();
+                assert_eq!(needed.unwrap_or(0), *level);
+            }
+            // Nothing is removed that was on no circle when it was.
+            let mut before = calls.clone();
+            for &(caller, callee) in &found.removed {
+                assert!(is_on_circle(&before, caller, callee), "{calls:?}");
+                before[caller as usize].retain(|other| *other != callee);
+            }
+            assert_eq!(found, order(&mut calls.clone(), &draw(seed)));
+        }
+    }
+
+    #[test]
+    fn the_seed_decides_which_call_of_a_circle_is_removed() {
+        let circle = || vec![vec![1], vec![2], vec![0], vec![0]];
+        let removed: std::collections::BTreeSet<(u32, u32)> =
+            (0..100).flat_map(|seed| order(&mut circle(), &draw(seed)).removed).collect();
+        // The call from outside is never removed, and each of the circle is by some seed.
+        assert_eq!(removed.into_iter().collect::<Vec<_>>(), [(0, 1), (1, 2), (2, 0)]);
+    }
+
+    #[test]
+    fn long_chains_and_large_circles_need_no_stack() {
+        let n_nodes = 200_000;
+        let mut chain: Calls = (1..n_nodes).map(|next| vec![next]).collect();
+        chain.push(vec![0]);
+        let found = order(&mut chain, &draw(1));
+        assert_eq!(found.removed.len(), 1);
+        assert_eq!(found.levels.iter().max(), Some(&(n_nodes - 1)));
+    }
+}

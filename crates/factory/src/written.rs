@@ -1,0 +1,275 @@
+//! Queries that a model writes for functions, each validated in reverse: does the function answer the query that was
+//! written for it (Query4Code, 2024, section 3)?
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+use std::sync::LazyLock;
+
+use quarry_annotate::{Asked, Graded, Written, language_title};
+use serde::{Deserialize, Serialize};
+
+use crate::annotation::{ANNOTATIONS, Annotation, add_consumed, first_drawn, targets};
+use crate::authoring::{Authoring, stopped};
+use crate::error::FactoryError;
+use crate::jsonl::{self, Writer};
+use crate::plan::QueryPlan;
+use crate::pool::PoolReader;
+use crate::query::{Found, finish};
+use crate::record::id_of;
+use crate::step::{Key, Step};
+
+/// Changes when the same answers give other queries.
+const VERSION: u32 = 1;
+
+/// Everything that was written, kept or not.
+pub(crate) const WRITTEN: &str = "written.jsonl";
+
+const QUERY_WRITER: &str = "query-writer";
+const VALIDATOR: &str = "query4code";
+
+/// Scores of reverse validation whose queries are kept: classes 1 and 2 of the paper.
+const KEPT_SCORES: [u8; 2] = [3, 2];
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StyleRules {
+    wording: String,
+}
+
+static STYLES: LazyLock<BTreeMap<String, StyleRules>> =
+    LazyLock::new(|| toml::from_str(include_str!("styles.toml")).unwrap_or_default());
+
+/// Names of the styles that queries can be written in.
+pub(crate) fn styles() -> Vec<&'static str> {
+    STYLES.keys().map(String::as_str).collect()
+}
+
+/// A query that was written, with all that is known of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WrittenQuery {
+    pub(crate) code_id: String,
+    pub(crate) style: String,
+    pub(crate) query: String,
+    /// Id of a query with this text.
+    pub(crate) query_id: String,
+    pub(crate) summary: String,
+    /// How well the function answers it, from 0 to 3.
+    pub(crate) score: u8,
+    /// 1 for the score 3, to 4 for 0: the classes of the paper.
+    pub(crate) class: u8,
+    pub(crate) explanation: String,
+    /// Functions of its project that the summary was written with.
+    pub(crate) callees: u64,
+    pub(crate) project_calls: u64,
+    pub(crate) third_party_calls: u64,
+}
+
+#[derive(Serialize)]
+struct Identity<'p> {
+    plan: &'p QueryPlan,
+    seed: Option<u64>,
+    writer: String,
+    validator: String,
+    styles: Vec<&'p str>,
+    rules: Option<&'p str>,
+}
+
+/// The step that has queries written.
+///
+/// # Errors
+/// When a prompt cannot be read.
+pub(crate) fn step(
+    plan: &QueryPlan,
+    seed: u64,
+    authoring: &Authoring<'_>,
+    pool: &Key,
+    annotations: &Key,
+) -> Result<Step, FactoryError> {
+    let Authoring { plan: author, directory, .. } = authoring;
+    let identity = Identity {
+        plan,
+        seed: plan.maximum.map(|_| seed),
+        writer: author.version(directory, Asked::Writer, &[QUERY_WRITER])?,
+        validator: author.version(directory, Asked::Validator, &[VALIDATOR])?,
+        styles: plan.styles.iter().filter_map(|style| Some(STYLES.get(style)?.wording.as_str())).collect(),
+        rules: crate::query::rules_of(plan),
+    };
+    Ok(Step::new(format!("queries {}", plan.name), VERSION, &identity, &[pool, annotations]))
+}
+
+/// Writes and validates queries for the functions of a pool that have summaries.
+///
+/// # Errors
+/// When something cannot be read or written, a question fails, or the user wants no more.
+pub(crate) fn write(
+    plan: &QueryPlan,
+    seed: u64,
+    authoring: &Authoring<'_>,
+    (pool, annotations): (&Path, &Path),
+    step: &Path,
+) -> Result<BTreeMap<String, u64>, FactoryError> {
+    let mut annotated: HashMap<String, Annotation> = HashMap::new();
+    jsonl::for_each(&annotations.join(ANNOTATIONS), &mut |annotation: Annotation, _| {
+        annotated.insert(annotation.id.clone(), annotation);
+        Ok(())
+    })?;
+    let known: HashSet<&str> = annotated.keys().map(String::as_str).collect();
+    let targets = first_drawn(targets(pool, &known, None, seed)?, plan.maximum, seed);
+    let tasks: Vec<(&Annotation, &str)> = (targets.iter())
+        .filter_map(|id| annotated.get(id))
+        .flat_map(|annotation| plan.styles.iter().map(move |style| (annotation, style.as_str())))
+        .collect();
+    let records = std::sync::Mutex::new(PoolReader::open(pool)?);
+    let author = authoring.open()?;
+    let answers =
+        authoring.ask_all(&author, &format!("queries {}", plan.name), &tasks, |(annotation, style)| {
+            let record = {
+                let mut records = records.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                records.get(&annotation.id)?.1
+            };
+            let wording = STYLES.get(*style).map_or("", |style| &style.wording).to_owned();
+            let mut values = BTreeMap::from([
+                ("code", record.code),
+                ("language", language_title(&record.language).to_owned()),
+                ("summary", annotation.summary.clone()),
+                ("style", wording),
+            ]);
+            let query = match author.write(QUERY_WRITER, &values, authoring.stop).map_err(stopped)? {
+                Written::Read(query) => query,
+                other => {
+                    return Ok(other.map(|query| (query, Graded { grade: 0, reason: String::new() })));
+                }
+            };
+            values.insert("query", query.clone());
+            let graded =
+                author.grade(Asked::Validator, VALIDATOR, &values, authoring.stop).map_err(stopped)?;
+            Ok(graded.map(|graded| (query, graded)))
+        })?;
+
+    let mut found = Found::default();
+    let mut writer = Writer::create(&step.join(WRITTEN))?;
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    let mut excluded: Vec<(String, String)> = Vec::new();
+    let mut n_kept = 0;
+    for ((annotation, style), answer) in tasks.iter().zip(answers) {
+        let rule = match answer {
+            Ok((query, Graded { grade, reason })) => {
+                let class = 4_u8.saturating_sub(grade);
+                *counts.entry(format!("class {class}")).or_default() += 1;
+                let is_kept = KEPT_SCORES.contains(&grade);
+                if is_kept {
+                    n_kept += 1;
+                    found.add(&query, Some(annotation.id.clone()));
+                } else {
+                    excluded.push((query.clone(), format!("class {class}: {reason}")));
+                    *counts.entry("removed by reverse validation".to_owned()).or_default() += 1;
+                }
+                writer.write(&WrittenQuery {
+                    code_id: annotation.id.clone(),
+                    style: (*style).to_owned(),
+                    query_id: id_of(&[&query.split_whitespace().collect::<Vec<_>>().join(" ")]),
+                    query,
+                    summary: annotation.summary.clone(),
+                    score: grade,
+                    class,
+                    explanation: reason,
+                    callees: annotation.callees,
+                    project_calls: annotation.project_calls,
+                    third_party_calls: annotation.third_party_calls,
+                })?;
+                continue;
+            }
+            Err(problem) => problem,
+        };
+        *counts.entry("removed by unreadable answers".to_owned()).or_default() += 1;
+        excluded.push((String::new(), format!("{style} of {}: {rule}", annotation.id)));
+    }
+    writer.finish()?;
+    add_consumed(&mut counts, author.consumed());
+    counts.insert("functions".into(), targets.len() as u64);
+    counts.insert("written".into(), tasks.len() as u64);
+    counts.insert("valid".into(), n_kept);
+    // Functions were drawn, not queries.
+    finish(&QueryPlan { maximum: None, ..plan.clone() }, seed, found, (counts, excluded), step)
+}
+
+/// A query with its code and the summary of that, as Query4Code trains on them.
+#[derive(Serialize)]
+struct Triple<'t> {
+    query: &'t str,
+    summary: &'t str,
+    code: &'t str,
+    url: &'t str,
+}
+
+/// What is exported of written queries, for each pair that answers and whose query was written for its code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extract {
+    /// The summary in the place of the query.
+    Summaries,
+    /// Query, summary and code.
+    Triples,
+}
+
+impl Extract {
+    /// The extract that an export format is.
+    pub(crate) fn named(format: &str) -> Option<Self> {
+        match format {
+            "query4code-summaries" => Some(Self::Summaries),
+            "query4code-triples" => Some(Self::Triples),
+            _ => None,
+        }
+    }
+}
+
+/// Summaries of codes for which queries were written, by the ids of query and code.
+///
+/// # Errors
+/// When they cannot be read.
+pub(crate) fn summaries(
+    written: &[std::path::PathBuf],
+) -> Result<HashMap<(String, String), String>, FactoryError> {
+    let mut summaries = HashMap::new();
+    for step in written {
+        jsonl::for_each(&step.join(WRITTEN), &mut |written: WrittenQuery, _| {
+            if KEPT_SCORES.contains(&written.score) {
+                summaries.insert((written.query_id, written.code_id), written.summary);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(summaries)
+}
+
+/// Writes the pairs of a part as Query4Code has them; how many there are. A summary stands there once for each code.
+///
+/// # Errors
+/// When pairs cannot be read or written.
+pub(crate) fn write_extract(
+    extract: Extract,
+    pairs: &Path,
+    summaries: &HashMap<(String, String), String>,
+    out: &Path,
+) -> Result<u64, FactoryError> {
+    let mut writer = Writer::create(out)?;
+    let mut n_written = 0;
+    let mut seen = HashSet::new();
+    jsonl::for_each(pairs, &mut |pair: crate::record::LabelledPair, _| {
+        let crate::record::LabelledPair { query_id, query, code_id, code, label, .. } = pair;
+        let Some(summary) = summaries.get(&(query_id, code_id.clone())) else { return Ok(()) };
+        if label.is_none_or(|label| label < 1)
+            || extract == Extract::Summaries && !seen.insert(code_id.clone())
+        {
+            return Ok(());
+        }
+        n_written += 1;
+        match extract {
+            Extract::Summaries => {
+                writer.write(&serde_json::json!({"query": summary, "code": code, "url": code_id}))
+            }
+            Extract::Triples => writer.write(&Triple { query: &query, summary, code: &code, url: &code_id }),
+        }
+    })?;
+    writer.finish()?;
+    Ok(n_written)
+}

@@ -1,0 +1,268 @@
+//! Queries that a model writes, from sources to exports, with a server on loopback that follows a script.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use quarry_annotate::Judging;
+use quarry_embed::{EmbedError, Embedder};
+use quarry_eval::method::ModelName;
+use quarry_factory::{Built, FactoryError, Plan, Tools, WrittenReport, build};
+use quarry_test_support::model_server::{Reply, Seen, Server};
+use serde_json::{Value, json};
+
+const SOURCE: &str = "import rare\n\n\
+def clean(text):\n    \"\"\"Remove spaces at both ends.\"\"\"\n    return strip_all(text)\n\n\n\
+def strip_all(text):\n    return rare.squeeze(text)\n\n\n\
+def shout(text):\n    return clean(text) + bang(text)\n\n\n\
+def bang(text):\n    if len(text) > 9:\n        return shout(text[1:])\n    return \"!\"\n\n\n\
+def vague(value):\n    return value * 2 + 1\n\n\n\
+def odd(value):\n    return value * 3 + 7\n";
+
+fn plan(directory: &Path, url: &str, concurrency: u32) -> Plan {
+    fs::create_dir_all(directory.join("src/pkg")).unwrap();
+    fs::create_dir_all(directory.join("apis")).unwrap();
+    fs::write(directory.join("src/pkg/text.py"), SOURCE).unwrap();
+    fs::write(directory.join("apis/rare.squeeze.txt"), "squeeze(text): removes all white space.").unwrap();
+    let text = format!(
+        r#"
+[[sources]]
+name = "text"
+kind = "directory"
+path = "src"
+[author.model]
+provider = "openai-compatible"
+base_url = "{url}"
+model = "scripted"
+concurrency = {concurrency}
+attempts = 1
+input_price = 1.0
+output_price = 2.0
+[annotation]
+documentation = "apis"
+[[queries]]
+name = "asked"
+kind = "written"
+styles = ["keyword", "question"]
+[candidates]
+encoders = []
+union = ["bm25"]
+k = 2
+[[labels]]
+kind = "pairing"
+[[labels]]
+kind = "negative"
+[splits.parts]
+train = 1
+[[exports]]
+format = "query4code"
+[[exports]]
+format = "query4code-summaries"
+[[exports]]
+format = "query4code-triples"
+"#
+    );
+    let path = directory.join("plan.toml");
+    fs::write(&path, text).unwrap();
+    Plan::open(&path).unwrap()
+}
+
+fn made(plan: &Plan, out: &Path) -> Result<Built, FactoryError> {
+    let stop = AtomicBool::new(false);
+    let refuse = |_: quarry_annotate::Plan| -> Result<Judging, Box<dyn Error + Send + Sync>> {
+        Err("no judge".into())
+    };
+    // No model is needed to find candidates by words.
+    let load = |_: ModelName<'_>| -> Result<Arc<dyn Embedder>, EmbedError> { panic!("expected no model") };
+    let tools = Tools { load: &load, prepare_judging: &refuse, stop: &stop };
+    build(plan, out, &tools, &mut |_| {})
+}
+
+fn answered(text: &str) -> Reply {
+    let choice = json!({"message": {"role": "assistant", "content": text}, "finish_reason": "stop"});
+    Reply::ok(json!({"choices": [choice], "usage": {"prompt_tokens": 100, "completion_tokens": 10}}))
+}
+
+/// System message and question.
+fn texts(seen: &Seen) -> (String, String) {
+    let text =
+        |number: usize| seen.body["messages"][number]["content"].as_str().unwrap_or_default().to_owned();
+    (text(0), text(1))
+}
+
+/// The name of the function in a question.
+fn asked_function(question: &str) -> String {
+    let code = question.split("<code>").nth(1).unwrap_or_default();
+    code.split("def ").nth(1).unwrap_or_default().split('(').next().unwrap_or_default().to_owned()
+}
+
+/// Summaries are the names of functions, and queries too; `vague` answers little of its query, and no query for `odd` can
+/// be read.
+fn script(seen: &Seen) -> Reply {
+    let (system, question) = texts(seen);
+    let name = asked_function(&question);
+    if system.contains("You document") {
+        answered(&format!("It does {name}."))
+    } else if system.contains("documentation says") {
+        answered("It squeezes; text must be given.")
+    } else if system.contains("search engine") {
+        let style = if system.contains("keywords") { "words" } else { "how" };
+        match name.as_str() {
+            "odd" => answered("{\"Query\": 7}"),
+            name => answered(&json!({"Query": format!("{style} {name} text")}).to_string()),
+        }
+    } else {
+        let score = if name == "vague" { "1" } else { "3" };
+        answered(&json!({"explanation": "Because.", "related_score": score}).to_string())
+    }
+}
+
+fn files(directory: &Path) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
+        let name = entry.file_name().into_string().unwrap();
+        if entry.path().is_dir() {
+            found.extend(
+                files(&entry.path()).into_iter().map(|(path, text)| (format!("{name}/{path}"), text)),
+            );
+        } else {
+            found.insert(name, fs::read_to_string(entry.path()).unwrap());
+        }
+    }
+    found
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn callees_are_summarized_first_and_queries_are_validated() {
+    let server = Server::script(|_, seen| script(seen));
+    let directory = tempfile::tempdir().unwrap();
+    let plan = plan(directory.path(), &server.url(), 8);
+    let out = directory.path().join("out");
+    let built = made(&plan, &out).unwrap();
+
+    let step = |name: &str| built.steps.iter().find(|step| step.name == name).unwrap();
+    let asked = &step("queries asked").counts;
+    assert_eq!((asked["class 1"], asked["class 3"]), (8, 2), "{asked:?}");
+    assert_eq!((asked["removed by reverse validation"], asked["removed by unreadable answers"]), (2, 2));
+    assert_eq!((asked["kept"], asked["written"], asked["functions"]), (8, 12, 6));
+    let summaries = &step("annotations").counts;
+    assert_eq!((summaries["summaries"], summaries["summaries with explanations of packages"]), (6, 1));
+    // Each summary, and the explanation.
+    assert_eq!(
+        (summaries["questions"], summaries["tokens"], summaries["millionths of a dollar"]),
+        (7, 770, 840)
+    );
+    // Ten queries that were read and validated, and two that were asked twice.
+    assert_eq!((asked["questions"], asked["tokens"]), (24, 2640));
+    let report = WrittenReport::read(&out).unwrap();
+    assert_eq!((report.classes, report.kept(), report.unreadable), ([8, 0, 2, 0], 8, 2));
+    assert_eq!((report.tokens, report.dollars), (3410, 0.00372));
+    // `clean`, `shout` (twice) and `bang` call functions of the project; one call was removed from a circle.
+    let [project, third_party] = report.calls;
+    assert_eq!((report.functions, project.calls, project.maximum, third_party.calls), (6, 4, 2, 1));
+    assert_eq!((project.share, third_party.share), (0.8, 0.2));
+    let shown: u64 = report.quality.iter().filter(|row| row.with_callees).map(|row| row.queries).sum();
+    let called: u64 = report.quality.iter().filter(|row| row.calls > 0).map(|row| row.queries).sum();
+    assert!(called == 6 && (4..=6).contains(&shown), "{:?}", report.quality);
+    assert_eq!(step("calls").counts["calls removed from circles"], 1);
+    let excluded = out.join("steps").join(step("queries asked").key().as_str()).join("excluded.jsonl");
+    let excluded = lines(&fs::read_to_string(excluded).unwrap());
+    assert_eq!(excluded.len(), 4);
+    assert!(
+        excluded.iter().any(|line| line["rule"] == "class 3: Because." && line["text"] == "how vague text")
+    );
+
+    // What is called is known when a caller is asked about.
+    let questions: Vec<(String, String)> = server.seen().iter().map(texts).collect();
+    let of = |name: &str| {
+        let is_asked = |(system, question): &&(String, String)| {
+            system.contains("You document") && asked_function(question) == name
+        };
+        &questions.iter().find(is_asked).unwrap().1
+    };
+    assert!(of("clean").contains("- strip_all: It does strip_all."), "{}", of("clean"));
+    assert!(of("shout").contains("- clean: It does clean."), "{}", of("shout"));
+    assert!(
+        of("strip_all").contains("- rare.squeeze: It squeezes; text must be given."),
+        "{}",
+        of("strip_all")
+    );
+    // One of `shout` and `bang` is without the other, and none has a summary of its own documentation.
+    let circle = [of("shout").contains("- bang: "), of("bang").contains("- shout: ")];
+    assert_eq!(circle.iter().filter(|is_shown| **is_shown).count(), 1);
+    assert!(!of("clean").contains("both ends"));
+
+    // Written once, and read from there.
+    let n_asked = server.count();
+    let exports = files(&out.join("exports"));
+    fs::remove_dir_all(out.join("steps")).unwrap();
+    made(&plan, &out).unwrap();
+    assert_eq!(server.count(), n_asked);
+    assert_eq!(files(&out.join("exports")), exports);
+
+    let triples = lines(&exports["query4code-triples/train.jsonl"]);
+    assert_eq!(triples.len(), 8);
+    let how = triples.iter().find(|triple| triple["query"] == "how clean text").unwrap();
+    assert_eq!(how["summary"], "It does clean.");
+    assert!(
+        how["code"].as_str().unwrap().starts_with("def clean(text):")
+            && !how.to_string().contains("both ends")
+    );
+    assert_eq!(lines(&exports["query4code-summaries/train.jsonl"]).len(), 4);
+    assert_eq!(lines(&exports["query4code/train.jsonl"]).len(), 8);
+
+    // One at a time gives the same.
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("out");
+    made(&self::plan(directory.path(), &server.url(), 1), &out).unwrap();
+    assert_eq!(files(&out.join("exports")), exports);
+}
+
+#[test]
+fn what_was_answered_is_kept_when_a_question_fails() {
+    let broken = Arc::new(AtomicBool::new(true));
+    let is_broken = Arc::clone(&broken);
+    let server = Server::script(move |_, seen| {
+        let (system, question) = texts(seen);
+        let fails = system.contains("search engine") && asked_function(&question) == "shout";
+        if fails && is_broken.load(Ordering::SeqCst) {
+            return Reply::status(500, "{\"error\": {\"message\": \"down\"}}");
+        }
+        script(seen)
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let plan = plan(directory.path(), &server.url(), 4);
+    let out = directory.path().join("out");
+    let error = made(&plan, &out).unwrap_err().to_string();
+    assert!(error.contains("step queries asked: questions that failed: 2"), "{error}");
+    let n_asked = server.count();
+    broken.store(false, Ordering::SeqCst);
+    made(&plan, &out).unwrap();
+    // Two queries and their two validations.
+    assert_eq!(server.count() - n_asked, 4);
+}
+
+#[test]
+fn a_budget_holds_over_several_builds() {
+    let server = Server::script(|_, seen| script(seen));
+    let directory = tempfile::tempdir().unwrap();
+    let plan = plan(directory.path(), &server.url(), 1);
+    let text = fs::read_to_string(&plan.path).unwrap();
+    let limited = text.replacen("[author.model]", "[author.budget]\ntokens = 3000\n[author.model]", 1);
+    fs::write(&plan.path, &limited).unwrap();
+    let plan = Plan::open(&plan.path).unwrap();
+    let out = directory.path().join("out");
+    for _ in 0..3 {
+        let error = made(&plan, &out).unwrap_err().to_string();
+        assert!(error.contains("the budget does not suffice"), "{error}");
+    }
+    // 110 tokens are counted for each.
+    assert!((3..=27).contains(&server.count()), "{}", server.count());
+}

@@ -38,14 +38,15 @@ ANSWERS = {
 
 
 # Of these functions little is said in the query that is written for them, so that it is removed.
-VAGUE = ["clamp", "chunks", "Exists"]
+VAGUE = ["chunks", "Exists"]
 
-RECORDINGS = ["recording.jsonl", "written.jsonl"]
+# Plans, the files that name their recordings, and these.
+BUILDS = [("plan.toml", "judge.toml", "recording.jsonl"), ("written.toml", "written.toml", "written.jsonl")]
 
 
 def words(code):
     """The words in the name of the first function of a code."""
-    name = re.search(r"(?:def|func(?: \([^)]*\))?|function) (\w+)", code)[1]
+    name = re.search(r"(?:def|func(?: \([^)]*\))?) (\w+)", code)[1]
     return name, re.sub(r"_|(?<=[a-z])(?=[A-Z])", " ", name).lower()
 
 
@@ -53,6 +54,8 @@ def written(system, text):
     """What is written for a function, or None if the question is another one."""
     if system.startswith("You document"):
         return f"Does this with what it is given: {words(text)[1]}."
+    if "documentation says" in system:
+        return "Opens a file for reading; its name must be given."
     if "search engine" in system:
         name, query = words(text)
         if name in VAGUE:
@@ -100,15 +103,13 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         copy = pathlib.Path(directory, "build")
         shutil.copytree(HERE, copy, ignore=shutil.ignore_patterns("*.build"))
-        for name in ["judge.toml", "plan.toml"]:
-            text = (copy / name).read_text()
-            (copy / name).write_text(text.replace("replay =", "record ="))
-        for name in RECORDINGS:
-            (copy / name).unlink(missing_ok=True)
-        subprocess.run([quarry, "data", "build", copy / "plan.toml"], check=True)
-        for name in RECORDINGS:
-            lines = sorted((copy / name).read_text().splitlines())
-            (HERE / name).write_text("\n".join(lines) + "\n")
+        for plan, names_recording, recording in BUILDS:
+            text = (copy / names_recording).read_text()
+            (copy / names_recording).write_text(text.replace("replay =", "record ="))
+            (copy / recording).unlink(missing_ok=True)
+            subprocess.run([quarry, "data", "build", copy / plan], check=True)
+            lines = sorted((copy / recording).read_text().splitlines())
+            (HERE / recording).write_text("\n".join(lines) + "\n")
     server.shutdown()
 
 

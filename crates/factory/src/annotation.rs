@@ -108,6 +108,11 @@ pub(crate) fn step(
     Ok(Step::new("annotations", VERSION, &identity, &[&[pool, graph], sources].concat()))
 }
 
+/// The name of the file that documents a function of another package, without its ending.
+fn file_name(api: &str) -> String {
+    api.replace(['/', ':', '\\'], ".")
+}
+
 /// Names of the functions of other packages that a directory documents, each a file: `NAME.txt` or `NAME.md`.
 fn documented(directory: &Path) -> Result<BTreeMap<String, PathBuf>, FactoryError> {
     let mut found = BTreeMap::new();
@@ -320,10 +325,10 @@ fn explain(
     let documentation =
         plan.annotation.documentation.as_deref().map(documented).transpose()?.unwrap_or_default();
     let n_unpopular = unpopular.len();
-    unpopular.retain(|api| documentation.contains_key(&api.name));
+    unpopular.retain(|api| documentation.contains_key(&file_name(&api.name)));
     let undocumented = (n_unpopular - unpopular.len()) as u64;
     let answers = authoring.ask_all(author, "annotations", &unpopular, |api| {
-        let path = &documentation[&api.name];
+        let path = &documentation[&file_name(&api.name)];
         let text = read_regular_text(path, MAX_DOCUMENTATION_BYTES).map_err(FactoryError::read(path))?;
         let values = BTreeMap::from([
             ("api", api.name.clone()),

@@ -5,19 +5,22 @@
 //! SIGIR 2020, §3.3). One vector per text blurs what its words say; this finds "terminate" where "kill" is asked for, and
 //! misses nothing for the text being long.
 
+use rayon::prelude::*;
 use simsimd::SpatialSimilarity;
 
 use crate::StaticModel;
 use crate::static_model::Parts;
 
+/// Distinct tokens of texts that one thread compares with a query: enough to pay for handing them out.
+const TOKENS_PER_TASK: usize = 512;
+
+/// Texts whose similarities one thread computes.
+const TEXTS_PER_TASK: usize = 64;
+
 /// The tokens of a query, to be compared with texts.
 pub struct QueryTokens<'a> {
     parts: Parts<'a>,
     tokens: Vec<QueryToken<'a>>,
-    /// The row of `cosines` of each token of the vocabulary, plus one; 0 for one that no text had yet.
-    known: Vec<u32>,
-    /// Cosines of a token of a text with each token of the query, row by row.
-    cosines: Vec<f32>,
 }
 
 struct QueryToken<'a> {
@@ -59,38 +62,53 @@ impl StaticModel {
             .collect();
         let total: f32 = tokens.iter().map(|token| token.weight).sum();
         tokens.iter_mut().for_each(|token| token.weight *= inverse(total));
-        QueryTokens { known: vec![0; parts.n_tokens()], cosines: Vec::new(), parts, tokens }
+        QueryTokens { parts, tokens }
     }
 }
 
 impl QueryTokens<'_> {
-    /// The weighted mean, over the tokens of the query, of the best cosine with a token of the text: -1 to 1, greater is
-    /// closer; 0 where either has no token. `text` is what [`StaticModel::token_ids`] gave; a token that the model does not
-    /// have is left out.
-    pub fn similarity(&mut self, text: &[u16]) -> f32 {
+    /// For each text the weighted mean, over the tokens of the query, of the best cosine with a token of the text: -1 to
+    /// 1, greater is closer; 0 where either has no token. The texts are what [`StaticModel::token_ids`] gave; a token that
+    /// the model does not have is left out.
+    #[must_use]
+    pub fn similarities(&self, texts: &[&[u16]]) -> Vec<f32> {
+        let n_tokens = self.parts.n_tokens();
+        let mut is_there = vec![false; n_tokens];
+        for &id in texts.iter().copied().flatten() {
+            if let Some(found) = is_there.get_mut(usize::from(id)) {
+                *found = true;
+            }
+        }
+        // In ascending order, so that the table is read from its start to its end.
+        let ids: Vec<usize> = (0..n_tokens).filter(|&id| is_there[id]).collect();
+        let mut number = vec![u32::MAX; n_tokens];
+        ids.iter().zip(0..).for_each(|(&id, n)| number[id] = n);
+        let cosines: Vec<f32> = ids
+            .par_chunks(TOKENS_PER_TASK)
+            .flat_map_iter(|ids| ids.iter().flat_map(|&id| self.cosines(id)))
+            .collect();
+        let similarity = |text: &&[u16]| self.similarity(text, &number, &cosines);
+        texts.par_iter().with_min_len(TEXTS_PER_TASK).map(similarity).collect()
+    }
+
+    /// The cosines of a token of a text with each token of the query.
+    fn cosines(&self, id: usize) -> impl Iterator<Item = f32> {
+        let row = self.parts.document_row(id);
+        let factor = inverse(length(row));
+        self.tokens.iter().map(move |token| dot(token.row, row) * token.factor * factor)
+    }
+
+    /// The similarity of one text, whose token `id` has row `number[id]` of `cosines`.
+    fn similarity(&self, text: &[u16], number: &[u32], cosines: &[f32]) -> f32 {
         let n = self.tokens.len();
         let mut best = vec![f32::NEG_INFINITY; n];
-        for &id in text {
-            let Some(row) = self.row_of(usize::from(id)) else { continue };
-            for (best, &cosine) in best.iter_mut().zip(&self.cosines[row * n..][..n]) {
+        for &number in text.iter().filter_map(|&id| number.get(usize::from(id))) {
+            for (best, &cosine) in best.iter_mut().zip(&cosines[number as usize * n..][..n]) {
                 *best = best.max(cosine);
             }
         }
         let found = best.iter().zip(&self.tokens).filter(|(best, _)| best.is_finite());
         found.map(|(best, token)| best * token.weight).sum()
-    }
-
-    /// The row of a token's cosines, which are computed once.
-    fn row_of(&mut self, id: usize) -> Option<usize> {
-        let known = self.known.get_mut(id)?;
-        if *known == 0 {
-            let row = self.parts.document_row(id);
-            let factor = inverse(length(row));
-            let cosine = |token: &QueryToken| dot(token.row, row) * token.factor * factor;
-            self.cosines.extend(self.tokens.iter().map(cosine));
-            *known = (self.cosines.len() / self.tokens.len().max(1)) as u32;
-        }
-        known.checked_sub(1).map(|row| row as usize)
     }
 }
 
@@ -115,7 +133,7 @@ mod tests {
     #[track_caller]
     fn check(query: &str, text: &str, expected: f32) {
         let model = model(2);
-        let found = model.query_tokens(query).similarity(&model.token_ids(text));
+        let found = model.query_tokens(query).similarities(&[&model.token_ids(text)])[0];
         assert!((found - expected).abs() < 1e-2, "{query:?} {text:?}: {found}");
     }
 
@@ -142,10 +160,11 @@ mod tests {
     fn tokens_are_kept_once_and_unknown_ones_left_out() {
         let model = model(0);
         assert_eq!(model.token_ids("sort read sort file read"), [0, 1, 2]);
-        let mut query = model.query_tokens("sort");
-        assert_eq!(query.similarity(&[u16::MAX]), 0.0);
-        assert!((query.similarity(&[2, u16::MAX]) - 1.0).abs() < 1e-2);
-        assert!((query.similarity(&[2]) - 1.0).abs() < 1e-2, "the second time as the first");
+        let query = model.query_tokens("sort");
+        let found = query.similarities(&[&[u16::MAX], &[2, u16::MAX], &[], &[1], &[2]]);
+        for (found, expected) in found.into_iter().zip([0.0, 1.0, 0.0, 0.0, 1.0]) {
+            assert!((found - expected).abs() < 1e-2, "{found} {expected}");
+        }
     }
 
     #[test]

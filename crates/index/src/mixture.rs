@@ -89,7 +89,9 @@ impl Index {
     fn set_features(&self, candidates: &mut [Candidate], signals: &Signals) {
         let Signals { reading, lexical, dense, dense_of_files, .. } = signals;
         let vocabulary = StaticModel::builtin();
-        let mut query = vocabulary.query_tokens(&reading.text);
+        let texts: Vec<&[u16]> =
+            candidates.iter().map(|candidate| self.table.tokens(&self.table.units[candidate.unit])).collect();
+        let token_similarities = vocabulary.query_tokens(&reading.text).similarities(&texts);
         let best = [&lexical.texts, dense, &lexical.groups, dense_of_files].map(|scores| max_or_one(scores));
         let mut order: Vec<usize> = (0..candidates.len()).collect();
         order.sort_by(|&a, &b| {
@@ -103,12 +105,14 @@ impl Index {
             ranks[number] = *seen;
             *seen += 1;
         }
-        for (candidate, rank_in_file) in candidates.iter_mut().zip(ranks) {
+        for ((candidate, rank_in_file), token_similarity) in
+            candidates.iter_mut().zip(ranks).zip(token_similarities)
+        {
             let record = &self.table.units[candidate.unit];
             let file = self.file_of_unit[candidate.unit];
             candidate.features = UnitMatches {
                 lexical_share: lexical.texts[candidate.unit] / best[0],
-                token_similarity: query.similarity(self.table.tokens(record)),
+                token_similarity,
                 dense_share: dense[candidate.unit].max(0.0) / best[1],
                 file_lexical_share: lexical.groups[file as usize] / best[2],
                 file_dense_share: dense_of_files[file as usize].max(0.0) / best[3],

@@ -34,7 +34,7 @@ pub fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
         log::append(|| Record::new("mcp", &root, &searched.query, results, searched.opened));
     };
     let opened = |opened: &Opened| tell_unwritten(std::slice::from_ref(opened));
-    let workspace = Workspace::new(args.source.path, options, model);
+    let workspace = Workspace::new(args.source.path, options, model).with_ranking(settings.ranking(None));
     quarry_server::serve_stdio(workspace.with_observer(record).with_opened(opened))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -8,7 +8,10 @@ use std::time::Instant;
 
 use anyhow::bail;
 use clap::Args;
-use quarry_index::{Filter, Index, RankedUnits, RankingWeights, SearchRequest, Update, snippet};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use quarry_index::{
+    Filter, Index, NamedRanking, RANKINGS, RankedUnits, RankingWeights, SearchRequest, Update, snippet,
+};
 use quarry_text::{counted, query_terms};
 use quarry_walk::{SkipReason, Skipped};
 use regex::Regex;
@@ -43,8 +46,15 @@ pub struct SearchArgs {
     /// Search the index as it is, without looking for changed files
     #[arg(long)]
     no_index_update: bool,
+    /// Rank in another way, such as `no-rules`; `quarry eval repo` compares them on your code [default: default]
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(RANKINGS.map(named)), hide_possible_values = true)]
+    ranking: Option<String>,
     #[command(flatten)]
     output: OutputArgs,
+}
+
+fn named(ranking: NamedRanking) -> PossibleValue {
+    PossibleValue::new(ranking.name).help(ranking.about)
 }
 
 #[derive(Serialize)]
@@ -88,7 +98,11 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
     });
     // With an expression any unit may be among the results.
     let n_units = if expression.is_some() { index.n_units() } else { layout.n_units(limit) };
-    let ranked = if is_ranked { Some(rank(index, query, n_units)?) } else { None };
+    let ranked = if is_ranked {
+        Some(rank(index, query, n_units, settings.ranking(args.ranking.as_deref()))?)
+    } else {
+        None
+    };
     let confidence = ranked.as_ref().map_or(0.0, |ranked| index.evidence(ranked, n_units).1);
     let (mut matches, order) = match &expression {
         None => (HashMap::new(), ranked.iter().flat_map(RankedUnits::units).collect()),
@@ -170,9 +184,8 @@ fn check_paths(query: Option<&str>, paths: &[PathBuf]) -> anyhow::Result<()> {
     );
 }
 
-fn rank(index: &Index, query: &str, limit: usize) -> anyhow::Result<RankedUnits> {
-    let filter = &Filter::default();
-    Ok(index.rank(&SearchRequest { query, limit, ranking: RankingWeights::default(), filter })?)
+fn rank(index: &Index, query: &str, limit: usize, ranking: RankingWeights) -> anyhow::Result<RankedUnits> {
+    Ok(index.rank(&SearchRequest { query, limit, ranking, filter: &Filter::default() })?)
 }
 
 /// The lines that match, by unit, and these units: in the order that a query gives them, and in that of their paths

@@ -14,6 +14,7 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use clap::{ColorChoice, ValueEnum};
 use quarry_files::{Directory, EntryKind};
+use quarry_index::{NamedRanking, RANKINGS, RankingWeights};
 use quarry_text::nearest;
 use quarry_walk::{self as walk, WalkOptions};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -45,6 +46,9 @@ pub struct Layer {
     pub limit: Option<usize>,
     /// Minimum confidence, 0 to 1, of a search that found something.
     pub threshold: Option<f32>,
+    /// The ranking, by its name.
+    #[serde(deserialize_with = "ranking_named")]
+    pub ranking: Option<String>,
     /// Maximum lines shown of each result; 0 for all.
     pub lines: Option<usize>,
     /// Lines shown above and below those.
@@ -72,6 +76,7 @@ impl Layer {
         Self {
             limit: Some(10),
             threshold: Some(quarry_index::DEFAULT_THRESHOLD),
+            ranking: Some(RANKINGS[0].name.to_owned()),
             lines: Some(DEFAULT_LINES),
             context: Some(0),
             model: None,
@@ -127,6 +132,13 @@ impl Settings {
     /// The settings without any file.
     pub fn defaults() -> Self {
         Self { layers: vec![(None, Layer::defaults())] }
+    }
+
+    /// The weights of the ranking: the one of this name if one is given.
+    pub fn ranking(&self, name: Option<&str>) -> RankingWeights {
+        let set = self.get(|layer| layer.ranking.clone());
+        let ranking = name.or(set.as_deref()).and_then(NamedRanking::find);
+        ranking.map(NamedRanking::weights).unwrap_or_default()
     }
 
     /// The settings of the source with the highest precedence.
@@ -284,6 +296,17 @@ fn color_named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Colo
     ColorChoice::from_str(&name, false).map(Some).map_err(|_| {
         serde::de::Error::custom(format!("{name:?} is not a color choice: auto, always or never"))
     })
+}
+
+fn ranking_named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    match NamedRanking::find(&name) {
+        Some(_) => Ok(Some(name)),
+        None => Err(serde::de::Error::custom(format!(
+            "{name:?} is not a ranking: {}",
+            RANKINGS.map(|ranking| ranking.name).join(", ")
+        ))),
+    }
 }
 
 /// A number of results that the command line names.

@@ -12,7 +12,7 @@ use crate::StaticModel;
 use crate::static_model::Parts;
 
 /// Distinct tokens of texts that one thread compares with a query: enough to pay for handing them out.
-const TOKENS_PER_TASK: usize = 512;
+const TOKENS_PER_TASK: usize = 128;
 
 /// Texts whose similarities one thread computes.
 const TEXTS_PER_TASK: usize = 64;
@@ -72,43 +72,80 @@ impl QueryTokens<'_> {
     /// the model does not have is left out.
     #[must_use]
     pub fn similarities(&self, texts: &[&[u16]]) -> Vec<f32> {
-        let n_tokens = self.parts.n_tokens();
-        let mut is_there = vec![false; n_tokens];
-        for &id in texts.iter().copied().flatten() {
-            if let Some(found) = is_there.get_mut(usize::from(id)) {
-                *found = true;
-            }
+        let n = self.tokens.len();
+        if n == 0 {
+            return vec![0.0; texts.len()];
         }
+        let ids = IdSet::new(texts, self.parts.n_tokens());
         // In ascending order, so that the table is read from its start to its end.
-        let ids: Vec<usize> = (0..n_tokens).filter(|&id| is_there[id]).collect();
-        let mut number = vec![u32::MAX; n_tokens];
-        ids.iter().zip(0..).for_each(|(&id, n)| number[id] = n);
-        let cosines: Vec<f32> = ids
-            .par_chunks(TOKENS_PER_TASK)
-            .flat_map_iter(|ids| ids.iter().flat_map(|&id| self.cosines(id)))
-            .collect();
-        let similarity = |text: &&[u16]| self.similarity(text, &number, &cosines);
+        let ascending: Vec<usize> = ids.iter().collect();
+        let mut cosines = vec![0.0; ascending.len() * n];
+        let tasks = cosines.par_chunks_mut(TOKENS_PER_TASK * n).zip(ascending.par_chunks(TOKENS_PER_TASK));
+        tasks.for_each(|(cosines, ids)| {
+            cosines.chunks_exact_mut(n).zip(ids).for_each(|(cosines, &id)| self.cosines(id, cosines));
+        });
+        let similarity = |text: &&[u16]| self.similarity(text, &ids, &cosines);
         texts.par_iter().with_min_len(TEXTS_PER_TASK).map(similarity).collect()
     }
 
-    /// The cosines of a token of a text with each token of the query.
-    fn cosines(&self, id: usize) -> impl Iterator<Item = f32> {
+    /// Computes the cosines of a token of a text with each token of the query.
+    fn cosines(&self, id: usize, cosines: &mut [f32]) {
         let row = self.parts.document_row(id);
         let factor = inverse(length(row));
-        self.tokens.iter().map(move |token| dot(token.row, row) * token.factor * factor)
+        for (cosine, token) in cosines.iter_mut().zip(&self.tokens) {
+            *cosine = dot(token.row, row) * token.factor * factor;
+        }
     }
 
-    /// The similarity of one text, whose token `id` has row `number[id]` of `cosines`.
-    fn similarity(&self, text: &[u16], number: &[u32], cosines: &[f32]) -> f32 {
+    /// The similarity of one text, given the cosines of all `ids`.
+    fn similarity(&self, text: &[u16], ids: &IdSet, cosines: &[f32]) -> f32 {
         let n = self.tokens.len();
         let mut best = vec![f32::NEG_INFINITY; n];
-        for &number in text.iter().filter_map(|&id| number.get(usize::from(id))) {
-            for (best, &cosine) in best.iter_mut().zip(&cosines[number as usize * n..][..n]) {
+        for number in text.iter().filter_map(|&id| ids.number(id)) {
+            for (best, &cosine) in best.iter_mut().zip(&cosines[number * n..][..n]) {
                 *best = best.max(cosine);
             }
         }
         let found = best.iter().zip(&self.tokens).filter(|(best, _)| best.is_finite());
         found.map(|(best, token)| best * token.weight).sum()
+    }
+}
+
+/// A set of tokens, numbered in ascending order.
+struct IdSet {
+    words: Vec<u64>,
+    /// Number of tokens before each word.
+    before: Vec<u32>,
+}
+
+impl IdSet {
+    /// The tokens of texts below `n_tokens`.
+    fn new(texts: &[&[u16]], n_tokens: usize) -> Self {
+        let mut words = vec![0u64; n_tokens.div_ceil(64)];
+        for id in texts.iter().copied().flatten().map(|&id| usize::from(id)).filter(|&id| id < n_tokens) {
+            words[id / 64] |= 1 << (id % 64);
+        }
+        let mut n = 0;
+        let before = words.iter().map(|word| {
+            let before = n;
+            n += word.count_ones();
+            before
+        });
+        Self { before: before.collect(), words }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = usize> {
+        self.words.iter().enumerate().flat_map(|(number, &word)| {
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| number * 64 + bit)
+        })
+    }
+
+    /// The number of a token; `None` if it is not in the set.
+    fn number(&self, id: u16) -> Option<usize> {
+        let (word, bit) = (usize::from(id) / 64, id % 64);
+        let bits = self.words.get(word)?;
+        let is_there = bits >> bit & 1 == 1;
+        is_there.then(|| self.before[word] as usize + (bits & ((1 << bit) - 1)).count_ones() as usize)
     }
 }
 

@@ -31,6 +31,7 @@ pub struct Workspace {
     root: PathBuf,
     options: OpenOptions,
     embedder: Arc<dyn Embedder>,
+    ranking: RankingWeights,
     observer: Option<Box<Observer>>,
     last_search: Mutex<Option<Searched>>,
     opened: Option<Box<OpenedObserver>>,
@@ -121,11 +122,18 @@ impl Workspace {
             root,
             options,
             embedder,
+            ranking: RankingWeights::default(),
             observer: None,
             last_search: Mutex::new(None),
             opened: None,
             in_memory: Mutex::new(None),
         }
+    }
+
+    /// Ranks with these weights instead of the default ones.
+    #[must_use]
+    pub fn with_ranking(self, ranking: RankingWeights) -> Self {
+        Self { ranking, ..self }
     }
 
     /// Tells `observer` of each search, and once more when one of its results is read.
@@ -168,7 +176,7 @@ impl Workspace {
         let response = index.search(&SearchRequest {
             query: &search.query,
             limit: search.size.k,
-            ranking: RankingWeights::default(),
+            ranking: self.ranking.clone(),
             filter: &filter,
         })?;
         self.note_search(&search.query, &response.hits);

@@ -74,8 +74,9 @@ pub fn run(args: &PickArgs) -> anyhow::Result<ExitCode> {
     let filters = all.iter().zip(&paths).map(filter).collect::<anyhow::Result<_>>()?;
     let threshold = settings.get(|layer| layer.threshold).unwrap_or_default();
     let update = if args.no_index_update { Update::Never } else { Update::IfPossible };
-    let search =
-        Search { tree: args.source.open(&all, filters, update, true)?, limit: args.limit, threshold };
+    let ranking = settings.ranking(None);
+    let tree = args.source.open(&all, filters, update, true)?;
+    let search = Search { tree, limit: args.limit, threshold, ranking };
     let mut state = State::new(args.query.as_deref().unwrap_or_default());
     let step = Screen::open().and_then(|mut screen| choose(&mut screen, &search, &mut state))?;
     let picked = state.list.selected().filter(|_| step == Step::Pick);
@@ -123,6 +124,7 @@ struct Search {
     tree: Tree,
     limit: usize,
     threshold: f32,
+    ranking: RankingWeights,
 }
 
 impl Search {
@@ -135,7 +137,7 @@ impl Search {
         let request = SearchRequest {
             query,
             limit: self.limit,
-            ranking: RankingWeights::default(),
+            ranking: self.ranking.clone(),
             filter: &Filter::default(),
         };
         let response = self.tree.index.search(&request)?;

@@ -384,10 +384,11 @@ mod tests {
         else {
             panic!("a change")
         };
-        assert_eq!((variant.as_str(), sources, setting), ("no rules", vec![QuerySource::Docstring], None));
+        assert_eq!((variant.as_str(), sources), ("no-rules", vec![QuerySource::Docstring]));
+        assert!(setting.unwrap().contains("--ranking no-rules"));
         let report = of(&[[0.5, 0.7, 0.3], [0.5, 0.3, 0.3]]);
         let expected = Advice::Disagreement {
-            variant: "no rules".into(),
+            variant: "no-rules".into(),
             better: vec![QuerySource::Docstring],
             worse: vec![QuerySource::Commit],
         };

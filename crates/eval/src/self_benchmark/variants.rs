@@ -1,20 +1,14 @@
 //! The methods that are compared: a table, `variants.toml`, of how each departs from search.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quarry_embed::{EmbedError, Embedder, Vectors};
-use quarry_index::RankingWeights;
-use quarry_index::lexical::FIELDS;
+use quarry_index::{NamedRanking, RANKINGS, RankingWeights};
 use quarry_text::TermRules;
 use serde::Deserialize;
 
 use crate::EvalError;
-use crate::repo_search::tuning::PARAMETERS;
 use quarry_metrics::MetricsError;
-
-/// Parameters of the ranking that are not rules.
-const NO_RULES: [&str; 3] = ["dense_weight", "file_weight", "bm25f.k1"];
 
 /// The table.
 const TABLE: &str = include_str!("variants.toml");
@@ -63,12 +57,9 @@ struct Table {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
-    name: String,
-    about: String,
-    #[serde(default)]
-    set: BTreeMap<String, f32>,
-    fields: Option<Vec<String>>,
-    rules: Option<bool>,
+    ranking: Option<String>,
+    name: Option<String>,
+    about: Option<String>,
     dimensions: Option<usize>,
     model: Option<Model>,
     documents: Option<Documents>,
@@ -117,26 +108,12 @@ pub fn variants(has_model: bool) -> Result<Vec<Variant>, EvalError> {
 }
 
 fn variant(entry: Entry) -> Result<Variant, String> {
-    let mut ranking = RankingWeights::default();
-    if entry.rules == Some(false) {
-        PARAMETERS
-            .iter()
-            .filter(|parameter| !NO_RULES.contains(&parameter.name))
-            .for_each(|parameter| (parameter.set)(&mut ranking, parameter.off));
-    }
-    for (name, value) in entry.set {
-        let parameter = PARAMETERS.iter().find(|parameter| parameter.name == name);
-        let parameter = parameter.ok_or_else(|| format!("the parameter {name:?} in variants.toml"))?;
-        (parameter.set)(&mut ranking, value);
-    }
-    if let Some(fields) = &entry.fields {
-        if let Some(unknown) = fields.iter().find(|field| !FIELDS.contains(&field.as_str())) {
-            return Err(format!("the field {unknown:?} in variants.toml"));
+    let ranking = match &entry.ranking {
+        None => &RANKINGS[0],
+        Some(name) => {
+            NamedRanking::find(name).ok_or_else(|| format!("the ranking {name:?} in variants.toml"))?
         }
-        for (weight, name) in ranking.bm25f.weights.iter_mut().zip(FIELDS) {
-            *weight = if fields.iter().any(|field| field == name) { *weight } else { 0.0 };
-        }
-    }
+    };
     let method = match entry.documents {
         Some(Documents::Bow) => VariantMethod::BagOfWords,
         Some(Documents::Bm25) => {
@@ -147,8 +124,15 @@ fn variant(entry: Entry) -> Result<Variant, String> {
             dimensions: entry.dimensions,
         }),
     };
-    let Entry { name, about, setting, .. } = entry;
-    Ok(Variant { name, about, method, ranking, setting })
+    let chosen =
+        entry.ranking.map(|name| format!("--ranking {name}, or `ranking = \"{name}\"` in .quarry.toml"));
+    Ok(Variant {
+        name: entry.name.unwrap_or_else(|| ranking.name.to_owned()),
+        about: entry.about.unwrap_or_else(|| ranking.about.to_owned()),
+        method,
+        ranking: ranking.weights(),
+        setting: entry.setting.or(chosen),
+    })
 }
 
 /// A model of which only the first dimensions count.
@@ -225,15 +209,10 @@ mod tests {
     fn a_variant_departs_as_its_entry_says() {
         let variants = variants(false).unwrap();
         let of = |name: &str| variants.iter().find(|variant| variant.name == name).unwrap();
-        let default = RankingWeights::default();
-        assert_eq!(of("dense 0.35").ranking, RankingWeights { dense_weight: 0.35, ..default.clone() });
-        let no_rules = &of("no rules").ranking;
-        assert_eq!(
-            (no_rules.dense_weight, no_rules.file_weight),
-            (default.dense_weight, default.file_weight)
-        );
-        assert_eq!((no_rules.path_weight, no_rules.test, no_rules.duplicate), (0.0, 1.0, 1.0));
-        assert_eq!(of("names only").ranking.bm25f.weights, [1.0, 1.0, 1.0, 0.0, 0.0]);
+        assert_eq!(of("no-rules").ranking, NamedRanking::find("no-rules").unwrap().weights());
+        assert_eq!(of("no-rules").about, "words and meaning, without rules");
+        assert!(of("no-rules").setting.as_ref().unwrap().starts_with("--ranking no-rules"));
+        assert_eq!(of("search").setting, None);
         let unstemmed = TermRules { stems: false, ..TermRules::default() };
         assert_eq!(of("bm25 unstemmed").method, VariantMethod::Bm25(unstemmed));
     }

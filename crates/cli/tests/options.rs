@@ -317,6 +317,30 @@ fn settings_of_the_tree_are_defaults_of_a_search() {
 }
 
 #[test]
+fn a_ranking_is_chosen_by_name_on_the_command_line_or_in_the_settings() {
+    let fixture = shop();
+    let scores = |options: &[&str]| {
+        let mut arguments = vec!["search", "total prices cart", "--threshold", "0", "--json"];
+        arguments.extend(options);
+        let answer = fixture.json(&arguments);
+        let results = answer["results"].as_array().unwrap().clone();
+        results.iter().map(|result| result["score"].clone()).collect::<Vec<_>>()
+    };
+    let (default, chosen) = (scores(&[]), scores(&["--ranking", "words-only"]));
+    assert_ne!(default, chosen);
+    assert_eq!(scores(&["--ranking", "default"]), default);
+    fixture.write("tree/.quarry.toml", "ranking = \"words-only\"\n");
+    assert_eq!(scores(&[]), chosen);
+    assert_eq!(scores(&["--ranking", "default"]), default, "the command line comes first");
+    check_error(&fixture.run(&["search", "x", "--ranking", "none"]), "words-only");
+    fixture.write("tree/.quarry.toml", "limit = 3\nranking = \"none\"\n");
+    check_error(
+        &fixture.run(&["search", "x"]),
+        ".quarry.toml:2: \"none\" is not a ranking: default, no-rules",
+    );
+}
+
+#[test]
 fn similar_finds_what_is_like_the_function_at_a_line() {
     let fixture = shop();
     let answer = fixture.json(&["similar", "shop/cart.rs:4", "--json", "--kind", "function", "-t", "rs"]);

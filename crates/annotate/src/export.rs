@@ -68,14 +68,14 @@ pub fn export(
     generated.retain(GeneratedCode::is_accepted);
     let is_foreign = |pair: &Pair| export.target.language().is_some_and(|language| pair.language != language);
     let (mut whole_ids, mut maximum) = (true, [-1; 2]);
-    let (mut labelled, mut unlabeled, mut ungraded) = (0, ledger.n_waiting(judge)?, 0);
+    let (mut labeled, mut unlabeled, mut ungraded) = (0, ledger.n_waiting(judge)?, 0);
     // Of pairs with label 0, and of the others.
     let mut foreign = [0, generated.iter().filter(|code| is_foreign(&code.pair)).count()];
     ledger.for_each_decided(judge, |decided| {
         let JudgedPair { pair, verdict } = &decided;
         match label(&decided, export.graded) {
             Some(label) => {
-                labelled += 1;
+                labeled += 1;
                 ungraded += u64::from(export.graded && verdict.grade.is_none());
                 foreign[usize::from(label > 0)] += usize::from(is_foreign(pair));
             }
@@ -88,7 +88,7 @@ pub fn export(
         }
         Ok(())
     })?;
-    if labelled == 0 && generated.is_empty() {
+    if labeled == 0 && generated.is_empty() {
         return Err(AnnotateError::Ledger {
             path: ledger.path().to_owned(),
             problem: "no pair has a label yet; `quarry judge run` goes on, `quarry judge status` says why"
@@ -107,7 +107,8 @@ pub fn export(
     };
     let sources = dataset::sources(&[path], from, export.split)?;
     let renumber = export.renumber || !whole_ids && export.target.name() == cosqa_plus::PAIRS.name;
-    let options = convert::Options { renumber, grades: export.grades, ..convert::Options::default() };
+    let options =
+        convert::ConvertOptions { renumber, grades: export.grades, ..convert::ConvertOptions::default() };
     let Converted { files, negatives } =
         convert::convert(&sources, export.target, out, export.split, &options)?;
     let mut exported = ExportSummary {
@@ -213,8 +214,8 @@ fn write_benchmark(
     fs::create_dir_all(directory.join("qrels")).map_err(directory_of)?;
     let mut corpus = JsonLines::create(&directory.join("corpus.jsonl"))?;
     let mut queries = JsonLines::create(&directory.join("queries.jsonl"))?;
-    let mut judgements = JsonLines::create(&qrels)?;
-    judgements.line("query-id\tcorpus-id\tscore")?;
+    let mut judgments = JsonLines::create(&qrels)?;
+    judgments.line("query-id\tcorpus-id\tscore")?;
     let (mut known_queries, mut known_codes) = (HashSet::new(), HashSet::new());
     labels.for_each(|pair, label| {
         if known_queries.insert(pair.query_id.clone()) {
@@ -224,9 +225,9 @@ fn write_benchmark(
             let Pair { code_id, code, language, .. } = &pair;
             corpus.write(&json!({"_id": code_id, "title": "", "text": code, "language": language}))?;
         }
-        judgements.line(&format!("{}\t{}\t{label}", pair.query_id, pair.code_id))
+        judgments.line(&format!("{}\t{}\t{label}", pair.query_id, pair.code_id))
     })?;
-    for lines in [corpus, queries, judgements] {
+    for lines in [corpus, queries, judgments] {
         lines.finish()?;
     }
     Ok(directory.to_owned())

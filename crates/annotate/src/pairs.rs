@@ -45,7 +45,7 @@ pub(crate) fn check(plan: &Plan) -> Result<CheckedPairs, AnnotateError> {
             path: plan.path.clone(),
             problem: format!(
                 "{}: expected a file of pairs, found one of {} ({}); if it holds pairs, name its format (`format = …`) to \
-                 see what is wrong with the first; of queries, codes and judgements `quarry data convert --to \
+                 see what is wrong with the first; of queries, codes and judgments `quarry data convert --to \
                  query-code` makes pairs",
                 other.path.display(),
                 other.format.name,

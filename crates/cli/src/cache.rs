@@ -44,7 +44,7 @@ enum Action {
     ///
     /// Removes only what looks like an entry of Quarry, only in its cache directories, and no link is
     /// followed. Entries that a running process uses are kept. Removed entries are made again
-    /// when they are needed; answers of models cost as much as the first time.
+    /// when they are needed; answers of models cost the same again.
     Prune {
         #[command(flatten)]
         kinds: KindArgs,

@@ -18,7 +18,7 @@ use crate::settings::{self, Settings};
 use crate::similar::{position, relative};
 use crate::tree::Tree;
 
-/// Call sites, or callees, that are printed unless told otherwise.
+/// Call sites, or callees, that are printed by default.
 const DEFAULT_LIMIT: usize = 100;
 /// Names that are suggested for one that nothing has.
 const N_SUGGESTIONS: usize = 3;

@@ -157,7 +157,7 @@ fn command_lines_are_found_in_blocks_and_sentences() {
 }
 
 /// Help texts of all commands, a file for each of the commands that `quarry --help` lists, so that a change of wording
-/// is seen and read as one. `UPDATE_EXPECT=1 cargo test` writes them anew.
+/// is seen and read as one. `UPDATE_EXPECT=1 cargo test` rewrites them.
 #[test]
 fn help_texts_are_those_that_were_read() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots/help");

@@ -24,7 +24,7 @@ pub struct ConfigArgs {
 }
 
 #[derive(Serialize)]
-struct Answer {
+struct SettingsView {
     /// By descending precedence.
     files: Vec<FileView>,
     settings: Vec<SettingView>,
@@ -53,7 +53,7 @@ pub fn run(args: &ConfigArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.path)?;
     let remembered = Index::remembered(&args.path, &OpenOptions::default())?;
     let files = settings::files(&args.path);
-    let answer = Answer {
+    let answer = SettingsView {
         files: files.into_iter().map(|path| FileView { exists: path.is_file(), path }).collect(),
         settings: settings::keys()
             .into_iter()
@@ -88,7 +88,7 @@ fn view(settings: &Settings, remembered: Option<&Remembered>, name: String) -> S
     SettingView { name, value, from }
 }
 
-fn text(answer: &Answer) -> String {
+fn text(answer: &SettingsView) -> String {
     let origin = |from: &Option<PathBuf>| match from {
         Some(index) if index.is_dir() => format!("quarry index, in {}", index.display()),
         Some(file) => file.display().to_string(),

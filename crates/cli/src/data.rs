@@ -34,7 +34,7 @@ pub struct DataArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Build a labelled benchmark and training pairs from source trees, by a plan
+    /// Build a labeled benchmark and training pairs from source trees, by a plan
     Build(Box<build::BuildArgs>),
     /// Say what is wrong with data files, and where
     Check(check::CheckArgs),

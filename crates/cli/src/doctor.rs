@@ -28,7 +28,7 @@ use crate::{log, watch};
 /// Less space than this is too little for anything; bytes.
 const LEAST_SPACE: u64 = 16 << 20;
 
-/// How long is looked at the files of a tree before the rest is left alone.
+/// Maximum time for checking the files of a tree; the rest is not checked.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What to do about a tree that is too large.
@@ -64,7 +64,7 @@ struct Check {
 }
 
 #[derive(Serialize)]
-struct Answer {
+struct DoctorReport {
     /// Whether no check failed.
     ok: bool,
     checks: Vec<Check>,
@@ -83,7 +83,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         checks.push(check);
         Ok(())
     })?;
-    let answer = Answer { ok: checks.iter().all(|check| check.state != State::Broken), checks };
+    let answer = DoctorReport { ok: checks.iter().all(|check| check.state != State::Broken), checks };
     if args.json {
         output::print_json(&answer)?;
     }

@@ -211,6 +211,13 @@ impl SourcesArgs {
         self.paths.insert(0, path);
     }
 
+    /// Moves the path at this position before the others.
+    pub fn put_first(&mut self, position: usize) {
+        if let Some(paths) = self.paths.get_mut(..=position) {
+            paths.rotate_right(1);
+        }
+    }
+
     /// Opens the indexes of the searched paths, by the settings and the filter of each path. Of several paths, a
     /// directory without anything to index is reported and skipped. A search that ranks nothing needs no model, unless
     /// one is named.
@@ -348,7 +355,7 @@ fn with_progress<T>(open: impl FnOnce(&(dyn Fn(Event) + Sync)) -> Result<T, Erro
     opened
 }
 
-/// Says that indexes could not be written, why, and what is searched instead. That indexes are in memory is told of the
+/// Reports that indexes could not be written, why, and what is searched instead. That indexes are in memory is reported for the
 /// first one: what keeps one from being written keeps the others.
 pub fn tell_unwritten(opened: &[Opened]) {
     for Outdated { reason, error } in opened.iter().filter_map(|opened| opened.outdated.as_ref()) {

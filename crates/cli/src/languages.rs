@@ -18,7 +18,7 @@ pub struct LanguagesArgs {
 }
 
 #[derive(Serialize)]
-struct Answer {
+struct LanguageList {
     languages: Vec<LanguageView>,
 }
 
@@ -45,7 +45,7 @@ struct LanguageView {
 /// # Errors
 /// When stdout cannot be written.
 pub fn run(args: &LanguagesArgs) -> anyhow::Result<ExitCode> {
-    let answer = Answer { languages: languages().map(view).collect() };
+    let answer = LanguageList { languages: languages().map(view).collect() };
     if args.json {
         output::print_json(&answer)?;
     } else {

@@ -117,7 +117,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Adds a record if searches are recorded. A log that cannot be written is told of, and does not stop the search.
+/// Adds a record if searches are recorded. A log that cannot be written is reported, and does not stop the search.
 pub fn append<'a>(record: impl FnOnce() -> Record<'a>) {
     let Ok(directory) = directory() else { return };
     if directory.join(SWITCH_FILE).exists()

@@ -126,7 +126,7 @@ fn main() -> ExitCode {
     start_log();
     let outcome = match cli.command {
         Command::Search(args) => search::run(args),
-        Command::Similar(args) => similar::run(&args),
+        Command::Similar(args) => similar::run(args),
         Command::Callers(args) => calls::callers(&args),
         Command::Callees(args) => calls::callees(&args),
         Command::Status(args) => status::run(&args),

@@ -121,21 +121,21 @@ pub fn print_json_text(json: &str) -> io::Result<()> {
     print_bytes(harmless_json(json).as_bytes())
 }
 
-/// Whether errors alone are told.
+/// Whether only errors are printed.
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Has nothing but errors told from now on, as `-q` asks.
+/// Prints only errors from now on, as `-q` asks.
 pub fn be_quiet() {
     IS_QUIET.store(true, Ordering::Relaxed);
 }
 
-/// Whether errors alone are told.
+/// Whether only errors are printed.
 pub fn is_quiet() -> bool {
     IS_QUIET.load(Ordering::Relaxed)
 }
 
-/// Prints a line for the person at the terminal to stderr, unless that is to stay [quiet](be_quiet). It may quote what
-/// files and servers say.
+/// Prints a line for the person at the terminal to stderr, unless it is [quiet](be_quiet). The text may quote
+/// files and servers.
 pub fn note(text: &str) {
     if !is_quiet() {
         tell(text);
@@ -147,7 +147,7 @@ fn tell(text: &str) {
     let _ = writeln!(io::stderr().lock(), "quarry: {}", harmless(text));
 }
 
-/// Like [`note`], but only once however often the same is to be said.
+/// Like [`note`], but prints the same text only once.
 pub fn note_once(text: &str) {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned()) {

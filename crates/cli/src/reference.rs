@@ -259,3 +259,24 @@ fn option_of(name: &str) -> String {
     let name = if name == "measures" { "metrics" } else { name };
     format!("--{}", name.replace('_', "-"))
 }
+
+#[test]
+fn every_command_that_prints_json_has_a_schema() {
+    let schema = include_str!("../../../docs/reference/output.schema.json");
+    let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+    let mut command = Cli::command();
+    command.build();
+    let mut without = Vec::new();
+    let mut waiting: Vec<(String, &Command)> =
+        visible(&command).map(|below| (below.get_name().to_owned(), below)).collect();
+    while let Some((name, command)) = waiting.pop() {
+        // Protocols are subcommands with the same output.
+        let name = if name.starts_with("eval-protocol-") { "eval-protocol".to_owned() } else { name };
+        let has_json = command.get_arguments().any(|argument| argument.get_id() == "json");
+        if has_json && schema["$defs"][&name]["title"] != format!("quarry {}", name.replacen('-', " ", 1)) {
+            without.push(name.clone());
+        }
+        waiting.extend(visible(command).map(|below| (format!("{name}-{}", below.get_name()), below)));
+    }
+    assert!(without.is_empty(), "docs/reference/output.schema.json lacks {without:?}");
+}

@@ -20,7 +20,7 @@ use crate::settings::{self, Settings};
 use crate::terminal::{self, Block, HitView, Terminal};
 use crate::tree::Tree;
 
-/// Units that are looked at for each file where files are asked for.
+/// Number of units that are ranked for each file when results are files.
 const UNITS_PER_FILE: usize = 20;
 
 /// Names of the kinds of units.
@@ -168,7 +168,7 @@ enum Format {
 }
 
 impl OutputArgs {
-    /// Has nothing but errors told where that is asked for.
+    /// Prints only errors if that was requested.
     pub fn quieten(&self) {
         if self.quiet {
             output::be_quiet();
@@ -215,7 +215,7 @@ pub fn roots(tree: &Tree, n_paths: usize) -> (Option<String>, Vec<String>) {
 
 /// What was found for a question; `question` holds the fields that say what was asked.
 #[derive(Serialize)]
-pub struct Answer<Q> {
+pub struct SearchAnswer<Q> {
     #[serde(flatten)]
     pub question: Q,
     /// Absolute path that those of the results are relative to; none if they are of several paths.
@@ -364,7 +364,7 @@ fn runs_from(first: usize, lines: Range<usize>, context: (usize, usize)) -> Vec<
     runs(lines.map(|line| first + line), context)
 }
 
-/// Lines, ascending and counted from 0, with so many lines before and after them, as ranges that do not touch.
+/// Lines, ascending and counted from 0, with this number of lines before and after each, as disjoint ranges.
 fn runs(lines: impl Iterator<Item = usize>, (before, after): (usize, usize)) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for line in lines {
@@ -398,7 +398,7 @@ pub struct Words<'a> {
 /// # Errors
 /// When stdout cannot be written.
 pub fn print<Q: Serialize>(
-    answer: &Answer<Q>,
+    answer: &SearchAnswer<Q>,
     layout: &Layout,
     words: &Words,
     matches: impl Fn(&str) -> Vec<Range<usize>>,

@@ -21,7 +21,7 @@ use crate::index::SourcesArgs;
 use crate::lines::{self, LineMatch};
 use crate::log::{self, Record};
 use crate::output;
-use crate::results::{self, Answer, Extras, FilterArgs, OutputArgs, ResultView, Words};
+use crate::results::{self, Extras, FilterArgs, OutputArgs, ResultView, SearchAnswer, Words};
 use crate::settings::Settings;
 use crate::tree::Tree;
 
@@ -58,7 +58,7 @@ fn named(ranking: NamedRanking) -> PossibleValue {
 }
 
 #[derive(Serialize)]
-struct Question<'a> {
+struct SearchedQuery<'a> {
     query: &'a str,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     patterns: &'a [String],
@@ -131,8 +131,8 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
         ResultView::new(&tree, (hit, rank), &terms, extras, &layout)
     });
     let (root, roots) = results::roots(&tree, paths.len());
-    let answer = Answer {
-        question: Question { query, patterns: &args.patterns },
+    let answer = SearchAnswer {
+        question: SearchedQuery { query, patterns: &args.patterns },
         root,
         roots,
         results: views.collect(),

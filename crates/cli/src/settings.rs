@@ -161,7 +161,7 @@ fn user_file() -> Option<PathBuf> {
 }
 
 /// The nearest one from `base` up to the root of its repository; if there is none, the one that `base` could have.
-/// Outside of a repository nothing above `base` is looked at: it may be anybody's.
+/// Outside of a repository nothing above `base` is read, since it may belong to somebody else.
 fn of_tree(base: &Path) -> PathBuf {
     let own = base.join(TREE_FILE);
     let Ok(canonical) = base.canonicalize() else { return own };

@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use quarry_index::{Explanation, Hit, Update};
+use quarry_index::{Explanation, Filter, Hit, Update};
 use quarry_walk as walk;
 use serde::Serialize;
 
-use crate::index::SourceArgs;
+use crate::index::SourcesArgs;
 use crate::output;
-use crate::results::{self, Answer, Extras, FilterArgs, OutputArgs, ResultView, Words};
+use crate::results::{self, Extras, FilterArgs, OutputArgs, ResultView, SearchAnswer, Words};
 use crate::settings::Settings;
 use crate::tree::Tree;
 
@@ -23,7 +23,7 @@ pub struct SimilarArgs {
     #[arg(value_name = "FILE:LINE", value_parser = position)]
     position: (PathBuf, u32),
     #[command(flatten)]
-    source: SourceArgs,
+    source: SourcesArgs,
     #[command(flatten)]
     filter: FilterArgs,
     #[command(flatten)]
@@ -31,12 +31,12 @@ pub struct SimilarArgs {
 }
 
 #[derive(Serialize)]
-struct Question {
-    similar_to: Given,
+struct SimilarQuery {
+    similar_to: GivenUnit,
 }
 
 #[derive(Serialize)]
-struct Given {
+struct GivenUnit {
     path: String,
     start_line: u32,
     end_line: u32,
@@ -47,36 +47,45 @@ struct Given {
 ///
 /// # Errors
 /// When the tree cannot be indexed or no unit covers the position.
-pub fn run(args: &SimilarArgs) -> anyhow::Result<ExitCode> {
+pub fn run(mut args: SimilarArgs) -> anyhow::Result<ExitCode> {
     args.output.quieten();
     let start = Instant::now();
-    let settings = Settings::load(&args.source.path)?;
-    let layout = args.output.layout(&settings);
-    let filter = args.filter.filter(&settings, &args.source.path)?;
     let (file, line) = &args.position;
-    let path = relative(file, &args.source.path)?;
-    let opened = args.source.open(&settings, Update::IfPossible)?;
-    let tree = Tree::new(std::slice::from_ref(&args.source.path), opened.index)?;
+    let paths = args.source.paths();
+    let (position, path) = innermost(file, &paths)?;
+    // A position is relative to the first path.
+    args.source.put_first(position);
+    let paths = args.source.paths();
+    let all: Vec<Settings> = paths.iter().map(|path| Settings::load(path)).collect::<anyhow::Result<_>>()?;
+    let settings = Settings::shared(&all);
+    let layout = args.output.layout(&settings);
+    let filter = |(settings, path): (&Settings, &PathBuf)| args.filter.filter(settings, path);
+    let filters: Vec<Filter> = all.iter().zip(&paths).map(filter).collect::<anyhow::Result<_>>()?;
+    let tree = args.source.open(&all, filters, Update::IfPossible, true)?;
     let index = &tree.index;
     let opened = Instant::now();
-    let Some(given) = index.unit_at(&path, *line) else {
+    // The first path is another one if nothing in the file's tree can be indexed.
+    let is_in_file = |unit: &Hit| {
+        Path::new(&tree.root_of(unit)).join(&unit.path).canonicalize().ok() == file.canonicalize().ok()
+    };
+    let Some(given) = index.unit_at(&path, *line).filter(is_in_file) else {
         bail!(
             "{}:{line}: no indexed unit covers this line; name a line of code in an indexed file",
             file.display()
         );
     };
     let limit = layout.limit.or_else(|| settings.get(|layer| layer.limit)).unwrap_or_default();
-    let response = index.similar(&path, *line, layout.n_units(limit), &filter)?;
+    let response = index.similar(&path, *line, layout.n_units(limit), &Filter::default())?;
     let hits = results::ranked(response.hits.into_iter(), limit, &layout);
     let view = |ranked: (Hit, usize)| {
         let explanation = layout.explain.then(|| Explanation::leaf("cosine", ranked.0.score));
         let extras = Extras { explanation, ..Extras::default() };
         ResultView::new(&tree, ranked, &[], extras, &layout)
     };
-    let (root, roots) = results::roots(&tree, 1);
-    let answer = Answer {
-        question: Question {
-            similar_to: Given {
+    let (root, roots) = results::roots(&tree, paths.len());
+    let answer = SearchAnswer {
+        question: SimilarQuery {
+            similar_to: GivenUnit {
                 path: given.path,
                 start_line: given.start_line,
                 end_line: given.end_line,
@@ -113,6 +122,26 @@ pub fn position(text: &str) -> anyhow::Result<(PathBuf, u32)> {
         bail!("lines are counted from 1");
     }
     Ok((PathBuf::from(file), line))
+}
+
+/// Which of the paths contains the file, the innermost of several, and the file's path relative to it.
+fn innermost(file: &Path, paths: &[PathBuf]) -> anyhow::Result<(usize, String)> {
+    let mut found: Option<(usize, String)> = None;
+    let mut problem = None;
+    for (position, path) in paths.iter().enumerate() {
+        match relative(file, path) {
+            Ok(path) if found.as_ref().is_none_or(|(_, other)| path.len() < other.len()) => {
+                found = Some((position, path));
+            }
+            Ok(_) => {}
+            Err(error) => problem = Some(error),
+        }
+    }
+    match (found, problem) {
+        (Some(found), _) => Ok(found),
+        (None, Some(error)) if paths.len() == 1 => Err(error),
+        _ => bail!("{} is in none of the PATHs; name its tree as one of them", file.display()),
+    }
 }
 
 /// The path of a file relative to the root of a tree, `/` between its parts.

@@ -32,7 +32,7 @@ pub struct StatusArgs {
 }
 
 #[derive(Serialize)]
-struct Answer {
+struct StatusView {
     root: PathBuf,
     /// The given path, relative to the root; empty if it is the same.
     part: String,
@@ -45,11 +45,11 @@ struct Answer {
     /// Why it is stale.
     reason: Option<String>,
     /// Contents of the index; null if there is none.
-    holds: Option<Holds>,
+    holds: Option<IndexView>,
 }
 
 #[derive(Serialize)]
-struct Holds {
+struct IndexView {
     remembered: RememberedView,
     models: Vec<String>,
     bytes: u64,
@@ -63,7 +63,7 @@ struct Holds {
     skipped: Vec<SkippedView>,
 }
 
-/// What `quarry index` was told; null for what it was not.
+/// The settings that `quarry index` was given; null for the others.
 #[derive(Serialize)]
 struct RememberedView {
     model: Option<String>,
@@ -95,15 +95,15 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     Ok(if there { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn view(status: Status) -> Answer {
-    Answer {
+fn view(status: Status) -> StatusView {
+    StatusView {
         root: status.root,
         part: status.part,
         index: status.directory,
         ignored: status.ignored,
         fresh: status.stale.is_none(),
         reason: status.stale.map(|reason| reason.to_string()),
-        holds: status.index.map(|index| Holds {
+        holds: status.index.map(|index| IndexView {
             remembered: RememberedView {
                 model: index.remembered.model,
                 max_bytes: index.remembered.walk.max_bytes,
@@ -163,7 +163,7 @@ fn text(status: &Status) -> String {
     text
 }
 
-/// The options that say again what an index was told.
+/// The options with which an index was made.
 fn told(remembered: &Remembered) -> String {
     let WalkChoice { max_bytes, hidden, ignored } = remembered.walk;
     let or = |choice: Option<bool>, yes: &str, no: &str| {

@@ -67,7 +67,7 @@ enum Message {
 /// Runs `quarry watch`, until it is interrupted.
 ///
 /// # Errors
-/// When the tree cannot be indexed at the start; what fails later is told of and tried again.
+/// When the tree cannot be indexed at the start; later failures are reported, and tried again.
 pub fn run(mut args: WatchArgs) -> anyhow::Result<ExitCode> {
     let (sender, messages) = mpsc::channel();
     let refreshing = Arc::new(AtomicBool::new(false));
@@ -296,7 +296,7 @@ fn reason(error: notify::Error) -> String {
     }
 }
 
-/// How many directories the system lets a user watch; none if there is no such limit.
+/// How many directories the system lets a user watch; `None` without a limit.
 pub fn directory_limit() -> Option<usize> {
     fs::read_to_string("/proc/sys/fs/inotify/max_user_watches").ok()?.trim().parse().ok()
 }

@@ -83,7 +83,7 @@ pub fn run(args: &WorkerArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A model with its key. The key goes to this address alone, whatever a task says.
+/// A model with its key. The key is sent only to this address, regardless of what a task names.
 fn open_model(model: &str, connections: u32) -> anyhow::Result<HttpTransport> {
     let (address, variable) = match model.rsplit_once('=') {
         Some((address, variable)) => (address, Some(variable)),

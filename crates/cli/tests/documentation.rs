@@ -7,7 +7,8 @@
 #![cfg(feature = "full")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
-use std::collections::BTreeMap;
+mod fixture;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -213,173 +214,155 @@ fn what_is_printed_otherwise_is_found() {
     assert!(problems[0].contains("exit code 2") && problems[0].contains("--made-up"), "{problems:?}");
 }
 
-/// Objects whose fields have names that are data.
-const NAMED_BY_DATA: [&str; 5] = ["classes", "figures", "intervals", "metrics", "tests"];
-
-/// What a JSON value is made of.
-#[derive(Debug, Clone, PartialEq)]
-enum Shape {
-    Leaf(&'static str),
-    List(Option<Box<Shape>>),
-    /// Fields, and whether all values have them.
-    Object(BTreeMap<String, (Shape, bool)>),
-    Either(Vec<Shape>),
-}
-
-impl Shape {
-    fn of(value: &Value) -> Self {
-        match value {
-            Value::Null => Self::Leaf("null"),
-            Value::Bool(_) => Self::Leaf("true or false"),
-            Value::Number(number) if number.is_f64() => Self::Leaf("number"),
-            Value::Number(_) => Self::Leaf("integer"),
-            Value::String(_) => Self::Leaf("string"),
-            Value::Array(items) => Self::List(items.iter().map(Self::of).reduce(Self::or).map(Box::new)),
-            Value::Object(fields) => Self::Object(
-                fields.iter().map(|(name, value)| (name.clone(), (Self::of(value), true))).collect(),
-            ),
-        }
-    }
-
-    /// What is of this shape or of the other one.
-    fn or(self, other: Self) -> Self {
-        match (self, other) {
-            (one, other) if one == other => one,
-            (Self::Leaf("integer"), Self::Leaf("number")) | (Self::Leaf("number"), Self::Leaf("integer")) => {
-                Self::Leaf("number")
-            }
-            (Self::List(None), list @ Self::List(_)) | (list @ Self::List(_), Self::List(None)) => list,
-            (Self::List(Some(one)), Self::List(Some(other))) => Self::List(Some(Box::new(one.or(*other)))),
-            (Self::Object(mut one), Self::Object(mut other)) => {
-                for (name, (shape, is_always)) in &mut one {
-                    match other.remove(name) {
-                        Some((second, always)) => {
-                            *shape = shape.clone().or(second);
-                            *is_always &= always;
-                        }
-                        None => *is_always = false,
-                    }
-                }
-                one.extend(other.into_iter().map(|(name, (shape, _))| (name, (shape, false))));
-                Self::Object(one)
-            }
-            (Self::Either(mut shapes), other) | (other, Self::Either(mut shapes)) => {
-                if !shapes.contains(&other) {
-                    shapes.push(other);
-                }
-                Self::Either(shapes)
-            }
-            (one, other) => Self::Either(vec![one, other]),
-        }
-    }
-
-    fn write(&self, text: &mut String, indent: usize) {
-        match self {
-            Self::Leaf(name) => text.push_str(name),
-            Self::List(None) => text.push_str("list"),
-            Self::List(Some(item)) => {
-                text.push_str("list of ");
-                item.write(text, indent);
-            }
-            Self::Either(shapes) => {
-                for (n, shape) in shapes.iter().enumerate() {
-                    text.push_str(if n > 0 { ", or " } else { "" });
-                    shape.write(text, indent);
-                }
-            }
-            Self::Object(fields) => {
-                text.push_str("object");
-                for (name, (shape, is_always)) in fields {
-                    let optional = if *is_always { "" } else { " (optional)" };
-                    let _ = write!(text, "\n{}{name}{optional}: ", "  ".repeat(indent + 1));
-                    match shape {
-                        Self::Object(values) if NAMED_BY_DATA.contains(&name.as_str()) => {
-                            text.push_str("by name, ");
-                            let values = values.values().map(|(shape, _)| shape.clone());
-                            values.reduce(Self::or).unwrap_or(Self::Leaf("nothing")).write(text, indent + 1);
-                        }
-                        // A tree, whose items have the fields of the one above.
-                        Self::List(Some(item)) if matches!(&**item, Self::Object(inner) if inner.contains_key(name)) =>
-                        {
-                            let Self::Object(inner) = &**item else { unreachable!() };
-                            let mut inner = inner.clone();
-                            inner.insert(name.clone(), (Self::Leaf("list of the same"), false));
-                            Self::List(Some(Box::new(Self::Object(inner)))).write(text, indent + 1);
-                        }
-                        shape => shape.write(text, indent + 1),
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// What the page of JSON output shows: its headings, and commands that print an object each as their last line.
-const JSON_COMMANDS: [(&str, &[&str]); 18] = [
+/// Commands of the examples that print JSON, below the name of its schema; the page of JSON output shows the first of each.
+const JSON_COMMANDS: [(&str, &[&str]); 22] = [
     (
-        "quarry search",
+        "search",
         &[
             "quarry search 'retry with backoff' shop --json",
             "quarry search 'render a scene' shop --explain --json",
             "quarry search 'retry with backoff' shop/net shop/web --json",
+            "quarry search -e 'fn \\w+_lock' shop --json",
+            "quarry search 'parse a header' shop -l --json",
         ],
     ),
-    ("quarry search -e", &["quarry search -e 'fn \\w+_lock' shop --json"]),
-    ("quarry search -l", &["quarry search 'parse a header' shop -l --json"]),
-    ("quarry similar", &["quarry similar shop/net/client.py:20 shop --json"]),
-    ("quarry callers", &["quarry callers try_lock shop --json"]),
-    ("quarry callees", &["quarry callees wait_for_lock shop --json"]),
-    ("quarry index", &["quarry index shop --json", "quarry index shop --rebuild --json"]),
-    ("quarry status", &["quarry index shop && quarry status shop --json"]),
-    ("quarry config", &["quarry config shop --json"]),
-    ("quarry languages", &["quarry languages --json"]),
+    ("result", &["quarry search 'retry with backoff' shop --jsonl"]),
+    ("similar", &["quarry similar shop/net/client.py:20 shop --json"]),
+    ("callers", &["quarry callers try_lock shop --json"]),
+    ("callees", &["quarry callees wait_for_lock shop --json"]),
+    ("index", &["quarry index shop --json", "quarry index shop --rebuild --json"]),
+    ("status", &["quarry index shop && quarry status shop --json"]),
+    ("config", &["quarry config shop --json"]),
+    ("languages", &["quarry languages --json"]),
+    ("data-check", &["quarry data check judging/pairs.json --json"]),
+    ("data-describe", &["quarry data describe judging/pairs.json --json"]),
+    ("data-formats", &["quarry data formats --json", "quarry data formats gecs --json"]),
     (
-        "quarry eval",
+        "eval",
         &[
             "quarry eval benchmark --method bm25 --json",
             "quarry eval benchmark --method hybrid --nauc --json",
         ],
     ),
-    ("quarry eval score", &["quarry eval score --qrels benchmark/qrels/test.tsv --run runs/bm25.run --json"]),
+    ("eval-score", &["quarry eval score --qrels benchmark/qrels/test.tsv --run runs/bm25.run --json"]),
     (
-        "quarry eval compare",
+        "eval-compare",
         &["quarry eval compare runs/bm25.run runs/hybrid.run --qrels benchmark/qrels/test.tsv --json"],
     ),
-    (
-        "quarry eval agreement",
-        &["quarry eval agreement ratings.csv --level ordinal --unit-column pair --json"],
-    ),
-    ("quarry eval classification", &["quarry eval classification verdicts.csv --json"]),
-    ("quarry eval calibration", &["quarry eval calibration forecasts.csv --json"]),
-    (
-        "quarry eval protocol",
-        &["quarry eval protocol full-corpus --benchmark benchmark --method bm25 --json"],
-    ),
-    ("quarry judge run --dry-run", &["quarry judge run judging/plan.toml --dry-run --json"]),
+    ("eval-agreement", &["quarry eval agreement ratings.csv --level ordinal --unit-column pair --json"]),
+    ("eval-classification", &["quarry eval classification verdicts.csv --json"]),
+    ("eval-calibration", &["quarry eval calibration forecasts.csv --json"]),
+    ("eval-protocol", &["quarry eval protocol full-corpus --benchmark benchmark --method bm25 --json"]),
+    ("eval-protocols", &["quarry eval protocols --json", "quarry eval protocols gecs --json"]),
+    ("doctor", &["quarry doctor shop --json"]),
+    ("judge-run", &["quarry judge run judging/plan.toml --dry-run --json"]),
 ];
 
 #[test]
-fn the_page_of_json_output_has_the_fields_that_are_printed() {
-    let mut text = "<!-- Generated from what the commands print: UPDATE_EXPECT=1 cargo test --release -p quarry-cli \
-                    rewrites this page. -->\n\n# JSON output\n\n`--json` prints one object, on one line. New versions \
-                    may add fields. Each block has the fields of what the commands above it printed in `examples/`; a \
-                    field that one of them lacks is optional. Paths are relative to `root`, lines count from 1, and \
-                    ranges of lines include both ends.\n"
-        .to_owned();
-    for (name, commands) in JSON_COMMANDS {
-        let home = Home::new();
-        let shapes = home.run(commands).into_iter().map(|(printed, code)| {
+fn json_output_of_the_examples_has_the_published_form() {
+    for (definition, commands) in JSON_COMMANDS {
+        for (printed, code) in Home::new().run(commands) {
             assert!((0..2).contains(&code), "{commands:?}: {printed}");
-            let line = printed.lines().last().unwrap();
-            Shape::of(
-                &serde_json::from_str(line)
-                    .unwrap_or_else(|error| panic!("{commands:?}: {error}\n{printed}")),
-            )
-        });
-        let shape = shapes.reduce(Shape::or).unwrap();
-        let _ = write!(text, "\n## {name}\n\n```sh\n{}\n```\n\n```text\n", commands.join("\n"));
-        shape.write(&mut text, 0);
-        text.push_str("\n```\n");
+            let value = serde_json::from_str(printed.lines().last().unwrap());
+            fixture::schema::check(
+                definition,
+                &value.unwrap_or_else(|error| panic!("{commands:?}: {error}\n{printed}")),
+            );
+        }
     }
-    expect_file![root().join("docs/reference/json.md")].assert_eq(&text);
+}
+
+#[test]
+fn a_field_without_a_schema_is_found() {
+    let undocumented =
+        serde_json::json!({"path": "a.rs", "language": "rust", "rank": 1, "root": "/", "score": 1.0});
+    fixture::schema::check("result", &undocumented);
+    for (field, value) in [("made_up", Value::Null), ("rank", "first".into())] {
+        let mut wrong = undocumented.clone();
+        wrong[field] = value;
+        let outcome = std::panic::catch_unwind(|| fixture::schema::check("result", &wrong));
+        assert!(outcome.is_err(), "{wrong}");
+    }
+}
+
+/// The type of a schema in words, with links to shared definitions.
+fn type_in_words(schema: &Value) -> String {
+    let named = |name: &Value| match name.as_str().unwrap() {
+        "array" => match schema.get("items") {
+            Some(items) => format!("list of {}", type_in_words(items)),
+            None => "list".to_owned(),
+        },
+        "object" => match schema.get("additionalProperties") {
+            Some(values) => format!("object of {} by name", type_in_words(values)),
+            None => "object".to_owned(),
+        },
+        name => name.to_owned(),
+    };
+    if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
+        let name = name.rsplit('/').next().unwrap();
+        return format!("[{name}](#{name})");
+    }
+    let types = match (schema.get("anyOf"), schema.get("type")) {
+        (Some(choices), _) => choices.as_array().unwrap().iter().map(type_in_words).collect(),
+        (None, Some(Value::Array(names))) => names.iter().map(named).collect(),
+        (None, Some(name)) => vec![named(name)],
+        (None, None) => match schema.get("enum").and_then(Value::as_array) {
+            Some(names) => names.iter().map(Value::to_string).collect(),
+            None => vec!["any value".to_owned()],
+        },
+    };
+    types.join(" or ")
+}
+
+/// The fields of an object, or of the objects in a list, each on a line.
+fn write_fields(text: &mut String, schema: &Value, indent: usize) {
+    for part in ["items", "additionalProperties"].iter().filter_map(|part| schema.get(part)) {
+        write_fields(text, part, indent);
+    }
+    for choice in schema.get("anyOf").and_then(Value::as_array).into_iter().flatten() {
+        write_fields(text, choice, indent);
+    }
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    for (name, field) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let optional = if required.contains(&name.as_str()) { "" } else { ", optional" };
+        let about = field.get("description").and_then(Value::as_str).map(|about| format!(": {about}"));
+        let indentation = "  ".repeat(indent);
+        let _ = writeln!(
+            text,
+            "{indentation}- `{name}` ({}{optional}){}",
+            type_in_words(field),
+            about.unwrap_or_default()
+        );
+        write_fields(text, field, indent + 1);
+    }
+}
+
+#[test]
+fn the_page_of_json_output_is_made_of_the_schemas() {
+    let mut text = "<!-- Generated from output.schema.json: UPDATE_EXPECT=1 cargo test --release -p quarry-cli rewrites \
+                    this page. -->\n\n# JSON output\n\n`--json` prints one object on one line. \
+                    [output.schema.json](output.schema.json) has the JSON Schemas, which tests compare with what commands \
+                    print: `output.schema.json#/$defs/eval-compare` is that of `quarry eval compare`. New versions may add \
+                    fields. Paths are relative to `root`, lines count from 1, and ranges of lines include both ends.\n"
+        .to_owned();
+    let definitions = fixture::schema::definitions();
+    let of_commands = |is_command: bool| {
+        definitions.iter().filter(move |(_, schema)| schema.get("title").is_some() == is_command)
+    };
+    for (name, schema) in of_commands(true).chain(of_commands(false)) {
+        let title = schema.get("title").and_then(Value::as_str).unwrap_or(name);
+        let _ = write!(text, "\n## {title}\n\n");
+        if let Some(about) = schema.get("description").and_then(Value::as_str) {
+            let _ = write!(text, "{about}\n\n");
+        }
+        if let Some((_, commands)) = JSON_COMMANDS.iter().find(|(definition, _)| definition == name) {
+            let _ = write!(text, "```sh\n{}\n```\n\n", commands[0]);
+        }
+        if schema.get("properties").is_none() {
+            let _ = write!(text, "{}\n\n", type_in_words(schema));
+        }
+        write_fields(&mut text, schema, 0);
+    }
+    expect_file![root().join("docs/reference/json.md")].assert_eq(&text.replace("\n\n\n", "\n\n"));
 }

@@ -8,7 +8,7 @@ mod fixture;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use fixture::{CODES, PAIRS};
 use serde_json::Value;
@@ -20,12 +20,16 @@ struct Outcome {
     stderr: String,
 }
 
+fn run(directory: &Path, words: &[&str]) -> Output {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_quarry")).current_dir(directory).args(words).output().unwrap();
+    fixture::schema::check_output(words, &output);
+    output
+}
+
 fn quarry(directory: &Path, arguments: &str) -> Outcome {
-    let output = Command::new(env!("CARGO_BIN_EXE_quarry"))
-        .current_dir(directory)
-        .args(arguments.split_whitespace())
-        .output()
-        .unwrap();
+    let words: Vec<&str> = arguments.split_whitespace().collect();
+    let output = run(directory, &words);
     Outcome {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout).unwrap(),
@@ -326,6 +330,11 @@ fn repositories_are_searched() {
         "eval protocol repo-search --table table.tsv",
         "repo-search needs --checkouts (a directory): directory with a directory for each repository",
     );
+    // Of several directories, the first that has a repository counts.
+    let from_two = json(directory.path(), "eval repo-search table.tsv --repos nowhere --repos repos --json");
+    assert_eq!(from_two["metrics"], report["metrics"]);
+    check_refused(directory.path(), "eval repo-search table.tsv", "--repos <DIR>");
+    check_refused(directory.path(), "eval repo --repos repos", "--agreement <TSV>");
     check_refused(directory.path(), "eval repo-search table.tsv --repos nowhere", "git archive abc -- src");
     check_refused(directory.path(), "eval repo-search table.tsv --repos repos --method bow", "found bow");
 }
@@ -536,7 +545,7 @@ fn verdicts_are_handed_in_and_measures_are_compared_for_steadiness() {
         "eval reliability c.json c.json",
         "expected parts by number of positives",
     );
-    eval_layouts::check_layouts(directory.path(), "eval reliability a.json b.json");
+    fixture::layouts::check_layouts(|words| run(directory.path(), words), "eval reliability a.json b.json");
     let hands_nothing_in = "eval protocol full-corpus --benchmark web.json --method bm25 --out out";
     check_refused(directory.path(), hands_nothing_in, "no grade of 1 or more");
 }

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fixture::cosqa::{self, labels};
-use fixture::{Fixture, assert_private, check_error, stderr, stdout};
+use fixture::{Fixture, assert_private, check_error, layouts, stderr, stdout};
 use quarry_test_support::model_server::{Reply, Seen, Server};
 use serde_json::{Value, json};
 
@@ -67,6 +67,7 @@ fn the_example_needs_no_key_and_runs_its_programs() {
     let again = judge(&["run", "--json"]);
     assert!(stderr(&again).contains("every pair has its verdict"), "{}", stderr(&again));
     assert_eq!(serde_json::from_slice::<Value>(&again.stdout).unwrap(), table);
+    layouts::check_layouts(judge, "status");
     let status = stdout(&judge(&["status"]));
     for words in [
         "clear share",

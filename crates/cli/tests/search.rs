@@ -479,6 +479,32 @@ fn an_empty_directory_among_several_paths_is_named_and_left_out() {
 }
 
 #[test]
+fn similar_code_is_found_in_several_paths() {
+    let fixture = Fixture::new();
+    fixture.write(
+        "other/socket.py",
+        "def listen(port):\n    \"\"\"Open a socket to a host.\"\"\"\n    return dial(port)\n",
+    );
+    let similar =
+        ["similar", "../other/socket.py:2", "net.py", "http", "../other", "--threshold", "0", "--json"];
+    let answer = fixture.json(&similar);
+    assert_eq!(
+        (&answer["similar_to"]["path"], &answer["similar_to"]["name"]),
+        (&"socket.py".into(), &"listen".into())
+    );
+    assert_eq!(answer["results"][0]["path"], "net.py", "{answer}");
+    assert_eq!(answer["roots"].as_array().unwrap().len(), 3);
+    // The innermost path decides, and the position need not be in the first one.
+    let nested = fixture.json(&["similar", "http/header.py:4", ".", "http", "--threshold", "0", "--json"]);
+    assert_eq!(nested["similar_to"]["path"], "header.py", "{nested}");
+    assert!(
+        nested["results"].as_array().unwrap().iter().any(|result| result["path"] == "net.py"),
+        "{nested}"
+    );
+    check_error(&fixture.run(&["similar", "../other/socket.py:2", "net.py", "http"]), "in none of the PATHs");
+}
+
+#[test]
 fn several_paths_are_ranked_together() {
     let fixture = Fixture::new();
     fixture.write(

@@ -41,6 +41,24 @@ fn status_builds_nothing_and_says_what_is_there() {
 }
 
 #[test]
+fn an_index_is_fresh_after_it_skipped_files_that_are_not_what_their_names_say() {
+    let fixture = Fixture::new();
+    fixture.write("tree/binary.py", "x = '\0'\n");
+    fixture.write("tree/.binary.py", "x = '\0'\n");
+    fixture.write("tree/broken.ipynb", "{ not a notebook");
+    // Their times are too recent to prove that they are the same.
+    fixture.run(&["index", "--hidden"]);
+    let answer = fixture.json(&["status", "--json"]);
+    assert_eq!((&answer["fresh"], &answer["reason"]), (&true.into(), &Value::Null), "{answer}");
+    assert_eq!(answer["holds"]["skipped"].as_array().unwrap().len(), 3);
+    assert_eq!(fixture.json(&["index", "--json"])["built"], false);
+
+    fixture.write("tree/binary.py", "x = '0'\n");
+    let answer = fixture.json(&["status", "--json"]);
+    assert_eq!(answer["reason"], "1 file changed");
+}
+
+#[test]
 fn searches_are_recorded_only_when_asked() {
     let fixture = Fixture::new();
     let state = || fixture.json(&["log", "status", "--json"]);

@@ -1,6 +1,6 @@
-//! The history of a repository: what each commit did to which files.
+//! The history of a repository: which files each commit changed, and how.
 //!
-//! This is the only module that reads git, by libgit2. It starts no program, writes nothing and asks no network.
+//! This is the only module that reads git, by libgit2. It starts no programs, writes nothing and uses no network.
 
 mod plain;
 mod snapshot;
@@ -18,13 +18,13 @@ pub use self::snapshot::Snapshot;
 /// How much of a history is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryOptions {
-    /// Commits that are looked at, newest first.
+    /// Maximum number of commits to read, newest first.
     pub commits: usize,
-    /// The commit to begin with, by any name that git knows; by default the one that is checked out.
+    /// The commit to start from, by any name that git accepts; by default the one that is checked out.
     pub start: Option<String>,
-    /// A commit that changes more files is told of without them.
+    /// Maximum number of changed files; a commit with more is reported without them.
     pub max_files: usize,
-    /// Longer files count as not changed.
+    /// Maximum length of a file in bytes; longer files count as unchanged.
     pub max_bytes: usize,
 }
 
@@ -34,53 +34,53 @@ impl Default for HistoryOptions {
     }
 }
 
-/// What a commit says of itself.
+/// The metadata of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
-    /// Its name, in hexadecimal.
+    /// Object id, in hexadecimal.
     pub id: String,
-    /// First paragraph of its message, on one line.
+    /// First paragraph of the message, on one line.
     pub subject: String,
-    /// Name of its author.
+    /// Name of the author.
     pub author: String,
-    /// Number of its parents: 0 for a first commit (and where a shallow clone ends), 2 or more for a merge.
+    /// Number of parents: 0 for a first commit (and where a shallow clone ends), 2 or more for a merge.
     pub parents: usize,
 }
 
-/// A commit with one parent and what it changed.
+/// A commit with one parent, and its changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
-    /// What it says.
+    /// Metadata of the commit.
     pub header: Header,
-    /// Files below the directory that it changed, in any way, or added or removed.
+    /// Number of files below the directory that it changed, added or removed.
     pub n_files: usize,
-    /// Those of them that were asked for; none if there are more than [`HistoryOptions::max_files`].
+    /// The requested ones of these files; empty if there are more than [`HistoryOptions::max_files`].
     pub changes: Vec<Change>,
 }
 
-/// What a commit did to a file.
+/// The change of a file by a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// Path relative to the directory, `/` between parts.
     pub path: String,
-    /// Its content before; empty for a new file.
+    /// Content before the commit; empty for a new file.
     pub before: Vec<u8>,
-    /// Its content after; empty for a file that was removed.
+    /// Content after the commit; empty for a removed file.
     pub after: Vec<u8>,
 }
 
-/// How far a history was read.
+/// How much of a history was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reach {
-    /// Commits that were looked at.
+    /// Number of commits that were read.
     pub commits: usize,
-    /// Whether the clone is shallow, so that older commits are not here.
+    /// Whether the clone is shallow, so that older commits are missing.
     pub is_shallow: bool,
-    /// Commits that were left out because objects of theirs are not here (a partial clone) or are broken.
+    /// Number of commits that were skipped because some of their objects are missing (a partial clone) or broken.
     pub unreadable: usize,
 }
 
-/// Why no history can be read.
+/// Why a history cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
     /// The directory is not in a repository.
@@ -89,18 +89,18 @@ pub enum GitError {
     /// A repository without files of its own.
     #[error("{}: expected a checkout, found a bare git repository; name a clone with files", .0.display())]
     Bare(PathBuf),
-    /// Nothing was ever committed.
+    /// The repository has no commits.
     #[error("{}: expected a git repository with commits, found none", .0.display())]
     Empty(PathBuf),
-    /// A commit that is missing.
+    /// The commit to start from does not exist.
     #[error("{}: expected the commit {revision}, which is not there; fetch it", path.display())]
     NoCommit {
         /// The directory.
         path: PathBuf,
-        /// The name that was given.
+        /// The requested commit.
         revision: String,
     },
-    /// The owner of the files is another user, whom git does not trust unasked.
+    /// The files belong to another user, whom git does not trust unless configured to.
     #[error(
         "{}: belongs to another user; to read it, run `git config --global --add safe.directory {}`",
         .0.display(), .0.display()
@@ -111,23 +111,23 @@ pub enum GitError {
     Unreadable {
         /// The directory.
         path: PathBuf,
-        /// The system's error.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The repository holds something that cannot be read as the file that it stands for.
-    #[error("{}: expected a plain file of a git repository, found something else: {problem}; remove it, or clone anew", path.display())]
+    /// The repository contains something that is not the regular file that libgit2 expects there.
+    #[error("{}: expected a plain file of a git repository, found something else: {problem}; remove it, or clone the repository again", path.display())]
     Odd {
-        /// Description.
+        /// Path of it.
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
     },
-    /// libgit2 refuses.
+    /// libgit2 reports an error.
     #[error("{}: the git repository cannot be read; `git fsck` says what is wrong with it", path.display())]
     Git {
         /// The directory.
         path: PathBuf,
-        /// Its words.
+        /// The message of libgit2.
         source: git2::Error,
     },
 }
@@ -144,14 +144,14 @@ pub fn head(directory: &Path) -> Option<String> {
     Some(id.to_string())
 }
 
-/// Reads the history of the repository that a directory is in, newest first. `is_wanted` says by its header whether
+/// Reads the history of the repository that a directory is in, newest first. `is_wanted` decides by its metadata whether
 /// the changes of a commit are read, `is_file` by its path relative to the directory whether those of a file are;
-/// `on_commit` gets each wanted commit, a first commit and merges never among them, and may end the reading.
+/// `on_commit` gets each wanted commit, except first commits and merges, and may stop the reading.
 ///
-/// A commit that cannot be read is counted and left out; a history whose next commits cannot be told ends there.
+/// A commit that cannot be read is counted and skipped; where a commit's parents cannot be read, the history ends.
 ///
 /// # Errors
-/// When there is no repository, it is bare or empty, or the commit to begin with is missing.
+/// When there is no repository, it is bare or empty, or the commit to start from is missing.
 pub fn read_history(
     directory: &Path,
     options: &HistoryOptions,
@@ -229,7 +229,7 @@ fn header(commit: &RawCommit<'_>) -> Header {
 struct History<'a> {
     repository: &'a Repository,
     odb: Odb<'a>,
-    /// Path of the directory in the repository, empty for the whole of it.
+    /// Path of the directory in the repository; empty for the whole repository.
     prefix: String,
     options: &'a HistoryOptions,
 }
@@ -269,12 +269,12 @@ impl History<'_> {
         Ok(Commit { header, n_files, changes })
     }
 
-    /// A path relative to the directory, if it lies there.
+    /// The path relative to the directory, if it is below it.
     fn below<'p>(&self, path: &'p str) -> Option<&'p str> {
         if self.prefix.is_empty() { Some(path) } else { path.strip_prefix(&self.prefix)?.strip_prefix('/') }
     }
 
-    /// The content of a file, empty for none; `None` for what is too long, or no file.
+    /// The content of a file, empty if it does not exist; `None` if it is too long or not a file.
     fn content(&self, id: Oid) -> Result<Option<Vec<u8>>, git2::Error> {
         if id.is_zero() {
             return Ok(Some(Vec::new()));
@@ -293,7 +293,7 @@ mod tests {
     use git2::{RepositoryInitOptions, Signature, Time};
     use std::fs;
 
-    /// A repository whose commits are made here, a second apart.
+    /// A repository for tests, whose commits are one second apart.
     struct Fixture {
         directory: tempfile::TempDir,
         repository: Repository,

@@ -1,4 +1,4 @@
-//! Question–function pairs for training, read out of source trees.
+//! Query–function pairs for training, extracted from source trees.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,18 +12,18 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use quarry_walk::{FileFlags, WalkError, WalkOptions, base_directory, list, open, read, resolved};
 
-/// Words of a summary that is worth asking.
+/// Number of words of a summary that can be a query.
 const SUMMARY_WORDS: std::ops::RangeInclusive<usize> = 3..=40;
-/// Fewest words of a function's code; shorter ones do nothing that could be asked for.
+/// Minimum number of words of a function's code; shorter functions do nothing that anybody would search for.
 pub const MIN_CODE_WORDS: usize = 8;
-/// Longest code and longest rest of the documentation, in bytes.
+/// Maximum length in bytes of the code, and of the documentation after the summary.
 const MAX_CODE_BYTES: usize = 4000;
 const MAX_DOC_BYTES: usize = 1500;
 
-/// A function with its documentation taken apart. The fields are those of a line of a pairs file.
+/// A function, separated from its documentation. The fields are those of a line of a pairs file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FunctionPair {
-    /// First sentence of the documentation; empty if there is none that says something.
+    /// First sentence of the documentation; empty if it is missing or uninformative.
     pub query: String,
     /// The rest of the documentation.
     pub doc: String,
@@ -37,7 +37,7 @@ pub struct FunctionPair {
     pub repository: String,
 }
 
-/// Texts that no pair may hold, whatever their spacing, punctuation and case.
+/// Texts that no pair may contain, ignoring white space, punctuation and case.
 #[derive(Debug, Default, Clone)]
 pub struct Exclusion {
     /// Hashes of the normalized texts, and of name and summary of the functions in them.
@@ -60,8 +60,8 @@ impl Exclusion {
         }
     }
 
-    /// Adds a text: itself, and where it holds Python functions these with their summaries, so that other
-    /// versions of them are known too.
+    /// Adds a text and, if it contains Python functions, each of them with its summary, so that other versions of
+    /// them are recognized.
     pub fn add(&mut self, text: &str) {
         for text in std::iter::once(text).chain(text.split("[CODESPLIT]")) {
             if identifiers(text).take(MIN_CODE_WORDS).count() == MIN_CODE_WORDS {
@@ -85,7 +85,7 @@ impl Exclusion {
         self.hashes.len()
     }
 
-    /// Whether nothing is excluded.
+    /// Whether no text is excluded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.hashes.is_empty()
@@ -104,7 +104,7 @@ impl Exclusion {
     }
 }
 
-/// How much of a documentation is asked.
+/// How much of a function's documentation becomes the query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Extent {
@@ -115,7 +115,7 @@ pub enum Extent {
     Paragraph,
 }
 
-/// The question that the documentation of a function answers, if it is one that somebody could ask.
+/// The query that the documentation of a function makes, if it is one that somebody could ask.
 #[must_use]
 pub fn question(doc: &str, own_name: &str, extent: Extent) -> Option<String> {
     let (sentence, _) = split_summary(doc, own_name);
@@ -132,7 +132,7 @@ pub fn question(doc: &str, own_name: &str, extent: Extent) -> Option<String> {
     }
 }
 
-/// Hash of the letters and digits of a text in lower case, under which spacing and punctuation do not count.
+/// Hash of the letters and digits of a text in lower case, so that white space and punctuation are ignored.
 #[must_use]
 pub fn fingerprint(text: &str) -> u64 {
     let normalized: String =
@@ -140,15 +140,15 @@ pub fn fingerprint(text: &str) -> u64 {
     xxh3_64(normalized.as_bytes())
 }
 
-/// Hash of a function's own name and its summary, where the summary is long enough to tell it from others.
+/// Hash of a function's own name and its summary, if the summary is long enough to be distinctive.
 fn summary_fingerprint(name: &str, summary: &str) -> Option<u64> {
     let own = name.rsplit('.').next().unwrap_or(name);
     (identifiers(summary).count() >= 4).then(|| fingerprint(&format!("{own} {summary}")))
 }
 
 /// Reads the functions of one source tree, in order of path and line. Files of tests, examples, documentation,
-/// stubs, and generated or vendored ones are left out; so are functions too short to do anything, and
-/// excluded ones. Code repeated within the tree is kept once.
+/// stubs, and generated or vendored ones are skipped, and so are functions that are too short or excluded. Code that
+/// is repeated within the tree is kept once.
 ///
 /// # Errors
 /// When the directory cannot be read.
@@ -208,7 +208,7 @@ fn read_functions(
         .collect()
 }
 
-/// The text of `span` without the ranges in `holes`, which are ascending and lie in it.
+/// The text of `span` without the ranges `holes` in it, which are ascending.
 #[must_use]
 pub fn cut_out(bytes: &[u8], span: Range<usize>, holes: &[Range<usize>]) -> String {
     let mut kept = Vec::with_capacity(span.len());
@@ -226,8 +226,8 @@ fn truncate(mut text: String, max_bytes: usize) -> String {
     text
 }
 
-/// The first sentence of a documentation, on one line and without mark-up, and what follows it. A summary that
-/// starts with the function's name, as in Go, loses it: nobody asks for a name that they do not know.
+/// The first sentence of a function's documentation, on one line and without markup, and the text after it. A name of
+/// the function at its start, as in Go, is removed: nobody searches by a name that they do not know.
 #[must_use]
 pub fn split_summary(doc: &str, own_name: &str) -> (String, String) {
     let (summary, rest) = first_paragraph(doc);
@@ -240,7 +240,7 @@ pub fn split_summary(doc: &str, own_name: &str) -> (String, String) {
     (first.trim().to_owned(), format!("{} {}", others.trim(), rest.trim()).trim().to_owned())
 }
 
-/// The first paragraph of a documentation, on one line and without mark-up, and the lines after it.
+/// The first paragraph of a function's documentation, on one line and without markup, and the lines after it.
 fn first_paragraph(doc: &str) -> (String, String) {
     let is_tag = |line: &str| {
         let line = line.trim_start();
@@ -270,8 +270,8 @@ fn first_paragraph(doc: &str) -> (String, String) {
     (without_markup(&summary), rest)
 }
 
-/// Where the first sentence ends: after a full stop, question or exclamation mark before white space, save after
-/// an abbreviation.
+/// Where the first sentence ends: after a full stop, question or exclamation mark before white space, except
+/// after an abbreviation.
 fn sentence_end(text: &str) -> usize {
     text.char_indices()
         .filter(|&(_, c)| matches!(c, '.' | '!' | '?'))
@@ -309,7 +309,7 @@ fn without_markup(text: &str) -> String {
     out.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a summary is a question that somebody could ask: some words, mostly in the Latin alphabet, and no
+/// Whether a summary is a query that somebody could ask: several words, mostly in the Latin alphabet, and not a
 /// remark about the code itself.
 fn is_worth_asking(summary: &str) -> bool {
     let words = identifiers(summary).flat_map(parts).count();
@@ -339,7 +339,7 @@ fn is_worth_asking(summary: &str) -> bool {
 }
 
 /// Keeps at most `max_repeats` pairs with one summary, at most `max_tree` pairs of one repository (every n-th),
-/// and code that several repositories share once. Order is kept.
+/// and code that several repositories share once. The order is kept.
 #[must_use]
 pub fn thin(pairs: Vec<FunctionPair>, max_repeats: usize, max_tree: usize) -> Vec<FunctionPair> {
     let mut sizes: HashMap<String, usize> = HashMap::new();

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use quarry_corpus::dataset::convert::{Grades, Options, Target, benchmark, convert};
+use quarry_corpus::dataset::convert::{ConvertOptions, Grades, Target, benchmark, convert};
 use quarry_corpus::dataset::dedupe::{On, Same, dedupe};
 use quarry_corpus::dataset::describe::Census;
 use quarry_corpus::dataset::python_random::PythonRandom;
@@ -35,7 +35,7 @@ fn converted(
     directory: &Path,
     files: &[&str],
     to: &str,
-    options: &Options,
+    options: &ConvertOptions,
 ) -> Result<Vec<(String, String)>, String> {
     let paths: Vec<PathBuf> = files.iter().map(|file| directory.join(file)).collect();
     let out = directory.join(format!("out-{to}"));
@@ -62,7 +62,7 @@ fn converted(
 #[test]
 fn pairs_become_a_beir_directory_and_come_back() {
     let directory = directory(&[("qa.json", QA)]);
-    let files = converted(directory.path(), &["qa.json"], "beir", &Options::default()).unwrap();
+    let files = converted(directory.path(), &["qa.json"], "beir", &ConvertOptions::default()).unwrap();
     let expected = [
         (
             "corpus.jsonl",
@@ -73,7 +73,7 @@ fn pairs_become_a_beir_directory_and_come_back() {
         ("queries.jsonl", "{\"_id\":\"0\",\"text\":\"add two\"}\n{\"_id\":\"1\",\"text\":\"say hello\"}\n"),
     ];
     assert_eq!(files, expected.map(|(name, text)| (name.to_owned(), text.to_owned())));
-    let back = converted(directory.path(), &["out-beir"], "cosqa-plus", &Options::default()).unwrap();
+    let back = converted(directory.path(), &["out-beir"], "cosqa-plus", &ConvertOptions::default()).unwrap();
     assert!(
         back[0].1.contains(r#""query":"say hello","code-idx":1,"code":"def g(): pass","label":1"#),
         "{back:?}"
@@ -83,10 +83,11 @@ fn pairs_become_a_beir_directory_and_come_back() {
 #[test]
 fn every_format_that_is_written_reads_back_the_same() {
     let directory = directory(&[("qa.json", QA)]);
-    converted(directory.path(), &["qa.json"], "cosqa-plus-folder", &Options::default()).unwrap();
+    converted(directory.path(), &["qa.json"], "cosqa-plus-folder", &ConvertOptions::default()).unwrap();
     let out = directory.path().join("out-cosqa-plus-folder");
     let expected =
-        benchmark(&sources(std::slice::from_ref(&out), "", "test").unwrap(), &Options::default()).unwrap();
+        benchmark(&sources(std::slice::from_ref(&out), "", "test").unwrap(), &ConvertOptions::default())
+            .unwrap();
     assert_eq!(expected.documents.len(), 2);
     for name in Target::names() {
         let target = tempfile::tempdir().unwrap();
@@ -97,14 +98,14 @@ fn every_format_that_is_written_reads_back_the_same() {
             target,
             &path,
             "test",
-            &Options::default(),
+            &ConvertOptions::default(),
         )
         .unwrap();
         let whole = ["beir", "coir", "mteb", "mteb-parquet", "cosqa", "cosqa-plus-folder"].contains(&name);
         // Alone, a part of them, or a file without negatives, says less.
         let read = sources(&[path], "", "test").unwrap();
         if whole {
-            let mut written = benchmark(&read, &Options::default()).unwrap();
+            let mut written = benchmark(&read, &ConvertOptions::default()).unwrap();
             if name == "cosqa" {
                 // There each pair is a query of its own.
                 assert_eq!(written.qrels.values().map(|grades| grades.len()).sum::<usize>(), 3);
@@ -140,8 +141,9 @@ fn files_that_belong_together_are_read_together() {
         ("test.tsv", "query-id\tcorpus-id\tscore\n7\td\t2\n"),
         ("csn99.csv", "Language,Query,GitHubUrl,Relevance,Notes\nGo,A b,u,3,\nGo,a B,u,0,\nR,a b,v,1,\n"),
     ]);
-    let files = |names: &[&str], to, options: &Options| converted(directory.path(), names, to, options);
-    let plain = Options::default();
+    let files =
+        |names: &[&str], to, options: &ConvertOptions| converted(directory.path(), names, to, options);
+    let plain = ConvertOptions::default();
     let beir = files(&["retrieval.json", "codes.json"], "beir", &plain).unwrap();
     assert_eq!(beir[1].1, "query-id\tcorpus-id\tscore\nt\t1\t1\n");
     assert!(beir[0].1.contains("def a(): 1"));
@@ -153,7 +155,7 @@ fn files_that_belong_together_are_read_together() {
     let gecs = files(&["web.json", "answers.txt"], "gecs", &plain).unwrap();
     assert!(gecs[0].1.contains("q [CODESPLIT] d\",\"target\":0"), "{gecs:?}");
     // Each candidate of a query is a record of its own.
-    let renumbered = Options { renumber: true, ..Options::default() };
+    let renumbered = ConvertOptions { renumber: true, ..ConvertOptions::default() };
     let cosqa = files(&["web.json", "answers.txt"], "cosqa-retrieval", &renumbered).unwrap();
     assert!(cosqa[0].1.contains(r#""idx":"w-1""#) && cosqa[0].1.contains(r#""idx":"w-2""#), "{cosqa:?}");
     // CSN99 knows queries by their texts.
@@ -166,13 +168,13 @@ fn files_that_belong_together_are_read_together() {
     assert!(error.contains("--unlabeled"), "{error}");
     let error = files(&["web.json", "wrong.txt"], "mteb", &plain).unwrap_err();
     assert!(error.contains("expected labels of pairs that are there"), "{error}");
-    let error =
-        files(&["csn99.csv"], "trec-qrels", &Options { grades: Grades::Max, ..plain.clone() }).unwrap_err();
+    let error = files(&["csn99.csv"], "trec-qrels", &ConvertOptions { grades: Grades::Max, ..plain.clone() })
+        .unwrap_err();
     assert!(error.starts_with("out-trec-qrels: expected ids without white space"), "{error}");
     let error = files(&["csn99.csv"], "beir-qrels", &plain).unwrap_err();
     assert!(error.contains("found 0 after 3") && error.contains("--grades"), "{error}");
     for (grades, expected) in [(Grades::Max, 3), (Grades::Min, 0), (Grades::Mean, 2)] {
-        let options = Options { grades, language: Some("go".into()), ..Options::default() };
+        let options = ConvertOptions { grades, language: Some("go".into()), ..ConvertOptions::default() };
         fs::remove_file(directory.path().join("out-beir-qrels")).ok();
         let qrels = files(&["csn99.csv"], "beir-qrels", &options).unwrap();
         assert_eq!(qrels[0].1, format!("query-id\tcorpus-id\tscore\na b\tu\t{expected}\n"));
@@ -295,7 +297,7 @@ fn duplicates_and_leaks_are_removed_and_reported() {
         (report.rows, report.repeated, report.leaked, report.kept)
     };
     assert_eq!(counts(Same::Exact), (5, 0, 1, 4));
-    assert_eq!(counts(Same::Normalised), (5, 1, 1, 3));
+    assert_eq!(counts(Same::Normalized), (5, 1, 1, 3));
     let out = directory.path().join("left.jsonl");
     let near = report(Same::Near(0.8), Some(&out));
     assert_eq!((near.repeated, near.leaked, near.leaking, near.kept), (1, 2, 2, 2));
@@ -312,9 +314,10 @@ fn distractors_are_others_and_rolling_ones_come_from_the_pool_before() {
     let directory = directory(&[("pairs.jsonl", &lines)]);
     let path = directory.path().join("pairs.jsonl");
     let data =
-        benchmark(&sources(std::slice::from_ref(&path), "", "test").unwrap(), &Options::default()).unwrap();
+        benchmark(&sources(std::slice::from_ref(&path), "", "test").unwrap(), &ConvertOptions::default())
+            .unwrap();
     let draw = |sampling, without_twins, seed| {
-        let options = distractors::Options { count: 99, sampling, without_twins, seed };
+        let options = distractors::DistractorOptions { count: 99, sampling, without_twins, seed };
         distractors::sample(&data, options, &path).unwrap()
     };
     let uniform = draw(distractors::Sampling::Uniform, true, 1);
@@ -339,7 +342,7 @@ fn distractors_are_others_and_rolling_ones_come_from_the_pool_before() {
     assert_eq!(pairs.len(), 600);
     assert_eq!(pairs[598], ("q299".to_owned(), "c149".to_owned(), Some(1)));
     assert_eq!(pairs[599], ("q299".to_owned(), "c0".to_owned(), Some(0)));
-    let few = distractors::Options {
+    let few = distractors::DistractorOptions {
         count: 300,
         sampling: distractors::Sampling::Uniform,
         without_twins: false,
@@ -383,8 +386,9 @@ fn queries_with_several_positives_keep_them_all() {
     let directory = directory(&[("pairs.jsonl", lines.as_str())]);
     let path = directory.path().join("pairs.jsonl");
     let data =
-        benchmark(&sources(std::slice::from_ref(&path), "", "test").unwrap(), &Options::default()).unwrap();
-    let options = distractors::Options {
+        benchmark(&sources(std::slice::from_ref(&path), "", "test").unwrap(), &ConvertOptions::default())
+            .unwrap();
+    let options = distractors::DistractorOptions {
         count: 2,
         sampling: distractors::Sampling::Uniform,
         without_twins: false,
@@ -413,7 +417,7 @@ fn rows_that_name_a_code_of_another_file_are_no_repeats() {
     let directory = directory(&[("pairs.json", retrieval)]);
     let sources = sources(&[directory.path().join("pairs.json")], "cosqa-retrieval", "test").unwrap();
     for on in [On::Code, On::Pair] {
-        let report = dedupe(&sources, &[], (Same::Normalised, on), None, 9).unwrap();
+        let report = dedupe(&sources, &[], (Same::Normalized, on), None, 9).unwrap();
         assert_eq!((report.repeated, report.kept), (0, 2));
     }
 }
@@ -434,7 +438,7 @@ fn the_name_of_a_file_keeps_the_format_and_a_directory_is_not_called_like_one() 
     assert!(error.contains("beir-queries, cosqa-qa") && error.contains("--to"), "{error}");
     let out = directory.path().join("deep/er/a.parquet");
     let target = Target::named("beir").unwrap();
-    let error = convert(&qa, target, &out, "test", &Options::default()).unwrap_err().to_string();
+    let error = convert(&qa, target, &out, "test", &ConvertOptions::default()).unwrap_err().to_string();
     assert!(error.contains("expected the name of a directory"), "{error}");
     assert!(!directory.path().join("deep").exists());
 }
@@ -444,7 +448,9 @@ fn a_conversion_that_fails_leaves_no_directory_behind() {
     let directory = directory(&[("a.json", r#"[{"idx": "1", "doc": "q", "code": "f()"}]"#)]);
     let sources = sources(&[directory.path().join("a.json")], "cosqa-qa", "test").unwrap();
     let out = directory.path().join("deep/er/out");
-    assert!(convert(&sources, Target::named("beir").unwrap(), &out, "test", &Options::default()).is_err());
+    assert!(
+        convert(&sources, Target::named("beir").unwrap(), &out, "test", &ConvertOptions::default()).is_err()
+    );
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
 }
 

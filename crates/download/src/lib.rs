@@ -43,14 +43,14 @@ pub struct Expected {
 
 /// Choices of a download.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
+pub struct DownloadOptions {
     /// The longest pause, in which no byte comes.
     pub stall: Duration,
     /// The pause after the first attempt that brings nothing; it doubles with each.
     pub pause: Duration,
 }
 
-impl Default for Options {
+impl Default for DownloadOptions {
     fn default() -> Self {
         Self { stall: Duration::from_secs(60), pause: Duration::from_secs(1) }
     }
@@ -80,7 +80,7 @@ pub fn download(
     url: &Url,
     target: &Path,
     expected: &Expected,
-    options: &Options,
+    options: &DownloadOptions,
     progress: &mut dyn FnMut(u64, Option<u64>),
 ) -> Result<Downloaded, DownloadError> {
     if target.symlink_metadata().is_ok() {
@@ -146,7 +146,7 @@ fn compare(found: &Downloaded, expected: &Expected) -> Result<(), Failure> {
     }
 }
 
-fn agent(url: &Url, options: &Options) -> Agent {
+fn agent(url: &Url, options: &DownloadOptions) -> Agent {
     let mut config = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(MAX_REDIRECTS)
@@ -196,7 +196,7 @@ fn attempt(
     url: &Url,
     part: &mut Part,
     expected: &Expected,
-    options: &Options,
+    options: &DownloadOptions,
     progress: &mut dyn FnMut(u64, Option<u64>),
 ) -> Result<(), Problem> {
     let mut request = agent.get(url.as_str());

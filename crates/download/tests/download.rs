@@ -1,7 +1,7 @@
 //! Downloads from a server on loopback that does what it should not.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
-use quarry_download::{DownloadError, Downloaded, Expected, Failure, Options, download};
+use quarry_download::{DownloadError, DownloadOptions, Downloaded, Expected, Failure, download};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -111,7 +111,7 @@ impl Destination {
     }
 
     fn get(&self, server: &Server, expected: &Expected) -> Result<Downloaded, DownloadError> {
-        let options = Options { stall: Duration::from_secs(2), pause: Duration::from_millis(1) };
+        let options = DownloadOptions { stall: Duration::from_secs(2), pause: Duration::from_millis(1) };
         download(&server.url, &self.target(), expected, &options, &mut |_, _| {})
     }
 

@@ -5,7 +5,7 @@ use crate::method::{QUERIES_PER_BATCH, Scorer};
 use quarry_corpus::formats::Query;
 use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::qrels::Qrels;
-use quarry_corpus::formats::run::{Found, Run};
+use quarry_corpus::formats::run::{RankedDocuments, Run};
 use quarry_metrics::MetricsError;
 use quarry_metrics::abstention::{Confidence, normalized_area_under_abstention};
 use quarry_metrics::ranking::{Ranking, TiePolicy, rank_judged};
@@ -178,7 +178,7 @@ pub fn evaluate_run(
     measures: &[Measure],
     conventions: &Conventions,
 ) -> Result<Evaluation, EvalError> {
-    let nothing = Found::default();
+    let nothing = RankedDocuments::default();
     let counted: Vec<_> = qrels
         .iter()
         .map(|(query, judged)| (query, judged, run.get(query)))
@@ -314,7 +314,7 @@ pub struct Comparison {
 }
 
 /// Compares each of `others` with a baseline on the queries that both hold, measure by measure, in the order of the
-/// baseline's measures. p-values are corrected over all of these together. The least detectable difference is that
+/// baseline's measures. p-values are corrected over all of these together. The minimum detectable difference is that
 /// for `n_planned` queries, by default as many as are compared.
 ///
 /// # Errors

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use quarry_corpus::dataset::convert::{Options, Target, convert};
+use quarry_corpus::dataset::convert::{ConvertOptions, Target, convert};
 use quarry_corpus::dataset::{self, split};
 use quarry_corpus::formats::source::Source;
 use quarry_corpus::formats::{beir, cosqa_plus, query_code};
@@ -132,7 +132,7 @@ pub(crate) fn write(
             Target::Directory(_) => workspace.join(part).join(&plan.format),
             Target::File(format) => step.join(part).with_added_extension(ending(format)),
         };
-        let converted = convert(&sources, target, &out, part, &Options::default())?;
+        let converted = convert(&sources, target, &out, part, &ConvertOptions::default())?;
         for written in &converted.files {
             let name = written.path.strip_prefix(&out).ok().filter(|name| !name.as_os_str().is_empty());
             let name =

@@ -66,7 +66,7 @@ struct Prepared<'a> {
     file: &'a ListedFile,
     language: Language,
     flags: FileFlags,
-    /// Hash of its content; 0 if it could not be read.
+    /// Hash of its content; 0 if it was skipped.
     hash: u64,
     text_bytes: usize,
     units: Vec<PreparedUnit>,
@@ -166,7 +166,7 @@ fn prepare<'a>(base: &Directory, options: &WalkOptions, file: &'a ListedFile) ->
     let mut prepared = Prepared {
         file,
         language: file.language,
-        flags: FileFlags::default(),
+        flags: file.flags,
         hash: 0,
         text_bytes: 0,
         units: Vec::new(),

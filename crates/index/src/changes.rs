@@ -6,7 +6,7 @@ use std::hash::Hash;
 use quarry_files::Directory;
 use quarry_source::SourceText;
 use quarry_text::counted;
-use quarry_walk::{self as walk, FileFlags, ListedFile, Listing, Stamp, WalkOptions};
+use quarry_walk::{self as walk, FileFlags, ListedFile, Listing, SkipReason, Stamp, WalkOptions};
 use rayon::prelude::*;
 use serde::Serialize;
 use xxhash_rust::xxh3::Xxh3;
@@ -111,20 +111,23 @@ pub(crate) fn compare(
         {
             return (false, false);
         }
-        let read = || walk::read_text(base, &file.path, file.stamp.bytes);
-        if record.hash == 0 && manifest.is_unreadable(&file.path) {
-            return (read().is_err(), false);
-        }
-        let had_other_limit = || manifest.walk.max_bytes != options.max_bytes;
-        if u64::from(record.text_bytes) > options.max_bytes
-            || (record.hash == 0 && had_other_limit() && manifest.is_too_large(&file.path))
-        {
+        if u64::from(record.text_bytes) > options.max_bytes {
             return (false, false);
         }
-        if is_proven(&record.stamp(), &file.stamp, looked_ns) {
-            return (true, false);
-        }
-        let same = read().is_ok_and(|text| content_hash(&text) == record.hash);
+        let is_proven = is_proven(&record.stamp(), &file.stamp, looked_ns);
+        // A skipped file has no hash; it is the same as long as it is skipped for the same reason.
+        let skipped = if record.hash == 0 { manifest.skip_reason(&file.path) } else { None };
+        let same = match skipped {
+            Some(SkipReason::Unreadable(_)) => {
+                let is_unreadable = matches!(walk::read(base, file, options), Err(SkipReason::Unreadable(_)));
+                return (is_unreadable, false);
+            }
+            Some(SkipReason::TooLarge) if manifest.walk.max_bytes != options.max_bytes => false,
+            _ if is_proven => return (true, false),
+            Some(reason) => walk::read(base, file, options).is_err_and(|now| now == *reason),
+            None => walk::read_text(base, &file.path, file.stamp.bytes)
+                .is_ok_and(|text| content_hash(&text) == record.hash),
+        };
         (same, same)
     };
     let judged: Vec<(bool, bool)> = listing.files.par_iter().zip(&rows).with_min_len(64).map(judge).collect();

@@ -2,7 +2,7 @@
 
 /// Weighted sum of two scores that are first scaled to 0 to 1, `dense_weight` (0 to 1) being the share of the
 /// dense one. Convex combination as in Bruch, Gai and Ingber, *An Analysis of Fusion Functions for Hybrid
-/// Retrieval* (2023), with the least scores that each side can have in theory: 0 for BM25, and for a cosine 0 as
+/// Retrieval* (2023), with the minimum score that each side can have in theory: 0 for BM25, and for a cosine 0 as
 /// well, below which nothing is alike. Scales depend on the whole lists, so that these must hold all documents or
 /// at least the best of each side.
 ///

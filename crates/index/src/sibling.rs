@@ -1,10 +1,10 @@
-//! The index of another checkout of the same repository, to begin a first index with.
+//! Starts a first index from that of another checkout of the same repository.
 //!
-//! A second working tree, or a second clone, holds nearly the same files. The parts of the index of the first one are
-//! copied, and then the index is refreshed as after any change: files are compared by content, and those that are the
-//! same are neither cut into units nor embedded again. Which trees are checkouts of one repository is read from git's
-//! small files, which strangers may have written. So only indexes that this machine made count, as everywhere, and a copy
-//! goes only where the user alone reads and writes, never into a tree.
+//! A second working tree, or a second clone, has nearly the same files. The parts of the first index are copied, and then
+//! refreshed as after any change: files are compared by content, and unchanged ones are neither split into units nor
+//! embedded again. Which trees are checkouts of one repository is read from git's small files, which are untrusted. So
+//! only indexes that this machine made are used, as everywhere, and copies are written only to directories that are
+//! private to the user, never into a tree.
 
 use quarry_files::Directory;
 use quarry_walk::Checkout;
@@ -16,7 +16,7 @@ use crate::table::{PartSize, Table, open_directory};
 use crate::update::Tree;
 use crate::{Error, UserDirectories};
 
-/// Indexes that are looked at closely, the best first.
+/// Maximum number of indexes that are compared with the tree, the best first.
 const MAX_CANDIDATES: usize = 3;
 
 /// An index of another checkout.
@@ -25,8 +25,8 @@ struct Candidate {
     manifest: Manifest,
 }
 
-/// Copies the parts of the index of another checkout, as a generation of `tree`, with how the tree differs from it; none where
-/// there is no such index, or it has little in common with the tree.
+/// Copies the parts of the index of another checkout as a generation of `tree`, and returns how the tree differs from it;
+/// `None` if there is no such index, or it has little in common with the tree.
 pub(crate) fn copy(
     lock: &WriterLock,
     tree: &Tree,
@@ -37,8 +37,8 @@ pub(crate) fn copy(
     candidates(tree, user, model).iter().take(MAX_CANDIDATES).find_map(copied)
 }
 
-/// The indexes of other checkouts of the tree's repository, at the same place in them: those with vectors of the model first,
-/// the newest of them first.
+/// The indexes of the same directory in other checkouts of the tree's repository: those with vectors of the model first,
+/// then the newest.
 fn candidates(tree: &Tree, user: &UserDirectories, model: Option<&str>) -> Vec<Candidate> {
     let place = |root: &str| {
         let checkout = Checkout::around(root.as_ref())?;
@@ -76,7 +76,7 @@ impl Candidate {
         let from = self.directory.open_checked(&self.manifest)?;
         let Manifest { generation, size, parts, .. } = &self.manifest;
         let table = Table::open(&from, generation, *size, parts)?;
-        // What the file system says of other files proves nothing of these.
+        // The metadata of the other checkout's files prove nothing about these.
         let mut manifest =
             Manifest { root: tree.canonical.to_owned(), looked_ns: 0, ..self.manifest.clone() };
         let comparison = compare(&table, &manifest, tree.base, tree.listing, tree.walk);
@@ -92,7 +92,7 @@ impl Candidate {
     }
 }
 
-/// Copies a part under another name, with those of its vectors that are whole.
+/// Copies a part under another name, with those of its vectors that are complete.
 fn copy_part(part: &PartSize, name: String, from: &Directory, to: &Directory) -> Result<PartSize, Error> {
     let (from, to) = (part.directory(from)?, open_directory(to, &name)?);
     let files = part.files.iter().map(|file| file.copy(&from, &to)).collect::<Result<_, Error>>()?;

@@ -119,7 +119,7 @@ impl HttpTransport {
             Error::Timeout(_) => Failure::TimedOut { seconds: timeout.as_secs_f64() },
             Error::BodyExceedsLimit(limit) => Failure::Answer {
                 problem: format!(
-                    "it has more than {} MiB, the most that is read; ask for less at once (`embedding_batch`)",
+                    "it has more than {} MiB, the maximum that is read; ask for less per request (`embedding_batch`)",
                     limit >> 20
                 ),
             },

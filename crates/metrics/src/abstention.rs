@@ -43,12 +43,12 @@ impl Confidence {
     }
 }
 
-/// Normalised area under the abstention curve: how much the mean of a metric gains by leaving out 0, 10, … 90 % of the
+/// Normalized area under the abstention curve: how much the mean of a metric gains by leaving out 0, 10, … 90 % of the
 /// queries, the least confident first, over what it gains by leaving out the worst first. At most 1, 0 for a
-/// confidence that tells nothing (Gisserot-Boukhlef et al., *Towards Trustworthy Reranking*, 2024; MTEB).
+/// confidence that is not informative (Gisserot-Boukhlef et al., *Towards Trustworthy Reranking*, 2024; MTEB).
 ///
 /// Takes a confidence and the metric's value for each query; of equal confidences the earlier are left out first.
-/// `None` where leaving out the worst gains nothing, or without queries.
+/// `None` without queries, or if leaving out the worst gains nothing.
 #[must_use]
 pub fn normalized_area_under_abstention(confidences: &[f64], values: &[f64]) -> Option<f64> {
     let n = values.len();

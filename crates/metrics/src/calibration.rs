@@ -1,6 +1,6 @@
 //! Calibration of probabilities: of verdicts, and of the decision that no result answers the query.
 //!
-//! A forecast is a probability that something holds, and whether it held. Values are finite; lists have the same
+//! A forecast is the probability of an event, and whether it happened. Values are finite; lists have the same
 //! length and are not empty, which [`check_forecasts`] sees to.
 
 use crate::MetricsError;

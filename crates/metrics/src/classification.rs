@@ -1,7 +1,7 @@
 //! Metrics of decisions about pairs: does this code answer this query?
 //!
 //! Classes are any ordered values; lists run over the same cases. All results lie in 0..=1, larger is better. What
-//! has nothing to divide by is 0, as scikit-learn has it, or `None` where no value would make sense.
+//! has nothing to divide by is 0, as in scikit-learn, or `None` where no value makes sense.
 
 use serde::Serialize;
 

@@ -24,13 +24,13 @@ pub enum MetricsError {
     /// Values that a bootstrap cannot take.
     #[error("expected finite values of the same shape on both sides, found {found}")]
     Values {
-        /// What is wrong with them.
+        /// Description of the invalid values.
         found: String,
     },
     /// Probabilities that are none, or that have no outcomes.
     #[error("expected one outcome for each probability between 0 and 1, and at least one, found {found}")]
     Forecasts {
-        /// What is wrong with them.
+        /// Description of the invalid values.
         found: String,
     },
     /// A measure's name that is not known.

@@ -7,7 +7,7 @@ const MEMORY: usize = 10;
 const ITERATIONS: usize = 300;
 /// Norm of the gradient, over that of the point, at which the minimum counts as reached.
 const TOLERANCE: f64 = 1e-6;
-/// Share of the decrease that the gradient promises which a step must bring (Armijo's condition).
+/// Share of the decrease predicted by the gradient that a step must reach (Armijo's condition).
 const SUFFICIENT: f64 = 1e-4;
 
 /// The minimum of a smooth function by L-BFGS with a backtracking line search (Nocedal and Wright, *Numerical
@@ -24,7 +24,7 @@ pub fn minimize(start: Vec<f64>, function: impl Fn(&[f64]) -> (f64, Vec<f64>)) -
         let mut direction = direction(&gradient, &corrections);
         let mut slope = dot(&gradient, &direction);
         if slope >= 0.0 {
-            // Rounding has spoiled the corrections: begin anew with the steepest descent.
+            // Rounding errors have spoiled the corrections: restart with the steepest descent.
             corrections.clear();
             direction = gradient.iter().map(|value| -value).collect();
             slope = dot(&gradient, &direction);

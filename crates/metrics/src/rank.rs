@@ -25,14 +25,14 @@ pub enum Gain {
 }
 
 impl Gain {
-    /// Worth of a grade, over 2^`greatest` for the exponential gain: NDCG is a ratio, and the scale keeps any
+    /// Worth of a grade, over 2^`max_grade` for the exponential gain: NDCG is a ratio, and the scale keeps any
     /// grade finite.
-    fn of(self, grade: i32, greatest: i32) -> f64 {
+    fn of(self, grade: i32, max_grade: i32) -> f64 {
         match self {
             Gain::Linear => f64::from(grade),
             Gain::Exponential => {
-                let (grade, greatest) = (f64::from(grade), f64::from(greatest));
-                (grade - greatest).exp2() - (-greatest).exp2()
+                let (grade, max_grade) = (f64::from(grade), f64::from(max_grade));
+                (grade - max_grade).exp2() - (-max_grade).exp2()
             }
         }
     }
@@ -141,16 +141,16 @@ pub fn ndcg(hits: &[Hit], grades: &[i32], cutoff: Option<usize>, gain: Gain) -> 
     let cutoff = cutoff.unwrap_or(usize::MAX);
     let mut ideal: Vec<i32> = grades.iter().copied().filter(|grade| *grade > 0).collect();
     ideal.sort_unstable_by(|a, b| b.cmp(a));
-    let greatest = ideal.first().copied().unwrap_or_default();
+    let max_grade = ideal.first().copied().unwrap_or_default();
     let discount = |rank: usize| ((rank + 1) as f64).log2();
     let found = relevant_groups(hits).map(|group| {
         let relevant = group.hits.iter().filter(|hit| hit.grade > 0);
-        let gains = total(relevant.map(|hit| gain.of(hit.grade, greatest)));
+        let gains = total(relevant.map(|hit| gain.of(hit.grade, max_grade)));
         let positions = 0..group.positions_up_to(cutoff);
         total(positions.map(|passed| gains / discount(group.before + passed + 1))) / group.size as f64
     });
     let best = ideal.iter().take(cutoff).enumerate();
-    let best = best.map(|(index, &grade)| gain.of(grade, greatest) / discount(index + 1));
+    let best = best.map(|(index, &grade)| gain.of(grade, max_grade) / discount(index + 1));
     ratio(total(found), total(best))
 }
 
@@ -188,8 +188,8 @@ pub fn hit_rate_at(hits: &[Hit], k: usize) -> f64 {
 /// with Incomplete Information*, SIGIR 2004, as trec_eval has it since version 8).
 #[must_use]
 pub fn bpref(hits: &[Hit], n_relevant: usize, n_nonrelevant: usize) -> f64 {
-    let least = n_relevant.min(n_nonrelevant) as f64;
-    let kept = |before: usize| 1.0 - ratio(before.min(n_relevant) as f64, least);
+    let smaller = n_relevant.min(n_nonrelevant) as f64;
+    let kept = |before: usize| 1.0 - ratio(before.min(n_relevant) as f64, smaller);
     let (mut sum, mut nonrelevant_before) = (0.0, 0);
     for group in groups(hits) {
         // Among those of its group, a relevant document comes after any number with the same probability.

@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 use crate::optimize::logistic;
 
-/// Confidences count as at least so far from 0 and from 1: the logit of 1 is infinite, and nobody is that sure.
+/// Minimum distance of confidences from 0 and 1, because the logit of 1 is infinite.
 const MARGIN: f64 = 1e-3;
 
 /// A logistic function of the logit of a confidence: Platt scaling (Platt, *Probabilistic Outputs for Support Vector
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn no_case_is_asked_of_a_fit_that_saw_its_group() {
-        // In each group all or nothing holds: seeing one's own group would betray the answer.
+        // In each group either all outcomes hold or none: training on the own group would reveal the answer.
         let groups = [0, 0, 0, 1, 1, 1];
         let held = [true, true, true, false, false, false];
         let found = cross_validated(&[0.8; 6], &held, &groups, 2);

@@ -40,14 +40,14 @@ impl Table {
         self
     }
 
-    /// Aligns the column at this position right, as numbers are; all but the first are, unless something else is said.
+    /// Aligns the column at this position right, as numbers are, which is the default for all but the first.
     #[must_use]
     pub fn align_right(mut self, column: usize) -> Self {
         self.left.retain(|left| *left != column);
         self
     }
 
-    /// Adds a row. Cells that it lacks are empty, those too many are cut off.
+    /// Adds a row. Missing cells are empty, surplus ones are dropped.
     pub fn push(&mut self, row: impl IntoIterator<Item = impl Into<String>>) {
         let mut row: Vec<String> = row.into_iter().map(Into::into).collect();
         row.resize(self.header.len(), String::new());
@@ -128,7 +128,7 @@ impl Table {
     fn csv(&self) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
         for row in self.lines() {
-            // Memory refuses nothing, and rows are as long as the header.
+            // Writing to memory cannot fail, and rows are as long as the header.
             let _ = writer.write_record(row);
         }
         String::from_utf8_lossy(&writer.into_inner().unwrap_or_default()).into_owned()
@@ -173,8 +173,8 @@ impl Sections {
         self
     }
 
-    /// Adds a table with a title: bold in Markdown, a comment in LaTeX and CSV. As text, a blank line separates it from
-    /// what is before it.
+    /// Adds a table with a title: bold in Markdown, a comment in LaTeX and CSV. As text, a blank line precedes
+    /// it.
     #[must_use]
     pub fn titled(mut self, title: impl Into<String>, table: Table) -> Self {
         self.0.push(Section::Table { title: Some(title.into()), table });

@@ -1,4 +1,4 @@
-//! Code in files of markup: scripts and styles between tags, fenced code of Markdown.
+//! Code in markup: scripts and styles between tags, fenced code in Markdown.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -12,20 +12,20 @@ use crate::rules::Embedded;
 use crate::size::{MAX_DEFINITION_LINES, MAX_UNIT_BYTES, MAX_WINDOW_LINES};
 use crate::unit::{Extraction, Limits, MAX_SYNTAX_DIAGNOSTICS, References, Unit, UnitKind};
 
-/// Code in another language than the file around it.
+/// A block of code in a different language than its file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// All of it, with what marks it off: tags, fences.
+    /// Span of the block with its delimiters (tags or fences).
     pub bytes: Range<usize>,
-    /// The code alone.
+    /// Span of the code without delimiters.
     pub code: Range<usize>,
     pub language: Language,
 }
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Cuts a file in `language` into units: what lies between the blocks by the rules of that language, each block by those
-/// of its own. All of them together have the time that the limits give a file.
+/// Splits a file in `language` into units: the text between blocks by the rules of that language, each block by those of
+/// its own. The time limit of a file applies to all of them together.
 pub(crate) fn extract(
     language: Language,
     source: &[u8],
@@ -55,7 +55,7 @@ pub(crate) fn extract(
             let mut found_references = references.is_some().then(References::default);
             let section = headings.name();
             let mut found = parse::read(part, &limits, found_references.as_mut(), &mut headings);
-            // What is above the first heading goes on with the section before the block.
+            // Text above the first heading continues the section before the block.
             let rest = found.units.iter_mut().take_while(|unit| unit.name.is_empty());
             rest.filter(|unit| unit.kind == UnitKind::Section)
                 .for_each(|unit| unit.name.clone_from(&section));
@@ -72,7 +72,7 @@ pub(crate) fn extract(
 
 /// The blocks of a file, ascending and disjoint.
 fn blocks(language: Language, source: &[u8], limits: &Limits) -> Vec<Block> {
-    // A mark in the middle would be taken for that of a file at the beginning of a part.
+    // A byte order mark within the file would, at the beginning of a part, be taken for that of a file.
     let is_odd = memchr::memmem::rfind(source, BYTE_ORDER_MARK).is_some_and(|at| at > 0);
     if is_odd || source.len() > limits.parse_bytes {
         return Vec::new();
@@ -94,7 +94,7 @@ fn has_definition(source: &[u8], block: &Block, limits: &Limits) -> bool {
     parse::extract(block.language, &source[block.code.clone()], limits).units.iter().any(is_definition)
 }
 
-/// `part` with spaces in the place of what is not in `code`; line ends stay.
+/// `part` with everything outside of `code` replaced by spaces, except line ends.
 fn without_marks(part: &[u8], code: &Range<usize>) -> Vec<u8> {
     let mut masked = part.to_vec();
     magic::blank(&mut masked[..code.start], b' ');
@@ -102,7 +102,7 @@ fn without_marks(part: &[u8], code: &Range<usize>) -> Vec<u8> {
     masked
 }
 
-/// Adds units that hold nothing but a mark to the unit beside them, where that does not grow too long.
+/// Merges units that contain only a delimiter into the unit beside them, unless that becomes too long.
 fn join_marks(units: &mut Vec<Unit>, source: &[u8], code: &Range<usize>) {
     let is_mark = |unit: &Unit| {
         let inside = unit.bytes.start.max(code.start)..unit.bytes.end.min(code.end);
@@ -134,7 +134,7 @@ fn may_span(unit: &Unit, bytes: Range<usize>, start_line: u32, end_line: u32) ->
     bytes.len() <= MAX_UNIT_BYTES && ((end_line - start_line) as usize) < max_lines
 }
 
-/// Adds what was found in the part of a file that begins at a byte, after so many lines.
+/// Adds the units of a part of the file that begins at this byte, after this number of lines.
 fn add(all: &mut Extraction, found: Extraction, start: usize, rows: u32) {
     let first = all.units.len();
     for mut unit in found.units {
@@ -169,7 +169,7 @@ fn add_references(all: &mut References, found: References, start: usize, rows: u
 /// The blocks between tags, such as `<script lang="ts">` and `</script>`, outside of comments.
 fn find_tagged(source: &[u8], embedded: &[Embedded]) -> Vec<Block> {
     let mut blocks = Vec::new();
-    // Tags that are not closed any more are not looked for again and again.
+    // Avoids searching repeatedly for closing tags that do not occur again.
     let mut unclosed: Vec<&str> = Vec::new();
     let mut position = 0;
     while let Some(at) = memchr::memchr(b'<', &source[position..]) {
@@ -202,7 +202,8 @@ fn find_tagged(source: &[u8], embedded: &[Embedded]) -> Vec<Block> {
     blocks
 }
 
-/// What a block is written in: what its tag says, else what such tags are for. `None` for data and what is not known.
+/// The language of a block: the one that its tag names, otherwise the default of the tag. `None` for data and unknown
+/// languages.
 fn block_language(tag: &Tag, rule: &Embedded) -> Option<Language> {
     let default = || language_named(&rule.language);
     let named = match (&tag.language, &tag.media_type) {
@@ -221,7 +222,7 @@ fn begins_with_tag(text: &[u8], name: &str) -> bool {
         && rest.first().is_some_and(|byte| byte.is_ascii_whitespace() || matches!(byte, b'>' | b'/'))
 }
 
-/// Where the closing tag begins.
+/// Offset of the closing tag.
 fn find_closing(text: &[u8], name: &str) -> Option<usize> {
     let begins = |at: &usize| {
         text[at + 2..].get(..name.len()).is_some_and(|head| head.eq_ignore_ascii_case(name.as_bytes()))
@@ -232,18 +233,18 @@ fn find_closing(text: &[u8], name: &str) -> Option<usize> {
 /// An opening tag.
 #[derive(Default)]
 struct Tag {
-    /// Behind its `>`.
+    /// Offset after its `>`.
     end: usize,
     /// Whether it ends with `/>`.
     is_empty: bool,
-    /// Its attribute `lang`.
+    /// Value of the attribute `lang`.
     language: Option<String>,
-    /// Its attribute `type`, in lower case.
+    /// Value of the attribute `type`, in lower case.
     media_type: Option<String>,
 }
 
 impl Tag {
-    /// The tag that begins at a `<`; none if the file ends within it.
+    /// Parses the tag that begins at a `<`; `None` if the file ends within it.
     fn at(source: &[u8], start: usize) -> Option<Self> {
         let mut tag = Self::default();
         let mut quote = None;
@@ -269,7 +270,7 @@ impl Tag {
         None
     }
 
-    /// Takes in an attribute such as `lang="ts"`.
+    /// Records an attribute such as `lang="ts"`.
     fn note(&mut self, word: &[u8]) {
         let word = String::from_utf8_lossy(word);
         let Some((name, value)) = word.split_once('=') else { return };

@@ -210,8 +210,8 @@ mod tests {
                     })
                     .collect();
                 assert_eq!(nearest(&queries, &documents, k), sorted, "{n_documents} documents, best {k}");
-                let greatest: Vec<_> = expected.iter().map(|products| largest(products, k)).collect();
-                assert_eq!(greatest, sorted, "{n_documents} documents, best {k}");
+                let best: Vec<_> = expected.iter().map(|products| largest(products, k)).collect();
+                assert_eq!(best, sorted, "{n_documents} documents, best {k}");
             }
         }
     }

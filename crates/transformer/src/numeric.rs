@@ -184,17 +184,17 @@ impl WithSimd for Softmax<'_> {
         for row in self.values.chunks_exact_mut(self.stride) {
             row[self.columns..].fill(f32::NEG_INFINITY);
             let chunks = row.as_chunks_mut::<LANES>().0;
-            let mut greatest = [f32::NEG_INFINITY; LANES];
+            let mut maximum = [f32::NEG_INFINITY; LANES];
             for chunk in chunks.iter() {
-                for (lane, value) in greatest.iter_mut().zip(chunk) {
+                for (lane, value) in maximum.iter_mut().zip(chunk) {
                     *lane = if *value > *lane { *value } else { *lane };
                 }
             }
-            let greatest = greatest.iter().fold(f32::NEG_INFINITY, |a, b| a.max(*b));
+            let maximum = maximum.iter().fold(f32::NEG_INFINITY, |a, b| a.max(*b));
             let mut sums = [0.0; LANES];
             for chunk in chunks.iter_mut() {
                 for (lane, value) in sums.iter_mut().zip(chunk) {
-                    *value = exp::<S>(*value - greatest);
+                    *value = exp::<S>(*value - maximum);
                     *lane += *value;
                 }
             }
@@ -365,9 +365,9 @@ mod tests {
             }
             softmax_rows(&mut values, columns, stride);
             for (row, scores) in values.chunks(stride).zip(scores.chunks(columns)) {
-                let greatest = f64::from(scores.iter().fold(f32::MIN, |a, b| a.max(*b)));
+                let maximum = f64::from(scores.iter().fold(f32::MIN, |a, b| a.max(*b)));
                 let powers: Vec<f64> =
-                    scores.iter().map(|score| (f64::from(*score) - greatest).exp()).collect();
+                    scores.iter().map(|score| (f64::from(*score) - maximum).exp()).collect();
                 let total: f64 = powers.iter().sum();
                 for (found, power) in row.iter().zip(powers) {
                     assert!((f64::from(*found) - power / total).abs() < 1e-6, "{columns} columns, {spread}");

@@ -67,8 +67,8 @@ impl Default for WalkOptions {
 impl WalkOptions {
     /// Maximum length of a listed file in a language.
     fn max_file_bytes(&self, language: Language) -> u64 {
-        let least = if language.is_notebook() { MAX_NOTEBOOK_BYTES } else { 0 };
-        self.max_bytes.max(least).min(MAX_FILE_BYTES)
+        let minimum = if language.is_notebook() { MAX_NOTEBOOK_BYTES } else { 0 };
+        self.max_bytes.max(minimum).min(MAX_FILE_BYTES)
     }
 
     /// Whether a file of this length (of a notebook, the length of its text) and with these flags is listed.

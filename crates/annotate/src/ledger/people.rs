@@ -284,7 +284,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub fn labelled(&self) -> Result<PeopleLabels, AnnotateError> {
+    pub fn labeled(&self) -> Result<PeopleLabels, AnnotateError> {
         let texts = self.read(|connection| {
             let mut select = connection.prepare("SELECT form, guideline, text FROM forms ORDER BY form")?;
             let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
@@ -412,11 +412,11 @@ impl Ledger {
     /// # Errors
     /// When the ledger cannot be read.
     pub fn candidates(&self, judge: i64) -> Result<Vec<Candidate>, AnnotateError> {
-        let labelled = self.labelled()?;
+        let labeled = self.labeled()?;
         let mut labels: HashMap<String, HashSet<bool>> = HashMap::new();
-        for said in &labelled.said {
+        for said in &labeled.said {
             let value =
-                labelled.guidelines.get(said.guideline).and_then(|guideline| guideline.value(&said.label));
+                labeled.guidelines.get(said.guideline).and_then(|guideline| guideline.value(&said.label));
             let label = value.and_then(|value| value.exact.or(value.half));
             if let (Some(pair), Some(label)) = (&said.pair, label) {
                 labels.entry(pair.clone()).or_default().insert(label);

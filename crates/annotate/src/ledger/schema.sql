@@ -1,6 +1,6 @@
 -- The ledger of judging. Times are seconds since 1970, durations seconds, money 10^-12 dollars.
 
--- What tells this ledger from every other, where workers elsewhere do its work.
+-- Random id of this ledger, by which workers on other machines distinguish its tasks from those of others.
 CREATE TABLE identity (id TEXT NOT NULL) STRICT;
 INSERT INTO identity VALUES (lower(hex(randomblob(16))));
 
@@ -22,7 +22,7 @@ CREATE TABLE judges (
     description TEXT NOT NULL      -- JSON
 ) STRICT;
 
--- The members of a judge whose verdicts are the majority of theirs.
+-- The members of a judge that decides by majority.
 CREATE TABLE members (
     judge INTEGER NOT NULL REFERENCES judges,
     member INTEGER NOT NULL REFERENCES judges,
@@ -36,8 +36,8 @@ CREATE TABLE prompts (
     text TEXT NOT NULL
 ) STRICT;
 
--- What is judged. `list` is the first one that had the pair, 0 for code that a model wrote, `label` what a file said of it
--- last, which is all of a row that ever changes.
+-- What is judged. `list` is the first one that had the pair, 0 for code that a model wrote, `label` the last label of it in
+-- a file, the only column that ever changes.
 CREATE TABLE pairs (
     pair INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -76,7 +76,7 @@ CREATE TABLE call_ends (
     call INTEGER PRIMARY KEY REFERENCES calls,
     tokens INTEGER NOT NULL,       -- booked; that of all attempts stands with the first
     money INTEGER NOT NULL,
-    unconfirmed_tokens INTEGER NOT NULL,  -- of them, worst cases of attempts whose cost nobody told
+    unconfirmed_tokens INTEGER NOT NULL,  -- of them, worst cases of attempts whose cost is unknown
     unconfirmed_money INTEGER NOT NULL,
     seconds REAL NOT NULL,
     problem TEXT                   -- why there is no answer
@@ -215,9 +215,9 @@ CREATE TABLE forms (
 CREATE TABLE items (
     form INTEGER NOT NULL REFERENCES forms,
     item INTEGER NOT NULL,         -- from 1, in the order of the file
-    content TEXT NOT NULL,         -- stands for what is asked about, in whatever form and order
+    content TEXT NOT NULL,         -- hash of what is asked about, independent of form and order
     pair INTEGER REFERENCES pairs,
-    subject TEXT,                  -- JSON: what is asked about, where it is no pair
+    subject TEXT,                  -- JSON: what is asked about, if it is not a pair
     PRIMARY KEY (form, item),
     CHECK ((pair IS NULL) <> (subject IS NULL))
 ) STRICT, WITHOUT ROWID;
@@ -227,7 +227,7 @@ CREATE TABLE people (
     name TEXT NOT NULL UNIQUE
 ) STRICT;
 
--- What somebody said of an item. The last one counts; those before it stay.
+-- The labels that people gave an item. The last one counts; earlier ones are kept.
 CREATE TABLE replies (
     reply INTEGER PRIMARY KEY,
     form INTEGER NOT NULL,
@@ -238,7 +238,7 @@ CREATE TABLE replies (
     edited TEXT,                   -- generated code as it was edited
     minutes REAL,
     comment TEXT NOT NULL,
-    date TEXT,                     -- when it was said, as the person gives it: YYYY-MM-DD
+    date TEXT,                     -- date of the label as the person gives it: YYYY-MM-DD
     time REAL NOT NULL,            -- when it was imported
     FOREIGN KEY (form, item) REFERENCES items (form, item)
 ) STRICT;

@@ -210,7 +210,7 @@ fn read_system(
                 add(query_id, &pair.query.text, code);
                 return Ok(());
             }
-            Record::Judgment(judgement) if judgement.grade > 0 => (judgement.query, judgement.document, None),
+            Record::Judgment(judgment) if judgment.grade > 0 => (judgment.query, judgment.document, None),
             Record::Retrieved(found) => (found.query, found.document, Some(found.score)),
             Record::Query(_) | Record::Document(_) => {
                 own.add(record);

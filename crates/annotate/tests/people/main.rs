@@ -171,7 +171,7 @@ fn what_comes_back_from_a_spreadsheet_is_what_was_given() {
     let again = fixture.import(&path, &ImportRequest { date: None, ..by("ann") }).unwrap();
     assert_eq!((again.new, again.unchanged, again.revised), (0, 8, 0));
     let (writer, _) = fixture.open();
-    let said = writer.ledger().labelled().unwrap().said;
+    let said = writer.ledger().labeled().unwrap().said;
     assert_eq!(said.len(), 8);
     assert!(said.iter().all(|said| said.minutes == Some(1.5) && said.comment == "=a, \"b\"" && !said.tests));
 }
@@ -222,7 +222,7 @@ fn wrong_rows_are_all_named_and_nothing_is_taken() {
     let error = fixture.import(&path, &by("ann")).unwrap_err().to_string();
     assert!(error.contains(":2: expected UTF-8 text"), "{error}");
     let (writer, _) = fixture.open();
-    assert!(writer.ledger().labelled().unwrap().said.is_empty() && fixture.opened.get() == 0);
+    assert!(writer.ledger().labeled().unwrap().said.is_empty() && fixture.opened.get() == 0);
 }
 
 #[test]
@@ -435,7 +435,7 @@ fn a_study_needs_no_people() {
 }
 
 #[test]
-fn a_judge_is_studied_where_people_labelled_or_the_file() {
+fn a_judge_is_studied_where_people_labeled_or_the_file() {
     let fixture = Fixture::new();
     let pairs = (0..12).map(|number| {
         let mut pair = pair(number);

@@ -56,6 +56,6 @@ fn text(comparison: &Comparison) -> String {
         text += &format!("{name}: {place}\n");
     }
     text + &format!(
-        "labelled pairs: {pairs_removed} removed, {pairs_added} added, {pairs_relabelled} labelled otherwise\n"
+        "labeled pairs: {pairs_removed} removed, {pairs_added} added, {pairs_relabelled} with another label\n"
     )
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use quarry_corpus::dataset::convert::{Converted, Grades, Options, Target, convert};
+use quarry_corpus::dataset::convert::{ConvertOptions, Converted, Grades, Target, convert};
 use quarry_text::counted;
 
 use super::Inputs;
@@ -79,7 +79,7 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     if inputs.is_empty() {
         bail!("{}: expected files to read before the one to write", out.display());
     }
-    let options = Options {
+    let options = ConvertOptions {
         tokens: args.tokens,
         language: args.language.clone(),
         unlabeled: args.unlabeled,

@@ -17,7 +17,7 @@ pub struct DedupeArgs {
     #[command(flatten)]
     inputs: Inputs,
     /// When two texts count as equal
-    #[arg(long, value_name = "RULE", default_value = "normalised")]
+    #[arg(long, value_name = "RULE", default_value = "normalized")]
     same: SameArg,
     /// Minimum similarity of near-duplicates: Jaccard, of the sets of runs of three identifiers
     #[arg(long, value_name = "S", default_value_t = 0.8)]
@@ -47,7 +47,8 @@ enum SameArg {
     /// Byte for byte
     Exact,
     /// Runs of white space count as one space
-    Normalised,
+    #[value(alias = "normalised")]
+    Normalized,
     /// Most runs of tokens are equal
     Near,
 }
@@ -70,7 +71,7 @@ pub fn run(args: &DedupeArgs) -> anyhow::Result<ExitCode> {
     }
     let same = match args.same {
         SameArg::Exact => Same::Exact,
-        SameArg::Normalised => Same::Normalised,
+        SameArg::Normalized => Same::Normalized,
         SameArg::Near => Same::Near(args.threshold),
     };
     let on = match args.on {

@@ -1,20 +1,20 @@
 //! `quarry data describe`: the statistics that papers print.
 
 use std::collections::BTreeMap;
-use std::fmt::{Display, Write as _};
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 
 use clap::Args;
-use quarry_corpus::dataset::describe::{Census, Comparison, Description, Length, Lengths, Texts};
-use quarry_text::counted;
+use quarry_corpus::dataset::describe::{Census, Comparison, Description, Length, Texts};
+use quarry_metrics::table::{Sections, Table};
 use quarry_text::{identifiers, parts};
 use quarry_transformer::TokenCutter;
-use serde_json::json;
+use serde::Serialize;
 
 use super::Inputs;
-use crate::output;
+use crate::eval::arguments::LayoutArgs;
 
 /// Arguments of `quarry data describe`.
 #[derive(Debug, Args)]
@@ -31,15 +31,28 @@ pub struct DescribeArgs {
     /// the parts of identifiers, in lower case]
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    layout: LayoutArgs,
     /// Files or directories of one data set
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 }
 
-/// Describes.
+#[derive(Serialize)]
+struct DescriptionReport<'a> {
+    #[serde(flatten)]
+    description: &'a Description,
+    against: Vec<DescribedComparison<'a>>,
+}
+
+#[derive(Serialize)]
+struct DescribedComparison<'a> {
+    path: &'a Path,
+    #[serde(flatten)]
+    comparison: &'a Comparison,
+}
+
+/// Describes a data set, and compares it with others.
 ///
 /// # Errors
 /// When a file is missing or wrong.
@@ -64,21 +77,9 @@ pub fn run(args: &DescribeArgs) -> anyhow::Result<ExitCode> {
         return Err(error.into());
     }
     let description = this.describe();
-    if args.json {
-        let comparisons: Vec<_> = comparisons
-            .iter()
-            .map(|(path, comparison)| json!({ "path": path, "queries": comparison.queries, "codes": comparison.codes }))
-            .collect();
-        let mut object = serde_json::to_value(&description)?;
-        object["against"] = json!(comparisons);
-        output::print_json(&object)?;
-    } else {
-        let mut text = describe(&description)?;
-        for (path, comparison) in &comparisons {
-            compare(&mut text, &path.display(), comparison)?;
-        }
-        output::print(&text)?;
-    }
+    let against = comparisons.iter().map(|(path, comparison)| DescribedComparison { path, comparison });
+    let report = DescriptionReport { description: &description, against: against.collect() };
+    args.layout.print(&report, || sections(&description, &comparisons))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -89,80 +90,74 @@ fn parts_of_identifiers(text: &str, each: &mut dyn FnMut(&str)) {
     }
 }
 
-fn describe(description: &Description) -> Result<String, std::fmt::Error> {
-    let Description {
-        pairs,
-        labels,
-        repeated_pairs,
-        positives_per_query,
-        languages,
-        categories,
-        queries,
-        codes,
-    } = description;
-    let mut text = String::new();
-    writeln!(text, "{:<28}{pairs}", "pairs")?;
-    counts(&mut text, "  by label", labels)?;
-    counts(&mut text, "  by language", languages)?;
-    counts(&mut text, "  by category", categories)?;
-    writeln!(text, "{:<28}{repeated_pairs}", "  repeated")?;
-    counts(&mut text, "queries by positives", positives_per_query)?;
+fn sections(description: &Description, comparisons: &[(&PathBuf, Comparison)]) -> Sections {
+    let [queries, codes] = [&description.queries, &description.codes];
+    let mut sections = Sections::new()
+        .titled("Pairs", pairs(description))
+        .titled("Texts", texts(queries, codes))
+        .titled("Lengths", lengths(queries, codes));
+    for (path, comparison) in comparisons {
+        sections = sections.titled(format!("Compared with {}", path.display()), shared(comparison));
+    }
+    sections
+}
+
+fn pairs(description: &Description) -> Table {
+    let mut table = Table::new(["pairs", "number"]);
+    table.push(["all".to_owned(), description.pairs.to_string()]);
+    table.push(["repeated".to_owned(), description.repeated_pairs.to_string()]);
+    add_counts(&mut table, "label", &description.labels);
+    add_counts(&mut table, "language", &description.languages);
+    add_counts(&mut table, "category", &description.categories);
+    add_counts(&mut table, "positives per query", &description.positives_per_query);
+    table
+}
+
+fn add_counts<T: Display>(table: &mut Table, name: &str, counts: &BTreeMap<T, usize>) {
+    counts.iter().for_each(|(value, count)| table.push([format!("{name}: {value}"), count.to_string()]));
+}
+
+fn texts(queries: &Texts, codes: &Texts) -> Table {
+    let mut table = Table::new(["texts", "queries", "codes"]);
+    let mut line = |name: &str, of: fn(&Texts) -> usize| {
+        table.push([name.to_owned(), of(queries).to_string(), of(codes).to_string()]);
+    };
+    line("all", |texts| texts.texts);
+    line("distinct", |texts| texts.distinct);
+    line("distinct, ignoring white space", |texts| texts.distinct_normalised);
+    line("empty", |texts| texts.empty);
+    line("words in the vocabulary", |texts| texts.word_vocabulary);
+    line("tokens in the vocabulary", |texts| texts.token_vocabulary);
+    table
+}
+
+fn lengths(queries: &Texts, codes: &Texts) -> Table {
+    let mut table =
+        Table::new(["length of", "in", "mean", "median", "90 %", "minimum", "maximum"]).align_left([1]);
     for (name, texts) in [("queries", queries), ("codes", codes)] {
-        let Texts {
-            texts,
-            distinct,
-            distinct_normalised,
-            empty,
-            word_vocabulary,
-            token_vocabulary,
-            all,
-            once,
-        } = texts;
-        writeln!(text, "{name:<28}{texts}")?;
-        writeln!(text, "{:<28}{distinct} ({distinct_normalised} but for spacing)", "  different")?;
-        writeln!(text, "{:<28}{empty}", "  empty")?;
-        writeln!(
-            text,
-            "{:<28}{}, {}",
-            "  vocabulary",
-            counted(*word_vocabulary, "word"),
-            counted(*token_vocabulary, "token")
-        )?;
-        lengths(&mut text, "", all)?;
-        lengths(&mut text, ", each once", once)?;
+        for (which, lengths) in [("", &texts.all), (", each once", &texts.once)] {
+            let units =
+                [("words", &lengths.words), ("characters", &lengths.characters), ("tokens", &lengths.tokens)];
+            for (unit, Length { mean, min, median, p90, max }) in units {
+                let numbers = [median, p90, min, max].map(ToString::to_string);
+                let row = [format!("{name}{which}"), unit.to_owned(), format!("{mean:.2}")];
+                table.push(row.into_iter().chain(numbers));
+            }
+        }
     }
-    Ok(text)
+    table
 }
 
-fn counts<T: Display>(text: &mut String, name: &str, counts: &BTreeMap<T, usize>) -> std::fmt::Result {
-    if counts.is_empty() {
-        return Ok(());
-    }
-    let counts: Vec<String> = counts.iter().map(|(value, count)| format!("{value}: {count}")).collect();
-    writeln!(text, "{name:<28}{}", counts.join(", "))
-}
-
-fn lengths(text: &mut String, which: &str, lengths: &Lengths) -> std::fmt::Result {
-    let units = [("words", &lengths.words), ("characters", &lengths.characters), ("tokens", &lengths.tokens)];
-    for (unit, Length { mean, min, median, p90, max }) in units {
-        let name = format!("  {unit}{which}");
-        writeln!(text, "{name:<28}mean {mean:.2}, median {median}, 90 % {p90}, {min} to {max}")?;
-    }
-    Ok(())
-}
-
-fn compare(text: &mut String, name: &impl Display, comparison: &Comparison) -> std::fmt::Result {
-    writeln!(text, "against {name}")?;
+fn shared(comparison: &Comparison) -> Table {
+    let mut table = Table::new(["texts", "shared", "% of these", "% of those", "total variation distance"]);
     for (side, comparison) in [("queries", &comparison.queries), ("codes", &comparison.codes)] {
-        writeln!(
-            text,
-            "{:<28}{} shared ({:.2} % of these, {:.2} % of those), total variation distance {:.4}",
-            format!("  {side}"),
-            comparison.shared,
-            100.0 * comparison.shared_of_this,
-            100.0 * comparison.shared_of_other,
-            comparison.total_variation_distance
-        )?;
+        table.push([
+            side.to_owned(),
+            comparison.shared.to_string(),
+            format!("{:.2}", 100.0 * comparison.shared_of_this),
+            format!("{:.2}", 100.0 * comparison.shared_of_other),
+            format!("{:.4}", comparison.total_variation_distance),
+        ]);
     }
-    Ok(())
+    table
 }

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use quarry_corpus::dataset::convert::{self, benchmark};
 use quarry_corpus::dataset::distractors::{
-    Options, Sampling, candidate_counts, different_mismatches, mismatches, n_with_repeats, sample, to_match,
-    write, write_pairs,
+    DistractorOptions, Sampling, candidate_counts, different_mismatches, mismatches, n_with_repeats, sample,
+    to_match, write, write_pairs,
 };
 use quarry_corpus::dataset::python_random::PythonRandom;
 use quarry_text::counted;
@@ -62,7 +62,7 @@ enum MatchingArg {
 /// When a file is missing or wrong, there are too few documents, or the result cannot be written.
 pub fn run(args: &DistractorsArgs) -> anyhow::Result<ExitCode> {
     let (inputs, out) = inputs_and_output(&args.paths)?;
-    let benchmark = benchmark(&args.inputs.sources(inputs)?, &convert::Options::default())?;
+    let benchmark = benchmark(&args.inputs.sources(inputs)?, &convert::ConvertOptions::default())?;
     if let Some(rule) = args.matching {
         let mut random = PythonRandom::new(args.seed);
         let draw = |codes: &[&str], answers: &[Vec<usize>]| match rule {
@@ -76,7 +76,7 @@ pub fn run(args: &DistractorsArgs) -> anyhow::Result<ExitCode> {
         output::note(&note);
         return Ok(ExitCode::SUCCESS);
     }
-    let options = Options {
+    let options = DistractorOptions {
         count: args.count,
         sampling: match args.sampling {
             SamplingArg::Uniform => Sampling::Uniform,
@@ -92,8 +92,8 @@ pub fn run(args: &DistractorsArgs) -> anyhow::Result<ExitCode> {
         output::note(&format!("{n_repeats} queries have their answer, or a distractor, twice, as released"));
     }
     let candidates = match candidate_counts(&lists) {
-        (least, most) if least == most => most.to_string(),
-        (least, most) => format!("{least} to {most}"),
+        (minimum, maximum) if minimum == maximum => maximum.to_string(),
+        (minimum, maximum) => format!("{minimum} to {maximum}"),
     };
     output::note(&format!(
         "wrote {candidates} candidates ({} distractors and all positives) for each of {} to {}",

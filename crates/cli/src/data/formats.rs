@@ -1,21 +1,52 @@
 //! `quarry data formats`: which formats there are.
 
-use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
 use quarry_corpus::dataset::convert::LAYOUTS;
-use quarry_corpus::formats::FORMATS;
 use quarry_corpus::formats::source::format_named;
+use quarry_corpus::formats::{FORMATS, Format};
+use quarry_metrics::table::{Sections, Table};
+use serde::Serialize;
 
-use crate::output;
+use crate::eval::arguments::LayoutArgs;
 
 /// Arguments of `quarry data formats`.
 #[derive(Debug, Args)]
 pub struct FormatsArgs {
     /// Format whose fields are listed
     format: Option<String>,
+    #[command(flatten)]
+    layout: LayoutArgs,
+}
+
+#[derive(Serialize)]
+struct FormatList {
+    formats: Vec<ListedFormat>,
+}
+
+#[derive(Serialize)]
+struct ListedFormat {
+    name: &'static str,
+    /// `read`, `read, write`, or `directory` for what several files of other formats make up.
+    access: &'static str,
+    about: &'static str,
+}
+
+#[derive(Serialize)]
+struct FormatFields {
+    name: &'static str,
+    about: &'static str,
+    fields: Vec<ListedField>,
+}
+
+#[derive(Serialize)]
+struct ListedField {
+    name: &'static str,
+    kind: &'static str,
+    required: bool,
+    about: &'static str,
 }
 
 /// Prints the formats, or the fields of one.
@@ -23,25 +54,49 @@ pub struct FormatsArgs {
 /// # Errors
 /// When there is no such format, or stdout cannot be written.
 pub fn run(args: &FormatsArgs) -> anyhow::Result<ExitCode> {
-    let mut text = String::new();
     if let Some(name) = &args.format {
         let Some(format) = format_named(name) else {
             bail!("{name}: expected the name of a format; `quarry data formats` lists them");
         };
-        writeln!(text, "{}: {}", format.name, format.about)?;
-        for field in format.fields {
-            let presence = if field.required { "" } else { ", may be absent" };
-            writeln!(text, "  {:<28} {} ({}{presence})", field.name, field.about, field.kind.name())?;
-        }
+        let listed = fields_of(format);
+        args.layout.print(&listed, || {
+            let mut table = Table::new(["field", "about", "kind", "presence"]).align_left(1..4);
+            for ListedField { name, kind, required, about } in &listed.fields {
+                table.push([*name, *about, *kind, if *required { "required" } else { "optional" }]);
+            }
+            Sections::new().text(format!("{}: {}\n\n", listed.name, listed.about)).table(table)
+        })?;
     } else {
-        for format in FORMATS {
-            let writable = if format.is_writable() { "read, write" } else { "read" };
-            writeln!(text, "{:<26} {writable:<12} {}", format.name, format.about)?;
-        }
-        for layout in LAYOUTS {
-            writeln!(text, "{:<26} {:<12} {}", layout.name, "directory", layout.about)?;
-        }
+        let list = all();
+        args.layout.print(&list, || {
+            let mut table = Table::new(["format", "access", "about"]).align_left(1..3);
+            list.formats.iter().for_each(|format| table.push([format.name, format.access, format.about]));
+            Sections::new().table(table)
+        })?;
     }
-    output::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn all() -> FormatList {
+    let files = FORMATS.iter().map(|format| ListedFormat {
+        name: format.name,
+        access: if format.is_writable() { "read, write" } else { "read" },
+        about: format.about,
+    });
+    let directories = LAYOUTS.iter().map(|layout| ListedFormat {
+        name: layout.name,
+        access: "directory",
+        about: layout.about,
+    });
+    FormatList { formats: files.chain(directories).collect() }
+}
+
+fn fields_of(format: &Format) -> FormatFields {
+    let fields = format.fields.iter().map(|field| ListedField {
+        name: field.name,
+        kind: field.kind.name(),
+        required: field.required,
+        about: field.about,
+    });
+    FormatFields { name: format.name, about: format.about, fields: fields.collect() }
 }

@@ -6,8 +6,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use quarry_factory::{Intents, for_each_query};
+use quarry_metrics::table::{Sections, Table};
+use serde::Serialize;
 
-use crate::output;
+use crate::eval::arguments::LayoutArgs;
 
 /// Arguments of `quarry data intent`.
 #[derive(Debug, Args)]
@@ -18,6 +20,16 @@ pub struct IntentArgs {
     /// Print each query that does not look for code, with its category and the keyword that says so
     #[arg(long)]
     explain: bool,
+    #[command(flatten)]
+    layout: LayoutArgs,
+}
+
+#[derive(Serialize)]
+struct IntentReport<'a> {
+    queries: usize,
+    look_for_code: usize,
+    /// Queries that do not look for code.
+    categories: BTreeMap<&'a str, usize>,
 }
 
 /// Counts the queries of each category.
@@ -39,20 +51,23 @@ pub fn run(args: &IntentArgs) -> anyhow::Result<ExitCode> {
                 None => n_kept += 1,
                 Some(finding) => {
                     *counts.entry(finding.category).or_default() += 1;
-                    explained += &format!("{}\t{}\t{}\n", finding.category, finding.keyword, query.trim());
+                    if args.explain {
+                        explained +=
+                            &format!("{}\t{}\t{}\n", finding.category, finding.keyword, query.trim());
+                    }
                 }
             }
         })?;
     }
-    if args.explain {
-        output::print(&explained)?;
-    }
-    let share =
-        |count: usize| 100.0 * count as f64 / f64::from(u32::try_from(n_queries.max(1)).unwrap_or(u32::MAX));
-    let mut text = format!("{:<22}{n_kept:>9}{:>7.1} %\n", "looks for code", share(n_kept));
-    for (category, count) in counts {
-        text += &format!("{category:<22}{count:>9}{:>7.1} %\n", share(count));
-    }
-    output::print(&text)?;
+    let report = IntentReport { queries: n_queries, look_for_code: n_kept, categories: counts };
+    args.layout.print(&report, || {
+        let share = |count: usize| format!("{:.1}", 100.0 * count as f64 / n_queries.max(1) as f64);
+        let mut table = Table::new(["category", "queries", "%"]);
+        table.push(["looks for code".to_owned(), n_kept.to_string(), share(n_kept)]);
+        for (category, count) in &report.categories {
+            table.push([(*category).to_owned(), count.to_string(), share(*count)]);
+        }
+        Sections::new().text(explained).table(table)
+    })?;
     Ok(ExitCode::SUCCESS)
 }

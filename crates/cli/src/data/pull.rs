@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use quarry_corpus::dataset::public::{PublicFile, PublicSet, public_sets};
 use quarry_corpus::formats::write::NewDirectories;
-use quarry_download::{Expected, Options, download};
+use quarry_download::{DownloadOptions, Expected, download};
 use quarry_text::counted;
 use quarry_text::nearest;
 use url::Url;
@@ -36,7 +36,7 @@ pub struct PullArgs {
 /// Lists data sets, or downloads one. What was interrupted goes on where it stopped.
 ///
 /// # Errors
-/// When there is no such data set, or a file cannot be had, verified or written.
+/// When there is no such data set, or a file cannot be downloaded, verified or written.
 pub fn run(args: &PullArgs) -> anyhow::Result<ExitCode> {
     let sets = public_sets();
     let Some(name) = &args.name else {
@@ -85,11 +85,16 @@ fn pull(file: &PublicFile, base: &Url, directory: &std::path::Path) -> anyhow::R
     let target = directory.join(file.name());
     let expected = Expected { size: file.size, sha256: file.sha256.clone() };
     let bar = progress::progress_bar("bytes", 0);
-    let got =
-        download(&base.join(&file.url)?, &target, &expected, &Options::default(), &mut |done, total| {
+    let got = download(
+        &base.join(&file.url)?,
+        &target,
+        &expected,
+        &DownloadOptions::default(),
+        &mut |done, total| {
             bar.set_length(total.unwrap_or(done));
             bar.set_position(done);
-        });
+        },
+    );
     bar.finish_and_clear();
     let got = got?;
     let verified = match got.is_verified {

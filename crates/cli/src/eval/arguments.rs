@@ -56,6 +56,15 @@ pub struct SplitArgs {
     pub name: String,
 }
 
+/// Where labeled repositories are checked out. Commands that cannot do without say so by `mut_arg`.
+#[derive(Debug, Args)]
+pub struct ReposArgs {
+    /// Directory with a directory REPO for each repository, `git archive REVISION -- ROOT | tar -x -C DIR/REPO`; may be
+    /// repeated: the first that has a repository counts
+    #[arg(id = "repos", long = "repos", value_name = "DIR")]
+    pub directories: Vec<PathBuf>,
+}
+
 /// What is measured of rankings.
 #[derive(Debug, Args)]
 pub struct RankingArgs {

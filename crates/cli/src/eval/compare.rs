@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 use quarry_corpus::formats::qrels::Qrels;
-use quarry_corpus::formats::run::{Found, Run};
+use quarry_corpus::formats::run::{RankedDocuments, Run};
 use quarry_corpus::formats::{beir, qrels, run as run_format};
 use quarry_eval::evaluation::{self, Conventions, Evaluation, evaluate_run, most_moved};
 use quarry_metrics::Measure;
@@ -174,7 +174,7 @@ impl Texts {
     fn side_by_side(&self, query: &str, [before, after]: [f64; 2], runs: [&Run; 2], qrels: &Qrels) -> String {
         let mut text = format!("\n{query}: {}\n", self.queries.get(query).map_or("", String::as_str));
         let sides = runs.map(|run| {
-            let found = run.get(query).into_iter().flat_map(Found::iter);
+            let found = run.get(query).into_iter().flat_map(RankedDocuments::iter);
             // As trec_eval ranks them: equal scores by descending id.
             found.max_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(b.0))).map(|(document, _)| document)
         });

@@ -8,7 +8,7 @@ use quarry_eval::plan::{Event, Locations, Plan, Program, Results, Store, running
 use quarry_eval::report;
 use serde::Serialize;
 
-use super::arguments::LayoutArgs;
+use super::arguments::{LayoutArgs, ReposArgs};
 use super::models::ModelArgs;
 use crate::output;
 
@@ -21,9 +21,8 @@ pub struct RunArgs {
     /// Directory that paths of data in the plan are relative to
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Directory with a directory per repository, for data sets of the protocol repo-search
-    #[arg(long, value_name = "DIR")]
-    repos: Option<PathBuf>,
+    #[command(flatten)]
+    repos: ReposArgs,
     /// Directory of the results; what is in it is not measured again [default: PLAN.results beside the plan]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
@@ -65,7 +64,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let plan = Plan::read(&args.plan)?;
     let models = args.models.resolve(None)?;
     let directory = args.results.clone().unwrap_or_else(|| args.plan.with_extension("results"));
-    let locations = Locations { data: args.data.clone(), repositories: args.repos.clone() };
+    let locations = Locations { data: args.data.clone(), repositories: args.repos.directories.clone() };
     let store = Store::open(&directory)?;
     let program = Program {
         build: running_build()?,

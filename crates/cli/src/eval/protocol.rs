@@ -1,7 +1,7 @@
 //! `quarry eval protocol`, `protocols` and `reliability`: the protocols of the papers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
@@ -184,7 +184,11 @@ impl MeasuredMethod for ShownMethod<'_> {
         Ok(prepared)
     }
 
-    fn search(&self, repositories: &[Repository], checkouts: &Path) -> Result<RepoSearchScores, EvalError> {
+    fn search(
+        &self,
+        repositories: &[Repository],
+        checkouts: &[PathBuf],
+    ) -> Result<RepoSearchScores, EvalError> {
         let bar = progress::progress_bar("searching", repositories.len());
         let scores =
             repo_search::evaluate(repositories, checkouts, self.method, self.models, |_| bar.inc(1))?;

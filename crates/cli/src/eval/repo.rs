@@ -27,13 +27,14 @@ use quarry_metrics::table::{Sections, Table};
 use quarry_text::counted;
 use serde::Serialize;
 
-use super::arguments::{BootstrapArgs, BuiltinModelArgs, LayoutArgs, by_name};
+use super::arguments::{BootstrapArgs, BuiltinModelArgs, LayoutArgs, ReposArgs, by_name};
 use crate::eval::shown;
 use crate::progress;
 use crate::{model, output};
 
 /// Arguments of `quarry eval repo`.
 #[derive(Debug, Args)]
+#[command(mut_arg("repos", |repos| repos.requires("agreement")))]
 pub struct RepoArgs {
     /// Directory to search; if it is a git checkout, its history is read too
     #[arg(value_name = "PATH", default_value = ".")]
@@ -68,9 +69,8 @@ pub struct RepoArgs {
     /// Measure whether the queries order methods as labels do: a table as for `quarry eval repo-search`
     #[arg(long, value_name = "TSV", requires = "repos", conflicts_with = "path")]
     agreement: Option<PathBuf>,
-    /// Directory with the labeled repositories, as for `quarry eval repo-search`
-    #[arg(long, value_name = "DIR", requires = "agreement")]
-    repos: Option<PathBuf>,
+    #[command(flatten)]
+    repos: ReposArgs,
     #[command(flatten)]
     layout: LayoutArgs,
     #[command(flatten)]
@@ -105,8 +105,8 @@ struct RepositoryReport<'a> {
 pub fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let bootstrap = args.bootstrap.resolve()?;
-    if let (Some(table), Some(repos)) = (&args.agreement, &args.repos) {
-        return agree(args, table, repos, &bootstrap);
+    if let Some(table) = &args.agreement {
+        return agree(args, table, &bootstrap);
     }
     let files = tree::read(&args.path)?;
     let options = args.options(&bootstrap);
@@ -232,7 +232,7 @@ fn path(name: ModelName<'_>) -> Option<&Path> {
     if let ModelName::Path(path) = name { Some(path) } else { None }
 }
 
-fn agree(args: &RepoArgs, table: &Path, repos: &Path, bootstrap: &Bootstrap) -> anyhow::Result<ExitCode> {
+fn agree(args: &RepoArgs, table: &Path, bootstrap: &Bootstrap) -> anyhow::Result<ExitCode> {
     let repositories = format::read(table)?;
     let variants = variants(args.model.path.is_some())?;
     let load = |name: ModelName<'_>| model::load(path(name));
@@ -240,7 +240,7 @@ fn agree(args: &RepoArgs, table: &Path, repos: &Path, bootstrap: &Bootstrap) -> 
     bar.tick();
     let mut values = Vec::new();
     for labeled in &repositories {
-        let root = indexed_directory(repos, labeled);
+        let root = indexed_directory(&args.repos.directories, labeled);
         if !root.is_dir() {
             bail!(
                 "{}: expected the root of {}, found no directory; check --repos",

@@ -11,20 +11,20 @@ use quarry_metrics::significance::{Bootstrap, Interval};
 use quarry_metrics::table::{Sections, Table};
 use serde::Serialize;
 
-use super::arguments::{BootstrapArgs, MethodArgs, OutputArgs};
+use super::arguments::{BootstrapArgs, MethodArgs, OutputArgs, ReposArgs};
 use crate::eval::shown;
 use crate::new_file;
 use crate::progress;
 
 /// Arguments of `quarry eval repo-search`.
 #[derive(Debug, Args)]
+#[command(mut_arg("repos", |repos| repos.required(true)))]
 pub struct RepoSearchArgs {
     /// Table with the columns repo, revision, root, category, query, relevant, secondary
     #[arg(value_name = "TSV")]
     table: PathBuf,
-    /// Directory with a directory REPO for each repository: `git archive REVISION -- ROOT | tar -x -C DIR/REPO`
-    #[arg(long, value_name = "DIR")]
-    repos: PathBuf,
+    #[command(flatten)]
+    repos: ReposArgs,
     #[command(flatten)]
     method: MethodArgs,
     #[command(flatten)]
@@ -44,7 +44,8 @@ pub fn run(args: &RepoSearchArgs) -> anyhow::Result<()> {
     let repositories = format::read(&args.table)?;
     let bar = progress::progress_bar("searching", repositories.len());
     let method = &args.method.method;
-    let scores = repo_search::evaluate(&repositories, &args.repos, method, &models, |_| bar.inc(1))?;
+    let scores =
+        repo_search::evaluate(&repositories, &args.repos.directories, method, &models, |_| bar.inc(1))?;
     bar.finish_and_clear();
     if let Some(path) = &args.output.per_query {
         new_file::write_json_lines(

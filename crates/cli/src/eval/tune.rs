@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use quarry_corpus::formats::repo_search::{self as format, Repository};
 use quarry_eval::method::Method;
+use quarry_eval::repo_search::Indexes;
 use quarry_eval::repo_search::calibration::{self, Decision, Kind, Sample};
 use quarry_eval::repo_search::intent;
 use quarry_eval::repo_search::tuning::{self, Ablated, CrossValidation, PARAMETERS};
-use quarry_eval::repo_search::{Indexes, indexed_directory};
 use quarry_index::confidence::Weights;
 use quarry_index::intent::Model;
 use quarry_metrics::significance::mean;
@@ -16,19 +16,19 @@ use quarry_metrics::table::{Sections, Table};
 use quarry_text::counted;
 use serde::Serialize;
 
-use super::arguments::{LayoutArgs, MethodArgs};
+use super::arguments::{LayoutArgs, MethodArgs, ReposArgs};
 use crate::new_file;
 use crate::output;
 
 /// Arguments of `quarry eval tune`.
 #[derive(Debug, Args)]
+#[command(mut_arg("repos", |repos| repos.required(true)))]
 pub struct TuneArgs {
     /// Tables with the columns repo, revision, root, category, query, relevant, secondary
     #[arg(value_name = "TSV", required = true)]
     tables: Vec<PathBuf>,
-    /// Directory with a directory REPO for each repository; of several, the first that has a repository counts
-    #[arg(long, value_name = "DIR", required = true)]
-    repos: Vec<PathBuf>,
+    #[command(flatten)]
+    repos: ReposArgs,
     #[command(flatten)]
     method: MethodArgs,
     /// Only measure what each part of the current ranking contributes
@@ -95,16 +95,9 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
         args.tables.iter().map(|path| format::read(path)).collect::<Result<_, _>>()?;
     let (method, models) = (&args.method.method, args.method.models()?);
     let repositories: Vec<Repository> = tables.iter().flatten().cloned().collect();
-    let indexes = Indexes::build(
-        &repositories,
-        |repository| {
-            let found = args.repos.iter().find(|repos| indexed_directory(repos, repository).is_dir());
-            found.unwrap_or(&args.repos[0]).clone()
-        },
-        method,
-        &models,
-        |name| output::note(&format!("indexed {name}")),
-    )?;
+    let indexes = Indexes::build(&repositories, &args.repos.directories, method, &models, |name| {
+        output::note(&format!("indexed {name}"))
+    })?;
     if let Some(path) = &args.intent {
         let of_table = |(number, table): (usize, &Vec<Repository>)| vec![number; table.len()];
         let table_of: Vec<usize> = tables.iter().enumerate().flat_map(of_table).collect();

@@ -1,13 +1,14 @@
 //! `quarry judge calibrate`: whether the confidence of a judge can be believed.
 
-use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use quarry_annotate::{Calibration, Forecasts};
+use quarry_annotate::{Calibration, Coverage, Forecasts};
+use quarry_metrics::table::{Sections, Table};
 
 use super::PlanArgs;
+use crate::eval::arguments::LayoutArgs;
 use crate::output;
 
 /// Arguments of `quarry judge calibrate`.
@@ -21,9 +22,8 @@ pub struct CalibrateArgs {
     /// Bins of the reliability diagram
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     bins: u16,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    layout: LayoutArgs,
 }
 
 /// Runs `quarry judge calibrate`.
@@ -44,60 +44,51 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<ExitCode> {
         output::note("the confidence of a majority is the share of its members that agree with it");
     }
     found.warnings().iter().for_each(|warning| output::note(warning));
-    if args.json {
-        output::print_json(&found)?;
-    } else {
-        output::print(&text(&found))?;
-    }
+    args.layout.print(&found, || sections(&found))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(found: &Calibration) -> String {
-    let mut text = String::new();
-    let mut line = |name: &str, value: String| {
-        let _ = writeln!(text, "{name:<28} {value}");
+fn sections(found: &Calibration) -> Sections {
+    let pairs = quarry_text::counted(found.pairs, "pair");
+    let about = format!("{pairs}, agreement with the file {:.1} %\n\n", 100.0 * found.accuracy);
+    let mut quality =
+        Table::new(["confidence", "Brier score", "calibration error", "area under risk and coverage"]);
+    let mut add = |name: &str, forecasts: &Forecasts| {
+        let Forecasts { brier, expected_calibration_error, area_under_risk_coverage, .. } = forecasts;
+        let values = [brier, expected_calibration_error, area_under_risk_coverage];
+        quality.push(std::iter::once(name.to_owned()).chain(values.map(|value| format!("{value:.4}"))));
     };
-    line("pairs", found.pairs.to_string());
-    line("agreement with the file", format!("{:.1} %", 100.0 * found.accuracy));
-    let forecasts = |forecasts: &Forecasts| {
-        format!(
-            "Brier score {:.4}, calibration error {:.4}, area under risk and coverage {:.4}",
-            forecasts.brier, forecasts.expected_calibration_error, forecasts.area_under_risk_coverage
-        )
-    };
-    line("as said", forecasts(&found.as_said));
+    add("as stated", &found.as_said);
     if found.confidences == 1 {
-        // A single confidence tells nothing apart.
-        return text;
+        // A single confidence distinguishes nothing.
+        return Sections::new().text(about).table(quality);
     }
-    line("calibrated, cross-validated", forecasts(&found.calibrated));
+    add("calibrated, cross-validated", &found.calibrated);
     let fitted = &found.recalibration;
-    line(
-        "calibration",
-        format!(
-            "logistic({:.4} * logit(confidence) {} {:.4})",
-            fitted.slope,
-            if fitted.intercept < 0.0 { '-' } else { '+' },
-            fitted.intercept.abs()
-        ),
+    let sign = if fitted.intercept < 0.0 { '-' } else { '+' };
+    let formula = format!(
+        "\nCalibration: logistic({:.4} * logit(confidence) {sign} {:.4})\n",
+        fitted.slope,
+        fitted.intercept.abs()
     );
-    for kept in &found.kept {
-        let name = format!("to keep {:.0} % right", 100.0 * kept.accuracy);
-        line(
-            &name,
-            match kept.confidence {
-                Some(minimum) => {
-                    format!("confidence {minimum:.2} and more: {:.1} % of the verdicts", 100.0 * kept.share)
-                }
-                None => "no confidence suffices".to_owned(),
-            },
-        );
+    let mut kept = Table::new(["right % of those kept", "minimum confidence", "kept %"]).align_right(0);
+    for Coverage { accuracy, confidence, share } in &found.kept {
+        let minimum = confidence.map_or("none suffices".to_owned(), |minimum| format!("{minimum:.2}"));
+        let share = if confidence.is_some() { format!("{:.1}", 100.0 * share) } else { "-".to_owned() };
+        kept.push([format!("{:.0}", 100.0 * accuracy), minimum, share]);
     }
-    for (title, forecasts) in [("as said", &found.as_said), ("calibrated", &found.calibrated)] {
-        let _ = writeln!(text, "\n{title}: confidence, share that was right, pairs");
-        for bin in &forecasts.bins {
-            let _ = writeln!(text, "  {:.3}  {:.3}  {}", bin.mean_probability, bin.share_held, bin.count);
-        }
+    let sections = Sections::new().text(about).table(quality).text(formula);
+    let sections = sections.titled("Verdicts that can be kept", kept);
+    sections
+        .titled("Reliability as stated", reliability(&found.as_said))
+        .titled("Reliability, calibrated", reliability(&found.calibrated))
+}
+
+fn reliability(forecasts: &Forecasts) -> Table {
+    let mut table = Table::new(["mean confidence", "share right", "pairs"]).align_right(0);
+    for bin in &forecasts.bins {
+        let [confidence, right] = [bin.mean_probability, bin.share_held].map(|value| format!("{value:.3}"));
+        table.push([confidence, right, bin.count.to_string()]);
     }
-    text
+    table
 }

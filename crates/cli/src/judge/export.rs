@@ -30,7 +30,7 @@ pub struct ExportArgs {
     /// Write grades rather than labels, where the guideline of the judge has grades
     #[arg(long)]
     graded: bool,
-    /// Number queries and codes anew
+    /// Renumber queries and codes
     #[arg(long)]
     renumber: bool,
     /// Which of several labels for one query and code counts

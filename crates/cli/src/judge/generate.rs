@@ -1,9 +1,9 @@
 //! `quarry judge generate`: code for queries that no candidate answers.
 
-use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use quarry_annotate::GenerationSummary;
+use quarry_metrics::table::{Sections, Table};
 use quarry_text::counted;
 use serde_json::json;
 
@@ -26,7 +26,7 @@ pub fn run(args: &WorkArgs) -> anyhow::Result<ExitCode> {
         counted(queries, "query")
     ));
     if args.dry_run {
-        if args.json {
+        if args.layout.json {
             let worst = json!({"tokens": worst.tokens, "dollars": worst.dollars()});
             output::print_json(&json!({"queries": queries, "open": open, "worst_of_first_calls": worst}))?;
         }
@@ -38,29 +38,28 @@ pub fn run(args: &WorkArgs) -> anyhow::Result<ExitCode> {
     let generation = result?;
     let spent = judging.ledger().0.spent()?[0];
     output::note(&format!("booked with this ledger: {spent}"));
-    if args.json {
-        output::print_json(&generation)?;
-    } else {
-        output::print(&text(&generation))?;
-    }
+    args.layout.print(&generation, || sections(&generation))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(generation: &GenerationSummary) -> String {
-    let mut text = String::new();
-    let mut line = |name: &str, value: u64| {
-        let _ = writeln!(text, "{name:<28} {value}");
-    };
-    line("queries without an answer", generation.queries);
+fn sections(generation: &GenerationSummary) -> Sections {
+    let mut table = Table::new(["queries", "number"]);
+    let mut line = |name: &str, value: u64| table.push([name.to_owned(), value.to_string()]);
+    line("without an answer", generation.queries);
     line("answered", generation.answered.values().sum());
     for (round, number) in &generation.answered {
-        line(&format!("  in round {round}"), *number);
+        line(&format!("answered in round {round}"), *number);
     }
     line("not answered", generation.unanswered);
     line("failed", generation.failed.len() as u64);
-    line("left alone, not decided", generation.open);
-    for (query, reason) in &generation.failed {
-        let _ = writeln!(text, "  {}: {}", output::printable(query), output::printable(reason));
+    line("skipped, as candidates are not decided", generation.open);
+    let sections = Sections::new().table(table);
+    if generation.failed.is_empty() {
+        return sections;
     }
-    text
+    let mut failed = Table::new(["query", "reason"]).align_left([1]);
+    for (query, reason) in &generation.failed {
+        failed.push([output::printable(query), output::printable(reason)]);
+    }
+    sections.titled("Failed queries", failed)
 }

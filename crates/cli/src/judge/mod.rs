@@ -23,9 +23,9 @@ use quarry_annotate::{IsolatedPrograms, Judging, Ledger, Plan, has_earlier_label
 use quarry_queue::Connection;
 use quarry_sandbox::Isolation;
 use quarry_sandbox::packages::{PackageSource, Packages, Settings};
-
 use tempfile::TempDir;
 
+use crate::eval::arguments::LayoutArgs;
 use crate::interrupt::stop_on_interrupt;
 use crate::output;
 
@@ -138,7 +138,7 @@ impl IsolationArgs {
         self.open_with(plan.packages.as_ref(), plan.programs, stop)
     }
 
-    /// The sandbox that was asked for, for so many programs at the same time, with packages by these settings.
+    /// The requested sandbox, for this number of programs at the same time, with packages by these settings.
     ///
     /// # Errors
     /// When it does not work here.
@@ -188,9 +188,8 @@ struct WorkArgs {
     /// Check everything and estimate the cost, without asking a model
     #[arg(long)]
     dry_run: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    layout: LayoutArgs,
 }
 
 /// Where programs run and models are asked.

@@ -22,7 +22,7 @@ pub fn run(args: &WorkArgs) -> anyhow::Result<ExitCode> {
     let estimate = judging.estimate()?;
     output::note(&format_estimate(&estimate, &judging));
     if args.dry_run {
-        if args.json {
+        if args.layout.json {
             output::print_json(&json_of(&estimate, &judging))?;
         }
         return Ok(ExitCode::SUCCESS);
@@ -34,7 +34,7 @@ pub fn run(args: &WorkArgs) -> anyhow::Result<ExitCode> {
     });
     bar.finish_and_clear();
     let (ledger, judge) = judging.ledger();
-    status::print(ledger, judge, judging.plan(), args.json)?;
+    status::print(ledger, judge, judging.plan(), &args.layout)?;
     result?;
     if let Some((id, reason)) = judging.unjudged()? {
         bail!(

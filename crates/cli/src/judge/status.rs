@@ -1,26 +1,24 @@
 //! `quarry judge status`, and the table at the end of a run.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use quarry_annotate::ledger::Pace;
-use quarry_annotate::{EXECUTABLE_RULES, JudgeReport, Ledger, MemberAgreement, OptionCosts, Plan};
+use quarry_annotate::{EXECUTABLE_RULES, JudgeReport, Ledger, MemberAgreement, OptionCosts, PerPairs, Plan};
 use quarry_metrics::agreement::{Level, krippendorff_alpha};
+use quarry_metrics::table::{Sections, Table};
 use quarry_text::counted;
 use serde::Serialize;
 
 use super::PlanArgs;
+use crate::eval::arguments::LayoutArgs;
 use crate::eval::shown::format_defined;
 use crate::output;
 
 /// Pairs without a label that are listed.
 const MAX_LISTED: usize = 20;
-
-/// Bytes of a line that stands beside a name.
-const LINE_WIDTH: usize = 70;
 
 /// Arguments of `quarry judge status`.
 #[derive(Debug, Args)]
@@ -30,9 +28,8 @@ pub struct StatusArgs {
     /// List every pair without a label, rather than the first twenty
     #[arg(long)]
     all: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    layout: LayoutArgs,
 }
 
 #[derive(Serialize)]
@@ -58,7 +55,7 @@ struct Status<'a> {
     generated: Option<[usize; 2]>,
     /// Pairs without a label, with the reason.
     unresolved: Vec<(String, String)>,
-    /// Whether these are all, and told one by one.
+    /// Whether these are all, to be listed one by one.
     #[serde(skip)]
     all: bool,
 }
@@ -71,7 +68,7 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let (plan, ledger, judge) = args.plan.judged()?;
     let listed = if args.all { usize::MAX } else { MAX_LISTED };
     let status = Status { pace: ledger.pace(judge)?, ..Status::new(&ledger, judge, &plan, listed)? };
-    status.print(args.json)?;
+    status.print(&args.layout)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -79,8 +76,8 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 ///
 /// # Errors
 /// When the ledger cannot be read or stdout cannot be written.
-pub fn print(ledger: &Ledger, judge: i64, plan: &Plan, json: bool) -> anyhow::Result<()> {
-    Status::new(ledger, judge, plan, MAX_LISTED)?.print(json)
+pub fn print(ledger: &Ledger, judge: i64, plan: &Plan, layout: &LayoutArgs) -> anyhow::Result<()> {
+    Status::new(ledger, judge, plan, MAX_LISTED)?.print(layout)
 }
 
 impl<'a> Status<'a> {
@@ -106,8 +103,8 @@ impl<'a> Status<'a> {
         })
     }
 
-    fn print(&self, json: bool) -> anyhow::Result<()> {
-        if json { output::print_json(self) } else { Ok(output::print(&text(self))?) }
+    fn print(&self, layout: &LayoutArgs) -> anyhow::Result<()> {
+        layout.print(self, || sections(self))
     }
 }
 
@@ -120,116 +117,190 @@ fn alpha(labels: &[(i32, i32, u64)]) -> Option<f64> {
     krippendorff_alpha(&table, Level::Nominal)
 }
 
-fn text(status: &Status<'_>) -> String {
+fn sections(status: &Status<'_>) -> Sections {
     let report = &status.report;
-    let mut text = String::new();
-    let mut line = |name: &str, value: String| {
-        let _ = writeln!(text, "{name:<28} {value}");
+    let mut sections = Sections::new().table(overview(status));
+    let mut counts = |title: &str, first: &str, second: &str, rows: Vec<(String, u64)>| {
+        if !rows.is_empty() {
+            let mut table = Table::new([first, second]);
+            rows.iter().for_each(|(name, number)| table.push([name.clone(), number.to_string()]));
+            sections = std::mem::take(&mut sections).titled(title, table);
+        }
     };
+    let outcomes = report.outcomes.iter().map(|(outcome, number)| ((*outcome).to_owned(), *number));
+    counts("Verdicts", "verdict", "pairs", outcomes.collect());
+    let decided = report
+        .decided_by
+        .iter()
+        .map(|(prompt, (number, share))| (format!("{prompt} ({})", percent(Some(*share))), *number));
+    counts("Decided by", "prompt", "pairs", decided.collect());
+    let mut runs: Vec<(String, u64)> =
+        report.runs.iter().map(|(result, number)| (result.replace('_', " "), *number)).collect();
+    if report.without_program > 0 {
+        runs.push(("could not be read".to_owned(), report.without_program));
+    }
+    counts("Test programs", "result", "programs", runs);
+    let labels = report.labels.iter();
+    let labels = labels.map(|(file, judge, number)| (format!("label {file}, judged {judge}"), *number));
+    counts("Labels of the file and of the judge", "labels", "pairs", labels.collect());
+    if let Some(costs) = costs_of_pairs(&report.per_pair) {
+        sections = sections.titled("Mean cost of a pair with a verdict", costs);
+    }
+    if !report.runs.is_empty() || report.without_program > 0 {
+        sections =
+            sections.text(format!("\nA test program counts as executable if {}.\n", status.executable_rule));
+    }
+    if report.unconfirmed.tokens > 0 {
+        sections = sections.text(
+            "\nThe worst case is booked for attempts that failed, were interrupted or are in progress, because nothing \
+             states their cost.\n",
+        );
+    }
+    if let Some(members) = &status.members {
+        sections = add_members(sections, members);
+    }
+    if let Some(options) = &status.options {
+        sections = add_options(sections, options);
+    }
+    add_unlabeled(sections, status)
+}
+
+/// What concerns all pairs together.
+fn overview(status: &Status<'_>) -> Table {
+    let report = &status.report;
+    let mut table = Table::new(["statistic", "value"]).align_left([1]);
+    let mut line = |name: &str, value: String| table.push([name.to_owned(), value]);
     line("judge", format!("{} ({})", status.judge, status.version));
     line("pairs", format!("{}, {} without a verdict", report.pairs, report.waiting));
     if let Some(Pace { pairs_per_second, seconds_left }) = status.pace {
         let left = indicatif::HumanDuration(Duration::from_secs_f64(seconds_left.ceil().min(1e9)));
-        line("under way", format!("{pairs_per_second:.1} pairs a second, about {left} left"));
-    }
-    for (outcome, number) in &report.outcomes {
-        line(&format!("  {outcome}"), number.to_string());
-    }
-    for (prompt, (number, share)) in &report.decided_by {
-        line(&format!("  decided by {prompt}"), format!("{number} ({:.1} %)", 100.0 * share));
+        line("in progress", format!("{pairs_per_second:.1} pairs per second, about {left} left"));
     }
     line("clear share", of(report.clear_share, report.clear, report.pairs - report.waiting, "verdicts"));
     let n_programs = report.runs.values().sum::<u64>() + report.without_program;
     if n_programs > 0 {
-        let run = if report.without_program > 0 { ", those that were run" } else { "" };
-        line("test programs", format!("{n_programs}{run}, for {}", counted(report.tested, "pair")));
-        for (result, number) in &report.runs {
-            line(&format!("  {}", result.replace('_', " ")), number.to_string());
-        }
-        if report.without_program > 0 {
-            line("  could not be read", report.without_program.to_string());
-        }
+        line("test programs", format!("{n_programs}, for {}", counted(report.tested, "pair")));
         if report.missing_packages > 0 {
             let (missing, repaired) = (report.missing_packages, report.repaired);
             line(
-                "  lacked a package at first",
+                "programs that lacked a package",
                 format!("{missing}, of which {repaired} could be executed with it"),
             );
         }
         line("executable rate", percent(report.executable_rate));
-        for (position, part) in wrapped(status.executable_rule).iter().enumerate() {
-            line(if position == 0 { "  counts as executable" } else { "" }, part.clone());
-        }
         line("mean number of tests", report.mean_tests.map_or("-".to_owned(), |mean| format!("{mean:.2}")));
-    }
-    for (name, per) in
-        [("per clear pair", &report.per_pair.clear), ("per unclear pair", &report.per_pair.unclear)]
-    {
-        if per.pairs > 0 {
-            let dollars = in_dollars(per.dollars);
-            line(name, format!("{:.0} tokens{dollars}, {:.2} s", per.tokens, per.seconds));
-        }
     }
     line("cost of all answers", format!("{} in {}", report.cost, counted(report.answers, "answer")));
     line("booked with this ledger", report.spent.to_string());
     if report.unconfirmed.tokens > 0 {
-        line("  of it at the worst case", report.unconfirmed.to_string());
-        line(
-            "    which is for attempts",
-            "that failed, were cut off or are under way: nobody told their cost".to_owned(),
-        );
+        line("booked at the worst case", report.unconfirmed.to_string());
     }
     if report.accuracy.is_some() {
-        line(
-            "agreement with the file",
-            format!(
-                "{}, on {} of {} labeled pairs",
-                percent(report.accuracy),
-                report.compared(),
-                report.labelled
-            ),
-        );
-        line("  Krippendorff's alpha", format_defined(status.krippendorff_alpha));
-        for (file, judge, number) in &report.labels {
-            line(&format!("  label {file}, judged {judge}"), number.to_string());
-        }
+        let (compared, labeled) = (report.compared(), report.labelled);
+        let agreement = percent(report.accuracy);
+        line("agreement with the file", format!("{agreement}, on {compared} of {labeled} labeled pairs"));
+        line("Krippendorff's alpha", format_defined(status.krippendorff_alpha));
     }
     if let Some([accepted, others]) = status.generated {
-        let _ = writeln!(
-            text,
-            "{:<28} for {}; not accepted for {others}",
-            "generated code",
-            counted(accepted, "query")
+        line("generated code", format!("for {}; not accepted for {others}", counted(accepted, "query")));
+    }
+    table
+}
+
+/// What pairs cost on average that tests decided, and those that no test had to.
+fn costs_of_pairs(per_pair: &PerPairs) -> Option<Table> {
+    let mut table = Table::new(["pair", "pairs", "tokens", "dollars", "seconds"]);
+    for (name, per) in [("per clear pair", &per_pair.clear), ("per unclear pair", &per_pair.unclear)] {
+        if per.pairs > 0 {
+            let [pairs, tokens] = [per.pairs.to_string(), format!("{:.0}", per.tokens)];
+            table.push([name.to_owned(), pairs, tokens, dollars(per.dollars), format!("{:.2}", per.seconds)]);
+        }
+    }
+    (!table.rows().is_empty()).then_some(table)
+}
+
+fn add_members(sections: Sections, members: &MemberAgreement) -> Sections {
+    let mut together = Table::new(["statistic", "value"]);
+    together.push(["percent agreement".to_owned(), percent(members.percent_agreement)]);
+    together.push(["Krippendorff's alpha".to_owned(), format_defined(members.krippendorff_alpha)]);
+    together.push(["without a majority".to_owned(), members.without_majority.to_string()]);
+    let mut each = Table::new(["member", "decided", "yes", "agreement with majority", "agreement with file"]);
+    for member in &members.members {
+        each.push([
+            output::printable(&member.name).into_owned(),
+            member.decided.to_string(),
+            member.yes.to_string(),
+            percent(member.agreement_with_majority),
+            percent(member.accuracy),
+        ]);
+    }
+    let title = format!(
+        "Majority of {}, on {}",
+        counted(members.members.len(), "member"),
+        counted(members.pairs, "pair")
+    );
+    sections.titled(title, together).titled("Members", each)
+}
+
+fn add_options(sections: Sections, options: &OptionCosts) -> Sections {
+    let mut costs = Table::new(["option", "calls", "tokens", "dollars", "runs", "seconds"]);
+    for added in &options.added {
+        costs.push([
+            added.option.replace('_', " "),
+            added.calls.to_string(),
+            added.tokens.to_string(),
+            dollars(added.dollars),
+            added.runs.to_string(),
+            format!("{:.2}", added.seconds),
+        ]);
+    }
+    let sections = sections.titled("Cost of the options of `[tests]`", costs);
+    let Some(beside) = &options.beside_plain else {
+        return sections.text(
+            "\nWhat the options changed is known once the plan without `[tests]` has judged too, with this ledger.\n",
         );
+    };
+    let mut differences = Table::new(["difference to the judge without options", "value"]);
+    let mut line = |name: &str, value: String| differences.push([name.to_owned(), value]);
+    line("pairs that both judged", beside.pairs.to_string());
+    line("calls", format!("{:+}", beside.calls));
+    line("tokens", format!("{:+}", beside.tokens));
+    line("dollars", beside.dollars.map_or("-".to_owned(), |dollars| format!("{dollars:+.6}")));
+    line("runs", format!("{:+}", beside.runs));
+    line("labels changed", beside.changed.iter().map(|(_, _, number)| number).sum::<u64>().to_string());
+    for (from, to, number) in &beside.changed {
+        line(&format!("from {from} to {to}"), number.to_string());
     }
-    if let Some(members) = &status.members {
-        write_members(&mut text, members);
+    if let Some([without, with]) = beside.accuracy {
+        line("agreement with the file, without", percent(Some(without)));
+        line("agreement with the file, with", percent(Some(with)));
     }
-    if let Some(options) = &status.options {
-        write_options(&mut text, options);
+    sections.titled("Effect of the options", differences)
+}
+
+/// Pairs without a label, those with the same reason on one line unless all are to be listed.
+fn add_unlabeled(sections: Sections, status: &Status<'_>) -> Sections {
+    if status.unresolved.is_empty() {
+        return sections;
     }
-    if !status.unresolved.is_empty() {
-        let _ = writeln!(text, "\nwithout a label:");
-        let (mut told, mut n_told) = (BTreeSet::new(), 0);
-        for (pair, reason) in &status.unresolved {
-            let alike =
-                report.reasons.iter().find(|(known, _)| known == reason).map_or(1, |(_, number)| *number);
-            let (pair, shown) = (output::printable(pair), output::printable(reason));
-            if status.all || alike == 1 {
-                n_told += 1;
-                let _ = writeln!(text, "  {pair}: {shown}");
-            } else if told.insert(reason) {
-                n_told += alike;
-                let _ = writeln!(text, "  {alike} pairs, such as {pair}: {shown}");
-            }
+    let reasons = &status.report.reasons;
+    let mut table = Table::new(["pair", "pairs with this reason", "reason"]).align_left([2]);
+    let (mut listed, mut n_listed) = (BTreeSet::new(), 0);
+    for (pair, reason) in &status.unresolved {
+        let alike = reasons.iter().find(|(known, _)| known == reason).map_or(1, |(_, number)| *number);
+        let number = if status.all { 1 } else { alike };
+        if status.all || listed.insert(reason) {
+            n_listed += number;
+            let reason = output::printable(reason).into_owned();
+            table.push([output::printable(pair).into_owned(), number.to_string(), reason]);
         }
-        let all: u64 = report.reasons.iter().map(|(_, number)| number).sum();
-        let more = all.saturating_sub(n_told);
-        if more > 0 {
-            let _ = writeln!(text, "  and {more} more; `quarry judge status --all` lists them");
-        }
     }
-    text
+    let sections = sections.titled("Pairs without a label", table);
+    let more = reasons.iter().map(|(_, number)| number).sum::<u64>().saturating_sub(n_listed);
+    match more {
+        0 => sections,
+        _ => sections.text(format!("and {more} more; `quarry judge status --all` lists them\n")),
+    }
 }
 
 /// A share with what it is of.
@@ -237,92 +308,11 @@ fn of(share: Option<f64>, part: u64, whole: u64, what: &str) -> String {
     share.map_or("-".to_owned(), |_| format!("{}, {part} of {whole} {what}", percent(share)))
 }
 
-/// A text in lines that fit beside the names of a table.
-fn wrapped(text: &str) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.len() + 1 + word.len() <= LINE_WIDTH => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
-/// What something costs, behind its tokens; nothing if no price is known.
-fn in_dollars(dollars: Option<f64>) -> String {
-    dollars.map_or(String::new(), |dollars| format!(", ${dollars:.6}"))
+/// An amount of dollars, or a dash if no price is known.
+fn dollars(dollars: Option<f64>) -> String {
+    dollars.map_or("-".to_owned(), |dollars| format!("${dollars:.6}"))
 }
 
 fn percent(share: Option<f64>) -> String {
     share.map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share))
-}
-
-fn write_members(text: &mut String, members: &MemberAgreement) {
-    let _ = writeln!(
-        text,
-        "\nmajority of {}, on {}:",
-        counted(members.members.len(), "member"),
-        counted(members.pairs, "pair")
-    );
-    let _ = writeln!(text, "  {:<26} {}", "percent agreement", percent(members.percent_agreement));
-    let _ = writeln!(text, "  {:<26} {}", "Krippendorff's alpha", format_defined(members.krippendorff_alpha));
-    let _ = writeln!(text, "  {:<26} {}", "without a majority", members.without_majority);
-    for member in &members.members {
-        let _ = writeln!(
-            text,
-            "  {:<26} {} decided, {} yes; {} with the majority, {} with the file",
-            output::printable(&member.name),
-            member.decided,
-            member.yes,
-            percent(member.agreement_with_majority),
-            percent(member.accuracy)
-        );
-    }
-}
-
-fn write_options(text: &mut String, options: &OptionCosts) {
-    let _ = writeln!(text, "\nbeyond the judge without options:");
-    for added in &options.added {
-        let _ = writeln!(
-            text,
-            "  {:<26} {}, {}{}; {}; {:.2} s",
-            added.option.replace('_', " "),
-            counted(added.calls, "call"),
-            counted(added.tokens, "token"),
-            in_dollars(added.dollars),
-            counted(added.runs, "run"),
-            added.seconds
-        );
-    }
-    let Some(beside) = &options.beside_plain else {
-        let _ = writeln!(
-            text,
-            "  what they changed is known once the plan without `[tests]` has judged too, with this ledger"
-        );
-        return;
-    };
-    let _ = writeln!(
-        text,
-        "  {:<26} {:+} calls, {:+} tokens{}, {:+} runs, on the {} pairs that both judged",
-        "together",
-        beside.calls,
-        beside.tokens,
-        beside.dollars.map_or(String::new(), |dollars| format!(", {dollars:+.6} dollars")),
-        beside.runs,
-        beside.pairs
-    );
-    let changed: u64 = beside.changed.iter().map(|(_, _, number)| number).sum();
-    let _ = writeln!(text, "  {:<26} {changed}", "labels changed");
-    for (from, to, number) in &beside.changed {
-        let _ = writeln!(text, "    {from} to {to}: {number}");
-    }
-    if let Some([without, with]) = beside.accuracy {
-        let [without, with] = [without, with].map(|share| percent(Some(share)));
-        let _ = writeln!(text, "  {:<26} {without} without, {with} with", "agreement with the file");
-    }
 }

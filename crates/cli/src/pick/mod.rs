@@ -24,7 +24,7 @@ use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 
-use self::state::{Choice, Found, Preview, PreviewLine, State, Step};
+use self::state::{Choice, PickResults, Preview, PreviewLine, State, Step};
 use crate::index::SourcesArgs;
 use crate::log::{self, Record};
 use crate::output;
@@ -128,8 +128,8 @@ struct Search {
 }
 
 impl Search {
-    fn run(&self, query: &str) -> anyhow::Result<Found> {
-        let nothing = Found { query: query.to_owned(), ..Found::default() };
+    fn run(&self, query: &str) -> anyhow::Result<PickResults> {
+        let nothing = PickResults { query: query.to_owned(), ..PickResults::default() };
         if query_terms(query).is_empty() {
             return Ok(nothing);
         }
@@ -145,7 +145,7 @@ impl Search {
             let position = format!("{}:{}", self.tree.shown(&hit).display(), hit.start_line);
             Choice { hit, position }
         };
-        Ok(Found {
+        Ok(PickResults {
             choices: response.hits.into_iter().map(choice).collect(),
             confident: response.confidence >= self.threshold,
             took_ms: output::milliseconds(start.elapsed()),
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     /// Results for a query: functions of one file.
-    pub fn found(query: &str, n: usize) -> Found {
+    pub fn found(query: &str, n: usize) -> PickResults {
         let hit = |unit: usize| Hit {
             unit,
             root: 0,
@@ -218,7 +218,7 @@ mod tests {
         };
         let choice = |unit| Choice { hit: hit(unit), position: format!("src/a.rs:{}", 10 + unit) };
         let choices = (0..n).map(choice).collect();
-        Found { query: query.to_owned(), choices, confident: true, took_ms: 0.5 }
+        PickResults { query: query.to_owned(), choices, confident: true, took_ms: 0.5 }
     }
 
     /// A preview of lines with their numbers.

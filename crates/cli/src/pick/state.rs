@@ -15,7 +15,7 @@ const PAGE: usize = 10;
 pub struct State {
     pub input: Input,
     /// Of the last search, best first.
-    pub found: Found,
+    pub found: PickResults,
     /// Which result is selected; what is shown of the list.
     pub list: ListState,
     /// Of the selected result.
@@ -26,7 +26,7 @@ pub struct State {
 
 /// What a search found.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct PickResults {
     /// What was searched for.
     pub query: String,
     pub choices: Vec<Choice>,
@@ -89,7 +89,7 @@ impl State {
     }
 
     /// Takes the results of a search; the first one is selected.
-    pub fn show(&mut self, found: Found) {
+    pub fn show(&mut self, found: PickResults) {
         self.list = ListState::default().with_selected((!found.choices.is_empty()).then_some(0));
         (self.found, self.preview, self.scroll) = (found, None, 0);
     }

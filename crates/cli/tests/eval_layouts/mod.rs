@@ -1,44 +1,7 @@
 //! Every command that prints tables prints them in every layout.
 
 use super::*;
-
-/// Asserts that a command prints JSON with `--json`, and nothing but well-formed tables with each other option of layout.
-#[track_caller]
-pub fn check_layouts(directory: &Path, arguments: &str) {
-    json(directory, &format!("{arguments} --json"));
-    let tables = |option: &str| -> Vec<Vec<String>> {
-        let outcome = quarry(directory, &format!("{arguments} {option}"));
-        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-        let blocks =
-            outcome.stdout.trim_end().split("\n\n").map(|block| block.lines().map(str::to_owned).collect());
-        blocks.collect()
-    };
-    let is_title = |line: &String| line.starts_with("**") || line.starts_with("% ") || line.starts_with("# ");
-    let markdown: Vec<_> =
-        tables("--markdown").into_iter().filter(|block| !block.iter().all(is_title)).collect();
-    for block in &markdown {
-        let columns = |line: &String| line.replace("\\|", "").matches('|').count();
-        assert!(block[0].starts_with("| ") && block[1].starts_with("|---|"), "{arguments}: {block:?}");
-        assert!(block.iter().all(|line| columns(line) == columns(&block[0])), "{arguments}: {block:?}");
-    }
-    let latex = tables("--latex");
-    for block in &latex {
-        let lines: Vec<&String> = block.iter().filter(|line| !is_title(line)).collect();
-        assert!(lines[0].starts_with("\\begin{tabular}{"), "{arguments}: {block:?}");
-        assert_eq!(*lines[lines.len() - 1], "\\end{tabular}", "{arguments}");
-    }
-    let csv = tables("--csv");
-    for block in &csv {
-        let lines: Vec<&str> = block.iter().filter(|line| !is_title(line)).map(String::as_str).collect();
-        let mut fields = lines.iter().map(|line| {
-            let in_quotes = |(n, part): (usize, &str)| if n % 2 == 1 { 0 } else { part.matches(',').count() };
-            line.split('"').enumerate().map(in_quotes).sum::<usize>()
-        });
-        let first = fields.next().unwrap();
-        assert!(fields.all(|n| n == first), "{arguments}: {block:?}");
-    }
-    assert!(!csv.is_empty() && markdown.len() == csv.len() && latex.len() == csv.len(), "{arguments}");
-}
+use fixture::layouts::check_layouts;
 
 #[test]
 fn every_command_that_prints_tables_prints_them_in_every_layout() {
@@ -68,6 +31,7 @@ fn every_command_that_prints_tables_prints_them_in_every_layout() {
     let plan = "title = 'x'\n[[datasets]]\nname = 'y'\nprotocol = 'cosqa-search'\n\
         files = { queries = 'pairs.json', codes = 'codes.json' }\nmethods = ['bow', 'bm25']\nbaseline = 'bow'\n";
     write("plan.toml", plan);
+    write("queries.txt", "python sort a list\npython install module from file\n");
     for method in ["bow", "bm25"] {
         json(directory.path(), &format!("eval ./score --method {method} --run {method} --json"));
     }
@@ -89,7 +53,11 @@ fn every_command_that_prints_tables_prints_them_in_every_layout() {
         "eval tune table.tsv --repos repos --method bm25 --confidence",
         "eval tune table.tsv --repos repos --method bm25 --intent model.json",
         "eval run plan.toml --data .",
+        "data describe pairs.json codes.json --against codes.json",
+        "data formats",
+        "data formats gecs",
+        "data intent queries.txt",
     ] {
-        check_layouts(directory.path(), arguments);
+        check_layouts(|words| run(directory.path(), words), arguments);
     }
 }

@@ -34,7 +34,7 @@ pub enum Grades {
 
 /// Options of a conversion.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub struct ConvertOptions {
     /// Use the published tokens, joined by spaces, as texts, if there are any.
     pub tokens: bool,
     /// Keep only pairs and judgments of this programming language, in any case.
@@ -84,7 +84,7 @@ pub fn convert(
     target: Target,
     out: &Path,
     split: &str,
-    options: &Options,
+    options: &ConvertOptions,
 ) -> Result<Converted, FormatError> {
     // Files are named after it.
     if split.contains(['/', '\\', '\0']) {
@@ -108,7 +108,7 @@ fn write(
     target: Target,
     (out, staged): (&Path, &Path),
     split: &str,
-    options: &Options,
+    options: &ConvertOptions,
 ) -> Result<Converted, FormatError> {
     let files = target.files(out, staged, split);
     let mut writers = files
@@ -190,7 +190,7 @@ fn unfit(out: &Path, record: &Record) -> FormatError {
 ///
 /// # Errors
 /// Those of [`convert`].
-pub fn benchmark(sources: &[Source], options: &Options) -> Result<Benchmark, FormatError> {
+pub fn benchmark(sources: &[Source], options: &ConvertOptions) -> Result<Benchmark, FormatError> {
     let mut benchmark = Benchmark { documents: Vec::new(), queries: Vec::new(), qrels: Qrels::new() };
     Normalizer::new(options, false, true).run(sources, &mut |record| {
         match record {
@@ -214,12 +214,12 @@ pub fn benchmark(sources: &[Source], options: &Options) -> Result<Benchmark, For
 /// When a file cannot be read or is wrong, a pair names a code that the code base lacks, or an `idx` comes twice.
 pub fn cosqa_benchmark(retrieval_json: &Path, code_idx_map: &Path) -> Result<Benchmark, FormatError> {
     let paths = [retrieval_json.to_owned(), code_idx_map.to_owned()];
-    benchmark(&sources(&paths, "cosqa", "")?, &Options::default())
+    benchmark(&sources(&paths, "cosqa", "")?, &ConvertOptions::default())
 }
 
 /// Turns the records of all formats into those of a target, with consistent ids.
 struct Normalizer<'o> {
-    options: &'o Options,
+    options: &'o ConvertOptions,
     wants_pairs: bool,
     /// Whether documents are written, so that judged documents must be among them.
     wants_documents: bool,
@@ -294,7 +294,7 @@ fn unknown_code(source: &Source, pair: &Pair, n_codes: usize) -> FormatError {
 }
 
 impl<'o> Normalizer<'o> {
-    fn new(options: &'o Options, wants_pairs: bool, wants_documents: bool) -> Self {
+    fn new(options: &'o ConvertOptions, wants_pairs: bool, wants_documents: bool) -> Self {
         Self {
             options,
             wants_pairs,
@@ -436,7 +436,7 @@ impl<'o> Normalizer<'o> {
 
     /// A pair with the texts of the target, ids on both sides and the known label.
     fn identified(&mut self, mut pair: Pair) -> Identified {
-        let Options { tokens, unlabeled, renumber, .. } = *self.options;
+        let ConvertOptions { tokens, unlabeled, renumber, .. } = *self.options;
         for side in [&mut pair.query, &mut pair.code] {
             if tokens && let Some(tokens) = &side.tokens {
                 side.text.clone_from(tokens);

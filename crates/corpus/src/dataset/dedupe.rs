@@ -16,7 +16,7 @@ pub enum Same {
     /// When all bytes are equal.
     Exact,
     /// When runs of white space count as one space, and none at the ends.
-    Normalised,
+    Normalized,
     /// When their similarity is at least this, see [`NearIndex`].
     Near(f64),
 }
@@ -34,7 +34,7 @@ pub enum On {
 
 /// The result of removing duplicates.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Report {
+pub struct DedupeReport {
     /// Number of rows read.
     pub rows: usize,
     /// Number of rows whose text occurred before in the same data set.
@@ -46,12 +46,12 @@ pub struct Report {
     /// Number of remaining rows.
     pub kept: usize,
     /// The first matches.
-    pub examples: Vec<Match>,
+    pub examples: Vec<Duplicate>,
 }
 
 /// A row and the one that it duplicates.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Match {
+pub struct Duplicate {
     /// The row, as `file:line`.
     pub row: String,
     /// The other, as `file:line`.
@@ -72,7 +72,7 @@ pub fn dedupe(
     (same, on): (Same, On),
     out: Option<&Path>,
     max_examples: usize,
-) -> Result<Report, FormatError> {
+) -> Result<DedupeReport, FormatError> {
     let staged = out.map(Staged::new).transpose()?;
     let mut theirs = Seen::new(same);
     for source in against {
@@ -87,7 +87,8 @@ pub fn dedupe(
         })?;
     }
     let mut ours = Seen::new(same);
-    let mut report = Report { rows: 0, repeated: 0, leaked: 0, leaking: 0, kept: 0, examples: Vec::new() };
+    let mut report =
+        DedupeReport { rows: 0, repeated: 0, leaked: 0, leaking: 0, kept: 0, examples: Vec::new() };
     let mut leaking = std::collections::HashSet::new();
     for source in sources {
         let mut writer = match &staged {
@@ -130,7 +131,7 @@ pub fn dedupe(
             if report.examples.len() < max_examples {
                 let same_as = if is_leak { theirs.named(other) } else { ours.named(other) };
                 let (path, number) = position(source, &row);
-                report.examples.push(Match { row: named(&path, number), same_as, is_leak });
+                report.examples.push(Duplicate { row: named(&path, number), same_as, is_leak });
             }
             Ok(())
         })?;
@@ -196,7 +197,7 @@ impl Seen {
     fn find(&self, text: &str) -> Option<usize> {
         self.hashes.get(&self.hash(text)).copied().or_else(|| match self.same {
             Same::Near(_) => self.near.find(text),
-            Same::Exact | Same::Normalised => None,
+            Same::Exact | Same::Normalized => None,
         })
     }
 

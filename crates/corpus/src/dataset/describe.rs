@@ -14,7 +14,7 @@ pub struct Description {
     pub pairs: usize,
     /// Number of pairs by label or grade; `none` for those without.
     pub labels: BTreeMap<String, usize>,
-    /// Pairs whose query and code both occurred before, by their texts and not their ids, ignoring spacing.
+    /// Pairs whose query and code both occurred before, by their texts and not their ids, ignoring white space.
     pub repeated_pairs: usize,
     /// Number of queries by number of their codes with a label of 1 or more.
     pub positives_per_query: BTreeMap<usize, usize>,
@@ -87,9 +87,9 @@ pub struct Comparison {
 /// The overlap of the texts on one side with those of another data set.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SideComparison {
-    /// Number of different texts in both, runs of white space as one space.
+    /// Number of distinct texts in both, runs of white space as one space.
     pub shared: usize,
-    /// `shared` as a fraction of the different texts of this data set, 0 if it has none.
+    /// `shared` as a fraction of the distinct texts of this data set, 0 if it has none.
     pub shared_of_this: f64,
     /// `shared` as a fraction of those of the other.
     pub shared_of_other: f64,

@@ -27,7 +27,7 @@ pub enum Sampling {
 
 /// Options of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
+pub struct DistractorOptions {
     /// Number of distractors per query.
     pub count: usize,
     /// Where they come from.
@@ -138,7 +138,7 @@ fn positions_by_text<'t>(texts: impl Iterator<Item = &'t str>) -> HashMap<u128, 
 /// When a query has fewer documents to draw from than are asked for.
 pub fn sample(
     benchmark: &Benchmark,
-    options: Options,
+    options: DistractorOptions,
     path: &Path,
 ) -> Result<Vec<(String, Vec<String>)>, FormatError> {
     let documents = &benchmark.documents;

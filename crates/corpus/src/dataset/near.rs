@@ -81,7 +81,7 @@ fn band_keys(runs: &[u32]) -> impl Iterator<Item = u64> {
     let bands = if runs.is_empty() { 0 } else { BANDS };
     (0..bands).map(move |band| {
         let values = (0..ROWS).map(|row| {
-            // Each value is the least of the runs under a permutation: an odd factor and a shift mix the bits.
+            // Each value is the minimum over the runs under a permutation: an odd factor and a shift mix the bits.
             let seed = xxh3_64_with_seed(&[], (band * ROWS + row) as u64);
             runs.iter()
                 .map(|run| (u64::from(*run) ^ seed).wrapping_mul(seed | 1) >> 32)

@@ -2,12 +2,12 @@
 //! made anonymous. Train has `code` and `code_tokens`; the others have `function` and `function_tokens`.
 //!
 //! Source: `Text-Code/NL-code-search-Adv` of github.com/microsoft/CodeXGLUE. `url` identifies the query and `idx` the
-//! code; its model reads both sides as tokens with spaces between.
+//! code; its model reads both sides as tokens separated by spaces.
 
 use super::huggingface::ranking;
 use super::{Encoding, Field, Format, Kind, Pair, Record, RecordKind, Side, Value};
 
-/// A split.
+/// The files of one split.
 pub static FUNCTIONS: Format = Format {
     name: "advtest",
     about: "AdvTest of CodeXGLUE: Python functions whose names are hidden in the test split",
@@ -79,7 +79,7 @@ pub static FUNCTIONS: Format = Format {
     split: None,
 };
 
-/// Predictions, best first.
+/// Predictions: for each query, the codes that were found, best first.
 pub static PREDICTIONS: Format = Format {
     name: "advtest-predictions",
     about: "predictions for AdvTest: the ids of the codes found for each url, best first",

@@ -7,18 +7,18 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A retrieval benchmark: a corpus, questions, and which documents answer them.
+/// A retrieval benchmark: a corpus, queries, and which documents answer them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Benchmark {
     /// Documents, in the order of the file, ids unique.
     pub documents: Vec<Document>,
-    /// Questions of all splits, in the order of the file, ids unique.
+    /// Queries of all splits, in the order of the file, ids unique.
     pub queries: Vec<Query>,
-    /// Judgments of one split; every query and document in it exists above.
+    /// Judgments of one split, of queries and documents that exist.
     pub qrels: Qrels,
 }
 
-/// `corpus.jsonl`.
+/// The documents: `corpus.jsonl`.
 pub static CORPUS: Format = Format {
     name: "beir-corpus",
     about: "BEIR documents (CoIR's and MTEB's too)",
@@ -42,7 +42,7 @@ pub static CORPUS: Format = Format {
     split: None,
 };
 
-/// `queries.jsonl`.
+/// The queries: `queries.jsonl`.
 pub static QUERIES: Format = Format {
     name: "beir-queries",
     about: "BEIR queries (CoIR's and MTEB's too)",
@@ -62,7 +62,7 @@ pub static QUERIES: Format = Format {
 ///
 /// # Errors
 /// A file that is missing or wrong, a document or query id used twice, or a judgment that names a query or
-/// document which does not exist. Fields that the format does not know are ignored.
+/// document that does not exist. Unknown fields are ignored.
 pub fn read(directory: &Path, split: &str) -> Result<Benchmark, FormatError> {
     let qrels_path = qrels_path(directory, split);
     if !qrels_path.is_file() {

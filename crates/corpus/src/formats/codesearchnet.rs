@@ -108,7 +108,7 @@ pub static HUGGINGFACE: Format = Format {
     split: None,
 };
 
-/// All functions: a pair for each that is documented, a document for each other.
+/// All functions: a pair for each documented one, a document for each other one.
 pub static DEFINITIONS: Format = Format {
     name: "codesearchnet-definitions",
     about: "deduplicated definitions of CodeSearchNet: all functions of a language, as a pickled list",

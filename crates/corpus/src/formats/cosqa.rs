@@ -2,7 +2,7 @@
 //! files are arrays of pairs; the code base of the retrieval task is one object from code to number.
 //!
 //! Source: github.com/Jun-jie-Huang/CoCLR. `doc` is the **web query**, `code` is raw with its docstring, `code_tokens`
-//! and `docstring_tokens` are strings with spaces between tokens.
+//! and `docstring_tokens` are strings of tokens separated by spaces.
 
 use super::{
     Document, Encoding, Field, Format, FormatError, Kind, Pair, Record, RecordKind, Row, Side, Sink, Value,

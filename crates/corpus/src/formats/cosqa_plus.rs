@@ -1,8 +1,8 @@
-//! CoSQA+: CoSQA's queries, a code base of functions, and pairs of both that models and tests have labeled; "pairs
-//! for search" is the same with the positive pairs only.
+//! CoSQA+: CoSQA's queries, a code base of functions, and pairs of both that models and tests labeled; "pairs for
+//! search" has only the positive pairs.
 //!
-//! Source: github.com/DeepSoftwareAnalytics/CoSQA_Plus. Its evaluator wants queries and codes in the schema of the
-//! pairs and fills what they lack with empty strings; such files are read like the plain ones.
+//! Source: github.com/DeepSoftwareAnalytics/CoSQA_Plus. Its evaluator expects queries and codes in the schema of the
+//! pairs, with empty strings for missing values; such files are read like the plain ones.
 
 use super::{Document, Encoding, Field, Format, Kind, Pair, Query, Record, RecordKind, Side, Value};
 

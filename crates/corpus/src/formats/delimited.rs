@@ -1,5 +1,5 @@
-//! Tables of text: rows of fields with a comma, or another byte, between, under a line that names the columns (RFC
-//! 4180). One row is in memory at a time, and none that is longer than a record may be.
+//! Tables of text: rows of fields separated by a comma or another byte, below a line that names the columns (RFC 4180).
+//! One row at a time is in memory, and its length is limited like that of any record.
 
 use super::text::{MAX_RECORD_BYTES, not_utf8, read_error, too_long};
 use super::{FormatError, Line, excerpt};
@@ -14,19 +14,19 @@ pub(super) struct Rows<'p, R> {
     reader: csv::Reader<Watched<R>>,
     header: StringRecord,
     path: &'p Path,
-    given: Rc<RefCell<Given>>,
+    given: Rc<RefCell<TrackedBytes>>,
 }
 
-/// A reader that remembers what it gave last, and gives so many bytes and no more.
+/// A reader that remembers the bytes it returned last, and returns at most a given number.
 struct Watched<R> {
     reader: R,
-    given: Rc<RefCell<Given>>,
+    given: Rc<RefCell<TrackedBytes>>,
 }
 
-struct Given {
-    /// Bytes that may still be given.
+struct TrackedBytes {
+    /// Number of bytes that may still be returned.
     left: usize,
-    /// Number of bytes before the last ones, and these, with the one before them.
+    /// Number of bytes before the last ones returned, and these with the one before them.
     before: u64,
     last: Vec<u8>,
 }
@@ -47,7 +47,7 @@ impl<R: Read> Read for Watched<R> {
     }
 }
 
-impl Given {
+impl TrackedBytes {
     fn at(&self, offset: u64) -> Option<u8> {
         self.last.get(usize::try_from(offset.checked_sub(self.before)?).ok()?).copied()
     }
@@ -59,7 +59,7 @@ impl<'p, R: BufRead> Rows<'p, R> {
     /// # Errors
     /// When they cannot be read, are not UTF-8, or are too long.
     pub(super) fn new(reader: R, path: &'p Path, delimiter: u8) -> Result<Self, FormatError> {
-        let given = Rc::new(RefCell::new(Given { left: 0, before: 0, last: Vec::new() }));
+        let given = Rc::new(RefCell::new(TrackedBytes { left: 0, before: 0, last: Vec::new() }));
         let reader = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
@@ -77,7 +77,7 @@ impl<'p, R: BufRead> Rows<'p, R> {
         &self.header
     }
 
-    /// Reads the next row; the number of the line on which it begins, nothing at the end.
+    /// Reads the next row; returns the number of the line on which it begins, or `None` at the end.
     ///
     /// # Errors
     /// When it cannot be read, is not UTF-8, or is too long: then there is no next row.
@@ -105,8 +105,8 @@ impl<'p, R: BufRead> Rows<'p, R> {
         }
     }
 
-    /// The line on which the row begins that was read last. Its position does not tell: that is where the one before
-    /// ended, of two bytes behind the first.
+    /// The line on which the last row begins. The reader's position does not say so: it is where the row before ended, and
+    /// of a line end of two bytes, after the first.
     fn first_line(&self, row: &ByteRecord) -> usize {
         let after = self.reader.position();
         let feed = after.byte().checked_sub(1).and_then(|end| self.given.borrow().at(end)) == Some(b'\n');
@@ -114,7 +114,7 @@ impl<'p, R: BufRead> Rows<'p, R> {
         line(after.line()).saturating_sub(usize::from(feed) + within)
     }
 
-    /// What is wrong with a row that has more fields than there are columns, or fewer.
+    /// The error for a row with more or fewer fields than there are columns.
     pub(super) fn refuse_length(&self, row: &StringRecord, line: &Line<'_>) -> Option<FormatError> {
         (row.len() != self.header.len()).then(|| {
             line.error(

@@ -1,14 +1,14 @@
-//! GenCodeSearchNet (GeCS): text and code in one string with ` [CODESPLIT] ` between, labeled as a match or not.
+//! GenCodeSearchNet (GeCS): text and code in one string, separated by ` [CODESPLIT] `, labeled as a match or not.
 //!
 //! Source: github.com/drndr/gencodesearchnet. Its CoSQA file pairs docstrings with the codes of pairs labeled 0, and
 //! repeats many of them; records are kept apart here by their position, as its ranking does.
 
 use super::{Encoding, Field, Format, Kind, Pair, Record, RecordKind, Row, Side, Value, excerpt};
 
-/// What stands between text and code.
+/// Separator of text and code.
 const SPLIT: &str = "[CODESPLIT]";
 
-/// Any of its sets.
+/// The pairs of any of its data sets.
 pub static PAIRS: Format = Format {
     name: "gecs",
     about: "GenCodeSearchNet: text [CODESPLIT] code, match or no match",

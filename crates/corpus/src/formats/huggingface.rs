@@ -1,7 +1,7 @@
 //! CoIR and MTEB data sets as Hugging Face has them: tables of documents, queries and judgments, as JSON lines or
 //! Parquet.
 //!
-//! CoIR (huggingface.co/CoIR-Retrieval) has two data sets a task, `<task>-queries-corpus` and `<task>-qrels`, its
+//! CoIR (huggingface.co/CoIR-Retrieval) has two data sets per task, `<task>-queries-corpus` and `<task>-qrels`, its
 //! texts with the columns of BEIR; MTEB has configurations `corpus`, `queries` and `default` or `qrels`, with the
 //! language before them if there are many. Newer MTEB files write `id` for `_id`.
 
@@ -10,7 +10,7 @@ use super::{
     Row, Sink, Value,
 };
 
-/// Documents with `id`.
+/// Documents, with the column `id`.
 pub static CORPUS: Format = Format {
     name: "mteb-corpus",
     about: "MTEB: documents",
@@ -31,7 +31,7 @@ pub static CORPUS: Format = Format {
     split: None,
 };
 
-/// Queries with `id`.
+/// Queries, with the column `id`.
 pub static QUERIES: Format = Format {
     name: "mteb-queries",
     about: "MTEB: queries",
@@ -94,7 +94,7 @@ pub static TOP_RANKED: Format = Format {
     split: None,
 };
 
-/// A list in an order and without scores: they are made to fall by 1.
+/// Scores for a ranked list without scores: descending by 1.
 pub(super) fn ranking(query: &str, documents: Vec<String>, sink: &mut Sink<'_>) -> Result<(), FormatError> {
     let count = documents.len();
     documents.into_iter().enumerate().try_for_each(|(rank, document)| {

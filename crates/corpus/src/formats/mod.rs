@@ -1,11 +1,10 @@
 //! File formats of retrieval data sets.
 //!
-//! A [`Format`] says by which fields a record is told, what they hold, and which [`Record`]s it stands for; all of them
-//! are in [`FORMATS`]. What a file is packed in ([`Encoding`]) is seen from its bytes: the same records come as JSON
-//! lines, as one JSON array, as CSV, as a pickle or as Parquet, packed with gzip or not. Readers hold one record at a
-//! time, of Parquet some rows; of a pickle what it refers to again; a wrong record is refused with its file, its line,
-//! what was expected and what to do. Blank lines are skipped, line ends may be `\n` or `\r\n`, a byte order mark is
-//! ignored.
+//! A [`Format`] defines the fields of a row and the [`Record`]s that a row stands for; all of them are in [`FORMATS`].
+//! How a file is encoded ([`Encoding`]) is detected from its bytes: the same records can be JSON lines, one JSON array,
+//! CSV, a pickle or Parquet, compressed with gzip or not. Readers hold one record at a time (a batch of rows of Parquet,
+//! and of a pickle the values that it refers to again). A malformed record is refused with its file, its line, what was
+//! expected and what to do. Blank lines are skipped, line ends are `\n` or `\r\n`, and a byte order mark is ignored.
 //!
 //! [`beir`], [`qrels`], [`run`], [`cosqa`] and [`repo_search`] also read whole files into values for `eval`.
 
@@ -47,7 +46,7 @@ pub(crate) use text::{Line, excerpt, for_each_line, open};
 /// The encoding of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// One JSON object a line.
+    /// One JSON object per line.
     JsonLines,
     /// One JSON array of objects.
     JsonArray,
@@ -59,7 +58,7 @@ pub enum Encoding {
     Pickle,
     /// Parquet: a table by columns.
     Parquet,
-    /// Lines of fields with white space between, in an order that the format knows.
+    /// Lines of fields separated by white space, in the order that the format defines.
     Lines {
         /// Whether the first line names the fields.
         header: bool,
@@ -98,7 +97,7 @@ impl RecordKind {
             Self::Pairs => "pairs",
             Self::Queries => "queries",
             Self::Documents => "documents",
-            Self::Judgments => "judgements",
+            Self::Judgments => "judgments",
             Self::Labels => "labels",
             Self::Rankings => "results",
         }
@@ -121,7 +120,7 @@ pub struct Format {
     pub container: Encoding,
     /// Fields of its records, in the order of columns. Other fields are ignored.
     pub fields: &'static [Field],
-    /// A part of the usual file names, which decides if the fields do not.
+    /// A part of the usual file names, which decides between formats with the same fields.
     pub(crate) hint: &'static str,
     /// Reads the records of a row.
     pub(crate) read: fn(&Row<'_>, &mut Sink<'_>) -> Result<(), FormatError>,
@@ -152,7 +151,7 @@ impl Format {
 pub(crate) type WriteRecord = fn(&Record, usize) -> Option<Vec<Value<'static>>>;
 pub(crate) type SplitLine = for<'a> fn(&Line<'a>) -> Result<Option<Vec<Value<'a>>>, FormatError>;
 
-/// All formats that are read by records. If two fit a file equally well, the first is chosen.
+/// All formats. If two fit a file equally well, the first is chosen.
 pub static FORMATS: &[&Format] = &[
     &cosqa::QA,
     &cosqa::RETRIEVAL,
@@ -202,14 +201,14 @@ pub struct Document {
 }
 
 impl Document {
-    /// A text by an id.
+    /// A document without a title.
     #[must_use]
     pub fn new(id: String, text: String) -> Self {
         Self { id, text, ..Self::default() }
     }
 
-    /// Name of the programming language, as [`quarry_source::Language::name`] has it if known: what the data
-    /// say, else as a path or an address in the id tells, with lines behind it (`src/a.rs:1-9`, `…/a.py#L1-L9`) or not.
+    /// Name of the programming language, as in [`quarry_source::Language::name`] if known: the one that the
+    /// data state, else that of a path or address in the id, with lines after it (`src/a.rs:1-9`, `…/a.py#L1-L9`) or not.
     #[must_use]
     pub fn language_name(&self) -> Option<Cow<'_, str>> {
         if let Some(said) = self.language.as_deref().filter(|said| !said.trim().is_empty()) {
@@ -262,7 +261,7 @@ pub enum FormatError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// One line is wrong.
+    /// One line is malformed.
     #[error("{}:{line}: expected {expected}, found {found}; {remedy}", path.display())]
     Line {
         /// Path of the file.
@@ -273,10 +272,10 @@ pub enum FormatError {
         expected: String,
         /// What was found.
         found: String,
-        /// The remedy.
+        /// What to do about it.
         remedy: String,
     },
-    /// One record of a file without lines is wrong.
+    /// One record of a file without lines is malformed.
     #[error("{}: record {record}: expected {expected}, found {found}; {remedy}", path.display())]
     Record {
         /// Path of the file.
@@ -287,10 +286,10 @@ pub enum FormatError {
         expected: String,
         /// What was found.
         found: String,
-        /// The remedy.
+        /// What to do about it.
         remedy: String,
     },
-    /// The file as a whole, or one of its records without a line of its own, is wrong.
+    /// The file as a whole, or a record that has no line of its own, is malformed.
     #[error("{}: expected {expected}, found {found}; {remedy}", path.display())]
     File {
         /// Path of the file or directory.
@@ -299,7 +298,7 @@ pub enum FormatError {
         expected: String,
         /// What was found.
         found: String,
-        /// The remedy.
+        /// What to do about it.
         remedy: String,
     },
 }

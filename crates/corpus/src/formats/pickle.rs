@@ -1,11 +1,11 @@
 //! Python pickles (protocols 2 to 5) that are a list of dictionaries of plain data, read without executing anything.
 //!
 //! A pickle is a program for a stack machine. The instructions that build texts, numbers, lists and dictionaries are
-//! followed; any other, above all those that import or call, is refused. Values that the file shares are shared in
-//! memory, nothing refers to what is not complete, and nesting is shallow: a small file cannot become a large or
-//! an endless value. Rows are handed on as the outermost list grows; what the file may refer to again is kept.
+//! executed; all others, in particular imports and calls, are refused. Values that the file shares are shared in memory,
+//! nothing refers to an incomplete value, and nesting is limited, so a small file cannot become a large or infinite
+//! value. Rows are passed on while the outermost list grows; values that the file may refer to again are kept.
 //!
-//! serde-pickle, the crate for this, copies on `DUP`, by which 100 bytes fill any memory.
+//! The crate serde-pickle copies values on `DUP`, so that a file of 100 bytes fills the memory.
 
 use super::row::Value;
 use super::text::{Line, MAX_RECORD_BYTES, read_error};
@@ -15,11 +15,11 @@ use std::io::{BufRead, Read};
 use std::path::Path;
 use std::rc::Rc;
 
-/// Most that is kept for later references, in bytes.
+/// Maximum bytes of values that are kept for later references.
 const MAX_KEPT_BYTES: usize = 8 << 30;
-/// Most that may stand on the stack before the outermost list takes it; Python appends a thousand items at a time.
+/// Maximum bytes on the stack before they are appended to the outermost list; Python appends a thousand items at a time.
 const MAX_PENDING_BYTES: usize = 1 << 30;
-/// What a value takes beside its text.
+/// Bytes that a value takes in addition to its text.
 const NODE_BYTES: usize = 32;
 /// Maximum nesting of lists and dictionaries below the outermost list.
 const MAX_DEPTH: usize = 8;
@@ -32,9 +32,9 @@ enum Node {
     Real(f64),
     Text(Rc<str>),
     Bytes,
-    /// In the memo: a list or dictionary that is not complete.
+    /// In the memo: an incomplete list or dictionary.
     Growing,
-    /// With its depth.
+    /// A list, with its depth.
     List(Rc<[Node]>, usize),
     Dict(Rc<[(Node, Node)]>, usize),
 }
@@ -48,7 +48,7 @@ impl Node {
     }
 }
 
-/// What is on the stack: a value, or a list or dictionary that still grows, with the memo that names it.
+/// An item of the stack: a value, or an incomplete list or dictionary with its key in the memo.
 enum Slot {
     Mark,
     Value(Node),
@@ -235,7 +235,7 @@ impl<R: BufRead> Machine<'_, R> {
         }
     }
 
-    /// That many bytes. Memory is taken as they come, whatever the file says of their number.
+    /// Reads this many bytes. Memory grows as they arrive, whatever number the file claims.
     fn counted(&mut self, length: u64) -> Result<Vec<u8>, FormatError> {
         if length > MAX_RECORD_BYTES as u64 {
             return Err(self.error("records of at most 64 MiB", format!("a text of {length} bytes")));
@@ -261,7 +261,7 @@ impl<R: BufRead> Machine<'_, R> {
         self.push_shared(node)
     }
 
-    /// Pushes a value whose text is in memory already.
+    /// Pushes a value whose text is already in memory.
     fn push_shared(&mut self, node: Node) -> Result<(), FormatError> {
         self.pending += NODE_BYTES;
         if self.pending > MAX_PENDING_BYTES {
@@ -271,7 +271,7 @@ impl<R: BufRead> Machine<'_, R> {
         Ok(())
     }
 
-    /// Takes the uppermost value off the stack; a list or dictionary is complete then.
+    /// Pops the top of the stack, which completes a list or dictionary.
     fn pop(&mut self) -> Result<Node, FormatError> {
         match self.stack.pop() {
             Some(slot) => self.complete(slot),
@@ -327,7 +327,7 @@ impl<R: BufRead> Machine<'_, R> {
         self.push(node)
     }
 
-    /// Appends to the list on top; items of the outermost are rows and not kept.
+    /// Appends to the list on top of the stack; items of the outermost list are rows, which are not kept.
     fn append(
         &mut self,
         items: Vec<Node>,
@@ -398,7 +398,7 @@ fn long(digits: &[u8]) -> Option<Node> {
     Some(Node::Whole(i64::from_le_bytes(bytes)))
 }
 
-/// The fields of a dictionary; what was found instead.
+/// The fields of a dictionary, or a description of what was found instead.
 fn values<'a>(row: &'a Node, fields: &[Field]) -> Result<Vec<Value<'a>>, String> {
     let Node::Dict(entries, _) = row else { return Err("something else".into()) };
     let mut values = vec![Value::Absent; fields.len()];

@@ -1,5 +1,5 @@
-//! Pairs of queries and codes of your own: the least that can be judged or measured, with a name for what else there
-//! is.
+//! Pairs of queries and codes of your own: the minimum that can be judged or measured, with optional fields for
+//! everything else.
 
 use super::{Encoding, Field, Format, Kind, Pair, Record, RecordKind, Side, Value};
 

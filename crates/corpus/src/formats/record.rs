@@ -75,7 +75,7 @@ impl Side {
         Self { id, text, tokens }
     }
 
-    /// The text, or the tokens with spaces between where they are wanted and known.
+    /// The text, or the tokens joined by spaces if these are wanted and known.
     #[must_use]
     pub fn form(&self, tokens: bool) -> &str {
         self.tokens.as_deref().filter(|_| tokens).unwrap_or(&self.text)

@@ -1,8 +1,8 @@
 //! Repository search: queries about whole repositories and the files that answer them, as a table.
 //!
-//! Columns, in any order, tabs between, named in a header line: `repo`, `revision`, `root` (the directory that is
+//! Columns, in any order, separated by tabs and named in a header line: `repo`, `revision`, `root` (the directory that is
 //! indexed, relative to the repository, empty for all of it), `category`, `query`, `relevant` and optionally
-//! `secondary`. The last two hold paths relative to the repository, commas between, each a whole file (`path`)
+//! `secondary`. The last two hold paths relative to the repository, separated by commas, each a whole file (`path`)
 //! or a range of lines (`path:start-end`).
 
 use super::{
@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::path::Path;
 
-/// The table by its rows, for those who read any format; its columns are in this order there. A row is a query,
-/// named by its repository and number, and a judgment for each target, named as it is in the table.
+/// The table as a format of rows, with its columns in this order. A row is a query, whose id is made of repository and
+/// number, and a judgment for each target, whose id is as in the table.
 pub static TABLE: Format = Format {
     name: "repo-search",
     about: "questions about whole repositories, and the files that answer them",
@@ -76,7 +76,7 @@ pub struct Repository {
     pub queries: Vec<RepositoryQuery>,
 }
 
-/// Category of the queries that nothing in the repository answers.
+/// Category of the queries that have no answer in the repository.
 pub const UNANSWERABLE: &str = "unanswerable";
 
 /// A query about a repository.
@@ -113,7 +113,7 @@ pub fn read(path: &Path) -> Result<Vec<Repository>, FormatError> {
 /// # Errors
 /// A missing column, a row with another number of fields, an empty query, no target (or one, for a query of the
 /// category [`UNANSWERABLE`]), a target that is not
-/// `path` or `path:start-end`, is outside `root` or comes twice, or a repository with two revisions or roots.
+/// `path` or `path:start-end`, is outside `root` or occurs twice, or a repository with two revisions or roots.
 pub fn parse(reader: impl BufRead, path: &Path) -> Result<Vec<Repository>, FormatError> {
     let mut columns: Option<Columns> = None;
     let mut repositories: Vec<Repository> = Vec::new();
@@ -180,7 +180,7 @@ pub fn read_questions(
 ///
 /// # Errors
 /// A line without a tab, an empty query, a target that is not `path`, `path:line` or `path:start-end`, or one that
-/// comes twice or names a file or line that is missing; no question at all.
+/// occurs twice or names a missing file or line; a file without a query.
 pub fn parse_questions(
     reader: impl BufRead,
     path: &Path,
@@ -246,7 +246,7 @@ pub fn parse_questions(
 
 const COLUMNS: [&str; 7] = ["repo", "revision", "root", "category", "query", "relevant", "secondary"];
 
-/// Where each of [`COLUMNS`] stands; the last may be absent.
+/// Index of each of [`COLUMNS`]; the last may be absent.
 struct Columns {
     positions: [Option<usize>; COLUMNS.len()],
     count: usize,

@@ -17,14 +17,14 @@ pub enum Kind {
     Id,
     /// One identifier or a list of them.
     Ids,
-    /// Tokens: a list of texts, or one text with spaces between.
+    /// Tokens: a list of texts, or one text with spaces between the tokens.
     Tokens,
     /// A number.
     Number,
 }
 
 impl Kind {
-    /// Its name in messages.
+    /// Name of the type in messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -79,25 +79,25 @@ pub struct Field {
 }
 
 impl Field {
-    /// A field that every record has.
+    /// A required field.
     #[must_use]
     pub const fn required(name: &'static str, kind: Kind, about: &'static str) -> Self {
         Self { name, kind, required: true, unique: false, filled: false, about }
     }
 
-    /// A non-blank text that every record has, such as a query.
+    /// A required text that is not blank, such as a query.
     #[must_use]
     pub const fn filled(name: &'static str, about: &'static str) -> Self {
         Self { filled: true, ..Self::required(name, Kind::Text, about) }
     }
 
-    /// A field that a record may lack, or have without a value.
+    /// An optional field, whose value may also be `null`.
     #[must_use]
     pub const fn optional(name: &'static str, kind: Kind, about: &'static str) -> Self {
         Self { required: false, ..Self::required(name, kind, about) }
     }
 
-    /// A field that every record has, with a value of its own.
+    /// A required field whose values are unique.
     #[must_use]
     pub const fn unique(name: &'static str, kind: Kind, about: &'static str) -> Self {
         Self { unique: true, ..Self::required(name, kind, about) }
@@ -114,7 +114,7 @@ pub(crate) enum Value<'a> {
     Real(f64),
     /// A list of texts or whole numbers.
     List(Vec<String>),
-    /// A value that no field may hold, as named in messages.
+    /// A value of a type that no field has, as named in messages.
     Other(&'static str),
 }
 
@@ -217,7 +217,7 @@ impl<'a> Row<'a> {
         position.map_or(&Value::Absent, |position| &self.values[position])
     }
 
-    /// Text, an id as text, or tokens with spaces between; `None` where the record has none.
+    /// A text, an id as text, or tokens joined by spaces; `None` if the record lacks the field.
     pub(crate) fn get(&self, name: &str) -> Option<String> {
         match self.value(name) {
             Value::Text(text) => Some(text.to_string()),
@@ -227,12 +227,12 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Like [`Self::get`], empty if the record has none.
+    /// Like [`Self::get`], but empty if the record lacks the field.
     pub(crate) fn text(&self, name: &str) -> String {
         self.get(name).unwrap_or_default()
     }
 
-    /// A whole number that fits.
+    /// A whole number that fits into the type.
     pub(crate) fn whole<T: TryFrom<i64>>(&self, name: &str) -> Result<Option<T>, FormatError> {
         match self.value(name) {
             Value::Whole(number) => match T::try_from(*number) {
@@ -271,7 +271,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Identifiers, of which there may be one or many.
+    /// One or several identifiers.
     pub(crate) fn ids(&self, name: &str) -> Vec<String> {
         match self.value(name) {
             Value::List(ids) => ids.clone(),
@@ -345,7 +345,7 @@ impl<'de> Visitor<'de> for Object<'_> {
     }
 }
 
-/// A name that is borrowed where it can be.
+/// A name, borrowed if it contains no escapes.
 #[derive(serde::Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 

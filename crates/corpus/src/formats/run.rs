@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 /// The documents that a system returned for one query, with scores: larger is better, never NaN.
 #[derive(Debug, Clone, Default)]
-pub struct Found {
-    /// Where they are, in the order of the file.
+pub struct RankedDocuments {
+    /// Spans of these documents, in the order of the file.
     segments: Vec<Segment>,
 }
 
@@ -26,19 +26,19 @@ struct Segment {
     rows: Range<usize>,
 }
 
-/// Documents of consecutive lines of a file, whatever their queries: ids are one text, so that a run of millions of
-/// documents is a few allocations.
+/// Documents of consecutive lines of a file, of any queries. All ids are one text, so that a run of millions of documents
+/// needs few allocations.
 #[derive(Debug, Default)]
 struct Part {
     ids: String,
-    /// Offset at which each id ends.
+    /// End offset of each id.
     ends: Vec<u32>,
     scores: Vec<f64>,
-    /// Rows with the numbers of their lines, where these do not follow from the row before.
+    /// Rows whose line number does not follow from the row before, with that number.
     lines: Vec<(usize, usize)>,
 }
 
-impl Found {
+impl RankedDocuments {
     /// Number of documents.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -66,7 +66,7 @@ impl Found {
         self.documents().zip(self.scores())
     }
 
-    /// The first document that comes before already, with the number of its line; `seen` is what to look it up in.
+    /// The first repeated document, with the number of its line; `seen` is reused between calls.
     fn repeated<'a>(&'a self, seen: &mut FxHashSet<&'a str>) -> Option<(usize, &'a str)> {
         seen.clear();
         seen.reserve(self.len());
@@ -77,7 +77,7 @@ impl Found {
     }
 }
 
-impl PartialEq for Found {
+impl PartialEq for RankedDocuments {
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())
     }
@@ -106,8 +106,8 @@ impl Part {
     }
 }
 
-/// Found documents by query id, in the order of the file.
-pub type Run = BTreeMap<String, Found>;
+/// Returned documents by query id, in the order of the file.
+pub type Run = BTreeMap<String, RankedDocuments>;
 
 /// Reads a TREC run. See [`parse`].
 ///
@@ -135,7 +135,7 @@ pub fn parse(reader: impl BufRead + Send, path: &Path) -> Result<Run, FormatErro
                 match run.get_mut(query) {
                     Some(found) => found.segments.push(segment),
                     None => {
-                        run.insert(query.to_owned(), Found { segments: vec![segment] });
+                        run.insert(query.to_owned(), RankedDocuments { segments: vec![segment] });
                     }
                 }
             }
@@ -159,7 +159,7 @@ pub fn parse(reader: impl BufRead + Send, path: &Path) -> Result<Run, FormatErro
 /// A query, and rows of consecutive lines of it.
 type Group<'a> = (&'a str, Range<usize>);
 
-/// The documents of some lines, and which rows belong to which query.
+/// The documents of consecutive lines, and which rows belong to which query.
 fn part<'a>(lines: &Lines<'a>, path: &'a Path) -> Result<(Part, Vec<Group<'a>>), FormatError> {
     let (text, n_lines) = (lines.text(path)?, lines.n_lines);
     let mut part = Part {
@@ -188,7 +188,7 @@ fn part<'a>(lines: &Lines<'a>, path: &'a Path) -> Result<(Part, Vec<Group<'a>>),
     Ok((part, groups))
 }
 
-/// Query, document and score of a line; nothing of a blank one.
+/// Query, document and score of a line; `None` for a blank one.
 fn fields<'a>(line: &Line<'a>) -> Result<Option<(&'a str, &'a str, f64)>, FormatError> {
     let (fields, n_fields) = split(line.text);
     let [query, _q0, document, _rank, score, _tag] = fields;
@@ -208,7 +208,7 @@ fn fields<'a>(line: &Line<'a>) -> Result<Option<(&'a str, &'a str, f64)>, Format
     Ok(Some((query, document, score)))
 }
 
-/// The first six fields with ASCII white space between, and how many there are.
+/// The first six fields, separated by ASCII white space, and the total number of fields.
 fn split(text: &str) -> ([&str; 6], usize) {
     let bytes = text.as_bytes();
     let (mut fields, mut n_fields, mut at) = ([""; 6], 0, 0);
@@ -258,7 +258,7 @@ pub static TREC: Format = Format {
 ///
 /// # Errors
 /// An id that is empty or holds white space, which the format cannot carry ([`io::ErrorKind::InvalidInput`]);
-/// or what the writer says.
+/// or when the writer fails.
 pub fn write_ranking<'a>(
     writer: &mut impl Write,
     query: &str,
@@ -306,7 +306,7 @@ mod tests {
             .map(|i| format!("q{} Q0 d{i} 1 {} t\r\n{}", i / 3 % 7, i, if i % 5 == 0 { "\n" } else { "" }))
             .collect();
         let run = parse_text(&lines.concat()).unwrap();
-        assert_eq!((run.len(), run.values().map(Found::len).sum::<usize>()), (7, 50_000));
+        assert_eq!((run.len(), run.values().map(RankedDocuments::len).sum::<usize>()), (7, 50_000));
         for (query, found) in &run {
             let expected = (0..50_000).filter(|i| format!("q{}", i / 3 % 7) == *query);
             assert!(found.iter().eq(expected.map(|i| (lines[i].split(' ').nth(2).unwrap(), i as f64))));

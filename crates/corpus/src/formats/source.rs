@@ -131,7 +131,7 @@ fn detect(path: &Path, container: Encoding, wanted: &str) -> Result<&'static For
             path: path.to_owned(),
             expected: "the name of a format".into(),
             found: format!("{wanted:?}"),
-            remedy: "`quarry data formats` lists them; leave the name out to have the file looked at".into(),
+            remedy: "`quarry data formats` lists them; omit the name to have the format detected".into(),
         });
     }
     let head = Head::of(path, container)?;
@@ -259,14 +259,14 @@ fn sniff(path: &Path) -> Result<Encoding, FormatError> {
 }
 
 /// How well a record matches a format.
-struct Match {
+struct FormatMatch {
     /// The fields that it has.
     names: Vec<&'static str>,
     /// Whether their values are valid.
     fits: bool,
 }
 
-impl Match {
+impl FormatMatch {
     fn fitting(names: Vec<&'static str>) -> Self {
         Self { names, fits: true }
     }
@@ -300,21 +300,21 @@ impl Head {
     }
 
     /// The fields of `format` that the first record has; `None` where it lacks one that it must have.
-    fn matches(&self, path: &Path, format: &'static Format) -> Option<Match> {
+    fn matches(&self, path: &Path, format: &'static Format) -> Option<FormatMatch> {
         let line_of = |text| Line { path, number: 1, counts_records: false, text };
         let is_json = match self.container {
             // Rows of these are asked for by the names of their fields.
             Encoding::Pickle | Encoding::Parquet => {
                 let source = Source { path: path.to_owned(), format, container: self.container };
-                return first_row(&source).map(Match::fitting);
+                return first_row(&source).map(FormatMatch::fitting);
             }
             container => container != Encoding::Csv,
         };
         match (is_json, format.container) {
             // Whatever begins with a name and a number could be one: it is one if it is nothing else.
-            (true, Encoding::JsonObject) => {
-                member(line_of(self.member.as_deref()?), format).ok().map(|_| Match::fitting(Vec::new()))
-            }
+            (true, Encoding::JsonObject) => member(line_of(self.member.as_deref()?), format)
+                .ok()
+                .map(|_| FormatMatch::fitting(Vec::new())),
             (true, Encoding::Lines { .. }) | (false, Encoding::JsonObject) => None,
             (true, _) => {
                 let values = json_values(&self.first, format.fields).ok()?;
@@ -324,15 +324,17 @@ impl Head {
                 let names = names.map(|(field, _)| field.name).collect();
                 let read = |row: Row<'_>| (format.read)(&row, &mut |_| Ok(()));
                 let fits = Row::new(line_of(&self.first), format, values).and_then(read).is_ok();
-                complete.then_some(Match { names, fits })
+                complete.then_some(FormatMatch { names, fits })
             }
             (false, Encoding::Lines { .. }) => {
                 let line = line_of(&self.first);
                 match format.split?(&line).ok()? {
                     Some(values) => {
-                        Row::new(line, format, values).ok().map(|row| Match::fitting(row.names()))
+                        Row::new(line, format, values).ok().map(|row| FormatMatch::fitting(row.names()))
                     }
-                    None => Some(Match::fitting(format.fields.iter().map(|field| field.name).collect())),
+                    None => {
+                        Some(FormatMatch::fitting(format.fields.iter().map(|field| field.name).collect()))
+                    }
                 }
             }
             (false, _) => {
@@ -340,7 +342,7 @@ impl Head {
                 let found = |field: &&Field| column(reader.header(), field).is_some();
                 let complete = format.fields.iter().filter(|field| field.required).all(|field| found(&field));
                 let names = format.fields.iter().filter(found).map(|field| field.name);
-                complete.then(|| Match::fitting(names.collect()))
+                complete.then(|| FormatMatch::fitting(names.collect()))
             }
         }
     }

@@ -6,7 +6,7 @@
 
 use super::{Encoding, Field, Format, FormatError, Kind, Pair, Record, RecordKind, Row, Side, Sink, Value};
 
-/// The CSV table.
+/// The CSV table, one row per comment.
 pub static TABLE: Format = Format {
     name: "statcodesearch",
     about: "StatCodeSearch: comments and R code with the kind of analysis (CSV)",
@@ -29,7 +29,7 @@ pub static TABLE: Format = Format {
     split: None,
 };
 
-/// The JSON variant.
+/// The JSON variant, with the same fields.
 pub static JSON: Format = Format {
     name: "statcodesearch-json",
     about: "StatCodeSearch: comments and R code with the kind of analysis (JSON)",

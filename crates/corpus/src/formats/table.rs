@@ -44,11 +44,12 @@ impl Table {
         Self::parse(open(path)?, path)
     }
 
-    /// Reads a table whose first line names its columns: fields with commas between, or with tabs where the first line
-    /// holds one; quoted as in RFC 4180. White space around fields is dropped. `path` is used in messages only.
+    /// Reads a table whose first line names its columns. Fields are separated by tabs if the first line contains one,
+    /// otherwise by commas, and quoted as in RFC 4180. White space around fields is dropped. `path` is used in messages
+    /// only.
     ///
     /// # Errors
-    /// Text that is not UTF-8, a row with another number of fields, two columns of one name, no row at all.
+    /// Text that is not UTF-8, a row with a wrong number of fields, two columns with the same name, or no rows.
     pub fn parse(mut reader: impl BufRead, path: &Path) -> Result<Self, FormatError> {
         let first = reader.fill_buf().map_err(|error| read_error(error, path, 1))?;
         let tabs = first.split(|byte| *byte == b'\n').next().is_some_and(|line| line.contains(&b'\t'));
@@ -92,10 +93,10 @@ impl Table {
         self.columns.iter().any(|name| name == column)
     }
 
-    /// The fields of a column, converted; `expected` says what `convert` takes.
+    /// The fields of a column, converted; `expected` describes what `convert` accepts.
     ///
     /// # Errors
-    /// Without such a column, or with a field that cannot be converted.
+    /// When there is no such column, or a field cannot be converted.
     pub fn column<'a, T>(
         &'a self,
         column: &str,
@@ -119,11 +120,11 @@ impl Table {
         self.rows.iter().map(convert).collect()
     }
 
-    /// The ratings that all columns but the one that names the units hold; blank fields are missing. Where `numbers`
-    /// is set, text is refused instead of numbered.
+    /// The ratings in all columns except the one that names the units; blank fields are missing ratings. With `numbers`,
+    /// text is refused instead of being numbered.
     ///
     /// # Errors
-    /// With text where numbers are asked for, without the column of the units, or without a rating.
+    /// When a rating is text and `numbers` is set, the column of the units is missing, or there are no ratings.
     pub fn ratings(&self, units: Option<&str>, numbers: bool) -> Result<Ratings, FormatError> {
         if let Some(units) = units {
             self.column(units, "a name", Some)?;

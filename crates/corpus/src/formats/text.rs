@@ -7,10 +7,10 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::ops::Range;
 use std::path::Path;
 
-/// Longest line or JSON item that is read, in bytes, so that a broken file cannot fill the memory.
+/// Maximum length of a line or JSON item in bytes, so that a broken file cannot fill the memory.
 pub(crate) const MAX_RECORD_BYTES: usize = 64 << 20;
 
-/// One line of a text file, or one record of another file, with its number for messages.
+/// One line of a text file, or one record of a file without lines, with its number for messages.
 #[derive(Clone, Copy)]
 pub(crate) struct Line<'a> {
     pub(crate) path: &'a Path,
@@ -23,12 +23,12 @@ pub(crate) struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Another line or record of the same file, as messages name it.
+    /// The name of another line or record of the same file in messages.
     pub(crate) fn named(&self, number: usize) -> String {
         format!("{} {number}", if self.counts_records { "record" } else { "line" })
     }
 
-    /// An error of the file as a whole as one of this line or record; any other as it is.
+    /// Attributes an error of the whole file to this line or record; returns other errors unchanged.
     pub(crate) fn located(&self, error: FormatError) -> FormatError {
         match error {
             FormatError::File { path, expected, found, remedy } if path == self.path => {
@@ -54,7 +54,7 @@ impl Line<'_> {
     }
 }
 
-/// Opens a file for reading; gzip is told by its first bytes and unpacked, members of a joined file in turn.
+/// Opens a file for reading. Gzip is recognized by its first bytes and decompressed, including concatenated members.
 pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, FormatError> {
     const GZIP: &[u8] = &[0x1f, 0x8b];
     let read_error = |source| FormatError::Read { path: path.to_owned(), source };
@@ -97,20 +97,20 @@ pub(crate) fn for_each_line(
     Ok(())
 }
 
-/// Bytes that are read at once where lines are read by all cores.
+/// Number of bytes to read at once when all cores parse lines.
 const BLOCK_BYTES: u64 = 16 << 20;
 
-/// Consecutive lines of a file, with their ends.
+/// Consecutive lines of a file, with their line ends.
 pub(crate) struct Lines<'a> {
-    /// Number of the first one.
+    /// Number of the first line.
     pub(crate) first: usize,
-    /// How many there are.
+    /// Number of lines.
     pub(crate) n_lines: usize,
     bytes: &'a [u8],
 }
 
 impl<'a> Lines<'a> {
-    /// The lines as text, without a byte order mark.
+    /// The lines as text, without the byte order mark.
     ///
     /// # Errors
     /// When they are not UTF-8.
@@ -122,7 +122,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Calls `each` for blocks of lines, split into some pieces a core, while the next block is read.
+/// Calls `each` for blocks of lines, each split into several pieces per core, while the next block is read.
 pub(crate) fn for_each_block(
     reader: impl BufRead + Send,
     path: &Path,
@@ -140,11 +140,11 @@ pub(crate) fn for_each_block(
     Ok(())
 }
 
-/// Whole lines, in pieces.
+/// Complete lines, split into pieces.
 #[derive(Default)]
 struct Block {
     bytes: Vec<u8>,
-    /// Number of the first line of a piece, number of its lines, and its span.
+    /// For each piece: the number of its first line, its number of lines, and its span.
     pieces: Vec<(usize, usize, Range<usize>)>,
 }
 
@@ -163,12 +163,12 @@ struct Blocks<'p, R> {
     reader: R,
     path: &'p Path,
     next_line: usize,
-    /// What was read behind the last whole line.
+    /// Bytes after the last complete line.
     rest: Vec<u8>,
 }
 
 impl<R: BufRead> Blocks<'_, R> {
-    /// Replaces what `block` holds by the next lines, by nothing at the end of the file.
+    /// Replaces the content of `block` with the next lines; leaves it empty at the end of the file.
     fn read(&mut self, Block { bytes, pieces }: &mut Block) -> Result<(), FormatError> {
         bytes.clear();
         bytes.append(&mut self.rest);
@@ -281,9 +281,9 @@ pub(crate) fn for_each_item(
 struct Items<'p, R> {
     reader: R,
     path: &'p Path,
-    /// Number of the line at which the reader stands.
+    /// Number of the current line.
     line: usize,
-    /// Text of the item that was read last.
+    /// Text of the last item.
     item: Vec<u8>,
 }
 
@@ -292,7 +292,7 @@ impl<'p, R: BufRead> Items<'p, R> {
         Line { path: self.path, number, counts_records: false, text: "" }
     }
 
-    /// Skips white space and a byte order mark; the byte that follows, which is not taken.
+    /// Skips white space and a byte order mark; returns the next byte without consuming it.
     fn skip_white(&mut self) -> Result<Option<u8>, FormatError> {
         loop {
             let bytes = self.reader.fill_buf().map_err(|error| read_error(error, self.path, self.line))?;
@@ -306,7 +306,7 @@ impl<'p, R: BufRead> Items<'p, R> {
         }
     }
 
-    /// Reads to the comma or bracket that ends the item; takes and returns it, `None` at the end of the file.
+    /// Reads up to the comma or bracket that ends the item; consumes and returns that, or `None` at the end of the file.
     fn read_item(&mut self) -> Result<Option<u8>, FormatError> {
         self.item.clear();
         let start = self.line;
@@ -380,7 +380,7 @@ pub(super) fn too_long(path: &Path, number: usize) -> FormatError {
     )
 }
 
-/// What a packed file says when it is cut off or damaged is about its bytes, not about the system.
+/// Whether an error is about the bytes of a truncated or damaged file, rather than about the system.
 pub(crate) fn read_error(error: io::Error, path: &Path, number: usize) -> FormatError {
     match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
@@ -394,7 +394,7 @@ pub(crate) fn read_error(error: io::Error, path: &Path, number: usize) -> Format
     }
 }
 
-/// The start of a text, in quotes, short enough for a message.
+/// The start of a text, in quotation marks, short enough for a message.
 pub(crate) fn excerpt(text: &str) -> String {
     const LENGTH: usize = 60;
     match text.char_indices().nth(LENGTH) {

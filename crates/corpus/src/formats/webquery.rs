@@ -1,8 +1,8 @@
 //! WebQueryTest of CodeXGLUE: 1,046 pairs of web queries and Python functions, 523 queries with two codes each. Its
 //! labels are not public, so they are in a file of their own: the answers, which is also the form of predictions.
 //!
-//! Source: `Text-Code/NL-code-search-WebQuery` of github.com/microsoft/CodeXGLUE. Newlines in `code` have become
-//! spaces before publication, so the code cannot be parsed.
+//! Source: `Text-Code/NL-code-search-WebQuery` of github.com/microsoft/CodeXGLUE. Line breaks in `code` were replaced
+//! by spaces before publication, so the code cannot be parsed.
 
 use super::{
     Encoding, Field, Format, FormatError, Kind, Label, Line, Pair, Record, RecordKind, Side, Value, excerpt,

@@ -1,4 +1,4 @@
-//! Writing records in a format, and files that appear whole or not at all.
+//! Writes records in a format, and files that appear complete or not at all.
 
 use super::parquet::TableWriter;
 use super::{Encoding, Format, FormatError, Record, Value};
@@ -8,22 +8,22 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// A file or directory that is written under another name beside it and takes its own when it is whole. Dropped before,
-/// it removes what was written.
+/// A file or directory that is written under a temporary name beside it, and renamed when it is complete. If it is
+/// dropped before, it removes what was written.
 #[derive(Debug)]
 pub struct Staged {
     target: PathBuf,
-    /// Where it is written.
+    /// Temporary path that it is written to.
     pub(crate) path: PathBuf,
-    /// The directories around it. Dropped after the rest.
+    /// The directories that were created for it. Dropped last.
     _around: NewDirectories,
 }
 
 impl Staged {
-    /// For a target that does not exist, or is an empty directory. Makes the directories around it.
+    /// Starts a target that does not exist or is an empty directory. Creates the directories above it.
     ///
     /// # Errors
-    /// When something exists already: nothing is overwritten. When the directories cannot be made.
+    /// When the target exists, because nothing is overwritten; when the directories cannot be created.
     pub fn new(target: &Path) -> Result<Self, FormatError> {
         let empty = fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_none());
         if target.symlink_metadata().is_ok() && !empty {
@@ -42,16 +42,16 @@ impl Staged {
         Ok(Self { target: target.to_owned(), path: target.with_file_name(name), _around: around })
     }
 
-    /// Where it is written.
+    /// Temporary path that it is written to.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Gives it its name.
+    /// Renames it to its final name.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// When the operating system refuses.
     pub fn publish(self) -> Result<(), FormatError> {
         if self.path.is_dir() && self.target.is_dir() {
             fs::remove_dir(&self.target).map_err(|source| self.error(source))?;
@@ -59,7 +59,7 @@ impl Staged {
         fs::rename(&self.path, &self.target).map_err(|source| self.error(source))
     }
 
-    /// An error of writing, with the name that the file was to have.
+    /// A write error with the final name of the file.
     pub(crate) fn named(&self, mut error: FormatError) -> FormatError {
         if let FormatError::File { path, .. } | FormatError::Write { path, .. } = &mut error
             && let Ok(inner) = path.strip_prefix(&self.path)
@@ -86,19 +86,19 @@ impl Drop for Staged {
     }
 }
 
-/// Directories that are made for what will be written into them. Those that are still empty when this is dropped are
-/// removed again, so that what fails leaves nothing behind.
+/// Directories that were created for a file. Those that are still empty when this is dropped are removed, so that a
+/// failure leaves nothing behind.
 #[derive(Debug)]
 pub struct NewDirectories {
-    /// The inner ones first.
+    /// Innermost first.
     made: Vec<PathBuf>,
 }
 
 impl NewDirectories {
-    /// Makes a directory and those around it that are missing.
+    /// Creates a directory and the missing ones above it.
     ///
     /// # Errors
-    /// When the system refuses; then none is left behind.
+    /// When one cannot be created; then none is left behind.
     pub fn create(directory: &Path) -> io::Result<Self> {
         let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
         let made = directory.ancestors().take_while(is_missing).map(Path::to_owned).collect();
@@ -130,13 +130,12 @@ pub(crate) struct Writer {
 
 enum Sink {
     Text(BufWriter<File>),
-    /// Of [`Encoding::Parquet`] alone.
+    /// Only for [`Encoding::Parquet`].
     Table(Box<TableWriter>),
 }
 
 impl Writer {
-    /// Makes the file, and the directories that it is in. `header` is the line that names the columns, if there is
-    /// one.
+    /// Creates the file and its directories. `header` is the line that names the columns, if there is one.
     pub(crate) fn create(
         path: &Path,
         format: &'static Format,
@@ -167,7 +166,7 @@ impl Writer {
         Ok(Self { path: path.to_owned(), format, container, sink, n_written: 0 })
     }
 
-    /// Writes a record; whether the format can hold it.
+    /// Writes a record; returns whether the format can represent it.
     pub(crate) fn write(&mut self, record: &Record) -> Result<bool, FormatError> {
         let Some(values) = self.format.write.and_then(|write| write(record, self.n_written)) else {
             return Ok(false);
@@ -207,7 +206,7 @@ impl Writer {
                         path: self.path.clone(),
                         expected: format!("ids without white space, for {}", self.format.name),
                         found: super::excerpt(wrong),
-                        remedy: "number the ids anew with --renumber".into(),
+                        remedy: "renumber the ids with --renumber".into(),
                     });
                 }
                 writeln!(file, "{}", cells.join("\t"))
@@ -237,7 +236,7 @@ impl Writer {
         FormatError::Write { path: self.path.clone(), source }
     }
 
-    /// Ends the file; the number of records in it.
+    /// Finishes the file; returns the number of its records.
     pub(crate) fn finish(self) -> Result<usize, FormatError> {
         let end = match self.container {
             Encoding::JsonArray => "\n]\n",
@@ -264,10 +263,10 @@ fn json(value: &impl Serialize) -> io::Result<String> {
     Ok(serde_json::to_string(value)?)
 }
 
-/// Writes a row of comma-separated values (RFC 4180), quoted where it has to be, with a line feed behind.
+/// Writes a row of comma-separated values (RFC 4180), quoted where necessary, and a line feed.
 ///
 /// # Errors
-/// What the writer says.
+/// When the writer fails.
 pub fn write_csv<T: AsRef<[u8]>>(
     file: &mut impl Write,
     cells: impl IntoIterator<Item = T>,

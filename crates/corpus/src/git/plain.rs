@@ -1,7 +1,7 @@
-//! Whether a repository holds nothing but files and directories.
+//! Checks that a repository contains only regular files and directories.
 //!
-//! libgit2 opens what has the name of one of its files without looking at what it is: it would wait for a pipe that
-//! nobody writes to, and read a device without end. A repository that was unpacked rather than cloned can hold such.
+//! libgit2 opens its files by name without checking their type: it would block on a pipe without a writer, and read a
+//! device forever. A repository that was unpacked rather than cloned can contain either.
 
 use std::collections::HashSet;
 use std::fs::{self, DirEntry};
@@ -10,22 +10,22 @@ use std::path::{Path, PathBuf};
 
 use quarry_files::{read_regular, read_regular_text};
 
-/// Files and directories that are looked at.
+/// Maximum number of files and directories to check.
 const MAX_ENTRIES: usize = 5_000_000;
 
-/// Bytes of the longest file that libgit2 may read into memory.
+/// Maximum length in bytes of a file that libgit2 may read into memory.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Bytes of the longest file that is read here.
+/// Maximum length in bytes of a file that is read here.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
 
-/// Configuration files that include each other.
+/// Maximum number of configuration files that include each other.
 const MAX_DEPTH: usize = 10;
 
-/// Directories in a repository's that libgit2 does not read for a history.
+/// Directories of a repository that libgit2 does not read for a history.
 const NOT_READ: [&str; 3] = ["lfs", "modules", "logs"];
 
-/// What in a repository cannot be read as a file, and why.
+/// A path in a repository that cannot be read as a file, and why.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Odd {
     pub(super) path: PathBuf,
@@ -36,8 +36,8 @@ fn odd(path: &Path, problem: impl Into<String>) -> Odd {
     Odd { path: path.to_owned(), problem: problem.into() }
 }
 
-/// Looks at all that a history can be read from: the repository's directory, the one that it shares with other work
-/// trees, and those that it borrows objects of.
+/// Checks all directories that a history is read from: the repository's own, the one that it shares with other work
+/// trees, and those that it borrows objects from.
 ///
 /// # Errors
 /// The first thing that is neither a file nor a directory, or too long.
@@ -105,8 +105,8 @@ fn named_in(path: &Path, base: &Path) -> Result<Vec<PathBuf>, Odd> {
     Ok(names.map(|name| base.join(name)).collect())
 }
 
-/// Looks at the files that a configuration file includes. What is not written plainly is refused rather than understood
-/// otherwise than libgit2 does.
+/// Checks the files that a configuration file includes. Syntax beyond the plain form is refused, because libgit2 might
+/// interpret it differently.
 fn check_configuration(path: &Path, depth: usize) -> Result<(), Odd> {
     // An included file that is missing is left out, as by git.
     if depth > 0 && path.symlink_metadata().is_err() {
@@ -126,11 +126,11 @@ fn check_configuration(path: &Path, depth: usize) -> Result<(), Odd> {
     Ok(())
 }
 
-/// The paths that a configuration includes, in `[include]` or `[includeIf …]`, and whatever else is called `path`
-/// beside these.
+/// The paths that a configuration includes, in `[include]` or `[includeIf …]`, and all other values named `path` in
+/// these sections.
 ///
 /// # Errors
-/// Where something is included and a path is not written plainly.
+/// When a path is included in a form that is not plain.
 fn included_by(text: &str) -> Result<Vec<String>, String> {
     let is_include = |part: &str| {
         let name = part.trim_start().as_bytes();
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(check(&git), Ok(()));
     }
 
-    /// Each of these would be waited for, or be read without end.
+    /// Each of these would block, or be read forever.
     #[test]
     fn what_libgit2_would_wait_for_is_found() {
         for name in [

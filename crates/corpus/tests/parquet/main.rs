@@ -1,6 +1,6 @@
 //! Parquet files as several writers make them, whole and broken. `make.py` wrote them.
 
-use quarry_corpus::dataset::convert::{Options, Target, benchmark, convert};
+use quarry_corpus::dataset::convert::{ConvertOptions, Target, benchmark, convert};
 use quarry_corpus::dataset::sources;
 use quarry_corpus::formats::source::Source;
 use quarry_corpus::formats::{Encoding, FormatError, Record};
@@ -25,7 +25,7 @@ fn tables_of_several_writers_are_one_data_set() {
     let paths = ["corpus", "queries", "qrels"].map(|name| fixture(&format!("{name}.parquet")));
     let found = sources(&paths, "", "test").unwrap();
     assert!(found.iter().all(|source| source.container == Encoding::Parquet));
-    let data = benchmark(&found, &Options::default()).unwrap();
+    let data = benchmark(&found, &ConvertOptions::default()).unwrap();
     assert_eq!((data.documents.len(), data.queries.len(), data.qrels.len()), (300, 30, 30));
     for (i, document) in data.documents.iter().enumerate() {
         let title = if i % 3 == 0 { format!("title {i}") } else { String::new() };
@@ -73,7 +73,7 @@ fn a_configuration_stands_for_its_directories() {
             directory.path().join("go-queries"),
             directory.path().join(subset),
         ];
-        benchmark(&sources(&paths, "", "test").unwrap(), &Options::default()).unwrap()
+        benchmark(&sources(&paths, "", "test").unwrap(), &ConvertOptions::default()).unwrap()
     };
     assert_eq!(inside("go-qrels"), inside("default"));
 }
@@ -139,12 +139,12 @@ fn what_is_converted_reads_back_the_same() {
     let before = sources(&fixtures, "", "test").unwrap();
     let out = directory.path().join("data");
     let target = Target::named("mteb-parquet").unwrap();
-    let written = convert(&before, target, &out, "dev", &Options::default()).unwrap().files;
+    let written = convert(&before, target, &out, "dev", &ConvertOptions::default()).unwrap().files;
     assert_eq!(written.iter().map(|file| file.records).collect::<Vec<_>>(), [300, 30, 30]);
     assert_eq!(written[2].path, out.join("qrels/dev-00000-of-00001.parquet"));
     let after = sources(&[out], "", "dev").unwrap();
     assert!(after.iter().all(|source| source.container == Encoding::Parquet));
-    let read = |sources: &[Source]| benchmark(sources, &Options::default()).unwrap();
+    let read = |sources: &[Source]| benchmark(sources, &ConvertOptions::default()).unwrap();
     assert_eq!(read(&after), read(&before));
     // A single file, by its name; lists, numbers and languages too.
     let functions = directory.path().join("functions.jsonl");
@@ -160,7 +160,7 @@ fn what_is_converted_reads_back_the_same() {
     fs::write(&functions, lines.join("\n")).unwrap();
     let from = sources(&[functions], "", "").unwrap();
     let out = directory.path().join("functions.parquet");
-    convert(&from, Target::named("codesearchnet").unwrap(), &out, "", &Options::default()).unwrap();
+    convert(&from, Target::named("codesearchnet").unwrap(), &out, "", &ConvertOptions::default()).unwrap();
     let (Record::Pair(first), Record::Pair(last)) =
         (&records(&out, "").unwrap()[0], &records(&out, "").unwrap()[2])
     else {
@@ -181,7 +181,7 @@ fn a_table_of_many_row_groups_reads_back() {
         (0..800).map(|number| serde_json::json!({"_id": number, "text": text(number)}).to_string()).collect();
     fs::write(&from, lines.join("\n")).unwrap();
     let target = Target::named("beir-corpus").unwrap();
-    convert(&sources(&[from], "", "").unwrap(), target, &out, "", &Options::default()).unwrap();
+    convert(&sources(&[from], "", "").unwrap(), target, &out, "", &ConvertOptions::default()).unwrap();
     let found = records(&out, "beir-corpus").unwrap();
     assert_eq!(found.len(), 800);
     for (number, record) in found.iter().enumerate() {

@@ -15,7 +15,7 @@ pub enum Fusion {
     /// code has them.
     MaxAbs,
     /// Reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009): the sum of 1 / (k + rank), ranks from 1.
-    /// Documents of equal score share the best of their ranks; those of the least score have none, as documents that a
+    /// Documents of equal score share the best of their ranks; those of the minimum score have none, as documents that a
     /// lexical method or a run does not find.
     ReciprocalRank {
         /// Constant that is added to each rank, 0 or more.
@@ -67,9 +67,9 @@ impl Fusion {
 }
 
 fn reciprocal_ranks(scores: &[f64], k: f64) -> Vec<f64> {
-    let least = scores.iter().copied().fold(f64::INFINITY, f64::min);
+    let minimum = scores.iter().copied().fold(f64::INFINITY, f64::min);
     let mut values = vec![0.0; scores.len()];
-    let mut order: Vec<usize> = (0..scores.len()).filter(|&document| scores[document] > least).collect();
+    let mut order: Vec<usize> = (0..scores.len()).filter(|&document| scores[document] > minimum).collect();
     order.sort_unstable_by(|&a, &b| scores[b].total_cmp(&scores[a]));
     for (position, tied) in tied_groups(&order, |a, b| scores[a] == scores[b]) {
         tied.iter().for_each(|&document| values[document] = 1.0 / (k + (position + 1) as f64));
@@ -138,7 +138,7 @@ impl Reranked {
 
 impl Scorer for Reranked {
     /// Candidates are the best by the first method, the earlier one where scores are equal. They have the scores of
-    /// the second method; all others follow in the order of the first, 1 below the least of these and 1 below each
+    /// the second method; all others follow in the order of the first, 1 below the minimum of these and 1 below each
     /// other, those that the first scores alike together.
     fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
         let of_first = self.first.scores(queries)?;
@@ -151,13 +151,13 @@ impl Scorer for Reranked {
         let of_second = self.second.scores_of(&candidates)?;
         let join = |((first, order), second): ((&Vec<f32>, &Vec<usize>), &Vec<f32>)| {
             let (candidates, rest) = order.split_at(second.len());
-            let least = second.iter().copied().fold(f32::MAX, f32::min);
+            let minimum = second.iter().copied().fold(f32::MAX, f32::min);
             // Where a step of 1 is below what the number can tell, greater ones are taken.
-            let step = (least.abs() * f32::EPSILON * 2.0).max(1.0);
+            let step = (minimum.abs() * f32::EPSILON * 2.0).max(1.0);
             let mut scores = vec![0.0; first.len()];
             candidates.iter().zip(second).for_each(|(&document, &score)| scores[document] = score);
             for (group, (_, tied)) in tied_groups(rest, |a, b| first[a] == first[b]).enumerate() {
-                tied.iter().for_each(|&document| scores[document] = least - (group + 1) as f32 * step);
+                tied.iter().for_each(|&document| scores[document] = minimum - (group + 1) as f32 * step);
             }
             scores
         };

@@ -110,7 +110,7 @@ fn row(rows: &HashMap<String, usize>, id: &str, what: &str, path: &Path) -> Resu
     })
 }
 
-/// Scores of a TREC run, in single precision. A document that the run lacks for a query scores just below the least
+/// Scores of a TREC run, in single precision. A document that the run lacks for a query scores just below the minimum
 /// that it has, and 0 where it lacks the query.
 pub struct RunScores {
     /// Positions of documents and their scores, by query.
@@ -155,8 +155,8 @@ impl RunScores {
 
     fn score(&self, query: &Query) -> Vec<f32> {
         let found = self.scores.get(&query.id).map_or(&[][..], Vec::as_slice);
-        let least = found.iter().map(|(_, score)| *score).reduce(f32::min);
-        let mut scores = vec![least.map_or(0.0, f32::next_down); self.n_documents];
+        let minimum = found.iter().map(|(_, score)| *score).reduce(f32::min);
+        let mut scores = vec![minimum.map_or(0.0, f32::next_down); self.n_documents];
         found.iter().for_each(|&(position, score)| scores[position] = score);
         scores
     }

@@ -13,15 +13,15 @@ use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::repo_search as table;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Directories that the files of a plan are in.
 #[derive(Debug, Clone)]
 pub struct Locations {
     /// Directory that paths of data are relative to.
     pub data: PathBuf,
-    /// Directory of the checkouts that protocols search, as [`repo_search::indexed_directory`] has them.
-    pub repositories: Option<PathBuf>,
+    /// Directories of the checkouts that protocols search, as for [`repo_search::directory_of`].
+    pub repositories: Vec<PathBuf>,
 }
 
 /// What happens while a plan runs.
@@ -95,13 +95,13 @@ impl Locations {
             inputs.insert(role.clone(), read.collect::<Result<_, _>>()?);
         }
         if let Some(role) = dataset.checkouts() {
-            let directory = self.checkouts(dataset)?;
+            let directories = self.checkouts(dataset)?;
             let mut trees = Vec::new();
             for path in self.files(dataset).values().flatten() {
                 for repository in table::read(path)? {
                     // Of a checkout only what is searched.
-                    let tree = repo_search::indexed_directory(Path::new(""), &repository);
-                    trees.push(Input::read(directory, &tree)?);
+                    let directory = repo_search::directory_of(directories, &repository);
+                    trees.push(Input::read(directory, &repo_search::indexed_path(&repository))?);
                 }
             }
             inputs.insert(role.name.to_owned(), trees);
@@ -123,11 +123,14 @@ impl Locations {
         dataset.files.iter().map(|(role, paths)| (role.clone(), located(paths))).collect()
     }
 
-    fn checkouts(&self, dataset: &DatasetPlan) -> Result<&Path, EvalError> {
-        self.repositories.as_deref().ok_or_else(|| EvalError::Plan {
-            path: self.files(dataset).into_values().flatten().next().unwrap_or_default(),
-            problem: "is searched in checkouts; name the directory that holds them with --repos".into(),
-        })
+    fn checkouts(&self, dataset: &DatasetPlan) -> Result<&[PathBuf], EvalError> {
+        if self.repositories.is_empty() {
+            return Err(EvalError::Plan {
+                path: self.files(dataset).into_values().flatten().next().unwrap_or_default(),
+                problem: "is searched in checkouts; name the directory that holds them with --repos".into(),
+            });
+        }
+        Ok(&self.repositories)
     }
 }
 
@@ -149,7 +152,7 @@ impl DatasetPlan {
             .map_err(|problem| EvalError::Plan { path: self.name.clone().into(), problem })?;
         let mut files = locations.files(self);
         if let Some(role) = self.checkouts() {
-            files.insert(role.name.to_owned(), vec![locations.checkouts(self)?.to_owned()]);
+            files.insert(role.name.to_owned(), locations.checkouts(self)?.to_vec());
         }
         let queries = RefCell::new(BTreeMap::<String, BTreeMap<String, RankedQuery>>::new());
         let languages = RefCell::new(BTreeMap::<String, Languages>::new());

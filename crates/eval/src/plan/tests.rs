@@ -80,7 +80,7 @@ fn run_in(
 ) -> (Result<Results, EvalError>, Vec<Event>) {
     let locations = Locations {
         data: directory.to_owned(),
-        repositories: with_repositories.then(|| directory.join("repos")),
+        repositories: if with_repositories { vec![directory.join("repos")] } else { Vec::new() },
     };
     let store = Store::open(&directory.join("results")).unwrap();
     let mut events = Vec::new();
@@ -210,7 +210,7 @@ fn each_build_model_and_server_is_measured_for_itself() {
             api: &|api| Ok(format!("{} at {server}", api.model)),
             chat: &|chat| Ok(format!("{} at {server}", chat.model)),
         };
-        let locations = Locations { data: directory.path().to_owned(), repositories: None };
+        let locations = Locations { data: directory.path().to_owned(), repositories: Vec::new() };
         let store = Store::open(&directory.path().join("results")).unwrap();
         let mut started = Vec::new();
         let run = plan.run(&locations, &store, &program, |event, _, method| {

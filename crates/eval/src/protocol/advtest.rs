@@ -21,8 +21,8 @@ const DEPTH: usize = 100;
 pub(super) static ADVTEST: Protocol = Protocol {
     name: "advtest",
     source: "CodeXGLUE NL-code-search-Adv",
-    about: "AdvTest: on dev the MRR over all codes, equal scores before the right one; on test lists of 100 codes are \
-            written and scored, with 0 for what is not among them; a missing list is an error",
+    about: "AdvTest: on dev, the MRR over all codes, with equal scores before the correct one; on test, lists of \
+            100 codes are written and scored, with 0 if the answer is not among them; a missing list is an error",
     roles: &[
         Role::optional("dev", &["advtest"], "validation split"),
         Role::optional("test", &["advtest"], "test split"),
@@ -40,7 +40,7 @@ pub(super) static ADVTEST: Protocol = Protocol {
 };
 
 fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
-    let tokens = convert::Options { tokens: true, ..convert::Options::default() };
+    let tokens = convert::ConvertOptions { tokens: true, ..convert::ConvertOptions::default() };
     let (mut parts, mut model, mut figures, mut handed_in) = (Vec::new(), None, BTreeMap::new(), None);
     if request.has("dev") {
         let benchmark = request.benchmark(&["dev"], &tokens)?;

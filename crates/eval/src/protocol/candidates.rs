@@ -23,14 +23,14 @@ pub(super) const SEED: u32 = 42;
 pub(super) static DISTRACTORS_PROTOCOL: Protocol = Protocol {
     name: "distractors",
     source: "GenCodeSearchNet section 5",
-    about: "Ranks what answers a query among 99 drawn documents that do not, behind all that score the same",
+    about: "Ranks each answer of a query among 99 drawn documents that do not answer it, after all with the same score",
     roles: &[BENCHMARK],
     measures: &[Measure::ReciprocalRank(None)],
     options: &["measures", "ties", "seeds", "distractors", "sampling", "without_twins"],
     discrepancies: &["G2", "G4", "G5"],
     strata: None,
     run: |request| {
-        let benchmark = request.benchmark(&["benchmark"], &convert::Options::default())?;
+        let benchmark = request.benchmark(&["benchmark"], &convert::ConvertOptions::default())?;
         let Prepared { scorer, model } = request.prepare(&benchmark)?;
         let queries: HashMap<&str, &Query> =
             benchmark.queries.iter().map(|query| (query.id.as_str(), query)).collect();
@@ -43,7 +43,7 @@ pub(super) static DISTRACTORS_PROTOCOL: Protocol = Protocol {
         let path = request.files["benchmark"].first().map_or(Path::new(""), |path| path.as_path());
         let (mut parts, mut figures) = (Vec::new(), Vec::new());
         for seed in request.options.seeds(SEED) {
-            let options = distractors::Options {
+            let options = distractors::DistractorOptions {
                 count,
                 sampling: sampling.into(),
                 without_twins: request.options.without_twins,

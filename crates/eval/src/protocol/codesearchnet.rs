@@ -25,8 +25,9 @@ const BATCH: usize = 1_000;
 pub(super) static CSN_MRR: Protocol = Protocol {
     name: "csn-mrr",
     source: "CodeSearchNet, model_test.py",
-    about: "Ranks within shuffled batches of 1,000 pairs, a shorter rest dropped: the queries for each code, as the \
-            script does, and the codes for each query; what is right stands behind all that score the same",
+    about: "Ranks within shuffled batches of 1,000 pairs, without a last shorter one: the queries for each code, \
+            as the script does, and the codes for each query; the correct one comes after all with the same \
+            score",
     roles: &[Role::required("pairs", &[], "functions with their documentation")],
     measures: &[Measure::ReciprocalRank(None)],
     options: &["measures", "seeds", "batch"],
@@ -63,7 +64,7 @@ fn csn_mrr(request: &Request<'_>) -> Result<Outcome, EvalError> {
         for (direction, evaluation) in evaluations {
             if evaluation.queries.is_empty() {
                 return Err(MetricsError::NoQueries {
-                    remedy: "no pair is labelled as a match; name a file of matches",
+                    remedy: "no pair is labeled as a match; name a file of matches",
                 }
                 .into());
             }
@@ -132,9 +133,9 @@ const ANNOTATIONS: Role = Role::required("annotations", &["csn99"], "annotationS
 pub(super) static CSN99_NDCG: Protocol = Protocol {
     name: "csn99-ndcg",
     source: "CodeSearchNet, relevanceeval.py",
-    about: "NDCG of the 99 queries, language by language, with the mean of the annotators as relevance r and gain \
-            2^r - 1, over the first 300 functions: those that nobody annotated are skipped (annotated only), or keep \
-            their places (full ranking)",
+    about: "NDCG of the 99 queries, language by language, with the mean of the annotators as relevance r and \
+            gain 2^r - 1, over the first 300 functions: unannotated ones are skipped (annotated only), or keep \
+            their ranks (full ranking)",
     roles: &[
         ANNOTATIONS,
         Role::required("corpus", FUNCTIONS, "all functions, one or more files for each language"),

@@ -19,7 +19,7 @@ use quarry_metrics::ranking::{TiePolicy, rank_judged};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 const ROLES: &[Role] = &[
-    Role::required("pairs", &["cosqa-plus"], "labelled pairs"),
+    Role::required("pairs", &["cosqa-plus"], "labeled pairs"),
     Role::optional("codes", &["cosqa-plus-codes"], "the code base; without it the codes of the pairs"),
     Role::optional(
         "candidates",
@@ -76,7 +76,7 @@ pub(super) static COSQA_PLUS_V2: Protocol = Protocol {
 const BY_POSITIVES: [usize; 4] = [2, 3, 4, 5];
 
 fn run(request: &Request<'_>, discrepancy: &str, by_positives: Vec<usize>) -> Result<Outcome, EvalError> {
-    let benchmark = request.benchmark(&["codes", "pairs"], &convert::Options::default())?;
+    let benchmark = request.benchmark(&["codes", "pairs"], &convert::ConvertOptions::default())?;
     let Prepared { scorer, model } = request.prepare(&benchmark)?;
     let conventions = request.options.conventions(TiePolicy::IndexDesc);
     let measures: Vec<Measure> =

@@ -23,7 +23,7 @@ pub static DISCREPANCIES: &[Discrepancy] = &[
     },
     Discrepancy {
         number: "C9",
-        about: "Most codes of WebQueryTest, white space normalised, also occur in the code base of CoSQA, so that \
+        about: "Most codes of WebQueryTest, white space normalized, also occur in the code base of CoSQA, so that \
                 training on the one has seen codes of the other.",
     },
     Discrepancy {
@@ -38,8 +38,8 @@ pub static DISCREPANCIES: &[Discrepancy] = &[
     },
     Discrepancy {
         number: "G1",
-        about: "GenCodeSearchNet's CoSQA set holds the docstrings of the pairs labelled 0, not the web queries of those \
-                labelled 1.",
+        about: "GenCodeSearchNet's CoSQA set holds the docstrings of the pairs labeled 0, not the web queries of those \
+                labeled 1.",
     },
     Discrepancy {
         number: "G2",
@@ -92,7 +92,7 @@ pub static DISCREPANCIES: &[Discrepancy] = &[
     },
     Discrepancy {
         number: "P9",
-        about: "CoSQA's share of pairs labelled 0, about 51 per cent, are annotated negatives, not labels in error.",
+        about: "CoSQA's share of pairs labeled 0, about 51 per cent, are annotated negatives, not labels in error.",
     },
     Discrepancy {
         number: "P10",

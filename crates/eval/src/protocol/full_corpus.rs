@@ -34,7 +34,7 @@ pub(super) static FULL_CORPUS: Protocol = Protocol {
     discrepancies: &[],
     strata: None,
     run: |request| {
-        let benchmark = request.benchmark(&["benchmark"], &convert::Options::default())?;
+        let benchmark = request.benchmark(&["benchmark"], &convert::ConvertOptions::default())?;
         let (part, model) = rank(request, "all", &benchmark, TiePolicy::DocidDesc)?;
         let mut outcome = Outcome::new(request, model, vec![part]);
         outcome.figures.insert("mrr ceiling, equal texts in any order".into(), ceiling(&benchmark));
@@ -123,7 +123,7 @@ pub(super) static COSQA_ABLATION: Protocol = Protocol {
 };
 
 fn cosqa(request: &Request<'_>) -> Result<Benchmark, EvalError> {
-    request.benchmark(&["queries", "codes"], &convert::Options::default())
+    request.benchmark(&["queries", "codes"], &convert::ConvertOptions::default())
 }
 
 fn cosqa_ties(request: &Request<'_>) -> TiePolicy {

@@ -1,4 +1,4 @@
-//! GenCodeSearchNet: eight test sets, ranked and matched, and what they say together about generalisation.
+//! GenCodeSearchNet: eight test sets, ranked and matched, and their aggregates by type of generalization.
 //!
 //! As in github.com/drndr/gencodesearchnet where that agrees with the paper; its other choices are options.
 
@@ -18,10 +18,11 @@ use std::path::Path;
 pub(super) static GECS: Protocol = Protocol {
     name: "gecs",
     source: "GenCodeSearchNet sections 4 and 5",
-    about: "Ranks each text's code among 99 drawn ones, behind all that score the same, and tells its code from one drawn \
-            in its place; aggregates the sets by type of generalisation where it has them. Draws begin anew with each \
-            set; the threshold of matches is 0.5. As released: rolling distractors, negatives in another form than \
-            positives, and for CoSQA the docstrings of the pairs labelled 0",
+    about: "Ranks each text's code among 99 drawn ones, after all with the same score, and distinguishes its \
+            code from one drawn code; aggregates the sets by type of generalization where possible. The draws of \
+            each set begin with the same seed; the threshold of matches is 0.5. As released: rolling \
+            distractors, negatives in a different form than positives, and for CoSQA the docstrings of the pairs \
+            labeled 0",
     roles: &[
         Role::optional("advtest", &["gecs", "advtest"], "AdvTest, test split"),
         Role::optional("go", CSN, "CodeSearchNet, Go"),

@@ -16,22 +16,22 @@ pub(super) const THRESHOLD: f64 = 0.5;
 const DEV: Role = Role::optional(
     "dev",
     &["cosqa-qa", "gecs", "cosqa-plus"],
-    "labelled pairs on which the threshold is chosen besides 0.5",
+    "labeled pairs on which the threshold is chosen besides 0.5",
 );
 
-/// Any labelled pairs.
+/// Any labeled pairs.
 pub(super) static PAIR_MATCHING: Protocol = Protocol {
     name: "pair-matching",
     source: "CoSQA, GenCodeSearchNet section 5",
-    about: "Says for each pair whether the code answers the query, at a score above 0.5 and at the threshold that is \
-            best on other pairs",
-    roles: &[Role::required("pairs", &[], "labelled pairs"), DEV],
+    about: "Decides for each pair whether the code answers the query, with the threshold 0.5 and with the one \
+            that is best on other pairs",
+    roles: &[Role::required("pairs", &[], "labeled pairs"), DEV],
     measures: &[],
     options: &[],
     discrepancies: &["G6"],
     strata: None,
     run: |request| {
-        let mut outcome = labelled(request)?;
+        let mut outcome = labeled(request)?;
         if outcome.figures["positives"] == outcome.figures["pairs"] {
             outcome.discrepancies.push("G6".into());
         }
@@ -43,21 +43,21 @@ pub(super) static PAIR_MATCHING: Protocol = Protocol {
 pub(super) static COSQA_QA: Protocol = Protocol {
     name: "cosqa-qa",
     source: "CoSQA, question answering",
-    about: "CoSQA's question answering on labelled pairs; CodeXGLUE chooses by the mean of accuracy and F1",
-    roles: &[Role::required("pairs", &["cosqa-qa"], "labelled pairs"), DEV],
+    about: "CoSQA's question answering on labeled pairs; CodeXGLUE chooses by the mean of accuracy and F1",
+    roles: &[Role::required("pairs", &["cosqa-qa"], "labeled pairs"), DEV],
     measures: &[],
     options: &[],
     discrepancies: &["P9"],
     strata: None,
-    run: |request| Ok(labelled(request)?.with_discrepancies(&["P9"])),
+    run: |request| Ok(labeled(request)?.with_discrepancies(&["P9"])),
 };
 
 /// CodeXGLUE's WebQueryTest.
 pub(super) static WEBQUERYTEST: Protocol = Protocol {
     name: "webquerytest",
     source: "CodeXGLUE NL-code-search-WebQuery, CoSQA",
-    about: "WebQueryTest: a verdict for each pair to hand in, scored where answers are given, and what the code base of \
-            CoSQA shares with it",
+    about: "WebQueryTest: a verdict for each pair to submit, scored if answers are given, and the overlap with \
+            the code base of CoSQA",
     roles: &[
         Role::required("pairs", &["webquery"], "the pairs"),
         DEV,
@@ -82,21 +82,21 @@ pub(super) static WEBQUERYTEST: Protocol = Protocol {
 };
 
 /// Verdicts on pairs whose labels the file has.
-fn labelled(request: &Request<'_>) -> Result<Outcome, EvalError> {
+fn labeled(request: &Request<'_>) -> Result<Outcome, EvalError> {
     let pairs = request.pairs("pairs")?;
-    let unlabelled = |pairs: &[Pair], role: &str| match pairs.iter().find(|pair| pair.label.is_none()) {
+    let unlabeled = |pairs: &[Pair], role: &str| match pairs.iter().find(|pair| pair.label.is_none()) {
         Some(pair) => Err(EvalError::Format(FormatError::File {
             path: request.files[role][0].clone(),
             expected: "a label of 0 or 1 for each pair".into(),
             found: format!("none for {}", pair.id.as_deref().unwrap_or("a pair without id")),
-            remedy: "name labelled pairs; WebQueryTest has a protocol of its own".into(),
+            remedy: "name labeled pairs; WebQueryTest has a protocol of its own".into(),
         })),
         None => Ok(()),
     };
-    unlabelled(&pairs, "pairs")?;
+    unlabeled(&pairs, "pairs")?;
     let truth: Vec<Option<bool>> = pairs.iter().map(|pair| pair.label.map(|label| label > 0)).collect();
     let dev = request.pairs("dev")?;
-    unlabelled(&dev, "dev")?;
+    unlabeled(&dev, "dev")?;
     let (parts, model, mut figures) = verdicts(request, &pairs, &truth, &dev)?;
     figures.insert("pairs".into(), pairs.len() as f64);
     figures.insert("positives".into(), truth.iter().filter(|truth| **truth == Some(true)).count() as f64);
@@ -178,9 +178,9 @@ fn webquerytest(request: &Request<'_>) -> Result<Outcome, EvalError> {
     if !known {
         discrepancies.push("C10");
     }
-    // White space was normalised before publication, in the codes of WebQueryTest only.
+    // White space was normalized before publication, in the codes of WebQueryTest only.
     let shared = |role: &str, side: fn(&Pair) -> &str, known: &HashSet<String>| {
-        let texts = pairs.iter().map(side).map(normalised);
+        let texts = pairs.iter().map(side).map(normalized);
         let texts: Vec<String> = if role == "codes" {
             texts.collect()
         } else {
@@ -243,8 +243,8 @@ fn texts(request: &Request<'_>, role: &str) -> Result<HashSet<String>, EvalError
     for source in request.sources(role)? {
         source.for_each(&mut |record| {
             match record {
-                Record::Document(document) => texts.insert(normalised(&document.text)),
-                Record::Pair(pair) => texts.insert(normalised(&pair.query.text)),
+                Record::Document(document) => texts.insert(normalized(&document.text)),
+                Record::Pair(pair) => texts.insert(normalized(&pair.query.text)),
                 _ => false,
             };
             Ok(())
@@ -253,7 +253,7 @@ fn texts(request: &Request<'_>, role: &str) -> Result<HashSet<String>, EvalError
     Ok(texts)
 }
 
-fn normalised(text: &str) -> String {
+fn normalized(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -294,14 +294,14 @@ fn scores(request: &Request<'_>, pairs: &[&Pair]) -> Result<(Vec<f64>, Option<St
 }
 
 /// The threshold above which pairs must score to match for the maximum accuracy, and that accuracy: halfway between
-/// two neighbouring scores, or below or above all of them; the least of equals. Scores are not NaN.
+/// two neighboring scores, or below or above all of them; of several, the lowest. Scores are not NaN.
 pub(super) fn best_threshold(positive: &[bool], scores: &[f64]) -> (f64, f64) {
     let mut cases: Vec<(f64, bool)> = scores.iter().copied().zip(positive.iter().copied()).collect();
     cases.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    let Some(&(least, _)) = cases.first() else { return (THRESHOLD, 0.0) };
-    // Everything matches below the least score.
+    let Some(&(minimum, _)) = cases.first() else { return (THRESHOLD, 0.0) };
+    // Everything matches below the minimum score.
     let mut right = positive.iter().filter(|positive| **positive).count();
-    let mut best = (least - 1.0, right);
+    let mut best = (minimum - 1.0, right);
     for (at, &(score, positive)) in cases.iter().enumerate() {
         right = if positive { right - 1 } else { right + 1 };
         let above = cases.get(at + 1).map_or(score + 1.0, |next| next.0);

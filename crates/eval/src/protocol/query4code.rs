@@ -16,9 +16,9 @@ use std::collections::HashMap;
 pub(super) static QUERY4CODE: Protocol = Protocol {
     name: "query4code",
     source: "Query4Code, code retrieval",
-    about: "MRR in per cent of the best relevant code among the first 1,000 of the corpus, where a code is known by the \
-            first record with its id; later records with it are only in the way. All pairs of WebQueryTest count as \
-            relevant, which is how we read the paper",
+    about: "MRR in per cent of the best relevant code among the first 1,000 of the corpus, where only the first \
+            record with an id counts as that code, and later ones just occupy ranks. All pairs of WebQueryTest \
+            count as relevant, which is how we read the paper",
     roles: &[
         Role::required(
             "queries",
@@ -40,7 +40,8 @@ pub(super) static QUERY4CODE: Protocol = Protocol {
         let benchmark = if of_paper {
             read(request)?
         } else {
-            let options = convert::Options { unlabeled: Some(1), ..convert::Options::default() };
+            let options =
+                convert::ConvertOptions { unlabeled: Some(1), ..convert::ConvertOptions::default() };
             request.benchmark(&["queries", "corpus"], &options)?
         };
         let Prepared { scorer, model } = request.prepare(&benchmark)?;

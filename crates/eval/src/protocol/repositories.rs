@@ -7,7 +7,6 @@ use crate::repo_search::RepositoryScores;
 use crate::spans::MEASURE;
 use quarry_corpus::formats::repo_search as table;
 use quarry_metrics::abstention::Confidence;
-use std::path::Path;
 
 /// Questions about repositories at pinned revisions, whose answers are files and ranges of lines.
 pub(super) static REPO_SEARCH: Protocol = Protocol {
@@ -34,8 +33,7 @@ pub(super) static REPO_SEARCH: Protocol = Protocol {
         for path in request.files.get(TABLE).into_iter().flatten() {
             repositories.extend(table::read(path)?);
         }
-        let checkouts = request.files[CHECKOUTS].first().map_or(Path::new(""), |path| path.as_path());
-        let scores = request.method.search(&repositories, checkouts)?;
+        let scores = request.method.search(&repositories, &request.files[CHECKOUTS])?;
         let parts = scores.repositories.iter().map(part).collect();
         Ok(Outcome::new(request, scores.model, parts))
     },

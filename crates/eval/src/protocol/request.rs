@@ -15,7 +15,7 @@ use quarry_metrics::Measure;
 use quarry_metrics::ranking::TiePolicy;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The method that is measured, as protocols use it. A function that prepares corpora is one that searches no
 /// repositories.
@@ -26,11 +26,15 @@ pub trait MeasuredMethod {
     /// As [`Method::prepare`].
     fn prepare(&self, corpus: Corpus<'_>) -> Result<Prepared, EvalError>;
 
-    /// Searches each repository, which is in a directory of its name below `checkouts`, for the answers to its queries.
+    /// Searches each repository, which is in a directory of its name in one of `checkouts`, for the answers to its queries.
     ///
     /// # Errors
     /// As [`repo_search::evaluate`]; when the method ranks documents only.
-    fn search(&self, repositories: &[Repository], checkouts: &Path) -> Result<RepoSearchScores, EvalError> {
+    fn search(
+        &self,
+        repositories: &[Repository],
+        checkouts: &[PathBuf],
+    ) -> Result<RepoSearchScores, EvalError> {
         let _ = (repositories, checkouts);
         Err(EvalError::NoRepositoryMethod { found: "a function over documents".to_owned() })
     }
@@ -55,7 +59,11 @@ impl MeasuredMethod for MethodWithModels<'_> {
         self.method.prepare(corpus, self.load, &mut |_| {})
     }
 
-    fn search(&self, repositories: &[Repository], checkouts: &Path) -> Result<RepoSearchScores, EvalError> {
+    fn search(
+        &self,
+        repositories: &[Repository],
+        checkouts: &[PathBuf],
+    ) -> Result<RepoSearchScores, EvalError> {
         repo_search::evaluate(repositories, checkouts, self.method, self.load, |_| {})
     }
 }
@@ -259,7 +267,7 @@ impl Request<'_> {
     pub(super) fn benchmark(
         &self,
         roles: &[&str],
-        options: &convert::Options,
+        options: &convert::ConvertOptions,
     ) -> Result<Benchmark, EvalError> {
         let mut all = Vec::new();
         for role in roles {

@@ -100,26 +100,40 @@ pub struct RepositorySummary {
     pub query_ms: f64,
 }
 
-/// The directory to index for a repository; `directory` holds the output of `git archive REVISION -- ROOT` for each
-/// repository, in a directory of its short name.
+/// The directory to index for a repository, below [`directory_of`].
 #[must_use]
-pub fn indexed_directory(directory: &Path, repository: &Repository) -> PathBuf {
-    directory.join(&repository.name).join(&repository.root)
+pub fn indexed_directory(directories: &[PathBuf], repository: &Repository) -> PathBuf {
+    directory_of(directories, repository).join(indexed_path(repository))
+}
+
+/// The first of the directories that has a checkout of the repository, or the first of all if none has. They hold the
+/// output of `git archive REVISION -- ROOT` for each repository, in a directory of its short name.
+#[must_use]
+pub fn directory_of<'a>(directories: &'a [PathBuf], repository: &Repository) -> &'a Path {
+    let path = indexed_path(repository);
+    let found = directories.iter().find(|directory| directory.join(&path).is_dir());
+    found.or(directories.first()).map_or(Path::new(""), PathBuf::as_path)
+}
+
+/// The path of what is indexed of a repository, relative to the directory of all checkouts.
+#[must_use]
+pub fn indexed_path(repository: &Repository) -> PathBuf {
+    Path::new(&repository.name).join(&repository.root)
 }
 
 /// Indexes each repository anew, in a temporary directory, and searches it as `quarry search` does. `on_repository`
-/// hears of each repository that is indexed.
+/// gets the name of each repository that is indexed.
 ///
 /// # Errors
 /// As [`Indexes::build`], and when a search fails.
 pub fn evaluate(
     repositories: &[Repository],
-    directory: &Path,
+    directories: &[PathBuf],
     method: &Method,
     load: &LoadModel<'_>,
     on_repository: impl FnMut(&str),
 ) -> Result<RepoSearchScores, EvalError> {
-    let indexes = Indexes::build(repositories, |_| directory.to_owned(), method, load, on_repository)?;
+    let indexes = Indexes::build(repositories, directories, method, load, on_repository)?;
     indexes.scores(&indexes.ranking)
 }
 
@@ -140,22 +154,22 @@ struct Entry<'a> {
 }
 
 impl<'a> Indexes<'a> {
-    /// Indexes each repository, which lies in [`indexed_directory`] of what `directory_of` gives, in a temporary directory. `bm25` searches without a model, `hybrid` with the one built in,
-    /// `static` and a model's path by the model alone; ranking rules apply to all. `on_repository` hears the name of
-    /// each repository that is done.
+    /// Indexes the [`indexed_directory`] of each repository in a temporary directory. `bm25` searches without a model,
+    /// `hybrid` with the one built in, `static` and a model's path by the model alone; ranking rules apply to all.
+    /// `on_repository` gets the name of each repository that is done.
     ///
     /// # Errors
     /// When a repository is missing or cannot be indexed, the method is none of these or a path without a model, or the model
     /// fails.
     pub fn build(
         repositories: &'a [Repository],
-        directory_of: impl Fn(&Repository) -> PathBuf,
+        directories: &[PathBuf],
         method: &Method,
         load: &LoadModel<'_>,
         mut on_repository: impl FnMut(&str),
     ) -> Result<Self, EvalError> {
         for repository in repositories {
-            let path = indexed_directory(&directory_of(repository), repository);
+            let path = indexed_directory(directories, repository);
             if !path.is_dir() {
                 let Repository { name, revision, root, .. } = repository;
                 return Err(EvalError::MissingRepository {
@@ -183,7 +197,7 @@ impl<'a> Indexes<'a> {
         let entries = repositories
             .iter()
             .map(|repository| {
-                let entry = Entry::build(repository, &directory_of(repository), embedder.clone())?;
+                let entry = Entry::build(repository, directories, embedder.clone())?;
                 on_repository(&repository.name);
                 Ok(entry)
             })
@@ -238,16 +252,15 @@ impl<'a> Indexes<'a> {
 impl<'a> Entry<'a> {
     fn build(
         repository: &'a Repository,
-        directory: &Path,
+        directories: &[PathBuf],
         embedder: Option<Arc<dyn Embedder>>,
     ) -> Result<Self, EvalError> {
         let index_directory = tempfile::tempdir().map_err(EvalError::TemporaryDirectory)?;
         let options =
             OpenOptions { directory: Some(index_directory.path().join("index")), ..OpenOptions::default() };
         let start = Instant::now();
-        let index =
-            Index::open_or_build(&indexed_directory(directory, repository), &options, embedder, &|_| {})?
-                .index;
+        let tree = indexed_directory(directories, repository);
+        let index = Index::open_or_build(&tree, &options, embedder, &|_| {})?.index;
         Ok(Self { repository, index, index_time: start.elapsed(), _directory: index_directory })
     }
 
@@ -440,7 +453,9 @@ mod tests {
         let queries = [("retry", "net/retry.py"), ("read a table", "csv.py"), ("?!", "csv.py")];
         let repositories = [repository("src/lib", &queries)];
         let mut heard = Vec::new();
-        let scores = evaluate(&repositories, directory.path(), &Method::Bm25, &no_model, |name| {
+        // The first directory lacks the repository.
+        let directories = [directory.path().join("others"), directory.path().to_owned()];
+        let scores = evaluate(&repositories, &directories, &Method::Bm25, &no_model, |name| {
             heard.push(name.to_owned());
         })
         .unwrap();
@@ -453,7 +468,8 @@ mod tests {
     fn a_missing_repository_is_refused_with_the_command_that_brings_it() {
         let directory = tempfile::tempdir().unwrap();
         let repositories = [repository("src/lib", &[("how", "a")])];
-        let error = evaluate(&repositories, directory.path(), &Method::Bm25, &no_model, |_| {}).unwrap_err();
+        let directories = [directory.path().to_owned()];
+        let error = evaluate(&repositories, &directories, &Method::Bm25, &no_model, |_| {}).unwrap_err();
         assert!(error.to_string().contains("git archive 0123abc -- src/lib"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Charts as SVG, coloured by the style sheet of the page that holds them.
+//! Charts as SVG, colored by the style sheet of the page that holds them.
 
 use maud::{Markup, html};
 use quarry_text::counted;
@@ -23,11 +23,11 @@ pub struct Series {
     pub points: Vec<(f64, f64, usize)>,
 }
 
-/// Number of colours of the style sheet.
-const COLOURS: usize = 8;
+/// Number of colors of the style sheet.
+const COLORS: usize = 8;
 
-fn colour(index: usize) -> String {
-    format!("c{}", index % COLOURS)
+fn color(index: usize) -> String {
+    format!("c{}", index % COLORS)
 }
 
 /// Horizontal bars from 0 to 1, in the order given.
@@ -51,7 +51,7 @@ pub fn bars(title: &str, bars: &[Bar]) -> Markup {
                     title { (bar.label) ": " (format!("{:.4}", bar.value))
                         @if let Some((low, high)) = bar.interval { (format!(" [{low:.4}, {high:.4}]")) } }
                     text.label x=(fixed(left - 8.0)) y=(fixed(top + 13.0)) text-anchor="end" { (shortened(&bar.label, 40)) }
-                    rect class=(colour(index)) x=(fixed(left)) y=(fixed(top)) width=(fixed(x(bar.value) - left)) height="18" rx="2" {}
+                    rect class=(color(index)) x=(fixed(left)) y=(fixed(top)) width=(fixed(x(bar.value) - left)) height="18" rx="2" {}
                     @if let Some((low, high)) = bar.interval {
                         @let middle = fixed(top + 9.0);
                         line.whisker x1=(fixed(x(low))) x2=(fixed(x(high))) y1=(middle) y2=(middle) {}
@@ -105,9 +105,9 @@ pub fn curves(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> M
         (frame.open(title, html! {
             @for (index, series) in series.iter().enumerate() {
                 @let path: Vec<String> = series.points.iter().map(|(x, y, _)| format!("{},{}", fixed(frame.x(*x)), fixed(frame.y(*y)))).collect();
-                polyline class=(colour(index)) points=(path.join(" ")) {}
+                polyline class=(color(index)) points=(path.join(" ")) {}
                 @for (x, y, count) in &series.points {
-                    circle class=(colour(index)) cx=(fixed(frame.x(*x))) cy=(fixed(frame.y(*y))) r="3.5" {
+                    circle class=(color(index)) cx=(fixed(frame.x(*x))) cy=(fixed(frame.y(*y))) r="3.5" {
                         title { (format!("{}: {x:.0} → {y:.3} over {}", series.label, counted(*count, "query"))) }
                     }
                 }
@@ -127,7 +127,7 @@ pub fn reliability(title: &str, series: &[Series]) -> Markup {
             line.diagonal x1=(fixed(frame.x(0.0))) y1=(fixed(frame.y(0.0))) x2=(fixed(frame.x(1.0))) y2=(fixed(frame.y(1.0))) {}
             @for (index, series) in series.iter().enumerate() {
                 @for (x, y, count) in series.points.iter().filter(|(_, _, count)| *count > 0) {
-                    circle class=(colour(index)) cx=(fixed(frame.x(*x))) cy=(fixed(frame.y(*y))) r=(fixed(2.5 + 9.0 * (*count as f64 / most as f64).sqrt())) {
+                    circle class=(color(index)) cx=(fixed(frame.x(*x))) cy=(fixed(frame.y(*y))) r=(fixed(2.5 + 9.0 * (*count as f64 / most as f64).sqrt())) {
                         title { (format!("{}: {x:.2} is given, {y:.2} are so, {count} cases", series.label)) }
                     }
                 }
@@ -137,12 +137,12 @@ pub fn reliability(title: &str, series: &[Series]) -> Markup {
     }
 }
 
-/// Names of series with their colours.
+/// Names of series with their colors.
 fn legend<'a>(labels: impl Iterator<Item = &'a str>) -> Markup {
     html! {
         ul.legend {
             @for (index, label) in labels.enumerate() {
-                li { span class={ "swatch " (colour(index)) } {} (label) }
+                li { span class={ "swatch " (color(index)) } {} (label) }
             }
         }
     }

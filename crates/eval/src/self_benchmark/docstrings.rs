@@ -23,7 +23,7 @@ pub fn questions(functions: &Functions<'_>, extent: Extent) -> Questions {
             continue;
         }
         let Some(text) = question(&function.unit.doc, function.own_name(), extent) else {
-            questions.leave_out("documentation that is no question");
+            questions.leave_out("documentation that is not a question");
             continue;
         };
         if says_only(&text, function.own_name()) {

@@ -52,17 +52,8 @@ impl Manifest {
         })
     }
 
-    /// Whether a file was listed but could not be read.
-    pub fn is_unreadable(&self, path: &str) -> bool {
-        matches!(self.skip_reason(path), Some(SkipReason::Unreadable(_)))
-    }
-
-    /// Whether a file was listed and found to have too much text.
-    pub fn is_too_large(&self, path: &str) -> bool {
-        self.skip_reason(path) == Some(&SkipReason::TooLarge)
-    }
-
-    fn skip_reason(&self, path: &str) -> Option<&SkipReason> {
+    /// Why a listed file was not indexed.
+    pub fn skip_reason(&self, path: &str) -> Option<&SkipReason> {
         let found = self.skipped.binary_search_by(|file| file.path.as_str().cmp(path));
         found.ok().map(|index| &self.skipped[index].reason)
     }

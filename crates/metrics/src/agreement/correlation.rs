@@ -66,7 +66,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     ranks
 }
 
-/// Sorts, and gives the number of pairs that stood in the wrong order.
+/// Sorts, and returns the number of pairs that were in the wrong order.
 fn sort_counting_inversions(values: &mut [f64]) -> u64 {
     if values.len() < 2 {
         return 0;
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn values_worked_by_hand() {
-        // Centred: −1.5, −0.5, 0.5, 1.5 and −1, 0, −1, 2; products 1.5 + 0 − 0.5 + 3, squares 5 and 6.
+        // Centered: −1.5, −0.5, 0.5, 1.5 and −1, 0, −1, 2; products 1.5 + 0 − 0.5 + 3, squares 5 and 6.
         let (a, b) = ([1.0, 2.0, 3.0, 4.0], [0.0, 1.0, 0.0, 3.0]);
         assert_close(pearson(&a, &b), 4.0 / 30.0_f64.sqrt());
         // Ranks of b: 1.5, 3, 1.5, 4; centered −1, 0.5, −1, 1.5: products 1.5 − 0.25 − 0.5 + 2.25, squares 5 and 4.5.

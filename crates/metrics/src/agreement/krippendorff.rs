@@ -68,7 +68,7 @@ impl Ratings {
                 2.0 * (0..counts.len()).map(|a| counts[a] * of(a)).sum::<f64>()
             }
         };
-        // Of one value alone the rounded mean may leave a remainder.
+        // With a single value, the rounded mean may leave a remainder.
         let varied = counts.iter().filter(|count| **count > 0.0).count() > 1;
         Chance { disagreement: varied.then_some(disagreement), ..chance }
     }

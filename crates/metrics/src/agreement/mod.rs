@@ -153,7 +153,7 @@ fn value_index(distinct: &[f64], value: f64) -> usize {
     distinct.partition_point(|other| *other < value)
 }
 
-/// `part / whole`, unless there is nothing to divide by.
+/// `part / whole`, or `None` if `whole` is 0.
 fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole != 0.0).then(|| part / whole)
 }

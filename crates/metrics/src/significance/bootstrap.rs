@@ -271,11 +271,11 @@ mod tests {
                 mean_interval(&[&values], &bootstrap).unwrap()
             };
             let (narrow, wide) = (at(0.5), at(0.95));
-            let least = values.iter().copied().fold(1.0, f64::min);
-            let greatest = values.iter().copied().fold(0.0, f64::max);
-            prop_assert!(least - 1e-12 <= wide.low && wide.low <= narrow.low);
+            let minimum = values.iter().copied().fold(1.0, f64::min);
+            let maximum = values.iter().copied().fold(0.0, f64::max);
+            prop_assert!(minimum - 1e-12 <= wide.low && wide.low <= narrow.low);
             prop_assert!(narrow.low <= narrow.high && narrow.high <= wide.high);
-            prop_assert!(wide.high <= greatest + 1e-12);
+            prop_assert!(wide.high <= maximum + 1e-12);
         }
     }
 }

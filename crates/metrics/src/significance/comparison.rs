@@ -1,4 +1,4 @@
-//! Everything that is said about the difference between two methods.
+//! All statistics of the difference between two methods.
 
 use super::paired::mean_and_deviation;
 use super::{
@@ -42,7 +42,7 @@ pub struct CorrectedTest {
 }
 
 /// Compares the values of two methods over the same queries, in the same order. `n_planned` is the number of queries
-/// for which the least detectable difference is given, at the default [`Power`].
+/// for which the minimum detectable difference is given, at the default [`Power`].
 ///
 /// # Errors
 /// Without values, with a value that is not finite, or when there are more of one than of the other.

@@ -109,11 +109,11 @@ pub fn randomization(differences: &[f64], bootstrap: &Bootstrap) -> Test {
     let magnitudes: Vec<f64> =
         differences.iter().map(|value| value.abs()).filter(|value| *value > 0.0).collect();
     // Sums of the same values in another order differ in their last bits, and must not count as nearer.
-    let least = sum.abs() - 1e-12 * magnitudes.iter().sum::<f64>();
+    let threshold = sum.abs() - 1e-12 * magnitudes.iter().sum::<f64>();
     let n = magnitudes.len();
     let as_far = |signs: &mut dyn FnMut(usize) -> bool| {
         let signed = magnitudes.iter().enumerate().map(|(i, value)| if signs(i) { *value } else { -value });
-        signed.sum::<f64>().abs() >= least
+        signed.sum::<f64>().abs() >= threshold
     };
     let trials = 1_usize.checked_shl(n as u32).filter(|trials| n < 64 && *trials <= bootstrap.resamples);
     let p = if let Some(trials) = trials {
@@ -164,34 +164,34 @@ pub fn mcnemar(right: impl IntoIterator<Item = (bool, bool)>) -> McNemar {
             _ => {}
         }
     }
-    let (least, n) = (only_a.min(only_b), only_a + only_b);
+    let (smaller, n) = (only_a.min(only_b), only_a + only_b);
     if n == 0 {
         return McNemar { only_a, only_b, p: 1.0, chi_squared: 0.0, p_chi_squared: 1.0 };
     }
     let chi_squared = (only_a.abs_diff(only_b) as f64 - 1.0).powi(2) / n as f64;
     // The binomial distribution function by the incomplete beta function.
-    let at_most_least = 0.5_f64.ibeta((n - least) as f64, (least + 1) as f64);
+    let at_most_smaller = 0.5_f64.ibeta((n - smaller) as f64, (smaller + 1) as f64);
     McNemar {
         only_a,
         only_b,
-        p: (2.0 * at_most_least).min(1.0),
+        p: (2.0 * at_most_smaller).min(1.0),
         chi_squared,
         p_chi_squared: 2.0 * (-chi_squared.sqrt()).norm_cdf(),
     }
 }
 
 /// Corrects p-values for their number, in their order, so that the chance of one or more false findings stays below
-/// the level that they are compared with: the k-th least of n, from 0, times n − k, and at least those below it
+/// the level that they are compared with: the k-th smallest of n, from 0, times n − k, and at least those below it
 /// (Holm, *A Simple Sequentially Rejective Multiple Test Procedure*, 1979).
 #[must_use]
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut ascending: Vec<usize> = (0..p_values.len()).collect();
     ascending.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));
     let mut corrected = vec![0.0; p_values.len()];
-    let mut least: f64 = 0.0;
+    let mut maximum: f64 = 0.0;
     for (k, index) in ascending.into_iter().enumerate() {
-        least = least.max((p_values[index] * (p_values.len() - k) as f64).min(1.0));
-        corrected[index] = least;
+        maximum = maximum.max((p_values[index] * (p_values.len() - k) as f64).min(1.0));
+        corrected[index] = maximum;
     }
     corrected
 }
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(wilcoxon(&[0.2, -0.2, 0.5]), Test { statistic: 1.5, p: 2.0 * 3.0 / 8.0 });
         assert_eq!(wilcoxon(&[0.0, 0.0]), Test { statistic: 0.0, p: 1.0 });
         assert_eq!(wilcoxon(&[]), Test { statistic: 0.0, p: 1.0 });
-        // The least that 50 differences can have.
+        // The minimum for 50 differences.
         assert_eq!(wilcoxon(&[1.0; 50]).p, 2.0 / 50.0_f64.exp2());
     }
 

@@ -19,8 +19,8 @@ class quarry_report {
             return;
         }
         try {
-            String told = "@NONCE@ " + (left < 0 ? "m" : kind) + " " + line + "\n";
-            stream.write(told.getBytes(java.nio.charset.StandardCharsets.US_ASCII));
+            String report = "@NONCE@ " + (left < 0 ? "m" : kind) + " " + line + "\n";
+            stream.write(report.getBytes(java.nio.charset.StandardCharsets.US_ASCII));
         } catch (java.io.IOException problem) {
             stream = null;
         }

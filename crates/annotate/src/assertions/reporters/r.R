@@ -17,7 +17,7 @@ local({
   condition <- function(holding) {
     force(holding)
     function(line, value, end) {
-      # `stopifnot` takes several at once, and what is no truth value does not hold.
+      # `stopifnot` takes several conditions; a value that is not a truth value does not hold.
       holds <- (is.logical(value) || is.numeric(value)) && !anyNA(value) && all(as.logical(value) == holding)
       tell(if (holds) "h" else "f", line)
       value

@@ -92,8 +92,8 @@ impl LabelTable<'_> {
             for criterion in Criterion::ALL {
                 let people = self.voices(tests);
                 let mut ratings = self.ratings(&people, criterion);
-                let labelled = |column: &usize| ratings.iter().any(|row| row[*column].is_some());
-                let n_people = (0..people.len()).filter(labelled).count();
+                let labeled = |column: &usize| ratings.iter().any(|row| row[*column].is_some());
+                let n_people = (0..people.len()).filter(labeled).count();
                 ratings.retain(|row| row.iter().flatten().count() > 1);
                 if ratings.is_empty() {
                     continue;

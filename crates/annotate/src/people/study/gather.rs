@@ -187,8 +187,8 @@ impl Scales {
 pub fn gather(ledgers: &[&Ledger], judges: &[StudiedJudge<'_>]) -> Result<StudyData, AnnotateError> {
     let (mut gathered, mut pairs) = (StudyData::default(), Pairs::default());
     let mut annotators: BTreeMap<Annotator, Vec<(usize, Label)>> = BTreeMap::new();
-    let labelled = ledgers.iter().map(|ledger| ledger.labelled()).collect::<Result<Vec<_>, _>>()?;
-    let PeopleLabels { guidelines, said } = PeopleLabels::joined(labelled);
+    let labeled = ledgers.iter().map(|ledger| ledger.labeled()).collect::<Result<Vec<_>, _>>()?;
+    let PeopleLabels { guidelines, said } = PeopleLabels::joined(labeled);
     let ids: BTreeSet<&str> = said.iter().filter_map(|said| said.pair.as_deref()).collect();
     // The judges go first, so that pairs are in the order of their files.
     for judge in judges {

@@ -1,9 +1,9 @@
-//! Parquet files, as Hugging Face has data sets: the columns that a format has fields for, some rows at a time.
+//! Parquet files, as Hugging Face has data sets: the columns that a format has fields for, in batches of rows.
 //!
-//! The `parquet` crate knows the schema and decodes values. It trusts a file more than a stranger's file deserves, so
-//! its metadata are walked before ([`thrift`]), and its pages are read and unpacked here ([`pages`]): neither a page
-//! nor a list nor a dictionary can take more memory than has been set aside for it. Where a damaged page still makes
-//! a decoder panic, the row is refused; nothing of the decoder is used afterwards.
+//! The `parquet` crate reads the schema and decodes values. It trusts files too much for untrusted input, so the
+//! metadata are checked first ([`thrift`]), and the pages are read and decompressed here ([`pages`]): no page, list or
+//! dictionary can use more memory than its limit. If a damaged page still makes a decoder panic, the row is refused,
+//! and the decoder is not used again.
 
 mod pages;
 mod thrift;
@@ -55,7 +55,7 @@ pub(super) fn for_each_row(
         line_at(number).error(
             "a Parquet file that is whole, unpacked or packed by Snappy, gzip or Zstandard",
             what,
-            "get the file again, or write it anew with pandas: read_parquet(...).to_parquet(...)",
+            "get the file again, or rewrite it with pandas: read_parquet(...).to_parquet(...)",
         )
     };
     let mut file = File::open(path).map_err(|source| FormatError::Read { path: path.to_owned(), source })?;
@@ -99,7 +99,7 @@ pub(super) fn for_each_row(
     Ok(())
 }
 
-/// Runs the decoder. Pages whose contents contradict each other can make it panic, as they should not.
+/// Runs the decoder. Inconsistent pages can make it panic, which is caught.
 fn guarded<T>(decode: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
     catch_unwind(AssertUnwindSafe(decode))
         .unwrap_or_else(|_| Err(ParquetError::General("pages that contradict themselves".into())))
@@ -127,7 +127,7 @@ fn metadata(file: &mut File) -> ParquetResult<ParquetMetaData> {
     ParquetMetaDataReader::decode_metadata(&bytes)
 }
 
-/// Where the values of a field stand.
+/// The column that holds the values of a field.
 enum Column {
     Absent,
     Nested,
@@ -159,7 +159,7 @@ impl Columns {
         Self(fields.iter().map(of_field).collect())
     }
 
-    /// A field that every record has, and this file has no column for.
+    /// A required field for which this file has no column.
     fn missing<'f>(&self, fields: &'f [Field]) -> Option<&'f Field> {
         let mut both = fields.iter().zip(&self.0);
         both.find(|(field, column)| field.required && matches!(column, Column::Absent))
@@ -180,7 +180,7 @@ impl Columns {
     }
 }
 
-/// Some rows of a column.
+/// A batch of rows of a column.
 struct Reader {
     decoder: ColumnReader,
     max_definition: i16,
@@ -193,7 +193,7 @@ struct Reader {
     values: Values,
 }
 
-/// Values that are there. Texts share the memory of their page.
+/// Present values. Texts share the memory of their page.
 enum Values {
     Texts(Vec<ByteArray>),
     Others(Vec<Value<'static>>),

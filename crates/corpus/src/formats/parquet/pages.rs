@@ -1,4 +1,4 @@
-//! The pages of a column, unpacked within bounds that hold whatever a file claims.
+//! The pages of a column, decompressed within limits that do not depend on what the file claims.
 
 use super::thrift::Compact;
 use parquet::basic::{Compression, Encoding};
@@ -10,7 +10,7 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Maximum bytes of a page, packed or not. Writers end a page at about 1 MiB.
+/// Maximum bytes of a page, compressed or not. Writers end a page at about 1 MiB.
 const MAX_PAGE_BYTES: usize = 256 << 20;
 /// Maximum bytes of a dictionary, which takes ten times as much when it is decoded. Writers end it at about 1 MiB.
 const MAX_DICTIONARY_BYTES: usize = 16 << 20;
@@ -27,11 +27,11 @@ pub(super) struct Pages {
     has_definitions: bool,
     has_repetitions: bool,
     has_dictionary: bool,
-    /// Values that may still be decoded, where pages of many short lists could hold any number.
+    /// Number of values that may still be decoded, since pages of many short lists could hold any number.
     pub(super) budget: Arc<AtomicUsize>,
 }
 
-/// What is wanted of a page header.
+/// The fields of a page header that are used.
 #[derive(Default)]
 struct Header {
     kind: i64,
@@ -85,7 +85,7 @@ impl Header {
     }
 }
 
-/// The encodings whose decoders hold at most what is asked of them.
+/// The encodings whose decoders allocate no more than they are asked to decode.
 fn encoding(number: i64) -> Result<Encoding> {
     match number {
         0 => Ok(Encoding::PLAIN),
@@ -97,7 +97,7 @@ fn encoding(number: i64) -> Result<Encoding> {
     }
 }
 
-/// How levels are encoded; without levels, files say anything.
+/// How levels are encoded; without levels, files may name any encoding.
 fn level_encoding(number: i64, has_levels: bool) -> Result<Encoding> {
     if has_levels { encoding(number) } else { Ok(Encoding::RLE) }
 }
@@ -122,7 +122,7 @@ impl Pages {
         })
     }
 
-    /// The header of the next page and what follows it, as it is in the file.
+    /// The header of the next page, and the bytes after it as they are in the file.
     fn next_packed(&mut self) -> Result<(Header, Vec<u8>)> {
         let mut file = &*self.file;
         file.seek(SeekFrom::Start(self.position))?;
@@ -222,7 +222,7 @@ impl Pages {
         Ok(bytes)
     }
 
-    /// A data page of the second version: levels, which are never packed, before values.
+    /// A data page of the second version: levels, which are never compressed, before values.
     fn second_version(&self, header: &Header, packed: &[u8]) -> Result<Page> {
         let [definitions, repetitions] = header.levels_length;
         let in_levels = definitions as usize + repetitions as usize;
@@ -260,7 +260,7 @@ impl PageReader for Pages {
         self.page()
     }
 
-    /// Without an index of pages nothing is known of the next one.
+    /// Without an index of pages, nothing is known about the next one.
     fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
         Err(wrong("pages are read one after the other"))
     }
@@ -269,7 +269,7 @@ impl PageReader for Pages {
         self.next_packed().map(drop)
     }
 
-    /// A record may go on in the next page, except the last.
+    /// A record may continue in the next page, except in the last one.
     fn at_record_boundary(&mut self) -> Result<bool> {
         Ok(self.position >= self.end)
     }

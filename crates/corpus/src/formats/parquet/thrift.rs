@@ -1,7 +1,7 @@
-//! As much of Thrift's compact protocol as a page header takes, and a walk over any other structure.
+//! The part of Thrift's compact protocol that page headers use, and a walk over any other structure.
 //!
-//! The `parquet` crate reads these too, but reserves memory for what a damaged header claims, and recurses as deep as
-//! a schema says: neither can be caught. Here nothing is reserved, and nesting is bounded.
+//! The `parquet` crate reads these too, but allocates what a damaged header claims, and recurses as deep as a schema
+//! claims; neither failure can be caught. Here nothing is allocated in advance, and nesting is bounded.
 
 use std::io::{self, Read};
 
@@ -62,8 +62,8 @@ impl<R: Read> Compact<R> {
         Ok((head & 15, size))
     }
 
-    /// Calls `each` with the number and the type of every field of a structure; it reads the value and says so, or
-    /// has it skipped.
+    /// Calls `each` with the number and type of every field of a structure. It returns whether it read the value, which
+    /// is skipped otherwise.
     pub(super) fn structure(
         &mut self,
         each: &mut dyn FnMut(&mut Self, i64, u8) -> io::Result<bool>,
@@ -130,7 +130,7 @@ impl<R: Read> Compact<R> {
     }
 }
 
-/// Whether the metadata of a file are complete, and their schema such as can be taken apart by recursion.
+/// Checks that the metadata of a file are complete, and that their schema can be traversed recursively.
 pub(super) fn check_metadata(bytes: &[u8]) -> io::Result<()> {
     const SCHEMA: i64 = 2;
     const N_CHILDREN: i64 = 5;

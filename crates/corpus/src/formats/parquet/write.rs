@@ -1,4 +1,4 @@
-//! Writing a table: a column for each field of a format, not packed, some rows at a time.
+//! Writes a table: a column for each field of a format, uncompressed, in groups of rows.
 
 use super::super::row::{Kind, Value};
 use super::super::{Field, Format};
@@ -12,7 +12,7 @@ use parquet::schema::types::{Type, TypePtr};
 use std::fs::File;
 use std::sync::Arc;
 
-/// Bytes of texts, and rows, that wait for their group to be written.
+/// Maximum bytes of text, and rows, that are buffered before their group is written.
 const GROUP_BYTES: usize = 32 << 20;
 const GROUP_ROWS: usize = 100_000;
 
@@ -24,7 +24,7 @@ pub(crate) struct TableWriter {
     n_bytes: usize,
 }
 
-/// Values of a column that wait, and for each of them how much of it is there: Parquet's definition levels.
+/// Buffered values of a column with their definition levels, by which Parquet marks missing values.
 enum Column {
     Text(Vec<ByteArray>, Vec<i16>),
     Whole(Vec<i64>, Vec<i16>),
@@ -39,7 +39,7 @@ const EMPTY_LIST: i16 = 1;
 const ELEMENT: i16 = 3;
 
 impl TableWriter {
-    /// Begins a file.
+    /// Starts a file.
     pub(crate) fn new(file: File, format: &'static Format) -> ParquetResult<Self> {
         let fields = format.fields.iter().map(column_type).collect::<ParquetResult<_>>()?;
         let schema = Type::group_type_builder("schema").with_fields(fields).build()?;
@@ -71,7 +71,7 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Ends the file, and gives it back.
+    /// Finishes the file and returns it.
     pub(crate) fn finish(mut self) -> ParquetResult<File> {
         if self.n_rows > 0 {
             self.write_group()?;
@@ -119,7 +119,7 @@ impl Column {
         }
     }
 
-    /// Adds a value; the number of its bytes, about.
+    /// Adds a value; returns its approximate number of bytes.
     fn push(&mut self, value: &Value<'_>) -> ParquetResult<usize> {
         let text = |text: &str| ByteArray::from(text.as_bytes().to_vec());
         let there = i16::from(!matches!(value, Value::Absent | Value::Other(_)));

@@ -10,6 +10,7 @@ use quarry_source::{
 };
 
 use crate::calls::head;
+use crate::comments::{CommentBlock, comment_blocks, comment_blocks_as_released};
 use crate::record::{CodeKind, CodeRecord, id_of};
 
 /// Where a file comes from.
@@ -143,6 +144,26 @@ pub(crate) fn snippet_record(origin: &Origin, language: Language, text: &str) ->
         code: text.to_owned(),
         ..bare_record(origin, language, [1, n_lines], text.to_owned())
     }
+}
+
+/// Comments with the code below them, as StatCodeSearch has them.
+pub(crate) fn block_records(
+    origin: &Origin,
+    language: Language,
+    text: &[u8],
+    as_released: bool,
+) -> Vec<CodeRecord> {
+    let blocks = match as_released {
+        true => comment_blocks_as_released(text),
+        false => comment_blocks(language, text),
+    };
+    let record = |CommentBlock { comment, code, start_line, end_line }| CodeRecord {
+        kind: CodeKind::Block,
+        documentation: comment,
+        ..bare_record(origin, language, [start_line, end_line], code)
+    };
+    let of_code = |record: CodeRecord| CodeRecord { code: record.whole.clone(), ..record };
+    blocks.into_iter().map(record).map(of_code).collect()
 }
 
 /// A record of which nothing is known but its place and its text.

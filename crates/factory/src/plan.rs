@@ -1,6 +1,7 @@
 //! Plans: what a data set is made of, and how.
 
 mod locate;
+mod projects;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -92,6 +93,29 @@ pub(crate) struct SourcePlan {
     /// Its license, as an SPDX expression.
     #[serde(default)]
     pub(crate) license: Option<String>,
+    /// What is read out of its files.
+    #[serde(default)]
+    pub(crate) units: Units,
+    /// Whether comments are read with the faults of what was released.
+    #[serde(default)]
+    pub(crate) as_released: bool,
+    /// A table of projects, each the directory of its name in the source, with their licenses.
+    #[serde(default)]
+    pub(crate) projects: Option<PathBuf>,
+    /// What that table says.
+    #[serde(skip)]
+    pub(crate) project_licenses: Option<BTreeMap<String, String>>,
+}
+
+/// What is read out of source files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Units {
+    /// Functions and methods.
+    #[default]
+    Functions,
+    /// Comments with the code below them, as in StatCodeSearch.
+    Comments,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -358,6 +382,12 @@ impl Plan {
         };
         for (number, source) in sources.iter_mut().enumerate() {
             resolve([At::Key("sources"), At::Item(number), At::Key("path")], &mut source.path)?;
+            if let Some(projects) = &mut source.projects {
+                let at = [At::Key("sources"), At::Item(number), At::Key("projects")];
+                resolve(at, projects)?;
+                let licenses = projects::read(projects).map_err(|problem| wrong(at, problem))?;
+                source.project_licenses = Some(licenses);
+            }
         }
         for (number, query) in queries.iter_mut().enumerate() {
             if let Some(path) = &mut query.path {

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::error::FactoryError;
 use crate::jsonl::Writer;
-use crate::plan::{SourceKind, SourcePlan};
+use crate::plan::{SourceKind, SourcePlan, Units};
 use crate::record::CodeRecord;
 use crate::step::Step;
 
@@ -55,6 +55,9 @@ struct Identity<'p> {
     license: Option<&'p str>,
     commit: Option<&'p str>,
     tests: bool,
+    units: Units,
+    as_released: bool,
+    project_licenses: Option<&'p BTreeMap<String, String>>,
     /// Stands for all that is read.
     content: &'p str,
 }
@@ -91,6 +94,9 @@ impl<'p> Opened<'p> {
             license: self.plan.license.as_deref(),
             commit: self.content.commit(),
             tests: self.tests,
+            units: self.plan.units,
+            as_released: self.plan.as_released,
+            project_licenses: self.plan.project_licenses.as_ref(),
             content: self.content.hash(),
         };
         Step::new(format!("source {}", self.plan.name), VERSION, &identity, &[])

@@ -6,8 +6,8 @@ use rayon::prelude::*;
 
 use super::{Counts, TakeRecord};
 use crate::error::FactoryError;
-use crate::function::{Origin, extract_records};
-use crate::plan::SourcePlan;
+use crate::function::{Origin, block_records, extract_records};
+use crate::plan::{SourcePlan, Units};
 use crate::record::CodeRecord;
 
 /// Files that are in memory at the same time, and their length.
@@ -50,14 +50,23 @@ impl Reading<'_> {
         let bytes = content.text.bytes();
         // Of languages that share an ending, the text tells which it is.
         let language = language_for(path.as_ref(), bytes).unwrap_or(language);
-        let origin = Origin {
-            source: self.plan.name.clone(),
-            repository: self.plan.repository.clone().unwrap_or_else(|| self.plan.name.clone()),
+        let plan = self.plan;
+        let mut origin = Origin {
+            source: plan.name.clone(),
+            repository: plan.repository.clone().unwrap_or_else(|| plan.name.clone()),
             commit: self.commit.clone(),
             path: path.to_owned(),
-            license: self.plan.license.clone(),
+            license: plan.license.clone(),
         };
-        File::Read { records: extract_records(&origin, language, &content.text), bytes: bytes.len() }
+        if let (Some(licenses), Some((project, _))) = (&plan.project_licenses, path.split_once('/')) {
+            origin.repository = project.to_owned();
+            origin.license = licenses.get(project).cloned().or(origin.license);
+        }
+        let records = match plan.units {
+            Units::Functions => extract_records(&origin, language, &content.text),
+            Units::Comments => block_records(&origin, language, bytes, plan.as_released),
+        };
+        File::Read { records, bytes: bytes.len() }
     }
 }
 

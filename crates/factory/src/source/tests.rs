@@ -10,15 +10,26 @@ use crate::record::CodeKind;
 
 /// A source of a kind; what is found in it.
 fn read(kind: SourceKind, path: PathBuf) -> Result<(Vec<CodeRecord>, Counts), FactoryError> {
-    let plan = SourcePlan {
+    read_by(&plan_of(kind, path))
+}
+
+fn plan_of(kind: SourceKind, path: PathBuf) -> SourcePlan {
+    SourcePlan {
         name: "s".into(),
         kind,
         path,
         revision: None,
         repository: None,
         license: Some("MIT".into()),
-    };
-    let opened = Opened::open(&plan, false)?;
+        units: Units::Functions,
+        as_released: false,
+        projects: None,
+        project_licenses: None,
+    }
+}
+
+fn read_by(plan: &SourcePlan) -> Result<(Vec<CodeRecord>, Counts), FactoryError> {
+    let opened = Opened::open(plan, false)?;
     let mut records = Vec::new();
     let counts = opened.content.read(&mut |record| {
         records.push(record);
@@ -347,4 +358,43 @@ fn accepted_answers_of_stack_exchange_are_snippets() {
     fs::write(&path, "title,body\n").unwrap();
     let error = read(SourceKind::StackExchange, path).unwrap_err().to_string();
     assert!(error.contains("expected the rows of a Posts.xml, found none"), "{error}");
+}
+
+#[test]
+fn projects_have_licenses_of_their_own_and_comments_are_units() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = "# Load the data\nd <- read.csv('a')\n# Fit a t-test\nt.test(d)\n";
+    for path in ["ab12c/code/run.R", "de34f/run.R"] {
+        let path = directory.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, script).unwrap();
+    }
+    let licenses = [("ab12c".to_owned(), "CC0-1.0".to_owned())].into();
+    let plan = SourcePlan {
+        license: None,
+        units: Units::Comments,
+        as_released: true,
+        project_licenses: Some(licenses),
+        ..plan_of(SourceKind::Directory, directory.path().to_owned())
+    };
+    let (records, _) = read_by(&plan).unwrap();
+    let found: Vec<_> = (records.iter())
+        .map(|record| (record.repository.as_str(), record.license.as_deref(), record.documentation.as_str()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("ab12c", Some("CC0-1.0"), "Load the data"),
+            ("ab12c", Some("CC0-1.0"), "Fit a ttest"),
+            ("de34f", None, "Load the data"),
+            ("de34f", None, "Fit a ttest"),
+        ]
+    );
+    assert!(records.iter().all(|record| record.kind == CodeKind::Block && record.code == record.whole));
+    assert_eq!(
+        (records[0].code.as_str(), records[0].start_line, records[0].end_line),
+        ("d <- read.csv('a')", 1, 2)
+    );
+    // The same text at another place is another record.
+    assert_ne!(records[0].id, records[2].id);
 }

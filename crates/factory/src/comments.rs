@@ -1,0 +1,316 @@
+//! Comments with the code below them, as StatCodeSearch has them of R scripts (GenCodeSearchNet, 2023, section 3).
+
+use std::borrow::Cow;
+
+use quarry_source::Language;
+
+/// Languages with comments that begin with `#`, and with `//`.
+const NUMBER_SIGN: [&str; 9] = ["r", "python", "ruby", "bash", "julia", "elixir", "powershell", "nix", "hcl"];
+const SLASHES: [&str; 18] = [
+    "c",
+    "cpp",
+    "csharp",
+    "dart",
+    "go",
+    "groovy",
+    "java",
+    "javascript",
+    "kotlin",
+    "objectivec",
+    "php",
+    "protobuf",
+    "rust",
+    "scala",
+    "solidity",
+    "swift",
+    "tsx",
+    "typescript",
+];
+
+/// Words that a comment must have.
+const MIN_WORDS: usize = 2;
+
+/// A comment with the code below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommentBlock {
+    /// What the comment says, without markers.
+    pub comment: String,
+    /// The code up to the next comment.
+    pub code: String,
+    /// First line of the comment, 1-based.
+    pub start_line: u32,
+    /// Last line of the code, 1-based.
+    pub end_line: u32,
+}
+
+/// What comments of a language begin with; `None` where that is not known.
+fn marker(language: Language) -> Option<&'static str> {
+    let name = language.name();
+    if NUMBER_SIGN.contains(&name) {
+        return Some("#");
+    }
+    SLASHES.contains(&name).then_some("//")
+}
+
+/// Comments and code as the published notebook takes them from R scripts, whatever the language:
+///
+/// - each byte is a character, and blank lines do not count;
+/// - where `library(` occurs anywhere, everything before the first line that begins with it is ignored, as are all lines
+///   that begin with it; where none does, everything is;
+/// - consecutive comment lines are joined with spaces, and all `#`, `-` and `=` are deleted from them;
+/// - a comment has two words of letters or more; the code below one that has not is dropped with it;
+/// - code is stripped lines joined with spaces; equal comments in a file are one, with the code of both.
+///
+/// Comments without code are left out.
+#[must_use]
+pub fn comment_blocks_as_released(bytes: &[u8]) -> Vec<CommentBlock> {
+    let text = latin1(bytes);
+    let mut lines: Vec<(u32, &str)> =
+        (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()).collect();
+    if text.contains("library(") {
+        let first = lines.iter().position(|(_, line)| line.starts_with("library("));
+        lines.drain(..first.unwrap_or(lines.len()));
+        lines.retain(|(_, line)| !line.starts_with("library("));
+    }
+    let mut blocks: Vec<CommentBlock> = Vec::new();
+    // The block that code belongs to, if its comment has words enough.
+    let mut current: Option<usize> = None;
+    let mut lines = lines.into_iter().peekable();
+    while let Some((number, line)) = lines.next() {
+        let line = line.trim();
+        if !line.starts_with('#') {
+            if let Some(block) = current.and_then(|current| blocks.get_mut(current)) {
+                if !block.code.is_empty() {
+                    block.code.push(' ');
+                }
+                block.code.push_str(line);
+                block.end_line = number;
+            }
+            continue;
+        }
+        let mut comment = line.to_owned();
+        while let Some((_, next)) = lines.next_if(|(_, next)| next.trim_start().starts_with('#')) {
+            comment = format!("{comment} {}", next.trim());
+        }
+        comment.retain(|c| !matches!(c, '#' | '-' | '='));
+        let comment = comment.trim();
+        current = has_words(comment).then(|| {
+            blocks.iter().position(|block| block.comment == comment).unwrap_or_else(|| {
+                blocks.push(CommentBlock {
+                    comment: comment.to_owned(),
+                    code: String::new(),
+                    start_line: number,
+                    end_line: number,
+                });
+                blocks.len() - 1
+            })
+        });
+    }
+    blocks.retain(|block| !block.code.is_empty());
+    blocks
+}
+
+/// The same without its faults, in every language whose comments begin with `#` or `//`; none in others:
+///
+/// - texts are UTF-8, or else Latin-1;
+/// - code before the first `library(` counts; lines that load packages are part of the code;
+/// - comment lines are joined if no blank line is between them; markers and lines of `-`, `=` and the like are removed
+///   at the ends of lines, and stay within words and formulas;
+/// - code keeps its lines, without the indentation that all have; equal comments stay apart.
+#[must_use]
+pub fn comment_blocks(language: Language, bytes: &[u8]) -> Vec<CommentBlock> {
+    let Some(marker) = marker(language) else { return Vec::new() };
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => Cow::Owned(latin1(bytes)),
+    };
+    let is_comment = |line: &str| line.trim_start().starts_with(marker) && !line.starts_with("#!");
+    let mut blocks = Vec::new();
+    let mut lines = (1_u32..).zip(text.lines()).peekable();
+    while let Some((start_line, line)) = lines.next() {
+        if !is_comment(line) {
+            continue;
+        }
+        let mut parts = vec![plain(line, marker)];
+        while let Some((_, next)) = lines.next_if(|(_, next)| is_comment(next)) {
+            parts.push(plain(next, marker));
+        }
+        parts.retain(|part| !part.is_empty());
+        let comment = parts.join(" ");
+        let (mut code, mut end_line) = (Vec::new(), start_line);
+        while let Some((number, next)) = lines.next_if(|(_, next)| !is_comment(next)) {
+            code.push(next);
+            if !next.trim().is_empty() {
+                end_line = number;
+            }
+        }
+        let code = without_indentation(&code);
+        if has_words(&comment) && !code.is_empty() {
+            blocks.push(CommentBlock { comment, code, start_line, end_line });
+        }
+    }
+    blocks
+}
+
+fn latin1(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| char::from(*byte)).collect()
+}
+
+fn has_words(comment: &str) -> bool {
+    comment.split_whitespace().filter(|word| word.chars().all(char::is_alphabetic)).count() >= MIN_WORDS
+}
+
+/// A comment line without its marker and what decorates it.
+fn plain<'l>(line: &'l str, marker: &str) -> &'l str {
+    let is_decoration =
+        |c: char| c.is_whitespace() || matches!(c, '#' | '-' | '=' | '*' | '~' | '_' | '/' | '!' | '\'');
+    let text = line.trim_start().trim_start_matches(marker).trim_start_matches(is_decoration);
+    text.trim_end_matches(|c: char| is_decoration(c) && c != '!' && c != '\'')
+}
+
+/// Lines without the indentation that all have, and without blank ones at the ends.
+fn without_indentation(lines: &[&str]) -> String {
+    let is_blank = |line: &&&str| line.trim().is_empty();
+    let indentation =
+        lines.iter().filter(|line| !is_blank(line)).map(|line| line.len() - line.trim_start().len());
+    let indentation = indentation.min().unwrap_or(0);
+    let begin = lines.iter().take_while(is_blank).count();
+    let end = lines.len() - lines.iter().rev().take_while(is_blank).count();
+    let inner = lines.get(begin..end).unwrap_or_default();
+    let inner: Vec<&str> =
+        inner.iter().map(|line| line.get(indentation..).unwrap_or_default().trim_end()).collect();
+    inner.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_source::language_named;
+
+    use super::*;
+
+    #[track_caller]
+    fn released(script: &[u8], expected: &[(&str, &str)]) {
+        let found = comment_blocks_as_released(script);
+        let found: Vec<(&str, &str)> =
+            found.iter().map(|block| (block.comment.as_str(), block.code.as_str())).collect();
+        assert_eq!(found, expected, "{}", String::from_utf8_lossy(script));
+    }
+
+    #[track_caller]
+    fn fixed(language: &str, script: &[u8], expected: &[(&str, &str)]) {
+        let found = comment_blocks(language_named(language).unwrap(), script);
+        let found: Vec<(&str, &str)> =
+            found.iter().map(|block| (block.comment.as_str(), block.code.as_str())).collect();
+        assert_eq!(found, expected, "{}", String::from_utf8_lossy(script));
+    }
+
+    #[test]
+    fn each_byte_is_a_character_as_released() {
+        let script = "# Größe der Stichprobe\nn <- 3\n".as_bytes();
+        released(script, &[("GrÃ¶Ã\u{9f}e der Stichprobe", "n <- 3")]);
+        fixed("r", script, &[("Größe der Stichprobe", "n <- 3")]);
+        // Latin-1 stays readable in both.
+        let script = b"# Gr\xf6\xdfe der Stichprobe\nn <- 3\n";
+        released(script, &[("Größe der Stichprobe", "n <- 3")]);
+        fixed("r", script, &[("Größe der Stichprobe", "n <- 3")]);
+    }
+
+    #[test]
+    fn blank_lines_do_not_count_as_released() {
+        let script = b"# Load the data\n\n# of all schools\n\nd <- read.csv('a')\n\n  \nsummary(d)\n";
+        released(script, &[("Load the data  of all schools", "d <- read.csv('a') summary(d)")]);
+        fixed("r", script, &[("of all schools", "d <- read.csv('a')\n\n\nsummary(d)")]);
+    }
+
+    #[test]
+    fn what_is_before_the_first_library_is_ignored_as_released() {
+        let script =
+            b"# Set the seed\nset.seed(1)\nlibrary(dplyr)\n# Fit the model\nlibrary(lme4)\nm <- lm(y ~ x)\n";
+        released(script, &[("Fit the model", "m <- lm(y ~ x)")]);
+        fixed(
+            "r",
+            script,
+            &[
+                ("Set the seed", "set.seed(1)\nlibrary(dplyr)"),
+                ("Fit the model", "library(lme4)\nm <- lm(y ~ x)"),
+            ],
+        );
+        // It occurs, but no line begins with it.
+        let script = b"# Fit the model\nif (TRUE) library(lme4)\nm <- lm(y ~ x)\n";
+        released(script, &[]);
+        fixed("r", script, &[("Fit the model", "if (TRUE) library(lme4)\nm <- lm(y ~ x)")]);
+    }
+
+    #[test]
+    fn signs_are_deleted_from_comments_as_released() {
+        let script = b"#### Paired t-test: p = .05 ####\n#-----\n# Welch's\nt.test(a, b)\n";
+        released(script, &[("Paired ttest: p  .05    Welch's", "t.test(a, b)")]);
+        fixed("r", script, &[("Paired t-test: p = .05 Welch's", "t.test(a, b)")]);
+    }
+
+    #[test]
+    fn comments_have_two_words_and_the_code_of_others_is_dropped() {
+        let script = b"x <- 1\n# 1.\ny <- 2\n# Plot 2 means\nplot(x)\n# Model\nlm(y)\n# Two words\n";
+        let expected = &[("Plot 2 means", "plot(x)")];
+        released(script, expected);
+        fixed("r", script, expected);
+    }
+
+    #[test]
+    fn lines_are_stripped_and_joined_as_released() {
+        let script =
+            b"f <- function(x) {\n  # Scale the values\n  y <- x / 2 # half\n  if (y > 1) {\n    y\n  }\n}\n";
+        released(script, &[("Scale the values", "y <- x / 2 # half if (y > 1) { y } }")]);
+        fixed("r", script, &[("Scale the values", "  y <- x / 2 # half\n  if (y > 1) {\n    y\n  }\n}")]);
+    }
+
+    #[test]
+    fn equal_comments_are_one_as_released() {
+        let script = b"# Plot the means\nplot(a)\n# Fit a model\nlm(a)\n# Plot the means\nplot(b)\n";
+        released(script, &[("Plot the means", "plot(a) plot(b)"), ("Fit a model", "lm(a)")]);
+        fixed(
+            "r",
+            script,
+            &[("Plot the means", "plot(a)"), ("Fit a model", "lm(a)"), ("Plot the means", "plot(b)")],
+        );
+    }
+
+    #[test]
+    fn other_languages_have_their_own_marker() {
+        let go = b"func f() {\n\t// Open the file,\n\t// which may be missing.\n\tg()\n\n\t/// Close it again\n\th()\n}\n";
+        fixed("go", go, &[("Open the file, which may be missing.", "g()"), ("Close it again", "\th()\n}")]);
+        fixed(
+            "python",
+            b"#!/usr/bin/env python of mine\nx = 1\n# Add one more\nx += 1\n",
+            &[("Add one more", "x += 1")],
+        );
+        fixed(
+            "c",
+            b"#include <a.h>\n// Return the sum\nreturn a + b;\n",
+            &[("Return the sum", "return a + b;")],
+        );
+        assert!(comment_blocks(language_named("markdown").unwrap(), b"# A title of mine\ntext\n").is_empty());
+        let found = comment_blocks(language_named("go").unwrap(), go);
+        assert_eq!((found[0].start_line, found[0].end_line, found[1].start_line), (2, 4, 6));
+    }
+
+    #[test]
+    fn markers_are_of_languages_that_are_known() {
+        for name in [
+            "r",
+            "python",
+            "ruby",
+            "bash",
+            "c",
+            "cpp",
+            "go",
+            "java",
+            "javascript",
+            "typescript",
+            "tsx",
+            "rust",
+        ] {
+            assert!(marker(language_named(name).unwrap()).is_some(), "{name}");
+        }
+    }
+}

@@ -197,6 +197,7 @@ impl Build<'_> {
                     pool: &at_pool,
                     queries: &at_queries,
                     splits: &at_splits,
+                    labels: &at_labels,
                     written: &at_written,
                 };
                 export::write(export, &plan.splits, &inputs, (step, workspace))

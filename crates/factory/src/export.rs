@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::error::FactoryError;
 use crate::jsonl::{self, Writer};
-use crate::labels::PAIRS_FILE;
+use crate::labels::{GENERATED, PAIRS_FILE};
 use crate::plan::{ExportPlan, SplitPlan, TRAINING_PAIRS};
 use crate::pool::{POOL, PoolReader};
 use crate::query::QUERIES;
@@ -80,8 +80,24 @@ pub(crate) struct Inputs<'i> {
     pub(crate) pool: &'i Path,
     pub(crate) queries: &'i Path,
     pub(crate) splits: &'i Path,
+    pub(crate) labels: &'i Path,
     /// Queries that a model wrote, with summaries.
     pub(crate) written: &'i [PathBuf],
+}
+
+impl Inputs<'_> {
+    /// Codes that are not of the pool, since they were written for queries that nothing answers.
+    fn generated(&self) -> Result<Vec<CodeRecord>, FactoryError> {
+        let path = self.labels.join(GENERATED);
+        if path.exists() { jsonl::read_all(&path) } else { Ok(Vec::new()) }
+    }
+
+    /// Finds all codes by their ids.
+    fn codes(&self) -> Result<PoolReader, FactoryError> {
+        let mut codes = PoolReader::open(self.pool)?;
+        codes.add(self.generated()?);
+        Ok(codes)
+    }
 }
 
 /// Writes one export to a step's directory.
@@ -168,11 +184,13 @@ fn write_corpus(inputs: &Inputs<'_>, workspace: &Path, numbered: bool) -> Result
     let [corpus, queries] = ["corpus.jsonl", "queries.jsonl"].map(|name| workspace.join(name));
     let mut writer = Writer::create(&corpus)?;
     let mut number = 0;
-    jsonl::for_each(&inputs.pool.join(POOL), &mut |record: CodeRecord, _| {
+    let mut write = |record: CodeRecord| {
         let id = if numbered { number.to_string() } else { record.id };
         number += 1;
         writer.write(&json!({"_id": id, "title": "", "text": record.code, "language": record.language}))
-    })?;
+    };
+    jsonl::for_each(&inputs.pool.join(POOL), &mut |record: CodeRecord, _| write(record))?;
+    inputs.generated()?.into_iter().try_for_each(write)?;
     writer.finish()?;
     let mut writer = Writer::create(&queries)?;
     let mut number = 0;
@@ -196,7 +214,7 @@ fn write_part(
     if !numbered {
         return Ok(Source::open(&path, query_code::PAIRS.name)?);
     }
-    let mut codes = PoolReader::open(inputs.pool)?;
+    let mut codes = inputs.codes()?;
     let mut queries: HashMap<String, usize> = HashMap::new();
     jsonl::for_each(&inputs.queries.join(QUERIES), &mut |query: QueryRecord, _| {
         queries.insert(query.id, queries.len());
@@ -253,7 +271,7 @@ fn write_training_pairs(
     inputs: &Inputs<'_>,
     step: &Path,
 ) -> Result<BTreeMap<String, u64>, FactoryError> {
-    let mut pool = PoolReader::open(inputs.pool)?;
+    let mut pool = inputs.codes()?;
     let mut counts = BTreeMap::new();
     for part in parts {
         let name = format!("{part}.jsonl");

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::atomic::AtomicBool;
 
+use quarry_annotate::ledger::GeneratedCode;
 use quarry_annotate::{ExportRequest, Judging, export};
 use quarry_corpus::dataset;
 use quarry_corpus::dataset::convert::{Grades, Target};
@@ -15,11 +16,12 @@ use serde::Serialize;
 use crate::build::PrepareJudging;
 use crate::candidates::CANDIDATES;
 use crate::error::FactoryError;
+use crate::function::{Origin, record_of_text};
 use crate::jsonl::{self, Writer};
 use crate::plan::{LabelKind, LabelPlan};
 use crate::pool::PoolReader;
 use crate::query::{QUERIES, content_hash};
-use crate::record::{Candidate, LabelledPair, QueryRecord, normalized_hash};
+use crate::record::{Candidate, CodeRecord, LabelledPair, QueryRecord, normalized_hash};
 use crate::step::{Key, Step};
 
 /// Changes when the same candidates and labels give other pairs.
@@ -27,6 +29,8 @@ const VERSION: u32 = 1;
 
 /// Pairs with a label.
 pub(crate) const PAIRS_FILE: &str = "pairs.jsonl";
+/// Codes that were written for queries that nothing answers.
+pub(crate) const GENERATED: &str = "generated.jsonl";
 /// Pairs without one.
 const UNLABELLED: &str = "unlabelled.jsonl";
 
@@ -44,6 +48,8 @@ pub(crate) fn ledger_of(root: &Path, number: usize) -> PathBuf {
 #[derive(Serialize)]
 struct Identity<'p> {
     kind: LabelKind,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    generate: bool,
     /// Stands for the file of labels, or for the judge and its model.
     content: Option<&'p str>,
 }
@@ -68,7 +74,11 @@ pub(crate) fn step(
         });
     }
     let identities: Vec<Identity<'_>> = (plans.iter().zip(&contents))
-        .map(|(plan, content)| Identity { kind: plan.kind, content: content.as_deref() })
+        .map(|(plan, content)| Identity {
+            kind: plan.kind,
+            generate: plan.generate,
+            content: content.as_deref(),
+        })
         .collect();
     Ok(Step::new("labels", VERSION, &identities, &[candidates, queries, pool]))
 }
@@ -111,6 +121,7 @@ pub(crate) fn write(
         }
     }
     let mut labels: Vec<Option<(i32, String)>> = vec![None; pairs.len()];
+    let mut generated: Vec<CodeRecord> = Vec::new();
     for (number, plan) in labelling.plans.iter().enumerate() {
         match (plan.kind, &plan.path) {
             (LabelKind::Pairing, _) => {
@@ -135,11 +146,29 @@ pub(crate) fn write(
                     let file = workspace.join(format!("judge-{number}.jsonl"));
                     write_pairs(&file, open.iter().copied(), &queries, &pairs, &labels, &mut pool)?;
                     let plan = judging_plan(path, &ledger_of(labelling.root, number))?;
-                    judge(labelling, plan, &file, workspace, &pairs, &queries, &mut labels)?;
+                    let judging = judge(labelling, plan, &file, workspace, &pairs, &queries, &mut labels)?;
+                    if labelling.plans[number].generate {
+                        let answered: HashSet<usize> = (pairs.iter().zip(&labels))
+                            .filter(|(_, label)| label.as_ref().is_some_and(|(label, _)| *label > 0))
+                            .map(|((query, _), _)| *query)
+                            .collect();
+                        let evidence = format!("generation by the model of judge {}", number + 1);
+                        for (query, record) in generate(labelling, &judging, &queries, &answered)? {
+                            pairs.push((query, record.id.clone()));
+                            labels.push(Some((1, evidence.clone())));
+                            pool.add(vec![record.clone()]);
+                            generated.push(record);
+                        }
+                    }
                 }
             }
             (LabelKind::File | LabelKind::Judge, None) => {}
         }
+    }
+    if !generated.is_empty() {
+        let mut writer = Writer::create(&step.join(GENERATED))?;
+        generated.iter().try_for_each(|record| writer.write(record))?;
+        writer.finish()?;
     }
     let [labelled, unlabelled] = [true, false].map(|wanted| {
         (0..pairs.len()).filter(|place| labels[*place].is_some() == wanted).collect::<Vec<_>>()
@@ -243,7 +272,7 @@ fn judge(
     pairs: &[(usize, String)],
     queries: &[QueryRecord],
     labels: &mut [Option<(i32, String)>],
-) -> Result<(), FactoryError> {
+) -> Result<Judging, FactoryError> {
     let evidence = format!("judge {}", plan.judge.name);
     let plan = plan.with_pairs(vec![file.to_owned()], PAIRS.name);
     let judging: Judging = (labelling.prepare_judging)(plan).map_err(FactoryError::Tool)?;
@@ -256,7 +285,7 @@ fn judge(
         return Err(FactoryError::step("labels", problem));
     }
     let (ledger, judge) = judging.ledger();
-    let Some(target) = Target::named(PAIRS.name) else { return Ok(()) };
+    let Some(target) = Target::named(PAIRS.name) else { return Ok(judging) };
     let request =
         ExportRequest { target, split: "test", graded: false, renumber: false, grades: Grades::Refuse };
     let out = workspace.join("judged.jsonl");
@@ -278,5 +307,44 @@ fn judge(
             *label = Some((*decided, evidence.clone()));
         }
     }
-    Ok(())
+    Ok(judging)
+}
+
+/// Codes that the model of a judge writes for the queries that nothing answers, as far as the judge says that they do;
+/// with the numbers of their queries.
+fn generate(
+    labelling: &Labelling<'_>,
+    judging: &Judging,
+    queries: &[QueryRecord],
+    answered: &HashSet<usize>,
+) -> Result<Vec<(usize, CodeRecord)>, FactoryError> {
+    let numbers: HashMap<&str, usize> =
+        queries.iter().enumerate().map(|(number, query)| (query.id.as_str(), number)).collect();
+    let is_wanted = |id: &str| numbers.get(id).is_some_and(|number| !answered.contains(number));
+    let summary = judging.generate_for(&is_wanted, labelling.stop, &|| ())?;
+    if let Some((id, reason)) = summary.failed.first() {
+        let problem = format!(
+            "code could not be written for {} queries, such as {id}: {reason}; build again to try them again",
+            summary.failed.len()
+        );
+        return Err(FactoryError::step("labels", problem));
+    }
+    let (ledger, judge) = judging.ledger();
+    let mut found = Vec::new();
+    for code in ledger.generated(judge)?.into_iter().filter(GeneratedCode::is_accepted) {
+        let language = quarry_source::language_called(&code.pair.language);
+        if let (Some(&query), Some(language)) = (numbers.get(code.pair.query_id.as_str()), language)
+            && !answered.contains(&query)
+        {
+            let origin = Origin {
+                source: "generated".to_owned(),
+                repository: "generated".to_owned(),
+                path: code.pair.query_id.clone(),
+                ..Origin::default()
+            };
+            found.push((query, record_of_text(&origin, language, &code.pair.code)));
+        }
+    }
+    found.sort_by_key(|(query, _)| *query);
+    Ok(found)
 }

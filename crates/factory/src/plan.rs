@@ -246,6 +246,9 @@ pub(crate) struct LabelPlan {
     pub(crate) kind: LabelKind,
     #[serde(default)]
     pub(crate) path: Option<PathBuf>,
+    /// Whether the model of a judge writes code for queries that nothing answers.
+    #[serde(default)]
+    pub(crate) generate: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -593,6 +596,10 @@ impl PlanFile {
                     return Err(wrong(at("path"), "`path` is for the kinds `file` and `judge`; remove it"));
                 }
                 _ => {}
+            }
+            if label.generate && label.kind != LabelKind::Judge {
+                let problem = "`generate` is for `kind = \"judge\"`, whose model writes the code; remove it";
+                return Err(wrong(at("generate"), problem));
             }
             if label.kind == LabelKind::Negative && number + 1 < self.labels.len() {
                 let problem = "`negative` labels all that is left; expected it as the last of [[labels]]";

@@ -183,6 +183,8 @@ pub(crate) struct PoolReader {
     /// Number, from 0, and first byte, by id.
     places: std::collections::HashMap<u64, (u32, u64)>,
     file: RandomReader,
+    /// Codes that are not of the pool, whose numbers follow.
+    others: Vec<CodeRecord>,
 }
 
 impl PoolReader {
@@ -200,7 +202,12 @@ impl PoolReader {
             places.insert(number_of(&record.id), (number, at));
             Ok(())
         })?;
-        Ok(Self { places, file: RandomReader::open(&path)? })
+        Ok(Self { places, file: RandomReader::open(&path)?, others: Vec::new() })
+    }
+
+    /// Finds these codes too.
+    pub(crate) fn add(&mut self, others: Vec<CodeRecord>) {
+        self.others.extend(others);
     }
 
     /// The code of an id, with its number in the pool, from 0.
@@ -208,8 +215,12 @@ impl PoolReader {
     /// # Errors
     /// When it is not there.
     pub(crate) fn get(&mut self, id: &str) -> Result<(usize, CodeRecord), FactoryError> {
-        match self.places.get(&number_of(id)) {
-            Some((number, at)) => Ok((*number as usize, self.file.read(*at)?)),
+        let other = match self.places.get(&number_of(id)) {
+            Some((number, at)) => return Ok((*number as usize, self.file.read(*at)?)),
+            None => self.others.iter().position(|other| other.id == id),
+        };
+        match other {
+            Some(other) => Ok((self.places.len() + other, self.others[other].clone())),
             None => Err(FactoryError::step(
                 "pool",
                 format!(

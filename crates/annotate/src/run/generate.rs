@@ -76,7 +76,21 @@ impl Judging {
         stop: &AtomicBool,
         progress: &(dyn Fn() + Sync),
     ) -> Result<GenerationSummary, AnnotateError> {
-        let (queries, open) = self.writer.ledger().unanswered(self.judge)?;
+        self.generate_for(&|_| true, stop, progress)
+    }
+
+    /// The same for some queries alone, by their ids: others may be answered by what the judge was not asked about.
+    ///
+    /// # Errors
+    /// As for [`Judging::generate`].
+    pub fn generate_for(
+        &self,
+        is_wanted: &dyn Fn(&str) -> bool,
+        stop: &AtomicBool,
+        progress: &(dyn Fn() + Sync),
+    ) -> Result<GenerationSummary, AnnotateError> {
+        let (mut queries, open) = self.writer.ledger().unanswered(self.judge)?;
+        queries.retain(|query| is_wanted(&query.query_id));
         let written = &self.plan.generation;
         self.writer.add_prompts(&[&written.generator, &written.repairer])?;
         let is_stopped = || stop.load(Ordering::SeqCst);

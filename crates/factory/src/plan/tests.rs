@@ -106,6 +106,7 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
     check("[[labels]]", "[candidates]\nencoders = []\nunion = []\n[[labels]]", 10, &["found neither"]);
     check("kind = \"pairing\"", "kind = \"judge\"", 11, &["needs `path`"]);
     check("kind = \"pairing\"", "kind = \"pairing\"\npath = \"x\"", 12, &["remove it"]);
+    check("kind = \"pairing\"", "kind = \"pairing\"\ngenerate = true", 12, &["remove it"]);
     check("[[labels]]", "[[labels]]\nkind = \"negative\"\n[[labels]]", 11, &["expected it as the last"]);
     check("[[exports]]", "[splits.parts]\ntrain = 0\n[[exports]]", 12, &["with a size over 0"]);
     check("format = \"beir\"", "format = \"beir\"\nparts = [\"tst\"]", 14, &["did you mean \"test\"?"]);

@@ -1,4 +1,4 @@
-//! Queries that a model writes, from sources to exports, with a server on loopback that follows a script.
+//! What models write for a build, from sources to exports, with a server on loopback that follows a script.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -72,12 +72,12 @@ format = "query4code-triples"
 
 fn made(plan: &Plan, out: &Path) -> Result<Built, FactoryError> {
     let stop = AtomicBool::new(false);
-    let refuse = |_: quarry_annotate::Plan| -> Result<Judging, Box<dyn Error + Send + Sync>> {
-        Err("no judge".into())
+    let prepare = |plan: quarry_annotate::Plan| -> Result<Judging, Box<dyn Error + Send + Sync>> {
+        Ok(Judging::prepare(plan, None)?)
     };
     // No model is needed to find candidates by words.
     let load = |_: ModelName<'_>| -> Result<Arc<dyn Embedder>, EmbedError> { panic!("expected no model") };
-    let tools = Tools { load: &load, prepare_judging: &refuse, stop: &stop };
+    let tools = Tools { load: &load, prepare_judging: &prepare, stop: &stop };
     build(plan, out, &tools, &mut |_| {})
 }
 
@@ -265,4 +265,92 @@ fn a_budget_holds_over_several_builds() {
     }
     // 110 tokens are counted for each.
     assert!((3..=27).contains(&server.count()), "{}", server.count());
+}
+
+#[test]
+fn code_is_written_for_queries_that_nothing_answers() {
+    // The judge says yes to what is named as asked for; the first code that is written is not.
+    let server = Server::script(|_, seen| {
+        let (system, question) = texts(seen);
+        if system.contains("a reviewer says") {
+            return answered("def pick_largest(values):\n    return max(values)\n");
+        }
+        if system.contains("Write one function that does all") {
+            return answered("def attempt(values):\n    return values[0]\n");
+        }
+        let is_yes = question.contains("pick the largest") && question.contains("def pick_largest");
+        let judgement = if is_yes { "yes" } else { "no" };
+        answered(&json!({"analysis": "So it is.", "judgement": judgement}).to_string())
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    fs::create_dir_all(path("src")).unwrap();
+    let source = "def clean(text):\n    \"\"\"Remove spaces at both ends.\"\"\"\n    return text.strip()\n\n\n\
+                  def smallest(values):\n    return min(values)\n";
+    fs::write(path("src/a.py"), source).unwrap();
+    fs::write(path("queries.txt"), "pick the largest of values\n").unwrap();
+    let judge = format!(
+        "pairs = ['none']\njudge = 'cosqa-plus'\n[model]\nprovider = 'openai-compatible'\nbase_url = '{}'\nmodel = 'm'\n",
+        server.url()
+    );
+    fs::write(path("judge.toml"), judge).unwrap();
+    let text = r#"
+[[sources]]
+name = "src"
+kind = "directory"
+path = "src"
+[[queries]]
+name = "docstrings"
+kind = "docstrings"
+[[queries]]
+name = "typed"
+kind = "file"
+path = "queries.txt"
+[candidates]
+encoders = []
+union = ["bm25"]
+k = 2
+[[labels]]
+kind = "pairing"
+[[labels]]
+kind = "judge"
+path = "judge.toml"
+generate = true
+[splits.parts]
+test = 1
+[[exports]]
+format = "beir"
+[[exports]]
+format = "cosqa-plus"
+[[exports]]
+format = "training-pairs"
+"#;
+    fs::write(path("plan.toml"), text).unwrap();
+    let plan = Plan::open(&path("plan.toml")).unwrap();
+    let out = path("out");
+    let built = made(&plan, &out).unwrap();
+    let labels = &built.steps.iter().find(|step| step.name == "labels").unwrap().counts;
+    assert_eq!(labels["positive by generation by the model of judge 2"], 1, "{labels:?}");
+    assert_eq!((labels["positive by pairing"], labels["queries with a positive"]), (1, 2));
+    // The other query has a positive that the judge was not asked about: no code is written for it.
+    let written = server
+        .seen()
+        .iter()
+        .filter(|seen| texts(seen).0.contains("Write one function that does all"))
+        .count();
+    assert_eq!(written, 1);
+
+    let exports = files(&out.join("exports"));
+    let corpus = lines(&exports["beir/corpus.jsonl"]);
+    let found =
+        corpus.iter().find(|code| code["text"].as_str().unwrap().contains("def pick_largest")).unwrap();
+    assert_eq!(corpus.len(), 3);
+    assert!(exports["beir/qrels/test.tsv"].contains(found["_id"].as_str().unwrap()));
+    assert!(exports["cosqa-plus/test.json"].contains("def pick_largest"));
+    assert!(exports["training-pairs/test.jsonl"].contains("def pick_largest"));
+
+    let n_asked = server.count();
+    fs::remove_dir_all(out.join("steps")).unwrap();
+    made(&plan, &out).unwrap();
+    assert_eq!((server.count(), files(&out.join("exports"))), (n_asked, exports));
 }

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use quarry_eval::EvalError;
-use quarry_eval::method::PairScorer;
+use quarry_eval::method::{ChatModel, PairScorer};
 use quarry_llm::Client;
 
 use crate::error::AnnotateError;
 use crate::evidence::{Event, ModelAnswer};
-use crate::judge::{Judge, Next, Outcome, Verdict};
+use crate::judge::{Judge, JudgeOptions, Next, Outcome, Verdict};
 use crate::pair::Pair;
 use crate::prompt::Prompts;
 
@@ -28,19 +28,14 @@ pub struct ChatMatcher {
 }
 
 impl ChatMatcher {
-    /// Asks `client`, at most `at_once` times at the same time, as the judge of a name does, about code in `language`.
-    /// `model` is how messages name it.
+    /// Asks `client`, at most `at_once` times at the same time, as `chat` says.
     ///
     /// # Errors
     /// When there is no such judge, or it runs programs.
-    pub fn new(
-        client: Client,
-        model: &str,
-        judge: &str,
-        language: &str,
-        at_once: usize,
-    ) -> Result<Self, AnnotateError> {
-        let found = Judge::named(judge, &Prompts::open(None)?, ATTEMPTS)?;
+    pub fn new(client: Client, chat: &ChatModel, at_once: usize) -> Result<Self, AnnotateError> {
+        let ChatModel { model, judge, language, prompts, temperature } = chat;
+        let options = JudgeOptions { temperature: *temperature, ..JudgeOptions::default() };
+        let found = Judge::with_options(judge, &Prompts::open(prompts.as_deref())?, ATTEMPTS, options)?;
         let Some(found) = found.filter(|found| !found.runs_tests()) else {
             let mut known = Vec::new();
             for (name, _) in Judge::names() {
@@ -48,12 +43,22 @@ impl ChatMatcher {
                 known.extend(other.filter(|other| !other.runs_tests()).map(|other| other.name));
             }
             return Err(AnnotateError::Prompt {
-                file: judge.to_owned(),
+                file: judge.clone(),
                 problem: format!("expected a judge that runs no programs: one of {}", known.join(", ")),
             });
         };
-        let (model, language) = (model.to_owned(), language.to_lowercase());
+        let (model, language) = (model.clone(), language.to_lowercase());
         Ok(Self { judge: found, client, model, language, at_once: at_once.max(1) })
+    }
+
+    /// Stands for the prompts of `chat`, where they are not those of the program; empty where they are.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn prompts_identity(chat: &ChatModel) -> Result<String, AnnotateError> {
+        let Some(directory) = &chat.prompts else { return Ok(String::new()) };
+        let judge = Judge::named(&chat.judge, &Prompts::open(Some(directory))?, ATTEMPTS)?;
+        Ok(judge.map_or_else(String::new, |judge| judge.version))
     }
 
     /// Stands for the model, and for the judge with its prompts.

@@ -181,13 +181,22 @@ impl Models {
         Ok(format!("{provider:?} {base_url} {dimensions:?} {}", self.recording_identity()?))
     }
 
-    /// The same for the answers of a chat model. Its prompts are part of the program.
+    /// The same for the answers of a chat model. Its prompts are part of the program, unless it names others.
     ///
     /// # Errors
     /// As [`Models::api_identity`].
     pub fn chat_identity(&self, chat: &ChatModel) -> Result<String, EvalError> {
         let settings = settings(&self.endpoint, &chat.model).map_err(remote)?;
-        Ok(format!("{:?} {} {}", settings.provider, settings.base_url, self.recording_identity()?))
+        #[cfg(feature = "judge")]
+        let prompts = {
+            let found = quarry_annotate::ChatMatcher::prompts_identity(chat);
+            found.map_err(|source| EvalError::Chat { model: chat.model.clone(), source: Box::new(source) })?
+        };
+        #[cfg(not(feature = "judge"))]
+        let prompts = "";
+        let identity =
+            format!("{:?} {} {}", settings.provider, settings.base_url, self.recording_identity()?);
+        Ok(if prompts.is_empty() { identity } else { format!("{identity} {prompts}") })
     }
 
     /// Hash of the recording that replaces the server; empty without one.
@@ -251,8 +260,7 @@ impl ModelSource for Models {
         let settings = settings(&self.endpoint, &chat.model).map_err(|error| failed(error.into()))?;
         let at_once = settings.concurrency as usize;
         let client = self.client(settings).map_err(|error| failed(error.into()))?;
-        let matcher = ChatMatcher::new(client, &chat.model, &chat.judge, &chat.language, at_once)
-            .map_err(|error| failed(error.into()))?;
+        let matcher = ChatMatcher::new(client, chat, at_once).map_err(|error| failed(error.into()))?;
         let id = matcher.id();
         Ok((Box::new(AllPairs::new(matcher, documents)?), id))
     }

@@ -72,6 +72,9 @@ struct OptionArgs {
     /// Do not draw documents with the same text as an answer
     #[arg(long)]
     without_twins: bool,
+    /// Only tell matching pairs from others, and rank nothing: a question for each pair, and one for each negative
+    #[arg(long)]
+    matching_only: bool,
     /// Length of the scored lists
     #[arg(long, value_name = "N")]
     depth: Option<usize>,
@@ -152,8 +155,18 @@ fn capitalized(text: &str) -> String {
 
 impl OptionArgs {
     fn resolve(&self) -> ProtocolOptions {
-        let Self { ranking, seeds, distractors, sampling, without_twins, depth, batch, fold, as_released } =
-            self;
+        let Self {
+            ranking,
+            seeds,
+            distractors,
+            sampling,
+            without_twins,
+            matching_only,
+            depth,
+            batch,
+            fold,
+            as_released,
+        } = self;
         ProtocolOptions {
             measures: ranking.measures.clone(),
             ties: ranking.ties,
@@ -161,6 +174,7 @@ impl OptionArgs {
             distractors: *distractors,
             sampling: *sampling,
             without_twins: *without_twins,
+            matching_only: *matching_only,
             depth: *depth,
             batch: *batch,
             fold: *fold,
@@ -176,6 +190,10 @@ struct ShownMethod<'a> {
 }
 
 impl MeasuredMethod for ShownMethod<'_> {
+    fn asks_chat_models(&self) -> bool {
+        self.method.asks_chat_models()
+    }
+
     fn prepare(&self, corpus: Corpus<'_>) -> Result<Prepared, EvalError> {
         let n_embeddings = corpus.documents.len() * self.method.n_embeddings();
         let bar = progress::progress_bar("embedding", n_embeddings);

@@ -29,7 +29,7 @@ pub enum Method {
     /// `api:MODEL`, or `api(MODEL, query = …, document = …, dimensions = …)`: [`super::Dense`] with a model that a
     /// server runs.
     Api(ApiModel),
-    /// `chat:MODEL`, or `chat(MODEL, judge = …, language = …)`: a chat model that decides for each pair whether it matches.
+    /// `chat:MODEL`, or `chat(MODEL, judge = …, language = …, prompts = DIR, temperature = …)`: a chat model that decides for each pair whether it matches.
     Chat(ChatModel),
     /// `vectors:FOLDER`, or `vectors(FOLDER, similarity = dot)`: [`super::Precomputed`].
     Vectors {
@@ -72,7 +72,7 @@ pub struct ApiModel {
 }
 
 /// A chat model that is asked about pairs of a query and a document.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ChatModel {
     /// Name of the model at its server.
     pub model: String,
@@ -80,6 +80,10 @@ pub struct ChatModel {
     pub judge: String,
     /// Programming language of the documents.
     pub language: String,
+    /// Directory with prompts that replace those of the program.
+    pub prompts: Option<PathBuf>,
+    /// How much chance there is in answers; what the prompts say otherwise.
+    pub temperature: Option<f64>,
 }
 
 impl Default for ChatModel {
@@ -89,6 +93,8 @@ impl Default for ChatModel {
             model: String::new(),
             judge: "gencodesearchnet-query".to_owned(),
             language: "python".to_owned(),
+            prompts: None,
+            temperature: None,
         }
     }
 }
@@ -144,6 +150,12 @@ impl Method {
         paths
     }
 
+    /// Whether it asks chat models.
+    #[must_use]
+    pub fn asks_chat_models(&self) -> bool {
+        self.leaves().iter().any(|leaf| matches!(leaf, Method::Chat(_)))
+    }
+
     /// The same method with its paths, where they are relative, taken from `directory` on.
     #[must_use]
     pub fn in_directory(self, directory: &Path) -> Self {
@@ -152,6 +164,10 @@ impl Method {
             Method::Run(path) => Method::Run(directory.join(path)),
             Method::Vectors { directory: path, similarity } => {
                 Method::Vectors { directory: directory.join(path), similarity }
+            }
+            Method::Chat(chat) => {
+                let prompts = chat.prompts.map(|path| directory.join(path));
+                Method::Chat(ChatModel { prompts, ..chat })
             }
             Method::Fused { fusion, parts } => {
                 let parts =
@@ -210,6 +226,12 @@ impl fmt::Display for Method {
                     if *value != default {
                         write!(options, ", {name} = {}", quote(value))?;
                     }
+                }
+                if let Some(prompts) = &chat.prompts {
+                    write!(options, ", prompts = {}", quote(&prompts.to_string_lossy()))?;
+                }
+                if let Some(temperature) = chat.temperature {
+                    write!(options, ", temperature = {temperature}")?;
                 }
                 if options.is_empty() {
                     write!(formatter, "chat:{model}")
@@ -289,11 +311,20 @@ mod tests {
                     Method::Api(ApiModel { model, query_prefix, document_prefix, dimensions })
                 }
             ),
-            (text, "[a-z -]{1,8}", prop::sample::select(vec!["python", "r", "c, d"])).prop_map(
-                |(model, judge, language)| {
-                    Method::Chat(ChatModel { model, judge, language: language.to_owned() })
-                }
-            ),
+            (
+                (text, "[a-z -]{1,8}", prop::sample::select(vec!["python", "r", "c, d"])),
+                prop::option::of(text.prop_map(PathBuf::from)),
+                prop::option::of(0.0..2.0)
+            )
+                .prop_map(|((model, judge, language), prompts, temperature)| {
+                    Method::Chat(ChatModel {
+                        model,
+                        judge,
+                        language: language.to_owned(),
+                        prompts,
+                        temperature,
+                    })
+                }),
         ];
         leaf.prop_recursive(4, 16, 3, |inner| {
             let weight = prop_oneof![Just(1.0), 1e-6..1e6];

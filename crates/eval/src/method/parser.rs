@@ -196,7 +196,17 @@ impl<'a> Parser<'a> {
                         None if chat.model.is_empty() => chat.model = parser.words("a model's name")?,
                         Some("judge") => chat.judge = parser.words("the name of a judge")?,
                         Some("language") => chat.language = parser.words("a language")?,
-                        _ => return Err(parser.error("judge = … or language = …")),
+                        Some("prompts") => {
+                            chat.prompts = Some(parser.words("a directory of prompts")?.into())
+                        }
+                        Some("temperature") => {
+                            let fits = |temperature: &f64| (0.0..=2.0).contains(temperature);
+                            chat.temperature = Some(parser.number("a temperature from 0 to 2", fits)?);
+                        }
+                        _ => {
+                            let options = "judge = …, language = …, prompts = … or temperature = …";
+                            return Err(parser.error(options));
+                        }
                     }
                     Ok(())
                 })?;
@@ -391,7 +401,11 @@ mod tests {
         let mut chat = ChatModel { model: "maker/name".into(), ..ChatModel::default() };
         check("chat:maker/name", &Method::Chat(chat.clone()));
         (chat.judge, chat.language) = ("query4code".into(), "go".into());
-        check("chat(maker/name, judge = query4code, language = go)", &Method::Chat(chat));
+        check("chat(maker/name, judge = query4code, language = go)", &Method::Chat(chat.clone()));
+        (chat.prompts, chat.temperature) = (Some("my/prompts".into()), Some(0.5));
+        let text =
+            "chat(maker/name, judge = query4code, language = go, prompts = my/prompts, temperature = 0.5)";
+        check(text, &Method::Chat(chat));
         let fused = Method::Fused {
             fusion: Fusion::ReciprocalRank { k: 10.0 },
             parts: vec![(1.0, Method::Bm25), (0.5, Method::Model("a*b".into()))],
@@ -405,6 +419,8 @@ mod tests {
 
     #[test]
     fn paths_in_any_depth_are_taken_from_a_folder() {
+        let method: Method = "chat(m, prompts = p)".parse().unwrap();
+        assert_eq!(method.in_directory(Path::new("/data")).to_string(), "chat(m, prompts = /data/p)");
         let method: Method = "rerank(mean(a, run:b), vectors:/c, depth = 3)".parse().unwrap();
         let moved = method.in_directory(Path::new("/data"));
         assert_eq!(moved.to_string(), "rerank(mean(/data/a, run:/data/b), vectors:/c, depth = 3)");
@@ -431,6 +447,7 @@ mod tests {
         check_refused("rrf(bm25, k = x)", 14, "from 0 on");
         check_refused("chat(judge = x)", 0, "a model's name in chat");
         check_refused("chat(m, prompt = x)", 17, "judge = …");
+        check_refused("chat(m, temperature = 3)", 22, "a temperature from 0 to 2");
         check_refused("rrf(k = 3)", 0, "a method in rrf");
         check_refused("mean(bm25, k = 3)", 15, "in \"\"");
         check_refused("rerank(bm25, depth = 3)", 0, "two methods");

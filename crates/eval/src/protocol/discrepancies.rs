@@ -86,6 +86,12 @@ pub static DISCREPANCIES: &[Discrepancy] = &[
                 corpus that is named is ranked here.",
     },
     Discrepancy {
+        number: "W1",
+        about: "All questions to chat models are in Quarry's own wording, at temperature 0 unless a plan or a method says \
+                otherwise; those of the papers are not copied. To ask the published ones, write each into a file of its \
+                prompt's name and name the directory: `chat(MODEL, prompts = DIR)`, or `prompts` in a plan.",
+    },
+    Discrepancy {
         number: "P5",
         about: "Lucene's published MMRR seems to lack the rank adjustment, and the bag of words ranked a smaller corpus: \
                 one scorer and one corpus serve all methods here.",

@@ -42,8 +42,8 @@ pub(super) static GECS: Protocol = Protocol {
         ),
     ],
     measures: &[Measure::ReciprocalRank(None)],
-    options: &["seeds", "distractors", "sampling", "without_twins", "as_released"],
-    discrepancies: &["G1", "G2", "G3", "G4", "G5", "G7", "G8", "G9"],
+    options: &["seeds", "distractors", "sampling", "without_twins", "matching_only", "as_released"],
+    discrepancies: &["G1", "G2", "G3", "G4", "G5", "G7", "G8", "G9", "W1"],
     strata: None,
     run,
 };
@@ -73,13 +73,19 @@ fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
     let (mut parts, mut by_seed) = (Vec::new(), vec![BTreeMap::new(); seeds.len()]);
     let mut of_sets = vec![BTreeMap::<&str, BTreeMap<String, f64>>::new(); seeds.len()];
     let (mut model, mut figures) = (None, BTreeMap::new());
-    let mut discrepancies = vec!["G2", "G7"];
+    let ranks = !request.options.matching_only;
+    let mut discrepancies = if ranks { vec!["G2", "G7"] } else { Vec::new() };
     let mut add = |number| {
         if !discrepancies.contains(&number) {
             discrepancies.push(number)
         }
     };
-    add(if sampling == Sampling::Uniform { "G5" } else { "G4" });
+    if ranks {
+        add(if sampling == Sampling::Uniform { "G5" } else { "G4" });
+    }
+    if request.method.asks_chat_models() {
+        add("W1");
+    }
     for role in request.protocol.roles.iter().filter(|role| request.has(role.name)) {
         let set = read(request, role.name)?;
         if role.name == "cosqa" {
@@ -94,25 +100,27 @@ fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
         }
         for (index, &seed) in seeds.iter().enumerate() {
             let path = request.files[role.name].first().map_or(Path::new(""), |path| path.as_path());
-            let lists = candidates(request, &set, sampling, seed)
-                .map_err(|found| too_few(path, found, request.options.distractors.unwrap_or(DISTRACTORS)))?;
-            let ceiling = ceiling(&set.documents, &lists);
+            let wanted = request.options.distractors.unwrap_or(DISTRACTORS);
+            let lists = ranks.then(|| candidates(request, &set, sampling, seed)).transpose();
+            let lists = lists.map_err(|found| too_few(path, found, wanted))?;
             let mut documents = set.documents.clone();
             let negatives = negatives(&mut documents, set.negatives.as_deref(), set.name, seed);
             let prepared = request.method.prepare(Corpus { documents: &documents, qrels: None })?;
             let scorer = prepared.scorer.as_ref();
             model = prepared.model;
-            let ranked =
-                rank(request, &format!("{} ranking, seed {seed}", set.name), &set.documents, scorer, &lists)?;
             let of_seed: &mut BTreeMap<String, f64> = &mut by_seed[index];
-            let mrr = ranked.means()["mrr"];
-            of_seed.insert(format!("{} mrr", set.name), mrr);
-            of_seed.insert(format!("{} mrr ceiling", set.name), ceiling);
             let mut keep = |measure, value| {
                 of_sets[index].entry(measure).or_default().insert(set.name.to_owned(), value);
             };
-            keep("mrr", mrr);
-            parts.push(ranked);
+            if let Some(lists) = lists {
+                let name = format!("{} ranking, seed {seed}", set.name);
+                let ranked = rank(request, &name, &set.documents, scorer, &lists)?;
+                let mrr = ranked.means()["mrr"];
+                of_seed.insert(format!("{} mrr", set.name), mrr);
+                of_seed.insert(format!("{} mrr ceiling", set.name), ceiling(&set.documents, &lists));
+                keep("mrr", mrr);
+                parts.push(ranked);
+            }
             if let Some(negatives) = negatives {
                 let (part, best) = matched(&set, &negatives, documents.len(), scorer, seed)?;
                 let means = part.means();

@@ -28,10 +28,13 @@ pub(super) static PAIR_MATCHING: Protocol = Protocol {
     roles: &[Role::required("pairs", &[], "labeled pairs"), DEV],
     measures: &[],
     options: &[],
-    discrepancies: &["G6"],
+    discrepancies: &["G6", "W1"],
     strata: None,
     run: |request| {
         let mut outcome = labeled(request)?;
+        if request.method.asks_chat_models() {
+            outcome.discrepancies.push("W1".into());
+        }
         if outcome.figures["positives"] == outcome.figures["pairs"] {
             outcome.discrepancies.push("G6".into());
         }

@@ -232,6 +232,7 @@ mod tests {
             distractors: Some(1),
             sampling: Some(Sampling::Uniform),
             without_twins: true,
+            matching_only: true,
             depth: Some(1),
             batch: Some(1),
             fold: Some(Fold::Dev),

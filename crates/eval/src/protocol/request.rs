@@ -26,6 +26,11 @@ pub trait MeasuredMethod {
     /// As [`Method::prepare`].
     fn prepare(&self, corpus: Corpus<'_>) -> Result<Prepared, EvalError>;
 
+    /// Whether it asks chat models, in words that are not those of any paper.
+    fn asks_chat_models(&self) -> bool {
+        false
+    }
+
     /// Searches each repository, which is in a directory of its name in one of `checkouts`, for the answers to its queries.
     ///
     /// # Errors
@@ -57,6 +62,10 @@ pub struct MethodWithModels<'a> {
 impl MeasuredMethod for MethodWithModels<'_> {
     fn prepare(&self, corpus: Corpus<'_>) -> Result<Prepared, EvalError> {
         self.method.prepare(corpus, self.load, &mut |_| {})
+    }
+
+    fn asks_chat_models(&self) -> bool {
+        self.method.asks_chat_models()
     }
 
     fn search(
@@ -110,6 +119,9 @@ pub struct ProtocolOptions {
     /// Do not draw documents with the same text as an answer.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub without_twins: bool,
+    /// Only tell matching pairs from others, and rank nothing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub matching_only: bool,
     /// Length of the lists that are scored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depth: Option<usize>,
@@ -167,6 +179,7 @@ impl ProtocolOptions {
             ("distractors", self.distractors.is_some()),
             ("sampling", self.sampling.is_some()),
             ("without_twins", self.without_twins),
+            ("matching_only", self.matching_only),
             ("depth", self.depth.is_some()),
             ("batch", self.batch.is_some()),
             ("fold", self.fold.is_some()),

@@ -3,20 +3,19 @@
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use clap::Args;
+use quarry_answer::{CallsQuestion, Tree, kind_name};
 use quarry_index::{CallSite, Callee, Hit, Update};
 use quarry_text::{counted, nearest};
-use serde::Serialize;
 
 use crate::index::SourceArgs;
 use crate::output::{self, printable};
-use crate::results::{FilterArgs, kind_name};
+use crate::results::FilterArgs;
 use crate::settings::{self, Settings};
 use crate::similar::{position, relative};
-use crate::tree::Tree;
 
 /// Call sites, or callees, that are printed by default.
 const DEFAULT_LIMIT: usize = 100;
@@ -41,75 +40,6 @@ pub struct CallsArgs {
     json: bool,
 }
 
-/// A definition as programs read it.
-#[derive(Debug, Clone, Serialize)]
-struct DefinitionView {
-    path: String,
-    start_line: u32,
-    end_line: u32,
-    name: String,
-    kind: &'static str,
-    language: String,
-}
-
-#[derive(Serialize)]
-struct Callers {
-    query: String,
-    root: String,
-    definitions: Vec<DefinitionView>,
-    callers: Vec<SiteView>,
-    /// How many there are, those that are left out of `callers` included.
-    total: usize,
-    took_ms: f64,
-    open_ms: f64,
-}
-
-#[derive(Serialize)]
-struct SiteView {
-    path: String,
-    line: u32,
-    text: String,
-    /// What the call is in; null outside of units.
-    caller: Option<DefinitionView>,
-    callee: String,
-    receiver: Option<String>,
-    /// Whether scopes or imports say what is called; else it may be any of `definitions`, or something else.
-    certain: bool,
-    definitions: Vec<DefinitionView>,
-}
-
-#[derive(Serialize)]
-struct Callees {
-    query: String,
-    root: String,
-    definitions: Vec<CalleesOfDefinition>,
-    took_ms: f64,
-    open_ms: f64,
-}
-
-#[derive(Serialize)]
-struct CalleesOfDefinition {
-    #[serde(flatten)]
-    definition: DefinitionView,
-    callees: Vec<CalleeView>,
-    /// What nothing in the tree defines.
-    external: Vec<ExternalView>,
-}
-
-#[derive(Serialize)]
-struct CalleeView {
-    name: String,
-    lines: Vec<u32>,
-    certain: bool,
-    definitions: Vec<DefinitionView>,
-}
-
-#[derive(Serialize)]
-struct ExternalView {
-    name: String,
-    lines: Vec<u32>,
-}
-
 /// What was asked for.
 struct Subject {
     tree: Tree,
@@ -117,7 +47,7 @@ struct Subject {
     definitions: Vec<Hit>,
     /// Whether it was asked for by its name.
     is_name: bool,
-    open_ms: f64,
+    open_time: Duration,
     opened: Instant,
 }
 
@@ -145,27 +75,19 @@ impl Subject {
             },
             None => tree.index.definitions_of(&args.subject, &quarry_index::Filter::default()),
         };
-        let open_ms = output::milliseconds(opened - start);
-        Ok(Self { tree, filter, definitions, is_name, open_ms, opened })
+        let open_time = opened - start;
+        Ok(Self { tree, filter, definitions, is_name, open_time, opened })
     }
 
-    fn view(&self, hit: &Hit) -> DefinitionView {
-        DefinitionView {
-            path: hit.path.clone(),
-            start_line: hit.start_line,
-            end_line: hit.end_line,
-            name: hit.name.clone(),
-            kind: kind_name(hit.kind),
-            language: hit.language.clone(),
+    /// What programs are told of it.
+    fn question<'a>(&'a self, args: &'a CallsArgs) -> CallsQuestion<'a> {
+        CallsQuestion {
+            query: &args.subject,
+            definitions: &self.definitions,
+            limit: args.limit.unwrap_or(DEFAULT_LIMIT),
+            took: self.opened.elapsed(),
+            open_time: self.open_time,
         }
-    }
-
-    fn views(&self, units: &[usize]) -> Vec<DefinitionView> {
-        units.iter().map(|unit| self.view(&self.tree.index.unit(*unit))).collect()
-    }
-
-    fn root(&self) -> String {
-        self.tree.roots().pop().unwrap_or_default()
     }
 
     /// Says that nothing has the name, and what may have been meant.
@@ -193,25 +115,7 @@ pub fn callers(args: &CallsArgs) -> anyhow::Result<ExitCode> {
         subject.note_unknown(&args.subject);
     }
     if args.json {
-        let view = |site: &CallSite| SiteView {
-            path: site.path.clone(),
-            line: site.line,
-            text: site.text.clone(),
-            caller: site.caller.as_ref().map(|hit| subject.view(hit)),
-            callee: site.callee.clone(),
-            receiver: site.receiver.clone(),
-            certain: site.is_certain,
-            definitions: subject.views(&site.definitions),
-        };
-        output::print_json(&Callers {
-            query: args.subject.clone(),
-            root: subject.root(),
-            definitions: subject.definitions.iter().map(|hit| subject.view(hit)).collect(),
-            callers: shown.iter().map(view).collect(),
-            total: sites.len(),
-            took_ms: output::milliseconds(subject.opened.elapsed()),
-            open_ms: subject.open_ms,
-        })?;
+        output::print_json(&quarry_answer::callers(&subject.tree, &subject.question(args), &sites))?;
     } else {
         let mut text = heading(&subject, &args.subject);
         text.push_str(&sites_by_file(&subject.tree, shown));
@@ -242,33 +146,8 @@ pub fn callees(args: &CallsArgs) -> anyhow::Result<ExitCode> {
         subject.note_unknown(&args.subject);
     }
     if args.json {
-        let of = |(hit, callees): &(&Hit, Vec<Callee>)| {
-            let (external, inside): (Vec<&Callee>, Vec<&Callee>) =
-                callees.iter().take(limit).partition(|callee| callee.definitions.is_empty());
-            CalleesOfDefinition {
-                definition: subject.view(hit),
-                callees: inside
-                    .into_iter()
-                    .map(|callee| CalleeView {
-                        name: callee.name.clone(),
-                        lines: callee.lines.clone(),
-                        certain: callee.is_certain,
-                        definitions: subject.views(&callee.definitions),
-                    })
-                    .collect(),
-                external: external
-                    .into_iter()
-                    .map(|callee| ExternalView { name: callee.name.clone(), lines: callee.lines.clone() })
-                    .collect(),
-            }
-        };
-        output::print_json(&Callees {
-            query: args.subject.clone(),
-            root: subject.root(),
-            definitions: found.iter().map(of).collect(),
-            took_ms: output::milliseconds(subject.opened.elapsed()),
-            open_ms: subject.open_ms,
-        })?;
+        let callees: Vec<Vec<Callee>> = found.into_iter().map(|(_, callees)| callees).collect();
+        output::print_json(&quarry_answer::callees(&subject.tree, &subject.question(args), &callees))?;
     } else {
         let mut text = if found.len() > 1 { heading(&subject, &args.subject) } else { String::new() };
         for (hit, callees) in &found {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 use indicatif::ProgressBar;
+use quarry_answer::Tree;
 use quarry_embed::Embedder;
 use quarry_index::{Error, Event, Filter, Index, OpenOptions, Opened, Outdated, RebuildReason, Update};
 use quarry_text::counted;
@@ -18,7 +19,6 @@ use serde::Serialize;
 
 use crate::progress::progress_bar;
 use crate::settings::Settings;
-use crate::tree::Tree;
 use crate::{byte_size, model, output};
 
 /// A tree, where its index is and what that is made with.
@@ -227,24 +227,68 @@ impl SourcesArgs {
     pub fn open(
         &self,
         settings: &[Settings],
-        mut filters: Vec<Filter>,
+        filters: Vec<Filter>,
         update: Update,
         is_ranked: bool,
+    ) -> anyhow::Result<Tree> {
+        let model = match is_ranked || self.open.model.is_some() {
+            true => Some(self.load_model(settings)?),
+            false => None,
+        };
+        with_progress(|events| self.open_with(settings, filters, update, model, events))
+    }
+
+    /// Names the paths independently of the current directory.
+    ///
+    /// # Errors
+    /// When one is missing.
+    #[cfg(feature = "serve")]
+    pub fn make_absolute(&mut self) -> anyhow::Result<()> {
+        self.paths = self.paths();
+        for path in &mut self.paths {
+            *path = path
+                .canonicalize()
+                .with_context(|| format!("{}: no such file or directory", path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// The model of all paths, that the command line, else their indexes, else settings files name.
+    ///
+    /// # Errors
+    /// When it is missing or broken, or the paths name several.
+    pub fn load_model(&self, settings: &[Settings]) -> anyhow::Result<Arc<dyn Embedder>> {
+        let paths = self.paths();
+        self.model(&paths, settings)?.load(&paths[0])
+    }
+
+    /// Where the index of each path is and what it covers.
+    pub fn options(&self, settings: &[Settings]) -> Vec<OpenOptions> {
+        settings.iter().map(|settings| self.open.options(settings)).collect()
+    }
+
+    /// Like [`open`](Self::open), with a model that was loaded before, and tells `events` of progress.
+    ///
+    /// # Errors
+    /// As those of [`open`](Self::open).
+    pub fn open_with(
+        &self,
+        settings: &[Settings],
+        mut filters: Vec<Filter>,
+        update: Update,
+        model: Option<Arc<dyn Embedder>>,
+        events: &(dyn Fn(Event) + Sync),
     ) -> anyhow::Result<Tree> {
         let mut paths = self.paths();
         if let (Some(index), [_, _, ..]) = (&self.open.index, paths.as_slice()) {
             bail!("--index {} is the index of one path; name one PATH, or omit --index", index.display());
         }
-        let mut options: Vec<OpenOptions> =
-            settings.iter().map(|settings| OpenOptions { update, ..self.open.options(settings) }).collect();
-        let model = match is_ranked || self.open.model.is_some() {
-            true => Some(self.model(&paths, settings)?.load(&paths[0])?),
-            false => None,
-        };
+        let mut options = self.options(settings);
+        options.iter_mut().for_each(|options| options.update = update);
         let opened = loop {
             let asked: Vec<(&Path, &OpenOptions)> =
                 paths.iter().map(PathBuf::as_path).zip(&options).collect();
-            let found = with_progress(|events| Index::open_or_build_all(&asked, model.clone(), events));
+            let found = Index::open_or_build_all(&asked, model.clone(), events);
             let is_empty = |path: &PathBuf| {
                 matches!(&found, Err(Error::NothingToIndex { root, .. }) if root == path) && path.is_dir()
             };
@@ -261,7 +305,7 @@ impl SourcesArgs {
         tell_unwritten(&opened);
         let mut index = Index::together(opened.into_iter().map(|opened| opened.index).collect())?;
         filters.into_iter().enumerate().for_each(|(number, filter)| index.narrow(number, filter));
-        Tree::new(&paths, index)
+        Ok(Tree::new(&paths, index)?)
     }
 
     /// The model of all paths: vectors of several models cannot be compared.
@@ -348,7 +392,7 @@ impl fmt::Display for ModelChoice {
 }
 
 /// Opens an index with a progress bar, which draws nothing if stderr is not a terminal or is to stay quiet.
-fn with_progress<T>(open: impl FnOnce(&(dyn Fn(Event) + Sync)) -> Result<T, Error>) -> Result<T, Error> {
+fn with_progress<T, E>(open: impl FnOnce(&(dyn Fn(Event) + Sync)) -> Result<T, E>) -> Result<T, E> {
     let bar = progress_bar("reading", 0);
     let opened = open(&|event| show(&bar, &event));
     bar.finish_and_clear();

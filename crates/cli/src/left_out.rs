@@ -3,12 +3,13 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// A command, the feature that brings it, and whether this build has it.
-const COMMANDS: [(&str, &str, bool); 7] = [
+const COMMANDS: [(&str, &str, bool); 8] = [
     ("agent", "agent", cfg!(feature = "agent")),
     ("data", "data", cfg!(feature = "data")),
     ("eval", "eval", cfg!(feature = "eval")),
     ("judge", "judge", cfg!(feature = "judge")),
     ("mcp", "mcp", cfg!(feature = "mcp")),
+    ("serve", "serve", cfg!(feature = "serve")),
     ("train", "train", cfg!(feature = "train")),
     ("worker", "workers", cfg!(feature = "workers")),
 ];

@@ -3,24 +3,10 @@
 use std::ops::Range;
 
 use anyhow::Context;
+use quarry_answer::LineMatch;
 use quarry_index::{Filter, Index, IndexedFile};
 use rayon::prelude::*;
 use regex::{Regex, RegexBuilder};
-use serde::Serialize;
-
-/// A line that matches.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct LineMatch {
-    /// Of the file, 1-based.
-    pub line: u32,
-    /// Of the text that it was found in, counted from 0.
-    #[serde(skip)]
-    pub index: usize,
-    /// Without its end; bytes that are not UTF-8 are replaced.
-    pub text: String,
-    /// Where in `text`, in bytes.
-    pub ranges: Vec<Range<usize>>,
-}
 
 /// One expression of several, of which any may match.
 ///

@@ -12,6 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use quarry_answer::Tree;
 use quarry_files::{create_private_directory, open_private, state_directory};
 use quarry_index::Hit;
 use quarry_text::counted;
@@ -19,7 +20,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::output;
-use crate::tree::Tree;
 
 const LOG_FILE: &str = "searches.jsonl";
 

@@ -39,13 +39,14 @@ mod progress;
 mod reference;
 mod results;
 mod search;
+#[cfg(feature = "serve")]
+mod serve;
 mod settings;
 mod similar;
 mod status;
 mod terminal;
 #[cfg(feature = "train")]
 mod train;
-mod tree;
 mod watch;
 #[cfg(feature = "workers")]
 mod worker;
@@ -85,6 +86,9 @@ enum Command {
     /// Serve search to coding agents over the Model Context Protocol on stdin and stdout
     #[cfg(feature = "mcp")]
     Mcp(mcp::McpArgs),
+    /// Serve search in a browser and over HTTP
+    #[cfg(feature = "serve")]
+    Serve(serve::ServeArgs),
     /// Add Quarry to the settings of coding agents, or remove it
     #[cfg(feature = "agent")]
     Agent(agent::AgentArgs),
@@ -138,6 +142,8 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         #[cfg(feature = "mcp")]
         Command::Mcp(args) => mcp::run(args),
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => serve::run(args),
         #[cfg(feature = "agent")]
         Command::Agent(args) => agent::run(&args),
         Command::Languages(args) => languages::run(&args),

@@ -1,39 +1,29 @@
-//! What `search`, `similar` and `pick` share: which units are asked for, and how results look.
+//! What `search`, `similar` and `pick` share: which units are asked for, and how results look on a terminal.
 
 use std::collections::HashSet;
 use std::env;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ColorChoice};
-use quarry_index::{Explanation, Filter, Hit, ScoreParts, snippet};
-use quarry_source::{SourceText, UnitKind};
+use quarry_answer::{Answer, Excerpt, KINDS, ResultView, Shown};
+use quarry_index::{Filter, Hit};
+use quarry_source::UnitKind;
 use quarry_walk::{self as walk, FileFlags};
 use serde::Serialize;
 
 use crate::explain;
-use crate::lines::LineMatch;
 use crate::output;
 use crate::settings::{self, Settings};
-use crate::terminal::{self, Block, HitView, Terminal};
-use crate::tree::Tree;
+use crate::terminal::{self, HitView, Terminal};
 
 /// Number of units that are ranked for each file when results are files.
 const UNITS_PER_FILE: usize = 20;
 
-/// Names of the kinds of units.
-const KINDS: [(&str, UnitKind); 5] = [
-    ("function", UnitKind::Function),
-    ("method", UnitKind::Method),
-    ("type", UnitKind::Type),
-    ("module", UnitKind::Module),
-    ("section", UnitKind::Section),
-];
-
 /// Which units are asked for.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct FilterArgs {
     /// Only files in this language: a name or an extension, such as rust, c++ or py (can be repeated)
     #[arg(short = 't', long = "lang", alias = "type", value_name = "LANGUAGE")]
@@ -85,11 +75,6 @@ fn kind_parser() -> impl TypedValueParser<Value = UnitKind> {
     PossibleValuesParser::new(KINDS.map(|(name, _)| name)).map(|name| {
         KINDS.iter().find(|(known, _)| *known == name).map_or(UnitKind::Module, |(_, kind)| *kind)
     })
-}
-
-/// The word for a kind.
-pub fn kind_name(kind: UnitKind) -> &'static str {
-    KINDS.iter().find(|(_, known)| *known == kind).map_or("", |(name, _)| name)
 }
 
 /// How results are shown.
@@ -201,187 +186,23 @@ impl OutputArgs {
 }
 
 impl Layout {
+    /// What of results is shown.
+    pub fn shown(&self) -> Shown {
+        let excerpt = match (self.format, self.lines) {
+            (Format::Vimgrep, _) => Excerpt::BestLine,
+            (_, 0) => Excerpt::All,
+            // Text has the declaration in a line of its own.
+            (Format::Text, n) => Excerpt::BesideDeclaration(n),
+            (_, n) => Excerpt::Best(n),
+        };
+        let units = self.format != Format::Nothing && !self.per_file;
+        Shown { units, excerpt, context: self.context }
+    }
+
     /// Units to ask the index for, so that `limit` results can be shown.
     pub fn n_units(&self, limit: usize) -> usize {
         if self.per_file { limit.saturating_mul(UNITS_PER_FILE) } else { limit }
     }
-}
-
-/// The roots of an answer: the one of a single path, or all of several.
-pub fn roots(tree: &Tree, n_paths: usize) -> (Option<String>, Vec<String>) {
-    let mut roots = tree.roots();
-    if n_paths == 1 { (roots.pop(), roots) } else { (None, roots) }
-}
-
-/// What was found for a question; `question` holds the fields that say what was asked.
-#[derive(Serialize)]
-pub struct SearchAnswer<Q> {
-    #[serde(flatten)]
-    pub question: Q,
-    /// Absolute path that those of the results are relative to; none if they are of several paths.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub root: Option<String>,
-    /// Where they are of several paths, these, each once.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub roots: Vec<String>,
-    pub results: Vec<ResultView>,
-    pub confident: bool,
-    pub confidence: f32,
-    /// Of the search, without opening or building the index.
-    pub took_ms: f64,
-    /// Of opening the index, with building it where that was needed.
-    pub open_ms: f64,
-}
-
-/// A result as programs read it.
-#[derive(Serialize)]
-pub struct ResultView {
-    rank: usize,
-    score: f32,
-    /// Absolute path that `path` is relative to.
-    root: String,
-    path: String,
-    language: String,
-    /// None where results are files.
-    #[serde(flatten)]
-    unit: Option<UnitView>,
-    /// How the file is called from the current directory.
-    #[serde(skip)]
-    shown: PathBuf,
-}
-
-/// A unit as programs read it.
-#[derive(Serialize)]
-struct UnitView {
-    start_line: u32,
-    end_line: u32,
-    name: String,
-    kind: &'static str,
-    signature: String,
-    snippet: String,
-    /// Line of the file that `snippet` starts on, 1-based.
-    snippet_line: u32,
-    /// With -e, the lines that match.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    matches: Vec<LineMatch>,
-    parts: ScoreParts,
-    /// With --explain, how the score comes about.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    explanation: Option<Explanation>,
-    #[serde(skip)]
-    blocks: Vec<Block>,
-    /// Whether the blocks show the declaration.
-    #[serde(skip)]
-    is_declared: bool,
-}
-
-/// What is shown of a hit besides what the index has.
-#[derive(Default)]
-pub struct Extras {
-    /// The lines that match an expression.
-    pub matches: Vec<LineMatch>,
-    pub explanation: Option<Explanation>,
-}
-
-impl ResultView {
-    /// Of a hit and its rank: the lines that hold most of `terms`, or the lines of `extras` if there are any.
-    pub fn new(
-        tree: &Tree,
-        (hit, rank): (Hit, usize),
-        terms: &[String],
-        extras: Extras,
-        layout: &Layout,
-    ) -> Self {
-        let unit = match layout.format {
-            Format::Nothing => None,
-            _ if layout.per_file => None,
-            _ => Some(UnitView::new(tree, &hit, terms, extras, layout)),
-        };
-        Self {
-            rank,
-            score: hit.score,
-            root: tree.root_of(&hit),
-            shown: tree.shown(&hit),
-            path: hit.path,
-            language: hit.language,
-            unit,
-        }
-    }
-}
-
-impl UnitView {
-    fn new(tree: &Tree, hit: &Hit, terms: &[String], extras: Extras, layout: &Layout) -> Self {
-        let file = tree.text(hit);
-        let file = file.as_ref().as_ref();
-        let content = file.map(SourceText::to_str).unwrap_or_default();
-        let text: Vec<(u32, &str)> = content
-            .lines()
-            .enumerate()
-            .map(|(index, line)| (file.map_or(0, |file| file.line_number(index)), line))
-            .collect();
-        let Range { start, end } = file.map_or(0..0, |file| tree.index.lines(hit, file));
-        let lines = text.get(start..end.min(text.len())).unwrap_or_default();
-        let source = lines.iter().map(|(_, line)| *line).collect::<Vec<_>>().join("\n");
-        let declared = snippet::declaration_lines(&source, &hit.signature);
-        let runs = match (layout.format, layout.lines) {
-            _ if !extras.matches.is_empty() => {
-                runs(extras.matches.iter().map(|line| line.index), layout.context)
-            }
-            (Format::Vimgrep, _) => runs_from(start, snippet::best_lines(&source, terms, 1), (0, 0)),
-            (_, 0) => runs(start..end, layout.context),
-            // Text has the declaration in a line of its own.
-            (Format::Text, n) => {
-                runs_from(start, snippet::best_lines_beside(&source, &declared, terms, n), layout.context)
-            }
-            (_, n) => runs_from(start, snippet::best_lines(&source, terms, n), layout.context),
-        };
-        let declared = start + declared.start..start + declared.end;
-        let shows = |run: &Range<usize>| run.start <= declared.start && declared.end <= run.end;
-        let is_declared = !declared.is_empty() && runs.iter().any(shows);
-        let blocks: Vec<Block> = runs.into_iter().filter_map(|run| block(&text, &run)).collect();
-        Self {
-            start_line: hit.start_line,
-            end_line: hit.end_line,
-            name: hit.name.clone(),
-            kind: kind_name(hit.kind),
-            snippet: blocks.first().map(Block::text).unwrap_or_default(),
-            snippet_line: blocks
-                .first()
-                .and_then(|block| block.lines.first())
-                .map_or(hit.start_line, |line| line.0),
-            signature: hit.signature.clone(),
-            matches: extras.matches,
-            parts: hit.parts,
-            explanation: extras.explanation,
-            blocks,
-            is_declared,
-        }
-    }
-}
-
-/// The run of `lines`, counted from 0 in a unit whose first line is `first`, with lines around it; none if it is empty.
-fn runs_from(first: usize, lines: Range<usize>, context: (usize, usize)) -> Vec<Range<usize>> {
-    runs(lines.map(|line| first + line), context)
-}
-
-/// Lines, ascending and counted from 0, with this number of lines before and after each, as disjoint ranges.
-fn runs(lines: impl Iterator<Item = usize>, (before, after): (usize, usize)) -> Vec<Range<usize>> {
-    let mut runs: Vec<Range<usize>> = Vec::new();
-    for line in lines {
-        let (start, end) = (line.saturating_sub(before), line.saturating_add(after).saturating_add(1));
-        match runs.last_mut() {
-            Some(last) if start <= last.end => last.end = end,
-            _ => runs.push(start..end),
-        }
-    }
-    runs
-}
-
-/// Lines of a text, each with its number in the file; none if it is shorter.
-fn block(text: &[(u32, &str)], lines: &Range<usize>) -> Option<Block> {
-    let taken = text.get(lines.start..lines.end.min(text.len()))?;
-    let lines_of = || taken.iter().map(|(number, line)| (*number, (*line).to_owned())).collect();
-    (!taken.is_empty()).then(|| Block { first_index: lines.start, lines: lines_of() })
 }
 
 /// What is said of results.
@@ -413,12 +234,12 @@ pub fn print<Q: Serialize>(
             output::print_paths(paths, end)?;
         }
         Format::Vimgrep => {
-            let positions = answer.results.iter().flat_map(|result| result.vimgrep(&matches));
+            let positions = answer.results.iter().flat_map(|result| vimgrep(result, &matches));
             output::print_paths(positions, '\n')?;
         }
         Format::Text => {
             let heading = if is_unsure { format!("{}:\n\n", words.unsure) } else { String::new() };
-            let results = answer.results.iter().map(|result| result.text(layout.terminal, &matches));
+            let results = answer.results.iter().map(|result| text(result, layout.terminal, &matches));
             output::print_bytes((heading + &results.collect::<Vec<_>>().join("\n")).as_bytes())?;
         }
     }
@@ -432,67 +253,44 @@ pub fn print<Q: Serialize>(
     Ok(if found { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-impl ResultView {
-    /// Text for people.
-    fn text(&self, terminal: Terminal, matches: &impl Fn(&str) -> Vec<Range<usize>>) -> String {
-        let Some(unit) = &self.unit else { return String::new() };
-        let hit = HitView {
-            rank: self.rank,
-            path: &self.shown,
-            start_line: unit.start_line,
-            name: &unit.name,
-            // Every line that matches is shown, the declaration too.
-            signature: if unit.is_declared || !unit.matches.is_empty() { "" } else { &unit.signature },
-            kind: unit.kind,
-            blocks: &unit.blocks,
-        };
-        let explanation = unit.explanation.as_ref().map(explain::tree).unwrap_or_default();
-        terminal::format_hit(&hit, terminal, matches) + &explanation
-    }
+/// Text for people.
+fn text(result: &ResultView, terminal: Terminal, matches: &impl Fn(&str) -> Vec<Range<usize>>) -> String {
+    let Some(unit) = &result.unit else { return String::new() };
+    let hit = HitView {
+        rank: result.rank,
+        path: &result.shown,
+        start_line: unit.start_line,
+        name: &unit.name,
+        // Every line that matches is shown, the declaration too.
+        signature: if unit.is_declared || !unit.matches.is_empty() { "" } else { &unit.signature },
+        kind: unit.kind,
+        blocks: &unit.blocks,
+    };
+    let explanation = unit.explanation.as_ref().map(explain::tree).unwrap_or_default();
+    terminal::format_hit(&hit, terminal, matches) + &explanation
+}
 
-    /// A path, and `:line:column:text` after it, for the line that says most or each line that matches.
-    fn vimgrep<'a>(&'a self, matches: &impl Fn(&str) -> Vec<Range<usize>>) -> Vec<(&'a Path, String)> {
-        let Some(unit) = &self.unit else { return Vec::new() };
-        let lines = unit.blocks.iter().flat_map(|block| (block.first_index..).zip(&block.lines));
-        let is_match =
-            |index: usize| unit.matches.is_empty() || unit.matches.iter().any(|found| found.index == index);
-        lines
-            .filter(|(index, _)| is_match(*index))
-            .map(|(_, (line, text))| {
-                let indent = text.len() - text.trim_start().len();
-                let column = matches(text).first().map_or(indent, |range| range.start) + 1;
-                (self.shown.as_path(), format!(":{line}:{column}:{text}"))
-            })
-            .collect()
-    }
+/// A path, and `:line:column:text` after it, for the line that says most or each line that matches.
+fn vimgrep<'a>(
+    result: &'a ResultView,
+    matches: &impl Fn(&str) -> Vec<Range<usize>>,
+) -> Vec<(&'a Path, String)> {
+    let Some(unit) = &result.unit else { return Vec::new() };
+    let lines = unit.blocks.iter().flat_map(|block| (block.first_index..).zip(&block.lines));
+    let is_match =
+        |index: usize| unit.matches.is_empty() || unit.matches.iter().any(|found| found.index == index);
+    lines
+        .filter(|(index, _)| is_match(*index))
+        .map(|(_, (line, text))| {
+            let indent = text.len() - text.trim_start().len();
+            let column = matches(text).first().map_or(indent, |range| range.start) + 1;
+            (result.shown.as_path(), format!(":{line}:{column}:{text}"))
+        })
+        .collect()
 }
 
 /// The first `limit` results; where results are files, the first of each.
 pub fn ranked(results: impl Iterator<Item = Hit>, limit: usize, layout: &Layout) -> Vec<Hit> {
     let mut seen = HashSet::new();
     results.filter(|hit| !layout.per_file || seen.insert((hit.root, hit.path.clone()))).take(limit).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_near_each_other_are_one_run() {
-        assert_eq!(runs([3, 4, 9].into_iter(), (0, 0)), [3..5, 9..10]);
-        assert_eq!(runs([0, 3, 8].into_iter(), (1, 1)), [0..5, 7..10]);
-        assert_eq!(runs([5, 9].into_iter(), (0, 2)), [5..8, 9..12]);
-        assert_eq!(runs([5, 9].into_iter(), (2, 0)), [3..6, 7..10]);
-        assert_eq!(runs([5].into_iter(), (usize::MAX, usize::MAX)), std::slice::from_ref(&(0..usize::MAX)));
-        assert_eq!(runs(0..0, (1, 1)), [0..0; 0]);
-    }
-
-    #[test]
-    fn a_block_ends_with_its_file() {
-        let text = [(5, "a"), (5, "b"), (6, "c")];
-        let last = block(&text, &(1..9)).unwrap();
-        assert_eq!((last.first_index, last.lines), (1, vec![(5, "b".to_owned()), (6, "c".to_owned())]));
-        assert!(block(&text, &(3..9)).is_none());
-        assert!(block(&text, &(7..9)).is_none());
-    }
 }

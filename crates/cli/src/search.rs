@@ -9,21 +9,19 @@ use std::time::Instant;
 use anyhow::bail;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
+use quarry_answer::{Answer, Extras, LineMatch, ResultView, SearchQuestion, Tree, milliseconds};
 use quarry_index::{
     Filter, Index, NamedRanking, RANKINGS, RankedUnits, RankingWeights, SearchRequest, Update, snippet,
 };
 use quarry_text::{counted, query_terms};
 use quarry_walk::{SkipReason, Skipped};
 use regex::Regex;
-use serde::Serialize;
 
 use crate::index::SourcesArgs;
-use crate::lines::{self, LineMatch};
+use crate::lines;
 use crate::log::{self, Record};
-use crate::output;
-use crate::results::{self, Extras, FilterArgs, OutputArgs, ResultView, SearchAnswer, Words};
+use crate::results::{self, FilterArgs, OutputArgs, Words};
 use crate::settings::Settings;
-use crate::tree::Tree;
 
 /// Arguments of `quarry search`.
 #[derive(Debug, Args)]
@@ -55,13 +53,6 @@ pub struct SearchArgs {
 
 fn named(ranking: NamedRanking) -> PossibleValue {
     PossibleValue::new(ranking.name).help(ranking.about)
-}
-
-#[derive(Serialize)]
-struct SearchedQuery<'a> {
-    query: &'a str,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    patterns: &'a [String],
 }
 
 /// Runs `quarry search`.
@@ -124,23 +115,23 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
     }
     .into_iter();
     log::append(|| Record::of_hits("search", &tree, query, hits.iter(), None));
-    let terms = query_terms(query);
+    let (terms, shown) = (query_terms(query), layout.shown());
     let views = hits.into_iter().zip(1..).map(|(hit, rank)| {
         let matches = matches.remove(&hit.unit).unwrap_or_default();
         let extras = Extras { matches, explanation: explanations.next() };
-        ResultView::new(&tree, (hit, rank), &terms, extras, &layout)
+        ResultView::new(&tree, (hit, rank), &terms, extras, &shown)
     });
-    let (root, roots) = results::roots(&tree, paths.len());
-    let answer = SearchAnswer {
-        question: SearchedQuery { query, patterns: &args.patterns },
+    let (root, roots) = quarry_answer::roots(&tree, paths.len());
+    let answer = Answer {
+        question: SearchQuestion { query: query.to_owned(), patterns: args.patterns.clone() },
         root,
         roots,
         results: views.collect(),
         // An expression alone is met or not.
         confident: query.is_empty() || confidence >= layout.threshold,
         confidence,
-        took_ms: output::milliseconds(opened.elapsed()),
-        open_ms: output::milliseconds(opened - start),
+        took_ms: milliseconds(opened.elapsed()),
+        open_ms: milliseconds(opened - start),
     };
     let nothing = match &expression {
         Some(_) => "no line of the files that were searched matches",

@@ -6,15 +6,13 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use quarry_index::{Explanation, Filter, Hit, Update};
+use quarry_answer::{Tree, UnitsRequest};
+use quarry_index::{Filter, Hit, Update};
 use quarry_walk as walk;
-use serde::Serialize;
 
 use crate::index::SourcesArgs;
-use crate::output;
-use crate::results::{self, Extras, FilterArgs, OutputArgs, ResultView, SearchAnswer, Words};
+use crate::results::{self, FilterArgs, OutputArgs, Words};
 use crate::settings::Settings;
-use crate::tree::Tree;
 
 /// Arguments of `quarry similar`.
 #[derive(Debug, Args)]
@@ -28,19 +26,6 @@ pub struct SimilarArgs {
     filter: FilterArgs,
     #[command(flatten)]
     output: OutputArgs,
-}
-
-#[derive(Serialize)]
-struct SimilarQuery {
-    similar_to: GivenUnit,
-}
-
-#[derive(Serialize)]
-struct GivenUnit {
-    path: String,
-    start_line: u32,
-    end_line: u32,
-    name: String,
 }
 
 /// Runs `quarry similar`.
@@ -75,31 +60,15 @@ pub fn run(mut args: SimilarArgs) -> anyhow::Result<ExitCode> {
         );
     };
     let limit = layout.limit.or_else(|| settings.get(|layer| layer.limit)).unwrap_or_default();
-    let response = index.similar(&path, *line, layout.n_units(limit), &Filter::default())?;
-    let hits = results::ranked(response.hits.into_iter(), limit, &layout);
-    let view = |ranked: (Hit, usize)| {
-        let explanation = layout.explain.then(|| Explanation::leaf("cosine", ranked.0.score));
-        let extras = Extras { explanation, ..Extras::default() };
-        ResultView::new(&tree, ranked, &[], extras, &layout)
+    let request = UnitsRequest {
+        filter: &Filter::default(),
+        limit: layout.n_units(limit),
+        threshold: layout.threshold,
+        explain: layout.explain,
+        shown: &layout.shown(),
     };
-    let (root, roots) = results::roots(&tree, paths.len());
-    let answer = SearchAnswer {
-        question: SimilarQuery {
-            similar_to: GivenUnit {
-                path: given.path,
-                start_line: given.start_line,
-                end_line: given.end_line,
-                name: given.name,
-            },
-        },
-        root,
-        roots,
-        results: hits.into_iter().zip(1..).map(view).collect(),
-        confident: response.confidence >= layout.threshold,
-        confidence: response.confidence,
-        took_ms: output::milliseconds(opened.elapsed()),
-        open_ms: output::milliseconds(opened - start),
-    };
+    let select = |hits: Vec<Hit>| results::ranked(hits.into_iter(), limit, &layout);
+    let answer = quarry_answer::similar(&tree, &given, &request, opened - start, select)?;
     let words = Words {
         nothing: "nothing found: no other unit is like it",
         unsure: "Nothing here is clearly like it; the nearest are",

@@ -1,21 +1,18 @@
 //! `quarry status`: what the index of a tree holds, and whether it is fresh.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use clap::Args;
 use indicatif::{HumanBytes, HumanDuration};
+use quarry_answer::{StatusView, kind_name};
 use quarry_index::{Index, IndexStatus, Remembered, Status};
 use quarry_text::counted;
-use quarry_walk::{Skipped, WalkChoice, count_by_reason};
-use serde::Serialize;
+use quarry_walk::{WalkChoice, count_by_reason};
 
 use crate::index::{SourceArgs, tell_ignored};
 use crate::output;
-use crate::results::kind_name;
 use crate::settings::Settings;
 
 /// Files that are named for each reason why files were left out.
@@ -31,53 +28,6 @@ pub struct StatusArgs {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct StatusView {
-    root: PathBuf,
-    /// The given path, relative to the root; empty if it is the same.
-    part: String,
-    /// Directory of the index.
-    index: PathBuf,
-    /// Index directories that are not used, because this user did not write them on this machine.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    ignored: Vec<PathBuf>,
-    fresh: bool,
-    /// Why it is stale.
-    reason: Option<String>,
-    /// Contents of the index; null if there is none.
-    holds: Option<IndexView>,
-}
-
-#[derive(Serialize)]
-struct IndexView {
-    remembered: RememberedView,
-    models: Vec<String>,
-    bytes: u64,
-    /// Seconds since 1970.
-    made: u64,
-    files: usize,
-    files_in_part: usize,
-    units: usize,
-    units_by_language: BTreeMap<String, usize>,
-    units_by_kind: BTreeMap<&'static str, usize>,
-    skipped: Vec<SkippedView>,
-}
-
-/// The settings that `quarry index` was given; null for the others.
-#[derive(Serialize)]
-struct RememberedView {
-    model: Option<String>,
-    max_bytes: Option<u64>,
-    hidden: Option<bool>,
-    ignored: Option<bool>,
-}
-
-#[derive(Serialize)]
-struct SkippedView {
-    path: String,
-    reason: String,
-}
-
 /// Runs `quarry status`: exit code 0 if there is an index, else 1.
 ///
 /// # Errors
@@ -88,43 +38,11 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let there = status.index.is_some();
     status.ignored.iter().for_each(|path| tell_ignored(path));
     if args.json {
-        output::print_json(&view(status))?;
+        output::print_json(&StatusView::of(status))?;
     } else {
         output::print(&text(&status))?;
     }
     Ok(if there { ExitCode::SUCCESS } else { ExitCode::from(1) })
-}
-
-fn view(status: Status) -> StatusView {
-    StatusView {
-        root: status.root,
-        part: status.part,
-        index: status.directory,
-        ignored: status.ignored,
-        fresh: status.stale.is_none(),
-        reason: status.stale.map(|reason| reason.to_string()),
-        holds: status.index.map(|index| IndexView {
-            remembered: RememberedView {
-                model: index.remembered.model,
-                max_bytes: index.remembered.walk.max_bytes,
-                hidden: index.remembered.walk.hidden,
-                ignored: index.remembered.walk.ignored,
-            },
-            models: index.models,
-            bytes: index.bytes,
-            made: index.made.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
-            files: index.files,
-            files_in_part: index.files_in_part,
-            units: index.units,
-            units_by_language: index.units_by_language,
-            units_by_kind: index.units_by_kind.iter().map(|(kind, n)| (kind_name(*kind), *n)).collect(),
-            skipped: index
-                .skipped
-                .into_iter()
-                .map(|Skipped { path, reason }| SkippedView { path, reason: reason.to_string() })
-                .collect(),
-        }),
-    }
 }
 
 fn text(status: &Status) -> String {

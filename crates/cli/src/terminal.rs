@@ -10,6 +10,7 @@ use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
 use clap::ColorChoice;
+use quarry_answer::Block;
 
 use crate::output::printable;
 
@@ -102,21 +103,6 @@ pub struct HitView<'a> {
     pub kind: &'a str,
     /// Ascending.
     pub blocks: &'a [Block],
-}
-
-/// Lines of a text that follow each other.
-pub struct Block {
-    /// The first one, counted from 0.
-    pub first_index: usize,
-    /// Each with its number in the file, 1-based.
-    pub lines: Vec<(u32, String)>,
-}
-
-impl Block {
-    /// Without numbers.
-    pub fn text(&self) -> String {
-        self.lines.iter().map(|(_, line)| line.as_str()).collect::<Vec<_>>().join("\n")
-    }
 }
 
 /// Three parts: where and what, the declaration, and lines of the source; `matches` finds what to highlight.

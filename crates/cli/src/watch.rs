@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::{self, Path, PathBuf};
+use std::path::{self, PathBuf};
 use std::process::{self, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,11 +56,14 @@ pub struct WatchArgs {
     json: bool,
 }
 
-enum Message {
+/// What whoever keeps an index fresh waits for.
+pub enum Message {
     /// A change in the tree: of the files or directories at these paths.
     Changed {
+        /// Those that are gone.
         gone: Vec<PathBuf>,
     },
+    /// It is time to stop.
     Stop,
 }
 
@@ -97,10 +100,11 @@ pub fn run(mut args: WatchArgs) -> anyhow::Result<ExitCode> {
 
     let mut changes = match args.poll {
         Some(seconds) => Changes::Polled(Duration::from_secs(seconds)),
-        None => Changes::told(sender, index),
+        None => Changes::told(sender, vec![index]),
     };
     let walk = Index::found(root, &options)?;
-    changes.follow(root, &walk);
+    let followed = [(root.clone(), walk)];
+    changes.follow(&followed);
     let (opened, took) = refresh()?;
     tell(&Summary::new(root, &opened, took))?;
     output::note(&changes.announcement());
@@ -112,7 +116,7 @@ pub fn run(mut args: WatchArgs) -> anyhow::Result<ExitCode> {
             None => break,
         }
         // Before looking for changes, so that none falls between.
-        changes.follow(root, &walk);
+        changes.follow(&followed);
         match refresh() {
             Ok((opened, took)) => {
                 problem.clear();
@@ -136,7 +140,7 @@ pub fn run(mut args: WatchArgs) -> anyhow::Result<ExitCode> {
 
 /// The next changes, collected until they pause, or nothing new after `patience`: the paths that are gone. None when it
 /// is time to stop.
-fn next_changes(messages: &Receiver<Message>, patience: Option<Duration>) -> Option<Vec<PathBuf>> {
+pub fn next_changes(messages: &Receiver<Message>, patience: Option<Duration>) -> Option<Vec<PathBuf>> {
     let first = match patience {
         Some(patience) => messages.recv_timeout(patience),
         None => messages.recv().map_err(RecvTimeoutError::from),
@@ -166,23 +170,24 @@ fn stop_on_signal(sender: Sender<Message>, refreshing: Arc<AtomicBool>) -> anyho
 }
 
 /// How changes become known.
-enum Changes {
+pub enum Changes {
+    /// By the system.
     Told(Watched),
     /// By polling at this interval.
     Polled(Duration),
 }
 
 /// The directories that the system watches.
-struct Watched {
+pub struct Watched {
     watcher: RecommendedWatcher,
     directories: BTreeSet<PathBuf>,
 }
 
 impl Changes {
-    /// By events of the operating system; events in the index directory are our own.
-    fn told(sender: Sender<Message>, index: PathBuf) -> Self {
+    /// By events of the operating system; events in the directories of indexes are our own.
+    pub fn told(sender: Sender<Message>, indexes: Vec<PathBuf>) -> Self {
         let tell = move |event: notify::Result<Event>| {
-            if let Some(message) = message(event, &index) {
+            if let Some(message) = message(event, &indexes) {
                 // Nobody listens any longer: it is the end.
                 let _ = sender.send(message);
             }
@@ -199,19 +204,20 @@ impl Changes {
         Self::Polled(POLL)
     }
 
-    /// Watches the current directories.
-    fn follow(&mut self, root: &Path, options: &WalkOptions) {
+    /// Watches the current directories of some trees.
+    pub fn follow(&mut self, trees: &[(PathBuf, WalkOptions)]) {
         let Self::Told(watched) = self else { return };
         // A tree that has gone is waited for.
+        let directories = |(root, options): &(PathBuf, WalkOptions)| walk::directories(root, options);
         let there: BTreeSet<PathBuf> =
-            walk::directories(root, options).unwrap_or_default().into_iter().collect();
+            trees.iter().flat_map(|tree| directories(tree).unwrap_or_default()).collect();
         if let Err(error) = watched.follow(there) {
             *self = Self::polled_because(error);
         }
     }
 
     /// The watch on a directory ends when that is removed, and follows it when it is renamed.
-    fn forget(&mut self, gone: &[PathBuf]) {
+    pub fn forget(&mut self, gone: &[PathBuf]) {
         let Self::Told(Watched { watcher, directories }) = self else { return };
         directories.retain(|directory| {
             let is_gone = gone.iter().any(|path| directory.starts_with(path));
@@ -223,7 +229,8 @@ impl Changes {
         });
     }
 
-    fn interval(&self) -> Option<Duration> {
+    /// Time between two looks where the system does not tell.
+    pub fn interval(&self) -> Option<Duration> {
         match self {
             Self::Told(_) => None,
             Self::Polled(interval) => Some(*interval),
@@ -259,12 +266,13 @@ impl Watched {
     }
 }
 
-/// What an event of the system means for the tree; nothing if it was only read, or is of the directory of the index.
-fn message(event: notify::Result<Event>, index: &Path) -> Option<Message> {
+/// What an event of the system means for the tree; nothing if it was only read, or is of the directory of an index.
+fn message(event: notify::Result<Event>, indexes: &[PathBuf]) -> Option<Message> {
     // Something was missed: all is looked at.
     let Ok(event) = event else { return Some(Message::Changed { gone: Vec::new() }) };
     if event.kind.is_access()
-        || (!event.paths.is_empty() && event.paths.iter().all(|path| path.starts_with(index)))
+        || (!event.paths.is_empty()
+            && event.paths.iter().all(|path| indexes.iter().any(|index| path.starts_with(index))))
     {
         return None;
     }
@@ -309,7 +317,7 @@ mod tests {
 
     fn changed(kind: EventKind, path: &str) -> Option<Vec<PathBuf>> {
         let event = Event::new(kind).add_path(PathBuf::from(path));
-        match message(Ok(event), Path::new("/tree/.quarry"))? {
+        match message(Ok(event), &[PathBuf::from("/tree/.quarry")])? {
             Message::Changed { gone } => Some(gone),
             Message::Stop => None,
         }
@@ -322,7 +330,7 @@ mod tests {
         assert_eq!(changed(EventKind::Create(CreateKind::File), "/tree/a.rs"), Some(Vec::new()));
         let removed = changed(EventKind::Remove(RemoveKind::Folder), "/tree/a");
         assert_eq!(removed, Some(vec![PathBuf::from("/tree/a")]));
-        let failed = message(Err(notify::Error::generic("overflow")), Path::new("/tree/.quarry"));
+        let failed = message(Err(notify::Error::generic("overflow")), &[PathBuf::from("/tree/.quarry")]);
         assert!(matches!(failed, Some(Message::Changed { .. })));
     }
 

@@ -100,7 +100,13 @@ impl Index {
     /// beginning of the innermost one. None where none is indexed.
     #[must_use]
     pub fn definition_at(&self, path: &str, line: u32) -> Option<Hit> {
-        let found = self.unit_at(path, line)?;
+        self.definition_at_in(0, path, line)
+    }
+
+    /// Like [`definition_at`](Self::definition_at), in one of the searched paths, by its number.
+    #[must_use]
+    pub fn definition_at_in(&self, root: usize, path: &str, line: u32) -> Option<Hit> {
+        let found = self.unit_at_in(root, path, line)?;
         if !is_definition(found.kind) {
             return None;
         }

@@ -15,6 +15,10 @@ pub struct Filter {
     kinds: Vec<UnitKind>,
     globs: Vec<PathGlob>,
     without: FileFlags,
+    /// Numbers of searched paths; empty for all.
+    roots: Vec<usize>,
+    /// A directory with a `/` at its end; empty for all.
+    directory: String,
 }
 
 /// A glob that lets files through, or with `!` before it excludes them.
@@ -41,7 +45,7 @@ impl Filter {
             .iter()
             .map(|name| language_called(name).ok_or_else(|| Error::unknown_language(name)))
             .collect::<Result<_, Error>>()?;
-        let all = Self { languages, kinds: kinds.to_vec(), globs: Vec::new(), without: FileFlags::empty() };
+        let all = Self { languages, kinds: kinds.to_vec(), ..Self::default() };
         all.with_globs(globs, None)
     }
 
@@ -72,10 +76,31 @@ impl Filter {
         Self { without: self.without | flags, ..self }
     }
 
+    /// Narrows it to some of the searched paths, by their numbers; no numbers are all of them.
+    #[must_use]
+    pub fn in_roots(self, roots: Vec<usize>) -> Self {
+        Self { roots, ..self }
+    }
+
+    /// Narrows it to files below a directory, whose path is relative to the root; an empty one is the root.
+    #[must_use]
+    pub fn below(self, directory: &str) -> Self {
+        let directory = directory.trim_matches('/');
+        let directory = if directory.is_empty() { String::new() } else { format!("{directory}/") };
+        Self { directory, ..self }
+    }
+
+    /// Whether files of a searched path, by its number, pass.
+    #[must_use]
+    pub fn root(&self, number: usize) -> bool {
+        self.roots.is_empty() || self.roots.contains(&number)
+    }
+
     /// Whether everything passes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.languages.is_empty() && self.kinds.is_empty() && self.globs.is_empty() && self.without.is_empty()
+        let is_everywhere = self.roots.is_empty() && self.directory.is_empty() && self.globs.is_empty();
+        is_everywhere && self.languages.is_empty() && self.kinds.is_empty() && self.without.is_empty()
     }
 
     /// Whether all units of a file pass; `path` is relative to the root, `language` is the name of a language.
@@ -91,6 +116,7 @@ impl Filter {
     #[must_use]
     pub fn path(&self, path: &str, flags: FileFlags) -> bool {
         !self.without.intersects(flags)
+            && path.starts_with(&self.directory)
             && match self.globs.iter().rev().find(|glob| glob.matches(path)) {
                 Some(glob) => !glob.is_exclusion,
                 None => self.globs.iter().all(|glob| glob.is_exclusion),
@@ -175,6 +201,16 @@ mod tests {
         let own = Filter::default().without(FileFlags::VENDORED | FileFlags::GENERATED);
         assert!(!own.is_empty() && own.file("a.rs", "rust", FileFlags::TEST));
         assert!(!own.file("a.rs", "rust", FileFlags::TEST | FileFlags::VENDORED));
+    }
+
+    #[test]
+    fn directories_and_searched_paths_narrow() {
+        let below = Filter::default().below("/src/net/");
+        assert!(!below.is_empty() && below.path("src/net/a.rs", FileFlags::empty()));
+        assert!(!below.path("src/network.rs", FileFlags::empty()) && !below.path("a.rs", FileFlags::empty()));
+        assert!(Filter::default().below("/").is_empty());
+        let second = Filter::default().in_roots(vec![1]);
+        assert!(!second.is_empty() && second.root(1) && !second.root(0) && Filter::default().root(7));
     }
 
     #[test]

@@ -33,9 +33,11 @@ impl Index {
         }
         let notebooks: Vec<&str> =
             languages().filter(|known| known.is_notebook()).map(Language::name).collect();
-        let of_file = |filter: &Filter, file: &FileRecord, path: &str| {
+        let of_file = |filter: &Filter, file: &FileRecord, root: usize, path: &str| {
             let language = self.table.text(file.language);
-            if filter.file(path, language, file.flags()) {
+            if !filter.root(root) {
+                Allowed::None
+            } else if filter.file(path, language, file.flags()) {
                 Allowed::All
             } else if notebooks.contains(&language) && filter.path(path, file.flags()) {
                 Allowed::OfLanguage
@@ -49,7 +51,7 @@ impl Index {
                 let (root, path) = self.root_of(row)?;
                 Some(
                     [&root.filter, filter]
-                        .map(|filter| (filter, of_file(filter, &self.table.files[row], path))),
+                        .map(|filter| (filter, of_file(filter, &self.table.files[row], root.number, path))),
                 )
             })
             .collect();
@@ -71,15 +73,36 @@ impl Index {
     /// several, the one that begins last, which is the innermost. None if no unit covers the line.
     #[must_use]
     pub fn unit_at(&self, path: &str, line: u32) -> Option<Hit> {
-        let is_first = |tree: &&Tree| tree.roots.iter().any(|root| root.number == 0);
-        let tree = self.trees.iter().find(is_first)?;
-        let path = self.root(0)?.scope.absolute(path);
-        let file = tree.files.clone().find(|&row| self.table.text(self.table.files[row].path) == path)?;
-        let unit = self.units_of_files[file].clone().rfind(|&unit| {
+        self.unit_at_in(0, path, line)
+    }
+
+    /// Like [`unit_at`](Self::unit_at), in one of the searched paths, by its number.
+    #[must_use]
+    pub fn unit_at_in(&self, root: usize, path: &str, line: u32) -> Option<Hit> {
+        let unit = self.units_of_files[self.row_of(root, path)?].clone().rfind(|&unit| {
             let record = &self.table.units[unit];
             (record.start_line..=record.end_line).contains(&line)
         })?;
         Some(self.unit(unit))
+    }
+
+    /// The indexed file at a path relative to one of the searched paths, by its number, with all its units. None for
+    /// what is not indexed, or is not found there.
+    #[must_use]
+    pub fn file(&self, root: usize, path: &str) -> Option<IndexedFile<'_>> {
+        let row = self.row_of(root, path)?;
+        let (found, _) = self.root_of(row)?;
+        let units = self.units_of_files[row].clone().collect();
+        (found.number == root).then_some(IndexedFile { index: self, row, units })
+    }
+
+    fn row_of(&self, root: usize, path: &str) -> Option<usize> {
+        let is_its = |tree: &&Tree| tree.roots.iter().any(|found| found.number == root);
+        let tree = self.trees.iter().find(is_its)?;
+        let path = self.root(root)?.scope.absolute(path);
+        let files = &self.table.files[tree.files.clone()];
+        let at = files.binary_search_by(|file| self.table.text(file.path).cmp(path.as_ref())).ok()?;
+        Some(tree.files.start + at)
     }
 
     /// The units that pass a filter, in the order of their paths and lines, with a score of 0.
@@ -127,6 +150,23 @@ impl IndexedFile<'_> {
     pub fn text(&self) -> Result<SourceText, Error> {
         let (root, path) = self.index.root_of(self.row).map_or((0, ""), |(root, path)| (root.number, path));
         self.index.text_in(root, path)
+    }
+
+    /// Its path, relative to the searched path that it is found in, `/` between its parts.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.index.root_of(self.row).map_or("", |(_, path)| path)
+    }
+
+    /// Name of its language.
+    #[must_use]
+    pub fn language(&self) -> &str {
+        self.index.table.text(self.index.table.files[self.row].language)
+    }
+
+    /// Its units, with a score of 0.
+    pub fn hits(&self) -> impl Iterator<Item = Hit> {
+        self.units.iter().map(|&unit| self.index.unit(unit))
     }
 
     /// The numbers of its units, each with its lines in the text, counted from 0, in their order.

@@ -448,7 +448,14 @@ impl Index {
         filter: &Filter,
     ) -> Result<SearchResponse, Error> {
         let no_unit = || Error::NoUnit { path: path.to_owned(), line };
-        let given = self.unit_at(path, line).ok_or_else(no_unit)?;
+        self.similar_to(&self.unit_at(path, line).ok_or_else(no_unit)?, limit, filter)
+    }
+
+    /// Like [`similar`](Self::similar), to a unit that was found before.
+    ///
+    /// # Errors
+    /// When it has no word, or the index cannot be read.
+    pub fn similar_to(&self, given: &Hit, limit: usize, filter: &Filter) -> Result<SearchResponse, Error> {
         let mut scores = match &self.dense {
             Some(dense) => {
                 dense.matrix.similarities(&dense.matrix.vector(self.table.units[given.unit].part_and_row()))

@@ -32,6 +32,7 @@ mod comment;
 mod definition;
 mod embedded;
 mod function;
+mod highlight;
 mod json;
 mod language;
 mod layout;
@@ -48,6 +49,7 @@ mod size;
 mod text;
 mod unit;
 
+pub use highlight::Highlight;
 pub use language::{HAS_MORE_LANGUAGES, Language, language_called, language_for, language_named, languages};
 pub use notebook::NotebookError;
 pub use rules::{Content, NameScope};
@@ -100,6 +102,12 @@ pub fn functions(language: Language, source: &[u8]) -> Vec<Function> {
 /// no rules for it.
 pub fn function_shapes(language: Language, source: &[u8]) -> Option<Vec<FunctionShape>> {
     parse::function_shapes(language, source, &Limits::default())
+}
+
+/// What the parts of `source` are, for coloring it, within the default [`Limits`]: ascending and disjoint byte ranges.
+/// None without a syntax tree.
+pub fn highlights(language: Language, source: &[u8]) -> Vec<(std::ops::Range<usize>, Highlight)> {
+    parse::highlights(language, source, &Limits::default())
 }
 
 /// What the program `source` may check itself by, within the default [`Limits`]: its assertions, calls and branches, in

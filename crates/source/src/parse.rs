@@ -11,6 +11,7 @@ use crate::check::find_checks;
 use crate::definition::{Structure, find_definitions};
 use crate::embedded;
 use crate::function::find_functions;
+use crate::highlight::{Highlight, find_highlights};
 use crate::language::{Language, Reader};
 use crate::layout::lay_out;
 use crate::line::{Lines, line_number};
@@ -107,6 +108,17 @@ pub(crate) fn functions(language: Language, source: &[u8], limits: &Limits) -> V
     let rules = language.rules(grammar);
     let tree = WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, rules, source, limits));
     tree.map_or_else(|_| Vec::new(), |tree| find_functions(&tree, rules, source))
+}
+
+pub(crate) fn highlights(
+    language: Language,
+    source: &[u8],
+    limits: &Limits,
+) -> Vec<(Range<usize>, Highlight)> {
+    let Reader::Syntax(grammar) = language.reader() else { return Vec::new() };
+    let rules = language.rules(grammar);
+    let tree = WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, rules, source, limits));
+    tree.map_or_else(|_| Vec::new(), |tree| find_highlights(&tree))
 }
 
 pub(crate) fn function_shapes(

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
+use quarry_answer::Tree;
 use quarry_index::{Filter, Hit, RankingWeights, SearchRequest, Update, snippet};
 use quarry_source::SourceText;
 use quarry_text::query_terms;
@@ -31,7 +32,6 @@ use crate::output;
 use crate::results::FilterArgs;
 use crate::settings::{self, Settings};
 use crate::terminal;
-use crate::tree::Tree;
 
 /// Results that can be chosen among.
 const LIMIT: usize = 50;

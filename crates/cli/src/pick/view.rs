@@ -3,6 +3,7 @@
 use std::iter;
 use std::ops::Range;
 
+use quarry_answer::kind_name;
 use quarry_text::counted;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Position, Rect};
@@ -12,7 +13,6 @@ use ratatui::widgets::{Block, Borders, List, ListItem, Paragraph};
 
 use super::state::{Choice, Preview, PreviewLine, State};
 use crate::output::printable;
-use crate::results::kind_name;
 
 const POSITION: Style = Style::new().fg(Color::Cyan);
 const NAME: Style = Style::new().add_modifier(Modifier::BOLD);

@@ -3,25 +3,60 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::env;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
-use anyhow::Context;
 use quarry_index::{Hit, Index};
 use quarry_source::SourceText;
-use quarry_walk as walk;
+use quarry_walk::{self as walk, WalkError};
 
-/// The index that answers for paths of the command line.
+/// An index that answers for some paths, with the files that were read for its results.
 pub struct Tree {
-    pub index: Index,
+    /// The index of all paths.
+    pub index: Arc<Index>,
     /// Of each path, in their order.
-    roots: Vec<Root>,
+    roots: Arc<[Root]>,
     /// The files read so far, by root and path.
     texts: RefCell<HashMap<(usize, String), Text>>,
 }
 
+/// A [`Tree`] that many threads answer from.
+#[derive(Clone)]
+pub struct SharedTree {
+    /// The index of all paths.
+    pub index: Arc<Index>,
+    roots: Arc<[Root]>,
+}
+
+impl SharedTree {
+    /// A tree that has read no file yet.
+    #[must_use]
+    pub fn tree(&self) -> Tree {
+        let (index, roots) = (Arc::clone(&self.index), Arc::clone(&self.roots));
+        Tree { index, roots, texts: RefCell::default() }
+    }
+}
+
 /// A file; none if it could not be read.
 type Text = Rc<Option<SourceText>>;
+
+/// Why there is no such tree.
+#[derive(Debug, thiserror::Error)]
+pub enum TreeError {
+    /// There is nothing at the path, or no source.
+    #[error(transparent)]
+    Walk(#[from] WalkError),
+    /// The path went meanwhile.
+    #[error("cannot find {}", path.display())]
+    Missing {
+        /// The path.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
 
 struct Root {
     /// Absolute path of the directory that the paths of results are relative to, with links resolved.
@@ -35,16 +70,23 @@ impl Tree {
     ///
     /// # Errors
     /// When one of them no longer exists.
-    pub fn new(paths: &[PathBuf], index: Index) -> anyhow::Result<Self> {
+    pub fn new(paths: &[PathBuf], index: Index) -> Result<Self, TreeError> {
         let current = env::current_dir().ok();
         let root = |path: &PathBuf| {
             let path = walk::resolved(path);
             let base = walk::base_directory(&path)?;
-            let absolute = base.canonicalize().with_context(|| format!("cannot find {}", base.display()))?;
+            let absolute =
+                base.canonicalize().map_err(|source| TreeError::Missing { path: base.to_owned(), source })?;
             Ok(Root { absolute, base: from_here(base, current.as_deref()) })
         };
-        let roots = paths.iter().map(root).collect::<anyhow::Result<_>>()?;
-        Ok(Self { index, roots, texts: RefCell::default() })
+        let roots = paths.iter().map(root).collect::<Result<_, TreeError>>()?;
+        Ok(Self { index: Arc::new(index), roots, texts: RefCell::default() })
+    }
+
+    /// What threads share of it; [`SharedTree::tree`] makes a tree of that.
+    #[must_use]
+    pub fn shared(&self) -> SharedTree {
+        SharedTree { index: Arc::clone(&self.index), roots: Arc::clone(&self.roots) }
     }
 
     /// The path of a result's file, relative to the current directory.
@@ -59,19 +101,30 @@ impl Tree {
 
     /// The directory that the path of a result is relative to, for programs; invalid UTF-8 in it is replaced.
     pub fn root_of(&self, hit: &Hit) -> String {
-        self.roots[hit.root].absolute.to_string_lossy().into_owned()
+        self.root(hit.root)
+    }
+
+    /// The directory that paths in one of the searched paths (by its number) are relative to, for programs.
+    pub fn root(&self, number: usize) -> String {
+        self.roots[number].absolute.to_string_lossy().into_owned()
     }
 
     /// The distinct directories that paths of results may be relative to, in the order of the command line.
     pub fn roots(&self) -> Vec<String> {
         let mut roots: Vec<String> = Vec::new();
-        for root in &self.roots {
+        for root in self.roots.iter() {
             let root = root.absolute.to_string_lossy().into_owned();
             if !roots.contains(&root) {
                 roots.push(root);
             }
         }
         roots
+    }
+
+    /// Number of the searched paths.
+    #[must_use]
+    pub fn n_paths(&self) -> usize {
+        self.roots.len()
     }
 
     /// The nearest common directory of all searched paths.

@@ -1,0 +1,33 @@
+//! Answers to searches as programs read them: the objects of `--json`, and of the HTTP API.
+//!
+//! A [`Tree`] is an index with the paths that it answers for. [`search`] and the other functions make the objects
+//! of what it finds; each is described by a JSON schema with the feature `schema`.
+
+mod calls;
+mod facets;
+mod file;
+mod results;
+mod search;
+mod status;
+mod tree;
+
+pub use calls::{
+    CalleeView, Callees, CalleesOfDefinition, Callers, CallsQuestion, DefinitionView, ExternalView, SiteView,
+    callees, callers,
+};
+pub use facets::{Counts, Facets};
+pub use file::{FileView, UnitOfFile, file};
+pub use results::{
+    Answer, Block, Excerpt, Extras, KINDS, LineMatch, ResultView, Shown, UnitView, kind_name, roots,
+};
+pub use search::{Found, SearchQuestion, SimilarQuestion, SimilarTo, UnitsRequest, search, similar};
+pub use status::{Holds, RememberedView, SkippedView, StatusView};
+pub use tree::{SharedTree, Tree, TreeError};
+
+use std::time::Duration;
+
+/// Milliseconds, to the microsecond.
+#[must_use]
+pub fn milliseconds(duration: Duration) -> f64 {
+    duration.as_micros() as f64 / 1000.0
+}

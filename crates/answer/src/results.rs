@@ -1,0 +1,342 @@
+//! What an answer is made of: results, and the lines of source that they show.
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use quarry_index::{Explanation, Hit, ScoreParts, snippet};
+use quarry_source::{SourceText, UnitKind};
+use serde::Serialize;
+
+use crate::Tree;
+
+/// Names of the kinds of units.
+pub const KINDS: [(&str, UnitKind); 5] = [
+    ("function", UnitKind::Function),
+    ("method", UnitKind::Method),
+    ("type", UnitKind::Type),
+    ("module", UnitKind::Module),
+    ("section", UnitKind::Section),
+];
+
+/// The word for a kind.
+#[must_use]
+pub fn kind_name(kind: UnitKind) -> &'static str {
+    KINDS.iter().find(|(_, known)| *known == kind).map_or("", |(name, _)| name)
+}
+
+/// Which lines of a unit are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Excerpt {
+    /// All.
+    All,
+    /// The one that says most.
+    BestLine,
+    /// So many that say most.
+    Best(usize),
+    /// So many that say most, apart from the declaration.
+    BesideDeclaration(usize),
+}
+
+/// What of results is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shown {
+    /// Whether results are units; else they are files.
+    pub units: bool,
+    /// The lines.
+    pub excerpt: Excerpt,
+    /// Lines before and after those.
+    pub context: (usize, usize),
+}
+
+/// The roots of an answer: the one of a single path, or all of several.
+#[must_use]
+pub fn roots(tree: &Tree, n_paths: usize) -> (Option<String>, Vec<String>) {
+    let mut roots = tree.roots();
+    if n_paths == 1 { (roots.pop(), roots) } else { (None, roots) }
+}
+
+/// What was found for a question; `question` holds the fields that say what was asked.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Answer<Q> {
+    /// What was asked.
+    #[serde(flatten)]
+    pub question: Q,
+    /// Absolute path that those of the results are relative to; none if they are of several paths.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
+    /// Where they are of several paths, these, each once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub roots: Vec<String>,
+    /// Best first.
+    pub results: Vec<ResultView>,
+    /// Whether the confidence reaches the threshold.
+    pub confident: bool,
+    /// Confidence that a result answers, 0 to 1.
+    pub confidence: f32,
+    /// Milliseconds of the search, without opening or building the index.
+    pub took_ms: f64,
+    /// Milliseconds of opening the index, with building it where that was needed.
+    pub open_ms: f64,
+}
+
+/// A result as programs read it.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ResultView {
+    /// From 1.
+    pub rank: usize,
+    /// Larger is better; comparable within one answer.
+    pub score: f32,
+    /// Absolute path that `path` is relative to.
+    pub root: String,
+    /// The file, relative to `root`, `/` between its parts.
+    pub path: String,
+    /// Name of the language.
+    pub language: String,
+    /// None where results are files.
+    #[serde(flatten)]
+    pub unit: Option<UnitView>,
+    /// How the file is called from the current directory.
+    #[serde(skip)]
+    pub shown: PathBuf,
+    /// Number of the searched path that it was found in.
+    #[serde(skip)]
+    pub root_number: usize,
+}
+
+/// A unit as programs read it.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct UnitView {
+    /// First line, 1-based.
+    pub start_line: u32,
+    /// Last line, 1-based, inclusive.
+    pub end_line: u32,
+    /// Qualified name within the file; empty for parts between definitions.
+    pub name: String,
+    /// function, method, type, module or section.
+    pub kind: &'static str,
+    /// Declaration without body.
+    pub signature: String,
+    /// Lines of the source.
+    pub snippet: String,
+    /// Line of the file that `snippet` starts on, 1-based.
+    pub snippet_line: u32,
+    /// The lines that match a regular expression, where one was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub matches: Vec<LineMatch>,
+    /// The signals that make up the score.
+    #[cfg_attr(feature = "schema", schemars(with = "std::collections::BTreeMap<String, Signal>"))]
+    pub parts: ScoreParts,
+    /// How the score comes about, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<ExplanationSchema>"))]
+    pub explanation: Option<Explanation>,
+    /// The lines that are shown.
+    #[serde(skip)]
+    pub blocks: Vec<Block>,
+    /// Whether the blocks show the declaration.
+    #[serde(skip)]
+    pub is_declared: bool,
+}
+
+/// A line that matches a regular expression.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LineMatch {
+    /// Of the file, 1-based.
+    pub line: u32,
+    /// Of the text that it was found in, counted from 0.
+    #[serde(skip)]
+    pub index: usize,
+    /// Without its end; bytes that are not UTF-8 are replaced.
+    pub text: String,
+    /// Where in `text`, in bytes.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<ByteRange>"))]
+    pub ranges: Vec<Range<usize>>,
+}
+
+/// A number or a truth value.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "only its schema is used")]
+enum Signal {
+    Number(f32),
+    Truth(bool),
+}
+
+/// The schema of `Range<usize>`.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[allow(dead_code, reason = "only its schema is used")]
+struct ByteRange {
+    start: usize,
+    end: usize,
+}
+
+/// A number and the numbers that it is computed from.
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[schemars(rename = "Explanation")]
+#[allow(dead_code, reason = "only its schema is used")]
+struct ExplanationSchema {
+    /// Name of the number.
+    name: String,
+    /// Its value.
+    value: f32,
+    /// sum, product, quotient or softmax; none for a leaf.
+    combination: Option<String>,
+    /// The numbers that it is computed from.
+    #[serde(default)]
+    parts: Vec<ExplanationSchema>,
+}
+
+/// Lines of a text that follow each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// The first one, counted from 0.
+    pub first_index: usize,
+    /// Each with its number in the file, 1-based.
+    pub lines: Vec<(u32, String)>,
+}
+
+impl Block {
+    /// Without numbers.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.lines.iter().map(|(_, line)| line.as_str()).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// What is shown of a hit besides what the index has.
+#[derive(Debug, Default)]
+pub struct Extras {
+    /// The lines that match an expression.
+    pub matches: Vec<LineMatch>,
+    /// How the score comes about.
+    pub explanation: Option<Explanation>,
+}
+
+impl ResultView {
+    /// Of a hit and its rank: the lines that hold most of `terms`, or the lines of `extras` if there are any.
+    #[must_use]
+    pub fn new(
+        tree: &Tree,
+        (hit, rank): (Hit, usize),
+        terms: &[String],
+        extras: Extras,
+        shown: &Shown,
+    ) -> Self {
+        let unit = shown.units.then(|| UnitView::new(tree, &hit, terms, extras, shown));
+        Self {
+            rank,
+            score: hit.score,
+            root: tree.root_of(&hit),
+            shown: tree.shown(&hit),
+            path: hit.path,
+            language: hit.language,
+            unit,
+            root_number: hit.root,
+        }
+    }
+}
+
+impl UnitView {
+    fn new(tree: &Tree, hit: &Hit, terms: &[String], extras: Extras, shown: &Shown) -> Self {
+        let file = tree.text(hit);
+        let file = file.as_ref().as_ref();
+        let content = file.map(SourceText::to_str).unwrap_or_default();
+        let text: Vec<(u32, &str)> = content
+            .lines()
+            .enumerate()
+            .map(|(index, line)| (file.map_or(0, |file| file.line_number(index)), line))
+            .collect();
+        let Range { start, end } = file.map_or(0..0, |file| tree.index.lines(hit, file));
+        let lines = text.get(start..end.min(text.len())).unwrap_or_default();
+        let source = lines.iter().map(|(_, line)| *line).collect::<Vec<_>>().join("\n");
+        let declared = snippet::declaration_lines(&source, &hit.signature);
+        let runs = match shown.excerpt {
+            _ if !extras.matches.is_empty() => {
+                runs(extras.matches.iter().map(|line| line.index), shown.context)
+            }
+            Excerpt::BestLine => runs_from(start, snippet::best_lines(&source, terms, 1), (0, 0)),
+            Excerpt::All => runs(start..end, shown.context),
+            Excerpt::BesideDeclaration(n) => {
+                runs_from(start, snippet::best_lines_beside(&source, &declared, terms, n), shown.context)
+            }
+            Excerpt::Best(n) => runs_from(start, snippet::best_lines(&source, terms, n), shown.context),
+        };
+        let declared = start + declared.start..start + declared.end;
+        let shows = |run: &Range<usize>| run.start <= declared.start && declared.end <= run.end;
+        let is_declared = !declared.is_empty() && runs.iter().any(shows);
+        let blocks: Vec<Block> = runs.into_iter().filter_map(|run| block(&text, &run)).collect();
+        Self {
+            start_line: hit.start_line,
+            end_line: hit.end_line,
+            name: hit.name.clone(),
+            kind: kind_name(hit.kind),
+            snippet: blocks.first().map(Block::text).unwrap_or_default(),
+            snippet_line: blocks
+                .first()
+                .and_then(|block| block.lines.first())
+                .map_or(hit.start_line, |line| line.0),
+            signature: hit.signature.clone(),
+            matches: extras.matches,
+            parts: hit.parts,
+            explanation: extras.explanation,
+            blocks,
+            is_declared,
+        }
+    }
+}
+
+/// The run of `lines`, counted from 0 in a unit whose first line is `first`, with lines around it; none if it is empty.
+fn runs_from(first: usize, lines: Range<usize>, context: (usize, usize)) -> Vec<Range<usize>> {
+    runs(lines.map(|line| first + line), context)
+}
+
+/// Lines, ascending and counted from 0, with so many lines before and after them, as ranges that do not touch.
+fn runs(lines: impl Iterator<Item = usize>, (before, after): (usize, usize)) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for line in lines {
+        let (start, end) = (line.saturating_sub(before), line.saturating_add(after).saturating_add(1));
+        match runs.last_mut() {
+            Some(last) if start <= last.end => last.end = end,
+            _ => runs.push(start..end),
+        }
+    }
+    runs
+}
+
+/// Lines of a text, each with its number in the file; none if it is shorter.
+fn block(text: &[(u32, &str)], lines: &Range<usize>) -> Option<Block> {
+    let taken = text.get(lines.start..lines.end.min(text.len()))?;
+    let lines_of = || taken.iter().map(|(number, line)| (*number, (*line).to_owned())).collect();
+    (!taken.is_empty()).then(|| Block { first_index: lines.start, lines: lines_of() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_near_each_other_are_one_run() {
+        assert_eq!(runs([3, 4, 9].into_iter(), (0, 0)), [3..5, 9..10]);
+        assert_eq!(runs([0, 3, 8].into_iter(), (1, 1)), [0..5, 7..10]);
+        assert_eq!(runs([5, 9].into_iter(), (0, 2)), [5..8, 9..12]);
+        assert_eq!(runs([5, 9].into_iter(), (2, 0)), [3..6, 7..10]);
+        assert_eq!(runs([5].into_iter(), (usize::MAX, usize::MAX)), std::slice::from_ref(&(0..usize::MAX)));
+        assert_eq!(runs(0..0, (1, 1)), [0..0; 0]);
+    }
+
+    #[test]
+    fn a_block_ends_with_its_file() {
+        let text = [(5, "a"), (5, "b"), (6, "c")];
+        let last = block(&text, &(1..9)).unwrap();
+        assert_eq!((last.first_index, last.lines), (1, vec![(5, "b".to_owned()), (6, "c".to_owned())]));
+        assert!(block(&text, &(3..9)).is_none());
+        assert!(block(&text, &(7..9)).is_none());
+    }
+}

@@ -1,0 +1,144 @@
+//! Questions, and code similar to other code.
+
+use std::time::{Duration, Instant};
+
+use quarry_index::{Error, Explanation, Filter, Hit, RankingWeights, SearchRequest};
+use quarry_text::query_terms;
+use serde::Serialize;
+
+use crate::{Answer, Extras, Facets, ResultView, Shown, Tree, milliseconds, roots};
+
+/// What `search` was asked.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SearchQuestion {
+    /// The query.
+    pub query: String,
+    /// Regular expressions that lines were to match.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub patterns: Vec<String>,
+}
+
+/// What `similar` was asked.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SimilarQuestion {
+    /// The unit that others were compared with.
+    pub similar_to: SimilarTo,
+}
+
+/// The unit that others are compared with.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SimilarTo {
+    /// Its file.
+    pub path: String,
+    /// First line, 1-based.
+    pub start_line: u32,
+    /// Last line, 1-based, inclusive.
+    pub end_line: u32,
+    /// Qualified name within the file.
+    pub name: String,
+}
+
+/// What [`search`] and [`similar`] are asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct UnitsRequest<'a> {
+    /// Which units may be found.
+    pub filter: &'a Filter,
+    /// Maximum number of results.
+    pub limit: usize,
+    /// Minimum confidence.
+    pub threshold: f32,
+    /// Whether to explain the scores.
+    pub explain: bool,
+    /// What of the results is shown.
+    pub shown: &'a Shown,
+}
+
+/// What a search found.
+pub struct Found {
+    /// The object of `search --json`.
+    pub answer: Answer<SearchQuestion>,
+    /// The units behind its results.
+    pub hits: Vec<Hit>,
+    /// How the results would be spread if there were no maximum.
+    pub facets: Facets,
+    /// The query as it was interpreted, if that differs from the text.
+    pub read_as: Option<String>,
+}
+
+/// The units that answer a query; the facets are below `directory`, which the filter of the request is narrowed to.
+///
+/// # Errors
+/// When the query has no word, the model fails, or the index cannot be read.
+pub fn search(tree: &Tree, query: &str, request: &UnitsRequest, directory: &str) -> Result<Found, Error> {
+    let start = Instant::now();
+    let UnitsRequest { filter, limit, .. } = *request;
+    let ranking = RankingWeights::default();
+    let ranked = tree.index.rank(&SearchRequest { query, limit, ranking, filter })?;
+    let response = tree.index.response(&ranked, usize::MAX);
+    let confidence = tree.index.evidence(&ranked, limit).1;
+    let facets = Facets::of(&response.hits, directory);
+    let mut hits = response.hits;
+    hits.truncate(limit);
+    let mut explanations =
+        if request.explain { tree.index.explain(&ranked, &hits)? } else { Vec::new() }.into_iter();
+    let terms = query_terms(query);
+    let results = hits.iter().cloned().zip(1..).map(|ranked| {
+        let extras = Extras { explanation: explanations.next(), ..Extras::default() };
+        ResultView::new(tree, ranked, &terms, extras, request.shown)
+    });
+    let results: Vec<ResultView> = results.collect();
+    let (root, roots) = roots(tree, tree.n_paths());
+    let answer = Answer {
+        question: SearchQuestion { query: query.to_owned(), patterns: Vec::new() },
+        root,
+        roots,
+        results,
+        confident: confidence >= request.threshold,
+        confidence,
+        took_ms: milliseconds(start.elapsed()),
+        open_ms: 0.0,
+    };
+    Ok(Found { answer, hits, facets, read_as: response.read_as })
+}
+
+/// The units most like `given`. `select` chooses from all hits those that are shown.
+///
+/// # Errors
+/// When the index cannot be read.
+pub fn similar(
+    tree: &Tree,
+    given: &Hit,
+    request: &UnitsRequest,
+    open_time: Duration,
+    select: impl FnOnce(Vec<Hit>) -> Vec<Hit>,
+) -> Result<Answer<SimilarQuestion>, Error> {
+    let start = Instant::now();
+    let response = tree.index.similar_to(given, request.limit, request.filter)?;
+    let view = |ranked: (Hit, usize)| {
+        let explanation = request.explain.then(|| Explanation::leaf("cosine", ranked.0.score));
+        let extras = Extras { explanation, ..Extras::default() };
+        ResultView::new(tree, ranked, &[], extras, request.shown)
+    };
+    let results: Vec<ResultView> = select(response.hits).into_iter().zip(1..).map(view).collect();
+    let (root, roots) = roots(tree, tree.n_paths());
+    Ok(Answer {
+        question: SimilarQuestion {
+            similar_to: SimilarTo {
+                path: given.path.clone(),
+                start_line: given.start_line,
+                end_line: given.end_line,
+                name: given.name.clone(),
+            },
+        },
+        root,
+        roots,
+        results,
+        confident: response.confidence >= request.threshold,
+        confidence: response.confidence,
+        took_ms: milliseconds(start.elapsed()),
+        open_ms: milliseconds(open_time),
+    })
+}

@@ -1,0 +1,214 @@
+//! `quarry serve`: search in a browser and over HTTP.
+
+use std::env;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use quarry_embed::Embedder;
+use quarry_index::{Event, Filter, Index, OpenOptions, Update};
+use quarry_walk::WalkOptions;
+use quarry_web::{CodeLink, Defaults, Progress, Server, Trees};
+
+use crate::index::SourcesArgs;
+use crate::output;
+use crate::results::FilterArgs;
+use crate::settings::Settings;
+use crate::watch::{Changes, Message, next_changes};
+
+/// Time after a failure until the next try, unless something changes before.
+const RETRY: Duration = Duration::from_secs(5);
+/// Bytes of the largest token file that is read.
+const MAX_TOKEN_BYTES: u64 = 4096;
+/// The environment variable that may hold the token.
+const TOKEN_VARIABLE: &str = "QUARRY_TOKEN";
+
+/// Arguments of `quarry serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    #[command(flatten)]
+    source: SourcesArgs,
+    #[command(flatten)]
+    listen: ListenArgs,
+    /// Link from results to an editor or a forge, such as 'editor=vscode://file{root}/{path}:{line}'; {tree} is the name
+    /// of the tree (can be repeated)
+    #[arg(long = "link", value_name = "NAME=ADDRESS", value_parser = CodeLink::parse)]
+    links: Vec<CodeLink>,
+}
+
+/// Where a server listens, and whom it answers.
+#[derive(Debug, Args)]
+pub struct ListenArgs {
+    /// Address and port to listen at; port 0 is any free one. Other addresses than that of this machine need a token or
+    /// --behind-proxy
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7878")]
+    pub listen: SocketAddr,
+    /// Answer only requests with the token in this file (or in the environment variable QUARRY_TOKEN), of 16 characters
+    /// or more
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Name that the server is reached by, beside `localhost` and addresses; requests under other names are refused
+    /// (can be repeated)
+    #[arg(long = "host", value_name = "NAME")]
+    pub hosts: Vec<String>,
+    /// A proxy before the server decides who may ask, and ends TLS
+    #[arg(long)]
+    pub behind_proxy: bool,
+}
+
+impl ListenArgs {
+    /// The token, if there is one.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn token(&self) -> anyhow::Result<Option<String>> {
+        let Some(file) = &self.token_file else { return Ok(env::var(TOKEN_VARIABLE).ok()) };
+        let token = quarry_files::read_regular_text(file, MAX_TOKEN_BYTES);
+        Ok(Some(token.with_context(|| format!("cannot read the token in {}", file.display()))?))
+    }
+}
+
+/// Runs `quarry serve`, until it is interrupted.
+///
+/// # Errors
+/// When there is no such tree or model, or the address cannot be used; what fails later is told of and tried again.
+pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
+    let token = args.listen.token()?;
+    let served = Served::new(args.source)?;
+    let defaults = served.defaults();
+    let (paths, options) = (served.paths.clone(), served.options.clone());
+    let status = move |number: usize| Index::status(&paths[number], &options[number]);
+    let trees = Arc::new(Trees::new(&served.names()?, defaults, args.links, Box::new(status)));
+    let ListenArgs { listen, hosts, behind_proxy, .. } = args.listen;
+    let server = Server::bind(listen, Arc::clone(&trees), hosts, token.as_deref(), behind_proxy)?;
+    let (sender, messages) = mpsc::channel();
+    let (stop, stopped) = (server.stop(), sender.clone());
+    ctrlc::set_handler(move || {
+        stop.stop();
+        // Nobody listens any longer: it is the end.
+        let _ = stopped.send(Message::Stop);
+    })
+    .context("cannot wait for an interrupt")?;
+    output::print(&format!("http://{}/\n", server.address()))?;
+    output::note("serving; Ctrl-C ends it");
+    let changes = Changes::told(sender, served.indexes()?);
+    // It ends with the process: an index that is being written stays as it was.
+    thread::spawn(move || served.follow(&trees, changes, &messages));
+    server.run();
+    output::note("stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The trees that are served, and how they are indexed.
+struct Served {
+    source: SourcesArgs,
+    paths: Vec<PathBuf>,
+    settings: Vec<Settings>,
+    options: Vec<OpenOptions>,
+    filters: Vec<Filter>,
+    model: Arc<dyn Embedder>,
+}
+
+impl Served {
+    fn new(source: SourcesArgs) -> anyhow::Result<Self> {
+        let mut source = source;
+        source.make_absolute()?;
+        let paths = source.paths();
+        let settings: Vec<Settings> =
+            paths.iter().map(|path| Settings::load(path)).collect::<anyhow::Result<_>>()?;
+        let narrow = FilterArgs::default();
+        let filter = |(settings, path): (&Settings, &PathBuf)| narrow.filter(settings, path);
+        let filters = settings.iter().zip(&paths).map(filter).collect::<anyhow::Result<_>>()?;
+        let (options, model) = (source.options(&settings), source.load_model(&settings)?);
+        Ok(Self { source, paths, settings, options, filters, model })
+    }
+
+    fn defaults(&self) -> Defaults {
+        let settings = Settings::shared(&self.settings);
+        Defaults {
+            limit: settings.get(|layer| layer.limit).unwrap_or_default(),
+            threshold: settings.get(|layer| layer.threshold).unwrap_or_default(),
+            lines: settings.get(|layer| layer.lines).unwrap_or_default(),
+            context: settings.get(|layer| layer.context).unwrap_or_default(),
+        }
+    }
+
+    /// What people call the trees: by the last parts of their paths.
+    fn names(&self) -> anyhow::Result<Vec<String>> {
+        let name = |path: &PathBuf| {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+            Ok(name.unwrap_or_else(|| "root".to_owned()))
+        };
+        self.paths.iter().map(name).collect()
+    }
+
+    /// The directories of the indexes.
+    fn indexes(&self) -> anyhow::Result<Vec<PathBuf>> {
+        let index = |(path, options): (&PathBuf, &OpenOptions)| {
+            let directory = Index::status(path, options)?.directory;
+            Ok(std::path::absolute(&directory).unwrap_or(directory))
+        };
+        self.paths.iter().zip(&self.options).map(index).collect()
+    }
+
+    /// Keeps the index fresh until it is time to stop.
+    fn follow(&self, trees: &Trees, mut changes: Changes, messages: &Receiver<Message>) {
+        let mut problem = String::new();
+        loop {
+            // Before looking for changes, so that none falls between.
+            changes.follow(&self.walks());
+            let opened = self.source.open_with(
+                &self.settings,
+                self.filters.clone(),
+                Update::IfPossible,
+                Some(Arc::clone(&self.model)),
+                &|event| tell(trees, &event),
+            );
+            match opened {
+                Ok(tree) => {
+                    problem.clear();
+                    trees.show(&tree);
+                }
+                // Once, however often it is tried.
+                Err(error) => {
+                    let now = format!("{error:#}");
+                    trees.tell(Progress { failure: Some(now.clone()), ..Progress::default() });
+                    if now != problem {
+                        output::note(&format!("{now}; this is tried again"));
+                        problem = now;
+                    }
+                }
+            }
+            let patience = if problem.is_empty() { changes.interval() } else { Some(RETRY) };
+            match next_changes(messages, patience) {
+                Some(gone) => changes.forget(&gone),
+                None => return,
+            }
+        }
+    }
+
+    /// Which files of each tree are found.
+    fn walks(&self) -> Vec<(PathBuf, WalkOptions)> {
+        let walk = |(path, options): (&PathBuf, &OpenOptions)| {
+            Some((path.clone(), Index::found(path, options).ok()?))
+        };
+        self.paths.iter().zip(&self.options).filter_map(walk).collect()
+    }
+}
+
+fn tell(trees: &Trees, event: &Event) {
+    let half = |done: &usize, total: &usize| *done as f64 / (*total).max(1) as f64 / 2.0;
+    let (share, message) = match event {
+        Event::Rebuilding(_) | Event::Ignored(_) => return,
+        Event::Waiting => (0.0, "another process is building this index; waiting for it"),
+        Event::Read { done, total } => (half(done, total), "reading files"),
+        Event::Embedded { done, total } => (0.5 + half(done, total), "embedding units"),
+    };
+    trees.tell(Progress { share, message: message.to_owned(), failure: None });
+}

@@ -1,0 +1,197 @@
+//! What the parts of source text are, for coloring it: by the names that grammars give to nodes, which agree in what
+//! matters here (a comment is called one everywhere), so that no language needs queries of its own for this.
+
+use std::ops::Range;
+
+use tree_sitter::{Node, Tree};
+
+/// What a part of source text is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Highlight {
+    /// A comment.
+    Comment,
+    /// A string or a character.
+    String,
+    /// A number.
+    Number,
+    /// A word of the language.
+    Keyword,
+    /// The name of a type.
+    Type,
+    /// The name of a function, where it is defined or called.
+    Function,
+}
+
+/// The highlighted byte ranges of a parsed text, ascending and disjoint.
+pub(crate) fn find_highlights(tree: &Tree) -> Vec<(Range<usize>, Highlight)> {
+    let mut found = Vec::new();
+    let mut cursor = tree.walk();
+    // The strings around the current node, by depth; what is inserted into a string is code again.
+    let mut strings: Vec<(u32, bool)> = Vec::new();
+    loop {
+        let node = cursor.node();
+        let depth = cursor.depth();
+        while strings.last().is_some_and(|(of, _)| *of >= depth) {
+            strings.pop();
+        }
+        let in_string = strings.last().is_some_and(|(_, is_string)| *is_string);
+        let whole = whole_node(&node);
+        let mut descend = whole.is_none();
+        if let Some(highlight) = whole {
+            if highlight == Highlight::String && has_insertion(&node) {
+                strings.push((depth, true));
+                descend = true;
+            } else {
+                found.push((node.byte_range(), highlight));
+            }
+        } else if in_string && is_insertion(node.kind()) {
+            strings.push((depth, false));
+        } else if node.child_count() == 0 {
+            let highlight =
+                if in_string { Some(Highlight::String) } else { leaf(&node, cursor.field_name()) };
+            found.extend(highlight.map(|highlight| (node.byte_range(), highlight)));
+        }
+        if descend && cursor.goto_first_child() {
+            continue;
+        }
+        while !cursor.goto_next_sibling() {
+            if !cursor.goto_parent() {
+                found.retain(|(range, _)| !range.is_empty());
+                return found;
+            }
+        }
+    }
+}
+
+/// What a node is with everything in it.
+fn whole_node(node: &Node) -> Option<Highlight> {
+    let kind = node.kind();
+    if !node.is_named() {
+        return None;
+    }
+    if kind.contains("comment") || kind == "hash_bang_line" || kind == "shebang" {
+        return Some(Highlight::Comment);
+    }
+    let is_string = kind.contains("string") && !kind.contains("type") && !kind.contains("section");
+    let is_character = kind.contains("char_lit")
+        || kind.contains("character_lit")
+        || matches!(kind, "character" | "char" | "rune_literal" | "regex" | "heredoc_body" | "quoted_atom");
+    (is_string || is_character).then_some(Highlight::String)
+}
+
+fn has_insertion(node: &Node) -> bool {
+    (0..node.child_count()).any(|at| {
+        u32::try_from(at).ok().and_then(|at| node.child(at)).is_some_and(|child| is_insertion(child.kind()))
+    })
+}
+
+/// Whether a kind of node is code in a string.
+fn is_insertion(kind: &str) -> bool {
+    kind.contains("interpolation") || kind.contains("substitution") || kind.contains("expansion")
+}
+
+fn leaf(node: &Node, field: Option<&str>) -> Option<Highlight> {
+    let kind = node.kind();
+    if !node.is_named() {
+        let is_word = kind.starts_with(|c: char| c.is_ascii_alphabetic() || c == '#' || c == '@')
+            && kind.chars().skip(1).all(|c| c.is_ascii_alphanumeric() || c == '_')
+            && kind.len() > 1;
+        return is_word.then_some(Highlight::Keyword);
+    }
+    if matches!(kind, "true" | "false" | "null" | "nil" | "none" | "self" | "this" | "super") {
+        return Some(Highlight::Keyword);
+    }
+    if ["integer", "float", "number", "numeric", "int_literal", "decimal"]
+        .iter()
+        .any(|part| kind.contains(part))
+    {
+        return Some(Highlight::Number);
+    }
+    if kind.ends_with("type_identifier") || kind.ends_with("primitive_type") || kind == "predefined_type" {
+        return Some(Highlight::Type);
+    }
+    let parent = node.parent()?;
+    let of = parent.kind();
+    let is_named_by = field == Some("name");
+    if is_named_by && (of.contains("function") || of.contains("method")) || field == Some("function") {
+        return Some(Highlight::Function);
+    }
+    let is_type =
+        ["class", "struct", "enum", "interface", "trait", "type"].iter().any(|part| of.contains(part));
+    if is_named_by && is_type {
+        return Some(Highlight::Type);
+    }
+    // `object.method(…)`: the last part of what is called.
+    let grandparent = parent.parent()?;
+    let is_last = parent.end_byte() == node.end_byte();
+    let is_called = grandparent
+        .child_by_field_name("function")
+        .is_some_and(|function| function.byte_range() == parent.byte_range());
+    (is_last && is_called).then_some(Highlight::Function)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{highlights, language_named, languages};
+
+    fn check(language: &str, source: &str, expected: &[(&str, Highlight)]) {
+        let language = language_named(language).unwrap();
+        let found = highlights(language, source.as_bytes());
+        let found: Vec<(&str, Highlight)> =
+            found.into_iter().map(|(range, highlight)| (&source[range], highlight)).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn words_strings_numbers_and_names_are_found() {
+        use Highlight::{Comment, Function, Keyword, Number, String, Type};
+        check(
+            "rust",
+            "// Adds.\nfn add(a: Total) -> u8 { log::say(\"x\"); a.plus(1) }",
+            &[
+                ("// Adds.\n", Comment),
+                ("fn", Keyword),
+                ("add", Function),
+                ("Total", Type),
+                ("u8", Type),
+                ("say", Function),
+                ("\"x\"", String),
+                ("plus", Function),
+                ("1", Number),
+            ]
+            .map(|(text, highlight)| (text.trim_end_matches('\n'), highlight)),
+        );
+        check(
+            "python",
+            "def f(x):\n    return f\"a {len(x)} b\"  # why\n",
+            &[
+                ("def", Keyword),
+                ("f", Function),
+                ("return", Keyword),
+                ("f\"", String),
+                ("a ", String),
+                ("len", Function),
+                (" b", String),
+                ("\"", String),
+                ("# why", Comment),
+            ],
+        );
+    }
+
+    #[test]
+    fn ranges_are_ascending_and_disjoint_in_every_language() {
+        for language in languages() {
+            let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+            let Some(extension) = language.extensions().first() else { continue };
+            let source = std::fs::read(directory.join(format!("{}.{extension}", language.name())))
+                .unwrap_or_else(|_| b"if x { \"a\" } else 'b' # c // d\n".to_vec());
+            let mut end = 0;
+            for (range, _) in highlights(language, &source) {
+                assert!(end <= range.start && range.start < range.end, "{} {range:?}", language.name());
+                end = range.end;
+            }
+            assert!(end <= source.len());
+        }
+    }
+}

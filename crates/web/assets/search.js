@@ -1,0 +1,103 @@
+// What makes search quicker than links and forms alone; without it everything works too.
+"use strict";
+(() => {
+  const box = document.getElementById("q");
+  const page = document.getElementById("page");
+  const keys = document.getElementById("keys");
+  let selected = -1;
+  let asked = 0;
+  let timer = 0;
+
+  const results = () => [...document.querySelectorAll(".result")];
+
+  function select(next) {
+    const all = results();
+    if (!all.length) return;
+    selected = Math.max(0, Math.min(all.length - 1, next));
+    all.forEach((result, at) => result.classList.toggle("selected", at === selected));
+    const link = all[selected].querySelector("a.open");
+    link.focus({ preventScroll: true });
+    all[selected].scrollIntoView({ block: "nearest" });
+  }
+
+  function addressOf(form) {
+    const params = new URLSearchParams();
+    for (const [name, value] of new FormData(form)) if (value) params.append(name, value);
+    const query = params.toString();
+    return query ? "/?" + query : "/";
+  }
+
+  // Replaces what changes; the address then is that of the new results.
+  async function show(address, push) {
+    const mine = ++asked;
+    const url = new URL(address, location.href);
+    url.searchParams.set("fragment", "1");
+    let response;
+    try {
+      response = await fetch(url, { headers: { accept: "text/html" }, credentials: "same-origin" });
+    } catch {
+      return;
+    }
+    const text = response.ok ? await response.text() : null;
+    if (mine !== asked) return;
+    if (text === null) return;
+    // The server escapes everything, and the content policy lets no other script run.
+    page.innerHTML = text;
+    selected = -1;
+    if (push) history.pushState(null, "", address);
+    else history.replaceState(null, "", address);
+  }
+
+  if (box) {
+    const form = box.form;
+    let typed = false;
+    box.addEventListener("input", () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => {
+        if (box.value.trim().length < 2) return;
+        show(addressOf(form), !typed);
+        typed = true;
+      }, 150);
+    });
+    window.addEventListener("popstate", () => location.reload());
+  }
+
+  if (document.querySelector("[data-building]")) setTimeout(() => location.reload(), 1500);
+
+  function copy(text) {
+    if (navigator.clipboard) navigator.clipboard.writeText(text).catch(() => {});
+  }
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const target = event.target;
+    const writes = target instanceof HTMLElement && target.matches("input, textarea, select");
+    if (event.key === "Escape" && writes) return target.blur();
+    if (event.key === "ArrowDown" && target === box) {
+      event.preventDefault();
+      return select(0);
+    }
+    if (writes || (keys && keys.open)) return;
+    switch (event.key) {
+      case "/":
+        if (!box) return;
+        event.preventDefault();
+        box.focus();
+        box.select();
+        break;
+      case "j": select(selected + 1); break;
+      case "k": select(selected - 1); break;
+      case "Enter": {
+        const all = results();
+        if (target === document.body && all[selected]) all[selected].querySelector("a.open").click();
+        break;
+      }
+      case "y": {
+        const all = results();
+        copy(all[selected] ? all[selected].querySelector("a.open").href : location.href);
+        break;
+      }
+      case "?": if (keys) keys.showModal(); break;
+    }
+  });
+})();

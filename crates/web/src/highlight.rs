@@ -1,0 +1,150 @@
+//! Lines of source as HTML, colored by what their parts are, with what matches a query marked.
+
+use std::ops::Range;
+
+use maud::{Markup, PreEscaped};
+use quarry_source::{Highlight, highlights, language_named};
+
+/// Longer texts are not colored: parsing them would take longer than finding them.
+const MAX_BYTES: usize = 400_000;
+/// The longest line that is shown whole, in bytes.
+const MAX_LINE_BYTES: usize = 2000;
+
+/// The colored parts of a text, by line.
+pub(crate) struct ColoredLines {
+    lines: Vec<Vec<(Range<usize>, Highlight)>>,
+}
+
+impl ColoredLines {
+    /// Of a text in a language, by its name.
+    pub fn of(language: &str, text: &str) -> Self {
+        let found = match language_named(language) {
+            Some(language) if text.len() <= MAX_BYTES => highlights(language, text.as_bytes()),
+            _ => Vec::new(),
+        };
+        let mut lines = Vec::new();
+        let (mut start, mut next) = (0, 0);
+        for line in text.split_inclusive('\n') {
+            let end = start + line.len();
+            let mut parts = Vec::new();
+            while let Some((range, highlight)) = found.get(next) {
+                let part = range.start.max(start)..range.end.min(end);
+                if range.start >= end {
+                    break;
+                }
+                // A part that begins in the middle of a character, in text that is not what was parsed, is left out.
+                if part.start < part.end
+                    && text.is_char_boundary(part.start)
+                    && text.is_char_boundary(part.end)
+                {
+                    parts.push((part.start - start..part.end - start, *highlight));
+                }
+                if range.end > end {
+                    break;
+                }
+                next += 1;
+            }
+            lines.push(parts);
+            start = end;
+        }
+        Self { lines }
+    }
+
+    /// A line by its number, from 0; `marks` are ascending and disjoint.
+    pub fn line(&self, number: usize, text: &str, marks: &[Range<usize>]) -> Markup {
+        let parts = self.lines.get(number).map_or(&[][..], Vec::as_slice);
+        line(text, parts, marks)
+    }
+}
+
+fn line(text: &str, parts: &[(Range<usize>, Highlight)], marks: &[Range<usize>]) -> Markup {
+    let whole = text.trim_end_matches(['\n', '\r']);
+    let end = (0..=whole.len().min(MAX_LINE_BYTES)).rev().find(|at| whole.is_char_boundary(*at)).unwrap_or(0);
+    let shown = &whole[..end];
+    let mut html = String::with_capacity(shown.len() * 2);
+    let mut at = 0;
+    let (mut parts, mut marks) = (parts.iter().peekable(), marks.iter().peekable());
+    while at < end {
+        while parts.next_if(|(range, _)| range.end <= at).is_some() {}
+        while marks.next_if(|range| range.end <= at).is_some() {}
+        let part = parts.peek().map(|(range, highlight)| (range, *highlight));
+        let mark = marks.peek().copied();
+        let edges = [part.map(|(range, _)| range), mark];
+        let edges = edges.into_iter().flatten().flat_map(|range| [range.start, range.end]);
+        let next = edges.filter(|edge| *edge > at).min().unwrap_or(end).min(end);
+        let class = part.filter(|(range, _)| range.start <= at).map(|(_, highlight)| class(highlight));
+        let is_marked = mark.is_some_and(|range| range.start <= at);
+        let piece = shown.get(at..next).unwrap_or_default();
+        let open = class.map_or_else(String::new, |class| format!("<span class=\"{class}\">"));
+        html.push_str(&open);
+        html.push_str(if is_marked { "<mark>" } else { "" });
+        escape(piece, &mut html);
+        html.push_str(if is_marked { "</mark>" } else { "" });
+        html.push_str(if class.is_some() { "</span>" } else { "" });
+        at = next;
+    }
+    if end < whole.len() {
+        html.push('…');
+    }
+    PreEscaped(html)
+}
+
+fn class(highlight: Highlight) -> &'static str {
+    match highlight {
+        Highlight::Comment => "hc",
+        Highlight::String => "hs",
+        Highlight::Number => "hn",
+        Highlight::Keyword => "hk",
+        Highlight::Type => "ht",
+        Highlight::Function => "hf",
+    }
+}
+
+/// Source as HTML. Characters that change the direction of text, which make source look like other source, are shown as
+/// their codes.
+fn escape(text: &str, html: &mut String) {
+    for c in text.chars() {
+        match c {
+            '&' => html.push_str("&amp;"),
+            '<' => html.push_str("&lt;"),
+            '>' => html.push_str("&gt;"),
+            '"' => html.push_str("&quot;"),
+            '\t' => html.push('\t'),
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}' => {
+                html.push_str(&format!("<span class=\"odd\">U+{:04X}</span>", c as u32));
+            }
+            c if c.is_control() => html.push_str(&format!("<span class=\"odd\">U+{:04X}</span>", c as u32)),
+            c => html.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn source_is_escaped_colored_and_marked() {
+        let text = "let a = \"<b>&\"; // a\n\"two\nlines\"\n";
+        let colored = ColoredLines::of("rust", text);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            colored.line(0, lines[0], &[4..5, 9..10]).into_string(),
+            "<span class=\"hk\">let</span> <mark>a</mark> = <span class=\"hs\">&quot;</span>\
+             <span class=\"hs\"><mark>&lt;</mark></span><span class=\"hs\">b&gt;&amp;&quot;</span>; \
+             <span class=\"hc\">// a</span>"
+        );
+        assert_eq!(colored.line(1, lines[1], &[]).into_string(), "<span class=\"hs\">&quot;two</span>");
+        assert_eq!(colored.line(2, lines[2], &[]).into_string(), "<span class=\"hs\">lines&quot;</span>");
+    }
+
+    #[test]
+    fn hostile_lines_stay_text() {
+        let plain = ColoredLines::of("no such language", "");
+        let shown = plain.line(0, "<script>\u{202e}'\u{7}ä</script>", &[1..200]).into_string();
+        assert!(shown.starts_with("&lt;<mark>script&gt;") && !shown.contains("<script"), "{shown}");
+        assert!(shown.contains("U+202E") && shown.contains("U+0007"), "{shown}");
+        let long = plain.line(0, &"ä".repeat(5000), &[]).into_string();
+        assert!(long.ends_with('…') && long.len() < 2100);
+    }
+}

@@ -1,0 +1,30 @@
+//! Search in a browser and over HTTP: `quarry serve`.
+//!
+//! [`Trees`] holds the indexed trees; whoever keeps their index fresh gives it each new one. [`Server`] answers requests
+//! from it: pages for people, which need no script, and the objects of `--json` for programs. It holds no search logic:
+//! handlers parse what is asked, have `quarry_answer` answer it away from the threads that serve, and render that.
+//!
+//! Whoever can reach the server may be anybody, and so may the author of a tree: [`Access`] says who is answered,
+//! `listen` limits what a connection may cost, `gate` how much is done at once, and everything that comes from a tree or
+//! a request is escaped.
+
+mod access;
+mod api;
+mod connection;
+mod gate;
+mod highlight;
+mod listen;
+mod metrics;
+mod openapi;
+mod pages;
+mod params;
+mod problem;
+mod question;
+mod router;
+mod trees;
+
+pub use access::{Access, AccessError, MIN_TOKEN_BYTES};
+pub use listen::{ListenError, Server, Stop};
+pub use openapi::description;
+pub use pages::CodeLink;
+pub use trees::{Defaults, Progress, TreeStatus, Trees};

@@ -1,0 +1,122 @@
+//! What the server has done, as Prometheus reads it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::trees::Trees;
+
+/// Upper bounds of the buckets of times, in seconds.
+const BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0, 20.0];
+
+/// What is measured of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    /// Asking the index.
+    Search,
+    /// Writing the answer.
+    Render,
+}
+
+/// Counters since the start.
+#[derive(Default)]
+pub(crate) struct Metrics {
+    counts: Mutex<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    /// By route and status.
+    requests: BTreeMap<(String, u16), u64>,
+    /// By route.
+    times: BTreeMap<String, Histogram>,
+    stages: BTreeMap<Stage, Histogram>,
+}
+
+#[derive(Default, Clone)]
+struct Histogram {
+    buckets: [u64; BUCKETS.len()],
+    n: u64,
+    sum: f64,
+}
+
+impl Histogram {
+    fn add(&mut self, time: Duration) {
+        let seconds = time.as_secs_f64();
+        if let Some(bucket) = BUCKETS.iter().position(|bound| seconds <= *bound) {
+            self.buckets[bucket] += 1;
+        }
+        self.n += 1;
+        self.sum += seconds;
+    }
+
+    fn write(&self, text: &mut String, name: &str, label: &str) {
+        let mut below = 0;
+        for (bound, n) in BUCKETS.iter().zip(&self.buckets) {
+            below += n;
+            let _ = writeln!(text, "{name}_bucket{{{label},le=\"{bound}\"}} {below}");
+        }
+        let _ = writeln!(text, "{name}_bucket{{{label},le=\"+Inf\"}} {}", self.n);
+        let _ = writeln!(text, "{name}_sum{{{label}}} {}", self.sum);
+        let _ = writeln!(text, "{name}_count{{{label}}} {}", self.n);
+    }
+}
+
+impl Metrics {
+    /// Counts an answered request. Routes are those of the server, not what was asked for.
+    pub fn count(&self, route: &str, status: u16, time: Duration) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.requests.entry((route.to_owned(), status)).or_default() += 1;
+        counts.times.entry(route.to_owned()).or_default().add(time);
+    }
+
+    pub fn time(&self, stage: Stage, time: Duration) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.stages.entry(stage).or_default().add(time);
+    }
+
+    /// In Prometheus's text format.
+    pub fn text(&self, trees: &Trees) -> String {
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut text = String::new();
+        let about = |text: &mut String, name: &str, kind: &str, help: &str| {
+            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        };
+        about(&mut text, "quarry_requests_total", "counter", "Requests that were answered.");
+        for ((route, status), n) in &counts.requests {
+            let _ = writeln!(text, "quarry_requests_total{{route=\"{route}\",status=\"{status}\"}} {n}");
+        }
+        about(&mut text, "quarry_request_seconds", "histogram", "Time to answer a request.");
+        for (route, times) in &counts.times {
+            times.write(&mut text, "quarry_request_seconds", &format!("route=\"{route}\""));
+        }
+        about(&mut text, "quarry_stage_seconds", "histogram", "Time of each stage of a search.");
+        for (stage, times) in &counts.stages {
+            let stage = match stage {
+                Stage::Search => "search",
+                Stage::Render => "render",
+            };
+            times.write(&mut text, "quarry_stage_seconds", &format!("stage=\"{stage}\""));
+        }
+        let current = trees.current();
+        about(&mut text, "quarry_index_ready", "gauge", "Whether there is an index to search.");
+        let _ = writeln!(text, "quarry_index_ready {}", u8::from(current.is_some()));
+        if let Some(current) = current {
+            about(
+                &mut text,
+                "quarry_index_age_seconds",
+                "gauge",
+                "Time since the index was opened or refreshed.",
+            );
+            let _ = writeln!(text, "quarry_index_age_seconds {}", current.since.elapsed().as_secs_f64());
+            about(&mut text, "quarry_index_units", "gauge", "Units that are indexed.");
+            let _ = writeln!(text, "quarry_index_units {}", current.tree.index.n_units());
+            about(&mut text, "quarry_index_files", "gauge", "Files that are indexed.");
+            let _ = writeln!(text, "quarry_index_files {}", current.tree.index.n_files());
+            about(&mut text, "quarry_index_refreshes_total", "counter", "Indexes that were opened.");
+            let _ = writeln!(text, "quarry_index_refreshes_total {}", current.generation);
+        }
+        text
+    }
+}

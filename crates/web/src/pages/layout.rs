@@ -1,0 +1,89 @@
+//! What all pages share.
+
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use maud::{DOCTYPE, Markup, html};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use sha2::{Digest, Sha256};
+
+use super::{SCRIPT, STYLE};
+use crate::access::ASSETS;
+
+/// Characters that a path in an address may have.
+const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+pub(super) const ICON: &str = "/assets/icon.svg";
+pub(super) const ICON_SVG: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 16\"><circle cx=\"7\" \
+    cy=\"7\" r=\"4.5\" fill=\"none\" stroke=\"#2f6f9f\" stroke-width=\"2\"/><path d=\"M10.5 10.5 14 14\" \
+    stroke=\"#2f6f9f\" stroke-width=\"2.5\" stroke-linecap=\"round\"/></svg>";
+
+static STYLE_ADDRESS: LazyLock<String> = LazyLock::new(|| address("style", "css", STYLE));
+static SCRIPT_ADDRESS: LazyLock<String> = LazyLock::new(|| address("search", "js", SCRIPT));
+
+fn address(name: &str, extension: &str, content: &str) -> String {
+    let mut hash = String::new();
+    for byte in &Sha256::digest(content.as_bytes())[..6] {
+        let _ = write!(hash, "{byte:02x}");
+    }
+    format!("{ASSETS}{name}-{hash}.{extension}")
+}
+
+pub(super) fn style_address() -> &'static str {
+    &STYLE_ADDRESS
+}
+
+pub(super) fn script_address() -> &'static str {
+    &SCRIPT_ADDRESS
+}
+
+/// A path as part of an address.
+pub(super) fn path_text(path: &str) -> String {
+    utf8_percent_encode(path, PATH).to_string()
+}
+
+/// The address of a line of a file.
+pub(super) fn file_address(tree: &str, path: &str, line: u32) -> String {
+    let tree = path_text(tree).replace('/', "%2F");
+    format!("/file/{tree}/{}?line={line}#L{line}", path_text(path))
+}
+
+/// A whole page.
+pub(super) fn page(title: &str, body: Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " – Quarry" }
+                link rel="icon" href=(ICON);
+                link rel="stylesheet" href=(style_address());
+                link rel="search" type="application/opensearchdescription+xml" title="Quarry" href="/opensearch.xml";
+                script defer src=(script_address()) {}
+            }
+            body {
+                a .skip href="#main" { "Skip to content" }
+                (body)
+                dialog #keys aria-labelledby="keys-title" {
+                    h2 #keys-title { "Keys" }
+                    dl {
+                        @for (key, what) in KEYS { dt { kbd { (key) } } dd { (what) } }
+                    }
+                    form method="dialog" { button { "Close" } }
+                }
+            }
+        }
+    }
+}
+
+/// What keys do, as the script does it.
+const KEYS: [(&str, &str); 6] = [
+    ("/", "write a query"),
+    ("j", "next result"),
+    ("k", "previous result"),
+    ("Enter", "open the result"),
+    ("y", "copy the address of the result or page"),
+    ("?", "show these keys"),
+];

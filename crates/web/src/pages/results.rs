@@ -1,0 +1,467 @@
+//! Results: of a query, like other code, and calls.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use axum::extract::State;
+use axum::response::Html;
+use maud::{Markup, PreEscaped, html};
+use quarry_answer::{Block, Excerpt, Facets, KINDS, ResultView, Tree, UnitView};
+use quarry_index::{CallSite, Combination, Explanation, Filter, Hit, snippet};
+use quarry_source::SourceText;
+use quarry_text::{counted, query_terms};
+
+use super::code::{CodeLine, lines};
+use super::layout::{file_address, page};
+use super::{ProblemPage, is_fragment};
+use crate::api::{CallsAsked, unit_at};
+use crate::highlight::ColoredLines;
+use crate::metrics::Stage;
+use crate::params::Params;
+use crate::problem::Problem;
+use crate::question::{COMMON, Place, Question, query};
+use crate::router::App;
+use crate::trees::{Progress, Trees};
+
+/// Lines of a result where a request does not say how many.
+const PAGE_LINES: usize = 8;
+/// Values of a facet that are shown.
+const MAX_FACET_VALUES: usize = 8;
+/// The longest unit that is parsed to color some lines of it, in bytes; of longer ones only these lines are.
+const MAX_UNIT_BYTES: usize = 16_000;
+/// The longest page of results, in bytes: results beyond are left out.
+const MAX_PAGE_BYTES: usize = 90_000;
+
+type Page = Result<Html<String>, ProblemPage>;
+
+/// The search page: a form, and the results if something is asked for.
+pub(crate) async fn search(State(app): State<App>, params: Params) -> Page {
+    params.only(&[&["q", "fragment"], &COMMON[..]].concat())?;
+    let fragment = is_fragment(&params);
+    let params = params.without("fragment");
+    let Some(current) = app.trees.current() else {
+        let progress = app.trees.progress().clone();
+        return Ok(Html(whole(&app.trees, &params, "Indexing", building(&progress)).into_string()));
+    };
+    if params.get("q").is_none() {
+        let tree = current.tree.tree();
+        let body = html! { main #main tabindex="-1" { (start(&app.trees, &tree)) } };
+        return Ok(Html(
+            if fragment { body } else { whole(&app.trees, &params, "Search", body) }.into_string(),
+        ));
+    }
+    let text = query(&params)?.to_owned();
+    let mut question = Question::read(&params, &app.trees)?;
+    if params.get("lines").is_none() {
+        question.shown.excerpt = Excerpt::Best(PAGE_LINES);
+    }
+    let gate = app.gate.clone();
+    let html = gate.run(move || {
+        let (start, tree) = (Instant::now(), current.tree.tree());
+        let found = quarry_answer::search(&tree, &text, &question.request(), &question.directory)?;
+        let searched = start.elapsed();
+        app.metrics.time(Stage::Search, searched);
+        let terms = query_terms(&text);
+        let heading = html! {
+            p .summary role="status" {
+                @if found.answer.results.is_empty() {
+                    "Nothing found. Try other words for what the code does, the name of a symbol, or fewer filters."
+                } @else {
+                    (counted(found.answer.results.len(), "result")) " in "
+                    (format!("{:.1} ms", searched.as_secs_f64() * 1000.0))
+                    @if !found.answer.confident { " – nothing here clearly answers this; the nearest are:" }
+                }
+                @if let Some(read_as) = &found.read_as { " Searched for " b { (read_as) } "." }
+            }
+        };
+        let shown = ResultsShown { trees: &app.trees, params: &params, tree: &tree, terms: &terms };
+        let facets = shown.facets(&found.facets);
+        let results = shown.results(&found.answer.results, &found.hits);
+        let body = html! {
+            div .columns {
+                nav .facets aria-label="Narrow the results" { (facets) }
+                main #main tabindex="-1" { (heading) (results) }
+            }
+        };
+        let html = if fragment { body } else { whole(&app.trees, &params, &text, body) };
+        app.metrics.time(Stage::Render, start.elapsed().saturating_sub(searched));
+        Ok(html.into_string())
+    });
+    Ok(Html(html.await?))
+}
+
+/// Code like the code at a place.
+pub(crate) async fn similar(State(app): State<App>, params: Params) -> Page {
+    params.only(&[&["path", "line"], &COMMON[..]].concat())?;
+    let place = Place::read(&params, &app.trees)?;
+    let mut question = Question::read(&params.without("tree"), &app.trees)?;
+    if params.get("lines").is_none() {
+        question.shown.excerpt = Excerpt::Best(PAGE_LINES);
+    }
+    let current = app.trees.ready()?;
+    let gate = app.gate.clone();
+    let html = gate.run(move || {
+        let tree = current.tree.tree();
+        let given = unit_at(&tree, &place)?;
+        let mut shown = Vec::new();
+        let select = |hits: Vec<Hit>| {
+            shown.clone_from(&hits);
+            hits
+        };
+        let answer = quarry_answer::similar(&tree, &given, &question.request(), Default::default(), select)?;
+        let params = Params::default();
+        let page = ResultsShown { trees: &app.trees, params: &params, tree: &tree, terms: &[] };
+        let body = html! {
+            div .columns {
+                main #main tabindex="-1" {
+                    h1 .summary { "Code like " (page.unit_link(&given)) }
+                    @if answer.results.is_empty() { p role="status" { "Nothing is like it." } }
+                    (page.results(&answer.results, &shown))
+                }
+            }
+        };
+        Ok(whole(&app.trees, &params, &format!("Like {}", given.name), body).into_string())
+    });
+    Ok(Html(html.await?))
+}
+
+/// What calls a definition, and what it calls.
+pub(crate) async fn calls(State(app): State<App>, params: Params) -> Page {
+    let asked = CallsAsked::read(&params, &app)?;
+    let current = app.trees.ready()?;
+    let gate = app.gate.clone();
+    let html = gate.run(move || {
+        let tree = current.tree.tree();
+        let definitions = asked.definitions(&tree)?;
+        let sites = tree.index.callers(&asked.query, &definitions, &Filter::default())?;
+        let params = Params::default();
+        let page = ResultsShown { trees: &app.trees, params: &params, tree: &tree, terms: &[] };
+        let mut called = Vec::new();
+        for definition in &definitions {
+            for callee in tree.index.callees(definition)? {
+                if let Some(first) = callee.definitions.first() {
+                    called.push((tree.index.unit(*first), callee.name));
+                }
+            }
+        }
+        let body = html! {
+            div .columns {
+                main #main tabindex="-1" {
+                    h1 .summary {
+                        "Calls of "
+                        @for (at, definition) in definitions.iter().enumerate() {
+                            @if at > 0 { ", " }
+                            (page.unit_link(definition))
+                        }
+                        @if definitions.is_empty() { (asked.query) }
+                    }
+                    h2 { "Called in " (counted(sites.len(), "place")) }
+                    ul .sites { @for site in sites.iter().take(asked.limit()) { (page.site(site)) } }
+                    h2 { "Calls " (counted(called.len(), "definition")) }
+                    ul .sites { @for (hit, name) in &called { li { code { (name) } " – " (page.unit_link(hit)) } } }
+                }
+            }
+        };
+        Ok(whole(&app.trees, &params, &format!("Calls of {}", asked.query), body).into_string())
+    });
+    Ok(Html(html.await?))
+}
+
+/// A page with the search form above `body`.
+pub(super) fn whole(trees: &Trees, params: &Params, title: &str, body: Markup) -> Markup {
+    let query = params.get("q").unwrap_or_default();
+    let names = trees.names();
+    page(
+        title,
+        html! {
+            header {
+                a .name href="/" { "Quarry" }
+                form #search role="search" method="get" action="/" {
+                    label .hidden for="q" { "What the code does, or the name of a symbol" }
+                    input #q type="search" name="q" value=(query) maxlength="1000" autocomplete="off"
+                        spellcheck="false" autofocus[query.is_empty()]
+                        placeholder={ "What does the code do, in " (names.join(", ")) "?" };
+                    @for (name, value) in params.pairs().filter(|(name, _)| *name != "q") {
+                        input type="hidden" name=(name) value=(value);
+                    }
+                    button type="submit" { "Search" }
+                }
+            }
+            div #page { (body) }
+        },
+    )
+}
+
+/// What is shown while there is no index.
+fn building(progress: &Progress) -> Markup {
+    html! {
+        main #main tabindex="-1" data-building="1" {
+            h1 { "The index is being built" }
+            @match &progress.failure {
+                Some(failure) => p role="alert" { (failure) },
+                None => {
+                    p role="status" { (progress.message) }
+                    progress max="100" value=(format!("{:.0}", progress.share * 100.0)) aria-label="Index" {}
+                },
+            }
+            p { a href="/" { "Look again" } }
+        }
+    }
+}
+
+/// What is shown before anything is asked for.
+fn start(trees: &Trees, tree: &Tree) -> Markup {
+    html! {
+        div .start {
+            p {
+                "Find code by what it does, such as " a href="/?q=retry+with+backoff" { "retry with backoff" }
+                ", or by the name of a symbol."
+            }
+            h1 { (counted(tree.index.n_units(), "unit")) " in " (counted(tree.index.n_files(), "file")) }
+            ul {
+                @for (number, name) in trees.names().iter().enumerate() {
+                    li { b { (name) } " " span .quiet { (tree.root(number)) } }
+                }
+            }
+            p .quiet { "Press " kbd { "?" } " for keys." }
+        }
+    }
+}
+
+/// Results of a request.
+struct ResultsShown<'a> {
+    trees: &'a Trees,
+    params: &'a Params,
+    tree: &'a Tree,
+    terms: &'a [String],
+}
+
+impl ResultsShown<'_> {
+    fn name_of(&self, root: usize) -> &str {
+        self.trees.names().get(root).map_or("", String::as_str)
+    }
+
+    /// The path of a file, with the name of its tree where there are several.
+    fn shown_path(&self, root: usize, path: &str) -> String {
+        if self.trees.names().len() > 1 { format!("{}/{path}", self.name_of(root)) } else { path.to_owned() }
+    }
+
+    fn unit_link(&self, hit: &Hit) -> Markup {
+        let address = file_address(self.name_of(hit.root), &hit.path, hit.start_line);
+        let place = format!("{}:{}", self.shown_path(hit.root, &hit.path), hit.start_line);
+        html! {
+            a href=(address) { @if hit.name.is_empty() { (place) } @else { code { (hit.name) } } }
+            @if !hit.name.is_empty() { " " span .quiet { (place) } }
+        }
+    }
+
+    fn site(&self, site: &CallSite) -> Markup {
+        let address = file_address(self.name_of(site.root), &site.path, site.line);
+        html! {
+            li {
+                a href=(address) { (self.shown_path(site.root, &site.path)) ":" (site.line) }
+                @if let Some(caller) = site.caller.as_ref().filter(|hit| !hit.name.is_empty()) {
+                    " in " code { (caller.name) }
+                }
+                @if !site.is_certain { " " span .quiet title="Only the name says so" { "(by its name alone)" } }
+                pre { (site.text) }
+            }
+        }
+    }
+
+    fn facets(&self, facets: &Facets) -> Markup {
+        let kinds: Vec<(String, String, usize)> = KINDS
+            .iter()
+            .filter_map(|(kind, _)| facets.kinds.iter().find(|(found, _)| found == kind))
+            .map(|(kind, n)| (kind.clone(), kind.clone(), *n))
+            .collect();
+        let plain = |(value, n): &(String, usize)| (value.clone(), value.clone(), *n);
+        let languages: Vec<_> = facets.languages.iter().map(plain).collect();
+        let directories: Vec<_> = facets.directories.iter().map(plain).collect();
+        let trees: Vec<_> = facets
+            .roots
+            .iter()
+            .map(|(root, n)| (self.name_of(*root).to_owned(), self.name_of(*root).to_owned(), *n))
+            .collect();
+        html! {
+            @if self.trees.names().len() > 1 { (self.facet("Tree", "tree", &trees)) }
+            (self.facet("Language", "lang", &languages))
+            (self.facet("Kind", "kind", &kinds))
+            (self.directories(&directories))
+            h2 { "Scores" }
+            ul {
+                li {
+                    @if self.params.is_on("explain").unwrap_or_default() {
+                        a aria-current="true" href=(self.params.without("explain").link("/")) { "explained" }
+                    } @else {
+                        a href=(self.params.with("explain", "1").link("/")) rel="nofollow" { "explain" }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Values of a parameter that can be chosen beside each other.
+    fn facet(&self, title: &str, name: &str, values: &[(String, String, usize)]) -> Markup {
+        let chosen: Vec<String> = self.params.all(name);
+        let gone = chosen.iter().filter(|chosen| !values.iter().any(|(value, _, _)| value == *chosen));
+        html! {
+            @if values.len() > 1 || !chosen.is_empty() {
+                h2 { (title) }
+                ul {
+                    @for (value, shown, n) in values.iter().take(MAX_FACET_VALUES) {
+                        @let is_chosen = self.params.has(name, value);
+                        li {
+                            a aria-current=[is_chosen.then_some("true")]
+                                href=(self.params.toggled(name, value).link("/")) { (shown) }
+                            " " span .quiet { (n) }
+                        }
+                    }
+                    @for value in gone {
+                        li { a aria-current="true" href=(self.params.toggled(name, value).link("/")) { (value) } }
+                    }
+                }
+            }
+        }
+    }
+
+    fn directories(&self, values: &[(String, String, usize)]) -> Markup {
+        let chosen = self.params.get("dir");
+        html! {
+            @if !values.is_empty() || chosen.is_some() {
+                h2 { "Directory" }
+                ul {
+                    @if let Some(chosen) = chosen {
+                        li { a aria-current="true" href=(self.params.without("dir").link("/")) { (chosen) } }
+                    }
+                    @for (value, shown, n) in values.iter().take(MAX_FACET_VALUES) {
+                        li {
+                            a href=(self.params.with("dir", value).link("/")) { (shown) } " " span .quiet { (n) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn results(&self, results: &[ResultView], hits: &[Hit]) -> Markup {
+        let mut html = String::new();
+        let mut left_out = 0;
+        for (result, hit) in results.iter().zip(hits) {
+            let Some(unit) = &result.unit else { continue };
+            let item = self.result(result, unit, hit).into_string();
+            if html.len() + item.len() > MAX_PAGE_BYTES {
+                left_out += 1;
+                continue;
+            }
+            html.push_str(&item);
+        }
+        html! {
+            ol .results { (PreEscaped(html)) }
+            @if left_out > 0 {
+                p .quiet { (counted(left_out, "longer result")) " left out; ask for fewer lines to see all" }
+            }
+        }
+    }
+
+    fn result(&self, result: &ResultView, unit: &UnitView, hit: &Hit) -> Markup {
+        let tree = self.name_of(hit.root);
+        let address = |line: u32| file_address(tree, &result.path, line);
+        let place = Params::default()
+            .with("tree", tree)
+            .with("path", &result.path)
+            .with("line", &unit.start_line.to_string());
+        let is_definition = matches!(unit.kind, "function" | "method" | "type");
+        html! {
+            li #{ "r" (result.rank) } .result {
+                article aria-labelledby={ "t" (result.rank) } {
+                    h2 #{ "t" (result.rank) } {
+                        a .open href=(address(unit.start_line)) {
+                            @if unit.name.is_empty() { (result.path) } @else { (unit.name) }
+                        }
+                        " " span .kind { (unit.kind) } " " span .quiet { (result.language) }
+                    }
+                    p .place {
+                        (self.shown_path(hit.root, &result.path)) ":" (unit.start_line) "–" (unit.end_line)
+                    }
+                    @if !unit.is_declared && !unit.signature.is_empty() {
+                        pre .signature { (unit.signature) }
+                    }
+                    (self.blocks(unit, hit, &address))
+                    p .actions {
+                        a href=(place.link("/similar")) { "Similar code" }
+                        @if is_definition { " · " a href=(place.link("/calls")) { "Calls" } }
+                        @for link in &self.trees.links {
+                            " · " a href=(link.address(tree, &result.root, &result.path, unit.start_line)) { (link.name) }
+                        }
+                        span .quiet { " score " (format!("{:.3}", result.score)) }
+                    }
+                    @if let Some(explanation) = &unit.explanation {
+                        details open { summary { "Score" } ul .explanation { (explained(explanation)) } }
+                    }
+                }
+            }
+        }
+    }
+
+    fn blocks(&self, unit: &UnitView, hit: &Hit, address: &impl Fn(u32) -> String) -> Markup {
+        let file = self.tree.text(hit);
+        let Some(file) = file.as_ref().as_ref() else { return Markup::default() };
+        let of_unit = self.tree.index.lines(hit, file);
+        let content = SourceText::to_str(file);
+        let source: String = content.split_inclusive('\n').skip(of_unit.start).take(of_unit.len()).collect();
+        let marks = |text: &str| apart(snippet::matches(text, self.terms));
+        let block = |block: &Block| {
+            // The lines of a long unit are parsed without what is around them.
+            let (colored, first) = if source.len() <= MAX_UNIT_BYTES && block.first_index >= of_unit.start {
+                (ColoredLines::of(&hit.language, &source), of_unit.start)
+            } else {
+                (ColoredLines::of(&hit.language, &block.text()), block.first_index)
+            };
+            let code = block.lines.iter().enumerate().map(|(at, (line, text))| CodeLine {
+                line: *line,
+                index: block.first_index + at - first,
+                text,
+            });
+            lines(&colored, code, marks, address, (false, None))
+        };
+        html! { @for shown in &unit.blocks { (block(shown)) } }
+    }
+}
+
+/// A score as a tree of the numbers that it is made of.
+fn explained(explanation: &Explanation) -> Markup {
+    let how = explanation.combination.map_or("", |combination| match combination {
+        Combination::Sum => "sum of",
+        Combination::Product => "product of",
+        Combination::Quotient => "quotient of",
+        Combination::Softmax => "exponential of the difference of",
+    });
+    html! {
+        li {
+            b { (format!("{:.3}", explanation.value)) } " " (explanation.name)
+            @if !explanation.parts.is_empty() {
+                " " span .quiet { (how) }
+                ul { @for part in &explanation.parts { (explained(part)) } }
+            }
+        }
+    }
+}
+
+/// Ranges without what ranges before them have.
+fn apart(ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    let mut done = 0;
+    let rest = |range: Range<usize>| {
+        let start = range.start.max(done);
+        done = done.max(range.end);
+        start..range.end
+    };
+    ranges.into_iter().map(rest).filter(|range| range.start < range.end).collect()
+}
+
+/// What keeps a request from being answered, as a page.
+impl From<quarry_index::Error> for ProblemPage {
+    fn from(error: quarry_index::Error) -> Self {
+        Problem::from(error).into()
+    }
+}

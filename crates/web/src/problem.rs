@@ -1,0 +1,94 @@
+//! What goes wrong, as problem details (RFC 9457) that say what to do.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Why a request is not answered.
+#[derive(Debug, Clone)]
+pub(crate) struct Problem {
+    pub status: StatusCode,
+    pub detail: String,
+    /// Seconds after which to ask again.
+    pub retry_after: Option<u32>,
+}
+
+/// A problem as programs read it.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ProblemView<'a> {
+    /// `about:blank`: the status says what kind of problem it is.
+    r#type: &'static str,
+    /// The name of the status.
+    title: &'a str,
+    /// The status code.
+    status: u16,
+    /// What is wrong, and what to do.
+    detail: &'a str,
+}
+
+impl Problem {
+    pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self { status, detail: detail.into(), retry_after: None }
+    }
+
+    pub fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, detail)
+    }
+
+    pub fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, detail)
+    }
+
+    /// Too much to do now; the same request may be answered later.
+    pub fn busy(detail: impl Into<String>) -> Self {
+        Self { retry_after: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, detail) }
+    }
+
+    /// Something failed that is not the caller's fault, whose chain of causes the log gets.
+    pub fn internal(error: &dyn std::error::Error) -> Self {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            text.push_str(&format!(": {cause}"));
+            source = cause.source();
+        }
+        tracing::warn!("{text}");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the search failed; the server's log says why")
+    }
+
+    pub fn title(&self) -> &'static str {
+        self.status.canonical_reason().unwrap_or("Error")
+    }
+}
+
+impl From<quarry_index::Error> for Problem {
+    fn from(error: quarry_index::Error) -> Self {
+        use quarry_index::Error;
+        match &error {
+            Error::EmptyQuery | Error::UnknownLanguage { .. } | Error::Glob { .. } => {
+                Self::bad_request(error.to_string())
+            }
+            Error::NoUnit { .. } => Self::not_found(error.to_string()),
+            _ => Self::internal(&error),
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let view = ProblemView {
+            r#type: "about:blank",
+            title: self.title(),
+            status: self.status.as_u16(),
+            detail: &self.detail,
+        };
+        let body = serde_json::to_vec(&view).unwrap_or_default();
+        let content_type = HeaderValue::from_static("application/problem+json");
+        let mut response = (self.status, [(header::CONTENT_TYPE, content_type)], body).into_response();
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}

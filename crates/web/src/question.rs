@@ -1,0 +1,129 @@
+//! What is asked: the options of the command line as parameters.
+
+use quarry_answer::{Excerpt, KINDS, Shown, UnitsRequest};
+use quarry_index::Filter;
+use quarry_source::UnitKind;
+use quarry_walk::FileFlags;
+
+use crate::params::Params;
+use crate::problem::Problem;
+use crate::trees::{Defaults, Trees};
+
+/// The most results of one answer.
+pub(crate) const MAX_RESULTS: usize = 200;
+/// The longest query, in characters.
+pub(crate) const MAX_QUERY_CHARS: usize = 1000;
+/// The most lines of one result, and around it.
+const MAX_LINES: usize = 2000;
+
+/// Parameters that narrow and present results, of all requests that have results.
+pub(crate) const COMMON: [&str; 12] = [
+    "lang",
+    "glob",
+    "kind",
+    "dir",
+    "tree",
+    "no-generated",
+    "no-vendored",
+    "limit",
+    "lines",
+    "context",
+    "explain",
+    "threshold",
+];
+
+/// How many results of which units are asked for.
+pub(crate) struct Question {
+    pub filter: Filter,
+    pub directory: String,
+    pub limit: usize,
+    pub threshold: f32,
+    pub explain: bool,
+    pub shown: Shown,
+}
+
+impl Question {
+    /// # Errors
+    /// When a parameter has no such value.
+    pub fn read(params: &Params, trees: &Trees) -> Result<Self, Problem> {
+        let Defaults { limit, threshold, lines, context } = trees.defaults;
+        let limit = params.number("limit")?.unwrap_or(limit);
+        if !(1..=MAX_RESULTS).contains(&limit) {
+            return Err(Problem::bad_request(format!("limit: expected 1 to {MAX_RESULTS}, found {limit}")));
+        }
+        let threshold = params.number("threshold")?.unwrap_or(threshold);
+        if !(0.0..=1.0).contains(&threshold) {
+            return Err(Problem::bad_request(format!("threshold: expected 0 to 1, found {threshold}")));
+        }
+        let lines = params.number("lines")?.unwrap_or(lines).min(MAX_LINES);
+        let context = params.number("context")?.unwrap_or(context).min(MAX_LINES);
+        let excerpt = if lines == 0 { Excerpt::All } else { Excerpt::Best(lines) };
+        let directory = params.get("dir").unwrap_or_default().trim().trim_matches('/').to_owned();
+        Ok(Self {
+            filter: filter(params, trees, &directory)?,
+            directory,
+            limit,
+            threshold,
+            explain: params.is_on("explain")?,
+            shown: Shown { units: true, excerpt, context: (context, context) },
+        })
+    }
+
+    pub fn request(&self) -> UnitsRequest<'_> {
+        let Self { filter, limit, threshold, explain, shown, .. } = self;
+        UnitsRequest { filter, limit: *limit, threshold: *threshold, explain: *explain, shown }
+    }
+}
+
+fn filter(params: &Params, trees: &Trees, directory: &str) -> Result<Filter, Problem> {
+    let kind = |name: &String| {
+        let known = KINDS.iter().find(|(known, _)| known == name);
+        known.map(|(_, kind)| *kind).ok_or_else(|| {
+            let names = KINDS.map(|(name, _)| name).join(", ");
+            Problem::bad_request(format!("kind: expected one of {names}, found {name:?}"))
+        })
+    };
+    let kinds: Vec<UnitKind> = params.all("kind").iter().map(kind).collect::<Result<_, _>>()?;
+    let numbers = params.all("tree").iter().map(|name| trees.number(name)).collect::<Result<_, _>>()?;
+    let mut without = FileFlags::empty();
+    without.set(FileFlags::GENERATED, params.is_on("no-generated")?);
+    without.set(FileFlags::VENDORED, params.is_on("no-vendored")?);
+    let filter = Filter::new(&params.all("lang"), &kinds, &params.all("glob"))?;
+    Ok(filter.without(without).in_roots(numbers).below(directory))
+}
+
+/// A query that is short enough.
+pub(crate) fn query(params: &Params) -> Result<&str, Problem> {
+    let Some(query) = params.get("q") else {
+        return Err(Problem::bad_request(
+            "q: expected what the code does in plain words, or the name of a symbol",
+        ));
+    };
+    let n = query.chars().count();
+    if n > MAX_QUERY_CHARS {
+        return Err(Problem::bad_request(format!(
+            "q: {n} characters, at most {MAX_QUERY_CHARS} are accepted; say in a few words what the code does"
+        )));
+    }
+    Ok(query)
+}
+
+/// Where a unit is.
+pub(crate) struct Place {
+    pub root: usize,
+    pub path: String,
+    pub line: u32,
+}
+
+impl Place {
+    /// # Errors
+    /// When a parameter is missing or has no such value.
+    pub fn read(params: &Params, trees: &Trees) -> Result<Self, Problem> {
+        let root = params.get("tree").map_or(Ok(0), |name| trees.number(name))?;
+        let missing =
+            || Problem::bad_request("path and line: expected a file of the tree and a line in it, from 1");
+        let path = params.get("path").ok_or_else(missing)?.to_owned();
+        let line = params.number("line")?.ok_or_else(missing)?;
+        Ok(Self { root, path, line })
+    }
+}
